@@ -1,0 +1,78 @@
+# tiercast: `make demo` shows it, `make test` checks it; both set up and build what is missing.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 1800
+# What a run needs; the tests' binaries are the larger part of a whole build.
+PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire
+
+.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch \
+  fuzz lint p4 lock clean
+
+help:             ## this list
+	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
+
+setup:            ## install Debian packages and the Python environment (idempotent)
+	@scripts/setup.sh
+
+stubs: setup
+	@if [ ! -e build/python/.stamp ] || [ -n "$$(find proto requirements.lock -newer build/python/.stamp)" ]; then \
+	  echo "build: generating the Python stubs"; \
+	  rm -rf build/python && $(PYTHON) proto/generate_python.py build/python && touch build/python/.stamp; fi
+
+configure: stubs
+	@[ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
+
+programs: configure  ## build what a run needs into build/
+	@ninja -C build -j $(JOBS) $(PROGRAMS)
+
+build: configure  ## build every binary into build/, the tests' too
+	@ninja -C build -j $(JOBS)
+
+demo:             ## run SIM's session (section 4.2.1 of its paper) in Mininet: a table and a report
+	@scripts/require-root.sh demo
+	@$(MAKE) --no-print-directory programs
+	@./tiercast run experiments/sim-session.yaml
+
+test:             ## every test: C++ (ctest), then ruff, then Python (pytest); needs root
+	@scripts/require-root.sh test
+	@$(MAKE) --no-print-directory build
+	@status=0; \
+	$(MAKE) --no-print-directory test-cpp || status=1; \
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=15 || status=1; \
+	$(MAKE) --no-print-directory lint || status=1; \
+	$(MAKE) --no-print-directory test-python || status=1; \
+	exit $$status
+
+test-cpp: build   ## the C++ tests alone
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+test-python: build  ## the Python tests alone (they need root)
+	@$(PYTHON) -m pytest
+
+bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/bench/switch.json (minutes, root)
+	@scripts/require-root.sh bench-switch
+	@$(MAKE) --no-print-directory build
+	@ninja -C build -j $(JOBS) bench-switch-programs
+	@$(PYTHON) scripts/bench_switch.py
+
+fuzz: setup       ## fuzz the engine (packets, JSON, entries, scripts): FUZZ_SECONDS=1800 for each
+	@[ -e build/fuzz/build.ninja ] || \
+	  cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ > /dev/null
+	@ninja -C build/fuzz -j $(JOBS) --quiet
+	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+
+lint: setup       ## ruff on the Python code
+	@$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check .
+
+p4: setup         ## compile p4src (needs p4c) and renew p4src/compiled with its LOCK
+	@$(PYTHON) p4src/compile.py
+
+lock:             ## renew requirements.lock from requirements.in
+	@# In an environment without the distribution's packages: the lock must name everything.
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && /usr/bin/python3 -m venv $$scratch && \
+	$$scratch/bin/pip install -q -r requirements.in && $$scratch/bin/pip freeze > requirements.lock
+
+clean:            ## remove build/ (results/ and .venv stay)
+	@rm -rf build

@@ -1,0 +1,44 @@
+// Sleeps until a descriptor is readable or an instant is reached, to the
+// precision of a timerfd. Never spins.
+//
+// One thread calls everything. System errors are thrown as std::system_error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include "agent/unique_fd.h"
+#include "protocols/base/units.h"
+
+namespace tiercast::agent {
+
+class EventLoop {
+ public:
+  using Handler = std::function<void()>;
+
+  // Takes SIGINT and SIGTERM from the process: construct it before any thread is started, so that
+  // all of them inherit the blocked signals.
+  EventLoop();
+
+  // `on_readable` is called from wait() for as long as `fd` is readable (level-triggered), so it
+  // must read it empty. A socket's error is cleared. `fd` must stay open while the loop is in use.
+  void watch(int fd, Handler on_readable);
+
+  // Called from wait() for each SIGINT and SIGTERM.
+  void watch_signals(std::function<void(int signal)> on_signal);
+
+  // Returns after handlers have run, or at `deadline` (Time::never(): none), whichever is first.
+  void wait(Time deadline);
+
+ private:
+  void arm(Time deadline);
+
+  UniqueFd epoll_;
+  UniqueFd timer_;
+  UniqueFd signals_;
+  Time armed_ = Time::never();
+  std::map<int, Handler> handlers_;
+};
+
+}  // namespace tiercast::agent

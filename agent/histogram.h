@@ -1,0 +1,40 @@
+// Quantiles of durations at a fixed cost: a log-linear histogram.
+//
+// Values are nanoseconds, 0 .. 2^63-1; a negative value counts as 0. Below 64 ns each
+// value has its own bin, above that each power of two has 32 bins: a quantile is at
+// most 3.2 % above the true value.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "protocols/base/units.h"
+
+namespace tiercast::agent {
+
+class Histogram {
+ public:
+  void add(Duration value);
+  void add(const Histogram& other);
+  void reset() { *this = Histogram(); }
+
+  std::uint64_t count() const { return count_; }
+  Duration max() const { return Duration::nanoseconds(max_); }  // exact; 0 if empty
+
+  // The smallest bin bound that at least `share` (0 .. 1) of the values do not exceed;
+  // never above max(). 0 if empty.
+  Duration quantile(double share) const;
+
+ private:
+  static constexpr unsigned kSubBits = 5;
+  static constexpr std::size_t kBins = (64 - kSubBits) << kSubBits;
+  static std::size_t bin_of(std::uint64_t value);
+  static std::uint64_t upper_bound(std::size_t bin);  // the largest value that falls into `bin`
+
+  std::array<std::uint64_t, kBins> bins_{};
+  std::uint64_t count_ = 0;
+  std::int64_t max_ = 0;
+};
+
+}  // namespace tiercast::agent

@@ -1,0 +1,175 @@
+#include "agent/lab_client.h"
+
+#include <fmt/format.h>
+#include <grpc/grpc.h>
+#include <sys/eventfd.h>
+
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace tiercast::agent {
+namespace {
+
+std::chrono::nanoseconds chrono(Duration duration) {
+  return std::chrono::nanoseconds(duration.ns());
+}
+
+// With its last object gRPC 1.51 shuts its library down, and may wait 10 s for its own poller: one
+// reference that is never given back keeps the end of the program short.
+void keep_grpc() { [[maybe_unused]] static const bool kept = (grpc_init(), true); }
+
+std::shared_ptr<grpc::Channel> make_channel(const std::string& address) {
+  keep_grpc();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string describe(const grpc::Status& status) {
+  if (status.ok()) return "it closed the stream without Stop";
+  return fmt::format("{} (gRPC status {})", status.error_message(),
+                     static_cast<int>(status.error_code()));
+}
+
+}  // namespace
+
+LabClient::LabClient(const std::string& address, const v1::Hello& hello)
+    : address_(address),
+      hello_(hello),
+      wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      channel_(make_channel(address)),
+      stub_(v1::Lab::NewStub(channel_)) {
+  if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  reader_ = std::thread([this] { read_loop(); });
+}
+
+LabClient::~LabClient() { finish(); }
+
+std::optional<LabEvent> LabClient::poll() {
+  const std::lock_guard lock(mutex_);
+  if (events_.empty()) {
+    std::uint64_t rings = 0;
+    [[maybe_unused]] const auto n = read(wakeup_.get(), &rings, sizeof rings);
+    return std::nullopt;
+  }
+  LabEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+void LabClient::push(LabEvent event) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(std::move(event));
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = write(wakeup_.get(), &one, sizeof one);
+}
+
+void LabClient::send(v1::Records records) {
+  if (records.records_size() == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (outgoing_.size() >= kMaxQueuedBatches) {
+    dropped_ += static_cast<std::uint64_t>(records.records_size());
+    return;
+  }
+  outgoing_.push_back(std::move(records));
+  changed_.notify_all();
+}
+
+std::uint64_t LabClient::dropped_records() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+bool LabClient::connect() {
+  const auto deadline = std::chrono::system_clock::now() + chrono(kConnectTimeout);
+  while (std::chrono::system_clock::now() < deadline) {
+    if (channel_->WaitForConnected(std::chrono::system_clock::now() +
+                                   std::chrono::milliseconds(100))) {
+      return true;
+    }
+    const std::lock_guard lock(mutex_);
+    if (finishing_) return false;
+  }
+  return false;
+}
+
+void LabClient::read_loop() {
+  std::string reason;
+  if (connect()) {
+    stream_ = stub_->Attach(&context_);
+    writer_ = std::thread([this] { write_loop(); });
+    v1::ToAgent message;
+    bool stopped = false;
+    while (stream_->Read(&message)) {
+      switch (message.message_case()) {
+        case v1::ToAgent::kWelcome:
+          push(LabWelcome{});
+          break;
+        case v1::ToAgent::kStart:
+          push(LabStart{});
+          break;
+        case v1::ToAgent::kStop:
+          stopped = true;
+          push(LabStop{});
+          break;
+        case v1::ToAgent::kMembership:
+          push(LabMembership{message.membership().session(), message.membership().top_rank()});
+          break;
+        case v1::ToAgent::MESSAGE_NOT_SET:
+          break;  // from a later version of the contract
+      }
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    writer_.join();
+    const grpc::Status status = stream_->Finish();
+    if (!stopped) reason = describe(status);
+  } else {
+    reason = fmt::format("nobody answers there within {}", format_duration(kConnectTimeout));
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+  }
+  if (!reason.empty()) push(LabLost{fmt::format("{}: {}", address_, reason)});
+}
+
+void LabClient::write_loop() {
+  v1::FromAgent message;
+  *message.mutable_hello() = hello_;
+  bool writable = stream_->Write(message);
+  std::unique_lock lock(mutex_);
+  while (writable && !over_) {
+    if (!outgoing_.empty()) {
+      *message.mutable_records() = std::move(outgoing_.front());
+      outgoing_.pop_front();
+      lock.unlock();
+      writable = stream_->Write(message);
+      lock.lock();
+    } else if (finishing_) {
+      lock.unlock();
+      stream_->WritesDone();
+      return;
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+void LabClient::finish() {
+  if (!reader_.joinable()) return;
+  {
+    std::unique_lock lock(mutex_);
+    finishing_ = true;
+    changed_.notify_all();
+    if (!changed_.wait_for(lock, chrono(kFinishTimeout), [this] { return over_; })) {
+      context_.TryCancel();
+    }
+  }
+  reader_.join();
+}
+
+}  // namespace tiercast::agent

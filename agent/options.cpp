@@ -1,0 +1,80 @@
+#include "agent/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "protocols/wire/wire.h"
+
+namespace tiercast::agent {
+
+void AgentOptions::add_to(CLI::App& app) {
+  app.add_option("--scheme", scheme, "congestion control scheme")->capture_default_str();
+  app.add_option("--session", session.session, "session number; gives the groups' addresses")
+      ->check(CLI::Range(0, static_cast<int>(wire::kMaxSession)))
+      ->capture_default_str();
+  session.layers = 5;
+  app.add_option("--layers", session.layers, "layers of the session")
+      ->check(CLI::Range(1u, kMaxLayers))
+      ->capture_default_str();
+  app.add_option("--packet-size", session.packet_size, "IP bytes of a data packet")
+      ->check(CLI::Range(100, 9000))
+      ->capture_default_str();
+  app.add_option("--id", session.self_id, "number of this agent in feedback")
+      ->capture_default_str();
+  app.add_option("--seed", session.seed, "of this agent's random numbers")->capture_default_str();
+  app.add_option("--set", assignments, "a scheme's parameter, such as sim.delta=0.875; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--name", name, "this agent's name in the run")->capture_default_str();
+  app.add_option("--lab", lab, "the lab to attach to: unix:/path or host:port; none: stand-alone");
+  app.add_option("--trace", trace,
+                 "write records as JSON lines to this file; - is standard output");
+  app.add_option("--realtime", realtime,
+                 "real-time priority, where permitted: a busy machine does not delay it; 0: none")
+      ->check(CLI::Range(0, 99))
+      ->capture_default_str();
+  app.add_option("--duration", duration_text, "end after this time, such as 90s")
+      ->type_name("TIME");
+}
+
+const Scheme& AgentOptions::check() {
+  const Scheme* found = nullptr;
+  try {
+    found = &find_scheme(scheme);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("--scheme: {}", error.what()));
+  }
+  session.parameters = Parameters(found->parameters);
+  for (const std::string& assignment : assignments) {
+    try {
+      session.parameters.set(assignment);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("--set: {}", error.what()));
+    }
+  }
+  if (!duration_text.empty()) {
+    try {
+      duration = parse_duration(duration_text);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("--duration: {}", error.what()));
+    }
+  }
+  return *found;
+}
+
+std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments) {
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "{}: {}\n{} --help shows the options.\n", app.get_name(), error.what(),
+               app.get_name());
+    return 2;
+  }
+}
+
+}  // namespace tiercast::agent

@@ -1,0 +1,167 @@
+#include "agent/run.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "agent/clock.h"
+
+namespace tiercast::agent {
+namespace {
+
+v1::Hello make_hello(const AgentOptions& options, v1::Role role) {
+  v1::Hello hello;
+  hello.set_role(role);
+  hello.set_name(options.name);
+  hello.set_scheme(options.scheme);
+  hello.set_session(options.session.session);
+  hello.set_id(options.session.self_id);
+  hello.set_version(1);
+  return hello;
+}
+
+class Runner {
+ public:
+  Runner(const AgentOptions& options, v1::Role role, EventLoop& loop, Telemetry& telemetry,
+         Activity& activity)
+      : options_(options), role_(role), loop_(loop), telemetry_(telemetry), activity_(activity) {}
+
+  int run() {
+    set_priority();
+    loop_.watch_signals([this](int) { ending_ = true; });
+    if (options_.lab.empty()) {
+      start();
+      if (role_ == v1::ROLE_SENDER) {
+        activity_.membership(monotonic_now(), static_cast<int>(options_.session.layers) - 1);
+      }
+    } else {
+      lab_.emplace(options_.lab, make_hello(options_, role_));
+      loop_.watch(lab_->descriptor(), [this] { take_lab_events(); });
+    }
+    while (!ending_) {
+      loop_.wait(next_deadline());
+      if (started_) step(monotonic_now());
+    }
+    if (started_) {
+      const Time now = monotonic_now();
+      activity_.report(now, true, true);
+      activity_.stop(now);
+    }
+    flush();
+    if (lab_) lab_->finish();
+    return status_;
+  }
+
+ private:
+  // The thread sleeps between events, so it takes the processor from nobody for long. Its threads
+  // do not inherit the priority.
+  void set_priority() const {
+    if (options_.realtime == 0) return;
+    sched_param parameter{};
+    parameter.sched_priority = options_.realtime;
+    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameter) != 0) {
+      fmt::print(stderr,
+                 "{}: no real-time priority ({}): departures are late when the machine is busy\n",
+                 options_.name, std::strerror(errno));
+    }
+  }
+
+  void start() {
+    const Time now = monotonic_now();
+    started_ = true;
+    end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
+    next_report_ = now + kReportInterval;
+    activity_.start(now);
+  }
+
+  Time next_deadline() const {
+    return started_ ? std::min({activity_.next_deadline(), next_report_, end_}) : Time::never();
+  }
+
+  void step(Time now) {
+    activity_.run(now);
+    if (now >= next_report_) {
+      ++reports_;
+      activity_.report(now, reports_ % kReportsPerSecond == 0, false);
+      flush();
+      // The grid is kept; instants that a stall has run over are left out.
+      while (next_report_ <= now) next_report_ = next_report_ + kReportInterval;
+    }
+    if (now >= end_) ending_ = true;
+  }
+
+  void flush() {
+    telemetry_.flush();
+    if (lab_) lab_->send(telemetry_.take_batch());
+  }
+
+  void take_lab_events() {
+    while (auto event = lab_->poll()) {
+      std::visit([this](const auto& e) { handle(e); }, *event);
+    }
+  }
+
+  void handle(const LabWelcome&) {}
+  void handle(const LabStart&) {
+    if (started_) return;
+    start();
+    activity_.membership(monotonic_now(), top_rank_);
+  }
+  void handle(const LabStop&) { ending_ = true; }
+  void handle(const LabMembership& membership) {
+    if (membership.session != options_.session.session) return;
+    top_rank_ = std::clamp(membership.top_rank, -1, static_cast<int>(options_.session.layers) - 1);
+    if (started_) activity_.membership(monotonic_now(), top_rank_);
+  }
+  void handle(const LabLost& lost) {
+    if (ending_) return;
+    fmt::print(stderr, "{}: lost the lab at {}\n", options_.name, lost.reason);
+    status_ = 1;
+    ending_ = true;
+  }
+
+  static constexpr std::uint64_t kReportsPerSecond = 5;
+
+  const AgentOptions& options_;
+  const v1::Role role_;
+  EventLoop& loop_;
+  Telemetry& telemetry_;
+  Activity& activity_;
+  std::optional<LabClient> lab_;
+  bool started_ = false;
+  bool ending_ = false;
+  int status_ = 0;
+  int top_rank_ = -1;  // as the lab last said
+  Time end_ = Time::never();
+  Time next_report_ = Time::never();
+  std::uint64_t reports_ = 0;
+};
+
+}  // namespace
+
+int run_agent(const AgentOptions& options, v1::Role role, EventLoop& loop, Telemetry& telemetry,
+              Activity& activity) {
+  return Runner(options, role, loop, telemetry, activity).run();
+}
+
+int run_main(const char* program, int argc, char** argv,
+             int (*run)(const std::vector<std::string>& arguments)) {
+  signal(SIGPIPE, SIG_IGN);  // a reader of the trace that goes away is an error of write
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "{}: {}\n", program, error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", program, error.what());
+    return 1;
+  }
+}
+
+}  // namespace tiercast::agent

@@ -1,0 +1,63 @@
+#include "agent/telemetry.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+namespace tiercast::agent {
+
+void Telemetry::CloseFile::operator()(std::FILE* file) const {
+  if (file != stdout) std::fclose(file);
+}
+
+Telemetry::Telemetry(const std::string& trace, bool batches) : path_(trace), batches_(batches) {
+  if (trace.empty()) return;
+  file_.reset(trace == "-" ? stdout : std::fopen(trace.c_str(), "we"));
+  if (!file_) {
+    throw ConfigError(
+        fmt::format("--trace: cannot write '{}': {} (a file, or - for standard output)", trace,
+                    std::strerror(errno)));
+  }
+}
+
+void Telemetry::record(Time time, std::string_view kind, std::span<const TraceField> fields) {
+  if (batches_) {
+    v1::Record& record = *batch_.add_records();
+    record.set_time_ns(time.ns());
+    record.set_kind(kind.data(), kind.size());
+    for (const TraceField& field : fields) {
+      v1::Field& out = *record.add_fields();
+      out.set_name(field.name.data(), field.name.size());
+      out.set_value(field.value);
+    }
+  }
+  if (file_) {
+    fmt::memory_buffer line;
+    const auto out = std::back_inserter(line);
+    fmt::format_to(out, R"({{"time_ns":{},"kind":"{}")", time.ns(), kind);
+    for (const TraceField& field : fields) {
+      if (std::isfinite(field.value)) {
+        fmt::format_to(out, R"(,"{}":{:.15g})", field.name, field.value);
+      } else {
+        fmt::format_to(out, R"(,"{}":null)", field.name);  // JSON has no infinity
+      }
+    }
+    fmt::format_to(out, "}}\n");
+    std::fwrite(line.data(), 1, line.size(), file_.get());
+  }
+}
+
+void Telemetry::flush() {
+  if (file_ && std::fflush(file_.get()) != 0) {
+    throw std::system_error(errno, std::generic_category(), "--trace " + path_);
+  }
+}
+
+v1::Records Telemetry::take_batch() { return std::exchange(batch_, v1::Records()); }
+
+}  // namespace tiercast::agent

@@ -1,0 +1,47 @@
+// Records of what an agent does: batched for the lab, and written as JSON lines to a file.
+//
+// A line is {"time_ns":…,"kind":"received","bytes":…}: CLOCK_MONOTONIC, then the record's fields as
+// numbers. One thread calls everything.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "protocols/core/core.h"
+#include "tiercast/v1/lab.pb.h"
+
+namespace tiercast::agent {
+
+class Telemetry {
+ public:
+  // `trace`: a file (created or emptied), "-" for standard output, or "" for none. `batches`:
+  // whether take_batch() will be called. ConfigError if the file cannot be opened.
+  Telemetry(const std::string& trace, bool batches);
+
+  void record(Time time, std::string_view kind, std::span<const TraceField> fields);
+  void record(Time time, std::string_view kind, std::initializer_list<TraceField> fields) {
+    record(time, kind, std::span(fields.begin(), fields.size()));
+  }
+
+  // Writes the trace's buffer out. std::system_error if the file takes no more.
+  void flush();
+
+  // The records since the last call, in order.
+  v1::Records take_batch();
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const;
+  };
+
+  std::string path_;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+  bool batches_;
+  v1::Records batch_;
+};
+
+}  // namespace tiercast::agent

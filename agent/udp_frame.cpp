@@ -1,0 +1,121 @@
+#include "agent/udp_frame.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace tiercast::agent {
+namespace {
+
+constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
+constexpr std::uint8_t kProtocolUdp = 17;
+constexpr std::uint16_t kDontFragment = 0x4000;
+constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
+
+void put16(std::span<std::byte> out, std::size_t at, std::uint16_t value) {
+  out[at] = static_cast<std::byte>(value >> 8);
+  out[at + 1] = static_cast<std::byte>(value);
+}
+
+void put32(std::span<std::byte> out, std::size_t at, std::uint32_t value) {
+  put16(out, at, static_cast<std::uint16_t>(value >> 16));
+  put16(out, at + 2, static_cast<std::uint16_t>(value));
+}
+
+std::uint16_t get16(std::span<const std::byte> in, std::size_t at) {
+  return static_cast<std::uint16_t>(static_cast<unsigned>(in[at]) << 8 |
+                                    static_cast<unsigned>(in[at + 1]));
+}
+
+std::uint32_t get32(std::span<const std::byte> in, std::size_t at) {
+  return static_cast<std::uint32_t>(get16(in, at)) << 16 | get16(in, at + 2);
+}
+
+// Sum of the pseudo header (RFC 768): addresses, protocol and UDP length.
+std::uint32_t pseudo_header_sum(std::uint32_t source, std::uint32_t destination,
+                                std::size_t udp_length) {
+  return (source >> 16) + (source & 0xffff) + (destination >> 16) + (destination & 0xffff) +
+         kProtocolUdp + static_cast<std::uint32_t>(udp_length);
+}
+
+}  // namespace
+
+std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t start) {
+  std::uint64_t sum = start;
+  std::size_t i = 0;
+  for (; i + 1 < bytes.size(); i += 2) sum += get16(bytes, i);
+  if (i < bytes.size()) sum += static_cast<std::uint64_t>(bytes[i]) << 8;
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::byte> frame) {
+  assert(frame.size() >= kFrameHeaderBytes && frame.size() <= kEthernetBytes + 65535);
+  const std::size_t ip_length = frame.size() - kEthernetBytes;
+  const std::size_t udp_length = ip_length - kIpv4Bytes;
+
+  std::copy(flow.destination_mac.begin(), flow.destination_mac.end(), frame.begin());
+  std::copy(flow.source_mac.begin(), flow.source_mac.end(), frame.begin() + 6);
+  put16(frame, 12, kEtherTypeIpv4);
+
+  const auto ip = frame.subspan(kEthernetBytes);
+  ip[0] = std::byte{0x45};
+  ip[1] = static_cast<std::byte>(flow.ecn);
+  put16(ip, 2, static_cast<std::uint16_t>(ip_length));
+  put16(ip, 4, ip_id);
+  put16(ip, 6, kDontFragment);
+  ip[8] = static_cast<std::byte>(flow.ttl);
+  ip[9] = static_cast<std::byte>(kProtocolUdp);
+  put16(ip, 10, 0);
+  put32(ip, 12, flow.source);
+  put32(ip, 16, flow.destination);
+  put16(ip, 10, internet_checksum(ip.first(kIpv4Bytes)));
+
+  const auto udp = ip.subspan(kIpv4Bytes);
+  put16(udp, 0, flow.source_port);
+  put16(udp, 2, flow.destination_port);
+  put16(udp, 4, static_cast<std::uint16_t>(udp_length));
+  put16(udp, 6, 0);
+  const std::uint16_t checksum =
+      internet_checksum(udp, pseudo_header_sum(flow.source, flow.destination, udp_length));
+  put16(udp, 6, checksum == 0 ? 0xffff : checksum);  // zero would mean "no checksum" (RFC 768)
+}
+
+std::string_view name(FrameError error) {
+  static constexpr std::string_view kNames[kFrameErrors] = {
+      "ok",       "short",   "not_ipv4",   "ipv4_header", "ipv4_checksum",
+      "fragment", "not_udp", "udp_length", "udp_checksum"};
+  return kNames[static_cast<std::size_t>(error)];
+}
+
+FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out) {
+  if (frame.size() < kEthernetBytes) return FrameError::kShort;
+  if (get16(frame, 12) != kEtherTypeIpv4) return FrameError::kNotIpv4;
+  auto ip = frame.subspan(kEthernetBytes);
+  if (ip.size() < kIpv4Bytes) return FrameError::kShort;
+  if (static_cast<unsigned>(ip[0]) >> 4 != 4) return FrameError::kIpv4Header;
+  const std::size_t header_length = (static_cast<unsigned>(ip[0]) & 0xf) * 4;
+  const std::size_t ip_length = get16(ip, 2);
+  if (header_length < kIpv4Bytes || ip_length < header_length) return FrameError::kIpv4Header;
+  if (ip.size() < ip_length) return FrameError::kShort;
+  ip = ip.first(ip_length);
+  if (internet_checksum(ip.first(header_length)) != 0) return FrameError::kIpv4Checksum;
+  if ((get16(ip, 6) & kMoreFragmentsOrOffset) != 0) return FrameError::kFragment;
+  if (static_cast<std::uint8_t>(ip[9]) != kProtocolUdp) return FrameError::kNotUdp;
+
+  const auto udp = ip.subspan(header_length);
+  if (udp.size() < kUdpBytes || get16(udp, 4) != udp.size()) return FrameError::kUdpLength;
+  out.source = get32(ip, 12);
+  out.destination = get32(ip, 16);
+  if (get16(udp, 6) != 0 &&
+      internet_checksum(udp, pseudo_header_sum(out.source, out.destination, udp.size())) != 0) {
+    return FrameError::kUdpChecksum;
+  }
+  out.source_port = get16(udp, 0);
+  out.destination_port = get16(udp, 2);
+  out.ip_length = static_cast<std::uint32_t>(ip_length);
+  out.ecn = static_cast<Ecn>(static_cast<unsigned>(ip[1]) & 3);
+  out.payload = udp.subspan(kUdpBytes);
+  return FrameError::kOk;
+}
+
+}  // namespace tiercast::agent

@@ -1,0 +1,71 @@
+// Ethernet/IPv4/UDP frames as bytes: built from a template, and validated before anything is read.
+//
+// For runtimes that own an interface without the kernel (DPDK). No VLAN tags; IPv4
+// options are accepted, not made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "agent/address.h"
+
+namespace tiercast::agent {
+
+inline constexpr std::size_t kEthernetBytes = 14;
+inline constexpr std::size_t kIpv4Bytes = 20;  // without options
+inline constexpr std::size_t kUdpBytes = 8;
+inline constexpr std::size_t kFrameHeaderBytes = kEthernetBytes + kIpv4Bytes + kUdpBytes;
+
+enum class Ecn : std::uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };  // RFC 3168 5
+
+// Ones' complement sum of 16-bit words, folded and inverted (RFC 1071). `start` is
+// an unfolded sum to go on from.
+std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t start = 0);
+
+// What does not change from packet to packet.
+struct UdpFlow {
+  MacAddress source_mac{};
+  MacAddress destination_mac{};
+  std::uint32_t source = 0;  // host order
+  std::uint32_t destination = 0;
+  std::uint16_t source_port = 0;
+  std::uint16_t destination_port = 0;
+  Ecn ecn = Ecn::kNotEct;
+  std::uint8_t ttl = 64;
+};
+
+// Writes the headers around a payload that stands already at frame[kFrameHeaderBytes ..]. The
+// frame's size gives all lengths: kFrameHeaderBytes .. kEthernetBytes + 65535. Both checksums are
+// computed. Don't-fragment is set.
+void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::byte> frame);
+
+enum class FrameError {
+  kOk,
+  kShort,       // fewer bytes than the headers need, or than IPv4's total length
+  kNotIpv4,     // another EtherType
+  kIpv4Header,  // version, header length or total length impossible
+  kIpv4Checksum,
+  kFragment,     // fragments are not put together
+  kNotUdp,       // another protocol over IPv4
+  kUdpLength,    // not the rest of the IPv4 packet
+  kUdpChecksum,  // wrong; absent (zero) is allowed (RFC 768)
+};
+inline constexpr std::size_t kFrameErrors = 9;
+std::string_view name(FrameError error);  // "ok", "short", ...
+
+struct UdpPacket {
+  std::uint32_t source = 0;  // host order
+  std::uint32_t destination = 0;
+  std::uint16_t source_port = 0;
+  std::uint16_t destination_port = 0;
+  std::uint32_t ip_length = 0;  // IP header included
+  Ecn ecn = Ecn::kNotEct;
+  std::span<const std::byte> payload;  // into the frame
+};
+
+// Bytes after the IPv4 packet (Ethernet padding) are ignored. On error `out` is unspecified.
+FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out);
+
+}  // namespace tiercast::agent

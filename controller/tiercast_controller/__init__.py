@@ -1,0 +1,40 @@
+"""The tiercast controller: P4Runtime to every switch, multicast trees from IGMP, agents' home."""
+
+from .controller import Controller, Event, Querier
+from .errors import (
+    AgentError,
+    ConfigurationError,
+    ControllerError,
+    NotPrimaryError,
+    SwitchError,
+    UnsupportedError,
+)
+from .lab import Agent, Record
+from .port_policy import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
+from .program import Program
+from .topology import Host, Session, Switch, Topology, group_address
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "ConfigurationError",
+    "Controller",
+    "ControllerError",
+    "DropTail",
+    "Event",
+    "Host",
+    "NotPrimaryError",
+    "PortPolicy",
+    "PriorityMarking",
+    "Program",
+    "Querier",
+    "Record",
+    "Red",
+    "Session",
+    "Switch",
+    "SwitchError",
+    "ThresholdMarking",
+    "Topology",
+    "UnsupportedError",
+    "group_address",
+]

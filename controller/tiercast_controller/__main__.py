@@ -1,0 +1,75 @@
+"""python -m tiercast_controller CONFIG: runs the controller against switches given in a YAML."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .config import EXAMPLE, Config
+from .controller import Event
+from .errors import ConfigurationError, ControllerError
+from .lab import Agent, Record
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="tiercast_controller",
+        description="Loads the P4 program and routes into every switch, grows multicast trees from "
+        "IGMP reports, and serves agents. Events and telemetry go to standard output, one JSON "
+        "object a line, until SIGINT or SIGTERM.",
+        epilog=f"an example of CONFIG:\n\n{EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="YAML file")
+    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning"])
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(message)s")
+    try:
+        asyncio.run(_run(Config.load(options.config)))
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except ControllerError as error:
+        print(error, file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+async def _run(config: Config) -> None:
+    controller = config.controller(on_event=_print_event, on_records=_print_records)
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    try:
+        await controller.start()
+        controller.start_sessions()
+        waiting = asyncio.create_task(ended.wait())
+        await asyncio.wait({waiting, controller.failed}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if controller.failed.done():
+            await controller.failed
+    finally:
+        await controller.stop()
+
+
+def _print_event(event: Event) -> None:
+    print(json.dumps({"time_ns": event.time_ns, "kind": event.kind, **event.fields}), flush=True)
+
+
+async def _print_records(agent: Agent, records: Sequence[Record]) -> None:
+    for r in records:
+        line = {"time_ns": r.time_ns, "agent": agent.name, "kind": r.kind, **r.fields}
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Feedback aggregation in the network (SIM 3.1): which switch sums up feedback, and for whom.
+
+Every switch between a session's source and a host that could receive it is an aggregator. Its
+parent is the next one towards the source, and the source's host for the last. The entries follow
+from the topology alone: a switch that no feedback reaches has nothing to sum up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .errors import ConfigurationError
+from .program import TableEntry, entry
+from .routing import shortest_path_tree
+from .topology import CPU_PORT, Session, Switch, Topology
+
+MAX_SLOTS = 256  # sessions that one switch can aggregate
+# From its one replica's egress the copies that become summaries go back to ingress.
+SUMMARY_CLONES = {1: CPU_PORT}  # clone session -> port
+
+
+def aggregation_entries(
+    topology: Topology, sessions: Sequence[Session]
+) -> dict[str, list[TableEntry]]:
+    """For each switch: `aggregator`, and the routes to the aggregators that are parents.
+
+    Slots count the aggregated sessions in their order. Raises ConfigurationError.
+    """
+    entries: dict[str, dict[TableEntry, None]] = {s.name: {} for s in topology.switches}
+    aggregated = [s for s in sessions if s.aggregation == "network"]
+    if len(aggregated) > MAX_SLOTS:
+        raise ConfigurationError(
+            f"{len(aggregated)} sessions are aggregated by the network; valid: up to {MAX_SLOTS}"
+        )
+    for slot, session in enumerate(aggregated):
+        upstream = shortest_path_tree(topology, session.source)
+        for name in _between(topology, session.source, upstream):
+            switch, parent = topology.switch(name), topology.node(upstream[name])
+            port = topology.port_to(name, parent.name)
+            if isinstance(parent, Switch):
+                to = _address(parent, session)
+                route = {"port": port, "dst_mac": parent.mac}
+                # A dictionary as an ordered set: sessions share routes.
+                entries[name][entry("ipv4_host", {"dst_addr": to}, "forward", route)] = None
+            else:
+                to = int(parent.interface.ip)
+            own = _address(switch, session)
+            parameters = {
+                "slot": slot,
+                # As unique as the address, and apart from receivers' numbers.
+                "id": own,
+                "address": own,
+                "parent": to,
+                "mac": switch.mac,
+                "upstream_port": port,
+            }
+            item = entry("aggregator", {"session": session.number}, "aggregate", parameters)
+            entries[name][item] = None
+    return {name: list(items) for name, items in entries.items()}
+
+
+def _between(topology: Topology, source: str, upstream: dict[str, str]) -> list[str]:
+    """The switches on the paths from all other hosts to the source."""
+    found: dict[str, None] = {}
+    for host in topology.hosts:
+        node = upstream[host.name] if host.name != source else source
+        while node != source and node not in found:
+            found[node] = None
+            node = upstream[node]
+    return list(found)
+
+
+def _address(switch: Switch, session: Session) -> int:
+    if switch.ip is None:
+        raise ConfigurationError(
+            f"session {session.number}: aggregation by the network needs an IPv4 address ('ip') of "
+            f"switch {switch.name}"
+        )
+    return int(switch.ip)

@@ -1,0 +1,426 @@
+"""The controller of a run: from IGMP reports to multicast trees, and agents' home.
+
+Open this file first. A packet-in goes: parse (igmp) -> membership -> trees (multicast) -> one
+installer per switch and session -> event, and Membership to the session's sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any
+
+from tiercast.v1 import lab_pb2
+
+from .aggregation import aggregation_entries
+from .errors import ConfigurationError, ControllerError, SwitchError
+from .igmp import IgmpError, Message, general_query, parse_frame
+from .lab import Agent, LabService, Record, RecordSink
+from .membership import NEVER, UNKNOWN_REPORTER, Member, Membership
+from .multicast import MulticastState, SessionTrees, route, top_group
+from .p4runtime import PacketIn
+from .program import Program, TableEntry
+from .routing import static_entries
+from .switch import ManagedSwitch
+from .topology import MAX_LAYERS, Session, Topology, group_address, session_and_rank
+
+log = logging.getLogger(__name__)
+
+_ROBUSTNESS = 2  # lost queries or reports that a membership survives (RFC 3376 8.1)
+
+
+@dataclass(frozen=True)
+class Querier:
+    """General queries to every host port, so that members that vanish silently expire."""
+
+    interval_s: float = 125.0  # RFC 3376 8.2
+    max_response_s: float = 10.0  # RFC 3376 8.3; 0.1..25.5
+    version: int = 3  # 2 or 3
+    address: IPv4Address = IPv4Address("0.0.0.0")  # source of queries (RFC 4541 2.1.1)
+
+    @property
+    def lifetime_s(self) -> float:
+        """The group membership interval (RFC 3376 8.4)."""
+        return _ROBUSTNESS * self.interval_s + self.max_response_s
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the controller saw or did. Kinds and their fields:
+
+    igmp           action ("join", "leave", "expire"), switch, port, group, session, rank,
+                   reporter, install_us (report received -> every switch holds the change),
+                   switches (how many were changed)
+    igmp.rejected  switch, port, reason
+    membership     session, top_rank (told to the sender)
+    agent          name, session, state ("attached", "detached", "lost")
+    failure        reason
+    """
+
+    time_ns: int  # CLOCK_MONOTONIC
+    kind: str
+    fields: dict[str, Any]
+
+
+class Controller:
+    def __init__(
+        self,
+        topology: Topology,
+        sessions: Sequence[Session],
+        program: Program,
+        *,
+        lab_address: str | None = None,
+        on_records: RecordSink | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        querier: Querier | None = None,
+        epoch_ns: int | None = None,
+    ):
+        """lab_address: where agents attach, "unix:/path"; None: no Lab service. querier: None
+        sends no queries, and members never expire. epoch_ns: zero of the run's time,
+        CLOCK_MONOTONIC; None: now. Raises ConfigurationError. Needs a running event loop.
+        """
+        topology.check(list(sessions))
+        if querier is not None:
+            _query(querier)
+        self.topology = topology
+        self.epoch_ns = time.monotonic_ns() if epoch_ns is None else epoch_ns
+        # Fails with the first SwitchError that cannot be mended: the run is void from then on.
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._querier = querier
+        self._on_event = on_event or (lambda event: None)
+        aggregation = aggregation_entries(topology, sessions)
+        self._static = {
+            name: entries + aggregation[name] for name, entries in static_entries(topology).items()
+        }
+        _check_program(program, self._static)
+        self._trees = {
+            session.number: SessionTrees(topology, session, 1 + index * MAX_LAYERS)
+            for index, session in enumerate(sessions)
+        }
+        self._membership = Membership(querier.lifetime_s if querier else NEVER)
+        self._switches = {
+            switch.name: ManagedSwitch(switch, program, self._fail) for switch in topology.switches
+        }
+        self._lab_address = lab_address
+        self._lab = LabService(
+            sessions,
+            self.epoch_ns,
+            on_records or _ignore_records,
+            self._on_agent,
+            lambda session: self._told[session],
+        )
+        self._told = dict.fromkeys(self._trees, -1)  # session -> top rank its sender knows
+        self._change = 0
+        self._told_change = dict.fromkeys(self._trees, 0)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, timeout_s: float = 15) -> None:
+        """Every switch has the program, routes, marking and aggregators; the Lab service listens.
+
+        Multicast state that an earlier controller left is taken over: its members stay until
+        they leave or, with a querier, expire. Raises SwitchError or ConfigurationError.
+        """
+        managed = self._switches.values()
+        found = await _all(m.start(self._static[m.switch.name], timeout_s) for m in managed)
+        self._take_over(dict(zip(self._switches, found, strict=True)))
+        await _all(
+            m.set_up_sessions(state, self._trees.values())
+            for m, state in zip(managed, found, strict=True)
+        )
+        for number, tree in self._trees.items():
+            self._told[number] = tree.top_rank()
+        for m in managed:
+            self._spawn(self._receive(m), f"packet-in of {m.switch.name}")
+        if self._querier is not None:
+            self._spawn(self._query_hosts(self._querier), "querier")
+        if self._lab_address is not None:
+            await self._lab.serve(self._lab_address)
+
+    async def wait_agents(self, names: Iterable[str], timeout_s: float = 15) -> None:
+        """Until all have attached. Raises AgentError naming those that have not."""
+        await self._lab.wait_agents(names, timeout_s)
+
+    def start_sessions(self, numbers: Iterable[int] | None = None) -> None:
+        """Starts the agents of these sessions, present and future; None: of all."""
+        self._lab.start_sessions(numbers)
+
+    def stop_agents(self, names: Iterable[str] | None = None) -> None:
+        """Asks agents to end; None: all. Raises AgentError where one is not attached."""
+        self._lab.stop_agents(names)
+
+    async def wait_agents_ended(self, timeout_s: float = 5) -> None:
+        """Until none is attached: all last records are in. Raises AgentError naming the rest."""
+        await self._lab.wait_detached(timeout_s)
+
+    async def stop(self, timeout_s: float = 5) -> None:
+        """Ends agents, then everything else. The switches keep what they hold. Raises AgentError
+        where agents did not end in time; all is closed then, too."""
+        try:
+            self._lab.stop_agents()
+            await self._lab.wait_detached(timeout_s)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._lab.close()
+            await asyncio.gather(*(m.close() for m in self._switches.values()))
+            if self.failed.done() and not self.failed.cancelled():
+                self.failed.exception()  # seen
+            self.failed.cancel()
+
+    async def set_link(
+        self,
+        switch: str,
+        port: int,
+        *,
+        rate_bps: int | None = None,
+        queue_packets: int | None = None,
+        queue_bytes: int | None = None,
+        delay_ns: int | None = None,
+        rx_delay_ns: int | None = None,
+    ) -> None:
+        """Changes what is given of a port; 0 as rate or queue: unlimited. Raises UnsupportedError
+        on a switch without tiercast.v1."""
+        self.topology.neighbour(switch, port)
+        await self._managed(switch).client.set_link(
+            lab_pb2.SetLinkRequest(
+                port=port,
+                rate_bps=rate_bps,
+                queue_packets=queue_packets,
+                queue_bytes=queue_bytes,
+                delay_ns=delay_ns,
+                rx_delay_ns=rx_delay_ns,
+            )
+        )
+
+    async def ports(self, switch: str) -> lab_pb2.GetPortsResponse:
+        """Statistics of a switch's ports; resets "since the last" figures. Raises
+        UnsupportedError on a switch without tiercast.v1."""
+        return await self._managed(switch).client.get_ports()
+
+    async def counter(self, switch: str, name: str) -> dict[int, tuple[int, int]]:
+        """A counter of the P4 program, such as "marked": port -> (packets, bytes)."""
+        return await self._managed(switch).client.read_counter(name)
+
+    async def register(self, switch: str, name: str) -> dict[int, int]:
+        """A register of the P4 program: index -> value. Raises UnsupportedError on bmv2."""
+        return await self._managed(switch).client.read_register(name)
+
+    def members(self) -> list[Member]:
+        """Group members by place, as reported."""
+        return list(self._membership.members())
+
+    def installed(self, switch: str, session: int) -> MulticastState:
+        """What a switch holds for a session, as far as it has acknowledged."""
+        return self._managed(switch).installer(session).installed
+
+    async def read_multicast(self, switch: str) -> MulticastState:
+        """What a switch says it holds, of all sessions."""
+        return await self._managed(switch).read_multicast()
+
+    # ------------------------------------------------------------------ packets and membership
+
+    async def _receive(self, managed: ManagedSwitch) -> None:
+        while True:
+            self._on_packet(managed.switch.name, await managed.client.packet_in.get())
+
+    def _on_packet(self, switch: str, packet: PacketIn) -> None:
+        try:
+            message = parse_frame(packet.frame)
+        except IgmpError as error:
+            self._reject(switch, packet, str(error))
+            return
+        if not self.topology.is_host_port(switch, packet.port):
+            self._reject(switch, packet, f"{message.type.name} at a port that leads to no host")
+            return
+        self._on_message(switch, packet, message)
+
+    def _on_message(self, switch: str, packet: PacketIn, message: Message) -> None:
+        for record in message.records:
+            named = session_and_rank(record.group)
+            tree = self._trees.get(named[0]) if named else None
+            if tree is None or named[1] >= tree.session.layers:
+                # Hosts report groups of their own, such as mDNS: these are none of a session's.
+                continue
+            source = self.topology.host(tree.session.source).interface.ip
+            wants = record.wants(source)
+            # The source's own port would only get its packets back.
+            if wants is None or (switch, packet.port) == (tree.source_switch, tree.source_port):
+                continue
+            member = Member(*named, switch, packet.port)
+            if wants:
+                if self._membership.join(member, message.reporter, packet.time_ns / 1e9):
+                    changed = tree.join(member.rank, switch, packet.port)
+                    self._install("join", member, message.reporter, packet.time_ns, changed)
+            elif self._membership.leave(member, message.reporter):
+                changed = tree.leave(member.rank, switch, packet.port)
+                self._install("leave", member, message.reporter, packet.time_ns, changed)
+
+    def _install(
+        self,
+        action: str,
+        member: Member,
+        reporter: IPv4Address,
+        since_ns: int,
+        changed: set[str],
+    ) -> None:
+        """Sends changed switches their new state, all at once, and reports when all hold it."""
+        tree = self._trees[member.session]
+        self._change += 1
+        change, top_rank = self._change, tree.top_rank()
+        pending = [
+            self._switches[name].installer(member.session).set_target(tree.state(name))
+            for name in changed
+        ]
+
+        async def finish() -> None:
+            results = await asyncio.gather(*pending, return_exceptions=True)
+            if any(isinstance(r, BaseException) for r in results):
+                return  # reported by on_failure
+            self._emit(
+                "igmp",
+                time_ns=since_ns,
+                action=action,
+                switch=member.switch,
+                port=member.port,
+                group=str(tree.session.group(member.rank)),
+                session=member.session,
+                rank=member.rank,
+                reporter=str(reporter),
+                install_us=(time.monotonic_ns() - since_ns) / 1e3,
+                switches=len(changed),
+            )
+            # Told when the path is there, so that a layer's first packet finds it.
+            self._tell(member.session, change, top_rank)
+
+        self._spawn(finish(), f"{action} of {member}")
+
+    def _tell(self, session: int, change: int, top_rank: int) -> None:
+        if change < self._told_change[session]:
+            return
+        self._told_change[session] = change
+        if self._told[session] != top_rank:
+            self._told[session] = top_rank
+            self._emit("membership", session=session, top_rank=top_rank)
+            self._lab.tell_membership(session, top_rank)
+
+    def _take_over(self, found: dict[str, MulticastState]) -> None:
+        now_s = time.monotonic()
+        for switch, state in found.items():
+            for address, mgid in state.routes.items():
+                named = session_and_rank(address)
+                tree = self._trees.get(named[0]) if named else None
+                if tree is None or named[1] >= tree.session.layers:
+                    continue
+                for port in state.groups.get(mgid, ()):
+                    if self.topology.is_host_port(switch, port):
+                        self._membership.join(Member(*named, switch, port), UNKNOWN_REPORTER, now_s)
+                        tree.join(named[1], switch, port)
+
+    async def _query_hosts(self, querier: Querier) -> None:
+        frame = _query(querier)
+        # Expired members are looked for more often than queries are sent, so that a membership
+        # ends within 1/8 of an interval of its time.
+        period = querier.interval_s / 8
+        next_query = time.monotonic()
+        while True:
+            now = time.monotonic()
+            if now >= next_query:
+                next_query = now + querier.interval_s
+                for switch, port in self.topology.host_ports():
+                    await self._switches[switch].client.packet_out(port, frame)
+            for member in self._membership.expire(now):
+                changed = self._trees[member.session].leave(member.rank, member.switch, member.port)
+                self._install("expire", member, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
+            await asyncio.sleep(min(period, max(0.0, next_query - time.monotonic())))
+
+    # ------------------------------------------------------------------ helpers
+
+    def _managed(self, switch: str) -> ManagedSwitch:
+        try:
+            return self._switches[switch]
+        except KeyError:
+            choices = ", ".join(self._switches)
+            raise ConfigurationError(f"switch {switch!r} is not one of: {choices}") from None
+
+    def _on_agent(self, state: str, agent: Agent) -> None:
+        self._emit("agent", name=agent.name, session=agent.session, state=state)
+
+    def _reject(self, switch: str, packet: PacketIn, reason: str) -> None:
+        self._emit(
+            "igmp.rejected",
+            time_ns=packet.time_ns,
+            switch=switch,
+            port=packet.port,
+            reason=reason,
+        )
+
+    def _fail(self, reason: SwitchError) -> None:
+        log.error("%s", reason)
+        self._emit("failure", reason=str(reason))
+        if not self.failed.done():
+            self.failed.set_exception(reason)
+
+    def _emit(self, kind: str, time_ns: int | None = None, **fields: Any) -> None:
+        self._on_event(Event(time.monotonic_ns() if time_ns is None else time_ns, kind, fields))
+
+    def _spawn(self, work: Awaitable[None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        if isinstance(error, ControllerError):
+            self._fail(error)
+        else:
+            # A mistake of ours: the run must not look healthy.
+            log.error("%s: %r", task.get_name(), error, exc_info=error)
+            self._fail(SwitchError(f"internal error in {task.get_name()}: {error!r}"))
+
+
+def _query(querier: Querier) -> bytes:
+    if not querier.interval_s > querier.max_response_s:
+        raise ConfigurationError(
+            f"querier: interval_s {querier.interval_s} must exceed "
+            f"max_response_s {querier.max_response_s}"
+        )
+    try:
+        return general_query(
+            querier.version,
+            querier.max_response_s,
+            querier.address,
+            0x020000000001,
+            querier.interval_s,
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"querier: {error}") from None
+
+
+def _check_program(program: Program, static: dict[str, list[TableEntry]]) -> None:
+    """Whether the program has every table, action and parameter that will be written."""
+    for entries in static.values():
+        for item in entries:
+            program.encode_entry(item)
+    program.encode_entry(top_group((1, 0), 0))
+    program.encode_entry(route(group_address(0, 0), 1))
+
+
+async def _all(work: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Results in order; the first error, after all have ended."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+async def _ignore_records(agent: Agent, records: Sequence[Record]) -> None:
+    pass

@@ -1,0 +1,25 @@
+"""The errors this package raises; each text names the place, the value and the valid choices."""
+
+
+class ControllerError(Exception):
+    """Base of every error of this package."""
+
+
+class ConfigurationError(ControllerError):
+    """Topology, sessions or program do not fit together. Nothing was sent to a switch."""
+
+
+class SwitchError(ControllerError):
+    """A switch refused a request, or cannot be reached."""
+
+
+class NotPrimaryError(SwitchError):
+    """Another controller holds this switch with a higher election id."""
+
+
+class UnsupportedError(SwitchError):
+    """The switch does not offer this service (bmv2 has no tiercast.v1, PI reads no registers)."""
+
+
+class AgentError(ControllerError):
+    """An agent did not attach in time, or was lost."""

@@ -1,0 +1,88 @@
+"""Brings the multicast state of one session on one switch to where it should be, one change at a
+time. Changes that arrive while a write is under way are taken together in the next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from .errors import SwitchError
+from .multicast import MulticastState, Update, plan
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+
+
+class Installer:
+    """Serialises the writes of one (switch, session)."""
+
+    def __init__(
+        self,
+        write: Callable[[list[Update]], Awaitable[None]],
+        read_back: Callable[[], Awaitable[MulticastState]],
+        on_failure: Callable[[SwitchError], None],
+        installed: MulticastState,
+    ):
+        """on_failure: called when the switch still refuses after ATTEMPTS."""
+        self.installed = installed
+        self._target = installed
+        self._write = write
+        self._read_back = read_back
+        self._on_failure = on_failure
+        self._waiting: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def set_target(self, target: MulticastState) -> asyncio.Future[None]:
+        """The future is done when the switch holds `target`, or a later one; it fails with the
+        SwitchError for which it could not."""
+        self._target = target
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return done
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for done in self._waiting:
+            done.cancel()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            failure: SwitchError | None = None
+            try:
+                await self._install(self._target)
+            except SwitchError as error:
+                failure = error
+            except asyncio.CancelledError:
+                for done in waiting:
+                    done.cancel()
+                raise
+            for done in waiting:
+                if done.done():
+                    continue
+                if failure is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(failure)
+            if failure is not None:
+                self._on_failure(failure)
+
+    async def _install(self, target: MulticastState) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                for batch in plan(self.installed, target):
+                    await self._write(batch)
+                self.installed = target
+                return
+            except SwitchError as error:
+                if attempt == ATTEMPTS:
+                    raise
+                log.warning("%s; reading the switch's state and trying again", error)
+                # A batch may have been applied in part: only the switch knows what it holds.
+                self.installed = await self._read_back()

@@ -1,0 +1,248 @@
+"""The Lab service of tiercast.v1: agents (senders and receivers) attach here.
+
+Each agent is one stream. What it says is checked before anything is done with it; an agent that
+says Hello wrongly gets a status that names the value and the valid choices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import grpc
+from tiercast.v1 import lab_pb2, lab_pb2_grpc
+
+from .errors import AgentError, ConfigurationError
+from .topology import Session
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+_BROKEN_STREAM_S = 0.02
+_DRAIN_S = 1.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of telemetry."""
+
+    time_ns: int  # CLOCK_MONOTONIC at the agent
+    kind: str
+    fields: dict[str, float]
+
+
+@dataclass(eq=False)
+class Agent:
+    name: str
+    sender: bool  # else a receiver
+    scheme: str
+    session: int
+    id: int
+    started: bool = False
+    stopped: bool = False
+    # Messages on their way to the agent; None ends its writer.
+    outbox: asyncio.Queue[lab_pb2.ToAgent | None] = field(default_factory=asyncio.Queue)
+
+
+# Awaited before the next message of the same agent is read, so a slow sink slows the agents down.
+RecordSink = Callable[[Agent, Sequence[Record]], Awaitable[None]]
+
+
+class _Refused(Exception):
+    def __init__(self, code: grpc.StatusCode, text: str):
+        super().__init__(text)
+        self.code = code
+
+
+class LabService(lab_pb2_grpc.LabServicer):
+    def __init__(
+        self,
+        sessions: Iterable[Session],
+        epoch_ns: int,
+        on_records: RecordSink,
+        on_agent: Callable[[str, Agent], None],
+        top_rank: Callable[[int], int],
+    ):
+        """on_agent is called with "attached", "detached" (after Stop, or by its own will) or
+        "lost". top_rank(session) is what a sender is told when it starts."""
+        self.agents: dict[str, Agent] = {}
+        self._sessions = {session.number: session for session in sessions}
+        self._epoch_ns = epoch_ns
+        self._on_records = on_records
+        self._on_agent = on_agent
+        self._top_rank = top_rank
+        self._started: set[int] = set()
+        self._changed = asyncio.Condition()
+        self._server: grpc.aio.Server | None = None
+
+    async def serve(self, address: str) -> None:
+        """Listens on "unix:/path" or "host:port". Raises ConfigurationError."""
+        self._server = grpc.aio.server()
+        lab_pb2_grpc.add_LabServicer_to_server(self, self._server)
+        try:
+            self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ConfigurationError(f"cannot listen on {address}: {error}") from None
+        await self._server.start()
+
+    async def close(self) -> None:
+        if self._server is not None:
+            await self._server.stop(grace=0.5)
+
+    async def wait_agents(self, names: Iterable[str], timeout_s: float) -> None:
+        """Until all are attached. Raises AgentError naming those that are not."""
+        wanted = set(names)
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(lambda: wanted <= self.agents.keys())
+        except TimeoutError:
+            missing = ", ".join(sorted(wanted - self.agents.keys()))
+            raise AgentError(f"not attached within {timeout_s:g} s: {missing}") from None
+
+    async def wait_detached(self, timeout_s: float) -> None:
+        """Until no agent is attached. Raises AgentError naming those that still are."""
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(lambda: not self.agents)
+        except TimeoutError:
+            left = ", ".join(sorted(self.agents))
+            raise AgentError(f"not ended within {timeout_s:g} s after Stop: {left}") from None
+
+    def start_sessions(self, numbers: Iterable[int] | None = None) -> None:
+        """Start to the agents of these sessions (None: all), and to those that attach later."""
+        numbers = set(self._sessions if numbers is None else numbers)
+        unknown = numbers - self._sessions.keys()
+        if unknown:
+            raise ConfigurationError(f"sessions {sorted(unknown)} are not {self._choices()}")
+        self._started |= numbers
+        for agent in self.agents.values():
+            self._start_if_due(agent)
+
+    def stop_agents(self, names: Iterable[str] | None = None) -> None:
+        """Stop to these agents (None: all); each sends its last records and ends."""
+        for name in list(self.agents) if names is None else names:
+            agent = self.agents.get(name)
+            if agent is None:
+                choices = ", ".join(sorted(self.agents)) or "none"
+                raise AgentError(f"agent {name!r} is not attached; attached are: {choices}")
+            if not agent.stopped:
+                agent.stopped = True
+                agent.outbox.put_nowait(lab_pb2.ToAgent(stop=lab_pb2.Stop()))
+
+    def tell_membership(self, session: int, top_rank: int) -> None:
+        """To the session's senders that have started."""
+        for agent in self.agents.values():
+            if agent.sender and agent.started and agent.session == session:
+                agent.outbox.put_nowait(_membership(session, top_rank))
+
+    async def Attach(self, requests, context) -> None:  # noqa: N802 (name of the rpc)
+        messages = aiter(requests)
+        try:
+            agent = self._admit(await anext(messages, None))
+        except _Refused as refusal:
+            log.warning("an agent was refused: %s", refusal)
+            await context.abort(refusal.code, str(refusal))
+        self.agents[agent.name] = agent
+        agent.outbox.put_nowait(lab_pb2.ToAgent(welcome=lab_pb2.Welcome(epoch_ns=self._epoch_ns)))
+        self._start_if_due(agent)
+        writer = asyncio.create_task(self._write(agent, context), name=f"to {agent.name}")
+        how = "lost"
+        try:
+            await self._announce("attached", agent)
+            async for message in messages:
+                await self._take(agent, message)
+            # A broken stream ends the messages as a finished one does; that it is broken, gRPC
+            # says a moment later, by cancelling us here.
+            await asyncio.sleep(_BROKEN_STREAM_S)
+            await self._drain(agent, writer)
+            how = "detached"
+        except _Refused as refusal:
+            log.warning("an agent was refused: %s", refusal)
+            await self._drain(agent, writer)
+            await context.abort(refusal.code, str(refusal))
+        finally:
+            writer.cancel()
+            del self.agents[agent.name]
+            await asyncio.gather(writer, self._announce(how, agent), return_exceptions=True)
+
+    def _admit(self, message: lab_pb2.FromAgent | None) -> Agent:
+        invalid = grpc.StatusCode.INVALID_ARGUMENT
+        if message is None or message.WhichOneof("message") != "hello":
+            raise _Refused(invalid, "the first message must be Hello")
+        hello = message.hello
+        if hello.version != VERSION:
+            raise _Refused(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"{hello.name!r}: version {hello.version} of tiercast.v1, not {VERSION}",
+            )
+        if not hello.name:
+            raise _Refused(invalid, "Hello has no name")
+        if hello.role not in (lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER):
+            raise _Refused(invalid, f"{hello.name!r}: role {hello.role} is not 1 or 2")
+        session = self._sessions.get(hello.session)
+        if session is None:
+            raise _Refused(
+                invalid, f"{hello.name!r}: session {hello.session} is not {self._choices()}"
+            )
+        if hello.scheme != session.scheme:
+            raise _Refused(
+                invalid,
+                f"{hello.name!r}: scheme {hello.scheme!r} is not {session.scheme!r}, that of "
+                f"session {hello.session}",
+            )
+        sender = hello.role == lab_pb2.ROLE_SENDER
+        for other in self.agents.values():
+            if other.name == hello.name:
+                raise _Refused(
+                    grpc.StatusCode.ALREADY_EXISTS, f"an agent named {hello.name!r} is attached"
+                )
+            if sender and other.sender and other.session == hello.session:
+                raise _Refused(
+                    grpc.StatusCode.ALREADY_EXISTS,
+                    f"{hello.name!r}: session {hello.session} has a sender, {other.name!r}",
+                )
+        return Agent(hello.name, sender, hello.scheme, hello.session, hello.id)
+
+    def _choices(self) -> str:
+        return f"one of {sorted(self._sessions)}"
+
+    def _start_if_due(self, agent: Agent) -> None:
+        if agent.started or agent.session not in self._started:
+            return
+        agent.started = True
+        agent.outbox.put_nowait(lab_pb2.ToAgent(start=lab_pb2.Start()))
+        if agent.sender:
+            agent.outbox.put_nowait(_membership(agent.session, self._top_rank(agent.session)))
+
+    async def _take(self, agent: Agent, message: lab_pb2.FromAgent) -> None:
+        if message.WhichOneof("message") != "records":
+            raise _Refused(
+                grpc.StatusCode.INVALID_ARGUMENT, f"{agent.name!r}: only Records follow Hello"
+            )
+        records = [
+            Record(r.time_ns, r.kind, {f.name: f.value for f in r.fields})
+            for r in message.records.records
+        ]
+        await self._on_records(agent, records)
+
+    async def _announce(self, how: str, agent: Agent) -> None:
+        self._on_agent(how, agent)
+        async with self._changed:
+            self._changed.notify_all()
+
+    @staticmethod
+    async def _write(agent: Agent, context) -> None:
+        while (message := await agent.outbox.get()) is not None:
+            await context.write(message)
+
+    @staticmethod
+    async def _drain(agent: Agent, writer: asyncio.Task[None]) -> None:
+        """Lets the writer finish: gRPC takes no status while a message is on its way."""
+        agent.outbox.put_nowait(None)
+        await asyncio.wait({writer}, timeout=_DRAIN_S)
+
+
+def _membership(session: int, top_rank: int) -> lab_pb2.ToAgent:
+    return lab_pb2.ToAgent(membership=lab_pb2.Membership(session=session, top_rank=top_rank))

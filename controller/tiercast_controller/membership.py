@@ -1,0 +1,70 @@
+"""Who is behind which port: group members by (group, switch, port), from IGMP reports.
+
+Every reporter is tracked, so a leave takes effect at once when nobody else on the port remains.
+Versions 1 and 2 let hosts that share a link suppress their reports, which hides members behind one
+another; a port that leads to one host, as all of ours do, has no such case. Pure: `now` is passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+
+NEVER = float("inf")
+
+# Stands for whoever joined before this controller started: any leave ends it.
+UNKNOWN_REPORTER = IPv4Address(0)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A place of membership: what trees lead to."""
+
+    session: int
+    rank: int
+    switch: str
+    port: int
+
+
+class Membership:
+    def __init__(self, lifetime_s: float = NEVER):
+        """lifetime_s: a member that is not heard for so long is gone; without a querier NEVER."""
+        self._lifetime_s = lifetime_s
+        self._reporters: dict[Member, dict[IPv4Address, float]] = {}
+
+    def join(self, member: Member, reporter: IPv4Address, now_s: float) -> bool:
+        """Returns whether this is the first reporter at that place."""
+        reporters = self._reporters.setdefault(member, {})
+        first = not reporters
+        reporters.pop(UNKNOWN_REPORTER, None)
+        reporters[reporter] = now_s + self._lifetime_s
+        return first
+
+    def leave(self, member: Member, reporter: IPv4Address) -> bool:
+        """Returns whether the place has lost its last reporter."""
+        reporters = self._reporters.get(member)
+        if reporters is None:
+            return False
+        reporters.pop(reporter, None)
+        reporters.pop(UNKNOWN_REPORTER, None)
+        return self._drop_if_empty(member)
+
+    def expire(self, now_s: float) -> list[Member]:
+        """Forgets reporters that were not heard in time; returns places that lost their last."""
+        gone = []
+        for member, reporters in list(self._reporters.items()):
+            for reporter in [r for r, deadline in reporters.items() if deadline <= now_s]:
+                del reporters[reporter]
+            if self._drop_if_empty(member):
+                gone.append(member)
+        return gone
+
+    def members(self) -> Iterable[Member]:
+        return self._reporters.keys()
+
+    def _drop_if_empty(self, member: Member) -> bool:
+        if self._reporters[member]:
+            return False
+        del self._reporters[member]
+        return True

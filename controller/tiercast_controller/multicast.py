@@ -1,0 +1,229 @@
+"""What multicast forwarding needs on each switch, and the order in which it may be changed.
+
+SessionTrees grows one tree per layer towards the session's source. MulticastState is what a
+switch holds (or should hold) for it: replication groups, the routes to them, and the top group of
+each port (SIM 3.4). plan() turns one state into another in batches; see there for the order.
+Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+from .errors import ConfigurationError
+from .program import TableEntry, entry
+from .routing import shortest_path_tree
+from .topology import MAX_LAYERS, Session, Topology, session_and_rank
+
+MAX_MGID = 0xFFFF
+
+
+class Op(enum.Enum):
+    INSERT = "INSERT"
+    MODIFY = "MODIFY"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True)
+class MulticastGroup:
+    """A replication group of the packet replication engine: one copy per port."""
+
+    mgid: int  # 1..65535
+    ports: frozenset[int]
+
+    def __str__(self) -> str:
+        return f"multicast group {self.mgid} -> ports {sorted(self.ports)}"
+
+
+@dataclass(frozen=True)
+class CloneSession:
+    """A clone session of the packet replication engine with one replica."""
+
+    number: int  # 1..65535
+    port: int
+
+    def __str__(self) -> str:
+        return f"clone session {self.number} -> port {self.port}"
+
+
+@dataclass(frozen=True)
+class Update:
+    op: Op
+    entity: TableEntry | MulticastGroup | CloneSession
+
+    def __str__(self) -> str:
+        return f"{self.op.value} {self.entity}"
+
+
+@dataclass
+class MulticastState:
+    groups: dict[int, frozenset[int]] = field(default_factory=dict)  # mgid -> egress ports
+    routes: dict[IPv4Address, int] = field(default_factory=dict)  # group address -> mgid
+    tops: dict[tuple[int, int], int] = field(default_factory=dict)  # (port, session) -> rank
+
+    def highest_carried(self) -> dict[tuple[int, int], int]:
+        """(port, session) -> highest rank that leaves through the port."""
+        carried: dict[tuple[int, int], int] = {}
+        for address, mgid in self.routes.items():
+            named = session_and_rank(address)
+            if named is None:
+                continue
+            session, rank = named
+            for port in self.groups.get(mgid, ()):
+                carried[port, session] = max(rank, carried.get((port, session), -1))
+        return carried
+
+    def of_session(self, session: int, mgids: Iterable[int]) -> MulticastState:
+        """The part that belongs to one session."""
+        mgids = set(mgids)
+        return MulticastState(
+            {m: ports for m, ports in self.groups.items() if m in mgids},
+            {a: m for a, m in self.routes.items() if (session_and_rank(a) or (-1,))[0] == session},
+            {key: rank for key, rank in self.tops.items() if key[1] == session},
+        )
+
+    def merge(self, other: MulticastState) -> None:
+        self.groups.update(other.groups)
+        self.routes.update(other.routes)
+        self.tops.update(other.tops)
+
+
+class SessionTrees:
+    """The trees of one session's layers: for each layer and switch, the ports that get a copy."""
+
+    def __init__(self, topology: Topology, session: Session, first_mgid: int):
+        """first_mgid: of rank 0; higher ranks follow it. It is the same on every switch."""
+        if first_mgid + session.layers - 1 > MAX_MGID:
+            raise ConfigurationError(
+                f"session {session.number}: multicast group {first_mgid + session.layers - 1} "
+                f"exceeds {MAX_MGID}; {MAX_MGID // MAX_LAYERS} sessions are possible"
+            )
+        self.session = session
+        self.mgids = range(first_mgid, first_mgid + session.layers)
+        self.source_switch, self.source_port = topology.attachment(session.source)
+        self._topology = topology
+        self._upstream = shortest_path_tree(topology, session.source)
+        self._ports: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(session.layers)]
+
+    def join(self, rank: int, switch: str, port: int) -> set[str]:
+        """A member appeared behind a host port. Returns the switches whose state changes."""
+        ports = self._ports[rank]
+        changed: set[str] = set()
+        while port not in ports[switch]:
+            ports[switch].add(port)
+            changed.add(switch)
+            if switch == self.source_switch:
+                break
+            switch, port = self._towards_source(switch)
+        return changed
+
+    def leave(self, rank: int, switch: str, port: int) -> set[str]:
+        """The last member behind a host port is gone. Returns the switches whose state changes."""
+        ports = self._ports[rank]
+        changed: set[str] = set()
+        while port in ports[switch]:
+            ports[switch].remove(port)
+            changed.add(switch)
+            if ports[switch] or switch == self.source_switch:
+                break
+            switch, port = self._towards_source(switch)
+        return changed
+
+    def top_rank(self) -> int:
+        """The highest rank with a member anywhere; -1: nobody."""
+        for rank in reversed(range(self.session.layers)):
+            if self._ports[rank][self.source_switch]:
+                return rank
+        return -1
+
+    def state(self, switch: str) -> MulticastState:
+        """What `switch` should hold for this session."""
+        state = MulticastState()
+        for rank, mgid in enumerate(self.mgids):
+            ports = self._ports[rank].get(switch)
+            if ports:
+                state.groups[mgid] = frozenset(ports)
+                state.routes[self.session.group(rank)] = mgid
+        # Ranks rise, so the last one that a port carries is its top group.
+        for rank in range(self.session.layers):
+            for port in self._ports[rank].get(switch, ()):
+                state.tops[port, self.session.number] = rank
+        return state
+
+    def _towards_source(self, switch: str) -> tuple[str, int]:
+        parent = self._upstream[switch]
+        return parent, self._topology.port_to(parent, switch)
+
+
+def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update]]:
+    """Batches that lead from `installed` to `desired`; each must be done before the next begins.
+
+    A switch may process a batch in any order (P4Runtime 12.2), so within a batch no order can mark
+    a group that is not a port's top group, or copy a group to a port that did not ask for it:
+
+      1. top groups rise, before the higher group flows
+      2. groups and routes change; top groups of ports that had none
+      3. top groups fall, after the higher group has stopped; routes to groups that were reused
+
+    A top group that is set too high marks nothing, so between batches a port marks too little at
+    worst.
+    """
+    first: list[Update] = []
+    second: list[Update] = []
+    third: list[Update] = []
+    carried = installed.highest_carried()
+    for key in sorted(installed.tops.keys() | desired.tops.keys()):
+        old, new = installed.tops.get(key), desired.tops.get(key)
+        if old == new:
+            continue
+        if new is None:
+            second.append(Update(Op.DELETE, top_group(key, old)))
+            continue
+        op = Op.INSERT if old is None else Op.MODIFY
+        batch = third if carried.get(key, -1) > new else second if old is None else first
+        batch.append(Update(op, top_group(key, new)))
+    for address in sorted(installed.routes.keys() | desired.routes.keys()):
+        old, new = installed.routes.get(address), desired.routes.get(address)
+        if old == new:
+            continue
+        if old is not None:
+            (second if new is None else first).append(Update(Op.DELETE, route(address, old)))
+        if new is not None:
+            batch = third if new in installed.groups or old is not None else second
+            batch.append(Update(Op.INSERT, route(address, new)))
+    for mgid in sorted(installed.groups.keys() | desired.groups.keys()):
+        old, new = installed.groups.get(mgid), desired.groups.get(mgid)
+        if old == new:
+            continue
+        op = Op.INSERT if old is None else Op.DELETE if new is None else Op.MODIFY
+        second.append(Update(op, MulticastGroup(mgid, frozenset(new or ()))))
+    return [batch for batch in (first, second, third) if batch]
+
+
+def top_group(key: tuple[int, int], rank: int) -> TableEntry:
+    port, session = key
+    return entry(
+        "top_group", {"egress_port": port, "session": session}, "set_top_group", {"rank": rank}
+    )
+
+
+def route(address: IPv4Address, mgid: int) -> TableEntry:
+    return entry("ipv4_multicast", {"dst_addr": int(address)}, "replicate", {"mgid": mgid})
+
+
+def from_entities(
+    entries: Iterable[TableEntry], groups: Mapping[int, frozenset[int]]
+) -> MulticastState:
+    """The state that was read back from a switch; entries of other tables are passed over."""
+    state = MulticastState(groups=dict(groups))
+    for item in entries:
+        match, params = dict(item.match), dict(item.params)
+        if item.table == "ipv4_multicast":
+            state.routes[IPv4Address(match["dst_addr"])] = params.get("mgid", 0)
+        elif item.table == "top_group":
+            state.tops[match["egress_port"], match["session"]] = params.get("rank", 0)
+    return state

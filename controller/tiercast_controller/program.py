@@ -1,0 +1,248 @@
+"""A compiled P4 program: names to P4Runtime ids and back.
+
+Open this file for how an entry named in Python becomes a message. No id is written in code: all
+come from P4Info, so another program with the same names works unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+from p4.config.v1 import p4info_pb2
+from p4.v1 import p4runtime_pb2
+
+from .errors import ConfigurationError
+
+# A match value: an integer where the match is exact, (value, prefix length) where it is lpm.
+MatchValue = int | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """One entry, by names. Two entries with equal `key` are the same entry to a switch."""
+
+    table: str
+    match: tuple[tuple[str, MatchValue], ...]
+    action: str
+    params: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, MatchValue], ...]]:
+        return (self.table, self.match)
+
+    def __str__(self) -> str:
+        match = ", ".join(
+            f"{name}={value[0]:#x}/{value[1]}" if isinstance(value, tuple) else f"{name}={value:#x}"
+            for name, value in self.match
+        )
+        params = ", ".join(f"{name}={value:#x}" for name, value in self.params)
+        return f"{self.table}[{match}] -> {self.action}({params})"
+
+
+def entry(
+    table: str,
+    match: Mapping[str, MatchValue],
+    action: str,
+    params: Mapping[str, int] | None = None,
+) -> TableEntry:
+    """A TableEntry from mappings, in one canonical order."""
+    return TableEntry(
+        table, tuple(sorted(match.items())), action, tuple(sorted((params or {}).items()))
+    )
+
+
+def encode(value: int, bitwidth: int, what: str) -> bytes:
+    """The canonical byte string of P4Runtime 8.4: big endian, no leading zero bytes, not empty."""
+    if not 0 <= value < 1 << bitwidth:
+        raise ConfigurationError(f"{what}: {value} does not fit bit<{bitwidth}>")
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+def decode(value: bytes) -> int:
+    return int.from_bytes(value, "big")
+
+
+class _Names:
+    """Objects of one kind by full name, or by the last part of the name where that is unique."""
+
+    def __init__(self, kind: str, items: Iterable[tuple[str, int, Any]]):
+        self.kind = kind
+        self._by_name: dict[str, Any] = {}
+        self._names: list[str] = []
+        self.by_id: dict[int, Any] = {}
+        self.short: dict[int, str] = {}
+        short_count: dict[str, int] = {}
+        items = list(items)
+        for name, _, _ in items:
+            tail = name.rsplit(".", 1)[-1]
+            short_count[tail] = short_count.get(tail, 0) + 1
+        for name, identifier, item in items:
+            tail = name.rsplit(".", 1)[-1]
+            self._by_name[name] = item
+            if short_count[tail] == 1:
+                self._by_name[tail] = item
+            self.by_id[identifier] = item
+            self.short[identifier] = tail if short_count[tail] == 1 else name
+            self._names.append(self.short[identifier])
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            choices = ", ".join(sorted(self._names)) or "none"
+            raise ConfigurationError(
+                f"{self.kind} {name!r} is not in the P4 program; it has: {choices}"
+            ) from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+
+class Program:
+    """P4Info and bmv2 JSON of one program. Immutable."""
+
+    def __init__(self, p4info: p4info_pb2.P4Info, device_config: bytes):
+        self.p4info = p4info
+        self.device_config = device_config
+        self._tables = _of_preamble("table", p4info.tables)
+        self._actions = _of_preamble("action", p4info.actions)
+        self._counters = _of_preamble("counter", p4info.counters)
+        self._registers = _of_preamble("register", p4info.registers)
+        self._packet_headers = _of_preamble("packet header", p4info.controller_packet_metadata)
+        self._match_fields = {
+            t.preamble.id: _of_fields(f"match field of table {t.preamble.name}", t.match_fields)
+            for t in p4info.tables
+        }
+        self._params = {
+            a.preamble.id: _of_fields(f"parameter of action {a.preamble.name}", a.params)
+            for a in p4info.actions
+        }
+        self._metadata = {
+            h.preamble.name: _of_fields(f"field of {h.preamble.name}", h.metadata)
+            for h in p4info.controller_packet_metadata
+        }
+
+    @classmethod
+    def load(cls, json: Path | str, p4info: Path | str) -> Program:
+        """Reads p4c's outputs. Raises ConfigurationError naming the file."""
+        try:
+            text = Path(p4info).read_text(encoding="utf-8")
+            device_config = Path(json).read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"{error.filename}: {error.strerror}") from None
+        try:
+            message = text_format.Parse(text, p4info_pb2.P4Info())
+        except text_format.ParseError as error:
+            raise ConfigurationError(f"{p4info}: not P4Info text: {error}") from None
+        return cls(message, device_config)
+
+    @property
+    def cookie(self) -> int:
+        """Identifies this program on a switch: 64 bits of a hash over both files."""
+        digest = hashlib.sha256(self.device_config)
+        digest.update(self.p4info.SerializeToString(deterministic=True))
+        return int.from_bytes(digest.digest()[:8], "big")
+
+    def table_id(self, table: str) -> int:
+        return self._tables[table].preamble.id
+
+    def counter_id(self, counter: str) -> int:
+        return self._counters[counter].preamble.id
+
+    def register_id(self, register: str) -> int:
+        return self._registers[register].preamble.id
+
+    def encode_entry(self, entry: TableEntry) -> p4runtime_pb2.TableEntry:
+        """Raises ConfigurationError where a name is unknown or a value too wide."""
+        table = self._tables[entry.table]
+        fields = self._match_fields[table.preamble.id]
+        message = p4runtime_pb2.TableEntry(table_id=table.preamble.id)
+        for name, value in entry.match:
+            field = fields[name]
+            what = f"{entry.table}.{name}"
+            match = message.match.add(field_id=field.id)
+            if field.match_type == p4info_pb2.MatchField.EXACT and isinstance(value, int):
+                match.exact.value = encode(value, field.bitwidth, what)
+            elif field.match_type == p4info_pb2.MatchField.LPM and isinstance(value, tuple):
+                match.lpm.value = encode(value[0], field.bitwidth, what)
+                match.lpm.prefix_len = value[1]
+            else:
+                kind = p4info_pb2.MatchField.MatchType.Name(field.match_type).lower()
+                raise ConfigurationError(f"{what} is matched {kind}; {value!r} is no such value")
+        if len(message.match) != len(table.match_fields):
+            wanted = ", ".join(f.name for f in table.match_fields)
+            raise ConfigurationError(f"{entry}: table {entry.table} wants {wanted}")
+        action = self._actions[entry.action]
+        params = self._params[action.preamble.id]
+        message.action.action.action_id = action.preamble.id
+        for name, value in entry.params:
+            param = params[name]
+            message.action.action.params.add(
+                param_id=param.id, value=encode(value, param.bitwidth, f"{entry.action}.{name}")
+            )
+        if len(entry.params) != len(action.params):
+            wanted = ", ".join(p.name for p in action.params) or "no parameter"
+            raise ConfigurationError(f"{entry}: action {entry.action} wants {wanted}")
+        return message
+
+    def decode_entry(self, message: p4runtime_pb2.TableEntry) -> TableEntry:
+        """The inverse of encode_entry."""
+        fields = self._match_fields[message.table_id]
+        action = message.action.action
+        params = self._params[action.action_id]
+        return TableEntry(
+            self._tables.short[message.table_id],
+            tuple(
+                sorted(
+                    (
+                        fields.short[m.field_id],
+                        (decode(m.lpm.value), m.lpm.prefix_len)
+                        if m.WhichOneof("field_match_type") == "lpm"
+                        else decode(m.exact.value),
+                    )
+                    for m in message.match
+                )
+            ),
+            self._actions.short[action.action_id],
+            tuple(sorted((params.short[p.param_id], decode(p.value)) for p in action.params)),
+        )
+
+    def decode_packet_in(self, packet: p4runtime_pb2.PacketIn) -> dict[str, int]:
+        """The packet_in header of a packet from the CPU port, by field names."""
+        fields = self._header("packet_in")
+        return {
+            fields.short[m.metadata_id]: decode(m.value)
+            for m in packet.metadata
+            if m.metadata_id in fields.short
+        }
+
+    def encode_packet_out(self, payload: bytes, **values: int) -> p4runtime_pb2.PacketOut:
+        """A packet-out; fields of its header that are not given are zero (padding)."""
+        fields = self._header("packet_out")
+        for name in values:
+            fields[name]
+        message = p4runtime_pb2.PacketOut(payload=payload)
+        for identifier, field in fields.by_id.items():
+            value = values.get(fields.short[identifier], 0)
+            message.metadata.add(
+                metadata_id=identifier,
+                value=encode(value, field.bitwidth, f"packet_out.{field.name}"),
+            )
+        return message
+
+    def _header(self, name: str) -> _Names:
+        self._packet_headers[name]
+        return self._metadata[name]
+
+
+def _of_preamble(kind: str, items: Iterable[Any]) -> _Names:
+    return _Names(kind, ((i.preamble.name, i.preamble.id, i) for i in items))
+
+
+def _of_fields(kind: str, items: Iterable[Any]) -> _Names:
+    return _Names(kind, ((i.name, i.id, i) for i in items))

@@ -1,0 +1,262 @@
+"""The network as the controller is told of it: switches, hosts, links, sessions. Pure data.
+
+    topology = Topology()
+    topology.add_switch(Switch("s0", device_id=1, address="unix:/x/s0", mac=0x020000010000))
+    topology.add_host(Host("h0", IPv4Interface("10.0.0.2/24"), mac=0x020000000000))
+    topology.connect("s0", 1, "h0")
+    topology.connect("s0", 2, "s1", 1, marking=PriorityMarking(threshold_packets=5, idle_us=50))
+
+`graph` is a networkx graph whose nodes hold a Switch or a Host under "node", and whose edges hold
+{switch name: port number} under "ports"; from_graph takes one that a caller has built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface
+from typing import Literal, get_args
+
+import networkx as nx
+
+from .errors import ConfigurationError
+from .port_policy import PortPolicy
+
+MAX_PORT = 509  # CPU_PORT follows, and 511 drops
+CPU_PORT = 510
+MAX_LAYERS = 8
+MAX_SESSION = (1 << 15) - 1
+_GROUP_BASE = int(IPv4Address("239.192.0.0"))
+_GROUP_MASK = 0xFFFC0000
+
+
+@dataclass(frozen=True)
+class Switch:
+    name: str
+    device_id: int  # P4Runtime's, 64 bits
+    address: str  # of its gRPC server: "unix:/path" or "host:port"
+    mac: int = 0  # 48 bits; destination of frames that other switches forward to it
+    ip: IPv4Address | None = None  # its own, as an aggregator of feedback
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str
+    interface: IPv4Interface  # address and prefix length: 10.0.15.2/24
+    mac: int  # 48 bits
+
+
+# Who sums up a session's feedback (SIM 3.1): the sender alone, or each switch of its tree as well.
+Aggregation = Literal["sender", "network"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One layered session; its groups' addresses name it and their ranks (SIM 3.1)."""
+
+    number: int  # 0..32767
+    layers: int  # 1..8
+    source: str  # name of the sender's host
+    scheme: str = "sim"
+    aggregation: Aggregation = "sender"
+
+    def group(self, rank: int) -> IPv4Address:
+        return group_address(self.number, rank)
+
+
+def group_address(session: int, rank: int) -> IPv4Address:
+    """239.192.0.0/14 + (session << 3 | rank)."""
+    return IPv4Address(_GROUP_BASE + (session << 3 | rank))
+
+
+def session_and_rank(group: IPv4Address) -> tuple[int, int] | None:
+    """The inverse of group_address; None for a group outside 239.192.0.0/14."""
+    value = int(group)
+    if value & _GROUP_MASK != _GROUP_BASE:
+        return None
+    return (value - _GROUP_BASE) >> 3, value & 7
+
+
+class Topology:
+    """Every method raises ConfigurationError where names, ports or addresses do not fit."""
+
+    def __init__(self) -> None:
+        self.graph = nx.Graph()
+        self._neighbour: dict[str, dict[int, str]] = {}  # switch -> port -> node
+        self._marking: dict[tuple[str, int], PortPolicy] = {}
+
+    @classmethod
+    def from_graph(cls, graph: nx.Graph) -> Topology:
+        topology = cls()
+        for name, data in graph.nodes(data=True):
+            node = data.get("node")
+            if isinstance(node, Switch):
+                topology.add_switch(node)
+            elif isinstance(node, Host):
+                topology.add_host(node)
+            else:
+                raise ConfigurationError(f"node {name!r}: 'node' is {node!r}, no Switch or Host")
+        for a, b, data in graph.edges(data=True):
+            ports = data.get("ports", {})
+            if a in ports:
+                topology.connect(a, ports[a], b, ports.get(b))
+            else:
+                topology.connect(b, ports.get(b), a, None)
+        return topology
+
+    def add_switch(self, switch: Switch) -> None:
+        self._add(switch.name, switch)
+        self._neighbour[switch.name] = {}
+
+    def add_host(self, host: Host) -> None:
+        self._add(host.name, host)
+
+    def connect(
+        self,
+        switch: str,
+        port: int,
+        other: str,
+        other_port: int | None = None,
+        marking: PortPolicy | None = None,
+        other_marking: PortPolicy | None = None,
+    ) -> None:
+        """Links a switch's port to another switch's port, or to a host (which has no port)."""
+        if self.graph.has_edge(switch, other):
+            raise ConfigurationError(f"{switch} and {other} are linked already")
+        peer = self.node(other)
+        ports = {switch: self._take_port(switch, port, other)}
+        self.set_marking(switch, port, marking)
+        if isinstance(peer, Switch):
+            ports[other] = self._take_port(other, other_port, switch)
+            self.set_marking(other, ports[other], other_marking)
+        elif other_port is not None:
+            raise ConfigurationError(f"host {other} has no port numbers, {other_port} was given")
+        self.graph.add_edge(switch, other, ports=ports)
+
+    def set_marking(self, switch: str, port: int, marking: PortPolicy | None) -> None:
+        """None: nothing is marked at this port, and the queue's limit alone drops."""
+        self.neighbour(switch, port)
+        if marking is None:
+            self._marking.pop((switch, port), None)
+            return
+        try:
+            marking.entry(port)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{switch} port {port}: {type(marking).__name__}: {error}"
+            ) from None
+        self._marking[switch, port] = marking
+
+    def node(self, name: str) -> Switch | Host:
+        try:
+            return self.graph.nodes[name]["node"]
+        except KeyError:
+            choices = ", ".join(self.graph.nodes) or "none"
+            raise ConfigurationError(f"node {name!r} is not in the topology: {choices}") from None
+
+    def switch(self, name: str) -> Switch:
+        node = self.node(name)
+        if not isinstance(node, Switch):
+            raise ConfigurationError(f"{name!r} is no switch")
+        return node
+
+    def host(self, name: str) -> Host:
+        node = self.node(name)
+        if not isinstance(node, Host):
+            raise ConfigurationError(f"{name!r} is no host")
+        return node
+
+    @property
+    def switches(self) -> list[Switch]:
+        return [node for _, node in self.graph.nodes(data="node") if isinstance(node, Switch)]
+
+    @property
+    def hosts(self) -> list[Host]:
+        return [node for _, node in self.graph.nodes(data="node") if isinstance(node, Host)]
+
+    def neighbour(self, switch: str, port: int) -> str:
+        """The node at the other end of a port's link."""
+        ports = self._neighbour[self.switch(switch).name]
+        try:
+            return ports[port]
+        except KeyError:
+            choices = ", ".join(map(str, sorted(ports))) or "none"
+            raise ConfigurationError(f"{switch} has no port {port}; it has: {choices}") from None
+
+    def port_to(self, switch: str, neighbour: str) -> int:
+        return self.graph.edges[switch, neighbour]["ports"][switch]
+
+    def attachment(self, host: str) -> tuple[str, int]:
+        """The switch and port that a host hangs on. A host has one link."""
+        links = list(self.graph.edges(self.host(host).name, data="ports"))
+        if len(links) != 1:
+            raise ConfigurationError(f"host {host} has {len(links)} links, not 1")
+        ((switch, port),) = links[0][2].items()
+        return switch, port
+
+    def host_ports(self) -> Iterator[tuple[str, int]]:
+        """Ports whose link leads to a host: where group members can be."""
+        for switch, ports in self._neighbour.items():
+            for port, name in ports.items():
+                if isinstance(self.node(name), Host):
+                    yield switch, port
+
+    def is_host_port(self, switch: str, port: int) -> bool:
+        name = self._neighbour.get(switch, {}).get(port)
+        return name is not None and isinstance(self.node(name), Host)
+
+    def markings(self, switch: str) -> dict[int, PortPolicy]:
+        return {p: marking for (s, p), marking in self._marking.items() if s == switch}
+
+    def check(self, sessions: list[Session]) -> None:
+        """Whether hosts, addresses and sessions fit together."""
+        if not self.switches:
+            raise ConfigurationError("the topology has no switch")
+        if not nx.is_connected(self.graph):
+            parts = sorted(sorted(part)[0] for part in nx.connected_components(self.graph))
+            raise ConfigurationError(
+                f"the topology is in parts; a node of each: {', '.join(parts)}"
+            )
+        by_address: dict[IPv4Address, str] = {}
+        for host in self.hosts:
+            self.attachment(host.name)
+            other = by_address.setdefault(host.interface.ip, host.name)
+            if other != host.name:
+                raise ConfigurationError(f"{other} and {host.name} share {host.interface.ip}")
+        for switch in self.switches:
+            other = by_address.setdefault(switch.ip, switch.name) if switch.ip else switch.name
+            if other != switch.name:
+                raise ConfigurationError(f"{other} and {switch.name} share {switch.ip}")
+        numbers: set[int] = set()
+        for session in sessions:
+            self.host(session.source)
+            if not 0 <= session.number <= MAX_SESSION:
+                raise ConfigurationError(f"session {session.number} is not within 0..{MAX_SESSION}")
+            if not 1 <= session.layers <= MAX_LAYERS:
+                raise ConfigurationError(
+                    f"session {session.number}: layers is {session.layers}, not 1..{MAX_LAYERS}"
+                )
+            if session.aggregation not in get_args(Aggregation):
+                raise ConfigurationError(
+                    f"session {session.number}: aggregation is {session.aggregation!r}; valid: "
+                    f"{', '.join(get_args(Aggregation))}"
+                )
+            if session.number in numbers:
+                raise ConfigurationError(f"session {session.number} is given twice")
+            numbers.add(session.number)
+
+    def _add(self, name: str, node: Switch | Host) -> None:
+        if name in self.graph:
+            raise ConfigurationError(f"node {name!r} is given twice")
+        self.graph.add_node(name, node=node)
+
+    def _take_port(self, switch: str, port: int | None, other: str) -> int:
+        ports = self._neighbour[self.switch(switch).name]
+        if port is None or not 1 <= port <= MAX_PORT:
+            raise ConfigurationError(
+                f"link {switch} - {other}: port of {switch} is {port}, not 1..{MAX_PORT}"
+            )
+        if port in ports:
+            raise ConfigurationError(f"{switch} port {port} leads to {ports[port]} already")
+        ports[port] = other
+        return port

@@ -1,0 +1,19 @@
+// Control-plane byte strings to and from cells.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "dataplane/engine/control.h"
+#include "dataplane/engine/value.h"
+
+namespace tiercast::engine {
+
+// Least significant cell first, cells_for(width) of them; nothing if the value needs more bits.
+std::optional<std::vector<Cell>> to_cells(const Bytes& bytes, unsigned width);
+// The shortest string, at least one byte.
+Bytes to_bytes(const Cell* cells, unsigned width);
+// "0x0a01", for messages.
+std::string to_hex(const Bytes& bytes);
+
+}  // namespace tiercast::engine

@@ -1,0 +1,137 @@
+// The entries of one table, and their look-up.
+//
+// Entries with the same mask share a hash table (tuple space search: Srinivasan, Suri, Varghese,
+// SIGCOMM 1999). An exact table has one; an lpm table one per prefix length, the longest first; a
+// ternary table one per mask, of which the entry with the highest priority wins. Entries with a
+// range are compared one by one. Look-ups never allocate; changes may.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataplane/engine/control.h"
+#include "dataplane/engine/image.h"
+#include "dataplane/engine/meter.h"
+#include "dataplane/engine/profile_members.h"
+#include "dataplane/engine/status.h"
+
+namespace tiercast::engine {
+
+class MatchTable {
+ public:
+  struct Entry {
+    std::vector<Cell> key;   // masked; of a range: the low bound
+    std::vector<Cell> mask;  // of a range: the high bound
+    std::int32_t priority = 0;
+    std::uint32_t action = 0;  // index into Table::actions
+    std::vector<Cell> arguments;
+    CounterValue counter;
+    ActionCall call;  // as the control plane gave it, its arguments in canonical form
+    std::optional<std::uint32_t> member, group;  // of the table's action profile
+    Meter meter;
+    std::int64_t idle_timeout_ns = 0;
+    std::int64_t last_hit_ns = 0;  // in tables that support time-outs
+    bool expired = false;          // reported, and not hit since
+  };
+
+  // All must outlive the MatchTable. Installs the program's constant entries; a program whose
+  // entries are wrong gives a status. profile: of a table that has one, else nullptr.
+  MatchTable(const Image& image, const Table& layout, ProfileMembers* profile = nullptr);
+  Status install_constant_entries();
+
+  // nullptr: miss.
+  Entry* lookup(const Cell* phv);
+  // What a packet of `bytes` does at this table, which its direct counter counts.
+  struct Outcome {
+    std::uint32_t action;  // index into Table::actions; kNone: a miss without default action
+    bool hit;
+    const Cell* arguments;
+    Entry* special = nullptr;  // a hit that Machine::special_hit() must complete
+  };
+  Outcome apply(const Cell* phv, std::uint32_t bytes);
+  const ProfileMembers* profile() const { return profile_; }
+  // kNone: the table has no default action.
+  std::uint32_t default_action() const { return default_action_; }
+  const Cell* default_arguments() const { return default_arguments_.data(); }
+
+  Status insert(const TableEntry& entry, std::int64_t now_ns = 0);
+  Status modify(const TableEntry& entry, std::int64_t now_ns = 0);
+  Status remove(const TableEntry& entry);
+  std::vector<TableEntry> read(std::int64_t now_ns) const;
+  Result<TableEntry> read(const TableEntry& entry, std::int64_t now_ns) const;
+  Status write_counter(const TableEntry& entry, CounterValue value);
+  Status write_meter(const TableEntry& entry, const std::optional<MeterConfig>& config,
+                     std::int64_t now_ns);
+  Status set_default(const ActionCall& call);
+  Status reset_default();
+  Result<ActionCall> read_default() const;
+  std::size_t size() const { return entries_.size(); }
+  TableEntry describe(const Entry& entry, std::int64_t now_ns) const;
+
+  // Time-outs: a hit at now_ns; when an entry may have been idle for too long (kNever: none has a
+  // time-out); those that have, each once.
+  void touch(Entry& entry, std::int64_t now_ns);
+  std::int64_t next_expiry_ns() const { return next_expiry_ns_; }
+  std::vector<TableEntry> take_expired(std::int64_t now_ns);
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::uint32_t kFree = 0xffffffff;
+  static constexpr std::uint32_t kDeleted = 0xfffffffe;
+  struct Slot {
+    Cell first_word = 0;          // of the entry's key: most comparisons end here
+    std::uint32_t entry = kFree;  // index, kFree or kDeleted
+  };
+  struct Tuple {
+    std::vector<Cell> mask;
+    unsigned prefix_length = 0;  // of the lpm field
+    std::vector<Slot> slots;     // a power of two
+    std::size_t used = 0;        // slots that are not kFree
+    std::size_t live = 0;
+  };
+
+  Status insert_checked(const TableEntry& entry, std::int64_t now_ns);
+  Status to_key(const TableEntry& entry, Entry& out) const;
+  Status key_field(const Key& key, const KeyField& info, const FieldMatch& match, Cell* value,
+                   Cell* mask) const;
+  Status set_action(Entry& out, const TableEntry& entry) const;
+  Status check_options(const TableEntry& entry) const;
+  void set_timeout(Entry& entry, std::int64_t timeout_ns, std::int64_t now_ns);
+  std::uint32_t find(const Entry& wanted) const;  // entry index, or kFree
+  Result<std::uint32_t> locate(const TableEntry& entry) const;
+  void put(Tuple& tuple, std::uint32_t index);
+  void rebuild(Tuple& tuple, std::size_t slots);
+  void add_to_tuple(std::uint32_t index);
+  void remove_from_tuple(std::uint32_t index);
+  void sort_ranges();
+  std::uint64_t hash(const Cell* key, const Cell* mask) const;
+  bool in_ranges(const Entry& entry, const Cell* key) const;
+  unsigned prefix_of(const std::vector<Cell>& mask) const;
+  std::string entry_text(const TableEntry& entry) const;
+
+  const Image& image_;
+  const Table& layout_;
+  const TableInfo& info_;
+  ProfileMembers* profile_;
+  bool has_ranges_ = false;
+  bool has_priority_ = false;
+  bool has_special_hits_ = false;
+  const Key* lpm_ = nullptr;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<std::unique_ptr<Tuple>> tuples_;
+  std::vector<std::uint32_t> ranges_;  // entries by falling priority, in a table with ranges
+  std::vector<Cell> scratch_;          // the key of a look-up
+  std::uint32_t default_action_ = kNone;
+  std::vector<Cell> default_arguments_;
+  ActionCall default_call_;
+  std::int64_t next_expiry_ns_ = kNever;
+};
+
+// Rates that a meter can keep; place: for messages.
+Status check_meter(const std::string& place, const MeterConfig& config);
+
+}  // namespace tiercast::engine

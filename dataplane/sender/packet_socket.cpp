@@ -1,0 +1,24 @@
+#include "dataplane/sender/packet_socket.h"
+
+#include <linux/if_packet.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace tiercast::sender {
+
+int find_packet_socket(unsigned index) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_ll address{};
+    socklen_t length = sizeof address;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+        address.sll_family == AF_PACKET && address.sll_ifindex == static_cast<int>(index)) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
+}  // namespace tiercast::sender

@@ -1,0 +1,204 @@
+#include "dataplane/sender/port.h"
+
+#include <fmt/format.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+#include <string_view>
+
+#include "agent/interface.h"
+#include "agent/udp_frame.h"
+#include "agent/unique_fd.h"
+#include "dataplane/sender/packet_socket.h"
+#include "protocols/base/units.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr unsigned kBuffers =
+    2047;  // 2^n - 1 uses a mempool's memory best; both directions share them
+constexpr unsigned kCache = 64;
+constexpr std::uint16_t kDescriptors = 512;
+constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
+constexpr std::uint16_t kJumboRoom = RTE_PKTMBUF_HEADROOM + 9216;
+
+std::string device_choices() {
+  return fmt::format(
+      "Give one device in the EAL arguments before '--':\n"
+      "  --vdev=net_af_packet0,iface=NAME   NAME one of: {}\n"
+      "  --vdev=net_pcap0,rx_pcap=IN,tx_pcap=OUT   --vdev=net_null0   --vdev=net_ring0\n"
+      "  -a PCI-ADDRESS                     a NIC bound to vfio-pci (dpdk-devbind.py -s lists "
+      "them)",
+      agent::interface_names());
+}
+
+// Without a choice of cores the EAL would pin this thread to one and start an idle thread on each
+// other. Instead one lcore floats over the CPUs that the process was given.
+std::string floating_lcore() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::string cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus += fmt::format("{}{}", cpus.empty() ? "" : ",", cpu);
+  }
+  return fmt::format("--lcores=0@({})", cpus);
+}
+
+bool has_option(const std::vector<std::string>& arguments,
+                std::initializer_list<std::string_view> prefixes) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](std::string_view argument) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [&](std::string_view prefix) { return argument.starts_with(prefix); });
+  });
+}
+
+// The EAL prints its usage to standard output, which belongs to the trace.
+int init_eal(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  std::fflush(stdout);
+  const agent::UniqueFd standard_output(dup(STDOUT_FILENO));
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  const int result = rte_eal_init(static_cast<int>(argv.size()), argv.data());
+  std::fflush(stdout);
+  dup2(standard_output.get(), STDOUT_FILENO);
+  return result;
+}
+
+void check(int result, std::string_view what, std::string_view driver) {
+  if (result >= 0) return;
+  throw ConfigError(fmt::format("device {}: {} failed: {}", driver, what, std::strerror(-result)));
+}
+
+}  // namespace
+
+Port::Port(const std::string& program, const std::vector<std::string>& eal_arguments,
+           std::uint32_t ip_bytes) {
+  std::vector<std::string> arguments{program};
+  arguments.insert(arguments.end(), eal_arguments.begin(), eal_arguments.end());
+  if (!has_option(eal_arguments, {"-l", "-c", "--lcores"})) arguments.push_back(floating_lcore());
+  if (!has_option(eal_arguments, {"--log-level"})) arguments.push_back("--log-level=warning");
+  const std::string given = fmt::format("{}", fmt::join(eal_arguments, " "));
+  if (init_eal(std::move(arguments)) < 0) {
+    throw ConfigError(fmt::format("the EAL refused '{}': {}\n{}", given, rte_strerror(rte_errno),
+                                  device_choices()));
+  }
+  try {
+    configure(given, ip_bytes);
+  } catch (...) {
+    rte_eal_cleanup();
+    throw;
+  }
+}
+
+void Port::configure(const std::string& eal_arguments, std::uint32_t ip_bytes) {
+  const unsigned ports = rte_eth_dev_count_avail();
+  if (ports != 1) {
+    throw ConfigError(fmt::format(
+        "the EAL arguments '{}' give {} usable devices instead of one{}\n{}", eal_arguments, ports,
+        ports == 0 ? " (missing, busy, or not permitted)" : "", device_choices()));
+  }
+  id_ = static_cast<std::uint16_t>(rte_eth_find_next_owned_by(0, RTE_ETH_DEV_NO_OWNER));
+
+  rte_eth_dev_info info{};
+  check(rte_eth_dev_info_get(id_, &info), "reading its properties", "0");
+  driver_ = info.driver_name;
+  if (info.if_index != 0) interface_ = agent::interface_name(info.if_index);
+
+  std::uint16_t mtu = 0;
+  if (rte_eth_dev_get_mtu(id_, &mtu) == 0 && mtu != 0 && ip_bytes > mtu) {
+    throw ConfigError(fmt::format("--packet-size: {} is above the MTU of {} {}, {} bytes", ip_bytes,
+                                  driver_, interface_, mtu));
+  }
+
+  const bool jumbo = ip_bytes + agent::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
+  pool_ = rte_pktmbuf_pool_create("tiercast-send", kBuffers, kCache, 0,
+                                  jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
+  if (pool_ == nullptr) {
+    throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
+                                  kBuffers, rte_strerror(rte_errno)));
+  }
+
+  const rte_eth_conf plain{};
+  check(rte_eth_dev_configure(id_, 1, 1, &plain), "configuring it", driver_);
+  std::uint16_t rx_descriptors = kDescriptors;
+  std::uint16_t tx_descriptors = kDescriptors;
+  check(rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors, &tx_descriptors),
+        "setting its ring sizes", driver_);
+  const auto socket = static_cast<unsigned>(rte_eth_dev_socket_id(id_));
+  check(rte_eth_rx_queue_setup(id_, 0, rx_descriptors, socket, nullptr, pool_),
+        "setting up its receive queue", driver_);
+  check(rte_eth_tx_queue_setup(id_, 0, tx_descriptors, socket, nullptr),
+        "setting up its transmit queue", driver_);
+  check(rte_eth_dev_start(id_), "starting it", driver_);
+
+  if (driver_ == "net_af_packet") {
+    receive_descriptor_ = find_packet_socket(info.if_index);
+    interface_state_.emplace(interface_);
+    errors_seen_ = device_errors();
+  }
+}
+
+Port::~Port() {
+  rte_eth_dev_stop(id_);
+  rte_eth_dev_close(id_);
+  rte_eal_cleanup();
+}
+
+agent::MacAddress Port::mac() const {
+  rte_ether_addr address{};
+  rte_eth_macaddr_get(id_, &address);
+  agent::MacAddress mac{};
+  std::memcpy(mac.data(), address.addr_bytes, mac.size());
+  return mac;
+}
+
+std::optional<Port::Frame> Port::allocate(std::size_t bytes) {
+  rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_);
+  if (mbuf == nullptr) return std::nullopt;
+  auto* const start =
+      reinterpret_cast<std::byte*>(rte_pktmbuf_append(mbuf, static_cast<std::uint16_t>(bytes)));
+  if (start == nullptr) {
+    rte_pktmbuf_free(mbuf);
+    return std::nullopt;
+  }
+  return Frame{mbuf, {start, bytes}};
+}
+
+// net_af_packet keeps what the kernel refuses in its ring, reports it as sent, counts it as an
+// error, and sends it later in a burst. So nothing is handed to it while the interface is
+// down; the one packet that may meet the moment of going down shows in the error counter,
+// which this driver keeps in memory.
+bool Port::transmit(const Frame& frame) {
+  rte_mbuf* mbuf = frame.mbuf;
+  if ((interface_state_ && !interface_state_->running()) ||
+      rte_eth_tx_burst(id_, 0, &mbuf, 1) == 0) {
+    rte_pktmbuf_free(mbuf);
+    return false;
+  }
+  if (!interface_state_) return true;
+  const std::uint64_t errors = device_errors();
+  const bool sent = errors == errors_seen_;
+  errors_seen_ = errors;
+  return sent;
+}
+
+std::uint64_t Port::device_errors() const {
+  rte_eth_stats stats{};
+  rte_eth_stats_get(id_, &stats);
+  return stats.oerrors;
+}
+
+unsigned Port::receive_burst(std::span<rte_mbuf*, kBurst> frames) {
+  return rte_eth_rx_burst(id_, 0, frames.data(), kBurst);
+}
+
+}  // namespace tiercast::sender

@@ -1,0 +1,92 @@
+#include "dataplane/switch/control_server.h"
+
+#include <fmt/format.h>
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+namespace tiercast::vswitch {
+namespace {
+
+constexpr int kMaxMessage = 64 << 20;  // bytes; a pipeline config may be some megabytes
+
+bool somebody_serves(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool connected =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::close(fd);
+  return connected;
+}
+
+// gRPC itself would take a socket file away from a living server.
+void check_socket_path(const std::string& path) {
+  struct stat status;
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT)
+      throw ListenError(fmt::format("--grpc unix:{}: {}", path, strerror(errno)));
+    return;
+  }
+  if (!S_ISSOCK(status.st_mode))
+    throw ListenError(fmt::format("--grpc unix:{}: the file exists and is not a socket", path));
+  if (somebody_serves(path))
+    throw ListenError(fmt::format("--grpc unix:{}: address in use by another process", path));
+  ::unlink(path.c_str());
+}
+
+// gRPC's own lines explain a failure to listen at debug level; the error itself is ours.
+void log_grpc(gpr_log_func_args* line) {
+  if (line->severity == GPR_LOG_SEVERITY_ERROR) spdlog::debug("grpc: {}", line->message);
+}
+
+}  // namespace
+
+ControlServer::ControlServer(const std::string& address,
+                             const std::vector<grpc::Service*>& services) {
+  // Never given back: shutting the library down may wait 10 s for its own poller (gRPC 1.51), and
+  // the process ends with the server anyway.
+  static const bool initialised = (grpc_init(), true);
+  (void)initialised;
+  gpr_set_log_function(log_grpc);
+  if (address.starts_with("unix:")) {
+    const std::string path = address.substr(5);
+    check_socket_path(path);
+    socket_path_ = path;
+  }
+  grpc::ServerBuilder builder;
+  // Without this, two servers could share a TCP port and each get half of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(kMaxMessage);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  int bound = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &bound);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  server_ = builder.BuildAndStart();
+  if (!server_ || bound == 0)
+    throw ListenError(
+        fmt::format("--grpc {}: cannot listen: the address is in use, is not of this "
+                    "machine, or its directory does not exist",
+                    address));
+}
+
+ControlServer::~ControlServer() {
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+  if (!socket_path_.empty()) ::unlink(socket_path_.c_str());
+}
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,33 @@
+// The gRPC server of P4Runtime and tiercast.v1 at one address.
+#pragma once
+
+#include <grpcpp/impl/codegen/service_type.h>
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tiercast::vswitch {
+
+// The address cannot be served; the text names it and says why.
+class ListenError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class ControlServer {
+ public:
+  // address: "unix:/path" or "host:port". A socket file that nobody serves any more is replaced.
+  // Throws ListenError. The services must outlive this.
+  ControlServer(const std::string& address, const std::vector<grpc::Service*>& services);
+  // Ends all calls at once and removes the socket file.
+  ~ControlServer();
+
+ private:
+  std::string socket_path_;  // empty: not a Unix socket
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,270 @@
+#include "dataplane/switch/data_plane.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "dataplane/switch/clock.h"
+#include "dataplane/switch/port/interfaces.h"
+
+namespace tiercast::vswitch {
+namespace {
+
+// epoll keys; below them, a key is an index into ports_.
+constexpr std::uint64_t kTimerKey = 1u << 16;
+constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
+constexpr unsigned kRoundsPerLook = 64;  // polled ports: rounds between looks at descriptors
+constexpr std::int64_t kFired = -1;  // armed_ns_ after the timer went off
+
+int checked(int result, const char* what) {
+  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
+  return result;
+}
+
+}  // namespace
+
+DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port)
+    : cpu_port_(cpu_port), by_number_(engine::Switch::kMaxPorts, nullptr) {
+  for (const PortOption& port : ports) {
+    try {
+      ports_.push_back(std::unique_ptr<Port>(
+          new Port{port.number, port.link, open_port(port.interface), LatenessHistogram()}));
+    } catch (const InterfaceError& error) {
+      throw InterfaceError(fmt::format("port {}: {}", port.number, error.what()));
+    }
+    by_number_[port.number] = ports_.back().get();
+  }
+  epoll_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+  timer_ = checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create");
+  wakeup_ = checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
+  watch(timer_, kTimerKey);
+  watch(wakeup_, kWakeupKey);
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const int fd = ports_[i]->frames->fd();
+    if (fd < 0) {
+      polled_.push_back(ports_[i].get());
+    } else {
+      watch(fd, i);
+    }
+  }
+  arrivals_.reserve(ports_.size() * FramePort::kBatch);
+}
+
+DataPlane::~DataPlane() {
+  stop();
+  for (const int fd : {epoll_, timer_, wakeup_})
+    if (fd >= 0) ::close(fd);
+}
+
+void DataPlane::watch(int fd, std::uint64_t key) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = key;
+  checked(::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+}
+
+void DataPlane::on_packet_in(std::function<void(std::span<const std::byte>)> handler) {
+  packet_in_handler_ = std::move(handler);
+}
+
+void DataPlane::start() {
+  running_ = true;
+  thread_ = std::thread([this] { loop(); });
+}
+
+void DataPlane::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  ::eventfd_write(wakeup_, 1);
+  thread_.join();
+}
+
+void DataPlane::call(const std::function<void()>& work) {
+  Job job{&work, {}};
+  auto done = job.done.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!running_) return work();
+    jobs_.push_back(&job);
+  }
+  ::eventfd_write(wakeup_, 1);
+  done.get();
+}
+
+void DataPlane::run_jobs() {
+  eventfd_t count;
+  ::eventfd_read(wakeup_, &count);
+  std::vector<Job*> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs.swap(jobs_);
+    if (stopping_) running_ = false;
+  }
+  for (Job* job : jobs) {
+    try {
+      if (pipeline_) pipeline_->advance(monotonic_ns());
+      (*job->work)();
+      job->done.set_value();
+    } catch (...) {
+      job->done.set_exception(std::current_exception());
+    }
+  }
+}
+
+void DataPlane::loop() {
+  ::pthread_setname_np(::pthread_self(), "data-plane");
+  ::prctl(PR_SET_TIMERSLACK, 1UL);  // the default lets timers be 50 us late
+  while (running_) {
+    wait_and_read();
+    if (pipeline_) {
+      for (const Arrival& arrival : arrivals_) {
+        pipeline_->advance(arrival.frame.arrival_ns);
+        pipeline_->receive(arrival.port, arrival.frame.bytes, arrival.frame.arrival_ns);
+      }
+    }
+    if (woken_) run_jobs();
+    if (pipeline_) pipeline_->advance(monotonic_ns());
+    for (Port* port : polled_) port->frames->flush();
+  }
+}
+
+void DataPlane::read(Port& port) {
+  for (const ReceivedFrame& frame : port.frames->receive())
+    arrivals_.push_back({port.number, static_cast<std::uint32_t>(arrivals_.size()), frame});
+}
+
+// Sleeps until something happens; fills arrivals_ in the order of arrival over all ports.
+void DataPlane::wait_and_read() {
+  arrivals_.clear();
+  woken_ = false;
+  for (Port* port : polled_) read(*port);
+  std::array<epoll_event, 64> events;
+  int count = 0;
+  if (polled_.empty()) {
+    arm_timer(pipeline_ ? pipeline_->next_event() : engine::Switch::kNever);
+    count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
+  } else if (rounds_++ % kRoundsPerLook == 0) {  // polling needs no timer, and few system calls
+    count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
+    if (key == kTimerKey) {
+      armed_ns_ = kFired;
+    } else if (key == kWakeupKey) {
+      woken_ = true;
+    } else {
+      read(*ports_[key]);
+    }
+  }
+  // Not std::stable_sort, which allocates.
+  const auto earlier = [](const Arrival& a, const Arrival& b) {
+    return a.frame.arrival_ns != b.frame.arrival_ns ? a.frame.arrival_ns < b.frame.arrival_ns
+                                                    : a.order < b.order;
+  };
+  if (!std::is_sorted(arrivals_.begin(), arrivals_.end(), earlier))
+    std::sort(arrivals_.begin(), arrivals_.end(), earlier);
+}
+
+// Setting a timer also clears its expiry, so it need never be read.
+void DataPlane::arm_timer(std::int64_t due_ns) {
+  if (due_ns == armed_ns_) return;
+  itimerspec when{};  // zero disarms
+  if (due_ns != engine::Switch::kNever) {
+    const std::int64_t value = std::max<std::int64_t>(due_ns, 1);
+    when.it_value.tv_sec = value / 1'000'000'000;
+    when.it_value.tv_nsec = value % 1'000'000'000;
+  }
+  ::timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+  armed_ns_ = due_ns;
+}
+
+void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
+                         std::int64_t due_ns) {
+  Port& out = *by_number_[port];
+  out.lateness.record(monotonic_ns() - due_ns);
+  out.frames->send(frame);
+}
+
+void DataPlane::packet_in(std::span<const std::byte> frame) {
+  if (packet_in_handler_) packet_in_handler_(frame);
+}
+
+engine::Switch::Options DataPlane::pipeline_options() const {
+  engine::Switch::Options options;
+  options.cpu_port = cpu_port_;
+  return options;
+}
+
+void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
+  if (pipeline_) return pipeline_->set_program(std::move(program));
+  engine::Output& output = *this;
+  auto pipeline = std::make_unique<engine::Switch>(std::move(program), pipeline_options(), output);
+  for (const auto& port : ports_) {
+    const engine::Status status = pipeline->set_port(port->number, port->link, monotonic_ns());
+    if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
+  }
+  pipeline->set_trace(trace_);
+  pipeline_ = std::move(pipeline);
+}
+
+void DataPlane::packet_out(std::span<const std::byte> frame) {
+  if (pipeline_) pipeline_->receive(cpu_port_, frame, monotonic_ns());
+}
+
+engine::Status DataPlane::change_link(std::uint32_t number, const LinkChange& change) {
+  Port* port = number < by_number_.size() ? by_number_[number] : nullptr;
+  if (!port) {
+    std::vector<std::uint32_t> numbers;
+    for (const auto& existing : ports_) numbers.push_back(existing->number);
+    return {engine::ErrorCode::kNotFound,
+            fmt::format("port {} does not exist; ports: {}", number, fmt::join(numbers, ", "))};
+  }
+  engine::PortConfig link = port->link;
+  if (change.rate_bps) link.rate_bps = *change.rate_bps;
+  if (change.queue_packets) link.queue_packets = *change.queue_packets;
+  if (change.queue_bytes) link.queue_bytes = *change.queue_bytes;
+  if (change.delay_ns) link.delay_ns = *change.delay_ns;
+  if (change.rx_delay_ns) link.rx_delay_ns = *change.rx_delay_ns;
+  if (pipeline_) {
+    engine::Status status = pipeline_->set_port(number, link, monotonic_ns());
+    if (!status.ok()) return status;
+  }
+  port->link = link;
+  return {};
+}
+
+std::vector<PortReport> DataPlane::report() {
+  std::vector<PortReport> reports;
+  for (const auto& port : ports_) {
+    PortReport report;
+    report.number = port->number;
+    report.interface = port->frames->interface();
+    report.overhead_bytes = port->link.overhead_bytes;
+    if (pipeline_) report.stats = pipeline_->stats(port->number, true);
+    report.kernel_drops = port->frames->kernel_drops();
+    report.send_errors = port->frames->send_errors();
+    report.late_p50_ns = port->lateness.quantile(0.5);
+    report.late_p99_ns = port->lateness.quantile(0.99);
+    report.late_max_ns = port->lateness.max();
+    port->lateness.reset();
+    reports.push_back(std::move(report));
+  }
+  std::sort(reports.begin(), reports.end(),
+            [](const PortReport& a, const PortReport& b) { return a.number < b.number; });
+  return reports;
+}
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,54 @@
+// A DPDK device as a port of the switch: one queue each way, polled. Any driver: a NIC bound to
+// vfio-pci, net_null, net_ring, net_af_packet, ...
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataplane/switch/port/frame_port.h"
+
+namespace tiercast::vswitch {
+
+// Once per process, before any DpdkPort: argv[0] and the EAL's arguments. Throws InterfaceError.
+void init_eal(const std::vector<std::string>& arguments);
+
+class DpdkPort : public FramePort {
+ public:
+  // device: its name in the EAL, "net_null0" or "0000:00:05.0". Throws InterfaceError, naming the
+  // devices that there are.
+  explicit DpdkPort(const std::string& device);
+  ~DpdkPort() override;
+  DpdkPort(const DpdkPort&) = delete;
+  DpdkPort& operator=(const DpdkPort&) = delete;
+
+  const std::string& interface() const override { return device_; }
+  int fd() const override { return -1; }
+  // Arrival: when it was polled. Frames in several buffers are dropped and counted.
+  std::span<const ReceivedFrame> receive() override;
+  // Held back until kBatch frames wait, or flush().
+  bool send(std::span<const std::byte> frame) override;
+  void flush() override;
+  std::uint64_t kernel_drops() override;
+  std::uint64_t send_errors() const override { return send_errors_; }
+
+  std::uint16_t id() const { return id_; }
+
+ private:
+  void configure();
+  void release();
+
+  std::string device_;
+  std::uint16_t id_ = 0;
+  rte_mempool* pool_ = nullptr;
+  std::array<rte_mbuf*, kBatch> received_{}, waiting_{};
+  std::array<ReceivedFrame, kBatch> frames_{};
+  unsigned received_count_ = 0, waiting_count_ = 0;
+  std::uint64_t unreadable_ = 0;
+  std::uint64_t send_errors_ = 0;
+};
+
+}  // namespace tiercast::vswitch

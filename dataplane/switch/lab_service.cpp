@@ -1,0 +1,72 @@
+#include "dataplane/switch/lab_service.h"
+
+#include <fmt/format.h>
+
+#include "dataplane/switch/clock.h"
+#include "dataplane/switch/p4runtime/errors.h"
+
+namespace tiercast::vswitch {
+namespace {
+
+constexpr std::uint64_t kMaxDelay = 60'000'000'000;  // ns, as on the command line
+
+double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
+
+// Frame bytes and the port's overhead of each frame.
+std::uint64_t counted_bytes(std::uint64_t bytes, std::uint64_t packets, std::int32_t overhead) {
+  return bytes + packets * static_cast<std::uint64_t>(static_cast<std::int64_t>(overhead));
+}
+
+void fill(const PortReport& report, tiercast::v1::PortStats& out) {
+  const engine::PortStats& stats = report.stats;
+  out.set_port(report.number);
+  out.set_name(report.interface);
+  out.set_rx_packets(stats.rx_packets);
+  out.set_rx_bytes(counted_bytes(stats.rx_bytes, stats.rx_packets, report.overhead_bytes));
+  out.set_tx_packets(stats.tx_packets);
+  out.set_tx_bytes(counted_bytes(stats.tx_bytes, stats.tx_packets, report.overhead_bytes));
+  out.set_queue_packets(stats.queue_packets);
+  out.set_queue_bytes(stats.queue_bytes);
+  out.set_max_queue_packets(stats.max_queue_packets);
+  out.set_max_queue_bytes(stats.max_queue_bytes);
+  out.set_drops(stats.dropped_packets);
+  out.set_kernel_drops(report.kernel_drops);
+  out.set_send_errors(report.send_errors);
+  out.set_late_p50_us(microseconds(report.late_p50_ns));
+  out.set_late_p99_us(microseconds(report.late_p99_ns));
+  out.set_late_max_us(microseconds(report.late_max_ns));
+}
+
+}  // namespace
+
+grpc::Status LabService::SetLink(grpc::ServerContext*, const tiercast::v1::SetLinkRequest* request,
+                                 tiercast::v1::SetLinkResponse*) {
+  for (const auto& [name, value] : {std::pair("delay_ns", request->delay_ns()),
+                                    std::pair("rx_delay_ns", request->rx_delay_ns())})
+    if (value > kMaxDelay)
+      return {grpc::INVALID_ARGUMENT,
+              fmt::format("port {}: {} {} is above {}", request->port(), name, value, kMaxDelay)};
+  LinkChange change;
+  if (request->has_rate_bps()) change.rate_bps = static_cast<double>(request->rate_bps());
+  if (request->has_queue_packets()) change.queue_packets = request->queue_packets();
+  if (request->has_queue_bytes()) change.queue_bytes = request->queue_bytes();
+  if (request->has_delay_ns()) change.delay_ns = static_cast<std::int64_t>(request->delay_ns());
+  if (request->has_rx_delay_ns())
+    change.rx_delay_ns = static_cast<std::int64_t>(request->rx_delay_ns());
+  engine::Status status;
+  data_plane_.call([&] { status = data_plane_.change_link(request->port(), change); });
+  return to_grpc(status);
+}
+
+grpc::Status LabService::GetPorts(grpc::ServerContext*, const tiercast::v1::GetPortsRequest*,
+                                  tiercast::v1::GetPortsResponse* response) {
+  std::vector<PortReport> reports;
+  data_plane_.call([&] {
+    response->set_time_ns(monotonic_ns());
+    reports = data_plane_.report();
+  });
+  for (const PortReport& report : reports) fill(report, *response->add_ports());
+  return grpc::Status::OK;
+}
+
+}  // namespace tiercast::vswitch

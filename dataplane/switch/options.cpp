@@ -1,0 +1,292 @@
+#include "dataplane/switch/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <optional>
+#include <set>
+
+#include "dataplane/switch/port/frame_port.h"
+
+namespace tiercast::vswitch {
+namespace {
+
+constexpr std::uint32_t kMaxPort = 510;
+constexpr double kMaxRate = 1e12;                   // bit/s
+constexpr std::int64_t kMaxDelay = 60'000'000'000;  // ns
+constexpr std::size_t kMaxInterfaceName = 15;       // IFNAMSIZ - 1
+constexpr std::size_t kMaxSocketPath = 107;         // sockaddr_un
+constexpr const char* kPortForm =
+    "NUMBER=INTERFACE[,rate=6Mbit/s][,queue=50p|30000B|50p/30000B][,delay=5ms][,overhead=-14B]"
+    "[,rx-delay=5ms]";
+
+const char* const kExamples = R"(Examples:
+  A switch of two ports, the second a 6 Mbit/s link of 5 ms with a queue of 50 packets, that
+  counts IP bytes:
+    tiercast-switch --device-id 1 --json tiercast.json --p4info tiercast.p4info.txtpb \
+      --port 1=s1-eth1 --port 2=s1-eth2,rate=6Mbit/s,queue=50p,delay=5ms,overhead=-14B \
+      --grpc unix:/run/s1.sock
+  Without a program, which the controller then sends (SetForwardingPipelineConfig):
+    tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
+
+Exit status: 0 ended by SIGINT or SIGTERM, 2 a wrong argument.
+)";
+
+template <class T>
+std::optional<T> parse_integer(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+struct Quantity {
+  double number;
+  std::string_view unit;
+};
+
+// "6.5Mbit/s" -> {6.5, "Mbit/s"}; nothing if it does not begin with a finite number >= 0.
+std::optional<Quantity> split_quantity(std::string_view text) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
+  return Quantity{number, text.substr(static_cast<std::size_t>(end - text.data()))};
+}
+
+void parse_queue(std::string_view text, engine::PortConfig& link) {
+  const auto wrong = [&] {
+    return OptionError(fmt::format(
+        "'{}' is not a queue limit; valid: packets (50p), bytes (30000B), both (50p/30000B); 0 "
+        "means no limit",
+        text));
+  };
+  std::string_view rest = text;
+  bool packets_seen = false, bytes_seen = false;
+  while (true) {
+    const auto slash = rest.find('/');
+    const std::string_view part = rest.substr(0, slash);
+    if (part.size() < 2) throw wrong();
+    const std::string_view number = part.substr(0, part.size() - 1);
+    if (part.back() == 'p' && !packets_seen) {
+      const auto value = parse_integer<std::uint32_t>(number);
+      if (!value) throw wrong();
+      link.queue_packets = *value;
+      packets_seen = true;
+    } else if (part.back() == 'B' && !bytes_seen) {
+      const auto value = parse_integer<std::uint64_t>(number);
+      if (!value) throw wrong();
+      link.queue_bytes = *value;
+      bytes_seen = true;
+    } else {
+      throw wrong();
+    }
+    if (slash == std::string_view::npos) return;
+    rest.remove_prefix(slash + 1);
+  }
+}
+
+std::int32_t parse_overhead(std::string_view text) {
+  if (!text.empty() && text.back() == 'B') {
+    const auto value = parse_integer<std::int32_t>(text.substr(0, text.size() - 1));
+    if (value && *value >= -64 && *value <= 1000) return *value;
+  }
+  throw OptionError(
+      fmt::format("'{}' is not an overhead; valid: bytes from -64B to 1000B, such as "
+                  "-14B (count IP bytes)",
+                  text));
+}
+
+void parse_port_parameter(std::string_view key, std::string_view value, engine::PortConfig& link) {
+  if (key == "rate") {
+    link.rate_bps = parse_rate(value);
+  } else if (key == "queue") {
+    parse_queue(value, link);
+  } else if (key == "delay") {
+    link.delay_ns = parse_duration(value);
+  } else if (key == "rx-delay") {
+    link.rx_delay_ns = parse_duration(value);
+  } else if (key == "overhead") {
+    link.overhead_bytes = parse_overhead(value);
+  } else {
+    throw OptionError("unknown parameter; valid: rate, queue, delay, overhead, rx-delay");
+  }
+}
+
+// "s1: P4Runtime and tiercast.v1 listen here": unix:/path or host:port.
+void check_address(const std::string& address) {
+  const auto wrong = [&](std::string_view why) {
+    return OptionError(
+        fmt::format("--grpc '{}': {}; valid: unix:/absolute/path or host:port", address, why));
+  };
+  if (address.starts_with("unix:")) {
+    const std::string_view path = std::string_view(address).substr(5);
+    if (!path.starts_with('/')) throw wrong("the path is not absolute");
+    if (path.size() > kMaxSocketPath)
+      throw wrong(
+          fmt::format("the path has {} bytes, a socket's at most {}", path.size(), kMaxSocketPath));
+    return;
+  }
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0) throw wrong("no host and port");
+  const auto port = parse_integer<std::uint16_t>(std::string_view(address).substr(colon + 1));
+  if (!port || *port == 0) throw wrong("the port is not a number from 1 to 65535");
+}
+
+void check_ports(const std::vector<PortOption>& ports) {
+  std::set<std::uint32_t> numbers;
+  std::set<std::string> interfaces;
+  for (const PortOption& port : ports) {
+    if (!numbers.insert(port.number).second)
+      throw OptionError(fmt::format("--port: number {} is given twice", port.number));
+    if (!interfaces.insert(port.interface).second)
+      throw OptionError(fmt::format("--port: interface {} is given twice", port.interface));
+  }
+}
+
+}  // namespace
+
+double parse_rate(std::string_view text) {
+  const auto quantity = split_quantity(text);
+  if (quantity) {
+    const std::string_view unit = quantity->unit;
+    const double scale = unit == "bit/s"    ? 1
+                         : unit == "kbit/s" ? 1e3
+                         : unit == "Mbit/s" ? 1e6
+                         : unit == "Gbit/s" ? 1e9
+                                            : 0;
+    if (scale > 0 && quantity->number * scale <= kMaxRate) return quantity->number * scale;
+    if (unit.empty() && quantity->number == 0) return 0;
+  }
+  throw OptionError(
+      fmt::format("'{}' is not a rate; valid: a number and bit/s, kbit/s, Mbit/s or "
+                  "Gbit/s, such as 6Mbit/s; 0 means unlimited",
+                  text));
+}
+
+std::int64_t parse_duration(std::string_view text) {
+  const auto quantity = split_quantity(text);
+  if (quantity) {
+    const std::string_view unit = quantity->unit;
+    const double scale = unit == "ns"   ? 1
+                         : unit == "us" ? 1e3
+                         : unit == "ms" ? 1e6
+                         : unit == "s"  ? 1e9
+                                        : 0;
+    const double ns = quantity->number * scale;
+    if (scale > 0 && ns <= static_cast<double>(kMaxDelay)) return std::llround(ns);
+    if (unit.empty() && quantity->number == 0) return 0;
+  }
+  throw OptionError(
+      fmt::format("'{}' is not a delay; valid: a number and ns, us, ms or s, at most "
+                  "60s, such as 5ms",
+                  text));
+}
+
+PortOption parse_port(std::string_view text, std::uint32_t cpu_port) {
+  const std::string place = fmt::format("--port '{}'", text);
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos)
+    throw OptionError(fmt::format("{}: no '='; valid: {}", place, kPortForm));
+
+  PortOption port;
+  const auto number = parse_integer<std::uint32_t>(text.substr(0, equals));
+  if (!number || *number < 1 || *number > kMaxPort)
+    throw OptionError(fmt::format("{}: port number '{}' is not one of 1 to {}", place,
+                                  text.substr(0, equals), kMaxPort));
+  if (*number == cpu_port)
+    throw OptionError(
+        fmt::format("{}: port number {} is the CPU port (--cpu-port)", place, *number));
+  port.number = *number;
+
+  std::string_view rest = text.substr(equals + 1);
+  auto comma = rest.find(',');
+  port.interface = rest.substr(0, comma);
+  const bool device = port.interface.starts_with(kDevicePrefix);  // its opener checks the name
+  if (!device && (port.interface.empty() || port.interface.size() > kMaxInterfaceName))
+    throw OptionError(fmt::format("{}: interface name '{}' does not have 1 to {} characters", place,
+                                  port.interface, kMaxInterfaceName));
+
+  std::set<std::string_view> seen;
+  while (comma != std::string_view::npos) {
+    rest.remove_prefix(comma + 1);
+    comma = rest.find(',');
+    const std::string_view parameter = rest.substr(0, comma);
+    const auto split = parameter.find('=');
+    const std::string_view key = parameter.substr(0, split);
+    const std::string_view value =
+        split == std::string_view::npos ? std::string_view() : parameter.substr(split + 1);
+    try {
+      if (!seen.insert(key).second) throw OptionError("given twice");
+      parse_port_parameter(key, value, port.link);
+    } catch (const OptionError& error) {
+      throw OptionError(fmt::format("{}: {}: {}", place, key, error.what()));
+    }
+  }
+  return port;
+}
+
+ParseOutcome parse_command_line(int argc, const char* const* argv, Options& options) {
+  CLI::App app(
+      "A software P4 switch (v1model) on packet sockets, with a traffic manager per port "
+      "and a P4Runtime server.",
+      "tiercast-switch");
+  app.footer(kExamples);
+  app.set_version_flag("--version", std::string("tiercast-switch ") + TIERCAST_VERSION);
+  std::vector<std::string> ports;
+  app.add_option("--json", options.json_path, "Program: bmv2 JSON as p4c-bm2-ss writes it")
+      ->check(CLI::ExistingFile);
+  app.add_option("--p4info", options.p4info_path,
+                 "P4Info of --json, text (.txt, .txtpb) or binary; P4Runtime needs it")
+      ->check(CLI::ExistingFile);
+  app.add_option("--device-id", options.device_id, "P4Runtime device id")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--port", ports, std::string("A port: ") + kPortForm)
+      ->required()
+      ->expected(1, static_cast<int>(kMaxPort))
+      ->allow_extra_args(false);
+  app.add_option("--grpc", options.grpc_address,
+                 "Serve P4Runtime and tiercast.v1 here: unix:/path or host:port");
+  app.add_option("--cpu-port", options.cpu_port, "Port number of packet-in and packet-out")
+      ->check(CLI::Range(1u, kMaxPort))
+      ->capture_default_str();
+  std::string sample, filter;
+  CLI::Option* const trace =
+      app.add_option("--trace", options.trace_path,
+                     "Write what happens to packets and why, as JSON lines (-: stdout)");
+  app.add_option("--trace-sample", sample, "Trace one of N frames: 1/N")->needs(trace);
+  app.add_option("--trace-filter", filter,
+                 "Trace these frames only: port=1,udp=5500,dst=239.192.0.8/29")
+      ->needs(trace);
+  app.add_option("--name", options.name, "Name in log lines")->capture_default_str();
+  app.add_option("--log-level", options.log_level)
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+    for (const std::string& text : ports)
+      options.ports.push_back(parse_port(text, options.cpu_port));
+    check_ports(options.ports);
+    if (!sample.empty()) options.trace_one_in = parse_trace_sample(sample);
+    if (!filter.empty()) options.trace_filter = parse_trace_filter(filter);
+    if (!options.grpc_address.empty()) check_address(options.grpc_address);
+    if (options.json_path.empty() && options.grpc_address.empty())
+      throw OptionError("neither --json nor --grpc: the switch would never have a program");
+    if (options.json_path.empty() && !options.p4info_path.empty())
+      throw OptionError("--p4info needs --json, the program it describes");
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error, std::cout, std::cerr);
+    return status == 0 ? ParseOutcome::kExitOk : ParseOutcome::kExitUsage;
+  } catch (const OptionError& error) {
+    fmt::print(stderr, "tiercast-switch: {}\n", error.what());
+    return ParseOutcome::kExitUsage;
+  }
+  return ParseOutcome::kRun;
+}
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,55 @@
+// The command line of tiercast-switch: text in, checked values out.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dataplane/engine/switch.h"
+#include "dataplane/switch/trace_file.h"
+
+namespace tiercast::vswitch {
+
+// A wrong argument: the text says where, the value seen and the valid choices.
+class OptionError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// What `--port 1=eth0,rate=6Mbit/s,...` says.
+struct PortOption {
+  std::uint32_t number = 0;  // 1..510
+  std::string interface;
+  engine::PortConfig link;
+};
+
+struct Options {
+  std::string name = "switch";  // for log lines
+  std::string json_path;        // empty: the controller sends the program
+  std::string p4info_path;      // empty: no P4Info for the program of json_path
+  std::uint64_t device_id = 0;  // P4Runtime's, not 0
+  std::vector<PortOption> ports;
+  std::string grpc_address;        // "unix:/path" or "host:port"; empty: no control plane
+  std::uint32_t cpu_port = 510;    // 1..510
+  std::string trace_path;          // JSON lines, "-": standard output; empty: no trace
+  std::uint64_t trace_one_in = 1;  // of the frames that trace_filter selects
+  TraceFilter trace_filter;
+  std::string log_level = "info";  // trace, debug, info, warning, error, off
+};
+
+enum class ParseOutcome { kRun, kExitOk, kExitUsage };
+
+// --help and --version print to stdout (kExitOk); a wrong argument prints its error to stderr
+// (kExitUsage); else `options` is complete and consistent.
+ParseOutcome parse_command_line(int argc, const char* const* argv, Options& options);
+
+// Throw OptionError.
+PortOption parse_port(std::string_view text, std::uint32_t cpu_port = 510);
+// "6Mbit/s" -> 6e6 bit/s. Units bit/s, kbit/s, Mbit/s, Gbit/s; 0 or "0bit/s" means unlimited.
+double parse_rate(std::string_view text);
+// "5ms" -> 5'000'000 ns. Units ns, us, ms, s; 0 needs none. At most 60 s.
+std::int64_t parse_duration(std::string_view text);
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,67 @@
+#include "dataplane/switch/p4runtime/bytestring.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "dataplane/switch/p4runtime/errors.h"
+
+namespace tiercast::vswitch {
+namespace {
+
+std::uint8_t at(std::string_view bytes, std::size_t index) {
+  return static_cast<std::uint8_t>(bytes[index]);
+}
+
+}  // namespace
+
+std::string canonical(std::string_view bytes, unsigned width, std::string_view what) {
+  if (bytes.empty())
+    throw RequestError(grpc::OUT_OF_RANGE, fmt::format("{}: the byte string is empty", what));
+  const std::size_t zeros = std::min(bytes.find_first_not_of('\0'), bytes.size() - 1);
+  const std::string_view value = bytes.substr(zeros);
+  const std::size_t bits =
+      (value.size() - 1) * 8 + static_cast<std::size_t>(std::bit_width(at(value, 0)));
+  if (bits > width) {
+    std::string hex;
+    for (std::size_t i = 0; i < bytes.size(); ++i) hex += fmt::format("{:02x}", at(bytes, i));
+    throw RequestError(grpc::OUT_OF_RANGE,
+                       fmt::format("{}: 0x{} does not fit bit<{}>", what, hex, width));
+  }
+  return std::string(value);
+}
+
+unsigned trailing_zeros(std::string_view bytes, unsigned width) {
+  unsigned zeros = 0;
+  for (std::size_t i = bytes.size(); i-- > 0; zeros += 8) {
+    if (at(bytes, i) != 0) return zeros + static_cast<unsigned>(std::countr_zero(at(bytes, i)));
+  }
+  return width;
+}
+
+bool masked_by(std::string_view value, std::string_view mask) {
+  for (std::size_t i = 0; i < value.size(); ++i) {  // i: from the last byte on
+    const std::uint8_t v = at(value, value.size() - 1 - i);
+    const std::uint8_t m = i < mask.size() ? at(mask, mask.size() - 1 - i) : 0;
+    if ((v & m) != v) return false;
+  }
+  return true;
+}
+
+std::string encode_uint(std::uint64_t value) {
+  std::string bytes;
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    const auto byte = static_cast<char>(value >> shift & 0xff);
+    if (byte != 0 || !bytes.empty() || shift == 0) bytes.push_back(byte);
+  }
+  return bytes;
+}
+
+std::uint64_t decode_uint(std::string_view bytes, unsigned width, std::string_view what) {
+  std::uint64_t value = 0;
+  for (const char byte : canonical(bytes, width, what))
+    value = value << 8 | static_cast<std::uint8_t>(byte);
+  return value;
+}
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,41 @@
+// The sending half of one StreamChannel: any thread queues messages, one thread of its own writes
+// them, so that neither the data plane nor another controller ever waits for a slow controller.
+#pragma once
+
+#include <grpcpp/support/sync_stream.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "p4/v1/p4runtime.pb.h"
+
+namespace tiercast::vswitch {
+
+class ControllerStream {
+ public:
+  using Stream =
+      grpc::ServerReaderWriter<p4::v1::StreamMessageResponse, p4::v1::StreamMessageRequest>;
+  static constexpr std::size_t kMaxQueued = 4096;  // messages
+
+  explicit ControllerStream(Stream& stream);
+  ~ControllerStream();  // what is queued is still written
+
+  // False, and the message is dropped, if kMaxQueued messages wait.
+  bool push(p4::v1::StreamMessageResponse message);
+
+ private:
+  void write_loop();
+
+  Stream& stream_;
+  std::mutex mutex_;  // guards queue_ and closing_
+  std::condition_variable changed_;
+  std::deque<p4::v1::StreamMessageResponse> queue_;
+  bool closing_ = false;
+  std::thread writer_;
+};
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,34 @@
+// Errors of control-plane requests, and how P4Runtime reports those of a batch.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "dataplane/engine/status.h"
+
+namespace tiercast::vswitch {
+
+// A request, or an update of a batch, cannot be done.
+class RequestError : public std::runtime_error {
+ public:
+  RequestError(grpc::StatusCode code, const std::string& message)
+      : std::runtime_error(message), code_(code) {}
+  grpc::StatusCode code() const { return code_; }
+  grpc::Status status() const { return {code_, what()}; }
+
+ private:
+  grpc::StatusCode code_;
+};
+
+grpc::Status to_grpc(const engine::Status& status);
+// Throws RequestError unless status is ok.
+void require(const engine::Status& status);
+
+// One status per update or entity of a batch: OK if all are, else UNKNOWN with a google.rpc.Status
+// whose details are a p4.v1.Error for each, in order (P4Runtime specification, "Error Reporting").
+grpc::Status batch_status(const std::vector<grpc::Status>& each);
+
+}  // namespace tiercast::vswitch

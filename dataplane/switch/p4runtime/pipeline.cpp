@@ -1,0 +1,136 @@
+#include "dataplane/switch/p4runtime/pipeline.h"
+
+#include <fmt/format.h>
+
+#include "dataplane/switch/p4runtime/errors.h"
+
+namespace tiercast::vswitch {
+namespace {
+
+using Request = p4::v1::SetForwardingPipelineConfigRequest;
+
+// For a switch without ports.
+class NoOutput : public engine::Output {
+ public:
+  void transmit(std::uint32_t, std::span<const std::byte>, std::int64_t) override {}
+  void packet_in(std::span<const std::byte>) override {}
+};
+
+NoOutput& no_output() {
+  static NoOutput output;
+  return output;
+}
+
+std::shared_ptr<const engine::Program> load_program(const std::string& json) {
+  try {
+    return engine::Program::load(json, "p4_device_config");
+  } catch (const engine::LoadError& error) {
+    throw RequestError(grpc::INVALID_ARGUMENT, error.what());
+  }
+}
+
+}  // namespace
+
+Pipelines::Pipeline::Pipeline(const p4::v1::ForwardingPipelineConfig& from)
+    : config(from),
+      info(from.p4info(), load_program(from.p4_device_config())),
+      packet_io(std::make_shared<PacketIo>(from.p4info())) {}
+
+Pipelines::Rehearsal::Rehearsal(const p4::v1::ForwardingPipelineConfig& config,
+                                engine::Switch::Options options)
+    : pipeline(std::make_unique<Pipeline>(config)),
+      switch_state(
+          std::make_unique<engine::Switch>(pipeline->info.program(), options, no_output())) {}
+
+void Pipelines::replay(const std::vector<p4::v1::Update>& updates, const Target& target) {
+  for (const p4::v1::Update& update : updates) {
+    try {
+      write_update(target, update);
+    } catch (const RequestError& error) {
+      if (error.code() != grpc::ALREADY_EXISTS) throw;
+      p4::v1::Update again = update;  // the program itself declares this entry
+      again.set_type(p4::v1::Update::MODIFY);
+      write_update(target, again);
+    }
+  }
+}
+
+void Pipelines::commit(std::unique_ptr<Pipeline> pipeline,
+                       const std::vector<p4::v1::Update>& state) {
+  data_plane_.call([&] {
+    data_plane_.set_program(pipeline->info.program());
+    replay(state, {pipeline->info, *data_plane_.pipeline(), pipeline->annotations});
+    const std::lock_guard lock(packet_io_mutex_);
+    packet_io_ = pipeline->packet_io;
+  });
+  live_ = std::move(pipeline);
+  saved_.reset();
+}
+
+void Pipelines::set(Request::Action action, const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (action == Request::COMMIT) {
+    if (request.has_config())
+      throw RequestError(grpc::INVALID_ARGUMENT,
+                         "COMMIT takes no config: it commits the saved one");
+    if (!saved_) throw RequestError(grpc::NOT_FOUND, "COMMIT: no config was saved");
+    const std::vector<p4::v1::Update> state = snapshot(saved_->target());
+    auto pipeline = std::move(saved_->pipeline);
+    pipeline->annotations = {};
+    return commit(std::move(pipeline), state);
+  }
+  if (action < Request::VERIFY || action > Request::RECONCILE_AND_COMMIT)
+    throw RequestError(grpc::INVALID_ARGUMENT,
+                       fmt::format("action {} is unknown; valid: VERIFY, VERIFY_AND_SAVE, "
+                                   "VERIFY_AND_COMMIT, COMMIT, RECONCILE_AND_COMMIT",
+                                   static_cast<int>(action)));
+  if (!request.has_config())
+    throw RequestError(grpc::INVALID_ARGUMENT,
+                       fmt::format("{}: no config", Request::Action_Name(action)));
+
+  auto rehearsal = std::make_unique<Rehearsal>(request.config(), data_plane_.pipeline_options());
+  switch (action) {
+    case Request::VERIFY_AND_SAVE: saved_ = std::move(rehearsal); break;
+    case Request::VERIFY_AND_COMMIT: commit(std::move(rehearsal->pipeline), {}); break;
+    case Request::RECONCILE_AND_COMMIT: {
+      std::vector<p4::v1::Update> state;
+      if (live_) {
+        data_plane_.call([&] {
+          state = snapshot({live_->info, *data_plane_.pipeline(), live_->annotations});
+        });
+      }
+      try {
+        replay(state, rehearsal->target());
+      } catch (const RequestError& error) {
+        throw RequestError(grpc::INVALID_ARGUMENT,
+                           fmt::format("the forwarding state cannot be kept: {}", error.what()));
+      }
+      rehearsal->pipeline->annotations = {};
+      commit(std::move(rehearsal->pipeline), state);
+      break;
+    }
+    default: break;  // VERIFY: it was verified above
+  }
+}
+
+p4::v1::ForwardingPipelineConfig Pipelines::get() const {
+  const std::lock_guard lock(mutex_);
+  if (!live_)
+    throw RequestError(grpc::FAILED_PRECONDITION, "no forwarding pipeline config has been set");
+  return live_->config;
+}
+
+void Pipelines::with_target(const std::function<void(const Target&)>& work) {
+  const std::lock_guard lock(mutex_);
+  if (saved_) return work(saved_->target());
+  if (!live_)
+    throw RequestError(grpc::FAILED_PRECONDITION, "no forwarding pipeline config has been set");
+  data_plane_.call([&] { work({live_->info, *data_plane_.pipeline(), live_->annotations}); });
+}
+
+std::shared_ptr<const PacketIo> Pipelines::packet_io() const {
+  const std::lock_guard lock(packet_io_mutex_);
+  return packet_io_;
+}
+
+}  // namespace tiercast::vswitch

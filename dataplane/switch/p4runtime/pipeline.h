@@ -1,0 +1,69 @@
+// The forwarding pipeline configuration: verified, saved, committed (SetForwardingPipelineConfig),
+// and what Write and Read act upon. Thread-safe; not for the data-plane thread except packet_io().
+//
+// VERIFY_AND_SAVE puts the new program on a switch of its own that carries no traffic; writes and
+// reads go there until COMMIT carries its state over.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "dataplane/engine/switch.h"
+#include "dataplane/switch/data_plane.h"
+#include "dataplane/switch/p4runtime/entities.h"
+#include "dataplane/switch/p4runtime/packet_io.h"
+#include "dataplane/switch/p4runtime/program_info.h"
+#include "p4/v1/p4runtime.pb.h"
+
+namespace tiercast::vswitch {
+
+class Pipelines {
+ public:
+  explicit Pipelines(DataPlane& data_plane) : data_plane_(data_plane) {}
+
+  // Throws RequestError: INVALID_ARGUMENT (no config, or one that cannot be realised; or a config
+  // with COMMIT), NOT_FOUND (COMMIT without a saved config).
+  void set(p4::v1::SetForwardingPipelineConfigRequest::Action action,
+           const p4::v1::SetForwardingPipelineConfigRequest& request);
+
+  // The committed configuration. Throws RequestError FAILED_PRECONDITION if there is none.
+  p4::v1::ForwardingPipelineConfig get() const;
+
+  // Runs work on what Write and Read act upon, where it may be touched. Throws RequestError
+  // FAILED_PRECONDITION if there is no pipeline, and what work throws.
+  void with_target(const std::function<void(const Target&)>& work);
+
+  // Of the committed configuration; null if there is none. May be called from any thread.
+  std::shared_ptr<const PacketIo> packet_io() const;
+
+ private:
+  // A configuration that the engine and P4Info agree upon.
+  struct Pipeline {
+    explicit Pipeline(const p4::v1::ForwardingPipelineConfig& from);
+    p4::v1::ForwardingPipelineConfig config;
+    ProgramInfo info;
+    std::shared_ptr<const PacketIo> packet_io;
+    Annotations annotations;
+  };
+  // A pipeline on a switch without ports.
+  struct Rehearsal {
+    Rehearsal(const p4::v1::ForwardingPipelineConfig& config, engine::Switch::Options options);
+    Target target() { return {pipeline->info, *switch_state, pipeline->annotations}; }
+    std::unique_ptr<Pipeline> pipeline;
+    std::unique_ptr<engine::Switch> switch_state;
+  };
+
+  void replay(const std::vector<p4::v1::Update>& updates, const Target& target);
+  void commit(std::unique_ptr<Pipeline> pipeline, const std::vector<p4::v1::Update>& state);
+
+  DataPlane& data_plane_;
+  std::unique_ptr<Pipeline> live_;
+  std::unique_ptr<Rehearsal> saved_;
+  mutable std::mutex packet_io_mutex_;
+  std::shared_ptr<const PacketIo> packet_io_;
+  mutable std::mutex mutex_;  // guards live_ and saved_
+};
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,278 @@
+#include "dataplane/switch/p4runtime/service.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/transaction.h"
+
+namespace tiercast::vswitch {
+namespace {
+
+// Updates done between two looks at the packets: a long batch must not stop the traffic.
+constexpr int kUpdatesAtOnce = 16;
+constexpr int kEntitiesPerResponse = 512;
+
+template <class Request>
+std::optional<ElectionId> election_id_of(const Request& request) {
+  if (!request.has_election_id()) return std::nullopt;
+  return ElectionId{request.election_id().high(), request.election_id().low()};
+}
+
+// Throws RequestError.
+bool is_transaction(p4::v1::WriteRequest::Atomicity atomicity) {
+  using p4::v1::WriteRequest;
+  switch (atomicity) {
+    case WriteRequest::CONTINUE_ON_ERROR: return false;
+    case WriteRequest::ROLLBACK_ON_ERROR:
+    case WriteRequest::DATAPLANE_ATOMIC: return true;
+    default:
+      throw RequestError(grpc::INVALID_ARGUMENT,
+                         fmt::format("atomicity {} is unknown; valid: CONTINUE_ON_ERROR, "
+                                     "ROLLBACK_ON_ERROR, DATAPLANE_ATOMIC",
+                                     static_cast<int>(atomicity)));
+  }
+}
+
+// Runs a request's work and turns RequestError into its status.
+template <class Work>
+grpc::Status answer(const Work& work) {
+  try {
+    return work();
+  } catch (const RequestError& error) {
+    return error.status();
+  }
+}
+
+const char* reason(grpc::StatusCode code) {
+  return code == grpc::OK               ? "you are the primary"
+         : code == grpc::ALREADY_EXISTS ? "another controller is the primary"
+                                        : "there is no primary";
+}
+
+p4::v1::StreamMessageResponse arbitration_message(std::uint64_t device_id,
+                                                  const ArbitrationNotice& notice) {
+  p4::v1::StreamMessageResponse message;
+  p4::v1::MasterArbitrationUpdate& update = *message.mutable_arbitration();
+  update.set_device_id(device_id);
+  if (!notice.role.empty()) update.mutable_role()->set_name(notice.role);
+  if (notice.highest) {
+    update.mutable_election_id()->set_high(notice.highest->high);
+    update.mutable_election_id()->set_low(notice.highest->low);
+  }
+  update.mutable_status()->set_code(notice.code);
+  update.mutable_status()->set_message(reason(notice.code));
+  return message;
+}
+
+}  // namespace
+
+P4RuntimeService::P4RuntimeService(std::uint64_t device_id, DataPlane& data_plane)
+    : device_id_(device_id),
+      data_plane_(data_plane),
+      pipelines_(data_plane),
+      arbitration_(device_id) {
+  data_plane_.on_packet_in([this](std::span<const std::byte> frame) { packet_in(frame); });
+}
+
+void P4RuntimeService::load(const p4::v1::ForwardingPipelineConfig& config) {
+  p4::v1::SetForwardingPipelineConfigRequest request;
+  *request.mutable_config() = config;
+  pipelines_.set(p4::v1::SetForwardingPipelineConfigRequest::VERIFY_AND_COMMIT, request);
+}
+
+grpc::Status P4RuntimeService::Write(grpc::ServerContext*, const p4::v1::WriteRequest* request,
+                                     p4::v1::WriteResponse*) {
+  return answer([&] {
+    const std::lock_guard lock(state_mutex_);
+    {
+      const std::lock_guard streams(streams_mutex_);
+      arbitration_.require_primary(request->device_id(), request->role(), election_id_of(*request));
+    }
+    std::vector<grpc::Status> results;
+    if (is_transaction(request->atomicity())) {
+      // Between packets as a whole: a rollback is atomic for the data plane, too.
+      pipelines_.with_target(
+          [&](const Target& target) { results = write_all_or_none(target, request->updates()); });
+      return batch_status(results);
+    }
+    int next = 0;
+    do {
+      const int end = std::min(next + kUpdatesAtOnce, request->updates_size());
+      pipelines_.with_target([&](const Target& target) {
+        for (; next < end; ++next) {
+          results.push_back(answer([&] {
+            write_update(target, request->updates(next));
+            return grpc::Status::OK;
+          }));
+        }
+      });
+    } while (next < request->updates_size());
+    return batch_status(results);
+  });
+}
+
+grpc::Status P4RuntimeService::Read(grpc::ServerContext*, const p4::v1::ReadRequest* request,
+                                    grpc::ServerWriter<p4::v1::ReadResponse>* writer) {
+  return answer([&] {
+    std::vector<p4::v1::ReadResponse> responses(1);
+    std::vector<grpc::Status> results;
+    {
+      const std::lock_guard lock(state_mutex_);
+      arbitration_.require_device(request->device_id());
+      pipelines_.with_target([](const Target&) {});  // even an empty request needs a pipeline
+      const auto sink = [&](p4::v1::Entity&& entity) {
+        if (responses.back().entities_size() >= kEntitiesPerResponse) responses.emplace_back();
+        *responses.back().add_entities() = std::move(entity);
+      };
+      for (const p4::v1::Entity& entity : request->entities()) {
+        results.push_back(answer([&] {
+          pipelines_.with_target(
+              [&](const Target& target) { read_entities(target, entity, sink); });
+          return grpc::Status::OK;
+        }));
+      }
+    }
+    for (const p4::v1::ReadResponse& response : responses)
+      if (response.entities_size() != 0) writer->Write(response);
+    return batch_status(results);
+  });
+}
+
+grpc::Status P4RuntimeService::SetForwardingPipelineConfig(
+    grpc::ServerContext*, const p4::v1::SetForwardingPipelineConfigRequest* request,
+    p4::v1::SetForwardingPipelineConfigResponse*) {
+  return answer([&] {
+    const std::lock_guard lock(state_mutex_);
+    {
+      const std::lock_guard streams(streams_mutex_);
+      arbitration_.require_primary(request->device_id(), request->role(), election_id_of(*request));
+    }
+    pipelines_.set(request->action(), *request);
+    spdlog::info("pipeline config: {}",
+                 p4::v1::SetForwardingPipelineConfigRequest::Action_Name(request->action()));
+    return grpc::Status::OK;
+  });
+}
+
+grpc::Status P4RuntimeService::GetForwardingPipelineConfig(
+    grpc::ServerContext*, const p4::v1::GetForwardingPipelineConfigRequest* request,
+    p4::v1::GetForwardingPipelineConfigResponse* response) {
+  using Type = p4::v1::GetForwardingPipelineConfigRequest;
+  return answer([&] {
+    arbitration_.require_device(request->device_id());
+    const p4::v1::ForwardingPipelineConfig config = pipelines_.get();
+    p4::v1::ForwardingPipelineConfig& out = *response->mutable_config();
+    if (config.has_cookie()) *out.mutable_cookie() = config.cookie();
+    const auto type = request->response_type();
+    if (type == Type::ALL || type == Type::P4INFO_AND_COOKIE)
+      *out.mutable_p4info() = config.p4info();
+    if (type == Type::ALL || type == Type::DEVICE_CONFIG_AND_COOKIE)
+      out.set_p4_device_config(config.p4_device_config());
+    return grpc::Status::OK;
+  });
+}
+
+grpc::Status P4RuntimeService::Capabilities(grpc::ServerContext*,
+                                            const p4::v1::CapabilitiesRequest* request,
+                                            p4::v1::CapabilitiesResponse* response) {
+  return answer([&] {
+    if (request->device_id() != 0) arbitration_.require_device(request->device_id());
+    response->set_p4runtime_api_version(kApiVersion);
+    return grpc::Status::OK;
+  });
+}
+
+grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext*,
+                                             ControllerStream::Stream* stream) {
+  ControllerStream out(*stream);
+  StreamId id = 0;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    id = next_stream_++;
+    streams_[id] = &out;
+  }
+  const grpc::Status status = answer([&] {
+    p4::v1::StreamMessageRequest request;
+    while (stream->Read(&request)) handle(id, request, out);
+    return grpc::Status::OK;
+  });
+  const std::lock_guard state(state_mutex_);
+  const std::lock_guard lock(streams_mutex_);
+  streams_.erase(id);
+  notify(arbitration_.disconnect(id));
+  return status;
+}
+
+void P4RuntimeService::handle(StreamId id, const p4::v1::StreamMessageRequest& request,
+                              ControllerStream& out) {
+  if (request.has_arbitration()) return arbitrate(id, request.arbitration());
+  if (request.has_packet()) return packet_out(id, request.packet(), out);
+  p4::v1::StreamMessageResponse response;
+  response.mutable_error()->set_canonical_code(grpc::UNIMPLEMENTED);
+  response.mutable_error()->set_message("valid: arbitration, packet");
+  response.mutable_error()->mutable_other();
+  out.push(std::move(response));
+}
+
+void P4RuntimeService::arbitrate(StreamId id, const p4::v1::MasterArbitrationUpdate& update) {
+  if (update.role().has_config())
+    throw RequestError(grpc::INVALID_ARGUMENT,
+                       "role.config is set: every role has access to the full pipeline here");
+  // A Write of the previous primary ends before there is a new one.
+  const std::lock_guard state(state_mutex_);
+  const std::lock_guard lock(streams_mutex_);
+  notify(arbitration_.update(id, update.device_id(), update.role().name(), election_id_of(update)));
+}
+
+void P4RuntimeService::notify(const std::vector<ArbitrationNotice>& notices) {
+  for (const ArbitrationNotice& notice : notices) {
+    const auto stream = streams_.find(notice.stream);
+    if (stream != streams_.end()) stream->second->push(arbitration_message(device_id_, notice));
+  }
+}
+
+void P4RuntimeService::packet_out(StreamId id, const p4::v1::PacketOut& packet,
+                                  ControllerStream& out) {
+  try {
+    {
+      const std::lock_guard lock(streams_mutex_);
+      if (!arbitration_.is_primary(id))
+        throw RequestError(grpc::PERMISSION_DENIED, "packet_out: only the primary may send");
+    }
+    const auto codec = pipelines_.packet_io();
+    if (!codec)
+      throw RequestError(grpc::FAILED_PRECONDITION,
+                         "packet_out: no forwarding pipeline config has been set");
+    const std::string frame = codec->encode(packet);
+    data_plane_.call([&] { data_plane_.packet_out(std::as_bytes(std::span(frame))); });
+  } catch (const RequestError& error) {
+    p4::v1::StreamMessageResponse response;
+    response.mutable_error()->set_canonical_code(error.code());
+    response.mutable_error()->set_message(error.what());
+    *response.mutable_error()->mutable_packet_out()->mutable_packet_out() = packet;
+    out.push(std::move(response));
+  }
+}
+
+// On the data-plane thread.
+void P4RuntimeService::packet_in(std::span<const std::byte> frame) {
+  const auto codec = pipelines_.packet_io();
+  if (!codec) return;
+  p4::v1::StreamMessageResponse message;
+  try {
+    *message.mutable_packet() = codec->decode(frame);
+  } catch (const RequestError& error) {
+    spdlog::warn("{}", error.what());
+    return;
+  }
+  const std::lock_guard lock(streams_mutex_);
+  for (const StreamId id : arbitration_.primaries())
+    if (!streams_.at(id)->push(message) && packet_in_drops_++ == 0)
+      spdlog::warn("packet_in dropped (said once): the controller does not read its stream");
+}
+
+}  // namespace tiercast::vswitch

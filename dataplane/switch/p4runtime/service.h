@@ -1,0 +1,65 @@
+// The P4Runtime server (p4.v1.P4Runtime) of one device. gRPC calls it from its own threads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "dataplane/switch/data_plane.h"
+#include "dataplane/switch/p4runtime/arbitration.h"
+#include "dataplane/switch/p4runtime/controller_stream.h"
+#include "dataplane/switch/p4runtime/pipeline.h"
+#include "p4/v1/p4runtime.grpc.pb.h"
+
+namespace tiercast::vswitch {
+
+class P4RuntimeService final : public p4::v1::P4Runtime::Service {
+ public:
+  static constexpr const char* kApiVersion = "1.4.0";
+
+  // Takes over data_plane's packet-in handler; data_plane must not run yet and must outlive this.
+  P4RuntimeService(std::uint64_t device_id, DataPlane& data_plane);
+
+  // As a controller would with VERIFY_AND_COMMIT. Throws RequestError.
+  void load(const p4::v1::ForwardingPipelineConfig& config);
+
+  grpc::Status Write(grpc::ServerContext* context, const p4::v1::WriteRequest* request,
+                     p4::v1::WriteResponse* response) override;
+  grpc::Status Read(grpc::ServerContext* context, const p4::v1::ReadRequest* request,
+                    grpc::ServerWriter<p4::v1::ReadResponse>* writer) override;
+  grpc::Status SetForwardingPipelineConfig(
+      grpc::ServerContext* context, const p4::v1::SetForwardingPipelineConfigRequest* request,
+      p4::v1::SetForwardingPipelineConfigResponse* response) override;
+  grpc::Status GetForwardingPipelineConfig(
+      grpc::ServerContext* context, const p4::v1::GetForwardingPipelineConfigRequest* request,
+      p4::v1::GetForwardingPipelineConfigResponse* response) override;
+  grpc::Status StreamChannel(grpc::ServerContext* context,
+                             ControllerStream::Stream* stream) override;
+  grpc::Status Capabilities(grpc::ServerContext* context,
+                            const p4::v1::CapabilitiesRequest* request,
+                            p4::v1::CapabilitiesResponse* response) override;
+
+ private:
+  void handle(StreamId id, const p4::v1::StreamMessageRequest& request, ControllerStream& out);
+  void arbitrate(StreamId id, const p4::v1::MasterArbitrationUpdate& update);
+  void packet_out(StreamId id, const p4::v1::PacketOut& packet, ControllerStream& out);
+  void packet_in(std::span<const std::byte> frame);
+  // Needs streams_mutex_.
+  void notify(const std::vector<ArbitrationNotice>& notices);
+
+  const std::uint64_t device_id_;
+  DataPlane& data_plane_;
+  Pipelines pipelines_;
+
+  // Order of locks: state_mutex_, then streams_mutex_. The data-plane thread takes only the second,
+  // and nobody waits for the data plane while holding it.
+  std::mutex state_mutex_;  // one Write, Read or change of pipeline or primary at a time
+  std::mutex streams_mutex_;
+  Arbitration arbitration_;
+  StreamId next_stream_ = 1;
+  std::map<StreamId, ControllerStream*> streams_;
+  std::uint64_t packet_in_drops_ = 0;
+};
+
+}  // namespace tiercast::vswitch

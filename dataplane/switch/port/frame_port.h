@@ -1,0 +1,47 @@
+// What the data plane needs of a port: frames in, frames out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tiercast::vswitch {
+
+struct ReceivedFrame {
+  std::span<const std::byte> bytes;  // Ethernet without FCS, checksums complete
+  std::int64_t arrival_ns = 0;       // CLOCK_MONOTONIC
+};
+
+class FramePort {
+ public:
+  static constexpr unsigned kBatch = 32;  // frames
+
+  virtual ~FramePort() = default;
+  virtual const std::string& interface() const = 0;
+  // Readable while receive() has something to do; -1: it must be asked again and again.
+  virtual int fd() const = 0;
+  // Up to kBatch frames in the order of arrival; valid until the next call. Never blocks.
+  virtual std::span<const ReceivedFrame> receive() = 0;
+  // False if the frame was refused, which is then counted in send_errors(). A polled port may keep
+  // frames back until flush().
+  virtual bool send(std::span<const std::byte> frame) = 0;
+  virtual void flush() {}
+  // Totals since the port was opened: frames lost before receive(), and refused sends.
+  virtual std::uint64_t kernel_drops() = 0;
+  virtual std::uint64_t send_errors() const = 0;
+};
+
+inline constexpr std::string_view kDevicePrefix = "dpdk:";
+
+// Opens what stands behind kDevicePrefix. tiercast-switch-dpdk sets it before any port is opened;
+// tiercast-switch has none, and does not link DPDK.
+using DeviceOpener = std::unique_ptr<FramePort> (*)(const std::string& device);
+void set_device_opener(DeviceOpener opener);
+
+// A kernel interface, or a device. Throws InterfaceError.
+std::unique_ptr<FramePort> open_port(const std::string& name);
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,160 @@
+#include "dataplane/switch/port/interfaces.h"
+
+#include <net/if.h>  // first: linux/*.h then leave its flags alone
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace tiercast::vswitch {
+namespace {
+
+// A socket for interface ioctls.
+class ControlSocket {
+ public:
+  explicit ControlSocket(const std::string& interface)
+      : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    if (fd_ < 0)
+      throw InterfaceError(fmt::format("interface {}: socket: {}", interface, strerror(errno)));
+    interface.copy(request_.ifr_name, IFNAMSIZ - 1);
+  }
+  ~ControlSocket() { ::close(fd_); }
+  ControlSocket(const ControlSocket&) = delete;
+  ControlSocket& operator=(const ControlSocket&) = delete;
+
+  bool control(unsigned long command) { return ::ioctl(fd_, command, &request_) == 0; }
+  bool ethtool(void* command) {
+    request_.ifr_data = static_cast<char*>(command);
+    return control(SIOCETHTOOL);
+  }
+  const ifreq& request() const { return request_; }
+
+ private:
+  int fd_;
+  ifreq request_{};
+};
+
+// Features by the names that `ethtool -k` knows them by inside the kernel.
+bool is_offload(std::string_view feature) {
+  constexpr std::array<std::string_view, 9> kExact = {"tx-scatter-gather",
+                                                      "tx-scatter-gather-fraglist",
+                                                      "tx-generic-segmentation",
+                                                      "rx-gro",
+                                                      "rx-gro-list",
+                                                      "rx-gro-hw",
+                                                      "rx-lro",
+                                                      "rx-checksum",
+                                                      "rx-udp-gro-forwarding"};
+  return std::find(kExact.begin(), kExact.end(), feature) != kExact.end() ||
+         feature.starts_with("tx-checksum-") ||
+         (feature.starts_with("tx-") && feature.ends_with("-segmentation")) ||
+         feature.starts_with("rx-vlan-hw-parse") || feature.starts_with("rx-vlan-stag-hw-parse") ||
+         feature.starts_with("tx-vlan-hw-insert") || feature.starts_with("tx-vlan-stag-hw-insert");
+}
+
+std::vector<std::string> feature_names(ControlSocket& socket) {
+  alignas(ethtool_sset_info) std::array<std::byte, sizeof(ethtool_sset_info) + 4> query{};
+  auto* info = reinterpret_cast<ethtool_sset_info*>(query.data());
+  info->cmd = ETHTOOL_GSSET_INFO;
+  info->sset_mask = 1ULL << ETH_SS_FEATURES;
+  if (!socket.ethtool(info) || info->sset_mask == 0) return {};
+  const std::uint32_t count = info->data[0];
+
+  std::vector<std::byte> storage(sizeof(ethtool_gstrings) + count * ETH_GSTRING_LEN);
+  auto* strings = reinterpret_cast<ethtool_gstrings*>(storage.data());
+  strings->cmd = ETHTOOL_GSTRINGS;
+  strings->string_set = ETH_SS_FEATURES;
+  strings->len = count;
+  if (!socket.ethtool(strings)) return {};
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < strings->len; ++i) {
+    const char* name = reinterpret_cast<const char*>(strings->data) + i * ETH_GSTRING_LEN;
+    names.emplace_back(name, strnlen(name, ETH_GSTRING_LEN));
+  }
+  return names;
+}
+
+// Active features as a bit per feature.
+std::vector<ethtool_get_features_block> feature_blocks(ControlSocket& socket, std::size_t count) {
+  const std::size_t blocks = (count + 31) / 32;
+  std::vector<std::byte> storage(sizeof(ethtool_gfeatures) +
+                                 blocks * sizeof(ethtool_get_features_block));
+  auto* features = reinterpret_cast<ethtool_gfeatures*>(storage.data());
+  features->cmd = ETHTOOL_GFEATURES;
+  features->size = static_cast<std::uint32_t>(blocks);
+  if (!socket.ethtool(features)) return {};
+  return {features->features, features->features + blocks};
+}
+
+}  // namespace
+
+std::vector<std::string> interface_names() {
+  std::vector<std::string> names;
+  if (struct if_nameindex* list = ::if_nameindex()) {
+    for (const auto* entry = list; entry->if_index != 0; ++entry)
+      names.emplace_back(entry->if_name);
+    ::if_freenameindex(list);
+  }
+  return names;
+}
+
+Interface find_interface(const std::string& name) {
+  Interface interface;
+  interface.index = static_cast<int>(::if_nametoindex(name.c_str()));
+  if (interface.index == 0)
+    throw InterfaceError(fmt::format("interface {} does not exist; this network namespace has: {}",
+                                     name, fmt::join(interface_names(), ", ")));
+  ControlSocket socket(name);
+  if (!socket.control(SIOCGIFHWADDR) || socket.request().ifr_hwaddr.sa_family != ARPHRD_ETHER)
+    throw InterfaceError(fmt::format("interface {} is not an Ethernet interface", name));
+  if (!socket.control(SIOCGIFFLAGS) || (socket.request().ifr_flags & IFF_UP) == 0)
+    throw InterfaceError(
+        fmt::format("interface {} is down; bring it up: ip link set {} up", name, name));
+  if (!socket.control(SIOCGIFMTU))
+    throw InterfaceError(fmt::format("interface {}: no MTU: {}", name, strerror(errno)));
+  interface.mtu = static_cast<unsigned>(socket.request().ifr_mtu);
+  return interface;
+}
+
+std::vector<std::string> disable_offloads(const std::string& name) {
+  ControlSocket socket(name);
+  const std::vector<std::string> names = feature_names(socket);
+  const auto before = feature_blocks(socket, names.size());
+  if (before.empty()) return {};
+
+  std::vector<std::byte> storage(sizeof(ethtool_sfeatures) +
+                                 before.size() * sizeof(ethtool_set_features_block));
+  auto* change = reinterpret_cast<ethtool_sfeatures*>(storage.data());
+  change->cmd = ETHTOOL_SFEATURES;
+  change->size = static_cast<std::uint32_t>(before.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::uint32_t bit = 1u << (i % 32);
+    if (is_offload(names[i]) && (before[i / 32].available & bit))
+      change->features[i / 32].valid |= bit;
+  }
+  socket.ethtool(change);
+
+  std::vector<std::string> still_on;
+  const auto after = feature_blocks(socket, names.size());
+  for (std::size_t i = 0; i < names.size() && i / 32 < after.size(); ++i) {
+    const std::uint32_t bit = 1u << (i % 32);
+    if (is_offload(names[i]) && (after[i / 32].active & bit) && (after[i / 32].available & bit))
+      still_on.push_back(names[i]);
+  }
+  return still_on;
+}
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,51 @@
+// A trace of chosen packets as JSON lines (docs/switch.md, "A trace"). Written on the data-plane
+// thread, so a traced packet may make the others late.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dataplane/engine/trace.h"
+
+namespace tiercast::vswitch {
+
+// Which received frames to trace. What is absent does not matter.
+struct TraceFilter {
+  std::optional<std::uint32_t> port;      // received on
+  std::optional<std::uint16_t> udp_port;  // IPv4 and UDP, to this port
+  std::uint32_t destination = 0;          // IPv4, host order, under destination_mask
+  std::uint32_t destination_mask = 0;     // 0: any, IPv4 or not
+  bool matches(std::uint32_t received_on, std::span<const std::byte> frame) const;
+};
+
+// "port=1,udp=5500,dst=239.192.0.8/29": all of them must hold. Throws OptionError.
+TraceFilter parse_trace_filter(std::string_view text);
+// "1/100" -> 100. Throws OptionError.
+std::uint64_t parse_trace_sample(std::string_view text);
+
+class TraceFile final : public engine::TraceSink {
+ public:
+  // path "-": standard output. one_in: every one_in-th frame of those that match, the first
+  // included. Throws std::system_error naming the file.
+  TraceFile(const std::string& path, std::uint64_t one_in, const TraceFilter& filter);
+
+  bool wants(std::uint32_t port, std::span<const std::byte> frame) override;
+  void event(const engine::TraceEvent& event) override;
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> owned_;
+  std::FILE* out_;
+  const std::uint64_t one_in_;
+  const TraceFilter filter_;
+  std::uint64_t matched_ = 0;
+};
+
+}  // namespace tiercast::vswitch

@@ -1,0 +1,76 @@
+// tiercast-wire: see --help.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+
+#include <cstdio>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "dataplane/wire/wire.h"
+
+namespace {
+
+constexpr std::string_view kHelp = R"(Wires with a propagation delay between pairs of interfaces.
+Usage: tiercast-wire --wire=A,B,DELAY[,DELAY-FROM-B-TO-A] ...
+
+  --wire     every frame that arrives on A leaves on B after DELAY, and the other way; repeatable
+  --help     show this text
+  --version  show the version
+
+SIGINT and SIGTERM end it; it then writes one line of JSON with its totals.
+
+Example: 5 ms from in1 to eth1, nothing back
+  tiercast-wire --wire=in1,eth1,5ms,0
+)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tiercast::wiring;
+  std::vector<WireOption> options;
+  try {
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view argument = argv[i];
+      constexpr std::string_view kWire = "--wire=";
+      if (argument == "--help" || argument == "-h") {
+        fmt::print("{}", kHelp);
+        return 0;
+      }
+      if (argument == "--version") {
+        fmt::print("tiercast-wire {}\n", TIERCAST_VERSION);
+        return 0;
+      }
+      if (!argument.starts_with(kWire))
+        throw OptionError(
+            fmt::format("unknown argument '{}'; valid: --wire=, --help, --version", argument));
+      options.push_back(parse_wire(argument.substr(kWire.size())));
+    }
+    if (options.empty()) throw OptionError("no --wire; see --help");
+  } catch (const OptionError& error) {
+    fmt::print(stderr, "tiercast-wire: {}\n", error.what());
+    return 2;
+  }
+
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  try {
+    const Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC));
+    Wires wires(options);
+    wires.run(stop.get());
+    const Stats stats = wires.stats();
+    fmt::print(
+        "{{\"frames\": {}, \"kernel_drops\": {}, \"send_errors\": {}, \"late_over_1ms\": {}, "
+        "\"late_max_us\": {}}}\n",
+        stats.frames, stats.kernel_drops, stats.send_errors, stats.late_over_1ms,
+        stats.late_max_ns / 1000);
+    return 0;
+  } catch (const std::system_error& error) {
+    fmt::print(stderr, "tiercast-wire: {}\n", error.what());
+    return error.code() == std::errc::no_such_device ? 2 : 1;
+  }
+}

@@ -1,0 +1,71 @@
+// Wires between pairs of interfaces, on packet sockets. One thread, which sleeps between frames.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/wire/delay_line.h"
+#include "dataplane/wire/options.h"
+
+namespace tiercast::wiring {
+
+// Totals of all wires since the start.
+struct Stats {
+  std::uint64_t frames = 0;        // that came out of a wire
+  std::uint64_t kernel_drops = 0;  // lost before they were read
+  std::uint64_t send_errors = 0;   // refused by the kernel
+  std::uint64_t late_over_1ms = 0;  // frames that came out more than 1 ms after they were due
+  std::int64_t late_max_ns = 0;
+};
+
+// A file descriptor that is closed with its owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+class Wires {
+ public:
+  // std::system_error names the interface that cannot be opened.
+  explicit Wires(const std::vector<WireOption>& options);
+
+  // Carries frames until `stop_fd` is readable.
+  void run(int stop_fd);
+
+  Stats stats();
+
+ private:
+  // An interface and the line of the frames that were read from it.
+  struct End {
+    std::string name;
+    Descriptor socket;
+    DelayLine line;
+    End* peer = nullptr;
+  };
+
+  End& add_end(const std::string& name, std::int64_t delay_ns);
+  void receive(End& end);
+  void send_due(End& end);
+  void set_timer();
+
+  std::vector<std::unique_ptr<End>> ends_;
+  Descriptor epoll_;
+  Descriptor timer_;
+  Stats stats_;
+
+  static constexpr std::size_t kMaxFrame = 65'536;
+  std::array<std::byte, kMaxFrame> buffer_;
+};
+
+}  // namespace tiercast::wiring

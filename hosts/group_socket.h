@@ -1,0 +1,78 @@
+// Receives a session's groups through the kernel: IGMP joins and leaves,
+// ECN field, arrival times, drops.
+//
+// One UDP socket for all groups, so that packets of all layers are read in the order of their
+// arrival. One thread calls everything; system errors are thrown as std::system_error.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agent/clock.h"
+#include "agent/unique_fd.h"
+#include "protocols/base/units.h"
+
+namespace tiercast::hosts {
+
+struct Datagram {
+  std::span<const std::byte> message;  // its first kMaxBytes
+  std::uint32_t length = 0;            // of the whole UDP payload, bytes
+  std::uint32_t source = 0;            // IPv4, host order
+  std::uint32_t destination = 0;
+  bool ce = false;
+  Time arrival;  // kernel's receive stamp, CLOCK_MONOTONIC
+};
+
+class GroupSocket {
+ public:
+  static constexpr unsigned kBatch = 64;
+  static constexpr std::size_t kMaxBytes = 9216;
+
+  // Receives on `interface` only. `port`: UDP destination port, shared
+  // with other processes of the host.
+  GroupSocket(const std::string& interface, std::uint16_t port);
+
+  // IGMP membership reports leave through the kernel. Joining twice or leaving
+  // what was not joined is an error.
+  void join(std::uint32_t group);
+  void leave(std::uint32_t group);
+
+  // Up to kBatch datagrams, oldest first; empty if none waits. Views are valid until the next call.
+  std::span<const Datagram> receive();
+
+  int descriptor() const { return fd_.get(); }
+  // Datagrams that the kernel dropped at this socket (buffer full, or a wrong UDP checksum), as
+  // told by the last one received.
+  std::uint32_t dropped() const { return dropped_; }
+
+ private:
+  static constexpr std::size_t kControlBytes = 256;
+  struct Buffers {
+    std::array<mmsghdr, kBatch> headers;
+    std::array<iovec, kBatch> vectors;
+    std::array<sockaddr_in, kBatch> sources;
+    alignas(cmsghdr) std::array<std::array<std::byte, kControlBytes>, kBatch> control;
+    std::array<std::array<std::byte, kMaxBytes>, kBatch> data;
+  };
+
+  void change_membership(int option, const char* what, std::uint32_t group);
+  void prepare();
+  Datagram read_datagram(unsigned index);
+
+  agent::UniqueFd fd_;
+  int interface_index_;
+  agent::StampClock stamps_;
+  std::unique_ptr<Buffers> buffers_;
+  std::array<Datagram, kBatch> datagrams_;
+  std::uint32_t dropped_ = 0;
+};
+
+}  // namespace tiercast::hosts

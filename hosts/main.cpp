@@ -1,0 +1,42 @@
+// tiercast-host: members of a multicast session over the kernel's UDP sockets.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "agent/interface.h"
+#include "agent/run.h"
+#include "hosts/options.h"
+#include "hosts/receiver.h"
+#include "hosts/schemes.h"
+
+namespace {
+
+using namespace tiercast;
+
+int run(const std::vector<std::string>& arguments) {
+  hosts::HostOptions options;
+  if (const auto status = options.parse(arguments)) return *status;
+  if (options.command == hosts::Command::kSchemes) {
+    fmt::print("{}\n", hosts::schemes_as_json());
+    return 0;
+  }
+
+  agent::EventLoop loop;
+  agent::Telemetry telemetry(options.agent.trace, !options.agent.lab.empty());
+  if (const std::string problem = agent::disable_veth_offloads(options.interface);
+      !problem.empty()) {
+    fmt::print(stderr, "{}: {}; a sender without a kernel may refuse this host's feedback\n",
+               options.agent.name, problem);
+  }
+  hosts::Receiver receiver(options.agent.session, *options.scheme, options.interface,
+                           options.sender, loop, telemetry);
+  return agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tiercast::agent::run_main("tiercast-host", argc, argv, run);
+}

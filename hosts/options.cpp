@@ -1,0 +1,55 @@
+#include "hosts/options.h"
+
+#include <fmt/format.h>
+
+#include "agent/address.h"
+#include "agent/interface.h"
+
+namespace tiercast::hosts {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  in a lab:
+    tiercast-host recv --session 1 --id 15 --name h15 --interface h15-eth0 --source 10.0.0.2 \
+      --lab unix:/run/lab.sock
+  alone for a minute, records to the terminal:
+    tiercast-host recv --id 15 --interface eth0 --source 10.0.0.2 --duration 60s --trace -
+)";
+
+}  // namespace
+
+std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments) {
+  CLI::App app("Members of a multicast session over the kernel's UDP sockets.", "tiercast-host");
+  app.footer(kExamples);
+  app.set_version_flag("--version", "tiercast-host " TIERCAST_VERSION);
+  app.require_subcommand(1);
+  CLI::App* const recv =
+      app.add_subcommand("recv", "join the session's groups with IGMP and send feedback");
+  recv->footer(kExamples);
+  const CLI::App* const schemes =
+      app.add_subcommand("schemes", "print the schemes and their parameters as JSON, and end");
+  agent.name = "receiver";
+  agent.add_to(*recv);
+  std::string source_text;
+  recv->add_option("--interface", interface, "network interface to receive on")->required();
+  recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
+  if (const auto status = agent::parse_command_line(app, arguments)) return status;
+  if (schemes->parsed()) {
+    command = Command::kSchemes;
+    return std::nullopt;
+  }
+
+  scheme = &agent.check();
+  sender = agent::parse_ipv4(source_text, "--source");
+  if (agent::is_multicast(sender)) {
+    throw ConfigError(
+        fmt::format("--source: {} is a multicast address; give the sender's own", source_text));
+  }
+  if (agent::interface_index(interface) == 0) {
+    throw ConfigError(fmt::format("--interface: no interface '{}' here (there are: {})", interface,
+                                  agent::interface_names()));
+  }
+  return std::nullopt;
+}
+
+}  // namespace tiercast::hosts

@@ -1,0 +1,60 @@
+// A receiver between its core and the kernel's sockets: joins, data, feedback, counts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "agent/event_loop.h"
+#include "agent/run.h"
+#include "agent/telemetry.h"
+#include "agent/unique_fd.h"
+#include "hosts/group_socket.h"
+#include "protocols/core/core.h"
+#include "protocols/core/registry.h"
+
+namespace tiercast::hosts {
+
+class Receiver : public agent::Activity, private Sink {
+ public:
+  // `sender`: IPv4 address, host order; feedback goes there and data is taken from there only.
+  // References must outlive the object.
+  Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
+           std::uint32_t sender, agent::EventLoop& loop, agent::Telemetry& telemetry);
+
+  void start(Time now) override;
+  void membership(Time now, int top_rank) override;
+  void run(Time now) override;
+  Time next_deadline() const override;
+  void stop(Time now) override;
+  void report(Time now, bool second, bool last) override;
+
+ private:
+  // Sink
+  void send(Destination to, std::span<const std::byte> message) override;
+  void join(Rank rank) override;
+  void leave(Rank rank) override;
+  void set_rate(Rank layer, Rate rate) override;
+  void trace(std::string_view kind, std::span<const TraceField> fields) override;
+
+  void receive_all();
+  void handle(const Datagram& datagram);
+
+  const SessionConfig session_;
+  const std::uint32_t sender_;
+  agent::Telemetry& telemetry_;
+  std::unique_ptr<ReceiverCore> core_;
+  GroupSocket groups_;
+  agent::UniqueFd feedback_;  // UDP, connected to the sender's feedback port
+
+  Time now_;
+  bool running_ = false;
+  std::array<std::optional<Time>, kMaxLayers> joining_{};  // when, until the first packet
+  std::uint64_t foreign_ = 0;      // data not from the sender or not for a group of the session
+  std::uint64_t send_errors_ = 0;  // feedback that the kernel refused
+};
+
+}  // namespace tiercast::hosts

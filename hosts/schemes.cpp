@@ -1,0 +1,27 @@
+#include "hosts/schemes.h"
+
+#include <nlohmann/json.hpp>
+
+#include "protocols/core/registry.h"
+
+namespace tiercast::hosts {
+
+std::string schemes_as_json() {
+  auto list = nlohmann::ordered_json::array();
+  for (const Scheme& scheme : schemes()) {
+    auto parameters = nlohmann::ordered_json::array();
+    for (const ParameterInfo& info : scheme.parameters) {
+      parameters.push_back({{"name", info.name},
+                            {"default", info.fallback},
+                            {"min", info.min},
+                            {"max", info.max},
+                            {"unit", info.unit},
+                            {"purpose", info.purpose},
+                            {"source", info.source}});
+    }
+    list.push_back({{"name", scheme.name}, {"id", scheme.id}, {"parameters", parameters}});
+  }
+  return list.dump(2);
+}
+
+}  // namespace tiercast::hosts

@@ -1,0 +1,12 @@
+// The registry of schemes as JSON, for programs that check names and
+// ranges before they start a run.
+#pragma once
+
+#include <string>
+
+namespace tiercast::hosts {
+
+// [{"name","id","parameters":[{"name","default","min","max","unit","purpose","source"}]}]
+std::string schemes_as_json();
+
+}  // namespace tiercast::hosts

@@ -1,0 +1,42 @@
+"""What can go wrong, and the exit status that says so.
+
+0    every expected figure was met
+1    the run is valid and an expected figure was not met
+2    bad input, or something the run needs is missing on this machine
+3    the run is invalid: the machine could not keep up
+4    a process of the run ended too early
+130  interrupted (Ctrl-C, SIGTERM)
+"""
+
+from __future__ import annotations
+
+EXIT_MET = 0
+EXIT_NOT_MET = 1
+EXIT_INPUT = 2
+EXIT_INVALID = 3
+EXIT_FAILED = 4
+EXIT_INTERRUPTED = 130
+
+
+class LabError(Exception):
+    """An error whose text is meant for the person at the terminal."""
+
+    exit_status = EXIT_FAILED
+
+
+class InputError(LabError):
+    """A file, an option or the machine is not what it has to be."""
+
+    exit_status = EXIT_INPUT
+
+
+class RunFailed(LabError):
+    """A process of the run ended too early, or did not come up."""
+
+    exit_status = EXIT_FAILED
+
+
+class Interrupted(LabError):
+    """Ctrl-C, SIGTERM or SIGHUP."""
+
+    exit_status = EXIT_INTERRUPTED

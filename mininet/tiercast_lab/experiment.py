@@ -1,0 +1,424 @@
+"""An experiment as data: what a YAML below experiments/ may say (docs/experiments.md).
+
+`load_experiment` reads and checks all of it before anything starts. Every error is an InputError
+that names file, line, key path, the value seen and the valid choices.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from tiercast_controller import ConfigurationError
+
+from tiercast_lab import binaries, units
+from tiercast_lab.errors import InputError
+from tiercast_lab.marking import Marking
+from tiercast_lab.measures import MEASURES
+from tiercast_lab.model import Strict
+from tiercast_lab.schemes import SchemeInfo
+from tiercast_lab.topology import LinkParameters, Topology, tree_links
+from tiercast_lab.units import Queue
+from tiercast_lab.yaml_source import KeyPath, Source, load_yaml, merge
+
+Rate = Annotated[int, BeforeValidator(units.parse_rate)]
+Duration = Annotated[int, BeforeValidator(units.parse_duration)]
+Size = Annotated[int, BeforeValidator(units.parse_size)]
+QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
+
+
+class Paper(Strict):
+    """Where the expected figures come from."""
+
+    name: str
+    section: str | None = None
+    figure: str | None = None
+
+
+class LinkChange(Strict):
+    rate: Rate | None = None
+    delay: Duration | None = None
+    queue: QueueLimit | None = None
+    marking: Marking | None = None
+
+
+class LinkDefault(Strict):
+    rate: Rate
+    delay: Duration
+    queue: QueueLimit
+
+
+class Tree(Strict):
+    depth: Annotated[int, Field(ge=1, le=10)]
+    fanout: Annotated[int, Field(ge=1, le=16)] = 2
+
+
+class TopologyModel(Strict):
+    """`tree`, with `links` that differ from `link`; or `nodes`, with all of their `links`."""
+
+    tree: Tree | None = None
+    nodes: list[Annotated[int, Field(ge=0, le=65535)]] | None = None
+    link: LinkDefault
+    links: dict[str, LinkChange] = {}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> TopologyModel:
+        if (self.tree is None) == (self.nodes is None):
+            raise ValueError("exactly one of 'tree' and 'nodes' must be given")
+        return self
+
+
+class Session(Strict):
+    scheme: str
+    session: Annotated[int, Field(ge=0, le=32767)] = 1
+    sender: int
+    receivers: Literal["leaves"] | list[int] = "leaves"
+    layers: Annotated[int, Field(ge=1, le=8)]
+    packet_size: Annotated[Size, Field(ge=100, le=1500)] = 1000
+    aggregation: Literal["sender", "network"] = "sender"
+    parameters: dict[str, float | str] = {}
+
+
+class Event(Strict):
+    """A change of a link, both directions, at a time of the run."""
+
+    at: Duration
+    link: str
+    rate: Rate | None = None
+    delay: Duration | None = None
+    queue: QueueLimit | None = None
+
+    @model_validator(mode="after")
+    def _some_change(self) -> Event:
+        if self.rate is None and self.delay is None and self.queue is None:
+            raise ValueError("nothing changes; valid: at least one of rate, delay, queue")
+        return self
+
+
+class Window(Strict):
+    last: Duration
+
+
+class Expectation(Strict):
+    """A figure and when it counts as met: within `tolerance` of `paper`, and in `min`..`max`.
+
+    Without `gate` it is judged and shown, and does not decide the verdict.
+    """
+
+    measure: str
+    layers: Annotated[int, Field(ge=1, le=8)] | None = None
+    paper: str | float | None = None
+    tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
+    min: str | float | None = None
+    max: str | float | None = None
+    gate: bool = True
+
+    @model_validator(mode="after")
+    def _judgeable(self) -> Expectation:
+        spec = MEASURES.get(self.measure)
+        if spec is None:
+            raise ValueError(f"unknown measure {self.measure!r}; valid: {', '.join(MEASURES)}")
+        if spec.per_layer != (self.layers is not None):
+            need = "needs" if spec.per_layer else "takes no"
+            raise ValueError(f"{self.measure} {need} 'layers'")
+        if self.tolerance is not None and self.paper is None:
+            raise ValueError("'tolerance' needs 'paper'")
+        if self.tolerance is None and self.min is None and self.max is None:
+            raise ValueError("nothing to judge by; valid: tolerance (with paper), min, max")
+        for key in ("paper", "min", "max"):
+            self.bound(key)
+        return self
+
+    def bound(self, key: str) -> float | None:
+        """`paper`, `min` or `max` in the unit of the measure."""
+        value = getattr(self, key)
+        return None if value is None else MEASURES[self.measure].parse(value)
+
+    @property
+    def name(self) -> str:
+        return self.measure if self.layers is None else f"{self.measure}_{self.layers}"
+
+
+class Experiment(Strict):
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    title: str
+    paper: Paper | None = None
+    topology: TopologyModel
+    marking: Marking = Marking()
+    sessions: Annotated[list[Session], Field(min_length=1, max_length=1)]
+    events: list[Event] = []
+    duration: Annotated[Duration, Field(ge=5 * 10**9)]
+    measure: Window
+    expect: list[Expectation] = []
+
+    def marking_of(self, link: str) -> Marking:
+        """Of a link, by the name that it has in the topology: its own, or everybody's."""
+        change = self.topology.links.get(link)
+        return self.marking if change is None or change.marking is None else change.marking
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checked experiment; `data` is what was read, after includes and options."""
+
+    experiment: Experiment
+    topology: Topology
+    receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
+    data: dict[str, Any]
+    file: str
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """Start and end of the measured part of the run, s."""
+        end = self.experiment.duration / 1e9
+        return max(0.0, end - self.experiment.measure.last / 1e9), end
+
+
+def load_experiment(
+    file: Path,
+    schemes: dict[str, SchemeInfo],
+    settings: list[str] | None = None,
+    duration: str | None = None,
+) -> Loaded:
+    """`settings`: `key.path=value` over the file, or `sim.delta=0.9`, a parameter of a scheme."""
+    source = _with_include(load_yaml(file), file)
+    for setting in settings or []:
+        _apply(source, setting, schemes)
+    if duration is not None:
+        source.data["duration"] = duration
+        source.places[("duration",)] = "--duration"
+    try:
+        experiment = Experiment.model_validate(source.data)
+    except ValidationError as error:
+        raise _explain(source, error) from None
+    return _check(source, experiment, schemes, file)
+
+
+def _with_include(source: Source, file: Path) -> Source:
+    topology = source.data.get("topology")
+    if not isinstance(topology, dict) or "include" not in topology:
+        return source
+    wanted = topology.pop("include")
+    # One's own beside the experiment, then those that tiercast brings.
+    folders = (binaries.TOPOLOGIES, file.parent / "topologies")
+    known = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
+    if wanted not in known:
+        raise source.error(
+            ("topology", "include"), f"no topology {wanted!r}; valid: {', '.join(sorted(known))}"
+        )
+    return merge(load_yaml(known[wanted]), source, ("topology",))
+
+
+def _apply(source: Source, setting: str, schemes: dict[str, SchemeInfo]) -> None:
+    import yaml
+
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set {setting}: not of the form key=value")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InputError(f"--set {setting}: the value is not YAML") from None
+    place = f"--set {setting}"
+    scheme = key.split(".")[0]
+    if scheme in schemes:
+        for index, session in enumerate(source.data.get("sessions") or []):
+            if isinstance(session, dict) and session.get("scheme") == scheme:
+                session.setdefault("parameters", {})[key] = value
+                source.places[("sessions", str(index), "parameters", key)] = place
+        return
+    target: Any = source.data
+    *parents, last = key.split(".")
+    for part in parents:
+        if isinstance(target, list) and part.isdigit() and int(part) < len(target):
+            target = target[int(part)]
+        elif isinstance(target, dict):
+            target = target.setdefault(part, {})
+        else:
+            raise InputError(f"{place}: the experiment has no {part!r} there")
+    if isinstance(target, list) and last.isdigit() and int(last) < len(target):
+        target[int(last)] = value
+    elif isinstance(target, dict):
+        target[last] = value
+    else:
+        raise InputError(f"{place}: the experiment has no {last!r} there")
+    source.places[tuple(key.split("."))] = place
+
+
+def _explain(source: Source, error: ValidationError) -> InputError:
+    first = error.errors()[0]
+    # Tags of unions ("literal['auto']", "function-before[...]") are no keys of the file.
+    path: KeyPath = ()
+    node: Any = source.data
+    for part in first["loc"]:
+        inside_mapping = isinstance(node, dict) and part in node
+        inside_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
+        if not inside_mapping and not inside_list:
+            if first["type"] == "missing":
+                path = (*path, str(part))
+            break
+        node = node[part]
+        path = (*path, str(part))
+    if first["type"] == "unknown_key":
+        key = first["ctx"]["key"]
+        valid = first["ctx"]["valid"]
+        close = difflib.get_close_matches(str(key), valid.split(", "), 1)
+        hint = f" (did you mean '{close[0]}'?)" if close else ""
+        return source.error((*path, str(key)), f"unknown key; valid: {valid}{hint}")
+    text = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        return source.error(path, "this key is missing")
+    seen = "" if repr(node) in text or isinstance(node, (dict, list)) else f" (seen: {node!r})"
+    return source.error(path, text + seen)
+
+
+def _check(
+    source: Source, experiment: Experiment, schemes: dict[str, SchemeInfo], file: Path
+) -> Loaded:
+    links = _links(source, experiment.topology)
+    nodes = sorted({node for link in links for node in link})
+    degree = {node: sum(node in link for link in links) for node in nodes}
+    valid_nodes = f"{nodes[0]}..{nodes[-1]}" if len(nodes) > 12 else ", ".join(map(str, nodes))
+
+    receivers: list[tuple[int, ...]] = []
+    numbers: set[int] = set()
+    for index, session in enumerate(experiment.sessions):
+        path = ("sessions", str(index))
+        if session.scheme not in schemes:
+            raise source.error(
+                (*path, "scheme"),
+                f"unknown scheme {session.scheme!r}; valid: {', '.join(schemes)}",
+            )
+        if session.session in numbers:
+            raise source.error(
+                (*path, "session"), f"session {session.session} stands twice; valid: once"
+            )
+        numbers.add(session.session)
+        _check_parameters(source, path, session, schemes[session.scheme])
+        if session.sender not in degree:
+            raise source.error((*path, "sender"), f"no node {session.sender}; valid: {valid_nodes}")
+        if session.receivers == "leaves":
+            found = tuple(n for n in nodes if degree[n] == 1 and n != session.sender)
+        else:
+            found = tuple(session.receivers)
+            for i, node in enumerate(found):
+                if node not in degree or node == session.sender:
+                    raise source.error(
+                        (*path, "receivers", str(i)),
+                        f"no receiver can be at node {node}; valid: {valid_nodes} but the sender's",
+                    )
+        if not found:
+            raise source.error((*path, "receivers"), "there is no receiver")
+        receivers.append(found)
+
+    topology = Topology(
+        links, [s.sender for s in experiment.sessions], [n for r in receivers for n in r]
+    )
+    _check_markings(source, experiment, topology)
+    for index, event in enumerate(experiment.events):
+        path = ("events", str(index))
+        if event.link not in {f"{a}-{b}" for a, b in links}:
+            raise source.error((*path, "link"), _no_link(event.link, links))
+        if event.at >= experiment.duration:
+            raise source.error(
+                (*path, "at"),
+                f"{units.format_duration(event.at)} is not before the end of the run "
+                f"({units.format_duration(experiment.duration)})",
+            )
+    for index, expectation in enumerate(experiment.expect):
+        most = max(session.layers for session in experiment.sessions)
+        if expectation.layers is not None and expectation.layers > most:
+            raise source.error(
+                ("expect", str(index), "layers"),
+                f"{expectation.layers} layers, but no session has more than {most}",
+            )
+    return Loaded(experiment, topology, tuple(receivers), source.data, str(file))
+
+
+def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkParameters]:
+    default = model.link
+    changes: dict[tuple[int, int], LinkChange] = {}
+    for name, change in model.links.items():
+        a, dash, b = name.partition("-")
+        if not (dash and a.isdigit() and b.isdigit() and a != b):
+            raise source.error(
+                ("topology", "links", name), "not a link; valid: two node numbers, such as 1-3"
+            )
+        if name != f"{int(a)}-{int(b)}":
+            raise source.error(("topology", "links", name), f"valid: {int(a)}-{int(b)}")
+        changes[int(a), int(b)] = change
+    if model.tree is not None:
+        ends = tree_links(model.tree.depth, model.tree.fanout)
+        for link in changes:
+            if link not in ends:
+                name = f"{link[0]}-{link[1]}"
+                raise source.error(("topology", "links", name), _no_link(name, ends))
+    else:
+        ends = list(changes)
+        for a, b in ends:
+            for node in (a, b):
+                if node not in (model.nodes or []):
+                    raise source.error(
+                        ("topology", "links", f"{a}-{b}"),
+                        f"no node {node}; valid: {', '.join(map(str, model.nodes or []))}",
+                    )
+        _check_tree(source, model.nodes or [], ends)
+    result = {}
+    for link in ends:
+        change = changes.get(link, LinkChange())
+        result[link] = LinkParameters(
+            rate=default.rate if change.rate is None else change.rate,
+            delay=default.delay if change.delay is None else change.delay,
+            queue=default.queue if change.queue is None else change.queue,
+        )
+    return result
+
+
+def _check_tree(source: Source, nodes: list[int], links: list[tuple[int, int]]) -> None:
+    """Multicast trees follow the one path there is, so the nodes have to form a tree."""
+    import networkx
+
+    graph = networkx.Graph(links)
+    graph.add_nodes_from(nodes)
+    if not nodes or not networkx.is_tree(graph):
+        raise source.error(
+            ("topology", "links"),
+            f"{len(nodes)} nodes and {len(links)} links do not form a tree; valid: each pair of "
+            "nodes has one path",
+        )
+
+
+def _check_markings(source: Source, experiment: Experiment, topology: Topology) -> None:
+    """Whether switches can hold what each link's marking says."""
+    packet_size = experiment.sessions[0].packet_size
+    for name, link in topology.links.items():
+        policy = experiment.marking_of(name).policy(link.parameters.rate, packet_size, idle_us=0)
+        try:
+            if policy is not None:
+                policy.entry(port=1)
+        except ConfigurationError as error:
+            own = experiment.topology.links.get(name)
+            inside = own is not None and own.marking is not None
+            path = ("topology", "links", name, "marking") if inside else ("marking",)
+            raise source.error(path, f"link {name}: {error}") from None
+
+
+def _no_link(name: str, links: Any) -> str:
+    valid = ", ".join(f"{a}-{b}" for a, b in links)
+    return f"no link {name!r}; valid: {valid}"
+
+
+def _check_parameters(source: Source, path: KeyPath, session: Session, scheme: SchemeInfo) -> None:
+    for name, value in session.parameters.items():
+        here = (*path, "parameters", name)
+        info = scheme.parameters.get(name)
+        if info is None:
+            raise source.error(
+                here, f"unknown parameter of {scheme.name}; valid: {', '.join(scheme.parameters)}"
+            )
+        if isinstance(value, (int, float)) and not info.min <= value <= info.max:
+            valid = f"{info.min:g} to {info.max:g} {info.unit}".rstrip()
+            raise source.error(here, f"{value:g} is out of range; valid: {valid}")

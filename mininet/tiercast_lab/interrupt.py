@@ -1,0 +1,43 @@
+"""Ctrl-C, SIGTERM and SIGHUP as a flag that is looked at between steps: never inside one."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+
+from tiercast_lab.errors import Interrupted
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupt:
+    """While entered, signals set the flag; `check` raises Interrupted where it is set.
+
+    What removes a run's network and processes does not look at the flag, so that a second Ctrl-C
+    cannot leave anything behind.
+    """
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Interrupt:
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._seen)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _seen(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = signal.Signals(number)
+
+    def check(self) -> None:
+        if self.signal is not None:
+            raise Interrupted(f"interrupted by {self.signal.name}")

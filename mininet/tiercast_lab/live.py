@@ -1,0 +1,189 @@
+"""What the terminal shows while a run goes on, and the tables after it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tiercast_lab.measures import MEASURES
+from tiercast_lab.progress import RUNNING, Progress
+
+PLAIN_PERIOD_S = 5.0
+
+
+class View(Protocol):
+    def __enter__(self) -> View: ...
+    def __exit__(self, *error: object) -> None: ...
+    def say(self, text: str) -> None: ...
+    def update(self, progress: Progress) -> None: ...
+
+
+def make_view(console: Console) -> View:
+    return LiveView(console) if console.is_terminal else PlainView(console)
+
+
+class PlainView:
+    """A line every five seconds, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next_s = 0.0
+
+    def __enter__(self) -> PlainView:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def update(self, progress: Progress) -> None:
+        if progress.phase != RUNNING or progress.now_s < self._next_s:
+            return
+        self._next_s = progress.now_s - progress.now_s % PLAIN_PERIOD_S + PLAIN_PERIOD_S
+        rates = "/".join(f"{rate / 1e6:.2f}" for rate in progress.cumulative_rates)
+        counts = "/".join(map(str, progress.subscribers))
+        self.say(
+            f"{progress.now_s:5.0f} s  rates {rates} Mbit/s  subscribers {counts}  "
+            f"efficiency {_number(progress.efficiency)}  longest queue {_queue(progress)}  "
+            f"{_keeping_up(progress)}"
+        )
+
+
+class LiveView:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False)
+
+    def update(self, progress: Progress) -> None:
+        self._live.update(_screen(progress))
+
+
+def _screen(progress: Progress) -> Group:
+    if progress.phase != RUNNING and not progress.now_s:
+        return Group(Text(f"{progress.phase} …"))
+    layers = Table(box=None, pad_edge=False)
+    layers.add_column("layers", justify="right")
+    layers.add_column("cumulative rate", justify="right")
+    layers.add_column("subscribers", justify="right")
+    layers.add_column("")
+    rates, counts = progress.cumulative_rates, progress.subscribers
+    top = max([*rates, 1.0])
+    for n, (rate, count) in enumerate(zip(rates, counts, strict=True), 1):
+        layers.add_row(
+            str(n),
+            f"{rate / 1e6:.2f} Mbit/s",
+            str(count),
+            ProgressBar(total=top, completed=rate, width=30),
+        )
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("time", f"{progress.now_s:.0f} of {progress.duration_s:.0f} s", progress.phase)
+    facts.add_row("efficiency", _number(progress.efficiency), "")
+    facts.add_row("longest queue", _queue(progress), "")
+    troubles = progress.troubles()
+    facts.add_row(
+        "machine",
+        Text(_keeping_up(progress), style="bold red" if troubles else "green"),
+        "",
+    )
+    return Group(facts, Text(), layers)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _queue(progress: Progress) -> str:
+    longest = progress.longest_queue
+    return "–" if longest is None else f"{longest[0]} packets ({longest[1]})"
+
+
+def _keeping_up(progress: Progress) -> str:
+    troubles = progress.troubles()
+    cpu = "" if progress.cpu_percent is None else f" (CPU {progress.cpu_percent:.0f} %)"
+    if troubles:
+        return f"does not keep up: {', '.join(troubles)}"
+    return f"keeps up{cpu}"
+
+
+def result_tables(summary: dict[str, Any]) -> Group:
+    """Paper against measured, the bounds of validity, and the verdict."""
+    start, end = summary["window_s"]
+    title = f"paper against measured, over the last {end - start:g} s"
+    paper = Table(title=title, title_justify="left")
+    for heading in ("figure", "paper", "required", "measured", ""):
+        paper.add_column(heading, justify="left" if heading == "figure" else "right")
+    for figure in summary["expected"]:
+        row = figure_row(figure)
+        style = "green" if figure["ok"] else "bold red" if figure["gate"] else "yellow"
+        mark = Text(row["verdict"], style=style)
+        paper.add_row(row["name"], row["paper"], row["required"], row["measured"], mark)
+    valid = Table(title="did the machine keep up", title_justify="left")
+    for heading in ("figure", "measured", "bound", ""):
+        valid.add_column(heading, justify="left" if heading == "figure" else "right")
+    for check in summary["validity"]["checks"]:
+        row = check_row(check)
+        mark = Text(row["verdict"], style="green" if check["ok"] else "bold red")
+        valid.add_row(row["name"], row["measured"], row["bound"], mark)
+    style = {"met": "bold green", "not met": "bold red"}.get(summary["verdict"], "bold yellow")
+    lines = [Text(f"verdict: {summary['verdict']}", style=style)]
+    lines += [Text(f"  {reason}") for reason in summary["reasons"]]
+    return Group(paper, valid, *lines)
+
+
+def figure_row(figure: dict[str, Any]) -> dict[str, str]:
+    """An expected figure as text, for the terminal and for the report."""
+    name = figure["name"]
+    base, _, layers = name.rpartition("_")
+    spec = MEASURES.get(name) or MEASURES[base]
+    shown = name.replace("_", " ")
+    if name not in MEASURES:
+        shown = f"{base.replace('_', ' ')}, {layers} layer{'s' if layers != '1' else ''}"
+    required = []
+    if figure["tolerance"] is not None:
+        required.append(f"± {figure['tolerance'] * 100:g} %")
+    if figure["min"] is not None:
+        required.append(f"≥ {spec.show(figure['min'])}")
+    if figure["max"] is not None:
+        required.append(f"≤ {spec.show(figure['max'])}")
+    return {
+        "name": shown,
+        "purpose": spec.purpose,
+        "paper": "–" if figure["paper"] is None else spec.show(figure["paper"]),
+        "required": ", ".join(required),
+        "measured": "no data" if figure["measured"] is None else spec.show(figure["measured"]),
+        "verdict": ("met" if figure["ok"] else "not met")
+        + ("" if figure["gate"] else ", not required"),
+    }
+
+
+def check_row(check: dict[str, Any]) -> dict[str, str]:
+    """A figure of validity as text, for the terminal and for the report; shares as per cent."""
+    unit = f"% {check['unit']}" if check["unit"].startswith("of ") else check["unit"]
+    factor = 100 if check["unit"].startswith("of ") else 1
+    measured, bound = check["measured"], check["bound"]
+    return {
+        "name": check["name"].replace("_", " "),
+        "purpose": check["purpose"],
+        "measured": "no data"
+        if measured is None
+        else f"{factor * measured:.3g} {unit.partition(' ')[0]}",
+        "bound": "–" if bound is None else f"≤ {factor * bound:g} {unit}",
+        "verdict": "ok" if check["ok"] else "no data" if measured is None else "exceeded",
+    }

@@ -1,0 +1,340 @@
+"""The measures of a run, as pure functions of its rows.
+
+Rows are polars frames, one per kind of record, each with `time_s` (since the start of the run) and
+`agent`; docs/experiments.md lists their columns. Rates are in bit/s of IP bytes, fractions are
+0..1, times are in seconds unless a name says otherwise. A measure without rows to stand on is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tiercast_lab import units
+
+Rows = Mapping[str, pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a measure knows of the run beside its rows.
+
+    available[agent]: steps (time_s, bit/s) of the smallest link rate on the receiver's path.
+    """
+
+    window: tuple[float, float]  # s
+    sender: str
+    layers: int
+    available: Mapping[str, list[tuple[float, float]]]
+    round_trip: float  # s, d of SIM table 1
+
+    @property
+    def receivers(self) -> list[str]:
+        return list(self.available)
+
+
+# ---- series -------------------------------------------------------------------------------------
+
+
+def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray:
+    """A counter's value at `times`, on straight lines between its rows, which start from 0."""
+    rows = rows.sort("time_s")
+    if rows.is_empty():
+        return np.zeros(len(times))
+    return np.interp(times, rows["time_s"].to_numpy(), rows[column].to_numpy(), left=0.0)
+
+
+def rate_series(rows: pl.DataFrame, column: str, edges: np.ndarray) -> np.ndarray:
+    """bit/s of a byte counter in each interval between `edges`."""
+    return 8 * np.diff(counter_at(rows, column, edges)) / np.diff(edges)
+
+
+def step_at(times: np.ndarray, values: np.ndarray, at: np.ndarray, before: float) -> np.ndarray:
+    """A piecewise constant quantity at the times `at`; `before` its first change."""
+    if len(times) == 0:
+        return np.full(len(at), before)
+    index = np.searchsorted(times, at, side="right") - 1
+    return np.where(index >= 0, np.asarray(values)[np.maximum(index, 0)], before)
+
+
+def top_at(rows: Rows, agent: str, at: np.ndarray) -> np.ndarray:
+    """The subscription level of a receiver: its highest rank, -1 before it joins."""
+    frame = rows.get("subscription")
+    if frame is None:
+        return np.full(len(at), -1.0)
+    mine = frame.filter(pl.col("agent") == agent).sort("time_s")
+    return step_at(mine["time_s"].to_numpy(), mine["top"].to_numpy(), at, -1.0)
+
+
+def subscribers(rows: Rows, context: Context, at: np.ndarray) -> np.ndarray:
+    """[layer, time]: receivers whose subscription includes the layer."""
+    tops = np.array([top_at(rows, agent, at) for agent in context.receivers])
+    return np.array([(tops >= rank).sum(axis=0) for rank in range(context.layers)])
+
+
+def cumulative_rates(rows: Rows, context: Context, edges: np.ndarray) -> np.ndarray:
+    """[n-1, interval]: sending rate of the n lowest layers together, from bytes sent."""
+    frame = rows.get("layer")
+    if frame is None:
+        return np.zeros((context.layers, len(edges) - 1))
+    layers = [
+        rate_series(
+            frame.filter((pl.col("rank") == rank) & (pl.col("agent") == context.sender)),
+            "sent_bytes",
+            edges,
+        )
+        for rank in range(context.layers)
+    ]
+    return np.cumsum(layers, axis=0)
+
+
+def received_rate(rows: Rows, agent: str, edges: np.ndarray) -> np.ndarray:
+    frame = rows.get("received")
+    if frame is None:
+        return np.zeros(len(edges) - 1)
+    return rate_series(frame.filter(pl.col("agent") == agent), "bytes", edges)
+
+
+def available_rate(context: Context, agent: str, edges: np.ndarray) -> np.ndarray:
+    """a_i in the middle of each interval."""
+    times, rates = zip(*context.available[agent], strict=True)
+    middle = (edges[:-1] + edges[1:]) / 2
+    return step_at(np.array(times), np.array(rates), middle, rates[0])
+
+
+def efficiency_series(rows: Rows, context: Context, edges: np.ndarray) -> np.ndarray:
+    """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1"""
+    return np.mean(
+        [
+            received_rate(rows, agent, edges) / available_rate(context, agent, edges)
+            for agent in context.receivers
+        ],
+        axis=0,
+    )
+
+
+def change_times(rows: Rows, context: Context) -> np.ndarray:
+    """Times of all subscription changes; a receiver's first join is none."""
+    frame = rows.get("subscription")
+    if frame is None or frame.is_empty():
+        return np.array([])
+    changes = frame.sort("time_s").filter(
+        pl.col("agent").is_in(context.receivers)
+        & (pl.col("top") != pl.col("top").shift(1).over("agent"))
+    )
+    return changes["time_s"].to_numpy()
+
+
+def instability_series(rows: Rows, context: Context, edges: np.ndarray) -> np.ndarray:
+    """Mean of I(t), changes per receiver in a round trip, over each interval  // SIM 4.1"""
+    changes, _ = np.histogram(change_times(rows, context), edges)
+    return changes / len(context.receivers) * context.round_trip / np.diff(edges)
+
+
+# ---- figures over the window --------------------------------------------------------------------
+
+
+def _seconds(context: Context) -> np.ndarray:
+    """Edges of about a second that fill the window."""
+    start, end = context.window
+    return np.linspace(start, end, max(1, round(end - start)) + 1)
+
+
+def _edges(context: Context) -> np.ndarray:
+    return np.array(context.window)
+
+
+def _in_window(frame: pl.DataFrame, context: Context) -> pl.DataFrame:
+    return frame.filter(pl.col("time_s").is_between(*context.window))
+
+
+def cumulative_rate(rows: Rows, context: Context, layers: int) -> float | None:
+    if "layer" not in rows:
+        return None
+    return float(cumulative_rates(rows, context, _edges(context))[layers - 1, 0])
+
+
+def mean_subscribers(rows: Rows, context: Context, layers: int) -> float | None:
+    """Time average of the receivers subscribed to at least `layers` layers."""
+    if "subscription" not in rows:
+        return None
+    start, end = context.window
+    at = np.arange(start, end, 0.05)
+    return float(subscribers(rows, context, at)[layers - 1].mean())
+
+
+def efficiency(rows: Rows, context: Context) -> float | None:
+    if "received" not in rows:
+        return None
+    return float(efficiency_series(rows, context, _seconds(context)).mean())
+
+
+def instability(rows: Rows, context: Context) -> float | None:
+    if "subscription" not in rows:
+        return None
+    return float(instability_series(rows, context, _edges(context))[0])
+
+
+def loss(rows: Rows, context: Context) -> float | None:
+    """Packets lost / (received + lost), all receivers together."""
+    frame = rows.get("received")
+    if frame is None:
+        return None
+    lost = received = 0.0
+    for agent in context.receivers:
+        mine = frame.filter(pl.col("agent") == agent)
+        lost += float(np.diff(counter_at(mine, "lost", _edges(context)))[0])
+        received += float(np.diff(counter_at(mine, "packets", _edges(context)))[0])
+    return lost / (lost + received) if lost + received else None
+
+
+def marked(rows: Rows, context: Context) -> float | None:
+    """Packets with CE / received, all receivers together."""
+    frame = rows.get("received")
+    if frame is None:
+        return None
+    counts = [
+        [
+            float(np.diff(counter_at(frame.filter(pl.col("agent") == agent), column, edges))[0])
+            for column in ("marked", "packets")
+        ]
+        for edges in [_edges(context)]
+        for agent in context.receivers
+    ]
+    marks, packets = np.sum(counts, axis=0)
+    return float(marks / packets) if packets else None
+
+
+def join_latency(rows: Rows, context: Context, quantile: float) -> float | None:
+    """s, from a join to the first packet of its layer. Where nobody joined in the window, the
+    joins of the whole run count."""
+    frame = rows.get("join")
+    if frame is None or frame.is_empty():
+        return None
+    windowed = _in_window(frame, context)
+    chosen = frame if windowed.is_empty() else windowed
+    return float(chosen["latency_us"].quantile(quantile, "higher")) / 1e6
+
+
+def longest_queue(rows: Rows, context: Context) -> float | None:
+    """Packets waiting at any port."""
+    frame = rows.get("port")
+    if frame is None or (windowed := _in_window(frame, context)).is_empty():
+        return None
+    return float(windowed["max_queue_packets"].max())
+
+
+def queue_drops(rows: Rows, context: Context) -> float | None:
+    """Packets dropped at emulated queues, as a share of all that reached them."""
+    frame = rows.get("port")
+    if frame is None:
+        return None
+    drops = sent = 0.0
+    for _, port in frame.group_by("agent", "port"):
+        drops += float(np.diff(counter_at(port, "drops", _edges(context)))[0])
+        sent += float(np.diff(counter_at(port, "tx_packets", _edges(context)))[0])
+    return drops / (drops + sent) if drops + sent else None
+
+
+def feedback_rate(rows: Rows, context: Context) -> float | None:
+    """Feedback messages that the sender took in, per second."""
+    frame = rows.get("feedback")
+    if frame is None:
+        return None
+    mine = frame.filter(pl.col("agent") == context.sender)
+    start, end = context.window
+    return float(np.diff(counter_at(mine, "accepted", _edges(context)))[0]) / (end - start)
+
+
+# ---- the list -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeasureSpec:
+    """`parse`: text of an experiment -> unit of the figure; `show`: the reverse."""
+
+    compute: Callable[..., float | None]
+    unit: str
+    parse: Callable[[object], float]
+    show: Callable[[float], str]
+    purpose: str
+    per_layer: bool = False
+
+
+def _plain(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{value!r} is not a plain number")
+    return float(value)
+
+
+def _rate_spec(compute: Callable[..., float | None], purpose: str) -> MeasureSpec:
+    return MeasureSpec(
+        compute, "bit/s", units.parse_rate, lambda v: f"{v / 1e6:.2f} Mbit/s", purpose, True
+    )
+
+
+def _time_spec(quantile: float, purpose: str) -> MeasureSpec:
+    return MeasureSpec(
+        lambda rows, context: join_latency(rows, context, quantile),
+        "s",
+        lambda text: units.parse_duration(text) / 1e9,
+        lambda v: f"{v * 1e3:.1f} ms",
+        purpose,
+    )
+
+
+def _fraction_spec(compute: Callable[..., float | None], purpose: str) -> MeasureSpec:
+    return MeasureSpec(
+        compute, "fraction", units.parse_fraction, lambda v: f"{v * 100:.2f} %", purpose
+    )
+
+
+def _number_spec(
+    compute: Callable[..., float | None],
+    unit: str,
+    purpose: str,
+    digits: int,
+    per_layer: bool = False,
+) -> MeasureSpec:
+    return MeasureSpec(compute, unit, _plain, lambda v: f"{v:.{digits}f}", purpose, per_layer)
+
+
+MEASURES: dict[str, MeasureSpec] = {
+    "cumulative_rate": _rate_spec(cumulative_rate, "sending rate of the n lowest layers"),
+    "subscribers": _number_spec(
+        mean_subscribers, "receivers", "receivers with at least n layers, time average", 2, True
+    ),
+    "efficiency": _number_spec(
+        efficiency, "", "mean over receivers of received rate / available bandwidth", 3
+    ),
+    "instability": _number_spec(
+        instability,
+        "changes/receiver/RTT",
+        "subscription changes per receiver and round trip",
+        5,
+    ),
+    "loss": _fraction_spec(loss, "packets lost at receivers"),
+    "marked": _fraction_spec(marked, "packets received with CE"),
+    "queue_drops": _fraction_spec(queue_drops, "packets dropped at emulated queues"),
+    "join_latency_p50": _time_spec(0.50, "join to first packet, median"),
+    "join_latency_p99": _time_spec(0.99, "join to first packet, 99th percentile"),
+    "feedback_rate": _number_spec(
+        feedback_rate, "messages/s", "feedback messages that reach the sender", 1
+    ),
+    "longest_queue": _number_spec(longest_queue, "packets", "longest queue of any port", 0),
+}
+
+
+def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
+    """Every measure; those per layer as name_1 ... name_n."""
+    result: dict[str, float | None] = {}
+    for name, spec in MEASURES.items():
+        if spec.per_layer:
+            for n in range(1, context.layers + 1):
+                result[f"{name}_{n}"] = spec.compute(rows, context, n)
+        else:
+            result[name] = spec.compute(rows, context)
+    return result

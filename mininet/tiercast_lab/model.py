@@ -1,0 +1,32 @@
+"""What every part of an experiment's YAML shares: unknown keys are errors, values do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            require_known(data, cls.model_fields)
+        return data
+
+
+def require_known(data: Iterable[str], valid: Iterable[str]) -> None:
+    """The error names the first key that is not among the valid ones."""
+    valid = list(valid)
+    for key in data:
+        if key not in valid:
+            raise PydanticCustomError(
+                "unknown_key",
+                "unknown key; valid: {valid}",
+                {"key": key, "valid": ", ".join(valid)},
+            )

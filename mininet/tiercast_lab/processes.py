@@ -1,0 +1,141 @@
+"""The processes of a run: started in a node's namespace, watched, and ended.
+
+Each child gets SIGTERM from the kernel when the lab dies (PR_SET_PDEATHSIG), so that even a
+killed lab leaves none behind. Programs that sleep between events run under SCHED_RR where the
+machine allows it: other work on the machine then delays no packet.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiercast_lab.errors import RunFailed
+from tiercast_lab.network import NamespaceNode
+
+GRACE_S = 3.0  # between SIGTERM and SIGKILL
+REAL_TIME = ["chrt", "--rr", "1"]
+
+
+@dataclass
+class Child:
+    name: str  # "tiercast-switch s1"
+    process: subprocess.Popen[bytes]
+    log: Path
+    # All threads, when last looked at: time on a CPU, and time in which it waited for one.
+    cpu_s: float = 0.0
+    wait_s: float = 0.0
+    expected_to_end: bool = False
+    handles_sigterm: bool = True  # ends with status 0 after it
+
+
+class Children:
+    def __init__(self, logs: Path) -> None:
+        self.logs = logs
+        self.children: list[Child] = []
+        self.real_time = real_time_allowed()
+
+    def start(
+        self,
+        node: NamespaceNode,
+        name: str,
+        command: list[str],
+        log: str,
+        handles_sigterm: bool = True,
+    ) -> Child:
+        """Output of the command goes to <logs>/<log>.log."""
+        scheduling = REAL_TIME if self.real_time else []
+        path = self.logs / f"{log}.log"
+        with path.open("ab") as output:
+            process = node.popen(
+                ["setpriv", "--pdeathsig", "TERM", *scheduling, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        child = Child(name, process, path, handles_sigterm=handles_sigterm)
+        self.children.append(child)
+        return child
+
+    def check(self) -> None:
+        """Raises RunFailed for a child that has ended though the run goes on."""
+        for child in self.children:
+            status = child.process.poll()
+            if status is not None and not child.expected_to_end:
+                raise RunFailed(self.obituary(child, status))
+
+    def obituary(self, child: Child, status: int) -> str:
+        how = (
+            f"was ended by {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with exit status {status}"
+        )
+        lines = tail(child.log, 12)
+        quoted = "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
+        return f"{child.name} {how} while the run went on; the end of {child.log}:\n{quoted}"
+
+    def cpu_times(self) -> tuple[float, float]:
+        """Seconds that all children together have spent on a CPU, and waiting for one."""
+        for child in self.children:
+            ran, waited = _schedule(child.process.pid)
+            # An ended thread's times are gone: what was seen last stands.
+            child.cpu_s, child.wait_s = max(child.cpu_s, ran), max(child.wait_s, waited)
+        return (
+            sum(child.cpu_s for child in self.children),
+            sum(child.wait_s for child in self.children),
+        )
+
+    def stop(self, grace_s: float = GRACE_S) -> list[str]:
+        """SIGTERM, then SIGKILL; complaints about children that did not end with status 0."""
+        running = [child for child in self.children if child.process.poll() is None]
+        for child in running:
+            child.expected_to_end = True
+            child.process.terminate()
+        deadline = time.monotonic() + grace_s
+        complaints = []
+        for child in running:
+            try:
+                status = child.process.wait(max(0.0, deadline - time.monotonic()))
+                if status != 0 and child.handles_sigterm:
+                    complaints.append(f"{child.name} ended with status {status} after SIGTERM")
+            except subprocess.TimeoutExpired:
+                # A child leads its own process group, so whatever it started goes with it.
+                os.killpg(child.process.pid, signal.SIGKILL)
+                child.process.wait()
+                complaints.append(f"{child.name} did not end within {grace_s:g} s of SIGTERM")
+        self.children.clear()
+        return complaints
+
+
+def real_time_allowed() -> bool:
+    return subprocess.run([*REAL_TIME, "true"], capture_output=True, check=False).returncode == 0
+
+
+def _schedule(pid: int) -> tuple[float, float]:
+    """Seconds on a CPU and on a run queue, of all threads there are now."""
+    ran = waited = 0
+    tasks = f"/proc/{pid}/task"
+    try:
+        threads = os.listdir(tasks)
+    except OSError:
+        return 0.0, 0.0  # it has ended
+    for thread in threads:
+        try:
+            with open(f"{tasks}/{thread}/schedstat") as file:
+                on_cpu, on_queue, _ = file.read().split()
+        except OSError:
+            continue
+        ran += int(on_cpu)
+        waited += int(on_queue)
+    return ran / 1e9, waited / 1e9
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []

@@ -1,0 +1,104 @@
+"""The state of a run as it goes on, for the terminal: the newest of each kind of row."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tiercast_lab.measures import Context
+
+RUNNING = "running"  # the phase between Start and Stop
+RATE_SPAN_S = 2.0  # efficiency is shown over this time
+
+
+@dataclass
+class Progress:
+    context: Context
+    duration_s: float
+    bounds: Mapping[str, float | None]  # of validity
+    now_s: float = 0.0
+    phase: str = "starting"
+    _layer_rate: dict[int, float] = field(default_factory=dict)  # rank -> bit/s
+    _top: dict[str, int] = field(default_factory=dict)
+    _received: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+    _queues: dict[tuple[str, float], tuple[float, str]] = field(default_factory=dict)
+    cpu_percent: float | None = None
+    wait_percent: float | None = None
+    pacer_late_ms: float | None = None
+    switch_late_ms: float | None = None
+
+    def take(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
+        """One row, as the recorder gets it."""
+        if kind == "layer":
+            self._layer_rate[int(fields["rank"])] = 8 * float(fields["rate_Bps"])
+        elif kind == "subscription":
+            self._top[agent] = int(fields["top"])
+        elif kind == "received":
+            history = self._received.setdefault(agent, deque())
+            history.append((time_s, float(fields["bytes"])))
+            while history[-1][0] - history[0][0] > RATE_SPAN_S:
+                history.popleft()
+        elif kind == "port":
+            self._queues[agent, float(fields["port"])] = (
+                float(fields["max_queue_packets"]),
+                str(fields["link"]),
+            )
+            if time_s != self.now_s:
+                self.now_s, self.switch_late_ms = time_s, 0.0
+            self.switch_late_ms = max(self.switch_late_ms or 0, float(fields["late_p99_us"]) / 1e3)
+        elif kind == "pacer":
+            self.pacer_late_ms = float(fields["late_p99_us"]) / 1e3
+        elif kind == "machine":
+            self.now_s = time_s
+            self.cpu_percent = float(fields["cpu_percent"])
+            self.wait_percent = float(fields["wait_percent"])
+
+    @property
+    def cumulative_rates(self) -> list[float]:
+        """bit/s of 1, 2, ... layers together, as the sender has set them."""
+        total, result = 0.0, []
+        for rank in range(self.context.layers):
+            total += self._layer_rate.get(rank, 0.0)
+            result.append(total)
+        return result
+
+    @property
+    def subscribers(self) -> list[int]:
+        return [
+            sum(top >= rank for top in self._top.values()) for rank in range(self.context.layers)
+        ]
+
+    @property
+    def efficiency(self) -> float | None:
+        shares = []
+        for agent, steps in self.context.available.items():
+            history = self._received.get(agent)
+            if not history or history[-1][0] == history[0][0]:
+                return None
+            (t0, b0), (t1, b1) = history[0], history[-1]
+            available = [rate for at, rate in steps if at <= t1][-1]
+            shares.append(8 * (b1 - b0) / (t1 - t0) / available)
+        return sum(shares) / len(shares)
+
+    @property
+    def longest_queue(self) -> tuple[int, str] | None:
+        """Packets, and the direction of the link: "1>3"."""
+        if not self._queues:
+            return None
+        packets, link = max(self._queues.values())
+        return int(packets), link
+
+    def troubles(self) -> list[str]:
+        """What the machine does not keep up with at this moment."""
+        seen = {
+            "cpu": (self.cpu_percent, "CPU {:.0f} %"),
+            "cpu_wait": (self.wait_percent, "waiting for a CPU {:.0f} %"),
+            "pacer_late_p99": (self.pacer_late_ms, "paced packets {:.1f} ms late"),
+            "switch_late_p99": (self.switch_late_ms, "switches {:.1f} ms late"),
+        }
+        return [
+            text.format(value)
+            for name, (value, text) in seen.items()
+            if value is not None and (bound := self.bounds[name]) is not None and value > bound
+        ]

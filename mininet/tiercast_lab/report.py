@@ -1,0 +1,106 @@
+"""report.html: one file without references to others, made from a stored run alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from tiercast_lab.drawing import topology_svg
+from tiercast_lab.live import check_row, figure_row
+from tiercast_lab.measures import MEASURES
+from tiercast_lab.panels import Panel, all_panels
+from tiercast_lab.plots import write_plots
+from tiercast_lab.storage import StoredRun
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def write_report(run: StoredRun) -> Path:
+    """Plots and report.html; the same rows make the same bytes."""
+    plots = write_plots(run)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    summary = run.summary
+    html = environment.get_template("report.html.j2").render(
+        summary=summary,
+        paper=_paper(summary["experiment"].get("paper")),
+        figures=[figure_row(f) | {"ok": f["ok"]} for f in summary["expected"]],
+        checks=[check_row(check) for check in summary["validity"]["checks"]],
+        measures=[_measure_row(name, m) for name, m in summary["measures"].items()],
+        topology=Markup(topology_svg(summary["network"])),
+        panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
+        plot=base64.b64encode(plots[0].read_bytes()).decode(),
+        css=Markup((TEMPLATES / "report.css").read_text()),
+        script=Markup((TEMPLATES / "charts.js").read_text()),
+        command=shlex.join(summary["command"]),
+        duration=summary["duration_s"],
+        window=list(run.context.window),
+    )
+    path = run.directory / "report.html"
+    path.write_text(html)
+    return path
+
+
+def _paper(paper: dict[str, str] | None) -> str:
+    if paper is None:
+        return ""
+    parts = [f"{key} {paper[key]}" for key in ("section", "figure") if paper.get(key)]
+    return " · " + ", ".join([paper["name"], *parts])
+
+
+def _measure_row(name: str, measure: dict[str, Any]) -> dict[str, str]:
+    layers = name.rpartition("_")[2]
+    spec = MEASURES.get(name) or MEASURES[name.rpartition("_")[0]]
+    shown = name.replace("_", " ")
+    if name not in MEASURES:
+        base = name.rpartition("_")[0].replace("_", " ")
+        shown = f"{base}, {layers} layer{'s' if layers != '1' else ''}"
+    value = measure["value"]
+    return {
+        "name": shown,
+        "value": "no data" if value is None else spec.show(value),
+        "purpose": spec.purpose,
+    }
+
+
+def _panel_data(panel: Panel) -> dict[str, Any]:
+    return {
+        "key": panel.key,
+        "title": panel.title,
+        "yLabel": panel.y_label,
+        "yMax": panel.y_max,
+        "note": panel.note,
+        "series": [
+            {
+                "label": series.label,
+                "colour": series.colour,
+                "steps": series.steps,
+                "thin": series.thin,
+                "x": _numbers(series.x),
+                "y": _numbers(series.y),
+            }
+            for series in panel.series
+        ],
+        "references": [{"y": r.y, "label": r.label, "colour": r.colour} for r in panel.references],
+    }
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [round(float(v), 4) if np.isfinite(v) else None for v in values]
+
+
+def _json(value: Any) -> str:
+    """JSON that may stand inside a <script>."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,91 @@
+"""Text forms of rates, times and queues: `6Mbit/s`, `5ms`, `50p`, `30000B`, `50p/30000B`, `15%`.
+
+Inside: rates in bit/s (int), times in nanoseconds (int), queues in packets and bytes (0: no limit).
+Every parser raises ValueError with the value seen and the valid forms.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_RATES = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9}
+_TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6}
+
+
+def _with_unit(text: object, units: dict[str, int], what: str, example: str) -> float:
+    match = re.fullmatch(rf"{_NUMBER}\s*(\S+)", text.strip()) if isinstance(text, str) else None
+    if match is None or match[2] not in units:
+        raise ValueError(
+            f"{text!r} is not a {what}; valid: a number and one of {', '.join(units)}, "
+            f"such as {example}"
+        )
+    return float(match[1]) * units[match[2]]
+
+
+def parse_rate(text: object) -> int:
+    """Bit/s."""
+    return round(_with_unit(text, _RATES, "rate", "6Mbit/s"))
+
+
+def parse_duration(text: object) -> int:
+    """Nanoseconds."""
+    return round(_with_unit(text, _TIMES, "time", "5ms"))
+
+
+def parse_size(text: object) -> int:
+    """Bytes."""
+    return round(_with_unit(text, _SIZES, "size", "1000B"))
+
+
+def parse_fraction(text: object) -> float:
+    """`15%` or 0.15 -> 0.15."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text)
+    return _with_unit(text, {"%": 1}, "fraction", "15% (or a plain 0.15)") / 100
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Limits of a queue; 0: no limit. The packet in service does not count."""
+
+    packets: int = 0
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.packets}p"] if self.packets else []
+        parts += [f"{self.bytes}B"] if self.bytes else []
+        return "/".join(parts) or "0p"
+
+
+def parse_queue(text: object) -> Queue:
+    packets = size = 0
+    for part in text.split("/") if isinstance(text, str) else [""]:
+        if match := re.fullmatch(r"\s*(\d+)\s*p\s*", part):
+            packets = int(match[1])
+        elif re.fullmatch(rf"\s*{_NUMBER}\s*(B|kB|MB)\s*", part):
+            size = parse_size(part)
+        else:
+            raise ValueError(
+                f"{text!r} is not a queue; valid: packets (50p), bytes (30000B, 30kB) or both "
+                "(50p/30000B)"
+            )
+    return Queue(packets, size)
+
+
+def format_rate(bits_per_second: float) -> str:
+    """`6Mbit/s`, at most three decimals; reads back with parse_rate."""
+    for unit in ("Gbit/s", "Mbit/s", "kbit/s"):
+        if bits_per_second >= _RATES[unit]:
+            return f"{round(bits_per_second / _RATES[unit], 3):g}{unit}"
+    return f"{round(bits_per_second)}bit/s"
+
+
+def format_duration(nanoseconds: float) -> str:
+    """`5ms`; reads back with parse_duration."""
+    for unit in ("s", "ms", "us"):
+        if nanoseconds >= _TIMES[unit]:
+            return f"{round(nanoseconds / _TIMES[unit], 3):g}{unit}"
+    return f"{round(nanoseconds)}ns"

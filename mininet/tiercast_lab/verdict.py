@@ -1,0 +1,223 @@
+"""From a run's rows to its verdict: may it be believed, and were the expected figures met?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from tiercast_lab.experiment import Expectation
+from tiercast_lab.measures import MEASURES, Context, Rows
+
+
+@dataclass(frozen=True)
+class Check:
+    """A figure of validity: the run is believed only while measured <= bound. None: no bound."""
+
+    name: str
+    measured: float | None
+    bound: float | None
+    unit: str
+    purpose: str
+
+    @property
+    def ok(self) -> bool:
+        return self.bound is None or (self.measured is not None and self.measured <= self.bound)
+
+    def sentence(self) -> str:
+        if self.measured is None:
+            return f"{self.name}: not measured ({self.purpose})"
+        return f"{self.name}: {self.measured:.4g} {self.unit} > {self.bound:g} ({self.purpose})"
+
+
+@dataclass(frozen=True)
+class Bound:
+    value: float | None
+    unit: str
+    purpose: str
+
+
+BOUNDS = {
+    "cpu": Bound(
+        75.0,  # times the machine's cores
+        "% of one core",
+        "CPU of all processes of the run together; a quarter of the cores is left for bursts",
+    ),
+    "cpu_wait": Bound(
+        30.0, "% of one core", "time in which programs of the run were ready and waited for a CPU"
+    ),
+    # Work of others that the run's programs go before presses, too; so it is shown, not bounded.
+    "cpu_pressure": Bound(
+        None, "%", "share of time in which some task of the whole machine waited for a CPU"
+    ),
+    "pacer_late_p99": Bound(
+        2.0, "ms", "lateness of paced packets over the whole run, 99th percentile"
+    ),
+    "switch_late_p99": Bound(
+        2.0,
+        "ms",
+        "lateness of departures from switches: 99th percentiles of the intervals, averaged over "
+        "packets",
+    ),
+    "wire_late": Bound(
+        1e-2, "of all frames", "frames that left a delay line more than 1 ms after they were due"
+    ),
+    "hidden_loss": Bound(
+        1e-4,
+        "of all packets",
+        "lost outside the emulated queues: kernel drops, refused frames, full sockets, skipped "
+        "departures",
+    ),
+}
+
+
+def bounds_of(cores: int, exceptions: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The bounds on a machine; `exceptions` of a kind of switch go before, `cpu` per core too."""
+    bounds = {name: bound.value for name, bound in BOUNDS.items()} | dict(exceptions)
+    return bounds | {"cpu": bounds["cpu"] * cores}
+
+
+# Kernels without pressure figures; switches that do not report their lateness, or need no wires.
+NOT_EVERYWHERE = ("cpu_pressure", "switch_late_p99", "wire_late")
+
+
+def validity(
+    rows: Rows, context: Context, bounds: Mapping[str, float | None] | None = None
+) -> list[Check]:
+    """The figures that say whether the machine kept up during the window; `bounds`: bounds_of."""
+    bounds = bounds_of(os.cpu_count() or 1, {}) if bounds is None else bounds
+    machine = _window(rows.get("machine"), context)
+    final = rows.get("pacer.final")
+    measured = {
+        "cpu": _mean(machine, "cpu_percent"),
+        "cpu_wait": _mean(machine, "wait_percent"),
+        "cpu_pressure": _mean(machine, "pressure_percent"),
+        "pacer_late_p99": None if final is None else float(final["late_p99_us"].max()) / 1e3,
+        "switch_late_p99": _weighted_lateness(_window(rows.get("port"), context)),
+        "wire_late": _late_share(rows.get("wire")),
+        "hidden_loss": _hidden_loss(rows),
+    }
+    return [
+        Check(
+            name,
+            measured[name],
+            bounds[name],
+            bound.unit,
+            bound.purpose,
+        )
+        for name, bound in BOUNDS.items()
+        if measured[name] is not None or name not in NOT_EVERYWHERE
+    ]
+
+
+def _window(frame: pl.DataFrame | None, context: Context) -> pl.DataFrame | None:
+    return None if frame is None else frame.filter(pl.col("time_s").is_between(*context.window))
+
+
+def _mean(frame: pl.DataFrame | None, column: str) -> float | None:
+    if frame is None or frame.is_empty() or column not in frame.columns:
+        return None
+    return float(frame[column].mean())
+
+
+def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
+    """ms."""
+    if port is None or port.is_empty():
+        return None
+    sent = port.sort("time_s").with_columns(
+        pl.col("tx_packets").diff().over("agent", "port").fill_null(0).alias("sent")
+    )
+    total = float(sent["sent"].sum())
+    return float((sent["sent"] * sent["late_p99_us"]).sum()) / total / 1e3 if total else None
+
+
+def _late_share(wire: pl.DataFrame | None) -> float | None:
+    if wire is None or not (frames := float(wire["frames"].sum())):
+        return None
+    return float(wire["late_over_1ms"].sum()) / frames
+
+
+# Totals since the start, by kind of row.
+HIDDEN_LOSSES = {
+    "socket": ("dropped", "send_errors"),
+    "pacer.final": ("dropped",),
+    "wire": ("kernel_drops", "send_errors"),
+}
+
+
+def _hidden_loss(rows: Rows) -> float | None:
+    """Of the packets that switches and receivers took in, over the whole run."""
+    lost = total = 0.0
+    received = rows.get("received")
+    if received is not None:
+        total += float(received.group_by("agent").agg(pl.col("packets").max())["packets"].sum())
+    port = rows.get("port")
+    if port is not None and not port.is_empty():
+        last = port.sort("time_s").group_by("agent", "port").last()
+        lost += float(last["kernel_drops"].sum() + last["send_errors"].sum())
+        total += float(last["rx_packets"].sum())
+    for kind, columns in HIDDEN_LOSSES.items():
+        frame = rows.get(kind)
+        if frame is not None and not frame.is_empty():
+            last = frame.sort("time_s").group_by("agent").last()
+            lost += sum(float(last[column].sum()) for column in columns)
+    return lost / total if total else None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An expected figure beside the measured one; numbers in `unit`."""
+
+    name: str
+    unit: str
+    paper: float | None
+    measured: float | None
+    tolerance: float | None
+    min: float | None
+    max: float | None
+    gate: bool
+    ok: bool
+
+
+def judge(expectation: Expectation, measured: float | None) -> Figure:
+    paper = expectation.bound("paper")
+    low, high = expectation.bound("min"), expectation.bound("max")
+    ok = measured is not None
+    if measured is not None:
+        if expectation.tolerance is not None and paper is not None:
+            ok = abs(measured - paper) <= expectation.tolerance * abs(paper)
+        ok = ok and (low is None or measured >= low) and (high is None or measured <= high)
+    spec = MEASURES[expectation.measure]
+    return Figure(
+        name=expectation.name,
+        unit=spec.unit,
+        paper=paper,
+        measured=measured,
+        tolerance=expectation.tolerance,
+        min=low,
+        max=high,
+        gate=expectation.gate,
+        ok=ok,
+    )
+
+
+def verdict(
+    checks: list[Check], figures: list[Figure], hidden_queues: Sequence[str] = ()
+) -> tuple[str, list[str]]:
+    """`met`, `not met` or `invalid`, and why."""
+    broken = [check.sentence() for check in checks if not check.ok]
+    broken += [f"a second queue behind the emulated one: {text}" for text in hidden_queues]
+    if broken:
+        return "invalid", broken
+    if missed := [figure.name for figure in figures if figure.gate and not figure.ok]:
+        return "not met", [f"not met: {', '.join(missed)}"]
+    return "met", []
+
+
+def as_dict(value: Check | Figure) -> dict[str, Any]:
+    result = asdict(value)
+    result["ok"] = value.ok
+    return result

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Compile the programs into compiled/: bmv2 JSON, P4Info, and LOCK: from what, by what.
+
+LOCK has one fact a line: `compiler <version>`, then `<sha256>  <path>` for each source and output
+(paths relative to p4src/).
+"""
+
+import argparse
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+P4SRC = Path(__file__).resolve().parent
+COMPILER = "p4c-bm2-ss"  # its version is that of all of p4c
+# Program: compiler and arguments. The PSA program uses a part of include/ and lib/.
+PROGRAMS = {
+    "tiercast": [COMPILER, "--Werror"],
+    "tiercast_psa": ["p4c-bm2-psa", "--Werror", "--Wdisable=unused", "--Wdisable=removed"],
+}
+OUTPUTS = tuple(
+    f"compiled/{program}.{suffix}" for program in PROGRAMS for suffix in ("json", "p4info.txtpb")
+)
+LOCK = "compiled/LOCK"
+
+
+class CompileError(Exception):
+    """The program could not be compiled; the text says why, for people."""
+
+
+def sources(p4src: Path = P4SRC) -> list[str]:
+    """Every P4 file, relative to p4src/, in a fixed order."""
+    return sorted(path.relative_to(p4src).as_posix() for path in p4src.rglob("*.p4"))
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def compiler_version() -> str:
+    """Name and version, e.g. "p4c-bm2-ss 1.2.5.16". Raises CompileError without a compiler."""
+    if shutil.which(COMPILER) is None:
+        raise CompileError(
+            f"{COMPILER} is not in PATH. Distributions do not package it: build p4c 1.2.5 or "
+            "newer (https://github.com/p4lang/p4c). p4src/compiled/ holds what it makes: only "
+            "who changes the P4 sources needs the compiler."
+        )
+    answer = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
+    printed = answer.stdout + answer.stderr
+    for line in printed.splitlines():
+        if line.startswith("Version"):
+            return f"{COMPILER} {line.removeprefix('Version').split()[0]}"
+    raise CompileError(f"{COMPILER} --version names no version: {printed!r}")
+
+
+def compile_into(out: Path, p4src: Path = P4SRC) -> None:
+    """Write OUTPUTS below `out`. Run in p4src/, the compiler writes relative paths into them."""
+    (out / "compiled").mkdir(parents=True, exist_ok=True)
+    for program, compiler in PROGRAMS.items():
+        program_json = out / f"compiled/{program}.json"
+        p4info = out / f"compiled/{program}.p4info.txtpb"
+        command = [*compiler, "--std", "p4-16", "--p4runtime-files", str(p4info)]
+        command += ["-o", str(program_json), f"{program}.p4"]
+        done = subprocess.run(command, cwd=p4src, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise CompileError(f"{' '.join(command)} failed:\n{done.stderr}")
+        # Of the compiler's own files, the name without the place where it is installed.
+        text = re.sub(r'"filename" : "/[^"]*/', '"filename" : "', program_json.read_text())
+        program_json.write_text(text)
+
+
+def lock_text(version: str, out: Path, p4src: Path = P4SRC) -> str:
+    lines = [f"compiler {version}"]
+    lines += [f"{sha256(p4src / name)}  {name}" for name in sources(p4src)]
+    lines += [f"{sha256(out / name)}  {name}" for name in OUTPUTS]
+    return "\n".join(lines) + "\n"
+
+
+def read_lock(p4src: Path = P4SRC) -> tuple[str, dict[str, str]]:
+    """The compiler's version, and SHA-256 by path."""
+    first, *rest = (p4src / LOCK).read_text().splitlines()
+    hashes = dict(reversed(line.split(maxsplit=1)) for line in rest)
+    return first.removeprefix("compiler "), hashes
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    try:
+        version = compiler_version()
+        with tempfile.TemporaryDirectory() as scratch:
+            out = Path(scratch)
+            compile_into(out)
+            (out / LOCK).write_text(lock_text(version, out))
+            (P4SRC / "compiled").mkdir(exist_ok=True)
+            for name in (*OUTPUTS, LOCK):
+                shutil.copyfile(out / name, P4SRC / name)
+    except CompileError as error:
+        print(f"p4src: {error}", file=sys.stderr)
+        return 2
+    print(f"p4src: {', '.join(PROGRAMS)} compiled by {version}: {', '.join((*OUTPUTS, LOCK))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Make the Python stubs of P4Runtime and tiercast.v1 (build/python, put first on PYTHONPATH).
+
+usage: generate_python.py OUT_DIR
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import grpc_tools
+from grpc_tools import protoc
+
+HERE = Path(__file__).resolve().parent
+# grpc_tools ships google/protobuf/*.proto beside its compiler; status comes with the descriptors.
+P4RUNTIME = (
+    "p4/config/v1/p4types.proto",
+    "p4/config/v1/p4info.proto",
+    "p4/v1/p4data.proto",
+    "p4/v1/p4runtime.proto",
+)
+TIERCAST = ("tiercast/v1/lab.proto",)
+
+
+def run_protoc(*arguments: str) -> None:
+    if protoc.main(["protoc", *arguments]) != 0:
+        sys.exit(f"generate_python.py: protoc failed: {' '.join(arguments)}")
+
+
+def main(out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    outputs = (f"--python_out={out}", f"--pyi_out={out}", f"--grpc_python_out={out}")
+    with tempfile.TemporaryDirectory() as scratch:
+        descriptors = Path(scratch) / "p4runtime.desc"
+        # Another process: it needs the pure-Python protobuf runtime (see export_descriptors.py).
+        subprocess.run([sys.executable, HERE / "export_descriptors.py", descriptors], check=True)
+        run_protoc(f"--descriptor_set_in={descriptors}", *outputs, *P4RUNTIME)
+    include = Path(grpc_tools.__file__).parent / "_proto"
+    run_protoc(f"--proto_path={HERE}", f"--proto_path={include}", *outputs, *TIERCAST)
+    # Regular packages: they must win over the PyPI package `p4`, whose modules are outdated.
+    for folder in {p.parent for p in out.rglob("*_pb2.py")}:
+        while folder != out:
+            (folder / "__init__.py").touch()
+            folder = folder.parent
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]))

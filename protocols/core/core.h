@@ -1,0 +1,124 @@
+// What every scheme implements (Core) and what every runtime offers it (Sink).
+//
+// A core does no I/O, reads no clock and allocates nothing after construction. A runtime calls it
+// with the time and one input; the core answers by calling the Sink before it returns. A core
+// belongs to one thread.
+//
+// Order of calls: start() once; then receive(), timer(), membership(), write_data() in any order;
+// stop() at most once, after which only the destructor may follow. `now` may be a receive time
+// stamp and so may lie slightly before an earlier `now`: cores take the later of the two. After
+// every call the runtime asks next_timer() again, and calls timer() when that instant is reached
+// (late is allowed, early is harmless).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "protocols/base/units.h"
+#include "protocols/core/parameters.h"
+
+namespace tiercast {
+
+// A layer of a session; 0 is the bottom layer. Valid: 0 .. kMaxLayers-1.
+using Rank = std::uint8_t;
+inline constexpr unsigned kMaxLayers = 8;               // 3 bits of the group address (SIM 3.1)
+inline constexpr std::uint32_t kIpUdpHeaderBytes = 28;  // IPv4 without options, and UDP
+
+// One received message.
+struct Arrival {
+  std::span<const std::byte> message;  // UDP payload
+  std::uint32_t ip_length = 0;         // bytes, IP header included
+  bool ce = false;                     // ECN field was CE
+  std::uint32_t from = 0;              // IPv4 source address, host order
+};
+
+struct Destination {
+  enum class Kind { kSender, kReceiver, kGroup };
+  Kind kind = Kind::kSender;
+  std::uint32_t address = 0;  // kReceiver: IPv4 address, host order
+  Rank rank = 0;              // kGroup
+
+  static Destination sender() { return {}; }
+  static Destination receiver(std::uint32_t address) { return {Kind::kReceiver, address, 0}; }
+  static Destination group(Rank rank) { return {Kind::kGroup, 0, rank}; }
+};
+
+struct TraceField {
+  std::string_view name;
+  double value;
+};
+
+// The runtime, as a core sees it. Called synchronously from inside a core; must not call the core
+// back. Spans and views are valid during the call only.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // A control message (feedback and the like). Data messages leave through the pacer and
+  // write_data().
+  virtual void send(Destination to, std::span<const std::byte> message) = 0;
+  virtual void join(Rank rank) = 0;
+  virtual void leave(Rank rank) = 0;
+  // IP bytes per second of one layer; 0 stops it. The pacer sends the first packet of a started
+  // layer at once.
+  virtual void set_rate(Rank layer, Rate rate) = 0;
+  // One record for the log. Kinds are "subscription" {top} and those prefixed by the scheme's name.
+  virtual void trace(std::string_view kind, std::span<const TraceField> fields) = 0;
+};
+
+class Core {
+ public:
+  virtual ~Core() = default;
+  virtual void start(Time now, Sink& sink) = 0;
+  // Any bytes are allowed: what is not a valid message of this session is counted and ignored.
+  virtual void receive(Time now, const Arrival& arrival, Sink& sink) = 0;
+  virtual void timer(Time now, Sink& sink) = 0;
+  // Time::never() when no timer is set.
+  virtual Time next_timer() const = 0;
+  virtual void stop(Time now, Sink& sink) = 0;
+};
+
+class SenderCore : public Core {
+ public:
+  // The highest rank that has a subscriber anywhere; -1 when nobody subscribes.
+  virtual void membership(Time now, int top_rank, Sink& sink) = 0;
+  // Writes fresh headers for the next data message of `layer` at the start of `message` (the whole
+  // UDP payload, packet_size - kIpUdpHeaderBytes bytes) and returns their length; the rest is
+  // payload and left untouched. Called once per departure, in the order of departure. Returns 0,
+  // and the packet is not to be sent, if the layer does not exist or `message` is shorter than the
+  // headers.
+  virtual std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) = 0;
+  // Messages that receive() refused since start(): not valid messages of this session, answers to
+  // what was not asked, members beyond the scheme's bound.
+  virtual std::uint64_t invalid() const = 0;
+};
+
+// Since start(), over all layers.
+struct ReceiverCounters {
+  int top = -1;               // subscription level: highest joined rank, -1 = none
+  std::uint64_t bytes = 0;    // IP bytes of valid data messages
+  std::uint64_t packets = 0;  // valid data messages
+  std::uint64_t lost = 0;     // by gaps in each layer's sequence numbers, while subscribed
+  std::uint64_t marked = 0;   // packets with CE
+  std::uint64_t invalid = 0;  // messages refused
+  Rate rate;                  // the scheme's own estimate of the received rate
+};
+
+class ReceiverCore : public Core {
+ public:
+  // For the runtime's "received" records.
+  virtual ReceiverCounters counters() const = 0;
+};
+
+struct SessionConfig {
+  std::uint16_t session = 0;         // 0 .. 32767
+  unsigned layers = 1;               // 1 .. kMaxLayers
+  std::uint32_t packet_size = 1000;  // IP bytes of a data packet; 100 .. 65535
+  std::uint32_t self_id = 0;         // unique among the session's members; the feedback's source
+  std::uint64_t seed = 1;
+  Parameters parameters;  // made from the scheme's list
+};
+
+}  // namespace tiercast

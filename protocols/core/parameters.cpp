@@ -1,0 +1,70 @@
+#include "protocols/core/parameters.h"
+
+#include <cstdio>
+
+#include "protocols/base/units.h"
+
+namespace tiercast {
+namespace {
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+double parse_value(const ParameterInfo& info, std::string_view text) {
+  try {
+    const bool has_unit =
+        !text.empty() && (text.back() < '0' || text.back() > '9') && text.back() != '.';
+    if (has_unit && info.unit == "bit/s") return parse_rate(text).bits_per_second();
+    if (has_unit && info.unit == "s") return parse_duration(text).seconds();
+    return parse_number(text);
+  } catch (const ConfigError& error) {
+    throw ConfigError("parameter " + std::string(info.name) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+Parameters::Parameters(std::span<const ParameterInfo> infos) : infos_(infos) {
+  values_.reserve(infos.size());
+  for (const ParameterInfo& info : infos) values_.push_back(info.fallback);
+}
+
+std::size_t Parameters::index_of(std::string_view name) const {
+  for (std::size_t i = 0; i < infos_.size(); ++i) {
+    if (infos_[i].name == name) return i;
+  }
+  std::string valid;
+  for (const ParameterInfo& info : infos_) {
+    valid += (valid.empty() ? "" : ", ") + std::string(info.name);
+  }
+  throw ConfigError("unknown parameter '" + std::string(name) +
+                    "'; valid: " + (valid.empty() ? "none" : valid));
+}
+
+void Parameters::set(std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos) {
+    throw ConfigError("parameter '" + std::string(assignment) + "': write it as name=value");
+  }
+  const std::string_view name = assignment.substr(0, equals);
+  set(name, parse_value(infos_[index_of(name)], assignment.substr(equals + 1)));
+}
+
+void Parameters::set(std::string_view name, double value) {
+  const std::size_t i = index_of(name);
+  const ParameterInfo& info = infos_[i];
+  // Negated, so that NaN is refused too.
+  if (!(value >= info.min && value <= info.max)) {
+    throw ConfigError("parameter " + std::string(name) + " = " + shown(value) +
+                      " is out of range: valid " + shown(info.min) + " to " + shown(info.max) +
+                      (info.unit.empty() ? "" : " " + std::string(info.unit)));
+  }
+  values_[i] = value;
+}
+
+double Parameters::get(std::string_view name) const { return values_[index_of(name)]; }
+
+}  // namespace tiercast

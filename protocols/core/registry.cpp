@@ -1,0 +1,25 @@
+#include "protocols/core/registry.h"
+
+#include <string>
+
+#include "protocols/schemes/sim/sim.h"
+
+namespace tiercast {
+
+std::span<const Scheme> schemes() {
+  static const Scheme kSchemes[] = {
+      sim::scheme(),
+  };
+  return kSchemes;
+}
+
+const Scheme& find_scheme(std::string_view name) {
+  std::string valid;
+  for (const Scheme& scheme : schemes()) {
+    if (scheme.name == name) return scheme;
+    valid += (valid.empty() ? "" : ", ") + std::string(scheme.name);
+  }
+  throw ConfigError("unknown scheme '" + std::string(name) + "'; valid: " + valid);
+}
+
+}  // namespace tiercast

@@ -1,0 +1,29 @@
+// The schemes, by name. A new scheme is one folder below schemes/ and one line in registry.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "protocols/core/core.h"
+#include "protocols/core/parameters.h"
+
+namespace tiercast {
+
+struct Scheme {
+  std::string_view name;  // "sim"
+  std::uint8_t id;        // wire::SchemeId
+  std::span<const ParameterInfo> parameters;
+  // Both check `config` (ConfigError names the member, its value and its range) and allocate all
+  // they will need.
+  std::unique_ptr<SenderCore> (*make_sender)(const SessionConfig& config);
+  std::unique_ptr<ReceiverCore> (*make_receiver)(const SessionConfig& config);
+};
+
+std::span<const Scheme> schemes();
+
+// ConfigError for an unknown name lists the known ones.
+const Scheme& find_scheme(std::string_view name);
+
+}  // namespace tiercast

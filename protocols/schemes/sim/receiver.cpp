@@ -1,0 +1,188 @@
+#include "protocols/schemes/sim/receiver.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tiercast::sim {
+namespace {
+
+// Further behind than this, a request number comes from a restarted sender.
+constexpr std::int32_t kMaxRequestsBehind = 1 << 10;
+
+}  // namespace
+
+Receiver::Receiver(const SessionConfig& config)
+    : config_(config), settings_(Settings::from(config)), rate_(settings_.rate_weight) {}
+
+void Receiver::start(Time now, Sink& sink) {
+  now_ = now;
+  rate_since_ = now;
+  // SIM 3.2: initially each receiver subscribes only to the bottom group.
+  counters_.top = 0;
+  sink.join(0);
+  trace_subscription(sink);
+}
+
+void Receiver::stop(Time, Sink& sink) {
+  if (counters_.top < 0) return;
+  wire::SimFeedback bye;
+  bye.session = config_.session;
+  bye.source = config_.self_id;
+  bye.fb_req = fb_req_;
+  bye.record_count = 1;
+  bye.records[0].rank = static_cast<std::uint8_t>(counters_.top);
+  std::array<std::byte, wire::SimFeedback::kMaxBytes> message;
+  sink.send(Destination::sender(), {message.data(), wire::write(bye, message)});
+  for (; counters_.top >= 0; --counters_.top) sink.leave(static_cast<Rank>(counters_.top));
+  trace_subscription(sink);
+}
+
+void Receiver::trace_subscription(Sink& sink) const {
+  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
+  sink.trace("subscription", fields);
+}
+
+ReceiverCounters Receiver::counters() const {
+  ReceiverCounters counters = counters_;
+  counters.rate = Rate::bytes_per_second(rate_.value());
+  return counters;
+}
+
+void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
+  now = now_ = std::max(now_, now);
+  wire::SimData data;
+  if (wire::parse(arrival.message, data) != wire::Error::kOk || data.session != config_.session ||
+      data.rank >= config_.layers) {
+    ++counters_.invalid;
+    return;
+  }
+  if (data.rank > counters_.top) return;  // still arriving after a leave
+
+  ++counters_.packets;
+  counters_.bytes += arrival.ip_length;
+  counters_.marked += arrival.ce ? 1 : 0;
+  const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
+  counters_.lost += lost;
+  ++rate_packets_;
+  rate_bytes_ += arrival.ip_length;
+
+  if (data.rank == counters_.top) {
+    note_epoch(data, sink);
+    if (data.rank != counters_.top) return;  // that changed the subscription
+    ++epoch_packets_;
+    epoch_marked_ += arrival.ce ? 1 : 0;
+    epoch_lost_ += lost;
+  }
+  note_request(now, data.fb_req);
+  // A newcomer waits for its second packet: before, it has no rate to report.
+  if (!answered_ && (rate_.valid() || rate_packets_ >= 2)) answer_request(now, sink);
+}
+
+void Receiver::note_request(Time now, std::uint32_t fb_req) {
+  const std::int32_t ahead = serial_difference(fb_req, fb_req_);
+  if (request_seen_ && ahead <= 0 && ahead >= -kMaxRequestsBehind) return;
+  request_seen_ = true;
+  answered_ = false;
+  fb_req_ = fb_req;
+  request_at_ = now;
+}
+
+void Receiver::answer_request(Time now, Sink& sink) {
+  // SIM 3.4: at every notification if at least two packets have come since the last update.
+  const Duration elapsed = now - rate_since_;
+  if (rate_packets_ >= 2 && elapsed > Duration::zero()) {
+    rate_.update(static_cast<double>(rate_bytes_) / elapsed.seconds());
+    rate_since_ = now;
+    rate_bytes_ = 0;
+    rate_packets_ = 0;
+  }
+  if (epoch_packets_ > 0) {
+    lossy_ = epoch_lost_ > 0;
+    congested_ = lossy_ || static_cast<double>(epoch_marked_) >=
+                               settings_.mark_fraction * static_cast<double>(epoch_packets_);
+  }
+  const auto rate =
+      static_cast<std::uint32_t>(std::clamp(std::round(rate_.value()), 0.0, 4294967295.0));
+  wire::SimFeedback feedback;
+  feedback.session = config_.session;
+  feedback.source = config_.self_id;
+  feedback.fb_req = fb_req_;
+  feedback.hold_us =
+      static_cast<std::uint32_t>(std::min<std::int64_t>((now - request_at_).us(), 0xffffffff));
+  feedback.record_count = 1;
+  feedback.records[0] = {
+      static_cast<std::uint8_t>(counters_.top), 1, congested_ ? 1u : 0u, rate, rate, 1};
+  std::array<std::byte, wire::SimFeedback::kMaxBytes> message;
+  sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
+  answered_ = true;
+  notified_ = true;
+  const TraceField fields[] = {{"fb_req", static_cast<double>(fb_req_)},
+                               {"top", static_cast<double>(counters_.top)},
+                               {"congested", congested_ ? 1.0 : 0.0},
+                               {"packets", static_cast<double>(epoch_packets_)},
+                               {"marked", static_cast<double>(epoch_marked_)},
+                               {"lost", static_cast<double>(epoch_lost_)},
+                               {"rate_Bps", rate_.value()}};
+  sink.trace("sim.notification", fields);
+}
+
+void Receiver::note_epoch(const wire::SimData& data, Sink& sink) {
+  if (top_seen_ && data.rate_epoch == epoch_) return;
+  const bool known = top_seen_;
+  const bool reduced = known && data.group_rate < top_rate_;
+  top_seen_ = true;
+  epoch_ = data.rate_epoch;
+  top_rate_ = data.group_rate;
+  epoch_packets_ = 0;
+  epoch_marked_ = 0;
+  epoch_lost_ = 0;
+  if (known) participate(reduced, sink);
+}
+
+// SIM 3.2, once per notification, when the rate that answers it is seen. "Fails to affect the
+// transmitted rate in a desired fashion": a congested receiver leaves also when the rate stays, as
+// it does at its floor.
+void Receiver::participate(bool reduced, Sink& sink) {
+  if (!notified_) return;
+  notified_ = false;
+  if (settling_ > 0) {
+    --settling_;
+    return;
+  }
+  uncongested_in_a_row_ = congested_ ? 0 : uncongested_in_a_row_ + 1;
+  congested_in_a_row_ = congested_ ? congested_in_a_row_ + 1 : 0;
+  lossy_in_a_row_ = lossy_ ? lossy_in_a_row_ + 1 : 0;
+  const int top = counters_.top;
+  if (top + 1 < static_cast<int>(config_.layers) && reduced &&
+      uncongested_in_a_row_ >= settings_.add_after) {
+    change_top(top + 1, sink);
+  } else if (top >= 1 && !reduced &&
+             (congested_in_a_row_ >= settings_.drop_after ||
+              lossy_in_a_row_ >= settings_.drop_after_loss)) {
+    change_top(top - 1, sink);
+  }
+}
+
+void Receiver::change_top(int top, Sink& sink) {
+  if (top > counters_.top) {
+    gaps_[static_cast<std::size_t>(top)].reset();
+    sink.join(static_cast<Rank>(top));
+  } else {
+    sink.leave(static_cast<Rank>(counters_.top));
+  }
+  counters_.top = top;
+  top_seen_ = false;
+  epoch_packets_ = 0;
+  epoch_marked_ = 0;
+  epoch_lost_ = 0;
+  congested_ = false;
+  lossy_ = false;
+  notified_ = false;
+  uncongested_in_a_row_ = 0;
+  congested_in_a_row_ = 0;
+  lossy_in_a_row_ = 0;
+  settling_ = settings_.settle_epochs;
+  trace_subscription(sink);
+}
+
+}  // namespace tiercast::sim

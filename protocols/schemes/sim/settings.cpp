@@ -1,0 +1,89 @@
+#include "protocols/schemes/sim/settings.h"
+
+#include <string>
+
+#include "protocols/wire/wire.h"
+
+namespace tiercast::sim {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {"sim.delta", 0.965, 0.1, 0.999, "", "a congested layer's rate is multiplied by this",
+     "form: SIM 3.1; value: calibrated"},
+    {"sim.increase", 35e3, 1, 1e9, "bit/s", "added to an uncongested layer's rate per adjustment",
+     "form: SIM 3.1; value: calibrated"},
+    {"sim.initial_rate", 500e3, 1e3, 1e9, "bit/s", "rate of a layer that starts", "calibrated"},
+    {"sim.min_rate", 100e3, 1e3, 1e9, "bit/s", "lowest rate of a running layer", "calibrated"},
+    {"sim.max_rate", 100e6, 1e3, 100e9, "bit/s",
+     "highest rate of one layer (the application's cap)", "PROTOCOLS 3.6"},
+    {"sim.menu_interval", 5, 0.1, 600, "s", "menu adaptation interval", "PROTOCOLS 3.2"},
+    {"sim.menu_threshold", 0.1, 0, 1, "",
+     "spread of received rates, relative to the maximum, that activates the menu",
+     "rule: SIM 3.3; value: PROTOCOLS 3.2"},
+    {"sim.initial_rtt", 0.1, 1e-4, 2, "s", "maximum RTT before the first sample", "PROTOCOLS 3.2"},
+    {"sim.rtt_weight", 0.25, 0.001, 1, "", "EWMA weight of the maximum RTT", "PROTOCOLS 3.2"},
+    {"sim.rate_weight", 0.25, 0.001, 1, "", "EWMA weight of the received rate", "PROTOCOLS 3.3"},
+    {"sim.mark_fraction", 0.5, 0.001, 1, "",
+     "share of marked top-group packets that means congested", "PROTOCOLS 3.3"},
+    {"sim.add_after", 24, 1, 1000, "notifications", "uncongested in a row before a layer is added",
+     "rule: SIM 3.2; value: calibrated"},
+    {"sim.drop_after", 24, 1, 1000, "notifications",
+     "congested in a row before the top layer is dropped", "rule: SIM 3.2; value: calibrated"},
+    {"sim.drop_after_loss", 6, 1, 1000, "notifications",
+     "with loss in a row before the top layer is dropped", "project decision; value: calibrated"},
+    {"sim.settle_epochs", 1, 0, 1000, "epochs", "ignored after a change of subscription",
+     "PROTOCOLS 3.3"},
+    {"sim.silent_rounds", 8, 1, 1000, "rounds", "without an answer, then a child is forgotten",
+     "PROTOCOLS 3.5"},
+    {"sim.empty_rounds", 3, 1, 1000, "rounds",
+     "without any answer, then all rates fall by delta per round", "PROTOCOLS 3.2"},
+    {"sim.max_children", 4096, 1, 1e6, "children", "known to the sender at a time", "memory bound"},
+};
+
+void check(std::string_view member, double value, double min, double max) {
+  if (value >= min && value <= max) return;
+  const auto shown = [](double v) { return std::to_string(static_cast<long long>(v)); };
+  throw ConfigError(std::string(member) + " = " + shown(value) + " is out of range: valid " +
+                    shown(min) + " to " + shown(max));
+}
+
+}  // namespace
+
+std::span<const ParameterInfo> parameter_list() { return kParameters; }
+
+Settings Settings::from(const SessionConfig& config) {
+  check("session", config.session, 0, wire::kMaxSession);
+  check("layers", config.layers, 1, kMaxLayers);
+  check("packet_size", config.packet_size, 100, 65535);
+  const Parameters& p = config.parameters;
+  const auto rate = [&](std::string_view name) { return Rate::bits_per_second(p.get(name)); };
+  const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };
+  const auto count = [&](std::string_view name) { return static_cast<unsigned>(p.get(name)); };
+  Settings s{};
+  s.delta = p.get("sim.delta");
+  s.increase = rate("sim.increase");
+  s.initial_rate = rate("sim.initial_rate");
+  s.min_rate = rate("sim.min_rate");
+  s.max_rate = rate("sim.max_rate");
+  s.menu_interval = time("sim.menu_interval");
+  s.menu_threshold = p.get("sim.menu_threshold");
+  s.initial_rtt = time("sim.initial_rtt");
+  s.rtt_weight = p.get("sim.rtt_weight");
+  s.rate_weight = p.get("sim.rate_weight");
+  s.mark_fraction = p.get("sim.mark_fraction");
+  s.add_after = count("sim.add_after");
+  s.drop_after = count("sim.drop_after");
+  s.drop_after_loss = count("sim.drop_after_loss");
+  s.settle_epochs = count("sim.settle_epochs");
+  s.silent_rounds = count("sim.silent_rounds");
+  s.empty_rounds = count("sim.empty_rounds");
+  s.max_children = count("sim.max_children");
+  if (s.min_rate > s.initial_rate || s.initial_rate > s.max_rate) {
+    throw ConfigError("sim.min_rate " + format_rate(s.min_rate) + ", sim.initial_rate " +
+                      format_rate(s.initial_rate) + ", sim.max_rate " + format_rate(s.max_rate) +
+                      ": they must rise in this order");
+  }
+  return s;
+}
+
+}  // namespace tiercast::sim

@@ -1,0 +1,22 @@
+#include "protocols/schemes/sim/sim.h"
+
+#include "protocols/schemes/sim/receiver.h"
+#include "protocols/schemes/sim/sender.h"
+
+namespace tiercast::sim {
+
+Scheme scheme() {
+  return {
+      .name = "sim",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kSim),
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::sim

@@ -1,0 +1,149 @@
+#include "protocols/testkit/hosts.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tiercast::testkit {
+
+Host::Host(Simulator& simulator, Tree& tree, Tree::Node node, const SessionConfig& config,
+           Duration jitter)
+    : Actor(simulator),
+      tree_(tree),
+      node_(node),
+      config_(config),
+      jitter_(jitter),
+      rng_(config.seed * 1000003 + node) {}
+
+Time Host::late(Time at) { return at.is_never() ? at : at + jitter_ * rng_.uniform(); }
+
+void Host::receive(const Packet& packet) {
+  Time at = late(now());
+  if (!inbox_.empty()) at = std::max(at, inbox_.back().at);
+  inbox_.push_back({at, packet});
+  if (at < pending_call()) set_call(at);
+}
+
+bool Host::take_arrival(Packet& packet) {
+  if (inbox_.empty() || inbox_.front().at > now()) return false;
+  packet = std::move(inbox_.front().packet);
+  inbox_.pop_front();
+  return true;
+}
+
+void Host::send(Destination to, std::span<const std::byte> message) {
+  if (send_loss_ > 0 && rng_.uniform() < send_loss_) return;
+  Packet packet;
+  packet.ip_length = static_cast<std::uint32_t>(message.size()) + kIpUdpHeaderBytes;
+  packet.from = node_;
+  packet.session = config_.session;
+  packet.multicast = to.kind == Destination::Kind::kGroup;
+  packet.rank = to.rank;
+  packet.to = to.kind == Destination::Kind::kReceiver ? to.address : 0;
+  packet.message = std::make_shared<std::vector<std::byte>>(message.begin(), message.end());
+  tree_.send(node_, packet);
+}
+
+void Host::trace(std::string_view kind, std::span<const TraceField> fields) {
+  if (trace_) trace_(now(), node_, kind, fields);
+}
+
+SenderHost::SenderHost(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
+                       const SessionConfig& config, Duration jitter)
+    : Host(simulator, tree, node, config, jitter),
+      core_(scheme.make_sender(config)),
+      pacer_(config.layers) {
+  tree.attach(node, config.session, this);
+  tree.on_membership(config.session, [this](int top) {
+    if (!running_) return;
+    core_->membership(now(), top, *this);
+    reschedule();
+  });
+}
+
+void SenderHost::start() {
+  running_ = true;
+  core_->start(now(), *this);
+  reschedule();
+}
+
+void SenderHost::set_rate(Rank layer, Rate rate) {
+  rates_[layer] = rate;
+  pacer_.set_rate(now(), layer, rate, config_.packet_size);
+}
+
+void SenderHost::reschedule() {
+  const Time wake = late(std::min(core_->next_timer(), pacer_.next_departure()));
+  set_call(std::min(wake, next_arrival()));
+}
+
+void SenderHost::act() {
+  Packet packet;
+  while (take_arrival(packet)) {
+    core_->receive(now(), {*packet.message, packet.ip_length, packet.ce, packet.from}, *this);
+  }
+  if (core_->next_timer() <= now()) core_->timer(now(), *this);
+  while (const auto departure = pacer_.pop(now())) {
+    auto message =
+        std::make_shared<std::vector<std::byte>>(config_.packet_size - kIpUdpHeaderBytes);
+    const Rank rank = static_cast<Rank>(departure->layer);
+    if (core_->write_data(now(), rank, *message) == 0) continue;
+    Packet data;
+    data.ip_length = config_.packet_size;
+    data.from = node_;
+    data.multicast = true;
+    data.session = config_.session;
+    data.rank = rank;
+    data.message = std::move(message);
+    tree_.send(node_, data);
+  }
+  reschedule();
+}
+
+ReceiverHost::ReceiverHost(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
+                           const SessionConfig& config, Duration jitter)
+    : Host(simulator, tree, node, config, jitter), core_(scheme.make_receiver(config)) {
+  std::fill(std::begin(joined_at_), std::end(joined_at_), Time::never());
+  tree.attach(node, config.session, this);
+}
+
+void ReceiverHost::start() {
+  running_ = true;
+  core_->start(now(), *this);
+  reschedule();
+}
+
+void ReceiverHost::stop() {
+  if (running_) core_->stop(now(), *this);
+  running_ = false;
+}
+
+void ReceiverHost::join(Rank rank) {
+  joined_at_[rank] = now();
+  ++subscription_changes_;
+  tree_.join(node_, config_.session, rank);
+}
+
+void ReceiverHost::leave(Rank rank) {
+  joined_at_[rank] = Time::never();
+  ++subscription_changes_;
+  tree_.leave(node_, config_.session, rank);
+}
+
+void ReceiverHost::reschedule() { set_call(std::min(late(core_->next_timer()), next_arrival())); }
+
+void ReceiverHost::act() {
+  Packet packet;
+  while (take_arrival(packet)) {
+    if (!running_) continue;
+    if (packet.multicast && !joined_at_[packet.rank].is_never()) {
+      const Time joined = joined_at_[packet.rank];
+      if (joined >= Time::zero()) join_latencies_.push_back(now() - joined);
+      joined_at_[packet.rank] = Time::nanoseconds(-1);  // seen
+    }
+    core_->receive(now(), {*packet.message, packet.ip_length, packet.ce, packet.from}, *this);
+  }
+  if (running_ && core_->next_timer() <= now()) core_->timer(now(), *this);
+  reschedule();
+}
+
+}  // namespace tiercast::testkit

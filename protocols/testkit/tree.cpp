@@ -1,0 +1,155 @@
+#include "protocols/testkit/tree.h"
+
+#include <algorithm>
+
+namespace tiercast::testkit {
+
+class Tree::Port : public PacketSink {
+ public:
+  Port(Tree& tree, Node node) : tree_(tree), node_(node) {}
+  void receive(const Packet& packet) override { tree_.forward(node_, packet); }
+
+ private:
+  Tree& tree_;
+  Node node_;
+};
+
+Tree::Tree(Simulator& simulator, std::vector<Node> parents, const LinkConfig& links,
+           Duration control_delay)
+    : simulator_(simulator), parents_(std::move(parents)), control_delay_(control_delay) {
+  const Node n = size();
+  children_.resize(n);
+  grafted_.resize(n);
+  joined_.resize(n);
+  hosts_.resize(n);
+  for (Node i = 0; i < n; ++i) ports_.push_back(std::make_unique<Port>(*this, i));
+  down_.resize(n);
+  up_.resize(n);
+  LinkConfig upward = links;
+  upward.marking = false;
+  for (Node i = 1; i < n; ++i) {
+    children_[parents_[i]].push_back(i);
+    down_[i] = std::make_unique<Link>(simulator, links, *ports_[i]);
+    up_[i] = std::make_unique<Link>(simulator, upward, *ports_[parents_[i]]);
+  }
+}
+
+Tree::~Tree() = default;
+
+std::vector<Tree::Node> Tree::balanced_parents(unsigned leaves) {
+  std::vector<Node> parents(2 * leaves - 1, 0);
+  for (Node i = 1; i < parents.size(); ++i) parents[i] = (i - 1) / 2;
+  return parents;
+}
+
+void Tree::set_rate(Node child, Rate rate) {
+  down(child).set_rate(rate);
+  up(child).set_rate(rate);
+}
+
+void Tree::attach(Node node, std::uint16_t session, PacketSink* host) {
+  hosts_[node][session] = host;
+}
+
+void Tree::on_membership(std::uint16_t session, std::function<void(int)> callback) {
+  membership_[session] = {-1, std::move(callback)};
+}
+
+void Tree::send(Node from, const Packet& packet) { forward(from, packet); }
+
+bool Tree::in_subtree(Node node, Node root) const {
+  while (node > root) node = parents_[node];
+  return node == root;
+}
+
+void Tree::deliver(Node node, std::uint16_t session, const Packet& packet) {
+  const auto host = hosts_[node].find(session);
+  if (host != hosts_[node].end() && host->second != nullptr) host->second->receive(packet);
+}
+
+void Tree::forward(Node node, const Packet& packet) {
+  if (packet.multicast) {
+    const Group group{packet.session, packet.rank};
+    if (joined_[node][group]) deliver(node, packet.session, packet);
+    const auto grafted = grafted_[node].find(group);
+    if (grafted == grafted_[node].end()) return;
+    for (const Node child : grafted->second) down_[child]->send(packet);
+    return;
+  }
+  if (packet.to == node) {
+    deliver(node, packet.session, packet);
+    return;
+  }
+  for (const Node child : children_[node]) {
+    if (in_subtree(packet.to, child)) {
+      down_[child]->send(packet);
+      return;
+    }
+  }
+  if (node != 0) up_[node]->send(packet);
+}
+
+void Tree::join(Node node, std::uint16_t session, Rank rank) {
+  joined_[node][{session, rank}] = true;
+  if (node == 0) return;
+  simulator_.at(simulator_.now() + up_[node]->config().delay + control_delay_,
+                [this, node, group = Group{session, rank}] { graft(parents_[node], node, group); });
+}
+
+void Tree::leave(Node node, std::uint16_t session, Rank rank) {
+  joined_[node][{session, rank}] = false;
+  if (node == 0) return;
+  simulator_.at(simulator_.now() + up_[node]->config().delay + control_delay_,
+                [this, node, group = Group{session, rank}] { prune(parents_[node], node, group); });
+}
+
+void Tree::graft(Node node, Node child, Group group) {
+  std::vector<Node>& wanted = grafted_[node][group];
+  if (std::find(wanted.begin(), wanted.end(), child) != wanted.end()) return;
+  wanted.push_back(child);
+  std::sort(wanted.begin(), wanted.end());
+  update_top(node, child, group.first);
+  if (wanted.size() > 1 || node == 0) return;
+  simulator_.at(simulator_.now() + up_[node]->config().delay,
+                [this, node, group] { graft(parents_[node], node, group); });
+}
+
+void Tree::prune(Node node, Node child, Group group) {
+  std::vector<Node>& wanted = grafted_[node][group];
+  const auto at = std::find(wanted.begin(), wanted.end(), child);
+  if (at == wanted.end()) return;
+  wanted.erase(at);
+  update_top(node, child, group.first);
+  if (!wanted.empty() || node == 0) return;
+  simulator_.at(simulator_.now() + up_[node]->config().delay,
+                [this, node, group] { prune(parents_[node], node, group); });
+}
+
+void Tree::update_top(Node node, Node child, std::uint16_t session) {
+  int link_top = -1;
+  int node_top = -1;
+  for (const auto& [group, wanted] : grafted_[node]) {
+    if (group.first != session || wanted.empty()) continue;
+    node_top = std::max<int>(node_top, group.second);
+    if (std::find(wanted.begin(), wanted.end(), child) != wanted.end()) {
+      link_top = std::max<int>(link_top, group.second);
+    }
+  }
+  down_[child]->set_top_group(session, link_top);
+  if (node != 0) return;
+  const auto told = membership_.find(session);
+  if (told == membership_.end() || told->second.first == node_top) return;
+  told->second.first = node_top;
+  told->second.second(node_top);
+}
+
+unsigned Tree::subscribers(std::uint16_t session, Rank rank) const {
+  unsigned count = 0;
+  for (const auto& joined : joined_) {
+    const auto at = joined.find({session, rank});
+    count += at != joined.end() && at->second ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace tiercast::testkit

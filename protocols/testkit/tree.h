@@ -1,0 +1,75 @@
+// A tree of routers with multicast groups: node 0 is the root, and every other node has one link
+// from its parent and one to it. Hosts sit at nodes. Joins and leaves travel upwards hop by hop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "protocols/testkit/link.h"
+#include "protocols/testkit/packet.h"
+#include "protocols/testkit/simulator.h"
+
+namespace tiercast::testkit {
+
+class Tree {
+ public:
+  using Node = std::uint32_t;
+
+  // `parents[i]` is node i's parent, smaller than i; parents[0] is ignored. All links start out
+  // like `links`. A report of a host is acted on `control_delay` after it reached the first router;
+  // each further hop costs the propagation delay of its link.
+  Tree(Simulator& simulator, std::vector<Node> parents, const LinkConfig& links,
+       Duration control_delay);
+  ~Tree();
+
+  // Figure 1 of SIM: children of i are 2i+1 and 2i+2; nodes leaves-1 .. 2*leaves-2 are the leaves.
+  static std::vector<Node> balanced_parents(unsigned leaves);
+
+  Node size() const { return static_cast<Node>(parents_.size()); }
+  Link& down(Node child) { return *down_[child]; }  // parent -> child
+  Link& up(Node child) { return *up_[child]; }      // child -> parent, without marking
+
+  // Both directions.
+  void set_rate(Node child, Rate rate);
+
+  // Packets for a node, and of groups that it joined, of one session. nullptr detaches.
+  void attach(Node node, std::uint16_t session, PacketSink* host);
+  // From the host at `from` into the network.
+  void send(Node from, const Packet& packet);
+  void join(Node node, std::uint16_t session, Rank rank);
+  void leave(Node node, std::uint16_t session, Rank rank);
+
+  // Called when the highest rank with a subscriber changes at the root (-1: none).
+  void on_membership(std::uint16_t session, std::function<void(int top)> callback);
+  unsigned subscribers(std::uint16_t session, Rank rank) const;  // hosts that have joined
+
+ private:
+  using Group = std::pair<std::uint16_t, Rank>;
+  class Port;
+
+  void forward(Node node, const Packet& packet);
+  void deliver(Node node, std::uint16_t session, const Packet& packet);
+  void graft(Node node, Node child, Group group);
+  void prune(Node node, Node child, Group group);
+  void update_top(Node node, Node child, std::uint16_t session);
+  bool in_subtree(Node node, Node root) const;
+
+  Simulator& simulator_;
+  std::vector<Node> parents_;
+  Duration control_delay_;
+  std::vector<std::unique_ptr<Port>> ports_;  // what links deliver to, one a node
+  std::vector<std::unique_ptr<Link>> down_;
+  std::vector<std::unique_ptr<Link>> up_;
+  std::vector<std::vector<Node>> children_;
+  std::vector<std::map<Group, std::vector<Node>>>
+      grafted_;                                // per node: children that want the group
+  std::vector<std::map<Group, bool>> joined_;  // per node: by its own host
+  std::vector<std::map<std::uint16_t, PacketSink*>> hosts_;
+  std::map<std::uint16_t, std::pair<int, std::function<void(int)>>> membership_;
+};
+
+}  // namespace tiercast::testkit

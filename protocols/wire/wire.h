@@ -1,0 +1,70 @@
+// Wire format version 1: the 8 bytes that every message starts with, group addresses and ports.
+//
+// All integers are in network byte order. Parsing is strict and reads nothing beyond the span
+// given; a refused message leaves `out` unspecified. Layout: docs/wire-format.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace tiercast::wire {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint16_t kDataPort = 5500;      // UDP destination of data
+inline constexpr std::uint16_t kFeedbackPort = 5501;  // UDP destination of feedback
+inline constexpr std::uint16_t kMaxSession = 0x7fff;
+inline constexpr std::uint8_t kMaxRank = 7;
+inline constexpr std::uint32_t kGroupBase = 0xEFC00000;  // 239.192.0.0/14
+
+enum class Type : std::uint8_t { kData = 1, kFeedback = 2 };
+
+enum class SchemeId : std::uint8_t {
+  kSim = 1,
+  kErmcc = 2,
+  kRla = 3,
+  kMlda = 4,
+  kMdpcc = 5,
+  kTfmcc = 6,
+  kPgmcc = 7,
+  kRlm = 8
+};
+
+enum class Error {
+  kOk,
+  kShort,  // fewer bytes than the headers need
+  kVersion,
+  kType,         // unknown, or not the one asked for
+  kScheme,       // unknown, or not the one asked for
+  kFlags,        // no flag is defined in version 1
+  kLength,       // header_length or the message's end is not what type and records require
+  kSession,      // above kMaxSession
+  kRank,         // above kMaxRank
+  kRecordCount,  // above 8
+  kReserved,     // a reserved field is not zero
+  kRecord,       // records not in ascending order of rank, or a record contradicts itself
+};
+std::string_view name(Error error);  // "ok", "short", "version", ...
+
+struct CommonHeader {
+  static constexpr std::size_t kBytes = 8;
+  Type type = Type::kData;
+  SchemeId scheme = SchemeId::kSim;
+  std::uint16_t header_length =
+      0;  // bytes, from version up to the payload or the end of the records
+  std::uint16_t session = 0;
+};
+
+// Checks length, version, type, scheme, flags and session; header_length is for the type's parser
+// to judge.
+Error parse_common(std::span<const std::byte> message, CommonHeader& out);
+// `out` must hold at least kBytes.
+void write_common(const CommonHeader& header, std::span<std::byte> out);
+
+// IPv4 group address in host order: 239.192.0.0 + (session << 3 | rank).
+constexpr std::uint32_t group_address(std::uint16_t session, std::uint8_t rank) {
+  return kGroupBase + (static_cast<std::uint32_t>(session) << 3 | rank);
+}
+
+}  // namespace tiercast::wire

@@ -1,0 +1,378 @@
+"""Measures tiercast-switch and writes results/bench/switch.json: `make bench-switch`.
+
+From memory and over DPDK ports: tiercast-switch-bench. Over veth: tiercast-switch, and bmv2's
+simple_switch_grpc where it is installed, one after the other in namespaces of this run's own, with
+the same JSON, entries and frames. docs/performance.md explains each figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import queue
+import shutil
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+sys.path.insert(0, str(Path(os.environ.get("TIERCAST_STUBS", ROOT / "build/python"))))
+
+import grpc  # noqa: E402
+from google.protobuf import text_format  # noqa: E402
+from p4.config.v1 import p4info_pb2  # noqa: E402
+from p4.v1 import p4runtime_pb2 as p4  # noqa: E402
+from p4.v1 import p4runtime_pb2_grpc  # noqa: E402
+
+PROGRAM = ROOT / "p4src/compiled/tiercast.json"
+P4INFO = ROOT / "p4src/compiled/tiercast.p4info.txtpb"
+WORKLOADS = {"sim_data": 4, "sim_feedback": 1, "tcp": 1}  # frames out for each frame in
+PORTS = range(1, 6)
+DPDK_DRIVERS = ("net_null", "net_ring")
+TRIAL_SECONDS = 1.0
+LOWEST_RATE, HIGHEST_RATE = 250.0, 4e6  # packets/s of the search
+SEARCH_PRECISION = 1.05  # the rate found passes, this times it does not
+# For both switches and the generator: other work on the machine must not decide.
+REAL_TIME = ("chrt", "--rr", "10")
+DELAY_FRAMES = 1000
+SO_TIMESTAMPNS, ETH_P_ALL = 35, 3
+LOW_RATES = (1000, 5000)  # packets/s at which the CPU time of a packet is measured
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"bench-switch: {' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def network() -> Iterator[tuple[str, str]]:
+    """Namespace of the switch with p1..p5, and of the hosts with their far ends h1..h5."""
+    switch, hosts = f"tcbench{os.getpid()}-sw", f"tcbench{os.getpid()}-hosts"
+    made = []
+    try:
+        for name in (switch, hosts):
+            run("ip", "netns", "add", name)
+            made.append(name)
+            for which in ("all", "default"):  # no frame but ours
+                run("ip", "netns", "exec", name, "sysctl", "-qw",
+                    f"net.ipv6.conf.{which}.disable_ipv6=1")  # fmt: skip
+        for port in PORTS:
+            run("ip", "-n", switch, "link", "add", f"p{port}", "type", "veth",
+                "peer", "name", f"h{port}", "netns", hosts)  # fmt: skip
+            run("ip", "-n", switch, "link", "set", f"p{port}", "up")
+            run("ip", "-n", hosts, "link", "set", f"h{port}", "up")
+        yield switch, hosts
+    finally:
+        for name in made:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def tiercast_command(address: str) -> list[str]:
+    ports = [word for port in PORTS for word in ("--port", f"{port}=p{port}")]
+    binary = BUILD / "dataplane/switch/tiercast-switch"
+    return [str(binary), "--device-id", "1", "--grpc", address, *ports]
+
+
+def bmv2_command(address: str) -> list[str]:
+    ports = [word for port in PORTS for word in ("-i", f"{port}@p{port}")]
+    # Its queues must not be what limits it: they hold 64 packets by default.
+    return ["simple_switch_grpc", "--device-id", "1", "--no-p4", *ports, "--",
+            "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
+
+
+def configure(address: str) -> None:
+    """The program, and the entries of dataplane/switch/bench/workloads.cpp."""
+    info = text_format.Parse(P4INFO.read_text(), p4info_pb2.P4Info())
+    ids = {i.preamble.name: i.preamble.id for kind in ("tables", "actions")
+           for i in getattr(info, kind)}  # fmt: skip
+    channel = grpc.insecure_channel(address)
+    grpc.channel_ready_future(channel).result(timeout=20)
+    stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
+    requests: queue.Queue = queue.Queue()
+    stream = stub.StreamChannel(iter(requests.get, None))
+    election = p4.Uint128(low=1)
+    requests.put(p4.StreamMessageRequest(
+        arbitration=p4.MasterArbitrationUpdate(device_id=1, election_id=election)))  # fmt: skip
+    next(stream)
+    config = p4.ForwardingPipelineConfig(p4info=info, p4_device_config=PROGRAM.read_bytes())
+    stub.SetForwardingPipelineConfig(p4.SetForwardingPipelineConfigRequest(
+        device_id=1, election_id=election, config=config,
+        action=p4.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT))  # fmt: skip
+
+    def entry(table: str, address: str, action: str, *arguments: bytes) -> p4.Entity:
+        one = p4.TableEntry(table_id=ids[table])
+        one.match.add(field_id=1).exact.value = socket.inet_aton(address)
+        one.action.action.action_id = ids[action]
+        for number, value in enumerate(arguments, 1):
+            one.action.action.params.add(param_id=number, value=value)
+        return p4.Entity(table_entry=one)
+
+    group = p4.Entity()
+    multicast = group.packet_replication_engine_entry.multicast_group_entry
+    multicast.multicast_group_id = 1
+    for port in range(2, 6):
+        multicast.replicas.add(egress_port=port, instance=1)
+    for entity in (
+        group,
+        entry("ipv4_host", "10.0.0.2", "forward", b"\x02", bytes.fromhex("020000000003")),
+        entry("ipv4_multicast", "239.192.0.8", "replicate", b"\x01"),
+    ):
+        stub.Write(p4.WriteRequest(device_id=1, election_id=election, updates=[
+            p4.Update(type=p4.Update.INSERT, entity=entity)]))  # fmt: skip
+    requests.put(None)
+    stream.cancel()
+    channel.close()
+
+
+@contextlib.contextmanager
+def switch(command: Any, namespace: str) -> Iterator[int]:
+    """A configured switch; gives its process id."""
+    with tempfile.TemporaryDirectory() as directory:
+        address = f"unix:{directory}/switch"
+        with open(f"{directory}/log", "w") as log:
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", namespace, *REAL_TIME, *command(address)],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            configure(address)
+            yield process.pid
+        finally:
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of all threads, kernel and user."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def send(hosts: str, workload: str, rate: float, seconds: float) -> dict[str, float]:
+    """One trial; `loss` counts copies that did not arrive."""
+    copies = WORKLOADS[workload]
+    counted = ",".join(f"h{port}" for port in range(2, 2 + copies))
+    tool = BUILD / "dataplane/switch/bench/tiercast-veth-load"
+    result = json.loads(run(
+        "ip", "netns", "exec", hosts, *REAL_TIME, str(tool), "--send", "h1",
+        "--count", counted,
+        "--workload", workload, "--rate", str(rate), "--seconds", str(seconds)))  # fmt: skip
+    result["loss"] = result["sent"] * copies - result["received"]
+    result["rate"] = result["sent"] / result["seconds"]
+    return result
+
+
+def highest_rate(hosts: str, workload: str) -> dict[str, float]:
+    """The highest rate without loss, by bisection; each rate is tried twice before it fails.
+
+    A single stall of this machine must not decide; a rate that loses twice does.
+    """
+
+    def passes(rate: float) -> dict[str, float] | None:
+        for _ in range(2):
+            trial = send(hosts, workload, rate, TRIAL_SECONDS)
+            # What the generator itself could not send in time says nothing about the switch.
+            if trial["loss"] == 0:
+                return trial
+        return None
+
+    best = passes(LOWEST_RATE)
+    if best is None:
+        return {"packets_per_s": 0.0, "trial_s": TRIAL_SECONDS}
+    low, high = LOWEST_RATE, HIGHEST_RATE
+    while high / low > SEARCH_PRECISION:
+        middle = (low * high) ** 0.5
+        trial = passes(middle)
+        if trial is None:
+            high = middle
+            continue
+        low = middle
+        best = max(best, trial, key=lambda one: one["rate"])
+        if trial["rate"] < 0.9 * middle:  # the generator's limit, not the switch's
+            best["generator_limited"] = True
+            break
+    return {
+        "packets_per_s": best["rate"],
+        "frames_out_per_s": best["rate"] * WORKLOADS[workload],
+        "trial_s": TRIAL_SECONDS,
+        "generator_limited": bool(best.get("generator_limited")),
+    }
+
+
+def cost_at(hosts: str, pid: int, workload: str, rate: float) -> float:
+    """CPU time of the switch's process for one packet, in microseconds."""
+    seconds = 4.0
+    before = cpu_seconds(pid)
+    trial = send(hosts, workload, rate, seconds)
+    return (cpu_seconds(pid) - before) / trial["sent"] * 1e6
+
+
+def over_veth(name: str, command: Any, repeat: int) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    with network() as (switch_space, hosts), switch(command, switch_space) as pid:
+        for workload in WORKLOADS:
+            runs = [highest_rate(hosts, workload) for _ in range(repeat)]
+            middle = statistics.median_low(run["packets_per_s"] for run in runs)
+            figures[workload] = next(run for run in runs if run["packets_per_s"] == middle)
+            figures[workload]["runs"] = [round(run["packets_per_s"]) for run in runs]
+            print(f"  {name:9} {workload:13} {middle:10.0f} packets/s without loss", flush=True)
+        figures["cpu_us_per_packet"] = {
+            str(rate): round(cost_at(hosts, pid, "sim_data", rate), 1) for rate in LOW_RATES
+        }
+    return figures
+
+
+LINK_DELAY_NS, LINK_RATE = 5_000_000, 10_000_000  # of the link whose delay is measured
+CLONE_NEWNET = 0x40000000
+
+
+def veth_delay() -> dict[str, Any]:
+    """How late frames are that cross an emulated link of 10 Mbit/s and 5 ms in real time.
+
+    Error: kernel's receive stamp at the far end, minus the time just before the frame was sent,
+    minus the link's service time and delay. Sending and both veths are part of it.
+    """
+    frame = bytearray(1014)
+    frame[0:14] = bytes.fromhex("0200000000010200000000020800")
+    header = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 1, 1000, 0, 0, 64, 6, 0,
+                       socket.inet_aton("10.0.0.1"), socket.inet_aton("10.0.0.2")))  # fmt: skip
+    total = sum(struct.unpack("!10H", header))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    header[10:12] = struct.pack("!H", ~total & 0xFFFF)
+    frame[14:34] = header
+    service_ns = len(frame) * 8 * 10**9 // LINK_RATE
+
+    def command(address: str) -> list[str]:
+        words = tiercast_command(address)
+        words[words.index("2=p2")] += f",rate={LINK_RATE}bit/s,delay={LINK_DELAY_NS}ns,queue=50p"
+        return words
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    errors_us = []
+    with network() as (switch_space, hosts), switch(command, switch_space):
+        with open("/proc/self/ns/net") as home, open(f"/run/netns/{hosts}") as there:
+            libc.setns(there.fileno(), CLONE_NEWNET)
+            sender, receiver = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+                                for _ in range(2))  # fmt: skip
+            sender.bind(("h1", 0))
+            receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            receiver.bind(("h2", ETH_P_ALL))
+            receiver.settimeout(2)
+            libc.setns(home.fileno(), CLONE_NEWNET)
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
+        try:
+            for _ in range(DELAY_FRAMES):
+                sent = time.time_ns()
+                sender.send(frame)
+                _, items, _, _ = receiver.recvmsg(2048, 128)
+                seconds, nanoseconds = struct.unpack("qq", items[0][2])
+                arrived = seconds * 10**9 + nanoseconds
+                errors_us.append((arrived - sent - service_ns - LINK_DELAY_NS) / 1000)
+        finally:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+            sender.close()
+            receiver.close()
+    errors_us.sort()
+    return {
+        "frames": DELAY_FRAMES, "rate_bps": LINK_RATE, "delay_ms": LINK_DELAY_NS / 1e6,
+        "p50_us": round(errors_us[len(errors_us) // 2], 1),
+        "p99_us": round(errors_us[len(errors_us) * 99 // 100], 1),
+        "max_us": round(errors_us[-1], 1),
+    }  # fmt: skip
+
+
+def machine() -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    model = models[0] if models else platform.machine()
+    return {
+        "cpu": model, "cpus": os.cpu_count(), "kernel": platform.release(),
+        "load_average": os.getloadavg(), "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }  # fmt: skip
+
+
+def table(results: dict[str, Any]) -> str:
+    lines = ["", f"{'':28}{'packets/s in':>14}{'frames/s out':>14}{'ns/packet':>11}{'alloc':>7}"]
+    for group in ("memory", "dpdk"):
+        for one in results.get(group, []):
+            lines.append(
+                f"{group + ' ' + one['program'] + ' ' + one['workload']:28}"
+                f"{one['packets_per_s']:14.0f}{one['frames_out_per_s']:14.0f}"
+                f"{one['ns_per_packet']:11.0f}{one['allocations_per_packet']:7.3g}"
+            )
+    for name, figures in results["veth"].items():
+        for workload in WORKLOADS:
+            one = figures[workload]
+            lines.append(
+                f"{'veth ' + name + ' ' + workload:28}{one['packets_per_s']:14.0f}"
+                f"{one.get('frames_out_per_s', 0):14.0f}"
+            )
+    for workload, ratio in results.get("ratio_to_bmv2", {}).items():
+        lines.append(f"{'veth tiercast/bmv2 ' + workload:32}{ratio:10.1f} times")
+    manager = results["traffic_manager"]
+    lines.append(
+        f"traffic manager: rate error at most {manager['worst_rate_error'] * 100:.4f} % over "
+        f"{len(manager['rates'])} rates; over veth delay error p99 "
+        f"{manager['veth_delay']['p99_us']:.0f} us"
+    )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "results/bench/switch.json")
+    parser.add_argument("--repeat", type=int, default=3, help="searches per workload over veth")
+    parser.add_argument("--skip-bmv2", action="store_true")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        raise SystemExit("bench-switch: needs root (namespaces and packet sockets)")
+
+    bench = BUILD / "dataplane/switch/bench/tiercast-switch-bench"
+    print("from memory, DPDK, traffic manager ...", flush=True)
+    results: dict[str, Any] = {"machine": machine(), "command": "make bench-switch"}
+    results.update(json.loads(run(*REAL_TIME, str(bench), "--program", str(PROGRAM), "--router",
+                                  str(ROOT / "tests/data/p4/router.json"))))  # fmt: skip
+    dpdk = bench.with_name("tiercast-switch-dpdk-bench")
+    results["dpdk"] = [
+        json.loads(run(*REAL_TIME, str(dpdk), "--program", str(PROGRAM), "--driver", driver,
+                       "--workload", workload))
+        for driver in DPDK_DRIVERS for workload in WORKLOADS if dpdk.exists()
+    ]  # fmt: skip
+    print("over veth ...", flush=True)
+    results["traffic_manager"]["veth_delay"] = veth_delay()
+    results["veth"] = {"tiercast": over_veth("tiercast", tiercast_command, options.repeat)}
+    if shutil.which("simple_switch_grpc") and not options.skip_bmv2:
+        results["veth"]["bmv2"] = over_veth("bmv2", bmv2_command, options.repeat)
+        results["ratio_to_bmv2"] = {
+            w: results["veth"]["tiercast"][w]["packets_per_s"]
+            / max(results["veth"]["bmv2"][w]["packets_per_s"], 1.0)
+            for w in WORKLOADS
+        }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=1) + "\n")
+    print(table(results))
+    print(f"written: {options.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Brings a bare Debian 12 machine to where `make build` works: Debian packages, then .venv.
+# Idempotent: a second run only compares versions and takes about a second.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+while read -r package; do
+  case "$package" in ''|'#'*) continue ;; esac
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+    missing+=("$package")
+done < scripts/debian-packages.txt
+
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" != 0 ]; then
+    echo "setup: root is missing, and so are Debian packages; run as root:" \
+         "apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 2
+  fi
+  echo "setup: installing ${#missing[@]} Debian packages (some minutes): ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  log=$(mktemp)
+  if ! { apt-get update -q && apt-get install -q -y --no-install-recommends "${missing[@]}"; } \
+      >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "setup: apt-get failed; the whole output is in $log" >&2
+    exit 2
+  fi
+  rm -f "$log"
+fi
+
+# Mininet's Python package belongs to the distribution's interpreter, so the environment is made
+# from it, not from whichever python3 stands first in PATH.
+stamp=.venv/requirements.sha256
+want=$(sha256sum < requirements.lock)
+if [ ! -x .venv/bin/python ] || [ "$(cat $stamp 2>/dev/null)" != "$want" ]; then
+  echo "setup: making the Python environment .venv from requirements.lock (about a minute)"
+  # An interrupted first time may have left an environment without pip.
+  if ! .venv/bin/pip --version >/dev/null 2>&1; then
+    rm -rf .venv
+    /usr/bin/python3 -m venv --system-site-packages .venv
+  fi
+  .venv/bin/pip install -q --disable-pip-version-check --no-deps -r requirements.lock
+  echo "$want" > $stamp
+fi

@@ -1,0 +1,77 @@
+#include "agent/event_loop.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include "agent/clock.h"
+
+namespace tiercast::agent {
+namespace {
+
+// The loop's precision is measured on real networks; here only that it
+// neither returns early nor forgets.
+constexpr Duration kPatience = Duration::milliseconds(500);
+
+TEST(AgentEventLoop, WaitsUntilTheDeadline) {
+  EventLoop loop;
+  for (int i = 0; i < 3; ++i) {
+    const Time deadline = monotonic_now() + Duration::milliseconds(3);
+    loop.wait(deadline);
+    EXPECT_GE(monotonic_now(), deadline);
+    EXPECT_LT(monotonic_now(), deadline + kPatience);
+  }
+}
+
+TEST(AgentEventLoop, APastDeadlineReturnsAtOnceEachTime) {
+  EventLoop loop;
+  const Time past = monotonic_now();
+  for (int i = 0; i < 3; ++i) loop.wait(past);
+  EXPECT_LT(monotonic_now(), past + kPatience);
+}
+
+TEST(AgentEventLoop, AReadableDescriptorEndsTheWait) {
+  EventLoop loop;
+  const UniqueFd event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  std::uint64_t got = 0;
+  loop.watch(event.get(), [&] { ASSERT_EQ(read(event.get(), &got, sizeof got), 8); });
+  const std::uint64_t one = 1;
+  ASSERT_EQ(write(event.get(), &one, sizeof one), 8);
+  loop.wait(Time::never());
+  EXPECT_EQ(got, 1u);
+}
+
+TEST(AgentEventLoop, SignalsAreReported) {
+  EventLoop loop;
+  int seen = 0;
+  loop.watch_signals([&](int signal) { seen = signal; });
+  kill(getpid(), SIGTERM);
+  loop.wait(monotonic_now() + kPatience);
+  EXPECT_EQ(seen, SIGTERM);
+}
+
+TEST(AgentStampClock, StampsComeToTheMonotonicClock) {
+  const StampClock clock;
+  std::timespec stamp{};
+  clock_gettime(CLOCK_REALTIME, &stamp);
+  stamp.tv_sec -= 1;
+  const Duration age = monotonic_now() - clock.to_monotonic(stamp);
+  EXPECT_GE(age, Duration::milliseconds(999));
+  EXPECT_LT(age, Duration::milliseconds(1000) + kPatience);
+}
+
+TEST(AgentStampClock, StampsAcrossAStepOfTheClockBecomeNow) {
+  const Time before = monotonic_now();
+  const StampClock clock;
+  std::timespec stamp{};
+  clock_gettime(CLOCK_REALTIME, &stamp);
+  for (const int step : {3600, -3600}) {
+    std::timespec stepped = stamp;
+    stepped.tv_sec += step;
+    EXPECT_GE(clock.to_monotonic(stepped), before) << step;
+    EXPECT_LE(clock.to_monotonic(stepped), monotonic_now()) << step;
+  }
+}
+
+}  // namespace
+}  // namespace tiercast::agent

@@ -1,0 +1,67 @@
+// A lab for tests: the service of tiercast.v1 on a Unix socket, its
+// script a function of one stream.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tiercast/v1/lab.grpc.pb.h"
+
+namespace tiercast::agent {
+
+class TestLab : private v1::Lab::Service {
+ public:
+  using Stream = grpc::ServerReaderWriter<v1::ToAgent, v1::FromAgent>;
+  using Script = std::function<grpc::Status(Stream&)>;
+
+  explicit TestLab(Script script)
+      : script_(std::move(script)),
+        address_("unix:" + directory() + "/lab-" + std::to_string(getpid()) + ".sock") {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~TestLab() override { server_->Shutdown(); }
+
+  const std::string& address() const { return address_; }
+
+  static v1::ToAgent welcome() {
+    v1::ToAgent message;
+    message.mutable_welcome()->set_epoch_ns(1);
+    return message;
+  }
+  static v1::ToAgent start() {
+    v1::ToAgent message;
+    message.mutable_start();
+    return message;
+  }
+  static v1::ToAgent stop() {
+    v1::ToAgent message;
+    message.mutable_stop();
+    return message;
+  }
+  static v1::ToAgent membership(std::uint32_t session, int top_rank) {
+    v1::ToAgent message;
+    message.mutable_membership()->set_session(session);
+    message.mutable_membership()->set_top_rank(top_rank);
+    return message;
+  }
+
+ private:
+  static std::string directory() {
+    const char* const given = getenv("TMPDIR");
+    return given != nullptr ? given : "/tmp";
+  }
+  grpc::Status Attach(grpc::ServerContext*, Stream* stream) override { return script_(*stream); }
+
+  Script script_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace tiercast::agent

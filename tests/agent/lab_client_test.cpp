@@ -1,0 +1,123 @@
+#include "agent/lab_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "tests/agent/lab.h"
+
+namespace tiercast::agent {
+namespace {
+
+using testing::HasSubstr;
+
+v1::Hello hello() {
+  v1::Hello message;
+  message.set_role(v1::ROLE_RECEIVER);
+  message.set_name("h15");
+  message.set_version(1);
+  return message;
+}
+
+v1::Records records(int value) {
+  v1::Records batch;
+  v1::Record& record = *batch.add_records();
+  record.set_kind("x");
+  v1::Field& field = *record.add_fields();
+  field.set_name("v");
+  field.set_value(value);
+  return batch;
+}
+
+// The next event, as a loop would take it: only once the descriptor is readable.
+std::optional<LabEvent> next_event(LabClient& client) {
+  for (int i = 0; i < 100; ++i) {
+    pollfd wait{client.descriptor(), POLLIN, 0};
+    ::poll(&wait, 1, 100);
+    if (auto event = client.poll()) return event;
+  }
+  return std::nullopt;
+}
+
+TEST(AgentLabClient, HelloEventsRecordsAndOrderlyEnd) {
+  std::vector<v1::FromAgent> heard;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    heard.push_back(message);
+    stream.Write(TestLab::welcome());
+    stream.Write(TestLab::start());
+    stream.Write(TestLab::membership(3, -1));
+    stream.Write(TestLab::stop());
+    while (stream.Read(&message)) heard.push_back(message);
+    return grpc::Status::OK;
+  });
+  LabClient client(lab.address(), hello());
+  client.send(records(1));
+  client.send(v1::Records());  // nothing to say is not said
+  EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
+  EXPECT_TRUE(std::holds_alternative<LabStart>(next_event(client).value()));
+  const LabEvent event = next_event(client).value();
+  ASSERT_TRUE(std::holds_alternative<LabMembership>(event));
+  EXPECT_EQ(std::get<LabMembership>(event).session, 3u);
+  EXPECT_EQ(std::get<LabMembership>(event).top_rank, -1);
+  EXPECT_TRUE(std::holds_alternative<LabStop>(next_event(client).value()));
+  client.send(records(2));
+  client.finish();
+  EXPECT_FALSE(client.poll().has_value());
+  ASSERT_EQ(heard.size(), 3u);
+  EXPECT_EQ(heard[0].hello().name(), "h15");
+  EXPECT_EQ(heard[1].records().records(0).fields(0).value(), 1);
+  EXPECT_EQ(heard[2].records().records(0).fields(0).value(), 2);
+}
+
+TEST(AgentLabClient, ARefusalIsReportedWithItsText) {
+  TestLab lab([](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    return grpc::Status(grpc::StatusCode::ALREADY_EXISTS, "an agent named 'h15' is attached");
+  });
+  LabClient client(lab.address(), hello());
+  const auto event = next_event(client);
+  ASSERT_TRUE(event && std::holds_alternative<LabLost>(*event));
+  EXPECT_THAT(std::get<LabLost>(*event).reason,
+              AllOf(HasSubstr(lab.address()), HasSubstr("'h15' is attached")));
+}
+
+TEST(AgentLabClient, AStreamThatEndsWithoutStopIsLost) {
+  TestLab lab([](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    stream.Write(TestLab::welcome());
+    return grpc::Status::OK;
+  });
+  LabClient client(lab.address(), hello());
+  EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
+  const auto event = next_event(client);
+  ASSERT_TRUE(event && std::holds_alternative<LabLost>(*event));
+  EXPECT_THAT(std::get<LabLost>(*event).reason, HasSubstr("without Stop"));
+}
+
+TEST(AgentLabClient, FinishDoesNotWaitForALabThatIsNotThere) {
+  LabClient client("unix:/nonexistent/lab.sock", hello());
+  client.send(records(1));
+  client.finish();
+}
+
+TEST(AgentLabClient, FinishGivesUpOnALabThatDoesNotAnswer) {
+  std::mutex blocked;
+  blocked.lock();
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    while (stream.Read(&message)) {
+    }
+    const std::lock_guard wait(blocked);
+    return grpc::Status::OK;
+  });
+  LabClient client(lab.address(), hello());
+  client.finish();
+  blocked.unlock();
+}
+
+}  // namespace
+}  // namespace tiercast::agent

@@ -1,0 +1,210 @@
+"""What the tests of tiercast-send and tiercast-host share: two namespaces joined by a veth, the two
+programs in them, and what they recorded. Needs root."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+SENDER = BUILD / "dataplane/sender/tiercast-send"
+HOST = BUILD / "hosts/tiercast-host"
+
+# DPDK without huge pages, PCI devices or files that another process could meet.
+EAL = ["--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry"]
+SENDER_IP = "10.9.0.2"
+SENDER_MAC = "02:00:00:00:00:02"
+HOST_IP = "10.9.0.15"
+HOST_MAC = "02:00:00:00:00:0f"
+SESSION = 1
+CLONE_NEWNET = 0x40000000
+
+
+def fixed_rate(rate: str) -> list[str]:
+    """Options that keep every layer at this rate."""
+    names = ("sim.min_rate", "sim.initial_rate", "sim.max_rate")
+    return [f"--set={name}={rate}" for name in names]
+
+
+@dataclass
+class Ended:
+    status: int
+    stdout: str
+    stderr: str
+    cpu_s: float  # user and system
+    records: list[dict] = field(default_factory=list)
+
+    def of(self, kind: str) -> list[dict]:
+        return [record for record in self.records if record["kind"] == kind]
+
+    def layers(self) -> dict[int, dict]:
+        """Each layer's last record."""
+        return {int(record["rank"]): record for record in self.of("layer")}
+
+
+class Program:
+    """One of our programs, its records in a file."""
+
+    def __init__(self, arguments: list[str], trace: Path | None):
+        self.trace = trace
+        self.process = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def records(self) -> list[dict]:
+        """What stands in the file so far; its last line may still be being written."""
+        if self.trace is None or not self.trace.exists():
+            return []
+        text = self.trace.read_text()
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    def running(self) -> bool:
+        """Leaves the process to wait(), which takes its CPU time."""
+        pid = self.process.pid
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+    def terminate(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout: float = 30) -> Ended:
+        before = os.times()
+        try:
+            stdout, stderr = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
+        after = os.times()
+        cpu = after.children_user + after.children_system
+        cpu -= before.children_user + before.children_system
+        return Ended(self.process.returncode, stdout, stderr, cpu, self.records())
+
+
+def run(arguments: list[str], trace: Path | None = None) -> Ended:
+    return Program(arguments, trace).wait()
+
+
+def sender_arguments(device: str, trace: Path | str, *options: str) -> list[str]:
+    own = [f"--session={SESSION}", f"--address={SENDER_IP}", f"--trace={trace}", *options]
+    return [str(SENDER), device, *EAL, "--", *own]
+
+
+def ip(*arguments: str) -> None:
+    result = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    assert result.returncode == 0, f"ip {' '.join(arguments)}: {result.stderr}"
+
+
+class Link:
+    """Namespace S with the sender's interface, which has no address in the kernel, and namespace R
+    with the hosts' one; a veth between them."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.namespaces = {end: f"tiercast-{os.getpid()}-{end}" for end in "SR"}
+        self.programs: list[Program] = []
+
+    def make(self) -> None:
+        for namespace in self.namespaces.values():
+            ip("netns", "add", namespace)
+            for sysctl in ("all", "default"):
+                self._exec(namespace, "sysctl", "-qw", f"net.ipv6.conf.{sysctl}.disable_ipv6=1")
+        s, r = self.namespaces["S"], self.namespaces["R"]
+        ip("-n", s, "link", "add", "s0", "address", SENDER_MAC, "type", "veth",
+           "peer", "name", "r0", "address", HOST_MAC, "netns", r)  # fmt: skip
+        ip("-n", s, "link", "set", "s0", "up")
+        ip("-n", r, "link", "set", "lo", "up")
+        ip("-n", r, "link", "set", "r0", "up")
+        ip("-n", r, "addr", "add", f"{HOST_IP}/24", "dev", "r0")
+
+    def remove(self) -> None:
+        for program in self.programs:
+            if program.process.poll() is None:
+                program.process.kill()
+                program.process.communicate()
+        for namespace in self.namespaces.values():
+            subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+
+    @staticmethod
+    def _exec(namespace: str, *command: str) -> None:
+        subprocess.run(["ip", "netns", "exec", namespace, *command], check=True)
+
+    def _start(self, end: str, arguments: list[str], trace: Path) -> Program:
+        inside = ["ip", "netns", "exec", self.namespaces[end], *arguments]
+        self.programs.append(Program(inside, trace))
+        return self.programs[-1]
+
+    def sender(self, *options: str) -> Program:
+        trace = self.directory / "sender.jsonl"
+        device = "--vdev=net_af_packet0,iface=s0"
+        return self._start("S", sender_arguments(device, trace, *options), trace)
+
+    def host(self, number: int, *options: str) -> Program:
+        trace = self.directory / f"h{number}.jsonl"
+        own = [f"--session={SESSION}", f"--id={number}", f"--name=h{number}", "--interface=r0",
+               f"--source={SENDER_IP}", f"--trace={trace}", *options]  # fmt: skip
+        return self._start("R", [str(HOST), "recv", *own], trace)
+
+    @contextmanager
+    def inside(self, end: str) -> Iterator[None]:
+        """Sockets opened here belong to the namespace, and stay there."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with (
+            open("/proc/thread-self/ns/net") as home,
+            open(f"/run/netns/{self.namespaces[end]}") as there,
+        ):
+            assert libc.setns(there.fileno(), CLONE_NEWNET) == 0
+            try:
+                yield
+            finally:
+                assert libc.setns(home.fileno(), CLONE_NEWNET) == 0
+
+    def set_up(self, end: str, up: bool) -> None:
+        interface = f"{end.lower()}0"
+        ip("-n", self.namespaces[end], "link", "set", interface, "up" if up else "down")
+
+    def packet_socket(self, end: str) -> socket.socket:
+        """Whole frames of the end's interface."""
+        with self.inside(end):
+            raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            raw.bind((f"{end.lower()}0", 3))
+            raw.settimeout(0.2)
+        return raw
+
+    def group_socket(self, group: str) -> socket.socket:
+        """A member of `group` in R; the kernel stamps what it receives."""
+        with self.inside("R"):
+            member = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            member.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            member.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)  # SO_RCVBUFFORCE
+            member.bind((group, 5500))
+            request = struct.pack("4s4s", socket.inet_aton(group), socket.inet_aton(HOST_IP))
+            member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
+            member.setblocking(False)
+        return member
+
+    def joined_groups(self) -> set[str]:
+        """The groups that R's kernel is a member of on r0."""
+        listing = subprocess.run(
+            ["ip", "-n", self.namespaces["R"], "-j", "maddr", "show", "dev", "r0"],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        entries = json.loads(listing)[0]["maddr"]
+        return {e["address"] for e in entries if e.get("family") == "inet"} - {"224.0.0.1"}
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 15) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(0.02)

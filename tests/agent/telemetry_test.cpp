@@ -1,0 +1,54 @@
+#include "agent/telemetry.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+namespace tiercast::agent {
+namespace {
+
+std::string slurp(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(AgentTelemetry, RecordsAreJsonLines) {
+  const std::string path = testing::TempDir() + "agent_telemetry_test.jsonl";
+  Telemetry telemetry(path, false);
+  telemetry.record(Time::nanoseconds(123456789012345678), "join",
+                   {{"rank", 2.0}, {"latency_us", 1234.5}});
+  telemetry.record(Time::zero(), "odd", {{"value", std::numeric_limits<double>::infinity()}});
+  telemetry.flush();
+  EXPECT_EQ(slurp(path),
+            "{\"time_ns\":123456789012345678,\"kind\":\"join\",\"rank\":2,\"latency_us\":1234.5}\n"
+            "{\"time_ns\":0,\"kind\":\"odd\",\"value\":null}\n");
+  std::filesystem::remove(path);
+}
+
+TEST(AgentTelemetry, BatchesHoldTheRecordsSinceTheLastOne) {
+  Telemetry telemetry("", true);
+  telemetry.record(Time::nanoseconds(1), "a", {{"x", 1.0}});
+  telemetry.record(Time::nanoseconds(2), "b", {});
+  const v1::Records first = telemetry.take_batch();
+  ASSERT_EQ(first.records_size(), 2);
+  EXPECT_EQ(first.records(0).kind(), "a");
+  EXPECT_EQ(first.records(0).fields(0).name(), "x");
+  EXPECT_EQ(first.records(1).time_ns(), 2);
+  EXPECT_EQ(telemetry.take_batch().records_size(), 0);
+}
+
+TEST(AgentTelemetry, AnUnwritableFileIsAnErrorThatNamesIt) {
+  try {
+    Telemetry("/nonexistent/trace", false);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("/nonexistent/trace"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tiercast::agent

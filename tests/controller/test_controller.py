@@ -1,0 +1,352 @@
+"""The whole controller against in-process switches: from IGMP frames to installed state."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+import grpc
+import pytest
+from tiercast.v1 import lab_pb2, lab_pb2_grpc
+from tiercast_controller import (
+    ConfigurationError,
+    Controller,
+    Querier,
+    Session,
+    SwitchError,
+    group_address,
+)
+from tiercast_controller.aggregation import aggregation_entries
+from tiercast_controller.igmp import Type, parse_frame
+from tiercast_controller.multicast import MulticastState, SessionTrees
+from tiercast_controller.routing import static_entries
+
+SESSIONS = [Session(1, 5, "h0"), Session(2, 3, "h8")]
+
+
+@dataclass
+class Run:
+    topology: object
+    servers: dict
+    program: object
+    controller: Controller
+    events: list = field(default_factory=list)
+
+    async def report(self, host: str, frame: bytes) -> None:
+        switch, port = self.topology.attachment(host)
+        await self.servers[switch].punt(self.program, port, frame)
+
+    async def until(self, condition, timeout_s: float = 5) -> None:
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+    def of(self, kind: str) -> list[dict]:
+        return [event.fields for event in self.events if event.kind == kind]
+
+    async def on_switch(self, name: str) -> MulticastState:
+        """What the switch holds, read back from it."""
+        return await self.controller.read_multicast(name)
+
+
+@pytest.fixture
+async def start(tree_of, reference_switches, socket_directory, program):
+    controllers = []
+
+    async def start(depth: int = 3, run: Run | None = None, **options) -> Run:
+        """Given a run: another controller for the same switches."""
+        topology = run.topology if run else tree_of(depth, socket_directory)
+        servers = run.servers if run else await reference_switches(topology)
+        sessions = options.pop("sessions", [s for s in SESSIONS if s.source in topology.graph])
+        events = []
+        controller = Controller(topology, sessions, program, on_event=events.append, **options)
+        controllers.append(controller)
+        await controller.start()
+        return Run(topology, servers, program, controller, events)
+
+    yield start
+    for controller in controllers:
+        if not controller.failed.cancelled():
+            await controller.stop()
+
+
+async def test_start_loads_routes_and_marking(start) -> None:
+    run = await start(depth=2)
+    expected = static_entries(run.topology)
+    for switch in run.topology.switches:
+        client = run.controller._managed(switch.name).client
+        tables = ["ipv4_host", "ipv4_lpm", "port_marking"]
+        assert set(await client.read_entries(tables)) == set(expected[switch.name])
+        assert run.servers[switch.name].pipelines_set == 1
+
+
+async def test_aggregators_are_there_once_and_go_with_their_session(start) -> None:
+    session = Session(1, 5, "h0", aggregation="network")
+    first = await start(depth=2, sessions=[session])
+    expected = aggregation_entries(first.topology, [session])
+
+    def clone_sessions(name: str) -> list[tuple[int, list[int]]]:
+        entries = [
+            entity.packet_replication_engine_entry.clone_session_entry
+            for entity in first.servers[name].entities.values()
+            if entity.packet_replication_engine_entry.HasField("clone_session_entry")
+        ]
+        return [(e.session_id, [r.egress_port for r in e.replicas]) for e in entries]
+
+    async def held(run: Run, name: str) -> set:
+        return set(await run.controller._managed(name).client.read_entries(["aggregator"]))
+
+    for name, entries in expected.items():
+        assert await held(first, name) == {e for e in entries if e.table == "aggregator"}
+        assert clone_sessions(name) == [(1, [510])]
+        client = first.controller._managed(name).client
+        assert set(entries) <= set(await client.read_entries(["aggregator", "ipv4_host"]))
+
+    for server in first.servers.values():
+        server.batches.clear()
+    second = await start(run=first, sessions=[session])
+    for name, server in second.servers.items():
+        assert clone_sessions(name) == [(1, [510])]
+        tables = [u for b in server.batches for u in b if u.entity.HasField("table_entry")]
+        assert tables == []
+
+    third = await start(run=second, sessions=[Session(1, 5, "h0")])
+    for switch in third.topology.switches:
+        assert await held(third, switch.name) == set()
+
+
+async def test_a_join_grows_the_tree_to_the_source_and_a_leave_prunes_it(start, igmp) -> None:
+    run = await start(depth=3)
+    await run.report("h7", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    (event,) = run.of("igmp")
+    assert event["install_us"] > 0
+    del event["install_us"]
+    assert event == {
+        "action": "join",
+        "switch": "s3",
+        "port": 2,
+        "group": "239.192.0.8",
+        "session": 1,
+        "rank": 0,
+        "reporter": "10.0.1.2",
+        "switches": 3,
+    }
+    assert run.of("membership") == [{"session": 1, "top_rank": 0}]
+    for name in ("s0", "s1", "s3"):
+        state = await run.on_switch(name)
+        assert state == MulticastState({1: frozenset({2})}, {group_address(1, 0): 1}, {(2, 1): 0})
+    assert await run.on_switch("s2") == MulticastState()
+
+    await run.report("h7", igmp.leave(group_address(1, 0)))
+    await run.until(lambda: len(run.of("membership")) == 2)
+    for switch in run.topology.switches:
+        assert await run.on_switch(switch.name) == MulticastState()
+    assert run.of("membership")[1] == {"session": 1, "top_rank": -1}
+
+
+async def test_repeated_reports_change_nothing(start, igmp) -> None:
+    run = await start(depth=1)
+    for _ in range(3):
+        await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    await run.report("h2", igmp.join(group_address(1, 0)))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    assert [e["port"] for e in run.of("igmp")] == [2, 3]
+
+
+async def test_source_specific_joins(start, igmp) -> None:
+    run = await start(depth=1)
+    group = str(group_address(1, 0))
+    await run.report("h1", igmp.v3(group, 5, ("10.9.9.9",)))  # another source: not ours
+    await run.report("h1", igmp.v3(group, 5, ("10.0.0.2",)))
+    await run.until(lambda: run.of("igmp"))
+    await run.report("h1", igmp.v3(group, 6, ("10.0.0.2",)))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    assert [e["action"] for e in run.of("igmp")] == ["join", "leave"]
+
+
+async def test_what_is_not_ours_or_malformed_changes_nothing(start, igmp) -> None:
+    run = await start(depth=2)
+    await run.report("h0", igmp.join(group_address(1, 0)))  # the source itself
+    await run.report("h3", igmp.join(group_address(1, 5)))  # a layer too many
+    await run.report("h3", igmp.join(group_address(7, 0)))  # no such session
+    await run.report("h3", igmp.join("224.0.0.251"))
+    await run.report("h3", b"\0" * 60)
+    await run.servers["s0"].punt(run.program, 2, igmp.join(group_address(1, 0)))
+    await run.until(lambda: len(run.of("igmp.rejected")) == 2)
+    assert sorted((e["switch"], e["port"], e["reason"]) for e in run.of("igmp.rejected")) == [
+        ("s0", 2, "V3_REPORT at a port that leads to no host"),
+        ("s1", 2, "ethertype is 0x0000, not IPv4 (0x0800)"),
+    ]
+    assert run.of("igmp") == []
+    assert run.controller.members() == []
+
+
+async def test_a_burst_is_coalesced_and_ends_right(start, igmp) -> None:
+    """Random joins and leaves faster than the switches write; seed 7."""
+    run = await start(depth=3)
+    for server in run.servers.values():
+        server.write_delay_s = 0.01
+    order = random.Random(7)
+    hosts = [h.name for h in run.topology.hosts]
+    reports = 0
+    expected: dict[int, SessionTrees] = {
+        s.number: SessionTrees(run.topology, s, 1 + 8 * i) for i, s in enumerate(SESSIONS)
+    }
+    for _ in range(150):
+        host, session = order.choice(hosts), order.choice(SESSIONS)
+        if host == session.source:
+            continue
+        rank, joins = order.randrange(session.layers), order.random() < 0.6
+        tree = expected[session.number]
+        switch, port = run.topology.attachment(host)
+        frame = (igmp.join if joins else igmp.leave)(group_address(session.number, rank))
+        reports += bool((tree.join if joins else tree.leave)(rank, switch, port))
+        await run.report(host, frame)
+    await run.until(lambda: len(run.of("igmp")) >= reports, 20)
+    batches = 0
+    for switch in run.topology.switches:
+        wanted = MulticastState()
+        for tree in expected.values():
+            wanted.merge(tree.state(switch.name))
+        assert await run.on_switch(switch.name) == wanted, switch.name
+        batches += len(run.servers[switch.name].batches)
+    changes = sum(event["switches"] for event in run.of("igmp"))
+    assert batches < changes, "nothing was coalesced"
+
+
+async def test_a_restart_takes_over_and_multiplies_nothing(start, igmp) -> None:
+    run = await start(depth=3)
+    for rank in range(3):
+        await run.report("h7", igmp.join(group_address(1, rank)))
+    await run.until(lambda: len(run.of("igmp")) == 3)
+    before = {name: dict(server.entities) for name, server in run.servers.items()}
+    written = {name: len(server.batches) for name, server in run.servers.items()}
+    await run.controller.stop()
+
+    again = await start(run=run)
+    assert {name: dict(s.entities) for name, s in run.servers.items()} == before
+    assert {name: len(s.batches) for name, s in run.servers.items()} == written
+    assert {(m.rank, m.switch, m.port) for m in again.controller.members()} == {
+        (rank, "s3", 2) for rank in range(3)
+    }
+    await again.report("h7", igmp.leave(group_address(1, 2)))
+    await again.until(lambda: again.of("membership"))
+    assert again.of("membership") == [{"session": 1, "top_rank": 1}]
+    assert (await again.on_switch("s0")).tops == {(2, 1): 1}
+
+
+async def test_a_restart_with_other_sessions_removes_what_is_stale(start, igmp) -> None:
+    run = await start(depth=1)
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    await run.controller.stop()
+    again = await start(run=run, sessions=[Session(3, 1, "h0")])
+    assert await again.on_switch("s0") == MulticastState()
+
+
+async def test_a_refused_write_is_mended_from_what_the_switch_holds(start, igmp) -> None:
+    run = await start(depth=1)
+    run.servers["s0"].refuse = 2
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    assert (await run.on_switch("s0")).tops == {(2, 1): 0}
+    assert not run.controller.failed.done()
+
+
+async def test_a_switch_that_keeps_refusing_fails_the_run(start, igmp) -> None:
+    run = await start(depth=1)
+    run.servers["s0"].refuse = 100
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    with pytest.raises(SwitchError, match="s0: Write of 3 updates.*RESOURCE_EXHAUSTED"):
+        await asyncio.wait_for(asyncio.shield(run.controller.failed), 5)
+    assert "RESOURCE_EXHAUSTED" in run.of("failure")[0]["reason"]
+    assert run.of("igmp") == []
+
+
+async def test_a_lost_switch_fails_the_run(start) -> None:
+    run = await start(depth=1)
+    await run.servers["s0"].close()
+    with pytest.raises(SwitchError, match="s0"):
+        await asyncio.wait_for(asyncio.shield(run.controller.failed), 5)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+async def test_the_querier_asks_every_host_and_forgets_the_silent(start, igmp, version) -> None:
+    """Lifetime 2 * 0.4 + 0.1 s: h1, which answers, stays; h2, silent, goes."""
+    querier = Querier(interval_s=0.4, max_response_s=0.1, version=version)
+    run = await start(depth=1, querier=querier)
+    ports = set()
+    while len(ports) < 3:
+        packet = await asyncio.wait_for(run.servers["s0"].packets_out.get(), 5)
+        assert parse_frame(packet.payload).type is Type.QUERY
+        ports.add(packet.metadata[0].value[0])
+    assert ports == {1, 2, 3}
+    group = group_address(1, 0)
+    await run.report("h2", igmp.join(group))
+    for _ in range(8):
+        await run.report("h1", igmp.v3(str(group), 2))
+        await asyncio.sleep(0.2)
+    await run.until(lambda: len(run.of("igmp")) == 3)
+    assert [(e["action"], e["port"]) for e in run.of("igmp")[:3]] == [
+        ("join", 3),
+        ("join", 2),
+        ("expire", 3),
+    ]
+    assert (await run.on_switch("s0")).groups == {1: frozenset({2})}
+
+
+async def test_a_sender_is_told_its_membership(start, igmp, socket_directory) -> None:
+    address = f"unix:{socket_directory}/lab.sock"
+    run = await start(depth=1, lab_address=address)
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = lab_pb2_grpc.LabStub(channel).Attach(wait_for_ready=True)
+        hello = lab_pb2.Hello(
+            role=lab_pb2.ROLE_SENDER, name="h0", scheme="sim", session=1, id=0, version=1
+        )
+        await call.write(lab_pb2.FromAgent(hello=hello))
+        await run.controller.wait_agents(["h0"], 5)
+        run.controller.start_sessions()
+        for rank in (0, 1):
+            await run.report("h1", igmp.join(group_address(1, rank)))
+            await run.until(lambda rank=rank: len(run.of("membership")) == rank + 1)
+        await run.report("h1", igmp.leave(group_address(1, 1)))
+        seen = [await asyncio.wait_for(call.read(), 5) for _ in range(6)]
+        assert [m.WhichOneof("message") for m in seen[:2]] == ["welcome", "start"]
+        assert seen[0].welcome.epoch_ns == run.controller.epoch_ns
+        assert [m.membership.top_rank for m in seen[2:]] == [-1, 0, 1, 0]
+        stopping = asyncio.create_task(run.controller.stop())
+        assert (await call.read()).WhichOneof("message") == "stop"
+        await call.done_writing()
+        await stopping
+    assert [e["state"] for e in run.of("agent")] == ["attached", "detached"]
+
+
+async def test_links(start) -> None:
+    run = await start(depth=1)
+    await run.controller.set_link("s0", 2, rate_bps=3_000_000, delay_ns=5_000_000)
+    (link,) = run.servers["s0"].links
+    assert (link.port, link.rate_bps, link.delay_ns) == (2, 3_000_000, 5_000_000)
+    assert not link.HasField("queue_packets")
+    assert (await run.controller.ports("s0")).ports[0].port == 1
+    with pytest.raises(ConfigurationError, match="s0 has no port 9; it has: 1, 2, 3"):
+        await run.controller.set_link("s0", 9, rate_bps=1)
+    with pytest.raises(ConfigurationError, match="switch 's7' is not one of: s0"):
+        await run.controller.ports("s7")
+
+
+async def test_bad_querier(tree_of, program) -> None:
+    for querier, text in [
+        (Querier(interval_s=5), "interval_s 5 must exceed max_response_s 10"),
+        (Querier(max_response_s=30), "max_response_s is 30, not within"),
+        (Querier(version=1), "version is 1, not 2 or 3"),
+    ]:
+        with pytest.raises(ConfigurationError, match=text):
+            Controller(tree_of(1), SESSIONS[:1], program, querier=querier)
+
+
+async def test_nothing_answers(tree_of, program, socket_directory) -> None:
+    controller = Controller(tree_of(1, socket_directory), SESSIONS[:1], program)
+    with pytest.raises(SwitchError, match=r"s0: no answer on unix:.* within 0\.2 s"):
+        await controller.start(timeout_s=0.2)
+    await controller.stop()

@@ -1,0 +1,203 @@
+"""The Lab service over a Unix socket, with real gRPC at both ends."""
+
+import asyncio
+
+import grpc
+import pytest
+from tiercast.v1 import lab_pb2, lab_pb2_grpc
+from tiercast_controller import AgentError, ConfigurationError, Session
+from tiercast_controller.lab import LabService
+
+SENDER, RECEIVER = lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER
+
+
+class AgentStream:
+    """The agent's end."""
+
+    def __init__(self, address: str):
+        self._channel = grpc.aio.insecure_channel(address)
+        self.call = lab_pb2_grpc.LabStub(self._channel).Attach(wait_for_ready=True)
+
+    async def hello(self, role=RECEIVER, name="h15", scheme="sim", session=1, version=1):
+        hello = lab_pb2.Hello(
+            role=role, name=name, scheme=scheme, session=session, id=15, version=version
+        )
+        await self.call.write(lab_pb2.FromAgent(hello=hello))
+        return self
+
+    async def records(self, *records: lab_pb2.Record) -> None:
+        await self.call.write(lab_pb2.FromAgent(records=lab_pb2.Records(records=records)))
+
+    async def next(self):
+        """The next message as (kind, message); (None, status code) at the end."""
+        message = await asyncio.wait_for(self.call.read(), 5)
+        if message is grpc.aio.EOF:
+            return None, await self.call.code()
+        kind = message.WhichOneof("message")
+        return kind, getattr(message, kind)
+
+    async def refusal(self) -> tuple[grpc.StatusCode, str]:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            while True:
+                kind, _ = await self.next()
+                assert kind is not None, "ended with OK"
+        return raised.value.code(), raised.value.details()
+
+    async def close(self) -> None:
+        self.call.cancel()
+        await self._channel.close()
+
+
+class Bench:
+    def __init__(self, directory):
+        self.address = f"unix:{directory}/lab.sock"
+        self.received: list = []
+        self.states: list = []
+        self.agents: list[AgentStream] = []
+        self.service = LabService(
+            [Session(1, 5, "h0"), Session(2, 1, "h0")],
+            epoch_ns=123456789,
+            on_records=self._on_records,
+            on_agent=lambda state, agent: self.states.append((agent.name, state)),
+            top_rank=lambda session: 2 if session == 1 else -1,
+        )
+
+    async def _on_records(self, agent, records) -> None:
+        self.received.append((agent.name, records))
+
+    def agent(self) -> AgentStream:
+        self.agents.append(AgentStream(self.address))
+        return self.agents[-1]
+
+
+@pytest.fixture
+async def bench(socket_directory):
+    bench = Bench(socket_directory)
+    await bench.service.serve(bench.address)
+    yield bench
+    for agent in bench.agents:
+        await agent.close()
+    await bench.service.close()
+
+
+async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:
+    sender = await bench.agent().hello(SENDER, "h0")
+    receiver = await bench.agent().hello(RECEIVER, "h15")
+    await bench.service.wait_agents(["h0", "h15"], 5)
+    for agent in (sender, receiver):
+        kind, welcome = await agent.next()
+        assert (kind, welcome.epoch_ns) == ("welcome", 123456789)
+    bench.service.start_sessions([1])
+    assert (await receiver.next())[0] == "start"
+    assert (await sender.next())[0] == "start"
+    kind, membership = await sender.next()
+    assert (kind, membership.session, membership.top_rank) == ("membership", 1, 2)
+    bench.service.tell_membership(1, -1)
+    kind, membership = await sender.next()
+    assert (kind, membership.top_rank) == ("membership", -1)
+    bench.service.tell_membership(2, 0)  # none of these agents' session
+
+    await receiver.records(
+        lab_pb2.Record(
+            time_ns=5,
+            kind="received",
+            fields=[lab_pb2.Field(name="rank_top", value=2), lab_pb2.Field(name="bytes", value=1)],
+        )
+    )
+    bench.service.stop_agents()
+    assert (await receiver.next())[0] == "stop"
+    assert (await sender.next())[0] == "stop"
+    await receiver.records(lab_pb2.Record(time_ns=6, kind="socket"))
+    for agent in (sender, receiver):
+        await agent.call.done_writing()
+        assert await agent.next() == (None, grpc.StatusCode.OK)
+    await bench.service.wait_detached(5)
+    assert [(name, [(r.time_ns, r.kind, r.fields) for r in rs]) for name, rs in bench.received] == [
+        ("h15", [(5, "received", {"rank_top": 2.0, "bytes": 1.0})]),
+        ("h15", [(6, "socket", {})]),
+    ]
+    assert sorted(bench.states) == [
+        ("h0", "attached"),
+        ("h0", "detached"),
+        ("h15", "attached"),
+        ("h15", "detached"),
+    ]
+
+
+async def test_an_agent_that_attaches_late_starts_at_once(bench) -> None:
+    bench.service.start_sessions()
+    agent = await bench.agent().hello()
+    assert [(await agent.next())[0] for _ in range(2)] == ["welcome", "start"]
+
+
+@pytest.mark.parametrize(
+    ("hello", "code", "text"),
+    [
+        ({"version": 2}, "FAILED_PRECONDITION", "'h15': version 2 of tiercast.v1, not 1"),
+        ({"name": ""}, "INVALID_ARGUMENT", "Hello has no name"),
+        ({"role": 0}, "INVALID_ARGUMENT", "'h15': role 0 is not 1 or 2"),
+        ({"role": 7}, "INVALID_ARGUMENT", "'h15': role 7 is not 1 or 2"),
+        ({"session": 9}, "INVALID_ARGUMENT", "'h15': session 9 is not one of [1, 2]"),
+        (
+            {"scheme": "rla"},
+            "INVALID_ARGUMENT",
+            "'h15': scheme 'rla' is not 'sim', that of session 1",
+        ),
+    ],
+)
+async def test_a_wrong_hello_is_refused(bench, hello, code, text) -> None:
+    agent = await bench.agent().hello(**hello)
+    assert await agent.refusal() == (grpc.StatusCode[code], text)
+    assert bench.states == []
+
+
+async def test_names_and_senders_are_unique(bench) -> None:
+    await bench.agent().hello(SENDER, "h0")
+    await bench.service.wait_agents(["h0"], 5)
+    exists = grpc.StatusCode.ALREADY_EXISTS
+    assert await (await bench.agent().hello(RECEIVER, "h0", session=2)).refusal() == (
+        exists,
+        "an agent named 'h0' is attached",
+    )
+    assert await (await bench.agent().hello(SENDER, "h1")).refusal() == (
+        exists,
+        "'h1': session 1 has a sender, 'h0'",
+    )
+
+
+async def test_hello_comes_first_and_once(bench) -> None:
+    agent = bench.agent()
+    await agent.records()
+    assert (await agent.refusal())[1] == "the first message must be Hello"
+    agent = await bench.agent().hello()
+    await agent.hello()
+    assert (await agent.refusal())[1] == "'h15': only Records follow Hello"
+
+
+async def test_a_lost_agent_is_told_from_one_that_ended(bench) -> None:
+    agent = await bench.agent().hello()
+    await bench.service.wait_agents(["h15"], 5)
+    agent.call.cancel()
+    await bench.service.wait_detached(5)
+    assert bench.states == [("h15", "attached"), ("h15", "lost")]
+    again = await bench.agent().hello()
+    assert (await again.next())[0] == "welcome"
+
+
+async def test_waiting_names_who_is_missing(bench) -> None:
+    await bench.agent().hello()
+    with pytest.raises(AgentError, match=r"not attached within 0\.3 s: h16, h17"):
+        await bench.service.wait_agents(["h15", "h16", "h17"], 0.3)
+    with pytest.raises(AgentError, match=r"not ended within 0\.1 s after Stop: h15"):
+        await bench.service.wait_detached(0.1)
+    with pytest.raises(AgentError, match="'h16' is not attached; attached are: h15"):
+        bench.service.stop_agents(["h16"])
+    with pytest.raises(ConfigurationError, match=r"sessions \[3\] are not one of \[1, 2\]"):
+        bench.service.start_sessions([3])
+
+
+async def test_an_address_that_cannot_be_used(bench) -> None:
+    with pytest.raises(ConfigurationError, match="cannot listen on unix:/nowhere/lab.sock"):
+        await LabService([], 0, bench._on_records, lambda *_: None, lambda _: -1).serve(
+            "unix:/nowhere/lab.sock"
+        )

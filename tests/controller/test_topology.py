@@ -1,0 +1,170 @@
+"""Topology, unicast routes and marking entries."""
+
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiercast_controller import (
+    ConfigurationError,
+    Host,
+    PriorityMarking,
+    Session,
+    Switch,
+    Topology,
+    group_address,
+)
+from tiercast_controller.routing import static_entries
+from tiercast_controller.topology import session_and_rank
+
+
+def forward(topology: Topology, entries, at: str, destination: IPv4Address) -> list[str]:
+    """Walks a packet through the installed entries; the nodes that it passes."""
+    path = [at]
+    while isinstance(topology.node(at), Switch):
+        host = [
+            e for e in entries[at]
+            if e.table == "ipv4_host" and dict(e.match)["dst_addr"] == int(destination)
+        ]  # fmt: skip
+        lpm = [
+            e for e in entries[at]
+            if e.table == "ipv4_lpm" and destination in IPv4Network(dict(e.match)["dst_addr"])
+        ]  # fmt: skip
+        lpm.sort(key=lambda e: -dict(e.match)["dst_addr"][1])
+        assert host or lpm, f"{at} has no route to {destination}"
+        params = dict((host or lpm)[0].params)
+        at = topology.neighbour(at, params["port"])
+        assert params["dst_mac"] == topology.node(at).mac
+        path.append(at)
+        assert len(path) < 100, f"loop: {path}"
+    return path
+
+
+def test_figure_1_routes_every_host_from_every_switch(tree_of) -> None:
+    topology = tree_of(4)
+    entries = static_entries(topology)
+    for switch in topology.switches:
+        for host in topology.hosts:
+            path = forward(topology, entries, switch.name, host.interface.ip)
+            assert path == nx.shortest_path(topology.graph, switch.name, host.name)
+
+
+def test_a_subtree_shares_prefixes(tree_of) -> None:
+    """Behind s1 are 10.0.15.0 to 10.0.22.0: /24 + /22 + /23 + /24 cover them, and not one more;
+    a prefix with one host in it is a host entry."""
+    topology = tree_of(4)
+    left = [e for e in static_entries(topology)["s0"] if dict(e.params).get("port") == 2]
+    prefixes = {str(IPv4Network(dict(e.match)["dst_addr"])) for e in left if e.table == "ipv4_lpm"}
+    hosts = {str(IPv4Address(dict(e.match)["dst_addr"])) for e in left if e.table == "ipv4_host"}
+    assert prefixes == {"10.0.16.0/22", "10.0.20.0/23"}
+    assert hosts == {"10.0.15.2", "10.0.22.2"}
+
+
+def test_hosts_of_one_subnet_in_two_places_get_entries_of_their_own() -> None:
+    topology = Topology()
+    for i, name in enumerate(("s0", "s1", "s2")):
+        topology.add_switch(Switch(name, i + 1, "unix:/x", 0x10 + i))
+    topology.connect("s0", 1, "s1", 1)
+    topology.connect("s0", 2, "s2", 1)
+    for i, where in enumerate(("s1", "s1", "s2")):
+        topology.add_host(Host(f"h{i}", IPv4Interface(f"10.0.0.{i + 1}/24"), 0x20 + i))
+        topology.connect(where, 5 + i, f"h{i}")
+    entries = static_entries(topology)
+    assert {e.table for e in entries["s0"]} == {"ipv4_host"}
+    assert forward(topology, entries, "s0", IPv4Address("10.0.0.3")) == ["s0", "s2", "h2"]
+
+
+@given(st.integers(1, 12), st.data())
+def test_random_networks_route_without_loops(size: int, data) -> None:
+    topology = Topology()
+    free = {}
+    for i in range(size):
+        topology.add_switch(Switch(f"s{i}", i + 1, "unix:/x", 0x100 + i))
+        free[f"s{i}"] = iter(range(1, 100))
+    for i in range(1, size):
+        peers = data.draw(st.sets(st.integers(0, i - 1), min_size=1, max_size=2))
+        for peer in peers:
+            a, b = f"s{i}", f"s{peer}"
+            topology.connect(a, next(free[a]), b, next(free[b]))
+    for i in range(data.draw(st.integers(1, 8))):
+        where = f"s{data.draw(st.integers(0, size - 1))}"
+        topology.add_host(Host(f"h{i}", IPv4Interface(f"10.0.{i}.2/24"), 0x200 + i))
+        topology.connect(where, next(free[where]), f"h{i}")
+    topology.check([])
+    entries = static_entries(topology)
+    for switch in topology.switches:
+        for host in topology.hosts:
+            path = forward(topology, entries, switch.name, host.interface.ip)
+            assert path[-1] == host.name
+            shortest = nx.shortest_path_length(topology.graph, switch.name, host.name)
+            assert len(path) - 1 == shortest
+
+
+def test_marking_is_fixed_point_with_8_fraction_bits(tree_of) -> None:
+    topology = tree_of(1)
+    topology.set_marking("s0", 2, PriorityMarking(threshold_packets=2.5, idle_us=70))
+    topology.set_marking("s0", 3, None)
+    (marking,) = [e for e in static_entries(topology)["s0"] if e.table == "port_marking"]
+    assert dict(marking.match) == {"egress_port": 2}
+    assert dict(marking.params) == {"threshold": 640, "idle_us": 70}
+
+
+def test_from_graph_is_the_same_topology(tree_of) -> None:
+    topology = tree_of(3)
+    again = Topology.from_graph(topology.graph)
+    assert [s.name for s in again.switches] == [s.name for s in topology.switches]
+    assert sorted(again.host_ports()) == sorted(topology.host_ports())
+    assert again.attachment("h0") == ("s0", 1)
+
+
+@given(st.integers(0, (1 << 15) - 1), st.integers(0, 7))
+def test_group_addresses(session: int, rank: int) -> None:
+    assert session_and_rank(group_address(session, rank)) == (session, rank)
+
+
+def test_group_addresses_by_hand() -> None:
+    assert str(group_address(1, 4)) == "239.192.0.12"
+    assert session_and_rank(IPv4Address("239.196.0.0")) is None
+    assert session_and_rank(IPv4Address("224.0.0.251")) is None
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda t: t.connect("s0", 2, "h9"), "node 'h9' is not in the topology: s0, h0, h1, h2"),
+        (lambda t: t.connect("s0", 1, "h2"), "s0 and h2 are linked already"),
+        (lambda t: t.add_host(Host("s0", IPv4Interface("10.1.1.1/24"), 1)), "given twice"),
+        (lambda t: t.neighbour("s0", 9), "s0 has no port 9; it has: 1, 2, 3"),
+        (lambda t: t.host("s0"), "'s0' is no host"),
+        (lambda t: t.switch("h0"), "'h0' is no switch"),
+        (lambda t: t.check([Session(40000, 5, "h0")]), r"40000 is not within 0\.\.32767"),
+        (lambda t: t.check([Session(1, 9, "h0")]), r"layers is 9, not 1\.\.8"),
+        (lambda t: t.check([Session(1, 5, "h7")]), "node 'h7' is not in the topology"),
+        (lambda t: t.check([Session(1, 5, "h0")] * 2), "session 1 is given twice"),
+        (
+            lambda t: t.set_marking("s0", 2, PriorityMarking(-1, 0)),
+            "s0 port 2: .*threshold_packets is -1; valid: 0",
+        ),
+    ],
+)
+def test_errors_name_place_value_and_choices(tree_of, build, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        build(tree_of(1))
+
+
+def test_more_errors() -> None:
+    topology = Topology()
+    topology.add_switch(Switch("s0", 1, "unix:/x"))
+    topology.add_switch(Switch("s1", 2, "unix:/x"))
+    with pytest.raises(ConfigurationError, match="a node of each: s0, s1"):
+        topology.check([])
+    with pytest.raises(ConfigurationError, match=r"port of s1 is None, not 1\.\.509"):
+        topology.connect("s0", 1, "s1")
+    topology = Topology()
+    topology.add_switch(Switch("s0", 1, "unix:/x"))
+    for i in (1, 2):
+        topology.add_host(Host(f"h{i}", IPv4Interface("10.0.0.1/24"), i))
+        topology.connect("s0", i, f"h{i}")
+    with pytest.raises(ConfigurationError, match=r"h1 and h2 share 10\.0\.0\.1"):
+        topology.check([])

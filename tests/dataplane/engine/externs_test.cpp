@@ -1,0 +1,276 @@
+// State that the control plane and packets share: meters, digests, value sets, action selectors,
+// idle time-outs, custom CRCs; and what a program says through Output.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "dataplane/engine/meter.h"
+#include "tests/dataplane/engine/testing.h"
+
+namespace tiercast::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kPaths = "MyIngress.paths";
+constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+// Everything that a switch says, in both forms of a program.
+class Externs : public ::testing::TestWithParam<bool> {
+ protected:
+  struct Listener : Recorder {
+    void digest(const DigestList& list) override { digests.push_back(list); }
+    void entry_expired(std::string_view table, const TableEntry& entry) override {
+      expired.emplace_back(table, entry);
+    }
+    void log_message(std::string_view text) override { log.emplace_back(text); }
+    void assertion_failed(std::string_view what) override { failed.emplace_back(what); }
+    std::vector<DigestList> digests;
+    std::vector<std::pair<std::string, TableEntry>> expired;
+    std::vector<std::string> log, failed;
+  };
+
+  void start(const std::string& program) {
+    Switch::Options options;
+    options.flat_code = GetParam();
+    sw = std::make_unique<Switch>(load_program(program), options, out);
+    for (std::uint32_t port = 1; port <= 8; ++port) EXPECT_OK(sw->set_port(port, {}));
+  }
+  void receive(std::initializer_list<unsigned> bytes, std::int64_t at_ns = 0) {
+    FrameBuilder frame;
+    for (unsigned b : bytes) frame.put(b, 8);
+    sw->receive(1, frame.take(), at_ns);
+  }
+  static TableEntry exact(unsigned key, const std::string& action, std::vector<Bytes> arguments) {
+    return {{FieldMatch::exact(big_endian(key, 1))}, 0, {action, std::move(arguments)}, {}};
+  }
+
+  Listener out;
+  std::unique_ptr<Switch> sw;
+};
+INSTANTIATE_TEST_SUITE_P(Forms, Externs, ::testing::Values(true, false),
+                         [](const auto& form) { return form.param ? "Flat" : "Image"; });
+
+// RFC 2698: a bucket holds burst + rate * time, so that over any time t at most that is let
+// through, and all of it if there is enough to send.
+TEST(Meter, LetsThroughItsRatesAndBursts) {
+  Meter meter;
+  meter.configure(MeterConfig{1000, 50, 3000, 200, false}, 5);
+  std::map<Meter::Colour, int> seen;
+  constexpr int kPackets = 100'000;  // of 1 unit, 10 a ms: 10 s
+  for (int n = 0; n < kPackets; ++n) ++seen[meter.mark(1, 5 + n * kMs / 10)];
+  EXPECT_NEAR(seen[Meter::kGreen], 50 + 1000 * 10, 1);
+  EXPECT_NEAR(seen[Meter::kGreen] + seen[Meter::kYellow], 200 + 3000 * 10, 1);
+  EXPECT_EQ(seen[Meter::kGreen] + seen[Meter::kYellow] + seen[Meter::kRed], kPackets);
+}
+
+// RFC 2697: what the full committed bucket leaves fills the excess bucket.
+TEST(Meter, SingleRateSavesAnExcessBurst) {
+  Meter meter;
+  meter.configure(MeterConfig{100, 2, 0, 3, true}, 0);
+  const auto burst = [&](std::int64_t now_ns) {
+    std::vector<int> colours;
+    for (int n = 0; n < 6; ++n) colours.push_back(meter.mark(1, now_ns));
+    return colours;
+  };
+  EXPECT_THAT(burst(0), ElementsAre(0, 0, 1, 1, 1, 2));
+  EXPECT_THAT(burst(kSecond / 100), ElementsAre(0, 2, 2, 2, 2, 2));
+  EXPECT_THAT(burst(kSecond), ElementsAre(0, 0, 1, 1, 1, 2));
+}
+
+TEST(Meter, NoConfigurationIsGreen) {
+  Meter meter;
+  EXPECT_EQ(meter.mark(UINT64_MAX, 0), Meter::kGreen);
+}
+
+TEST_P(Externs, IndirectMeterKeepsTimeAndConfiguration) {
+  start("meter");
+  const MeterConfig config{4, 4, 8, 8, false};
+  EXPECT_OK(sw->write_meter("MyIngress.policer", 1, config));
+  EXPECT_EQ(*sw->read_meter("MyIngress.policer", 1), config);
+  EXPECT_EQ(*sw->read_meter("MyIngress.policer", 0), std::nullopt);
+  for (int n = 0; n < 3; ++n) receive({1, 0, 0, 0});
+  EXPECT_THAT(out.ports(), ElementsAre(2, 2));  // green, yellow, then red
+  EXPECT_EQ(out.sent[1].frame[0], std::byte{1});
+  receive({1, 0, 0, 0}, kSecond);
+  EXPECT_EQ(out.sent.at(2).frame[0], std::byte{0});
+
+  const Status outside = sw->write_meter("MyIngress.policer", 4, config);
+  EXPECT_EQ(outside.code(), ErrorCode::kInvalidArgument);
+  const Status slow = sw->write_meter("MyIngress.policer", 0, MeterConfig{9, 1, 8, 1, false});
+  EXPECT_THAT(slow.message(), HasSubstr("below the committed rate"));
+  EXPECT_EQ(sw->write_meter("x", 0, config).code(), ErrorCode::kNotFound);
+}
+
+TEST_P(Externs, DirectMeterMarksWhatHitsItsEntry) {
+  start("direct_meter");
+  TableEntry entry = exact(1, "MyIngress.mark", {});
+  entry.meter = MeterConfig{0, 1, 0, 2, false};
+  EXPECT_OK(sw->insert_entry("MyIngress.policed", entry));
+  for (int n = 0; n < 3; ++n) receive({1, 9});
+  receive({2, 9});  // a miss has no colour
+  ASSERT_EQ(out.sent.size(), 4u);
+  for (unsigned n = 0; n < 3; ++n) EXPECT_EQ(out.sent[n].frame[1], std::byte(n));
+  EXPECT_EQ(out.sent[3].frame[1], std::byte{0});
+  EXPECT_EQ(sw->read_entry("MyIngress.policed", entry)->meter, entry.meter);
+  EXPECT_OK(sw->write_entry_meter("MyIngress.policed", entry, std::nullopt));
+  receive({1, 9});
+  EXPECT_EQ(out.sent[4].frame[1], std::byte{0});
+}
+
+TEST_P(Externs, DigestsAreGatheredAndNotRepeated) {
+  start("digest");
+  const std::string name = sw->program().digests().at(0).name;
+  EXPECT_THAT(sw->program().digests()[0].widths, ElementsAre(8, 9));
+  receive({5});
+  EXPECT_TRUE(out.digests.empty());  // nobody asked
+  EXPECT_OK(sw->configure_digest(name, DigestConfig{2, 10 * kMs, 100 * kMs}));
+
+  receive({5}, kMs);
+  receive({5}, 2 * kMs);  // known
+  EXPECT_EQ(sw->next_event(), 11 * kMs);
+  receive({6}, 3 * kMs);  // full
+  ASSERT_EQ(out.digests.size(), 1u);
+  EXPECT_EQ(out.digests[0].name, name);
+  EXPECT_EQ(out.digests[0].list_id, 1u);
+  EXPECT_EQ(out.digests[0].time_ns, 3 * kMs);
+  EXPECT_THAT(out.digests[0].digests, ElementsAre(ElementsAre(big_endian(5, 1), big_endian(1, 1)),
+                                                  ElementsAre(big_endian(6, 1), big_endian(1, 1))));
+  receive({7}, 4 * kMs);
+  sw->advance(14 * kMs);  // old enough
+  ASSERT_EQ(out.digests.size(), 2u);
+  EXPECT_EQ(out.digests[1].time_ns, 14 * kMs);
+
+  receive({5}, 15 * kMs);  // not yet acknowledged
+  EXPECT_EQ(sw->next_event(), Switch::kNever);
+  EXPECT_OK(sw->acknowledge_digest(name, 1));
+  receive({5}, 16 * kMs);
+  EXPECT_EQ(sw->next_event(), 26 * kMs);
+  sw->advance(26 * kMs);
+  receive({7}, 114 * kMs);  // the acknowledgement of list 2 is overdue
+  EXPECT_EQ(sw->next_event(), 124 * kMs);
+  EXPECT_EQ(sw->acknowledge_digest("x", 1).code(), ErrorCode::kNotFound);
+}
+
+TEST_P(Externs, ValueSetsDecideInTheParser) {
+  start("value_set");
+  const std::string name = sw->program().value_sets().at(0).name;
+  EXPECT_THAT(sw->program().value_sets()[0].widths, ElementsAre(4, 12));
+  receive({0x12, 0x34});
+  EXPECT_OK(sw->write_value_set(
+      name, {{FieldMatch::exact(big_endian(1, 1)), FieldMatch::exact(big_endian(0x234, 2))},
+             {FieldMatch::dont_care(), FieldMatch::ternary(big_endian(7, 1), big_endian(7, 1))}}));
+  receive({0x12, 0x34});
+  receive({0x22, 0x34});
+  receive({0xff, 0x0f});
+  EXPECT_THAT(out.ports(), ElementsAre(2, 3, 2, 3));
+  EXPECT_EQ(sw->read_value_set(name)->size(), 2u);
+  EXPECT_THAT(sw->write_value_set(name, {{FieldMatch::exact("\x1")}}).message(),
+              HasSubstr("2 parts, found 1"));
+  EXPECT_EQ(sw->write_value_set(name, std::vector<ValueSetMember>(5)).code(),
+            ErrorCode::kResourceExhausted);
+  EXPECT_OK(sw->write_value_set(name, {}));
+  receive({0x12, 0x34});
+  EXPECT_EQ(out.ports().back(), 2u);
+}
+
+TEST_P(Externs, SelectorsChooseAmongMembers) {
+  start("selector");
+  const auto forward = [](unsigned port) {
+    return ActionCall{"MyIngress.forward", {big_endian(port, 1)}};
+  };
+  for (unsigned m = 1; m <= 3; ++m) EXPECT_OK(sw->insert_member(kPaths, m, forward(m + 1)));
+  EXPECT_OK(sw->insert_group(kPaths, 7, {{3, 1, 1}}));  // member 1 twice as often
+  TableEntry to_group = exact(1, "", {}), to_member = exact(2, "", {});
+  to_group.group = 7;
+  to_member.member = 2;
+  EXPECT_OK(sw->insert_entry("MyIngress.balance", to_group));
+  EXPECT_OK(sw->insert_entry("MyIngress.balance", to_member));
+  for (unsigned flow = 0; flow < 4; ++flow) receive({1, flow});
+  receive({2, 0});
+  EXPECT_THAT(out.ports(), ElementsAre(2, 2, 4, 2, 3));
+  EXPECT_EQ(sw->read_entry("MyIngress.balance", to_group)->group, 7u);
+
+  EXPECT_EQ(sw->delete_member(kPaths, 1).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(sw->delete_group(kPaths, 7).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_OK(sw->modify_group(kPaths, 7, {{2}}));
+  EXPECT_OK(sw->delete_member(kPaths, 1));
+  EXPECT_OK(sw->modify_member(kPaths, 2, forward(8)));
+  receive({1, 0});
+  EXPECT_EQ(out.ports().back(), 8u);
+  EXPECT_OK(sw->modify_group(kPaths, 7, {}));
+  const std::size_t before = out.sent.size();
+  receive({1, 0});  // an empty group does nothing: port 0 does not exist
+  EXPECT_EQ(out.sent.size(), before);
+
+  EXPECT_EQ(sw->insert_member(kPaths, 3, forward(1)).code(), ErrorCode::kAlreadyExists);
+  EXPECT_THAT(sw->insert_member(kPaths, 9, {"x", {}}).message(), HasSubstr("no action `x`"));
+  EXPECT_EQ(sw->insert_group(kPaths, 9, {{55}}).code(), ErrorCode::kNotFound);
+  TableEntry neither = exact(3, "", {});
+  EXPECT_EQ(sw->insert_entry("MyIngress.balance", neither).code(), ErrorCode::kInvalidArgument);
+  EXPECT_OK(sw->delete_entry("MyIngress.balance", to_group));
+  EXPECT_OK(sw->delete_group(kPaths, 7));
+}
+
+TEST_P(Externs, IdleEntriesAreReportedOnceUntilTheyAreHit) {
+  start("idle");
+  TableEntry entry = exact(1, "MyIngress.forward", {big_endian(2, 1)});
+  entry.idle_timeout_ns = 10 * kMs;
+  EXPECT_OK(sw->insert_entry("MyIngress.seen", entry));
+  receive({1}, 5 * kMs);
+  sw->advance(14 * kMs);
+  EXPECT_TRUE(out.expired.empty());
+  EXPECT_EQ(sw->read_entry("MyIngress.seen", entry)->idle_ns, 9 * kMs);
+  sw->advance(100 * kMs);
+  ASSERT_EQ(out.expired.size(), 1u);
+  EXPECT_EQ(out.expired[0].first, "MyIngress.seen");
+  EXPECT_EQ(out.expired[0].second.match, entry.match);
+  EXPECT_EQ(out.expired[0].second.idle_ns, 10 * kMs);
+  EXPECT_EQ(sw->next_event(), Switch::kNever);
+  receive({1}, 200 * kMs);
+  EXPECT_EQ(sw->next_event(), 210 * kMs);
+  sw->advance(210 * kMs);
+  EXPECT_EQ(out.expired.size(), 2u);
+}
+
+TEST_P(Externs, CustomCrcs) {
+  start("hash");
+  // CRC-16/XMODEM and CRC-32/BZIP2 of "123456789".
+  std::string crc16, crc32;
+  for (const auto& name : sw->calculations()) {
+    const bool is16 = sw->write_crc(name, {0x1021, 0, 0, false, false}).ok();
+    if (!is16) continue;
+    (crc16.empty() ? crc16 : crc32) = name;
+  }
+  EXPECT_OK(sw->write_crc(crc32, {0x04c11db7, 0xffffffff, 0xffffffff, false, false}));
+  FrameBuilder text;
+  for (char c : std::string("123456789")) text.put(static_cast<unsigned char>(c), 8);
+  sw->receive(1, text.take(), 0);
+  ASSERT_EQ(out.sent.size(), 1u);
+  EXPECT_EQ(number_at(out.sent[0].frame, 15, 2), 0x31c3u);
+  EXPECT_EQ(number_at(out.sent[0].frame, 17, 4), 0xfc891918u);
+}
+
+TEST_P(Externs, MessagesAndAssertions) {
+  start("log");
+  FrameBuilder frame;
+  frame.put(7, 8).put(0, 64).put(UINT64_MAX, 64);
+  sw->receive(1, frame.take(), 0);
+  EXPECT_THAT(out.log, ElementsAre("start", "a is 7, b is 18446744073709551615."));
+  EXPECT_EQ(out.sent.size(), 1u);
+  for (unsigned wrong : {9u, 8u}) {
+    FrameBuilder bad;
+    bad.put(wrong, 8).put(0, 64).put(0, 64);
+    sw->receive(1, bad.take(), 0);
+  }
+  EXPECT_EQ(out.sent.size(), 1u);
+  ASSERT_EQ(out.failed.size(), 2u);
+  EXPECT_THAT(out.failed[0], HasSubstr("assert at log.p4:"));
+  EXPECT_THAT(out.failed[1], HasSubstr("assume at log.p4:"));
+  EXPECT_EQ(sw->switch_stats().assertion_failed_packets, 2u);
+}
+
+}  // namespace
+}  // namespace tiercast::engine

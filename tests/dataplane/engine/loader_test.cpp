@@ -1,0 +1,140 @@
+// What is loaded, what is refused, and how the refusal reads.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "tests/dataplane/engine/testing.h"
+
+namespace tiercast::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+LoadError refusal(const std::string& text) {
+  try {
+    Program::load(text, "x.json");
+  } catch (const LoadError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "loaded";
+  return {"", "", ""};
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Loader, DescribesTheProgram) {
+  const auto program = load_program("router");
+  ASSERT_EQ(program->registers().size(), 1u);
+  EXPECT_EQ(program->registers()[0].name, "MyIngress.last_source");
+  EXPECT_EQ(program->registers()[0].width, 32u);
+  EXPECT_EQ(program->registers()[0].size, 16u);
+  ASSERT_EQ(program->counters().size(), 2u);
+  EXPECT_EQ(program->counters()[0].name, "MyIngress.by_port");
+  EXPECT_EQ(program->counters()[1].table, "MyIngress.route");
+  const TableInfo* route = nullptr;
+  for (const TableInfo& table : program->tables()) {
+    if (table.name == "MyIngress.route") route = &table;
+  }
+  ASSERT_NE(route, nullptr);
+  EXPECT_EQ(route->keys.at(0).name, "hdr.ipv4.dst");
+  EXPECT_EQ(route->keys.at(0).kind, MatchKind::kLpm);
+  EXPECT_EQ(route->keys.at(0).width, 32u);
+  EXPECT_EQ(route->max_size, 8u);
+  EXPECT_EQ(route->direct_counter, "MyIngress.route_hits");
+}
+
+TEST(Loader, NamesAnUnsupportedConstructAndItsLine) {
+  const LoadError error = refusal(
+      with(program_text("meter"), "\"type\" : \"bytes\"", "\"type\" : \"miles\""));
+  EXPECT_THAT(error.construct(), HasSubstr("a meter of type `miles`"));
+  EXPECT_EQ(error.source(), "meter.p4:16");
+  EXPECT_THAT(error.what(), HasSubstr("x.json: a meter"));
+}
+
+TEST(Loader, RefusesWhatIsNotBmv2) {
+  EXPECT_THAT(refusal("").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("{").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("[1, 2]").construct(), HasSubstr("not bmv2 JSON"));
+  EXPECT_THAT(refusal("{}").construct(), HasSubstr("not bmv2 JSON"));
+  EXPECT_THAT(refusal(R"({"__meta__": {"version": [1, 0]}})").construct(),
+              HasSubstr("bmv2 JSON version 1, expected 2.x (at __meta__.version)"));
+  EXPECT_THAT(refusal(R"({"__meta__": {"version": [2, 23]}})").construct(),
+              HasSubstr("missing attribute `header_types`"));
+  EXPECT_THAT(refusal(std::string(100000, '[')).construct(), HasSubstr("nested deeper"));
+}
+
+TEST(Loader, NamesThePlaceOfAWrongType) {
+  const std::string text = program_text("probe");
+  EXPECT_THAT(refusal(with(text, "\"init_state\" : \"start\"", "\"init_state\" : 3")).construct(),
+              HasSubstr("expected a string, found an integer (at parsers[0].init_state)"));
+  EXPECT_THAT(
+      refusal(with(text, "\"init_state\" : \"start\"", "\"init_state\" : \"x\"")).construct(),
+      HasSubstr("unknown parser state `x`"));
+  EXPECT_THAT(
+      refusal(with(text, "[\"out_port\", 8, false]", "[\"out_port\", 0, false]")).construct(),
+      HasSubstr("expected an integer from 1 to 2048, found 0"));
+  EXPECT_THAT(refusal(with(text, "\"mark_to_drop\"", "\"explode\"")).construct(),
+              HasSubstr("primitive `explode` is not supported"));
+  EXPECT_THAT(refusal(with(text, "\"op\" : \"==\"", "\"op\" : \"**\"")).construct(),
+              HasSubstr("operator `**` is not supported"));
+}
+
+TEST(Loader, NamesTheLineOfAWrongPrimitive) {
+  const LoadError error = refusal(with(program_text("probe"), "\"mark_to_drop\"", "\"explode\""));
+  EXPECT_EQ(error.source(), "probe.p4:36");
+}
+
+TEST(Loader, RefusesALoopInTheControlFlow) {
+  const std::string text = program_text("probe");
+  const std::string next = "\"base_default_next\" : ";
+  const auto at = text.rfind("\"false_next\" : \"");
+  ASSERT_NE(at, std::string::npos);
+  const auto end = text.find('"', at + 16);
+  const auto conditional = text.rfind("\"name\" : \"node_", at);
+  const std::string own =
+      text.substr(conditional + 10, text.find('"', conditional + 10) - conditional - 10);
+  std::string looped = text;
+  looped.replace(at, end + 1 - at, "\"false_next\" : \"" + own + "\"");
+  EXPECT_THAT(refusal(looped).construct(), HasSubstr("a loop in the control flow"));
+}
+
+TEST(Loader, SurvivesEveryTruncation) {
+  const std::string text = program_text("router");
+  for (std::size_t length = 0; length < text.size() - 2; length += 97) {
+    EXPECT_THROW(Program::load(text.substr(0, length), "cut"), LoadError) << length;
+  }
+}
+
+// Whatever is damaged: loaded or refused, never another exception, and what loads runs.
+TEST(Loader, SurvivesDamage) {
+  std::mt19937 random(3);
+  const std::vector<std::string> values = {"null", "0",    "-1",    "\"\"",       "[]",    "{}",
+                                           "true", "1e99", "\"x\"", "4294967295", "\"0x\""};
+  for (const char* name : {"router", "expressions", "matching", "again"}) {
+    const std::string text = program_text(name);
+    for (int round = 0; round < 300; ++round) {
+      std::string damaged = text;
+      for (int cut = 0; cut < 1 + round % 3; ++cut) {
+        const auto colon = damaged.find(" : ", random() % damaged.size());
+        if (colon == std::string::npos) continue;
+        const auto end = damaged.find_first_of(",\n", colon);
+        damaged.replace(colon + 3, end - colon - 3, values[random() % values.size()]);
+      }
+      try {
+        const auto program = Program::load(damaged, "damaged");
+        Recorder out;
+        Switch sw(program, {}, out);
+        EXPECT_OK(sw.set_port(1, {}));
+        sw.receive(1, FrameBuilder().put(1, 8).pad_to(400).take(), 0);
+      } catch (const LoadError&) {
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tiercast::engine

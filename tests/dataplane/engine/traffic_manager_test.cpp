@@ -1,0 +1,343 @@
+// The traffic manager as physics: what a link of so many bit/s must do, to the nanosecond.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "tests/dataplane/engine/testing.h"
+
+namespace tiercast::engine {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::uint32_t kOut = 2;
+
+// probe.p4's frame.
+Frame probe(std::size_t bytes, unsigned kind = 0, unsigned port = kOut) {
+  return FrameBuilder()
+      .put(port, 8)
+      .put(kind, 8)
+      .put(0, 64)
+      .put(0, 64)
+      .put(0, 64)
+      .put(0, 32)
+      .pad_to(bytes)
+      .take();
+}
+struct Told {
+  std::uint64_t enq_timestamp, deq_timedelta, enq_qdepth, deq_qdepth, ingress_us, egress_us;
+};
+Told told(const Frame& f) {
+  return {number_at(f, 2, 4),  number_at(f, 6, 4),  number_at(f, 10, 4),
+          number_at(f, 14, 4), number_at(f, 18, 6), number_at(f, 24, 6)};
+}
+
+class Link : public ::testing::Test {
+ protected:
+  void port(const PortConfig& config) { EXPECT_OK(bench.sw.set_port(kOut, config, bench.now)); }
+  void send(std::int64_t at, std::size_t bytes, unsigned kind = 0) {
+    bench.now = at;
+    bench.receive(1, probe(bytes, kind));
+  }
+  std::vector<std::int64_t> dues() const {
+    std::vector<std::int64_t> all;
+    for (const auto& s : bench.out.sent) all.push_back(s.due_ns);
+    return all;
+  }
+  const std::vector<Recorder::Sent>& sent() const { return bench.out.sent; }
+  Bench bench{"probe"};
+};
+
+TEST_F(Link, UnlimitedAndWithoutDelayIsImmediate) {
+  send(5, 100);
+  EXPECT_THAT(dues(), ElementsAre(5));
+  EXPECT_EQ(bench.sw.next_event(), Switch::kNever);
+}
+
+TEST_F(Link, ServiceTimeThenDelay) {
+  port({.rate_bps = 1e6, .delay_ns = 3'000'000});
+  send(1000, 125);  // 1 ms
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(bench.sw.next_event(), 1000 + 1'000'000);
+  bench.sw.advance(1000 + 4'000'000 - 1);
+  EXPECT_TRUE(sent().empty());
+  bench.sw.advance(1000 + 4'000'000);
+  EXPECT_THAT(dues(), ElementsAre(1000 + 4'000'000));
+}
+
+TEST_F(Link, OverheadCounts) {
+  port({.rate_bps = 1e6, .overhead_bytes = -14});
+  send(0, 139);
+  bench.finish();
+  port({.rate_bps = 1e6, .overhead_bytes = 24});
+  send(kSecond, 101);
+  bench.finish();
+  port({.rate_bps = 1e6, .overhead_bytes = -1000});  // nothing left: no time
+  send(2 * kSecond, 101);
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(1'000'000, kSecond + 1'000'000, 2 * kSecond));
+}
+
+// Saturated: the n-th frame is out when n frames' bits have passed, rounded down, at any rate.
+TEST_F(Link, ASaturatedLinkKeepsItsRateExactly) {
+  for (const double rate : {64e3, 1e6, 6e6, 7e6, 1e9, 10e9}) {
+    SCOPED_TRACE(rate);
+    bench.finish();
+    bench.out.sent.clear();
+    port({.rate_bps = rate});
+    const std::int64_t start = bench.now;
+    constexpr int kFrames = 1000;
+    for (int i = 0; i < kFrames; ++i) send(start, 1000);
+    bench.finish();
+    ASSERT_EQ(sent().size(), static_cast<std::size_t>(kFrames));
+    for (int i = 0; i < kFrames; ++i) {
+      const auto bits = static_cast<__int128>(i + 1) * 8000;
+      const auto wanted =
+          static_cast<std::int64_t>(bits * kSecond / static_cast<std::int64_t>(rate));
+      ASSERT_EQ(sent()[static_cast<std::size_t>(i)].due_ns - start, wanted) << "frame " << i;
+    }
+  }
+}
+
+TEST_F(Link, MixedSizesShareTheLinkByBits) {
+  std::mt19937 random(7);
+  for (const double rate : {64e3, 3.3e6, 999'999'937.0, 10e9}) {
+    SCOPED_TRACE(rate);
+    bench.finish();
+    bench.out.sent.clear();
+    port({.rate_bps = rate, .delay_ns = 12345});
+    const std::int64_t start = bench.now;
+    __int128 bits = 0;
+    std::vector<std::int64_t> wanted;
+    for (int i = 0; i < 500; ++i) {
+      const std::size_t bytes = 30 + random() % 9000;
+      bits += static_cast<__int128>(bytes) * 8;
+      wanted.push_back(start + 12345 +
+                       static_cast<std::int64_t>(bits * kSecond / static_cast<std::int64_t>(rate)));
+      send(start, bytes);
+    }
+    bench.finish();
+    EXPECT_EQ(dues(), wanted);
+  }
+}
+
+TEST_F(Link, ACallerThatIsLateMovesNothing) {
+  const auto run = [](std::int64_t step) {
+    Bench b("probe");
+    EXPECT_OK(b.sw.set_port(kOut, {.rate_bps = 7e6, .queue_packets = 5, .delay_ns = 5000}));
+    std::mt19937 random(8);
+    std::int64_t at = 0;
+    for (int i = 0; i < 300; ++i) {
+      at += random() % 2'000'000;
+      // Between arrivals this caller wakes up only so often; the arrival carries its own time.
+      for (std::int64_t t = b.now; t < at; t += step) b.sw.advance(t);
+      b.now = at;
+      b.receive(1, probe(30 + random() % 1400));
+    }
+    b.finish();
+    std::vector<std::pair<std::int64_t, Frame>> all;
+    for (const auto& s : b.out.sent) all.emplace_back(s.due_ns, s.frame);
+    return all;
+  };
+  const auto punctual = run(1000);
+  EXPECT_GT(punctual.size(), 100u);
+  EXPECT_LT(punctual.size(), 300u);  // the queue overflowed now and then
+  EXPECT_EQ(run(50'000'000), punctual);
+}
+
+TEST_F(Link, OnePacketQueue) {
+  port({.rate_bps = 8e6, .queue_packets = 1});  // a byte takes 1 us
+  send(0, 1000);                                // in service
+  send(10, 1000);                               // waits
+  send(20, 1000);                               // dropped
+  EXPECT_EQ(bench.sw.stats(kOut).queue_packets, 1u);
+  EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 1u);
+  EXPECT_EQ(bench.sw.stats(kOut).dropped_bytes, 1000u);
+  send(1'000'000, 1000);  // at the instant when the first leaves: there is room
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(1'000'000, 2'000'000, 3'000'000));
+  const PortStats stats = bench.sw.stats(kOut);
+  EXPECT_EQ(stats.enqueued_packets, 3u);
+  EXPECT_EQ(stats.tx_packets, 3u);
+  EXPECT_EQ(stats.tx_bytes, 3000u);
+  EXPECT_EQ(stats.max_queue_packets, 1u);
+  EXPECT_EQ(stats.queue_packets, 0u);
+}
+
+TEST_F(Link, ByteLimitIsExact) {
+  port({.rate_bps = 8e6, .queue_bytes = 3000, .overhead_bytes = -14});
+  send(0, 1014);  // in service: counts for nothing
+  for (int i = 0; i < 3; ++i) send(1, 1014);
+  EXPECT_EQ(bench.sw.stats(kOut).queue_bytes, 3000u);
+  EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 0u);
+  send(2, 40);  // one byte would be too many
+  EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 1u);
+  bench.sw.advance(1'000'000);
+  send(1'000'001, 514);
+  send(1'000'002, 514);
+  send(1'000'003, 40);
+  EXPECT_EQ(bench.sw.stats(kOut).queue_bytes, 3000u);
+  EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 2u);
+  EXPECT_EQ(bench.sw.stats(kOut).max_queue_bytes, 3000u);
+}
+
+TEST_F(Link, AnIdleLinkTakesAFrameLargerThanTheQueue) {
+  port({.rate_bps = 8e6, .queue_bytes = 100});
+  send(0, 1000);
+  send(1, 1000);
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(1'000'000));
+}
+
+TEST_F(Link, BothLimitsHold) {
+  port({.rate_bps = 8e6, .queue_packets = 3, .queue_bytes = 1000});
+  send(0, 1000);
+  for (int i = 0; i < 5; ++i) send(1, 100);
+  EXPECT_EQ(bench.sw.stats(kOut).queue_packets, 3u);
+  bench.finish();
+  send(kSecond, 1000);
+  for (int i = 0; i < 5; ++i) send(kSecond, 600);
+  EXPECT_EQ(bench.sw.stats(kOut).queue_packets, 1u);
+}
+
+TEST_F(Link, MaximaRestartWhenAsked) {
+  port({.rate_bps = 8e6});
+  for (int i = 0; i < 5; ++i) send(0, 1000);
+  EXPECT_EQ(bench.sw.stats(kOut, true).max_queue_packets, 4u);
+  bench.sw.advance(2'000'000);
+  EXPECT_EQ(bench.sw.stats(kOut).max_queue_packets, 4u);
+  (void)bench.sw.stats(kOut, true);
+  EXPECT_EQ(bench.sw.stats(kOut).max_queue_packets, 2u);
+}
+
+TEST_F(Link, TellsTheProgramTimesAndDepths) {
+  port({.rate_bps = 8e6});
+  send(5'000'000, 1000);
+  send(5'100'000, 1000);
+  send(5'200'000, 1000);
+  bench.finish();
+  ASSERT_EQ(sent().size(), 3u);
+  const Told a = told(sent()[0].frame), b = told(sent()[1].frame), c = told(sent()[2].frame);
+  EXPECT_EQ(a.enq_timestamp, 5000u);
+  EXPECT_EQ(a.deq_timedelta, 0u);
+  EXPECT_EQ(a.enq_qdepth, 0u);
+  EXPECT_EQ(a.deq_qdepth, 0u);
+  EXPECT_EQ(a.ingress_us, 5000u);
+  EXPECT_EQ(a.egress_us, 5000u);
+  EXPECT_EQ(b.enq_timestamp, 5100u);
+  EXPECT_EQ(b.deq_timedelta, 900u);
+  EXPECT_EQ(b.enq_qdepth, 0u);  // the one in service does not wait
+  EXPECT_EQ(b.deq_qdepth, 1u);
+  EXPECT_EQ(b.egress_us, 6000u);
+  EXPECT_EQ(c.deq_timedelta, 1800u);
+  EXPECT_EQ(c.enq_qdepth, 1u);
+  EXPECT_EQ(c.deq_qdepth, 0u);
+}
+
+TEST_F(Link, TimestampsWrapAtTheirWidth) {
+  const std::int64_t at = (std::int64_t{1} << 32) * 1000 + 7000;
+  send(at, 100);
+  EXPECT_EQ(told(sent().at(0).frame).enq_timestamp, 7u);
+  EXPECT_EQ(told(sent().at(0).frame).ingress_us, (std::uint64_t{1} << 32) + 7);
+}
+
+// deq_timedelta is 0 exactly if the link was idle: 1 ns of waiting is told as 1 us.
+TEST_F(Link, ZeroWaitMeansIdle) {
+  port({.rate_bps = 8e6});
+  send(0, 1000);
+  send(999'999, 1000);    // 1 ns before the link is free
+  send(2'000'000, 1000);  // the instant at which it is
+  send(9'000'000, 1000);  // long after
+  bench.finish();
+  ASSERT_EQ(sent().size(), 4u);
+  EXPECT_EQ(told(sent()[0].frame).deq_timedelta, 0u);
+  EXPECT_EQ(told(sent()[1].frame).deq_timedelta, 1u);
+  EXPECT_EQ(told(sent()[2].frame).deq_timedelta, 0u);
+  EXPECT_EQ(told(sent()[3].frame).deq_timedelta, 0u);
+}
+
+TEST_F(Link, AFrameDroppedInEgressTakesNoTime) {
+  port({.rate_bps = 8e6});
+  send(0, 1000);
+  send(1, 1000, 1);
+  send(2, 1000);
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(1'000'000, 2'000'000));
+  EXPECT_EQ(bench.sw.stats(kOut).egress_dropped_packets, 1u);
+  EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 0u);
+  // Dropped at an idle link: it stays idle.
+  send(3'000'000, 1000, 1);
+  send(3'000'000, 1000);
+  bench.finish();
+  EXPECT_EQ(sent().back().due_ns, 4'000'000);
+  EXPECT_EQ(told(sent().back().frame).deq_timedelta, 0u);
+}
+
+TEST_F(Link, ANewRateAppliesToWhatIsLeft) {
+  port({.rate_bps = 8e6});
+  send(0, 1000);
+  send(0, 1000);
+  bench.now = 500'000;  // half of the first frame is out
+  port({.rate_bps = 4e6});
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(1'500'000, 3'500'000));
+  bench.out.sent.clear();
+  send(10'000'000, 1000);
+  send(10'000'000, 1000);
+  bench.now = 10'500'000;
+  port({});  // unlimited: all is out at once
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(10'500'000, 10'500'000));
+}
+
+TEST_F(Link, ANewDelayDoesNotReorder) {
+  port({.delay_ns = 10'000});
+  send(0, 100);
+  bench.now = 1000;
+  port({.delay_ns = 1000});
+  send(1000, 100);
+  send(50'000, 100);
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(10'000, 10'000, 51'000));
+}
+
+TEST_F(Link, AShorterLimitDrainsWithoutLoss) {
+  port({.rate_bps = 8e6, .queue_packets = 10});
+  for (int i = 0; i < 6; ++i) send(0, 1000);
+  port({.rate_bps = 8e6, .queue_packets = 2});
+  send(1, 1000);
+  EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 1u);
+  bench.finish();
+  EXPECT_EQ(sent().size(), 6u);
+}
+
+TEST_F(Link, ReceiveDelayComesBeforeIngress) {
+  EXPECT_OK(bench.sw.set_port(1, {.rx_delay_ns = 5'000'000}));
+  send(1000, 100);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(bench.sw.next_event(), 5'001'000);
+  bench.finish();
+  EXPECT_THAT(dues(), ElementsAre(5'001'000));
+  EXPECT_EQ(told(sent()[0].frame).ingress_us, 5001u);
+  EXPECT_EQ(bench.sw.stats(1).rx_packets, 1u);
+}
+
+TEST_F(Link, ARemovedPortForgetsItsFrames) {
+  port({.rate_bps = 8e3, .delay_ns = 1000});
+  for (int i = 0; i < 6; ++i) send(0, 1000);
+  EXPECT_OK(bench.sw.remove_port(kOut));
+  EXPECT_EQ(bench.sw.next_event(), Switch::kNever);
+  port({});
+  send(10, 1000);
+  EXPECT_THAT(dues(), ElementsAre(10));
+}
+
+TEST_F(Link, TimeDoesNotRunBackwards) {
+  send(1000, 100);
+  send(400, 100);  // a stamp from another port, drained later
+  EXPECT_THAT(dues(), ElementsAre(1000, 1000));
+}
+
+}  // namespace
+}  // namespace tiercast::engine

@@ -1,0 +1,99 @@
+#include "dataplane/sender/responder.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "agent/udp_frame.h"
+
+namespace tiercast::sender {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+const OwnAddress kOwn{agent::parse_mac("02:00:00:00:00:02", ""), 0x0a000002};
+
+Bytes bytes(std::initializer_list<unsigned> values) {
+  Bytes out;
+  for (const unsigned value : values) out.push_back(std::byte(value));
+  return out;
+}
+
+// 10.0.0.15 at 02:..:0f asks who has 10.0.0.2.
+Bytes arp_request() {
+  return bytes({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2,  0, 0, 0,  0, 0x0f, 0x08, 0x06,  //
+                0,    1,    0x08, 0x00, 6,    4,    0,  1,                              //
+                2,    0,    0,    0,    0,    0x0f, 10, 0, 0, 15, 0, 0,    0,    0,
+                0,    0,    10,   0,    0,    2});
+}
+
+TEST(SenderResponder, AnswersArpForItsOwnAddress) {
+  Bytes frame = arp_request();
+  frame.resize(60);  // padded, as Ethernet does
+  const auto reply = answer(kOwn, frame);
+  const Bytes expected =
+      bytes({2, 0, 0,    0,    0, 0x0f, 2,  0, 0, 0, 0, 2, 0x08, 0x06,  //
+             0, 1, 0x08, 0x00, 6, 4,    0,  2,                          //
+             2, 0, 0,    0,    0, 2,    10, 0, 0, 2, 2, 0, 0,    0,    0, 0x0f, 10, 0, 0, 15});
+  EXPECT_EQ(Bytes(reply.begin(), reply.end()), expected);
+}
+
+TEST(SenderResponder, IgnoresArpForOthersAndReplies) {
+  Bytes other = arp_request();
+  other.back() = std::byte{3};
+  EXPECT_TRUE(answer(kOwn, other).empty());
+  Bytes reply = arp_request();
+  reply[21] = std::byte{2};
+  EXPECT_TRUE(answer(kOwn, reply).empty());
+}
+
+void put_checksum(std::span<std::byte> header, std::size_t at) {
+  header[at] = header[at + 1] = std::byte{0};
+  const auto checksum = agent::internet_checksum(header);
+  header[at] = static_cast<std::byte>(checksum >> 8);
+  header[at + 1] = static_cast<std::byte>(checksum);
+}
+
+Bytes echo_request() {
+  Bytes frame = bytes({2,    0,  0,  0,  0,    2,    2, 0, 0,   0,   0,   0x0f, 0x08, 0x00,  //
+                       0x45, 0,  0,  33, 0,    1,    0, 0, 64,  1,   0,   0,    10,   0,
+                       0,    15, 10, 0,  0,    2,  //
+                       8,    0,  0,  0,  0x12, 0x34, 0, 7, 'h', 'e', 'l', 'l',  'o'});
+  put_checksum(std::span(frame).subspan(14, 20), 10);
+  put_checksum(std::span(frame).subspan(34), 2);
+  return frame;
+}
+
+TEST(SenderResponder, AnswersEcho) {
+  Bytes frame = echo_request();
+  const auto reply = answer(kOwn, frame);
+  ASSERT_EQ(reply.size(), 47u);
+  EXPECT_EQ(reply[5], std::byte{0x0f});
+  EXPECT_EQ(reply[29], std::byte{2});   // from 10.0.0.2
+  EXPECT_EQ(reply[33], std::byte{15});  // to 10.0.0.15
+  EXPECT_EQ(reply[34], std::byte{0});   // echo reply
+  EXPECT_EQ(reply[38], std::byte{0x12});
+  EXPECT_EQ(agent::internet_checksum(reply.subspan(14, 20)), 0);
+  EXPECT_EQ(agent::internet_checksum(reply.subspan(34)), 0);
+}
+
+TEST(SenderResponder, IgnoresBrokenEcho) {
+  Bytes icmp = echo_request();
+  icmp[45] = std::byte{'x'};
+  EXPECT_TRUE(answer(kOwn, icmp).empty());
+  Bytes ip = echo_request();
+  ip[22] = std::byte{1};
+  EXPECT_TRUE(answer(kOwn, ip).empty());
+}
+
+TEST(SenderResponder, NoTruncationIsAnsweredOrReadBeyond) {
+  for (const Bytes& whole : {arp_request(), echo_request()}) {
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+      EXPECT_TRUE(answer(kOwn, cut).empty()) << size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tiercast::sender

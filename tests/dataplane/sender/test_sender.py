@@ -1,0 +1,335 @@
+"""tiercast-send: on devices without a network (exact counts, bytes of each packet) and on a veth
+(spacing, feedback, ARP, the lab's orders). Root for the veth."""
+
+from __future__ import annotations
+
+import random
+import select
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Raw
+from scapy.utils import PcapReader
+from tiercast_wire import SimFeedback, SimRecord, Tiercast, group_address, group_mac, parse
+
+from ...agent.lab import Lab
+from ...agent.network import (
+    HOST_IP,
+    HOST_MAC,
+    SENDER_IP,
+    SENDER_MAC,
+    SESSION,
+    Link,
+    fixed_rate,
+    run,
+    sender_arguments,
+    wait_until,
+)
+
+LAYERS = 5
+
+
+def test_counts_are_exact_on_net_null(tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    options = [*fixed_rate("800kbit/s"), "--duration=2s"]
+    ended = run(sender_arguments("--vdev=net_null0", trace, *options), trace)
+    assert ended.status == 0, ended.stderr
+    layers = ended.layers()
+    assert sorted(layers) == list(range(LAYERS))
+    for layer in layers.values():
+        assert layer["generated_packets"] == layer["sent_packets"] + layer["dropped_packets"]
+        assert layer["dropped_packets"] == 0
+        assert layer["sent_bytes"] == layer["sent_packets"] * 1000
+        assert layer["rate_Bps"] == 1e5
+        # 100 packets a second, the first at once; a stall of the machine may cost some.
+        assert layer["sent_packets"] == pytest.approx(201, rel=0.02)
+    final = ended.of("pacer.final")[-1]
+    assert final["count"] == sum(layer["sent_packets"] for layer in layers.values())
+    assert final["count"] == sum(record["count"] for record in ended.of("pacer"))
+
+
+def test_every_byte_of_a_packet(tmp_path: Path) -> None:
+    capture, trace = tmp_path / "out.pcap", tmp_path / "t.jsonl"
+    options = [*fixed_rate("2Mbit/s"), "--duration=500ms", f"--mac={SENDER_MAC}"]
+    options += ["--packet-size=700", "--layers=3"]
+    ended = run(sender_arguments(f"--vdev=net_pcap0,tx_pcap={capture}", trace, *options), trace)
+    assert ended.status == 0, ended.stderr
+    with PcapReader(str(capture)) as reader:
+        frames = [bytes(frame) for frame in reader]
+    counts = [0, 0, 0]
+    first_seq: dict[int, int] = {}
+    for number, frame in enumerate(frames):
+        assert len(frame) == 714
+        packet = Ether(frame)
+        message = frame[42:]
+        data = parse(message)
+        assert packet.src == SENDER_MAC
+        assert packet.dst == group_mac(group_address(SESSION, data.rank))
+        ip = packet[IP]
+        assert (ip.version, ip.ihl, ip.tos, ip.ttl, ip.flags) == (4, 5, 2, 64, "DF")
+        assert (ip.src, ip.dst) == (SENDER_IP, str(group_address(SESSION, data.rank)))
+        assert ip.id == number
+        assert (packet[UDP].sport, packet[UDP].dport) == (5500, 5500)
+        # Scapy's own checksums, computed anew.
+        again = Ether(frame)
+        del again[IP].chksum, again[UDP].chksum
+        assert bytes(again) == frame
+        first = first_seq.setdefault(data.rank, data.seq)
+        assert data.seq == (first + counts[data.rank]) % 2**32
+        counts[data.rank] += 1
+        assert message[32:] == bytes(i % 256 for i in range(32, 672))
+    assert {r: layer["sent_packets"] for r, layer in ended.layers().items()} == {
+        rank: count for rank, count in enumerate(counts)
+    }
+    assert min(counts) > 100
+
+
+def test_layers_leave_on_time_at_low_cost(link: Link) -> None:
+    """750 packets a second on a veth: rates within 1 %, lateness p99 < 2 ms, < 20 % of a CPU."""
+    members = [link.group_socket(str(group_address(SESSION, rank))) for rank in range(LAYERS)]
+    seconds = 6
+    sender = link.sender(*fixed_rate("1.2Mbit/s"), f"--duration={seconds}s")
+    arrivals: list[list[int]] = [[] for _ in members]
+    while sender.running():
+        for member in select.select(members, [], [], 0.1)[0]:
+            while True:
+                try:
+                    message = member.recv(2048)
+                except BlockingIOError:
+                    break
+                data = parse(message)
+                arrivals[members.index(member)].append(data.tx_time_us)
+    ended = sender.wait()
+    assert ended.status == 0, ended.stderr
+    for rank, times in enumerate(arrivals):
+        assert len(times) == ended.layers()[rank]["sent_packets"]
+        rate = (len(times) - 1) / ((times[-1] - times[0]) % 2**32 / 1e6)
+        assert rate == pytest.approx(150, rel=0.01), f"layer {rank}"
+    final = ended.of("pacer.final")[-1]
+    assert final["count"] == pytest.approx(750 * seconds, rel=0.01)
+    assert final["late_p99_us"] < 2000
+    assert final["late_p50_us"] <= final["late_p99_us"] <= final["late_max_us"]
+    assert final["dropped"] == 0
+    assert 0 < ended.cpu_s < 0.2 * seconds
+
+
+def test_answers_arp_and_echo(link: Link) -> None:
+    sender = link.sender(*fixed_rate("100kbit/s"))
+    wait_until(lambda: bool(sender.records()), "sender runs")
+    raw = link.packet_socket("R")
+
+    def ask(request: Ether) -> Ether:
+        raw.send(bytes(request))
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            try:
+                frame = Ether(raw.recv(2048))
+            except TimeoutError:
+                continue
+            if frame.dst == HOST_MAC and frame.src == SENDER_MAC:
+                return frame
+        raise AssertionError("no answer")
+
+    who_has = ARP(op=1, hwsrc=HOST_MAC, psrc=HOST_IP, pdst=SENDER_IP)
+    answer = ask(Ether(src=HOST_MAC, dst="ff:ff:ff:ff:ff:ff") / who_has)
+    assert (answer[ARP].op, answer[ARP].hwsrc, answer[ARP].psrc) == (2, SENDER_MAC, SENDER_IP)
+    ping = IP(src=HOST_IP, dst=SENDER_IP) / ICMP(id=7, seq=1) / b"payload"
+    answer = ask(Ether(src=HOST_MAC, dst=SENDER_MAC) / ping)
+    assert (answer[ICMP].type, answer[ICMP].id, answer[Raw].load) == (0, 7, b"payload")
+    sender.terminate()
+    assert sender.wait().status == 0
+
+
+def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
+    member = link.group_socket(str(group_address(SESSION, 0)))
+    sender = link.sender(*fixed_rate("800kbit/s"), "--layers=1")
+    wait_until(lambda: len(sender.records()) > 0, "sender runs")
+    began = time.monotonic()
+    link.set_up("S", False)
+    time.sleep(0.5)
+    link.set_up("S", True)
+    down_s = time.monotonic() - began  # at most; a busy machine takes long over the commands
+    time.sleep(0.5)
+    sender.terminate()
+    ended = sender.wait()
+    assert ended.status == 0, ended.stderr
+    received = 0
+    while select.select([member], [], [], 0.1)[0]:
+        member.recv(2048)
+        received += 1
+    layer = ended.layers()[0]
+    assert layer["generated_packets"] == layer["sent_packets"] + layer["dropped_packets"]
+    # 100 packets a second; the driver may notice a change only some packets later.
+    assert 20 <= layer["dropped_packets"] <= 100 * (down_s + 0.2)
+    assert received == layer["sent_packets"]
+
+
+def feedback(**fields: int) -> Tiercast:
+    record = SimRecord(rank=0, min_cum_rate=1000, max_cum_rate=1000)
+    return Tiercast(session=SESSION) / SimFeedback(source=15, records=[record], **fields)
+
+
+def frame(message: bytes | Tiercast, *, dst: str = SENDER_IP, dport: int = 5501) -> Ether:
+    ip = IP(src=HOST_IP, dst=dst)
+    return Ether(src=HOST_MAC, dst=SENDER_MAC) / ip / UDP(sport=40000, dport=dport) / message
+
+
+def forged() -> tuple[list[bytes], list[bytes]]:
+    """(malformed, foreign) frames."""
+    good = bytes(frame(feedback()))
+    message = good[42:]
+    ip_checksum, udp_checksum = bytearray(good), bytearray(good)
+    ip_checksum[24] ^= 1
+    udp_checksum[40] ^= 1
+    malformed = [
+        bytes(ip_checksum),
+        bytes(udp_checksum),
+        good[:60],
+        bytes(frame(b"")),
+        bytes(frame(message[:5])),
+        bytes(frame(b"\x02" + message[1:])),  # version 2
+        bytes(frame(message[:1] + b"\x09" + message[2:])),  # unknown type
+        bytes(frame(random.Random(1).randbytes(200))),
+    ]
+    foreign = [
+        bytes(frame(feedback(), dst="10.9.0.3")),
+        bytes(frame(feedback(), dport=5500)),
+        bytes(frame(message[:6] + (SESSION + 1).to_bytes(2, "big") + message[8:])),
+        bytes(frame(message[:2] + b"\x02" + message[3:])),  # another scheme
+        bytes(Ether(src=HOST_MAC, dst=SENDER_MAC, type=0x86DD) / bytes(60)),
+    ]
+    return malformed, foreign
+
+
+def test_forged_feedback_is_counted_and_ignored(link: Link) -> None:
+    sender = link.sender(*fixed_rate("500kbit/s"))
+    wait_until(lambda: bool(sender.records()), "sender runs")
+    raw = link.packet_socket("R")
+    malformed, foreign = forged()
+    for bad in [*malformed, *foreign] * 20:
+        raw.send(bad)
+    # The core's own refusals: a request that it has not sent, and, behind a sound common header,
+    # fewer records than it says.
+    raw.send(bytes(frame(feedback(fb_req=0))))
+    raw.send(bytes(frame(bytes(feedback())[:-24])))
+
+    def counts() -> dict:
+        feedback_records = [r for r in sender.records() if r["kind"] == "feedback"]
+        return feedback_records[-1] if feedback_records else {}
+
+    wait_until(lambda: counts().get("refused", 0) >= 2, "feedback is counted")
+    sender.terminate()
+    ended = sender.wait()
+    assert ended.status == 0, ended.stderr
+    last = ended.of("feedback")[-1]
+    assert last["malformed"] == 20 * len(malformed)
+    assert last["foreign"] >= 20 * len(foreign)  # the kernel's IGMP too
+    assert (last["accepted"], last["refused"]) == (0, 2)
+    assert ended.of("pacer.final")[-1]["dropped"] == 0
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with tempfile.TemporaryDirectory(prefix="tiercast-") as directory:
+        lab = Lab(Path(directory))
+        yield lab
+        lab.close()
+
+
+def test_membership_from_the_lab_starts_and_stops_layers(link: Link, lab: Lab) -> None:
+    sender = link.sender(*fixed_rate("1Mbit/s"), f"--lab={lab.address}", "--name=h0", "--id=3")
+    hello = lab.hellos.get(timeout=15)
+    assert (hello.role, hello.name, hello.scheme) == (1, "h0", "sim")
+    assert (hello.session, hello.id, hello.version) == (SESSION, 3, 1)
+    time.sleep(0.3)
+    assert not lab.records  # nothing happens before Start
+    lab.start("h0")
+    wait_until(lambda: lab.last("layer", rank=0) != {}, "records after Start")
+    assert lab.last("layer", rank=0)["sent_packets"] == 0  # nobody subscribes
+
+    def running() -> list[int]:
+        return [r for r in range(LAYERS) if lab.last("layer", rank=r)["rate_Bps"] > 0]
+
+    for top, layers in ((1, [0, 1]), (3, [0, 1, 2, 3]), (0, [0]), (-1, [])):
+        lab.membership("h0", SESSION, top)
+        wait_until(lambda expected=layers: running() == expected, f"top {top}")
+    sent = lab.last("layer", rank=0)["sent_packets"]
+    assert sent > 0
+    assert lab.last("layer", rank=4)["sent_packets"] == 0
+    lab.stop("h0")
+    ended = sender.wait()
+    assert ended.status == 0, ended.stderr
+    assert lab.detached.get(timeout=5) == "h0"
+    assert lab.last("pacer.final")["count"] == sum(
+        lab.last("layer", rank=r)["sent_packets"] for r in range(LAYERS)
+    )
+
+
+def test_a_lost_lab_ends_it_with_status_1(link: Link, lab: Lab) -> None:
+    sender = link.sender(f"--lab={lab.address}", "--name=h0")
+    lab.hellos.get(timeout=15)
+    lab.start("h0")
+    lab.close()
+    ended = sender.wait()
+    assert ended.status == 1
+    assert "lost the lab" in ended.stderr and lab.address in ended.stderr
+
+
+def test_sigterm_ends_it_with_all_records(link: Link) -> None:
+    sender = link.sender(*fixed_rate("1Mbit/s"))
+    wait_until(lambda: bool(sender.records()), "sender runs")
+    sender.terminate()
+    ended = sender.wait(timeout=5)
+    assert ended.status == 0, ended.stderr
+    assert len(ended.of("pacer.final")) == 1
+
+
+NULL = "--vdev=net_null0"
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "expected"),
+    [
+        ("--vdev=net_af_packet0,iface=nosuch0", [], ["nosuch0", "net_af_packet0,iface=NAME", "lo"]),
+        ("--vdev=net_bogus0", [], ["net_bogus0", "net_af_packet"]),
+        ("--bogus", [], ["--bogus"]),
+        ("--log-level=warning", [], ["give 0 usable devices instead of one"]),
+        (NULL, ["--scheme=sym"], ["--scheme", "sym", "sim"]),
+        (NULL, ["--set=sim.dleta=1"], ["--set", "sim.dleta", "sim.delta"]),
+        (NULL, ["--layers=9"], ["--layers", "9", "1 to 8"]),
+        (NULL, ["--packet-size=9000"], ["--packet-size", "9000", "MTU", "1500"]),
+        (NULL, ["--mac=xx"], ["--mac", "xx"]),
+        (NULL, ["--address=239.192.0.8"], ["--address"]),
+        (NULL, ["--trace=/nonexistent/t"], ["--trace", "/nonexistent/t"]),
+    ],
+)
+def test_wrong_arguments(device: str, options: list[str], expected: list[str]) -> None:
+    arguments = [argument for argument in sender_arguments(device, "-") if argument != "--trace=-"]
+    if any(option.startswith("--address") for option in options):
+        arguments = [argument for argument in arguments if not argument.startswith("--address")]
+    ended = run([*arguments, *options])
+    assert ended.status == 2, ended.stderr
+    for text in expected:
+        assert text in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_help_and_version_need_no_device() -> None:
+    program = sender_arguments(NULL, "-")[0]
+    assert run([program, "--version"]).stdout.startswith("tiercast-send ")
+    help_text = run([program, "--help"])
+    assert help_text.status == 0
+    assert "Examples:" in help_text.stdout
+
+
+def test_two_devices_are_refused() -> None:
+    arguments = sender_arguments(NULL, "-")
+    arguments.insert(1, "--vdev=net_null1")
+    ended = run(arguments)
+    assert ended.status == 2
+    assert "2 usable devices instead of one" in ended.stderr

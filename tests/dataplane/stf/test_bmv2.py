@@ -1,0 +1,114 @@
+"""Random packets through bmv2's simple_switch and through the engine: the same must come out.
+
+Runs where simple_switch is installed. What bmv2 sends becomes the expectations of a script for
+tiercast-stf, so that both see one program, one order of packets and the same ports.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS = ROOT / "tests/data/p4"
+TIERCAST_STF = ROOT / "build/dataplane/stf/tiercast-stf"
+PORTS = (1, 2, 3, 4)
+PACKETS = 60  # they arrive at once, and bmv2's queues hold 64
+SEED = 20
+
+# The bytes of which a program's packets are made, and the shortest packet: bmv2 finds an earlier
+# packet's values in the fields of an invalid header, and ends when a stack's index is outside.
+PACKETS_OF = {
+    "hash": (bytes(range(256)), 9),
+    "loop": (bytes(range(256)), 3),
+    "matching": (bytes([0, 1, 2, 5, 10, 100, 200, 255]), 21),
+    "stack": (bytes([0, 1, 2]), 2),
+    "union": (bytes([1, 2, 3, 200]), 1),
+    "varbit": (bytes([0, 1, 3, 7, 8, 9]), 1),
+    "verify": (bytes([0, 1, 2, 255]), 1),
+}
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("simple_switch") is None, reason="bmv2 (simple_switch) is not installed"
+)
+
+
+def write_pcap(path: Path, frames: list[bytes]) -> None:
+    with path.open("wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for n, frame in enumerate(frames):
+            out.write(struct.pack("<IIII", 1, n, len(frame), len(frame)) + frame)
+
+
+def read_pcap(path: Path) -> list[bytes]:
+    if not path.exists():
+        return []
+    data, at, frames = path.read_bytes(), 24, []
+    while at + 16 <= len(data):
+        length = struct.unpack_from("<I", data, at + 8)[0]
+        frames.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return frames
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_bmv2(program: Path, frames: list[bytes], folder: Path) -> dict[int, list[bytes]]:
+    """The frames that leave each port when all of `frames` arrive on port 1."""
+    for port in PORTS:
+        write_pcap(folder / f"p{port}_in.pcap", frames if port == 1 else [])
+    interfaces = [part for port in PORTS for part in ("-i", f"{port}@{folder}/p{port}")]
+    switch = subprocess.Popen(
+        ["simple_switch", "--use-files", "0", "--thrift-port", str(free_port()), *interfaces]
+        + [str(program)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+    )
+    try:
+        # Done when something has come, and then nothing for a while.
+        seen, since, deadline = 0, time.monotonic(), time.monotonic() + 30
+        while time.monotonic() < deadline and (seen == 0 or time.monotonic() - since < 2):
+            sent = sum(len(read_pcap(folder / f"p{port}_out.pcap")) for port in PORTS)
+            if sent != seen:
+                seen, since = sent, time.monotonic()
+            time.sleep(0.1)
+        assert switch.poll() is None, f"simple_switch ended with {switch.returncode}"
+    finally:
+        switch.terminate()
+        switch.wait(10)
+    return {port: read_pcap(folder / f"p{port}_out.pcap") for port in PORTS}
+
+
+@pytest.mark.parametrize("name", sorted(PACKETS_OF))
+def test_engine_does_what_bmv2_does(name: str, tmp_path: Path) -> None:
+    source = random.Random(SEED)
+    alphabet, shortest = PACKETS_OF[name]
+    frames = [
+        bytes(source.choice(alphabet) for _ in range(source.randint(shortest, 40)))
+        for _ in range(PACKETS)
+    ]
+    program = PROGRAMS / f"{name}.json"
+    from_bmv2 = run_bmv2(program, frames, tmp_path)
+    assert any(from_bmv2.values()), "bmv2 sent nothing: the comparison would be empty"
+
+    script = tmp_path / f"{name}.stf"
+    lines = [f"packet 1 {frame.hex()}" for frame in frames]
+    for port, sent in from_bmv2.items():
+        lines += [f"expect {port} {frame.hex()}$" for frame in sent]
+    script.write_text("\n".join(lines) + "\n")
+    result = subprocess.run(
+        [TIERCAST_STF, script, "--json", program], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,378 @@
+"""A tiercast-switch on veths in namespaces of this test's own, and what drives it."""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import queue
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from google.protobuf import text_format
+from google.rpc import status_pb2
+from p4.config.v1 import p4info_pb2
+from p4.v1 import p4runtime_pb2 as p4
+from p4.v1 import p4runtime_pb2_grpc
+from tiercast.v1 import lab_pb2_grpc
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+BINARY = BUILD / "dataplane/switch/tiercast-switch"
+COMPILED = ROOT / "p4src/compiled"
+JSON = COMPILED / "tiercast.json"
+P4INFO = COMPILED / "tiercast.p4info.txtpb"
+# Sends every frame to port 1 and rewrites only bytes 2 and 3.
+TO_PORT_1 = ROOT / "tests/data/p4/again.json"
+
+CLONE_NEWNET = 0x40000000
+SO_TIMESTAMPNS = 35
+ETH_P_ALL = 3
+PACKET_AUXDATA = 8
+PACKET_IGNORE_OUTGOING = 23
+TP_STATUS_VLAN_VALID = 1 << 4
+SOL_PACKET = 263
+HOST_PORTS = 4
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@contextlib.contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """Sockets that this thread opens belong to the namespace, also afterwards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
+        if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+        try:
+            yield
+        finally:
+            libc.setns(home.fileno(), CLONE_NEWNET)
+
+
+@dataclass(frozen=True)
+class Frame:
+    data: bytes
+    time_ns: int  # CLOCK_REALTIME, stamped by the kernel
+    outer_tag: int | None  # VLAN tag that the kernel took out of data: TPID << 16 | TCI
+
+
+class HostPort:
+    """The far end of a switch port: a raw socket."""
+
+    def __init__(self, namespace: str, interface: str) -> None:
+        with inside(namespace):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.socket.bind((interface, ETH_P_ALL))
+
+    def send(self, frame: bytes) -> int:
+        """Returns CLOCK_REALTIME just before."""
+        now = time.time_ns()
+        self.socket.send(frame)
+        return now
+
+    def receive(self, count: int, timeout: float = 3.0) -> list[Frame]:
+        """Up to count frames; fewer if nothing comes for `timeout` seconds."""
+        self.socket.settimeout(timeout)
+        frames: list[Frame] = []
+        while len(frames) < count:
+            try:
+                data, items, _, _ = self.socket.recvmsg(65536, 128)
+            except TimeoutError:
+                break
+            ancillary = {(level, kind): value for level, kind, value in items}
+            stamp = ancillary[socket.SOL_SOCKET, SO_TIMESTAMPNS]
+            seconds, nanoseconds = struct.unpack("qq", stamp)
+            aux = ancillary[SOL_PACKET, PACKET_AUXDATA]
+            status, _, _, _, _, tci, tpid = struct.unpack("IIIHHHH", aux)
+            tag = tpid << 16 | tci if status & TP_STATUS_VLAN_VALID else None
+            frames.append(Frame(data, seconds * 10**9 + nanoseconds, tag))
+        return frames
+
+    def drain(self) -> None:
+        self.receive(1 << 30, timeout=0.05)
+
+
+class Network:
+    """Namespace <name>-sw with p1..p4, and <name>-hosts with their far ends h1..h4."""
+
+    _numbers = itertools.count()
+
+    def __init__(self) -> None:
+        name = f"tcsw{os.getpid()}x{next(self._numbers)}"
+        self.switch, self.hosts = f"{name}-sw", f"{name}-hosts"
+        self.made: list[str] = []
+        try:
+            for namespace in (self.switch, self.hosts):
+                run("ip", "netns", "add", namespace)
+                self.made.append(namespace)
+                no_ipv6 = [f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default")]
+                run("ip", "netns", "exec", namespace, "sysctl", "-qw", *no_ipv6)
+            for number in range(1, HOST_PORTS + 1):
+                run("ip", "-n", self.switch, "link", "add", f"p{number}", "type", "veth",
+                    "peer", "name", f"h{number}", "netns", self.hosts)  # fmt: skip
+                run("ip", "-n", self.switch, "link", "set", f"p{number}", "up")
+                run("ip", "-n", self.hosts, "link", "set", f"h{number}", "up")
+            self.ports = {n: HostPort(self.hosts, f"h{n}") for n in range(1, HOST_PORTS + 1)}
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for port in getattr(self, "ports", {}).values():
+            port.socket.close()
+        for namespace in self.made:
+            subprocess.run(["ip", "netns", "del", namespace], check=False)
+
+
+def tiercast_command(device_id: int, address: str, *arguments: str) -> list[str]:
+    # Real-time as in the lab: other work on the machine must not delay packets.
+    return ["chrt", "--rr", "10", str(BINARY), "--device-id", str(device_id), "--grpc", address,
+            *arguments]  # fmt: skip
+
+
+def bmv2_command(device_id: int, address: str, *arguments: str) -> list[str]:
+    return ["simple_switch_grpc", "--no-p4", "--device-id", str(device_id), "--thrift-port", "0",
+            *arguments, "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
+
+
+class SwitchProcess:
+    """A running switch: tiercast-switch, or what `command` says."""
+
+    def __init__(self, network: Network, directory: Path, *arguments: str, device_id: int = 1,
+                 path: Path | None = None, command=tiercast_command) -> None:  # fmt: skip
+        self.path = path or directory / "switch.sock"
+        self.address = f"unix:{self.path}"
+        self.log_path = directory / "switch.log"
+        self.log = self.log_path.open("w")
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", network.switch, *command(device_id, self.address, *arguments)],
+            stderr=self.log, stdout=self.log,
+        )  # fmt: skip
+        # Try again at once: the switch needs some milliseconds to listen.
+        backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
+        self.channel = grpc.insecure_channel(self.address, options=backoff)
+        try:
+            grpc.channel_ready_future(self.channel).result(timeout=10)
+        except grpc.FutureTimeoutError:
+            self.process.kill()
+            pytest.fail(f"the switch did not listen:\n{self.log_path.read_text()}")
+        self.p4runtime = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
+        self.lab = lab_pb2_grpc.SwitchStub(self.channel)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            status = self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        self.channel.close()
+        self.log.close()
+        return status
+
+
+class Controller:
+    """One StreamChannel and the requests made in its name."""
+
+    def __init__(self, switch: SwitchProcess, election_id: int | None = 1, device_id: int = 1,
+                 role: str = "") -> None:  # fmt: skip
+        self.stub = switch.p4runtime
+        self.device_id, self.role = device_id, role
+        self.election_id = p4.Uint128(low=election_id) if election_id is not None else None
+        self.outgoing: queue.Queue = queue.Queue()
+        self.incoming: queue.Queue = queue.Queue()
+        self.call = self.stub.StreamChannel(iter(self.outgoing.get, None))
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.arbitrate(self.election_id)
+
+    def _read(self) -> None:
+        try:
+            for message in self.call:
+                self.incoming.put(message)
+        except grpc.RpcError as error:
+            self.incoming.put(error)
+
+    def arbitrate(self, election_id: p4.Uint128 | None) -> None:
+        update = p4.MasterArbitrationUpdate(device_id=self.device_id)
+        if self.role:
+            update.role.name = self.role
+        if election_id is not None:
+            update.election_id.CopyFrom(election_id)
+        self.outgoing.put(p4.StreamMessageRequest(arbitration=update))
+
+    def next(self, timeout: float = 5.0):
+        """The next stream message, or the RpcError that ended the stream."""
+        return self.incoming.get(timeout=timeout)
+
+    def arbitration_code(self) -> int:
+        message = self.next()
+        assert message.HasField("arbitration"), message
+        return message.arbitration.status.code
+
+    def close(self) -> None:
+        self.outgoing.put(None)
+        self.call.cancel()
+        self.reader.join(timeout=5)
+
+    def write(self, *updates: p4.Update) -> None:
+        self.stub.Write(p4.WriteRequest(device_id=self.device_id, role=self.role,
+                                        election_id=self.election_id, updates=updates))  # fmt: skip
+
+    def insert(self, *entities: p4.Entity) -> None:
+        self.write(*(p4.Update(type=p4.Update.INSERT, entity=entity) for entity in entities))
+
+    def modify(self, *entities: p4.Entity) -> None:
+        self.write(*(p4.Update(type=p4.Update.MODIFY, entity=entity) for entity in entities))
+
+    def read(self, *entities: p4.Entity) -> list[p4.Entity]:
+        request = p4.ReadRequest(device_id=self.device_id, entities=entities)
+        return [entity for response in self.stub.Read(request) for entity in response.entities]
+
+    def set_pipeline(self, action: int, config: p4.ForwardingPipelineConfig | None) -> None:
+        self.stub.SetForwardingPipelineConfig(
+            p4.SetForwardingPipelineConfigRequest(
+                device_id=self.device_id, election_id=self.election_id, action=action,
+                config=config))  # fmt: skip
+
+
+class P4Info:
+    """Entities of the compiled program, by name."""
+
+    def __init__(self) -> None:
+        self.message = text_format.Parse(P4INFO.read_text(), p4info_pb2.P4Info())
+        self.ids = {
+            item.preamble.name: item.preamble.id
+            for kind in ("tables", "actions", "counters", "registers")
+            for item in getattr(self.message, kind)
+        }
+
+    def config(self, json: bytes | None = None, cookie: int = 7) -> p4.ForwardingPipelineConfig:
+        config = p4.ForwardingPipelineConfig(
+            p4info=self.message, p4_device_config=JSON.read_bytes() if json is None else json
+        )
+        config.cookie.cookie = cookie
+        return config
+
+    def entry(self, table: str, match: dict[int, bytes], action: str, *arguments: bytes):
+        entry = p4.TableEntry(table_id=self.ids[table])
+        for field, value in match.items():
+            entry.match.add(field_id=field).exact.value = value
+        entry.action.action.action_id = self.ids[action]
+        for number, value in enumerate(arguments, 1):
+            entry.action.action.params.add(param_id=number, value=value)
+        return p4.Entity(table_entry=entry)
+
+    def host(self, address: str, port: int, mac: bytes) -> p4.Entity:
+        return self.entry("ipv4_host", {1: socket.inet_aton(address)}, "forward",
+                          bytes([port]), mac.lstrip(b"\0") or b"\0")  # fmt: skip
+
+    def hosts(self) -> p4.Entity:
+        """Selects every host."""
+        return p4.Entity(table_entry=p4.TableEntry(table_id=self.ids["ipv4_host"]))
+
+    def counter(self, name: str, index: int | None = None) -> p4.Entity:
+        entry = p4.CounterEntry(counter_id=self.ids[name])
+        if index is not None:
+            entry.index.index = index
+        return p4.Entity(counter_entry=entry)
+
+    def register(self, name: str, index: int, value: bytes | None = None) -> p4.Entity:
+        entry = p4.RegisterEntry(register_id=self.ids[name])
+        entry.index.index = index
+        if value is not None:
+            entry.data.bitstring = value
+        return p4.Entity(register_entry=entry)
+
+    @staticmethod
+    def group(number: int, *ports: int) -> p4.Entity:
+        entity = p4.Entity()
+        group = entity.packet_replication_engine_entry.multicast_group_entry
+        group.multicast_group_id = number
+        for port in ports:
+            group.replicas.add(egress_port=port, instance=1)
+        return entity
+
+
+def batch_codes(error: grpc.RpcError) -> list[int]:
+    """Canonical codes of the updates of a failed batch."""
+    details = dict(error.trailing_metadata())["grpc-status-details-bin"]
+    codes = []
+    for item in status_pb2.Status.FromString(details).details:
+        one = p4.Error()
+        assert item.Unpack(one)
+        codes.append(one.canonical_code)
+    return codes
+
+
+@pytest.fixture(scope="session", autouse=True)
+def root_and_binary() -> None:
+    if os.geteuid() != 0:
+        pytest.fail("these tests make network namespaces and packet sockets: run them as root")
+    if not BINARY.exists():
+        pytest.fail(f"{BINARY} does not exist: run `make build`, or set TIERCAST_BUILD")
+
+
+@pytest.fixture(scope="session")
+def p4info() -> P4Info:
+    return P4Info()
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    made = Network()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start(network: Network, tmp_path: Path) -> Iterator:
+    """start(*arguments) runs a switch; all are ended with the test."""
+    started: list[SwitchProcess] = []
+
+    def make(*arguments: str, **options) -> SwitchProcess:
+        directory = tmp_path / str(len(started))
+        directory.mkdir()
+        started.append(SwitchProcess(network, directory, *arguments, **options))
+        return started[-1]
+
+    yield make
+    for switch in started:
+        switch.stop()
+    for port in network.ports.values():
+        port.drain()
+
+
+PROGRAM = ("--json", str(JSON), "--p4info", str(P4INFO))
+
+
+@pytest.fixture
+def program() -> tuple[str, ...]:
+    return PROGRAM
+
+
+@pytest.fixture(scope="session")
+def tools():
+    """The names above that tests need (test modules cannot import a conftest)."""
+    return SimpleNamespace(
+        Controller=Controller, batch_codes=batch_codes, BINARY=BINARY, TO_PORT_1=TO_PORT_1,
+        SwitchProcess=SwitchProcess, bmv2_command=bmv2_command, inside=inside,
+    )  # fmt: skip

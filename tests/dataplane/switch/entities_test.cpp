@@ -1,0 +1,330 @@
+// Writes and reads of P4Runtime entities on the compiled tiercast.p4.
+#include "dataplane/switch/p4runtime/entities.h"
+
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "dataplane/switch/p4runtime/errors.h"
+
+namespace tiercast::vswitch {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using p4::v1::Entity;
+using p4::v1::Update;
+
+std::string file(const std::string& name) {
+  std::ifstream in(std::string(TIERCAST_P4_COMPILED "/") + name);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+class NoOutput : public engine::Output {
+ public:
+  void transmit(std::uint32_t, std::span<const std::byte>, std::int64_t) override {}
+  void packet_in(std::span<const std::byte>) override {}
+};
+
+class EntitiesTest : public ::testing::Test {
+ protected:
+  EntitiesTest()
+      : p4info_(parse<p4::config::v1::P4Info>(file("tiercast.p4info.txtpb"))),
+        info_(p4info_, engine::Program::load(file("tiercast.json"), "tiercast.json")),
+        pipeline_(info_.program(), engine::Switch::Options(), output_) {}
+
+  template <class Message>
+  static Message parse(const std::string& text) {
+    Message message;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+    return message;
+  }
+
+  // "$name" stands for the id of the table, action, counter or register of that name.
+  std::string with_ids(std::string text) const {
+    const auto replace = [&](const auto& objects) {
+      for (const auto& object : objects)
+        text = std::regex_replace(text, std::regex("\\$" + object.preamble().name() + "\\b"),
+                                  std::to_string(object.preamble().id()));
+    };
+    replace(p4info_.tables());
+    replace(p4info_.actions());
+    replace(p4info_.counters());
+    replace(p4info_.registers());
+    return text;
+  }
+  Entity entity(const std::string& text) const { return parse<Entity>(with_ids(text)); }
+
+  grpc::StatusCode write(Update::Type type, const Entity& what) {
+    Update update;
+    update.set_type(type);
+    *update.mutable_entity() = what;
+    try {
+      write_update(target_, update);
+    } catch (const RequestError& error) {
+      message_ = error.what();
+      return error.code();
+    }
+    return grpc::OK;
+  }
+  grpc::StatusCode insert(const std::string& text) { return write(Update::INSERT, entity(text)); }
+  grpc::StatusCode modify(const std::string& text) { return write(Update::MODIFY, entity(text)); }
+  grpc::StatusCode remove(const std::string& text) { return write(Update::DELETE, entity(text)); }
+
+  std::vector<Entity> read(const std::string& text) {
+    std::vector<Entity> out;
+    read_entities(target_, entity(text), [&](Entity&& found) { out.push_back(std::move(found)); });
+    return out;
+  }
+  grpc::StatusCode read_refused(const std::string& text) {
+    try {
+      read(text);
+    } catch (const RequestError& error) {
+      return error.code();
+    }
+    return grpc::OK;
+  }
+
+  // Read gives back what was written.
+  void expect_symmetric(const std::string& text) {
+    const auto found = read(text);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_TRUE(MessageDifferencer::Equals(found[0], entity(text)))
+        << found[0].ShortDebugString() << "\n"
+        << entity(text).ShortDebugString();
+  }
+
+  const p4::config::v1::P4Info p4info_;
+  const ProgramInfo info_;
+  NoOutput output_;
+  engine::Switch pipeline_;
+  Annotations annotations_;
+  Target target_{info_, pipeline_, annotations_};
+  std::string message_;
+};
+
+const char* const kHost = R"(table_entry {
+  table_id: $ipv4_host match { field_id: 1 exact { value: "\n\000\001\002" } }
+  action { action { action_id: $forward params { param_id: 1 value: "\002" }
+                    params { param_id: 2 value: "\002\000\000\000\000\017" } } }
+  controller_metadata: 77 metadata: "host" })";
+const char* const kPrefix = R"(table_entry {
+  table_id: $ipv4_lpm match { field_id: 1 lpm { value: "\n\000\000\000" prefix_len: 8 } }
+  action { action { action_id: $drop } } })";
+
+TEST_F(EntitiesTest, AnEntryIsInsertedReadModifiedAndDeletedOnce) {
+  EXPECT_EQ(insert(kHost), grpc::OK) << message_;
+  expect_symmetric(kHost);
+  EXPECT_EQ(insert(kHost), grpc::ALREADY_EXISTS);
+  EXPECT_EQ(modify(kHost), grpc::OK) << message_;
+  EXPECT_EQ(remove(kHost), grpc::OK) << message_;
+  EXPECT_EQ(remove(kHost), grpc::NOT_FOUND);
+  EXPECT_EQ(modify(kHost), grpc::NOT_FOUND);
+  EXPECT_TRUE(read(kHost).empty());
+}
+
+TEST_F(EntitiesTest, ValuesAreReadBackInTheShortestForm) {
+  EXPECT_EQ(insert(R"(table_entry {
+    table_id: $top_group match { field_id: 1 exact { value: "\000\000\003" } }
+    match { field_id: 2 exact { value: "\000\007" } }
+    action { action { action_id: $set_top_group params { param_id: 1 value: "\000\004" } } } })"),
+            grpc::OK)
+      << message_;
+  expect_symmetric(R"(table_entry {
+    table_id: $top_group match { field_id: 1 exact { value: "\003" } }
+    match { field_id: 2 exact { value: "\007" } }
+    action { action { action_id: $set_top_group params { param_id: 1 value: "\004" } } } })");
+}
+
+TEST_F(EntitiesTest, PrefixesAndTheDontCareEntry) {
+  EXPECT_EQ(insert(kPrefix), grpc::OK) << message_;
+  expect_symmetric(kPrefix);
+  EXPECT_EQ(insert(R"(table_entry { table_id: $ipv4_lpm action { action { action_id: $drop } } })"),
+            grpc::OK)
+      << message_;
+  const auto all = read("table_entry { table_id: $ipv4_lpm }");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].table_entry().match_size() + all[1].table_entry().match_size(), 1);
+}
+
+TEST_F(EntitiesTest, WrongEntriesAreRefusedWithTheStandardsCodes) {
+  const auto host = [](const std::string& match, const std::string& action) {
+    return "table_entry { table_id: $ipv4_host " + match + " action { action { " + action +
+           " } } }";
+  };
+  const std::string match = R"(match { field_id: 1 exact { value: "\n\000\000\001" } })";
+  const std::string drop = "action_id: $drop ";
+  EXPECT_EQ(insert(host(match, drop)), grpc::OK) << message_;
+  EXPECT_EQ(insert("table_entry { table_id: 1 }"), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(host("", drop)), grpc::INVALID_ARGUMENT);
+  EXPECT_NE(message_.find("hdr.ipv4.dst_addr is missing"), std::string::npos) << message_;
+  EXPECT_EQ(insert(host(R"(match { field_id: 9 exact { value: "\n" } })" + match, drop)),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(host(R"(match { field_id: 1 lpm { value: "\n" prefix_len: 32 } })", drop)),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(host(R"(match { field_id: 1 exact { value: "\001\n\000\000\001" } })", drop)),
+            grpc::OUT_OF_RANGE);
+  EXPECT_EQ(insert(host(match, "action_id: $replicate ")), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(host(match, "action_id: $forward ")), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(host(match, "action_id: $NoAction ")), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(insert(host(match + " priority: 1", drop)), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(R"(table_entry { table_id: $ipv4_lpm
+      match { field_id: 1 lpm { value: "\n\000\000\001" prefix_len: 8 } }
+      action { action { action_id: $drop } } })"),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(R"(table_entry { table_id: $ipv4_lpm
+      match { field_id: 1 lpm { value: "\000" } }
+      action { action { action_id: $drop } } })"),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert("meter_entry { }"), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(insert(""), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(write(Update::UNSPECIFIED, entity(kHost)), grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(EntitiesTest, DefaultActions) {
+  const char* const text = R"(table_entry { table_id: $ipv4_lpm is_default_action: true
+                                            action { action { action_id: $drop } } })";
+  EXPECT_EQ(modify(text), grpc::PERMISSION_DENIED);  // declared const
+  EXPECT_EQ(insert(text), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(remove(text), grpc::INVALID_ARGUMENT);
+  expect_symmetric(text);
+}
+
+TEST_F(EntitiesTest, MulticastGroups) {
+  const char* const group = R"(packet_replication_engine_entry { multicast_group_entry {
+    multicast_group_id: 8 replicas { egress_port: 1 instance: 0 }
+    replicas { egress_port: 2 instance: 9 } metadata: "m" } })";
+  EXPECT_EQ(modify(group), grpc::NOT_FOUND);
+  EXPECT_EQ(insert(group), grpc::OK) << message_;
+  EXPECT_EQ(insert(group), grpc::ALREADY_EXISTS);
+  expect_symmetric(group);
+  const char* const by_bytes = R"(packet_replication_engine_entry { multicast_group_entry {
+    multicast_group_id: 8 replicas { port: "\001" instance: 3 } } })";
+  EXPECT_EQ(modify(by_bytes), grpc::OK) << message_;
+  expect_symmetric(by_bytes);
+  EXPECT_EQ(remove(group), grpc::OK);
+  EXPECT_EQ(remove(group), grpc::NOT_FOUND);
+
+  const auto wrong = [](const std::string& replicas) {
+    return "packet_replication_engine_entry { multicast_group_entry { " + replicas + " } }";
+  };
+  EXPECT_EQ(insert(wrong("multicast_group_id: 0")), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(wrong("multicast_group_id: 70000")), grpc::OUT_OF_RANGE);
+  EXPECT_EQ(insert(wrong("multicast_group_id: 1 replicas { egress_port: 512 }")),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(wrong("multicast_group_id: 1 replicas { egress_port: 1 instance: 65536 }")),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(wrong("multicast_group_id: 1 replicas { egress_port: 1 } "
+                         "replicas { egress_port: 1 }")),
+            grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(EntitiesTest, CloneSessions) {
+  const char* const session = R"(packet_replication_engine_entry { clone_session_entry {
+    session_id: 5 replicas { egress_port: 510 instance: 1 } packet_length_bytes: 128 } })";
+  EXPECT_EQ(insert(session), grpc::OK) << message_;
+  expect_symmetric(session);
+  EXPECT_EQ(insert(session), grpc::ALREADY_EXISTS);
+  EXPECT_EQ(remove(session), grpc::OK);
+  EXPECT_EQ(remove(session), grpc::NOT_FOUND);
+  EXPECT_EQ(insert("packet_replication_engine_entry { clone_session_entry { session_id: 0 } }"),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert(R"(packet_replication_engine_entry { clone_session_entry {
+                        session_id: 1 class_of_service: 2 } })"),
+            grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(EntitiesTest, Counters) {
+  const char* const cell = R"(counter_entry { counter_id: $forwarded index { index: 3 }
+                                              data { packet_count: 7 byte_count: 9000 } })";
+  EXPECT_EQ(modify(cell), grpc::OK) << message_;
+  expect_symmetric(cell);
+  EXPECT_EQ(insert(cell), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(read_refused("counter_entry { counter_id: $forwarded index { index: -1 } }"),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(read_refused("counter_entry { counter_id: $forwarded index { index: 512 } }"),
+            grpc::OUT_OF_RANGE);
+  EXPECT_EQ(read("counter_entry { counter_id: $forwarded }").size(), 512u);
+  std::uint64_t cells = 0;
+  for (const auto& counter : p4info_.counters())
+    cells += static_cast<std::uint64_t>(counter.size());
+  EXPECT_EQ(read("counter_entry { }").size(), cells);
+  EXPECT_EQ(modify("counter_entry { counter_id: $forwarded data { } }"), grpc::OK);
+  EXPECT_EQ(read(cell).at(0).counter_entry().data().packet_count(), 0);
+}
+
+TEST_F(EntitiesTest, Registers) {
+  const char* const cell = R"(register_entry { register_id: $avg_queue index { index: 2 }
+                                               data { bitstring: "\004\000" } })";
+  EXPECT_EQ(modify(cell), grpc::OK) << message_;
+  expect_symmetric(cell);
+  EXPECT_EQ(remove(cell), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(modify(R"(register_entry { register_id: $avg_queue index { index: 2 }
+                                       data { bitstring: "\001\000\000\000\000" } })"),
+            grpc::OUT_OF_RANGE);
+  EXPECT_EQ(modify(R"(register_entry { register_id: $avg_queue index { index: 2 }
+                                       data { bool: true } })"),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(modify(R"(register_entry { register_id: $avg_queue data { bitstring: "\007" } })"),
+            grpc::OK);
+  const auto all = read("register_entry { register_id: $avg_queue }");
+  ASSERT_EQ(all.size(), 512u);
+  for (const Entity& each : all) EXPECT_EQ(each.register_entry().data().bitstring(), "\007");
+  EXPECT_EQ(read_refused("register_entry { register_id: 1 }"), grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(EntitiesTest, WildcardReadsSelect) {
+  const std::size_t constant_entries = read("table_entry { }").size();
+  insert(kHost);
+  insert(kPrefix);
+  EXPECT_EQ(read("table_entry { }").size(), constant_entries + 2);
+  EXPECT_EQ(read("table_entry { table_id: $ipv4_host }").size(), 1u);
+  EXPECT_EQ(read("table_entry { table_id: $ipv4_host controller_metadata: 77 }").size(), 1u);
+  EXPECT_EQ(read("table_entry { table_id: $ipv4_host controller_metadata: 78 }").size(), 0u);
+  EXPECT_EQ(read(R"(table_entry { table_id: $ipv4_host metadata: "host" })").size(), 1u);
+  EXPECT_EQ(
+      read("table_entry { table_id: $ipv4_host action { action { action_id: $drop } } }").size(),
+      0u);
+  EXPECT_EQ(read_refused(""), grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(EntitiesTest, ASnapshotGivesAFreshSwitchTheSameState) {
+  insert(kHost);
+  insert(kPrefix);
+  insert(R"(packet_replication_engine_entry { multicast_group_entry {
+              multicast_group_id: 8 replicas { egress_port: 1 } metadata: "m" } })");
+  modify(R"(register_entry { register_id: $avg_queue index { index: 2 }
+                             data { bitstring: "\004" } })");
+  const auto updates = snapshot(target_);
+
+  engine::Switch fresh(info_.program(), engine::Switch::Options(), output_);
+  Annotations annotations;
+  const Target target{info_, fresh, annotations};
+  for (const Update& update : updates) write_update(target, update);
+  const auto again = snapshot(target);
+  ASSERT_EQ(again.size(), updates.size());
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    EXPECT_TRUE(MessageDifferencer::Equals(again[i], updates[i]))
+        << again[i].ShortDebugString() << "\n"
+        << updates[i].ShortDebugString();
+}
+
+TEST_F(EntitiesTest, P4InfoOfAnotherProgramIsRefused) {
+  p4::config::v1::P4Info other = p4info_;
+  other.mutable_tables(0)->mutable_preamble()->set_name("elsewhere");
+  try {
+    ProgramInfo(other, info_.program());
+    FAIL() << "accepted";
+  } catch (const RequestError& error) {
+    EXPECT_EQ(error.code(), grpc::INVALID_ARGUMENT);
+    EXPECT_NE(std::string(error.what()).find("table elsewhere is not in the program"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tiercast::vswitch

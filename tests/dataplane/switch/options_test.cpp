@@ -1,0 +1,129 @@
+#include "dataplane/switch/options.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace tiercast::vswitch {
+namespace {
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const OptionError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+ParseOutcome parse(std::vector<const char*> arguments, Options& options) {
+  arguments.insert(arguments.begin(), "tiercast-switch");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data(), options);
+}
+
+TEST(Options, PortWithEveryParameter) {
+  const PortOption port = parse_port(
+      "12=s1-eth12,rate=6Mbit/s,queue=50p/30000B,delay=5ms,overhead=-14B,rx-delay=2.5ms");
+  EXPECT_EQ(port.number, 12u);
+  EXPECT_EQ(port.interface, "s1-eth12");
+  EXPECT_DOUBLE_EQ(port.link.rate_bps, 6e6);
+  EXPECT_EQ(port.link.queue_packets, 50u);
+  EXPECT_EQ(port.link.queue_bytes, 30000u);
+  EXPECT_EQ(port.link.delay_ns, 5'000'000);
+  EXPECT_EQ(port.link.overhead_bytes, -14);
+  EXPECT_EQ(port.link.rx_delay_ns, 2'500'000);
+}
+
+TEST(Options, PortWithoutParametersIsUnlimited) {
+  const PortOption port = parse_port("1=eth0");
+  EXPECT_EQ(port.link.rate_bps, 0);
+  EXPECT_EQ(port.link.queue_packets, 0u);
+  EXPECT_EQ(port.link.delay_ns, 0);
+}
+
+TEST(Options, Rates) {
+  EXPECT_DOUBLE_EQ(parse_rate("250kbit/s"), 250e3);
+  EXPECT_DOUBLE_EQ(parse_rate("1.5Gbit/s"), 1.5e9);
+  EXPECT_DOUBLE_EQ(parse_rate("800bit/s"), 800);
+  EXPECT_DOUBLE_EQ(parse_rate("0"), 0);
+  for (const char* wrong : {"", "6", "6Mbit", "6mbit/s", "-1Mbit/s", "nanMbit/s", "1e3bit/s",
+                            "6 Mbit/s", "2000Gbit/s", "Mbit/s"})
+    EXPECT_THROW(parse_rate(wrong), OptionError) << wrong;
+}
+
+TEST(Options, Durations) {
+  EXPECT_EQ(parse_duration("5ms"), 5'000'000);
+  EXPECT_EQ(parse_duration("0.5us"), 500);
+  EXPECT_EQ(parse_duration("60s"), 60'000'000'000);
+  EXPECT_EQ(parse_duration("0"), 0);
+  for (const char* wrong : {"", "5", "5m", "-5ms", "61s", "ms", "5 ms"})
+    EXPECT_THROW(parse_duration(wrong), OptionError) << wrong;
+}
+
+TEST(Options, ErrorsNamePlaceValueAndValidChoices) {
+  EXPECT_EQ(error_of([] { parse_port("1=eth0,rate=6Mbit"); }),
+            "--port '1=eth0,rate=6Mbit': rate: '6Mbit' is not a rate; valid: a number and bit/s, "
+            "kbit/s, Mbit/s or Gbit/s, such as 6Mbit/s; 0 means unlimited");
+  EXPECT_EQ(error_of([] { parse_port("1=eth0,queue=50"); }),
+            "--port '1=eth0,queue=50': queue: '50' is not a queue limit; valid: packets (50p), "
+            "bytes (30000B), both (50p/30000B); 0 means no limit");
+  EXPECT_EQ(error_of([] { parse_port("1=eth0,mtu=9"); }),
+            "--port '1=eth0,mtu=9': mtu: unknown parameter; valid: rate, queue, delay, overhead, "
+            "rx-delay");
+  EXPECT_EQ(error_of([] { parse_port("0=eth0"); }),
+            "--port '0=eth0': port number '0' is not one of 1 to 510");
+  EXPECT_EQ(error_of([] { parse_port("510=eth0"); }),
+            "--port '510=eth0': port number 510 is the CPU port (--cpu-port)");
+  EXPECT_EQ(error_of([] { parse_port("1=eth0,delay=1ms,delay=2ms"); }),
+            "--port '1=eth0,delay=1ms,delay=2ms': delay: given twice");
+  EXPECT_EQ(error_of([] { parse_port("1=this-name-is-too-long"); }),
+            "--port '1=this-name-is-too-long': interface name 'this-name-is-too-long' does not "
+            "have 1 to 15 characters");
+}
+
+TEST(Options, QueueLimitsAreWholeNumbersGivenOnce) {
+  for (const char* wrong : {"p", "B", "5p/6p", "5p/", "/5B", "-5p", "1.5p", "5000000000p"})
+    EXPECT_THROW(parse_port(std::string("1=eth0,queue=") + wrong), OptionError) << wrong;
+}
+
+TEST(Options, CommandLine) {
+  Options options;
+  EXPECT_EQ(parse({"--device-id", "7", "--port", "1=a", "--port", "2=b,rate=1Mbit/s", "--grpc",
+                   "unix:/run/s7.sock", "--name", "s7", "--log-level", "debug"},
+                  options),
+            ParseOutcome::kRun);
+  EXPECT_EQ(options.device_id, 7u);
+  ASSERT_EQ(options.ports.size(), 2u);
+  EXPECT_EQ(options.ports[1].interface, "b");
+  EXPECT_EQ(options.cpu_port, 510u);
+}
+
+TEST(Options, WrongCommandLinesEndWithUsage) {
+  const std::vector<std::vector<const char*>> lines = {
+      {},
+      {"--device-id", "0", "--port", "1=a", "--grpc", "h:1"},
+      {"--device-id", "1", "--port", "1=a"},
+      {"--device-id", "1", "--port", "1=a", "--port", "1=b", "--grpc", "h:1"},
+      {"--device-id", "1", "--port", "1=a", "--port", "2=a", "--grpc", "h:1"},
+      {"--device-id", "1", "--port", "1=a", "--grpc", "nowhere"},
+      {"--device-id", "1", "--port", "1=a", "--grpc", "host:0"},
+      {"--device-id", "1", "--port", "1=a", "--grpc", "unix:relative"},
+      {"--device-id", "1", "--port", "1=a", "--grpc", "h:1", "--json", "/no/such/file"},
+      {"--device-id", "1", "--port", "1=a", "--grpc", "h:1", "--log-level", "loud"},
+      {"--device-id", "1", "--port", "1=a", "--grpc", "h:1", "--frobnicate"},
+  };
+  for (const auto& line : lines) {
+    Options options;
+    EXPECT_EQ(parse(line, options), ParseOutcome::kExitUsage)
+        << (line.empty() ? "nothing" : line.back());
+  }
+}
+
+TEST(Options, HelpAndVersion) {
+  Options options;
+  EXPECT_EQ(parse({"--help"}, options), ParseOutcome::kExitOk);
+  EXPECT_EQ(parse({"--version"}, options), ParseOutcome::kExitOk);
+}
+
+}  // namespace
+}  // namespace tiercast::vswitch

@@ -1,0 +1,314 @@
+"""Frames through a running tiercast-switch: forwarding, the emulated links, packet-in and -out."""
+
+import array
+import fcntl
+import socket
+import statistics
+import struct
+import subprocess
+
+import pytest
+from p4.v1 import p4runtime_pb2 as p4
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from tiercast.v1 import lab_pb2
+
+GROUP = "239.192.0.8"  # session 1, rank 0
+NEXT_HOP = bytes.fromhex("020000000002")
+MAC = "02:00:00:00:00:01"
+SLOW_RATE = 2_000_000  # bit/s of port 3, which counts IP bytes
+LONG_DELAY = 0.020  # s, of port 4
+PORTS = (
+    "--port", "1=p1", "--port", "2=p2",
+    "--port", "3=p3,rate=2Mbit/s,queue=200p,overhead=-14B",
+    "--port", "4=p4,delay=20ms",
+)  # fmt: skip
+
+
+def datagram(destination: str, size: int = 1000, number: int = 0, ttl: int = 64) -> bytes:
+    """An Ethernet frame whose IP packet has `size` bytes."""
+    payload = struct.pack("!I", number).ljust(size - 28, b"\0")
+    return bytes(
+        Ether(src=MAC, dst="02:00:00:00:01:00")
+        / IP(src="10.0.1.2", dst=destination, ttl=ttl)
+        / UDP(sport=5500, dport=5500)
+        / payload
+    )
+
+
+def send_burst(network, destination: str, count: int) -> None:
+    """Numbered frames into port 1, as fast as they go."""
+    frames = [datagram(destination, number=number) for number in range(count)]
+    for frame in frames:
+        network.ports[1].send(frame)
+
+
+def numbers(frames) -> list[int]:
+    return [struct.unpack("!I", frame.data[42:46])[0] for frame in frames]
+
+
+@pytest.fixture
+def switch(start, program):
+    return start(*PORTS, *program)
+
+
+@pytest.fixture
+def controller(switch, tools):
+    made = tools.Controller(switch)
+    assert made.arbitration_code() == 0
+    yield made
+    made.close()
+
+
+def route(controller, p4info, address: str, port: int) -> None:
+    controller.insert(p4info.host(address, port, NEXT_HOP))
+
+
+def ports_of(switch) -> dict[int, lab_pb2.PortStats]:
+    return {port.port: port for port in switch.lab.GetPorts(lab_pb2.GetPortsRequest()).ports}
+
+
+def test_unicast_is_routed(network, controller, p4info):
+    route(controller, p4info, "10.0.2.2", 2)
+    network.ports[1].send(datagram("10.0.2.2", ttl=9))
+    (frame,) = network.ports[2].receive(1)
+    packet = Ether(frame.data)
+    assert packet.dst == "02:00:00:00:00:02"
+    assert packet[IP].ttl == 8
+    checksum = packet[IP].chksum
+    del packet[IP].chksum
+    assert Ether(bytes(packet))[IP].chksum == checksum
+
+
+def test_what_no_table_knows_is_dropped(network, controller):
+    network.ports[1].send(datagram("10.0.9.9"))
+    assert not network.ports[2].receive(1, timeout=0.3)
+
+
+def test_multicast_reaches_every_port_of_the_group_but_the_ingress(network, controller, p4info):
+    controller.insert(
+        p4info.group(7, 1, 2, 4),
+        p4info.entry("ipv4_multicast", {1: socket.inet_aton(GROUP)}, "replicate", b"\x07"),
+    )
+    network.ports[1].send(datagram(GROUP))
+    for number in (2, 4):
+        (frame,) = network.ports[number].receive(1)
+        assert Ether(frame.data)[IP].dst == GROUP
+    assert not network.ports[1].receive(1, timeout=0.2)
+    controller.modify(p4info.group(7, 4))
+    network.ports[1].send(datagram(GROUP))
+    assert len(network.ports[4].receive(1)) == 1
+    assert not network.ports[2].receive(1, timeout=0.2)
+
+
+def test_igmp_comes_in_at_the_controller_with_its_port(network, controller):
+    membership = b"\x16\0" + struct.pack("!H", 0xFFFF) + socket.inet_aton(GROUP)  # IGMPv2
+    report = bytes(
+        Ether(src=MAC, dst="01:00:5e:40:00:08") / IP(dst=GROUP, ttl=1, proto=2) / membership
+    )
+    network.ports[2].send(report)
+    packet = controller.next().packet
+    assert packet.payload == report
+    assert {item.metadata_id: item.value for item in packet.metadata}[1] == b"\x02"
+    assert not network.ports[1].receive(1, timeout=0.2)
+
+
+def test_packet_out_leaves_by_the_named_port(network, controller):
+    frame = datagram("10.0.2.2")
+    packet = p4.PacketOut(payload=frame)
+    packet.metadata.add(metadata_id=1, value=b"\x02")
+    packet.metadata.add(metadata_id=2, value=b"\x00")
+    controller.outgoing.put(p4.StreamMessageRequest(packet=packet))
+    assert network.ports[2].receive(1)[0].data == frame
+
+
+def test_malformed_packet_out_is_reported(controller):
+    packet = p4.PacketOut(payload=b"frame")
+    packet.metadata.add(metadata_id=7, value=b"\x02")
+    controller.outgoing.put(p4.StreamMessageRequest(packet=packet))
+    error = controller.next().error
+    assert error.canonical_code == 3  # INVALID_ARGUMENT
+    assert error.packet_out.packet_out == packet
+
+
+def test_counters_and_registers(network, controller, p4info):
+    route(controller, p4info, "10.0.2.2", 2)
+    for _ in range(5):
+        network.ports[1].send(datagram("10.0.2.2"))
+    assert len(network.ports[2].receive(5)) == 5
+    (cell,) = controller.read(p4info.counter("forwarded", 2))
+    assert cell.counter_entry.data == p4.CounterData(packet_count=5, byte_count=5 * 1014)
+    assert len(controller.read(p4info.counter("forwarded"))) == 512
+
+    controller.modify(p4info.register("avg_queue", 3, b"\x01\x00"))
+    (cell,) = controller.read(p4info.register("avg_queue", 3))
+    assert cell.register_entry.data.bitstring == b"\x01\x00"
+
+
+def rate_of(frames, first: int = 0) -> float:
+    """IP bit/s of frames of 1000 IP bytes: the slope of all arrivals, so that one late frame does
+    not decide."""
+    times = [frame.time_ns / 1e9 for frame in frames[first:]]
+    return 8000 / statistics.linear_regression(range(len(times)), times).slope
+
+
+def test_a_saturated_port_sends_at_its_rate(network, switch, controller, p4info):
+    """150 frames of 1000 IP bytes at 2 Mbit/s leave 4 ms apart."""
+    route(controller, p4info, "10.0.3.2", 3)
+    send_burst(network, "10.0.3.2", 150)
+    frames = network.ports[3].receive(150)
+    assert numbers(frames) == list(range(150))
+    assert rate_of(frames) == pytest.approx(SLOW_RATE, rel=0.01)
+    stats = ports_of(switch)[3]
+    assert stats.tx_packets == 150
+    assert stats.tx_bytes == 150 * 1000
+    # One in service; as many fewer as left while the burst came in.
+    assert 130 <= stats.max_queue_packets <= 149
+    assert stats.drops == 0
+
+
+def test_a_full_queue_drops_the_tail_and_counts_it(network, switch, controller, p4info):
+    route(controller, p4info, "10.0.3.2", 3)
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, queue_packets=10))
+    send_burst(network, "10.0.3.2", 60)
+    frames = network.ports[3].receive(60, timeout=0.5)
+    stats = ports_of(switch)[3]
+    assert stats.drops == 60 - len(frames)
+    assert stats.max_queue_packets == 10
+    # Ten waiting, one in service, and as many more as left while the burst came in.
+    assert 11 <= len(frames) < 60
+    assert numbers(frames[:11]) == list(range(11))
+
+
+def test_an_idle_link_adds_its_delay_alone(network, controller, p4info):
+    """The median of 20; the host's and the switch's own time are the tolerance."""
+    route(controller, p4info, "10.0.4.2", 4)
+    delays = []
+    for _ in range(20):
+        sent = network.ports[1].send(datagram("10.0.4.2"))
+        delays.append((network.ports[4].receive(1)[0].time_ns - sent) / 1e9)
+    assert min(delays) >= LONG_DELAY
+    assert statistics.median(delays) == pytest.approx(LONG_DELAY, abs=0.002)
+
+
+def test_rx_delay_is_added_to_frames_from_the_port(network, switch, controller, p4info):
+    route(controller, p4info, "10.0.2.2", 2)
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=1, rx_delay_ns=30_000_000))
+    sent = network.ports[1].send(datagram("10.0.2.2"))
+    (frame,) = network.ports[2].receive(1)
+    assert 0.030 <= (frame.time_ns - sent) / 1e9 < 0.040
+
+
+def test_set_link_changes_the_rate_at_once(network, switch, controller, p4info):
+    route(controller, p4info, "10.0.3.2", 3)
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, rate_bps=8_000_000))
+    send_burst(network, "10.0.3.2", 150)
+    frames = network.ports[3].receive(150)
+    # The first may leave while the burst still comes in.
+    assert rate_of(frames, first=20) == pytest.approx(8_000_000, rel=0.01)
+
+
+def test_port_statistics_and_lateness(network, switch, controller, p4info):
+    route(controller, p4info, "10.0.4.2", 4)
+    ports_of(switch)  # starts a new interval
+    send_burst(network, "10.0.4.2", 50)
+    assert len(network.ports[4].receive(50)) == 50
+    ports = ports_of(switch)
+    assert [p.name for p in ports.values()] == ["p1", "p2", "p3", "p4"]
+    assert ports[1].rx_packets == 50
+    assert ports[1].rx_bytes == 50 * 1014  # no overhead set: Ethernet bytes
+    assert ports[4].tx_packets == 50
+    assert (ports[1].kernel_drops, ports[4].send_errors) == (0, 0)
+    assert 0 < ports[4].late_p50_us <= ports[4].late_p99_us <= ports[4].late_max_us
+    assert ports_of(switch)[4].late_max_us == 0  # nothing left since
+
+
+def host_socket(network, tools) -> socket.socket:
+    """A UDP socket behind port 1 on the kernel's stack, with its offloads on."""
+    with tools.inside(network.hosts):
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+@pytest.fixture
+def host_address(network):
+    def ip(*arguments: str) -> None:
+        subprocess.run(["ip", "-n", network.hosts, *arguments], check=True)
+
+    ip("address", "add", "10.0.1.2/24", "dev", "h1")
+    ip("neighbour", "replace", "10.0.1.1", "lladdr", "02:00:00:00:01:00", "dev", "h1")
+    ip("route", "add", "10.0.0.0/16", "via", "10.0.1.1")
+    yield
+    ip("address", "del", "10.0.1.2/24", "dev", "h1")
+
+
+def test_checksums_left_to_a_device_are_completed(network, controller, p4info, tools, host_address):
+    route(controller, p4info, "10.0.2.2", 2)
+    with host_socket(network, tools) as udp:
+        udp.sendto(b"payload", ("10.0.2.2", 5500))
+    (frame,) = network.ports[2].receive(1)
+    packet = Ether(frame.data)
+    checksum = packet[UDP].chksum
+    del packet[UDP].chksum
+    assert Ether(bytes(packet))[UDP].chksum == checksum
+
+
+def test_frames_above_the_mtu_are_counted_not_forwarded(
+    network, switch, controller, p4info, tools, host_address
+):
+    udp_segment = 103
+    route(controller, p4info, "10.0.2.2", 2)
+    with host_socket(network, tools) as udp:
+        udp.setsockopt(socket.SOL_UDP, udp_segment, 1000)
+        udp.sendto(b"\0" * 4000, ("10.0.2.2", 5500))
+        assert not network.ports[2].receive(1, timeout=0.3)
+        assert ports_of(switch)[1].kernel_drops == 1
+        udp.setsockopt(socket.SOL_UDP, udp_segment, 0)
+        udp.sendto(b"after", ("10.0.2.2", 5500))
+    assert len(network.ports[2].receive(1)) == 1
+
+
+@pytest.mark.parametrize("size", [14, 60, 61, 1514])
+def test_frames_of_every_size_pass_whole(network, start, tools, size):
+    start("--port", "1=p1", "--port", "2=p2", "--json", str(tools.TO_PORT_1))
+    sent = bytes(12) + b"\x88\xb5" + bytes(n & 0xFF for n in range(size - 14))
+    network.ports[2].send(sent)
+    (frame,) = network.ports[1].receive(1)
+    assert frame.data[4:] == sent[4:]
+
+
+@pytest.mark.parametrize("tags", [b"\x81\x00\x20\x05", b"\x88\xa8\x00\x07\x81\x00\x20\x05"])
+def test_vlan_tags_stay_in_the_frame(network, start, tools, tags):
+    start("--port", "1=p1", "--port", "2=p2", "--json", str(tools.TO_PORT_1))
+    network.ports[2].send(bytes(12) + tags + b"\x88\xb5" + b"payload")
+    (frame,) = network.ports[1].receive(1)
+    # The receiving kernel takes the outer tag out and tells it.
+    assert frame.outer_tag == int.from_bytes(tags[:4], "big")
+    assert frame.data[12:] == tags[4:] + b"\x88\xb5" + b"payload"
+
+
+def test_offloads_are_off(switch, network, tools):
+    siocethtool = 0x8946
+    getters = {"rx": 0x14, "tx": 0x16, "sg": 0x18, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
+    with tools.inside(network.switch):
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with control:
+        for name, command in getters.items():
+            value = array.array("I", [command, 1])
+            request = struct.pack("16sP", b"p1", value.buffer_info()[0])
+            fcntl.ioctl(control, siocethtool, request)
+            assert value[1] == 0, f"{name} is on"
+
+
+def test_no_queueing_discipline_is_behind_a_port(network, controller, p4info):
+    """Frames that a packet socket bypasses past the qdisc leave no trace in its counters."""
+    tc = ("ip", "netns", "exec", network.switch, "tc")
+    subprocess.run([*tc, "qdisc", "replace", "dev", "p2", "root", "pfifo"], check=True)
+    try:
+        route(controller, p4info, "10.0.2.2", 2)
+        send_burst(network, "10.0.2.2", 10)
+        assert len(network.ports[2].receive(10)) == 10
+        shown = subprocess.run([*tc, "-s", "qdisc", "show", "dev", "p2"], check=True,
+                               capture_output=True, text=True).stdout  # fmt: skip
+        assert "Sent 0 bytes 0 pkt" in shown
+    finally:
+        subprocess.run([*tc, "qdisc", "del", "dev", "p2", "root"], check=True)

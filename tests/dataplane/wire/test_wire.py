@@ -1,0 +1,136 @@
+"""tiercast-wire between two veth pairs in a namespace of its own (root)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+WIRE = Path(
+    os.environ.get("TIERCAST_BUILD", Path(__file__).parents[3] / "build"),
+    "dataplane/wire/tiercast-wire",
+)
+NAMESPACE = f"wire-test-{os.getpid()}"
+DELAY_S = 0.020
+ETH_P_ALL = 3
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def inside(name: str) -> socket.socket:
+    """A packet socket on an interface of the namespace; this thread is back outside afterwards."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    clone_newnet = 0x40000000
+    with open("/proc/self/ns/net") as home, open(f"/run/netns/{NAMESPACE}") as there:
+        assert libc.setns(there.fileno(), clone_newnet) == 0
+        try:
+            endpoint = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+            endpoint.bind((name, ETH_P_ALL))
+        finally:
+            assert libc.setns(home.fileno(), clone_newnet) == 0
+    endpoint.settimeout(2)
+    return endpoint
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """outer1 = in1 ~wire~ in2 = outer2."""
+    ip("netns", "add", NAMESPACE)
+    try:
+        for number in "12":
+            names = [f"outer{number}", f"in{number}"]
+            ip("-n", NAMESPACE, "link", "add", names[0], "type", "veth", "peer", names[1])
+            for name in names:
+                # Without IPv6 nothing but the test's frames is on the wire.
+                key = f"net.ipv6.conf.{name}.disable_ipv6=1"
+                command = ["ip", "netns", "exec", NAMESPACE, "sysctl", "-qw", key]
+                subprocess.run(command, check=True)
+                ip("-n", NAMESPACE, "link", "set", name, "up")
+        yield NAMESPACE
+    finally:
+        ip("netns", "delete", NAMESPACE)
+
+
+@pytest.fixture
+def wire(namespace: str) -> Iterator[subprocess.Popen[str]]:
+    option = f"--wire=in1,in2,{DELAY_S * 1e3:g}ms,0"
+    process = subprocess.Popen(
+        ["ip", "netns", "exec", namespace, WIRE, option], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def frame(number: int, size: int = 200) -> bytes:
+    return bytes(12) + b"\x88\xb5" + number.to_bytes(4, "big") + bytes(size - 18)
+
+
+def ready(sender: socket.socket, receiver: socket.socket) -> None:
+    receiver.settimeout(0.1)
+    for _ in range(50):
+        sender.send(frame(0))
+        try:
+            receiver.recv(2048)
+            break
+        except TimeoutError:
+            continue
+    time.sleep(2 * DELAY_S)
+    receiver.setblocking(False)
+    while True:
+        try:
+            receiver.recv(2048)
+        except BlockingIOError:
+            break
+    receiver.settimeout(2)
+
+
+def test_frames_come_in_order_after_the_delay_of_their_direction(wire) -> None:
+    with inside("outer1") as one, inside("outer2") as two:
+        ready(one, two)
+        before = time.monotonic()
+        for number in range(1, 101):
+            one.send(frame(number, 100 + number * 10))
+        received = [two.recv(2048) for _ in range(100)]
+        # Never early; a busy machine may make it late, but not by another delay.
+        assert DELAY_S <= time.monotonic() - before < 10 * DELAY_S
+        assert received == [frame(number, 100 + number * 10) for number in range(1, 101)]
+        before = time.monotonic()
+        two.send(frame(7))
+        while one.recv(2048) != frame(7):  # outer1 sees its own frames, too
+            pass
+        assert time.monotonic() - before < DELAY_S
+    wire.send_signal(signal.SIGTERM)
+    out, _ = wire.communicate(timeout=5)
+    totals = json.loads(out)
+    assert wire.returncode == 0
+    assert totals["frames"] >= 102
+    assert (totals["kernel_drops"], totals["send_errors"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--wire=nosuch0,nosuch1,5ms"], "nosuch0"),
+        (["--wire=a,b,5"], "'5' is not a delay; valid: 0, or up to 60s"),
+        (["--wires=a,b,5ms"], "'--wires=a,b,5ms'; valid: --wire=, --help, --version"),
+        ([], "no --wire"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], said: str) -> None:
+    result = subprocess.run([WIRE, *arguments], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert said in result.stderr

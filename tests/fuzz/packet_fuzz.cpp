@@ -1,0 +1,51 @@
+// Any packets through any program, with the entries that it brings. The image and its flat form
+// must say the same.
+//
+// Input: program (1 byte), then packets: port, gap in us, length (1 byte each), the bytes.
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "tests/fuzz/programs.h"
+
+namespace {
+
+using namespace tiercast;
+
+std::vector<std::string> run(FuzzedDataProvider in, bool flat_code) {
+  const auto& all = fuzz::programs();
+  fuzz::Transcript transcript;
+  engine::Switch::Options options;
+  options.flat_code = flat_code;
+  engine::Switch sw(all[in.ConsumeIntegral<std::uint8_t>() % all.size()], options, transcript);
+  fuzz::add_ports(sw);
+  fuzz::add_groups(sw);
+  for (const auto& digest : sw.program().digests()) {
+    (void)sw.configure_digest(digest.name, engine::DigestConfig{2, 30'000, 50'000});
+  }
+  std::int64_t now_ns = 0;
+  while (in.remaining_bytes() > 0) {
+    const auto choice = in.ConsumeIntegral<std::uint8_t>() % 6;
+    const std::uint32_t port = choice == 5 ? options.cpu_port : choice;
+    now_ns += in.ConsumeIntegral<std::uint8_t>() * std::int64_t{1000};
+    const auto frame = in.ConsumeBytes<std::byte>(in.ConsumeIntegral<std::uint8_t>());
+    sw.receive(port, frame, now_ns);
+  }
+  for (int events = 0; events < 1000 && sw.next_event() != engine::Switch::kNever; ++events) {
+    sw.advance(sw.next_event());
+  }
+  return transcript.lines();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto flat = run(FuzzedDataProvider(data, size), true);
+  const auto image = run(FuzzedDataProvider(data, size), false);
+  if (flat != image) {
+    std::cerr << "flat code and image differ" << std::endl;
+    std::abort();
+  }
+  return 0;
+}

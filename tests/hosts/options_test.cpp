@@ -1,0 +1,52 @@
+#include "hosts/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tiercast::hosts {
+namespace {
+
+using testing::HasSubstr;
+
+std::string error_of(const std::vector<std::string>& arguments) {
+  HostOptions options;
+  try {
+    options.parse(arguments);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(HostOptions, RecvTakesInterfaceAndSource) {
+  HostOptions options;
+  ASSERT_EQ(options.parse({"recv", "--interface", "lo", "--source", "10.0.0.2", "--id", "15"}),
+            std::nullopt);
+  EXPECT_EQ(options.command, Command::kReceive);
+  EXPECT_EQ(options.interface, "lo");
+  EXPECT_EQ(options.sender, 0x0a000002u);
+  EXPECT_EQ(options.agent.session.self_id, 15u);
+}
+
+TEST(HostOptions, SchemesNeedsNothing) {
+  HostOptions options;
+  ASSERT_EQ(options.parse({"schemes"}), std::nullopt);
+  EXPECT_EQ(options.command, Command::kSchemes);
+}
+
+TEST(HostOptions, WrongCommandLinesEndWithStatus2) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {}, {"send"}, {"recv"}, {"recv", "--interface", "lo"}, {"schemes", "x"}}) {
+    EXPECT_EQ(HostOptions().parse(arguments), 2);
+  }
+}
+
+TEST(HostOptions, ErrorsNameOptionValueAndChoices) {
+  EXPECT_THAT(error_of({"recv", "--interface", "none9", "--source", "10.0.0.2"}),
+              AllOf(HasSubstr("--interface"), HasSubstr("none9"), HasSubstr("lo")));
+  EXPECT_THAT(error_of({"recv", "--interface", "lo", "--source", "x"}),
+              AllOf(HasSubstr("--source"), HasSubstr("'x'")));
+}
+
+}  // namespace
+}  // namespace tiercast::hosts

@@ -1,0 +1,233 @@
+"""tiercast-host recv in a namespace: IGMP joins, CE marks, counts, feedback; and a whole
+session with tiercast-send on the other end of a veth. Root."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import ARP, Ether
+from tiercast_wire import SimData, SimFeedback, Tiercast, group_address, group_mac, parse
+
+from ..agent.lab import Lab
+from ..agent.network import (
+    HOST,
+    HOST_IP,
+    HOST_MAC,
+    SENDER_IP,
+    SENDER_MAC,
+    SESSION,
+    Link,
+    fixed_rate,
+    run,
+    wait_until,
+)
+
+CE, ECT0 = 3, 2
+
+
+def group(rank: int) -> str:
+    return str(group_address(SESSION, rank))
+
+
+def data_frame(seq: int, *, rank: int = 0, tos: int = ECT0, src: str = SENDER_IP,
+               fb_req: int = 1, payload: int = 940) -> bytes:  # fmt: skip
+    message = Tiercast(session=SESSION) / SimData(rank=rank, seq=seq, fb_req=fb_req)
+    ether = Ether(src=SENDER_MAC, dst=group_mac(group_address(SESSION, rank)))
+    ip = IP(src=src, dst=group(rank), tos=tos)
+    return bytes(ether / ip / UDP(sport=5500, dport=5500) / message / bytes(payload))
+
+
+def test_marks_losses_and_strangers_are_counted(link: Link) -> None:
+    host = link.host(15)
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    raw = link.packet_socket("S")
+    for seq in range(20):
+        if seq in (5, 6):  # lost
+            continue
+        raw.send(data_frame(seq, tos=CE if seq % 4 == 0 else ECT0))
+    raw.send(data_frame(100, src="10.9.0.77"))  # not the session's sender
+    raw.send(data_frame(100, rank=3))  # not joined: the kernel keeps it
+    raw.send(data_frame(20)[:-1] + b"\x01")  # UDP checksum: the kernel drops it
+    bad = bytearray(data_frame(20))
+    bad[42], bad[40], bad[41] = 9, 0, 0  # version 9, without a UDP checksum
+    raw.send(bytes(bad))
+
+    def socket() -> dict:
+        records = [r for r in host.records() if r["kind"] == "socket"]
+        return records[-1] if records else {}
+
+    wait_until(lambda: socket().get("invalid") == 1, "the last packet is counted")
+    host.terminate()
+    ended = host.wait()
+    assert ended.status == 0, ended.stderr
+    received = ended.of("received")[-1]
+    assert received["packets"] == 18
+    assert received["bytes"] == 18 * 1000
+    assert received["marked"] == 5
+    assert received["lost"] == 2
+    last = ended.of("socket")[-1]
+    # The kernel counts a wrong checksum as a drop of the socket.
+    assert (last["foreign"], last["invalid"], last["dropped"]) == (1, 1, 1)
+
+
+def test_feedback_goes_to_the_sender_and_answers_the_request(link: Link) -> None:
+    raw = link.packet_socket("S")
+    host = link.host(15)
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    deadline = time.monotonic() + 10
+    seq, answers = 0, []
+    while not answers:
+        assert time.monotonic() < deadline, "no feedback"
+        raw.send(data_frame(seq, fb_req=77))
+        seq += 1
+        try:
+            while True:
+                frame = Ether(raw.recv(2048))
+                if ARP in frame and frame[ARP].pdst == SENDER_IP and frame[ARP].op == 1:
+                    reply = ARP(
+                        op=2, hwsrc=SENDER_MAC, psrc=SENDER_IP, hwdst=HOST_MAC, pdst=HOST_IP
+                    )
+                    raw.send(bytes(Ether(src=SENDER_MAC, dst=HOST_MAC) / reply))
+                elif UDP in frame and frame[UDP].dport == 5501:
+                    answers.append(frame)
+        except TimeoutError:
+            pass
+    answer = answers[0]
+    assert (answer[IP].src, answer[IP].dst) == (HOST_IP, SENDER_IP)
+    checked = Ether(bytes(answer))
+    del checked[UDP].chksum
+    assert bytes(checked) == bytes(answer)  # no checksum is left to an offload
+    message = parse(bytes(answer)[42 : 14 + answer[IP].len])
+    assert isinstance(message[SimFeedback], SimFeedback)
+    assert (message[SimFeedback].source, message[SimFeedback].fb_req) == (15, 77)
+    host.terminate()
+    assert host.wait().status == 0
+
+
+def test_a_session_of_two_receivers(link: Link) -> None:
+    """Layers grow until the cap, receivers add one after the other, and nothing is lost."""
+    hosts = [link.host(number, "--set=sim.add_after=1") for number in (15, 16)]
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    sender = link.sender("--set=sim.max_rate=2Mbit/s", "--set=sim.initial_rate=200kbit/s",
+                         "--duration=8s")  # fmt: skip
+    sent = sender.wait()
+    groups = link.joined_groups()
+    time.sleep(0.5)
+    ended = []
+    for host in hosts:
+        host.terminate()
+        ended.append(host.wait())
+    assert sent.status == 0, sent.stderr
+    assert sent.of("feedback")[-1]["accepted"] > 20
+    assert sent.of("feedback")[-1]["malformed"] == 0
+    layers = sent.layers()
+    for end in ended:
+        assert end.status == 0, end.stderr
+        received = end.of("received")[-1]
+        assert received["lost"] == 0
+        assert received["marked"] == 0
+        assert received["packets"] <= sum(layer["sent_packets"] for layer in layers.values())
+        assert received["packets"] >= layers[0]["sent_packets"]
+        joins = end.of("join")
+        assert [join["rank"] for join in joins] == list(range(len(joins)))
+        # Every layer is on the wire already, so the first packet is one interval away at most.
+        assert all(join["latency_us"] < 200_000 for join in joins[1:])
+        tops = [record["top"] for record in end.of("subscription")]
+        assert tops[0] == 0
+        assert tops[-1] == -1
+        assert groups >= {group(rank) for rank in range(int(max(tops)) + 1)}
+        assert end.of("socket")[-1]["dropped"] == 0
+    assert link.joined_groups() == set()
+
+
+def test_it_joins_at_start_and_leaves_at_stop(link: Link, lab: Lab) -> None:
+    host = link.host(15, f"--lab={lab.address}")
+    hello = lab.hellos.get(timeout=15)
+    assert (hello.role, hello.name, hello.id, hello.session) == (2, "h15", 15, SESSION)
+    time.sleep(0.3)
+    assert link.joined_groups() == set()
+    lab.start("h15")
+    wait_until(lambda: link.joined_groups() == {group(0)}, "join at Start")
+    wait_until(lambda: lab.last("received") != {}, "records")
+    lab.stop("h15")
+    assert host.wait().status == 0
+    assert lab.detached.get(timeout=5) == "h15"
+    assert lab.last("subscription", top=-1) != {}
+    assert link.joined_groups() == set()
+
+
+def test_a_lab_that_is_lost_ends_it_with_status_1(link: Link, lab: Lab) -> None:
+    host = link.host(15, f"--lab={lab.address}")
+    lab.hellos.get(timeout=15)
+    lab.start("h15")
+    wait_until(lambda: link.joined_groups() == {group(0)}, "join at Start")
+    lab.close()
+    ended = host.wait()
+    assert ended.status == 1
+    assert "h15: lost the lab" in ended.stderr
+    assert link.joined_groups() == set()
+
+
+def test_the_cost_of_receiving(link: Link) -> None:
+    """750 packets a second over one layer: below 10 % of a CPU."""
+    host = link.host(15, "--layers=1")
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    sender = link.sender(*fixed_rate("6Mbit/s"), "--layers=1", "--duration=4s")
+    sent = sender.wait()
+    host.terminate()
+    ended = host.wait()
+    assert ended.of("received")[-1]["packets"] == sent.layers()[0]["sent_packets"]
+    rate = ended.of("received")[-1]["rate_Bps"]
+    assert rate == pytest.approx(750_000, rel=0.1)
+    assert 0 < ended.cpu_s < 0.1 * 4
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with tempfile.TemporaryDirectory(prefix="tiercast-") as directory:
+        lab = Lab(Path(directory))
+        yield lab
+        lab.close()
+
+
+def test_schemes_are_json() -> None:
+    ended = run([str(HOST), "schemes"])
+    assert ended.status == 0
+    sim = next(scheme for scheme in json.loads(ended.stdout) if scheme["name"] == "sim")
+    assert sim["id"] == 1
+    delta = next(p for p in sim["parameters"] if p["name"] == "sim.delta")
+    assert delta["min"] < delta["default"] < delta["max"]
+    assert set(delta) == {"name", "default", "min", "max", "unit", "purpose", "source"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], ["subcommand"]),
+        (["recv"], ["--interface"]),
+        (["recv", "--interface=nosuch0", "--source=10.0.0.2"], ["--interface", "nosuch0", "lo"]),
+        (["recv", "--interface=lo", "--source=10.0.0"], ["--source", "10.0.0"]),
+        (["recv", "--interface=lo", "--source=10.0.0.2", "--scheme=rlm9"], ["--scheme", "sim"]),
+        (["recv", "--interface=lo", "--source=10.0.0.2", "--session=40000"], ["40000", "32767"]),
+    ],
+)
+def test_wrong_arguments(options: list[str], expected: list[str]) -> None:
+    ended = run([str(HOST), *options])
+    assert ended.status == 2
+    for text in expected:
+        assert text in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_help_has_examples() -> None:
+    for arguments in (["--help"], ["recv", "--help"]):
+        ended = run([str(HOST), *arguments])
+        assert ended.status == 0
+        assert "Examples:" in ended.stdout
+    assert run([str(HOST), "--version"]).stdout.startswith("tiercast-host ")

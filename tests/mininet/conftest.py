@@ -1,0 +1,120 @@
+"""A registry of schemes, small experiments, and a stored run made of known rows."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiercast_lab import storage
+from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.measures import all_measures
+from tiercast_lab.schemes import ParameterInfo, SchemeInfo
+from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SCHEMES = {
+    "sim": SchemeInfo("sim", {"sim.delta": ParameterInfo("sim.delta", 0.875, 0.1, 0.99, "")}),
+}
+
+SMALL = """\
+    name: small
+    title: A small tree
+    topology:
+      tree: {depth: 2}
+      link: {rate: 6Mbit/s, delay: 5ms, queue: 50p}
+      links:
+        1-3: {rate: 1Mbit/s}
+    sessions:
+      - {scheme: sim, sender: 0, layers: 2}
+    duration: 20s
+    measure: {last: 10s}
+    expect:
+      - {measure: cumulative_rate, layers: 2, paper: 6Mbit/s, tolerance: 10%}
+      - {measure: efficiency, min: 0.9}
+    """
+
+Load = Callable[..., Loaded]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Loads a YAML given as text; the file is `tmp_path/experiment.yaml`."""
+
+    def from_text(text: str = SMALL, **options: object) -> Loaded:
+        path = tmp_path / "experiment.yaml"
+        path.write_text(textwrap.dedent(text))
+        return load_experiment(path, SCHEMES, **options)
+
+    return from_text
+
+
+@pytest.fixture
+def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
+    """A run in which every figure is known: layer 0 at 1, layer 1 at 5 Mbit/s from the start, each
+    receiver gets what its path has room for, h3 with one layer and the others with two."""
+    loaded = load()
+    recorder = storage.Recorder()
+    available = {3: 1e6, 4: 6e6, 5: 6e6, 6: 6e6}  # bit/s
+    for node in available:
+        recorder.add("subscription", 0.0, f"h{node}", {"top": 0})
+        recorder.add("join", 0.02, f"h{node}", {"rank": 0, "latency_us": 20_000 + node})
+        if node != 3:
+            recorder.add("subscription", 5.0, f"h{node}", {"top": 1})
+    for tick in range(1, 101):
+        t = tick * 0.2
+        for rank, rate in enumerate((1e6, 5e6)):
+            fields = {"rank": rank, "rate_Bps": rate / 8, "sent_bytes": rate / 8 * t}
+            recorder.add("layer", t, "h0", fields)
+        for node, rate in available.items():
+            size = rate / 8 * t
+            fields = {"bytes": size, "packets": size / 1000, "lost": 0.0, "marked": size / 10_000}
+            recorder.add("received", t, f"h{node}", fields)
+    for second in range(1, 21):
+        counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second, "drops": 0.0}
+        clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
+        queue = {"port": 1.0, "link": "0>1", "max_queue_packets": float(second)}
+        recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
+        load_figures = {"cpu_percent": 80.0, "wait_percent": 5.0, "pressure_percent": 90.0}
+        recorder.add("machine", float(second), "lab", load_figures)
+    menu = {"active": 1.0, "limit_1": 5e5, "min": 125e3, "max": 750e3}
+    recorder.add("sim.menu", 10.0, "h0", menu)
+    recorder.add("pacer.final", 20.0, "h0", {"late_p99_us": 300.0, "dropped": 0.0})
+    return store(loaded, recorder, tmp_path / "results" / "run")
+
+
+def store(loaded: Loaded, recorder: storage.Recorder, directory: Path) -> storage.StoredRun:
+    directory.mkdir(parents=True)
+    summary = {
+        "format": storage.FORMAT,
+        "run": directory.name,
+        "title": loaded.experiment.title,
+        "started": "2026-01-01T00:00:00+0000",
+        "command": ["./tiercast", "run", "small"],
+        "experiment": loaded.data,
+        "seed": 1,
+        "runtime": "mininet",
+        "switch": "tiercast",
+        "versions": {"tiercast": "0"},
+        "machine": {"cores": 2},
+        "network": storage.network_facts(loaded),
+        "layers": 2,
+        "duration_s": 20.0,
+        "window_s": list(loaded.window),
+        "complaints": [],
+    }
+    context = storage.context_of(json.loads(json.dumps(summary)))
+    frames = recorder.frames()
+    measures = all_measures(frames, context)
+    checks = validity(frames, context, bounds_of(2, {}))
+    figures = [judge(e, measures[e.name]) for e in loaded.experiment.expect]
+    summary["verdict"], summary["reasons"] = verdict(checks, figures)
+    summary["validity"] = {"checks": [as_dict(c) for c in checks], "hidden_queues": []}
+    summary["measures"] = {name: {"value": value} for name, value in measures.items()}
+    summary["expected"] = [as_dict(f) for f in figures]
+    storage.write_rows(directory, frames)
+    storage.write_json(directory / "summary.json", summary)
+    return storage.load_run(directory)

@@ -1,0 +1,50 @@
+"""bmv2 as the switch: what it is told, and a real run where it is installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tiercast_lab.bmv2 import Bmv2Switches, packets_per_second
+from tiercast_lab.errors import EXIT_INPUT, InputError
+
+from .conftest import ROOT, SMALL
+
+
+def test_rates_are_those_of_full_packets() -> None:
+    assert packets_per_second(6_000_000, 1000) == 750
+    assert packets_per_second(1_000_000, 1000) == 125
+    assert packets_per_second(1000, 1500) == 1  # 0 would mean no limit
+
+
+def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    with pytest.raises(InputError, match="simple_switch_grpc is not in PATH"):
+        Bmv2Switches(1000).check(load())
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+    with pytest.raises(InputError, match="link 0-1 has a queue limit in bytes; valid: packets"):
+        Bmv2Switches(1000).check(load(SMALL.replace("50p", "30kB")))
+    delayed = load(settings=["events=[{at: 5s, link: 1-3, delay: 9ms}]"])
+    with pytest.raises(InputError, match="event at 5s changes what cannot"):
+        Bmv2Switches(1000).check(delayed)
+
+
+@pytest.mark.mininet
+def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) -> None:
+    command = [ROOT / "tiercast", "run", "sim-smoke", "--switch", "bmv2", "--results", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    if not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI"))):
+        assert result.returncode == EXIT_INPUT
+        assert "is not in PATH; build behavioral-model" in result.stderr
+        return
+    assert result.returncode == 0, result.stdout + result.stderr
+    summary = json.loads((tmp_path / "latest" / "summary.json").read_text())
+    assert (summary["switch"], summary["verdict"]) == ("bmv2", "met")
+    assert summary["complaints"] == []
+    # Its own limiter holds 1-3 to 1 Mbit/s: h3 never gets more.
+    assert summary["measures"]["longest_queue"]["value"] is None
+    names = {check["name"] for check in summary["validity"]["checks"]}
+    assert "wire_late" in names and "switch_late_p99" not in names

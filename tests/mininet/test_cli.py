@@ -1,0 +1,116 @@
+"""The command line as a person meets it: first lines, exit statuses, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tiercast_lab import doctor
+from tiercast_lab.errors import EXIT_INPUT
+from tiercast_lab.report import write_report
+
+from .conftest import ROOT
+
+
+def tiercast(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ROOT / "tiercast", *arguments], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+def test_version_and_list() -> None:
+    assert tiercast("--version").stdout.startswith("tiercast ")
+    listed = tiercast("list").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == sorted(
+        path.stem for path in (ROOT / "experiments").glob("*.yaml")
+    )
+    assert all(len(line.split(maxsplit=1)[1]) > 10 for line in listed)
+
+
+def test_runs_from_any_folder(tmp_path: Path) -> None:
+    link = tmp_path / "tiercast"
+    link.symlink_to(ROOT / "tiercast")
+    result = subprocess.run([link, "list"], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0 and "sim-session" in result.stdout
+
+
+def test_a_kernel_feature_that_is_missing_is_the_first_line() -> None:
+    dropped = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"]
+    command = [*dropped, ROOT / "tiercast", "run", "sim-smoke"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+    assert result.stderr.startswith(
+        "tiercast: packet sockets: Operation not permitted; run as root"
+    )
+
+
+def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    for arguments, said in [
+        (["nosuch"], "no experiment 'nosuch'; valid: a YAML file, or one of sim-"),
+        (["sim-smoke", "--set", "sessions.0.scheme=rlc"], "unknown scheme 'rlc'; valid: sim"),
+        (["sim-smoke", "--set", "sim.nosuch=1"], "unknown parameter of sim; valid: sim."),
+        (["sim-smoke", "--duration", "20"], "--duration: duration: "),
+        (["sim-smoke", "--switch", "ovs"], "'ovs'"),
+    ]:
+        result = tiercast("run", *arguments, "--results", tmp_path / "results")
+        assert result.returncode == EXIT_INPUT, result.stderr
+        assert said in result.stderr.replace("\n", " ")
+        assert "Traceback" not in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_root_is_asked_for_in_the_first_line() -> None:
+    result = tiercast("run", "sim-smoke", user="nobody")
+    assert result.returncode == EXIT_INPUT
+    assert result.stderr.splitlines()[0].startswith("tiercast: root is missing")
+    assert "sudo" in result.stderr
+
+
+def test_report_is_remade_by_name_or_path(stored) -> None:
+    before = write_report(stored).read_bytes()
+    stored.directory.joinpath("report.html").unlink()
+    result = tiercast("report", stored.directory)
+    assert result.returncode == 0
+    assert result.stdout.strip() == str(stored.directory / "report.html")
+    assert stored.directory.joinpath("report.html").read_bytes() == before
+    assert tiercast("report", "nosuch").returncode == EXIT_INPUT
+
+
+def test_doctor_says_what_follows_and_what_to_do() -> None:
+    findings = doctor.examine()
+    assert {f.name for f in findings} >= {
+        *("root", "namespaces", "veth", "packet sockets", "mininet", "DPDK", "cores"),
+        *("netem", "huge pages", "p4c", "bmv2"),
+    }
+    for finding in findings:
+        assert finding.seen
+        assert finding.name == "kernel" or (finding.follows and finding.do)
+    result = tiercast("doctor")
+    assert result.returncode == (2 if any(f.needed and not f.ok for f in findings) else 0)
+    assert os.geteuid() != 0 or "yes root" in result.stdout
+
+
+def test_doctor_names_missing_root_first() -> None:
+    first = tiercast("doctor", user="nobody").stdout.splitlines()[0]
+    assert first.split()[:2] == ["NO", "root"]
+
+
+def test_ctrl_c_before_a_run_begins_ends_it_without_a_trace() -> None:
+    process = subprocess.Popen(
+        [ROOT / "tiercast", "run", "sim-smoke"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    # polars is the last large import; it hooks the signal.
+    maps = Path(f"/proc/{process.pid}/maps")
+    deadline = time.monotonic() + 20
+    while "polars" not in maps.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=20)
+    assert (process.returncode, b"Traceback" in output) == (130, False), output.decode()

@@ -1,0 +1,202 @@
+"""Experiments are checked before anything starts; errors name place, value and valid choices."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+import tiercast_controller as control
+from tiercast_lab.errors import EXIT_INPUT, InputError
+from tiercast_lab.experiment import load_experiment
+from tiercast_lab.marking import Marking
+
+from .conftest import ROOT, SCHEMES, SMALL
+
+
+def test_the_paper_session() -> None:
+    loaded = load_experiment(ROOT / "experiments/sim-session.yaml", SCHEMES)
+    topology = loaded.topology
+    assert len(topology.switches) == 15
+    assert loaded.receivers == (tuple(range(15, 31)),)
+    assert topology.round_trip(0, loaded.receivers[0]) == 40_000_000
+    # SIM 4.2.1: 4 receivers at 1, 1 at 2, 5 at 3, 1 at 4, 2 at 5 and 3 at 6 Mbit/s.
+    rates = [topology.bottleneck(0, node)[1] // 10**6 for node in loaded.receivers[0]]
+    assert [rates.count(rate) for rate in range(1, 7)] == [4, 1, 5, 1, 2, 3]
+    assert loaded.window == (
+        loaded.experiment.duration / 1e9 - 20,
+        loaded.experiment.duration / 1e9,
+    )
+
+
+def test_every_experiment_of_the_repository_loads() -> None:
+    for path in (ROOT / "experiments").glob("*.yaml"):
+        assert load_experiment(path, SCHEMES).experiment.name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "parts"),
+    [
+        ("tree: {depth: 2}", "treee: {depth: 2}", 4, ["topology.treee", "unknown key", "tree"]),
+        ("rate: 1Mbit/s", "rate: 1Mb", 7, ["topology.links.1-3.rate", "'1Mb'", "Mbit/s"]),
+        ("1-3:", "1-9:", 7, ["'1-9'", "0-1, 0-2, 1-3"]),
+        ("1-3:", "1~3:", 7, ["not a link", "1-3"]),
+        ("scheme: sim", "scheme: simm", 9, ["'simm'", "valid: sim"]),
+        ("sender: 0", "sender: 77", 9, ["no node 77", "0, 1, 2"]),
+        ("layers: 2}\nd", "layers: 9}\nd", 9, ["sessions.0.layers", "8", "seen: 9"]),
+        ("layers: 2}\nd", "layers: 2, receivers: [3, 9]}\nd", 9, ["node 9", "0, 1, 2"]),
+        ("duration: 20s", "duration: 20", 10, ["duration", "20", "ms"]),
+        ("duration: 20s\n", "", 1, ["duration", "missing"]),
+        ("min: 0.9", "minimum: 0.9", 14, ["minimum", "did you mean 'min'"]),
+        ("measure: efficiency", "measure: effeciency", 14, ["'effeciency'", "efficiency, "]),
+        ("{measure: efficiency, min: 0.9}", "{measure: efficiency}", 14, ["tolerance", "min"]),
+        ("paper: 6Mbit/s", "paper: 6", 13, ["6", "Mbit/s"]),
+        ("measure: {last", "measure: [last", 11, ["expected"]),
+        ("title: A small tree", "title: a\ntitle: b", 3, ["'title' stands twice"]),
+    ],
+)
+def test_errors(load, tmp_path: Path, old: str, new: str, place: int, parts: list[str]) -> None:
+    text = textwrap.dedent(SMALL)
+    assert old in text
+    with pytest.raises(InputError) as error:
+        load(text.replace(old, new))
+    message = str(error.value)
+    assert message.startswith(f"{tmp_path}/experiment.yaml:{place}: ")
+    for part in parts:
+        assert part in message
+    assert error.value.exit_status == EXIT_INPUT
+
+
+def test_parameters_are_checked(load) -> None:
+    def with_parameters(text: str) -> str:
+        return SMALL.replace("layers: 2}", f"layers: 2, parameters: {{{text}}}}}")
+
+    session = load(with_parameters("sim.delta: 0.5")).experiment.sessions[0]
+    assert session.parameters == {"sim.delta": 0.5}
+    with pytest.raises(InputError, match=r"unknown parameter of sim; valid: sim\.delta"):
+        load(with_parameters("sim.dleta: 0.5"))
+    with pytest.raises(InputError, match=r"2 is out of range; valid: 0\.1 to 0\.99$"):
+        load(with_parameters("sim.delta: 2"))
+
+
+def test_settings_change_keys_and_parameters(load) -> None:
+    loaded = load(settings=["topology.link.queue=20p", "sim.delta=0.8"], duration="30s")
+    assert loaded.topology.links["0-1"].parameters.queue.packets == 20
+    assert loaded.experiment.sessions[0].parameters == {"sim.delta": 0.8}
+    assert loaded.window == (20.0, 30.0)
+    for setting, said in [
+        ("nonsense", "key=value"),
+        ("topology.quueue=1p", "unknown key"),
+        ("sim.delta=7", "--set sim.delta=7: .*out of range"),
+        ("sessions.3.layers=1", "no '3' there"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            load(settings=[setting])
+
+
+def test_explicit_topology(load) -> None:
+    tree = "tree: {depth: 2}"
+    links = "1-3: {rate: 1Mbit/s}"
+    text = SMALL.replace(tree, "nodes: [0, 1, 3, 4]")
+    loaded = load(text.replace(links, "{0-1: {}, 1-3: {rate: 1Mbit/s}, 1-4: {}}"))
+    assert loaded.receivers == ((3, 4),)
+    assert loaded.topology.path(0, 3) == ["0-1", "1-3"]
+    with pytest.raises(InputError, match="no node 5; valid: 0, 1, 3, 4"):
+        load(text.replace(links, "{0-1: {}, 1-5: {}}"))
+    with pytest.raises(InputError, match="do not form a tree"):
+        load(text.replace(links, "{0-1: {}, 1-3: {}}"))
+    with pytest.raises(InputError, match="exactly one of 'tree' and 'nodes'"):
+        load(SMALL.replace(tree, f"{tree}\n      nodes: [0]"))
+
+
+def test_include_names_the_file_it_is_in(load, tmp_path: Path) -> None:
+    (tmp_path / "topologies").mkdir()
+    shared = tmp_path / "topologies" / "shared.yaml"
+    shared.write_text("tree: {depth: 2}\nlink: {rate: 6Mbit/s, delay: 5, queue: 50p}\n")
+    text = SMALL.replace("tree: {depth: 2}", "include: shared").replace(
+        "link: {rate: 6Mbit/s, delay: 5ms, queue: 50p}", "link: {rate: 7Mbit/s}"
+    )
+    with pytest.raises(InputError, match=rf"^{shared}:2: topology\.link\.delay: 5 is not a time"):
+        load(text)
+    shared.write_text(shared.read_text().replace("delay: 5,", "delay: 5ms,"))
+    assert load(text).topology.links["0-1"].parameters.rate == 7_000_000
+    with pytest.raises(InputError, match="no topology 'missing'.*valid: shared"):
+        load(text.replace("include: shared", "include: missing"))
+
+
+def test_events_are_checked(load) -> None:
+    text = textwrap.dedent(SMALL)
+    good = text + "events:\n  - {at: 5s, link: 1-3, rate: 2Mbit/s}\n"
+    assert load(good).experiment.events[0].at == 5_000_000_000
+    with pytest.raises(InputError, match="no link '3-1'"):
+        load(good.replace("link: 1-3", "link: 3-1"))
+    with pytest.raises(InputError, match="30s is not before the end of the run"):
+        load(good.replace("at: 5s", "at: 30s"))
+    with pytest.raises(InputError, match="nothing changes"):
+        load(good.replace(", rate: 2Mbit/s", ""))
+
+
+@pytest.mark.parametrize(
+    ("rate", "packets"),
+    # 20 ms of 1 Mbit/s are 2.5 packets of 1000 B; never below 2, never above 5.
+    [(100_000, 2.0), (1_000_000, 2.5), (2_000_000, 5.0), (6_000_000, 5.0), (0, 5.0)],
+)
+def test_automatic_threshold(rate: int, packets: float) -> None:
+    assert Marking().threshold_packets(rate, 1000) == pytest.approx(packets)
+
+
+def test_markings_and_the_policies_that_follow(load) -> None:
+    def policy(text: str, link: str = "0-1") -> control.PortPolicy | None:
+        loaded = load(textwrap.dedent(SMALL) + f"marking: {{{text}}}\n")
+        rate = loaded.topology.links[link].parameters.rate
+        return loaded.experiment.marking_of(link).policy(rate, 1000, idle_us=7)
+
+    assert policy("threshold: auto", "1-3") == control.PriorityMarking(2.5, 7)
+    assert policy("kind: threshold, threshold: 20") == control.ThresholdMarking(20)
+    assert policy("kind: drop_tail, limit: 30") == control.DropTail(30)
+    assert policy("kind: none") is None
+    assert policy("kind: red, ecn: true, min_th: 4, limit: 60") == control.Red(
+        4, 15, 0.1, 6_000_000, 1000, ecn=True, limit_packets=60, idle_us=7
+    )
+    assert Marking().policy(0, 1000, 0) is None  # a link without a rate has no queue
+
+
+def test_a_link_may_have_its_own_marking(load) -> None:
+    own = "1-3: {marking: {kind: drop_tail, limit: 9}}"
+    experiment = load(SMALL.replace("1-3: {rate: 1Mbit/s}", own)).experiment
+    assert experiment.marking_of("1-3") == Marking(kind="drop_tail", limit=9)
+    assert experiment.marking_of("0-1") == experiment.marking_of("h0") == Marking()
+
+
+@pytest.mark.parametrize(
+    ("marking", "said"),
+    [
+        ("{kind: redd}", "marking.kind: .*'priority', 'threshold', 'red', 'drop_tail'"),
+        ("{kind: red, minth: 5}", "marking.minth: unknown key; .*did you mean 'min_th'"),
+        ("{kind: drop_tail, threshold: 5}", "marking.threshold: unknown key; valid: kind, limit"),
+        ("{kind: drop_tail}", "needs 'limit'"),
+        ("{kind: threshold}", "needs 'threshold'"),
+        ("{kind: threshold, threshold: 2.5}", "2.5; valid: whole packets"),
+        ("{threshold: 0}", "'threshold' is 0; valid: auto, or above 0"),
+        ("{kind: red, min_th: 20}", "marking: link 0-1: min_th 20 and max_th 15: valid is"),
+        ("{kind: red, max_th: 70000}", r"max_th is 70000; valid: 0\.\.65535"),
+    ],
+)
+def test_markings_are_checked(load, marking: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load(textwrap.dedent(SMALL) + f"marking: {marking}\n")
+    with pytest.raises(
+        InputError,
+        match=f"experiment.yaml:7: .*{said.removeprefix('marking: ').replace('0-1', '1-3')}",
+    ):
+        load(SMALL.replace("1-3: {rate: 1Mbit/s}", f"1-3: {{rate: 1Mbit/s, marking: {marking}}}"))
+
+
+def test_aggregation(load) -> None:
+    def session(text: str):
+        return load(SMALL.replace("layers: 2}", f"layers: 2{text}}}")).experiment.sessions[0]
+
+    assert session("").aggregation == "sender"
+    assert session(", aggregation: network").aggregation == "network"
+    with pytest.raises(InputError, match="aggregation: .*'sender' or 'network'.*seen: 'switch'"):
+        session(", aggregation: switch")

@@ -1,0 +1,120 @@
+"""Measures against values computed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from tiercast_lab import measures
+from tiercast_lab.measures import Context
+
+CONTEXT = Context(
+    window=(10.0, 20.0),
+    sender="h0",
+    layers=2,
+    available={"h3": [(0.0, 1e6)], "h4": [(0.0, 4e6), (15.0, 2e6)]},
+    round_trip=0.040,
+)
+
+
+def rows(**columns: list) -> pl.DataFrame:
+    return pl.DataFrame(columns)
+
+
+def test_counter_is_read_between_rows() -> None:
+    frame = rows(time_s=[1.0, 2.0, 4.0], bytes=[100.0, 200.0, 600.0])
+    at = measures.counter_at(frame, "bytes", np.array([0.5, 1.0, 1.5, 3.0, 9.0]))
+    assert at.tolist() == [0.0, 100.0, 150.0, 400.0, 600.0]
+
+
+def test_cumulative_rate() -> None:
+    frame = rows(
+        time_s=[10.0, 20.0, 10.0, 20.0, 15.0],
+        agent=["h0", "h0", "h0", "h0", "h9"],
+        rank=[0, 0, 1, 1, 0],
+        sent_bytes=[1e6, 2e6, 0.0, 2.5e6, 7e9],  # h9 is another session's sender
+    )
+    # Layer 0: 1e6 B in 10 s = 0.8 Mbit/s; layer 1: 2.5e6 B in 10 s = 2 Mbit/s.
+    assert measures.cumulative_rate({"layer": frame}, CONTEXT, 1) == pytest.approx(0.8e6)
+    assert measures.cumulative_rate({"layer": frame}, CONTEXT, 2) == pytest.approx(2.8e6)
+    assert measures.cumulative_rate({}, CONTEXT, 1) is None
+
+
+def test_efficiency_follows_the_available_bandwidth() -> None:
+    frame = rows(
+        time_s=[10.0, 20.0, 10.0, 20.0],
+        agent=["h3", "h3", "h4", "h4"],
+        bytes=[0.0, 1e6, 0.0, 2.5e6],  # 0.8 and 2 Mbit/s
+    )
+    # h3: 0.8; h4: 2/4 for five seconds, then 2/2 for five seconds.
+    expected = (0.8 + (0.5 + 1.0) / 2) / 2
+    assert measures.efficiency({"received": frame}, CONTEXT) == pytest.approx(expected)
+
+
+def test_subscribers_and_instability() -> None:
+    frame = rows(
+        time_s=[0.0, 0.0, 5.0, 12.0, 17.0, 18.0],
+        agent=["h3", "h4", "h4", "h4", "h4", "h3"],
+        top=[0, 0, 1, 0, 1, 0],  # h3's last row repeats its level: no change
+    )
+    kinds = {"subscription": frame}
+    assert measures.change_times(kinds, CONTEXT).tolist() == [5.0, 12.0, 17.0]
+    # Two changes of two receivers in 10 s = 250 round trips.
+    assert measures.instability(kinds, CONTEXT) == pytest.approx(2 / 2 / 250)
+    assert measures.mean_subscribers(kinds, CONTEXT, 1) == pytest.approx(2.0)
+    # h4 has two layers in 10..12 and 17..20.
+    assert measures.mean_subscribers(kinds, CONTEXT, 2) == pytest.approx(0.5, abs=0.01)
+
+
+def test_loss_counts_the_window_alone() -> None:
+    frame = rows(
+        time_s=[10.0, 20.0, 10.0, 20.0],
+        agent=["h3", "h3", "h4", "h4"],
+        packets=[500.0, 590.0, 100.0, 200.0],
+        lost=[100.0, 110.0, 0.0, 0.0],
+        marked=[0.0, 19.0, 0.0, 0.0],
+    )
+    assert measures.loss({"received": frame}, CONTEXT) == pytest.approx(10 / 200)
+    assert measures.marked({"received": frame}, CONTEXT) == pytest.approx(19 / 190)
+
+
+def test_join_latency_of_the_window_or_of_the_run() -> None:
+    early = rows(time_s=[1.0, 2.0], agent=["h3", "h4"], rank=[0, 0], latency_us=[5e4, 9e4])
+    assert measures.join_latency({"join": early}, CONTEXT, 0.99) == pytest.approx(0.09)
+    late = rows(time_s=[1.0, 12.0], agent=["h3", "h4"], rank=[0, 0], latency_us=[5e4, 3e4])
+    assert measures.join_latency({"join": late}, CONTEXT, 0.99) == pytest.approx(0.03)
+    assert measures.join_latency({}, CONTEXT, 0.5) is None
+
+
+def test_queues() -> None:
+    frame = rows(
+        time_s=[10.0, 20.0, 10.0, 20.0, 5.0],
+        agent=["s0", "s0", "s1", "s1", "s1"],
+        port=[1, 1, 1, 1, 1],
+        max_queue_packets=[3.0, 7.0, 2.0, 11.0, 40.0],  # 40 is before the window
+        drops=[5.0, 10.0, 0.0, 5.0, 0.0],
+        tx_packets=[100.0, 150.0, 0.0, 40.0, 0.0],
+    )
+    assert measures.longest_queue({"port": frame}, CONTEXT) == 11.0
+    assert measures.queue_drops({"port": frame}, CONTEXT) == pytest.approx(10 / 100)
+
+
+def test_stored_run_has_the_figures_it_was_made_of(stored) -> None:
+    figures = measures.all_measures(stored.rows, stored.context)
+    assert figures["cumulative_rate_1"] == pytest.approx(1e6)
+    assert figures["cumulative_rate_2"] == pytest.approx(6e6)
+    assert figures["efficiency"] == pytest.approx(1.0)
+    assert figures["subscribers_2"] == pytest.approx(3.0)
+    assert figures["instability"] == 0.0
+    assert figures["longest_queue"] == 20.0
+    assert figures["join_latency_p99"] == pytest.approx(0.020006)
+
+
+def test_feedback_rate() -> None:
+    frame = rows(
+        time_s=[10.0, 20.0, 20.0],
+        agent=["h0", "h0", "h9"],
+        accepted=[40.0, 90.0, 7e3],  # h9 is another session's sender
+    )
+    assert measures.feedback_rate({"feedback": frame}, CONTEXT) == pytest.approx(5.0)
+    assert measures.feedback_rate({}, CONTEXT) is None

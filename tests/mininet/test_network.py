@@ -1,0 +1,166 @@
+"""Namespaces and processes of a run: made, watched, and gone afterwards (root)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tiercast_lab.errors import Interrupted, RunFailed
+from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.network import Network, hidden_queues
+from tiercast_lab.processes import Children
+from tiercast_lab.topology import LinkParameters, Topology, tree_links
+from tiercast_lab.units import Queue
+
+RUN = "test"
+TOPOLOGY = Topology(
+    dict.fromkeys(tree_links(1, 2), LinkParameters(10**6, 0, Queue(10))), [0], [1, 2]
+)
+
+
+@pytest.fixture
+def network():
+    network = Network(TOPOLOGY, RUN)
+    try:
+        network.build(lambda: None)
+        yield network
+    finally:
+        network.remove()
+
+
+def shells(run: str) -> str:
+    return subprocess.run(
+        ["pgrep", "-fa", f"mininet:{run}-"], capture_output=True, text=True
+    ).stdout
+
+
+def test_nodes_are_configured(network: Network) -> None:
+    described = network.describe()
+    assert sorted(described) == ["h0", "h1", "h2", "s0"]
+    assert hidden_queues(described) == []
+    assert list(described["s0"]["interfaces"]) == ["test-s0p1", "test-s0p2", "test-s0p3"]
+    for facts in described.values():
+        assert not {"tcp-segmentation-offload", "generic-receive-offload"} & set(
+            facts["offloads_on"]
+        )
+        assert facts["sysctls"]["net.ipv6.conf.all.disable_ipv6"] == "1"
+    neighbours = network.nodes["h1"].run("ip", "neighbour", "show", "nud", "permanent")
+    assert "10.0.1.1 dev test-h1p1 lladdr 02:00:00:01:00:01" in neighbours
+
+
+def test_a_second_queue_is_seen(network: Network) -> None:
+    network.nodes["s0"].run("tc", "qdisc", "add", "dev", "test-s0p1", "root", "pfifo")
+    assert network.hidden_queues() == ["s0: test-s0p1 has qdisc pfifo"]
+
+
+def test_only_what_was_made_is_removed() -> None:
+    other = Network(TOPOLOGY, "othr")
+    network = Network(TOPOLOGY, RUN)
+    try:
+        other.build(lambda: None)
+        network.build(lambda: None)
+        network.remove()
+        assert shells(RUN) == ""
+        assert len(shells("othr").splitlines()) == 4
+        assert "othr-s0p1" in other.nodes["s0"].run("ip", "link", "show")
+    finally:
+        network.remove()
+        other.remove()
+    assert shells("othr") == ""
+
+
+def test_interrupted_build_leaves_nothing() -> None:
+    network = Network(TOPOLOGY, RUN)
+    calls = 0
+    with Interrupt() as interrupt:
+
+        def checkpoint() -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 6:  # amid the links
+                os.kill(os.getpid(), signal.SIGTERM)
+            interrupt.check()
+
+        with pytest.raises(Interrupted, match="SIGTERM"):
+            try:
+                network.build(checkpoint)
+            finally:
+                network.remove()
+    assert shells(RUN) == ""
+
+
+def test_a_crash_is_named_with_its_log(network: Network, tmp_path: Path) -> None:
+    children = Children(tmp_path)
+    command = ["sh", "-c", "echo about to fail; sleep 0.1; exit 7"]
+    children.start(network.nodes["h1"], "program h1", command, "h1")
+    with pytest.raises(RunFailed) as error:
+        for _ in range(20):
+            children.check()
+            time.sleep(0.05)
+    assert "program h1 ended with exit status 7" in str(error.value)
+    assert "about to fail" in str(error.value)
+    assert error.value.exit_status == 4
+    children.stop()
+
+
+def test_a_child_that_ignores_sigterm_is_killed_with_its_own(network, tmp_path) -> None:
+    children = Children(tmp_path)
+    script = "trap '' TERM; sleep 300 & echo $!; wait"
+    child = children.start(network.nodes["h1"], "stubborn", ["bash", "-c", script], "h1")
+    while not child.log.read_text().strip():
+        time.sleep(0.02)
+    grandchild = int(child.log.read_text())
+    assert children.stop(grace_s=0.3) == ["stubborn did not end within 0.3 s of SIGTERM"]
+    for pid in (child.process.pid, grandchild):
+        assert not running(pid)
+
+
+def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
+    """Not even SIGKILL of the lab leaves a program or a namespace behind."""
+    script = tmp_path / "lab.py"
+    script.write_text(
+        "import time\n"
+        "from pathlib import Path\n"
+        "from test_network import TOPOLOGY\n"
+        "from tiercast_lab.network import Network\n"
+        "from tiercast_lab.processes import Children\n"
+        "network = Network(TOPOLOGY, 'dies')\n"
+        "network.build(lambda: None)\n"
+        f"children = Children(Path({str(tmp_path)!r}))\n"
+        "child = children.start(network.nodes['h1'], 'sleep', ['sleep', '300'], 'h1')\n"
+        "print(child.process.pid, flush=True)\n"
+        "time.sleep(300)\n"
+    )
+    path = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
+    lab = subprocess.Popen(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        pid = int(lab.stdout.readline())
+        # Until setpriv has become the program, the kernel does not know whose death to tell it.
+        while Path(f"/proc/{pid}/comm").read_text() != "sleep\n":
+            time.sleep(0.01)
+    finally:
+        lab.kill()
+        lab.wait()
+    deadline = time.monotonic() + 5
+    while (running(pid) or shells("dies")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(pid)
+    assert shells("dies") == ""
+
+
+def running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -1,0 +1,75 @@
+"""Plots and report come from stored rows alone, and the same rows make the same bytes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import matplotlib.image
+import pytest
+from tiercast_lab.errors import InputError
+from tiercast_lab.panels import all_panels
+from tiercast_lab.report import write_report
+from tiercast_lab.storage import load_run
+
+
+def test_report_is_remade_byte_for_byte(stored, tmp_path) -> None:
+    report = write_report(stored)
+    copy = tmp_path / "copy"
+    shutil.copytree(stored.directory, copy, ignore=shutil.ignore_patterns("plots", "report.html"))
+    again = write_report(load_run(copy))
+    assert again.read_bytes() == report.read_bytes()
+    plots = sorted((stored.directory / "plots").glob("*.png"))
+    assert len(plots) == 7
+    for plot in plots:
+        assert (copy / "plots" / plot.name).read_bytes() == plot.read_bytes()
+
+
+def test_pictures_show_lines(stored) -> None:
+    write_report(stored)
+    for panel in all_panels(stored):
+        pixels = matplotlib.image.imread(stored.directory / "plots" / f"{panel.key}.png")
+        for series in panel.series:
+            wanted = [int(series.colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+            close = abs(pixels[:, :, :3] - wanted).max(axis=2) < 0.02
+            # A line crosses the picture: more than the few pixels of its label.
+            assert close.sum() > 150, f"{panel.key}: no line of {series.label}"
+
+
+def test_panels_hold_the_stored_figures(stored) -> None:
+    panels = {panel.key: panel for panel in all_panels(stored)}
+    rates = panels["a-layer-rates"]
+    assert [series.label for series in rates.series] == ["1 layer", "2 layers"]
+    assert rates.series[1].y[-1] == pytest.approx(6.0)
+    assert [(r.y, r.label) for r in rates.references] == [(6.0, "paper: 6")]
+    assert panels["c-subscriptions"].series[1].y[-1] == 3
+    labels = [series.label for series in panels["d-received-rates"].series]
+    assert labels == ["h3 (1Mbit/s)", "h4 (6Mbit/s)"]
+    assert panels["b-menu"].series[2].y[-1] == pytest.approx(4.0)  # limit_1: 5e5 B/s
+
+
+def test_report_stands_alone(stored) -> None:
+    html = write_report(stored).read_text()
+    references = []
+
+    class Collector(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            references.extend(v for k, v in attrs if k in ("src", "href") and v)
+
+    Collector().feed(html)
+    assert all(reference.startswith("data:") for reference in references)
+    assert not re.search(r"@import|url\(", html)
+    for text in ("A small tree", "cumulative rate, 2 layers", "./tiercast run small", "met"):
+        assert text in html
+
+
+def test_other_folders_are_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match="summary.json"):
+        load_run(tmp_path)
+    (tmp_path / "summary.json").write_text("{}")
+    with pytest.raises(InputError, match="format None; valid: 1"):
+        load_run(tmp_path)
+    (tmp_path / "summary.json").write_text("{")
+    with pytest.raises(InputError, match="not JSON"):
+        load_run(tmp_path)

@@ -1,0 +1,148 @@
+"""Real runs in Mininet: one that is judged, and some that are broken off."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from .conftest import ROOT
+
+pytestmark = [pytest.mark.mininet, pytest.mark.timeout(120)]
+
+
+def processes(text: str) -> list[str]:
+    """Command lines on this machine that contain a text, without this test's own."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        except OSError:
+            continue  # it has ended
+        if text.encode() in line and int(pid) != os.getpid():
+            found.append(f"{pid} {line.decode(errors='replace')}")
+    return found
+
+
+class Started:
+    """`tiercast run sim-smoke`, once it has said its run's id."""
+
+    def __init__(self, results: Path, *arguments: str) -> None:
+        self.results = results
+        self.process = subprocess.Popen(
+            [ROOT / "tiercast", "run", "sim-smoke", "--results", results, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.run = self.process.stdout.readline().rpartition("run ")[2].strip()
+
+    def wait_for(self, program: str) -> int:
+        """The process id of a program of the run."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for line in processes(f"tiercast-{self.run}-"):
+                pid, _, command = line.partition(" ")
+                if program in command and not command.startswith(("mnexec", "setpriv", "chrt")):
+                    return int(pid)
+            time.sleep(0.02)
+        raise AssertionError(f"{program} was not started: {self.process.communicate()}")
+
+    def finish(self) -> tuple[int, str, str]:
+        out, error = self.process.communicate(timeout=60)
+        return self.process.returncode, out, error
+
+    def assert_nothing_is_left(self) -> None:
+        assert processes(f"mininet:{self.run}-") == []
+        assert processes(f"tiercast-{self.run}-") == []
+        assert list(Path("/tmp").glob(f"tiercast-{self.run}-*")) == []
+        assert self.run not in subprocess.run(["ip", "link"], capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def bystander() -> Iterator[str]:
+    """A namespace and an interface that belong to somebody else."""
+    subprocess.run(["ip", "netns", "add", "bystander"], check=True)
+    try:
+        command = ["ip", "-n", "bystander", "link", "add", "s1-eth1", "type", "veth", "peer", "x"]
+        subprocess.run(command, check=True)
+        yield "s1-eth1"
+    finally:
+        subprocess.run(["ip", "netns", "delete", "bystander"], check=True)
+
+
+def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: str) -> None:
+    for _ in range(3):  # a run that the machine could not carry (3) says nothing about the parts
+        started = Started(tmp_path, "--seed", "3")
+        status, out, error = started.finish()
+        if status != 3:
+            break
+        started.assert_nothing_is_left()
+    assert status == 0, out + error
+    assert "verdict: met" in out
+    assert "15 s  rates " in out and "keeps up" in out
+    started.assert_nothing_is_left()
+    shown = subprocess.run(
+        ["ip", "-n", "bystander", "link", "show", bystander], capture_output=True
+    )
+    assert shown.returncode == 0
+
+    directory = (tmp_path / "latest").resolve()
+    summary = json.loads((directory / "summary.json").read_text())
+    assert (summary["verdict"], summary["seed"]) == ("met", 3)
+    assert [f["name"] for f in summary["expected"] if not f["ok"]] == []
+    assert summary["complaints"] == []
+    # Two cores carry it in real time, with much to spare on this small tree.
+    checks = {check["name"]: check for check in summary["validity"]["checks"]}
+    assert checks["cpu"]["measured"] < 75
+    assert checks["hidden_loss"]["measured"] == 0
+
+    rows = {path.stem: pl.read_parquet(path) for path in (directory / "rows").glob("*.parquet")}
+    assert {"layer", "received", "subscription", "join", "port", "pacer.final"} <= rows.keys()
+    assert set(rows["received"]["agent"]) == {"h3", "h4", "h5", "h6"}
+    # Links carry what the experiment says and no more: 1>3 has 1 Mbit/s of IP bytes.
+    bottleneck = rows["port"].filter(pl.col("link") == "1>3").sort("time_s")
+    assert 8 * bottleneck["tx_bytes"][-1] <= 1e6 * bottleneck["time_s"][-1] * 1.01
+    metadata = json.loads((directory / "metadata.json").read_text())
+    assert sorted(metadata) == ["after", "before"]
+    assert (directory / "report.html").stat().st_size > 50_000
+    assert (directory / "logs" / "s1.log").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["at once", "tiercast-switch", "tiercast-host", "running"])
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path, moment: str, number: int) -> None:
+    started = Started(tmp_path)
+    if moment == "running":
+        while "rates" not in (line := started.process.stdout.readline()):
+            assert line
+    elif moment != "at once":
+        started.wait_for(moment)
+    started.process.send_signal(number)
+    status, _, error = started.finish()
+    assert status == 130
+    assert error.strip() == f"tiercast: interrupted by {signal.Signals(number).name}"
+    started.assert_nothing_is_left()
+    assert not (tmp_path / "latest").exists()
+
+
+@pytest.mark.parametrize("program", ["tiercast-switch", "tiercast-host"])
+def test_a_crash_ends_the_run_and_is_named(tmp_path: Path, program: str) -> None:
+    started = Started(tmp_path)
+    while "rates" not in started.process.stdout.readline():
+        pass
+    os.kill(started.wait_for(program), signal.SIGSEGV)
+    killed = time.monotonic()
+    status, _, error = started.finish()
+    assert status == 4
+    assert time.monotonic() - killed < 8
+    assert error.startswith(f"tiercast: {program} ")
+    assert "was ended by SIGSEGV while the run went on; the end of " in error
+    started.assert_nothing_is_left()

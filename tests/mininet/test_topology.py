@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from tiercast_lab.commands import switch_command
+from tiercast_lab.topology import LinkParameters, Topology, tree_links
+from tiercast_lab.units import Queue
+
+LINK = LinkParameters(6_000_000, 5_000_000, Queue(50))
+
+
+def test_tree_is_the_papers() -> None:
+    links = tree_links(depth=4, fanout=2)
+    assert len(links) == 30
+    assert links[:4] == [(0, 1), (0, 2), (1, 3), (1, 4)]
+    assert links[-1] == (14, 30)
+
+
+def test_leaves_are_hosts_and_the_sender_hangs_on_its_switch() -> None:
+    topology = Topology(dict.fromkeys(tree_links(2, 2), LINK), [0], [3, 4, 5, 6])
+    assert list(topology.switches) == ["s0", "s1", "s2"]
+    assert list(topology.hosts) == ["h0", "h3", "h4", "h5", "h6"]
+    assert topology.hosts["h0"].switch == "s0"
+    # Links of the paper first, then the attached host's: ports are numbered in this order.
+    assert [name for name, _ in topology.switches["s0"].ports] == ["s1", "s2", "h0"]
+    assert topology.links["h0"].parameters.rate == 0
+    assert topology.switches["s1"].port_to("h4") == 3
+
+
+def test_addresses() -> None:
+    topology = Topology({(0, 300): LINK}, [0], [300])
+    host = topology.hosts["h300"]
+    assert host.address == "10.1.44.2"
+    assert host.mac == "02:00:00:00:01:2c"
+    assert host.gateway_mac == "02:00:00:01:01:2c"
+
+
+def test_switch_command_puts_every_queue_in_a_switch(tmp_path) -> None:
+    topology = Topology(dict.fromkeys(tree_links(2, 2), LINK), [0], [3, 4, 5, 6])
+    command = switch_command(topology.switches["s1"], topology, ["a", "b", "c"], tmp_path / "s")
+    limits = "overhead=-14B,rate=6000000bit/s,queue=50p,delay=5ms"
+    assert f"--port=1=a,{limits}" in command
+    assert f"--port=2=b,{limits},rx-delay=5ms" in command
+    root = switch_command(topology.switches["s0"], topology, ["a", "b", "c"], tmp_path / "s")
+    assert "--port=3=c,overhead=-14B" in root

@@ -1,0 +1,112 @@
+// A switch in virtual time that runs p4src/compiled/tiercast.json, for tests of that program.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "dataplane/engine/switch.h"
+#include "tests/p4src/packet.h"
+
+namespace tiercast::p4test {
+
+inline constexpr std::uint32_t kCpuPort = 510;
+inline constexpr std::int64_t kMicrosecond = 1000;
+inline constexpr std::int64_t kMillisecond = 1000 * kMicrosecond;
+
+struct Sent {
+  std::uint32_t port;
+  Frame frame;
+  std::int64_t due_ns;
+};
+
+// Data of an entry in `aggregator`.
+struct Aggregator {
+  std::uint32_t slot = 5;
+  std::uint32_t id = 1001;
+  std::uint32_t address = 0x0a090909;  // 10.9.9.9
+  std::uint32_t parent = 0x0a000002;   // 10.0.0.2
+  std::uint64_t mac = 0x0200000000aa;
+  std::uint32_t upstream_port = 1;
+};
+
+// RED in the units of people; red() makes table values of it.
+struct RedParameters {
+  double min_th = 5, max_th = 15;  // packets
+  double max_p = 0.1;
+  bool gentle = false;
+  bool ecn = true, mark_above_max = false, wait = false;
+  std::uint32_t limit = 0;      // packets; 0: none
+  double link_bps = 8e6;
+  double mean_packet = 500;     // bytes, of the packets that an idle time counts for
+  double typical_packet = 1000; // bytes
+
+  std::uint32_t idle_rate() const;      // 19 fraction bits
+  std::uint32_t transmission_us() const;
+};
+
+// Ports 1 to 4, unlimited unless limit() says otherwise; IP bytes count (Ethernet does not).
+class Bench : public engine::Output {
+ public:
+  Bench();
+
+  // Entries. Threshold: packets, 8 fraction bits. A call that the switch refuses fails the test.
+  void host(std::string_view to, std::uint32_t port, std::uint64_t mac);
+  void prefix(std::string_view to, unsigned length, std::uint32_t port, std::uint64_t mac);
+  void drop_prefix(std::string_view to, unsigned length);
+  void subscribe(std::uint32_t group_address, std::uint32_t mgid, std::vector<std::uint32_t> ports);
+  void top_group(std::uint32_t port, std::uint32_t session, std::uint32_t rank);
+  void no_top_group(std::uint32_t port, std::uint32_t session);
+  void marking(std::uint32_t port, std::uint32_t threshold, std::uint32_t idle_us = 0);
+  void no_marking(std::uint32_t port);
+  void red(std::uint32_t port, const RedParameters& parameters);
+  void threshold_marking(std::uint32_t port, std::uint32_t packets);
+  void drop_tail(std::uint32_t port, std::uint32_t packets);
+  void aggregate(std::uint32_t session, const Aggregator& aggregator);
+  void no_aggregate(std::uint32_t session);
+  void limit(std::uint32_t port, double rate_bps, std::uint32_t queue_packets);
+
+  // A frame that arrives at now() on a port.
+  void receive(std::uint32_t port, const Frame& frame);
+  void receive(std::uint32_t port, const Packet& packet) { receive(port, packet.bytes()); }
+  // Time passes.
+  void advance_to(std::int64_t time_ns);
+  void advance(std::int64_t duration_ns) { advance_to(now_ns_ + duration_ns); }
+  // Until nothing waits any more.
+  void finish();
+  std::int64_t now() const { return now_ns_; }
+
+  // Frames that left, in the order in which they did; since the last clear().
+  const std::vector<Sent>& sent() const { return sent_; }
+  std::vector<Frame> sent_on(std::uint32_t port) const;
+  // Ports from which frames left, ascending, each as often as frames left there.
+  std::vector<std::uint32_t> ports_used() const;
+  // Frames for the controller, with their packet_in header.
+  const std::vector<Frame>& punted() const { return punted_; }
+  void clear();
+
+  engine::CounterValue counter(std::string_view name, std::uint32_t port) const;
+  std::uint32_t avg_queue(std::uint32_t port) const;  // packets, 8 fraction bits
+  std::uint64_t cell(std::string_view name, std::uint64_t index) const;  // of a register
+  void set_cell(std::string_view name, std::uint64_t index, std::uint32_t value);
+  engine::Switch& engine_switch() { return *switch_; }
+
+  void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t due_ns) override;
+  void packet_in(std::span<const std::byte> frame) override;
+
+ private:
+  std::unique_ptr<engine::Switch> switch_;
+  std::int64_t now_ns_ = 0;
+  std::vector<Sent> sent_;
+  std::vector<Frame> punted_;
+};
+
+class SwitchTest : public ::testing::Test {
+ protected:
+  Bench bench;
+};
+
+}  // namespace tiercast::p4test

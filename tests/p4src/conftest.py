@@ -1,0 +1,260 @@
+"""A running switch, tiercast-switch or bmv2's, on veths in namespaces of the test's own."""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from p4.v1 import p4runtime_pb2 as p4
+from p4.v1 import p4runtime_pb2_grpc
+from tiercast_controller.program import Program, entry
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+TIERCAST = BUILD / "dataplane/switch/tiercast-switch"
+BMV2, BMV2_CLI = "simple_switch_grpc", "simple_switch_CLI"
+PORTS = (1, 2, 3, 4)
+SLOW_PORT = 4  # 100 packets of 1000 bytes in a second
+CPU_PORT = 510
+CLONE_NEWNET = 0x40000000
+ETH_P_ALL, SOL_PACKET, PACKET_IGNORE_OUTGOING = 3, 263, 23
+
+_missing = [name for name in (BMV2, BMV2_CLI) if shutil.which(name) is None]
+_deselected: list[str] = []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests on bmv2 are left out where it is not installed, and named in the summary."""
+    if not _missing:
+        return
+    left_out = [i for i in items if "bmv2" in getattr(i, "fixturenames", ()) or "[bmv2" in i.name]
+    left_out = [i for i in left_out if Path(i.fspath).parent == Path(__file__).parent]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        _deselected.extend(item.nodeid for item in left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _deselected:
+        terminalreporter.write_line(
+            f"p4src: {len(_deselected)} tests on bmv2 deselected; not in PATH: "
+            f"{', '.join(_missing)}"
+        )
+
+
+def run(*command: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(command, check=True, capture_output=True, text=True, **options)
+
+
+@contextlib.contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """Sockets that this thread opens belong to the namespace, also afterwards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
+        if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+        try:
+            yield
+        finally:
+            libc.setns(home.fileno(), CLONE_NEWNET)
+
+
+class RunningSwitch:
+    """Ports 1 to 4, the program loaded; port 4 is slow, with a queue of 100 packets."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        name = f"tcp4{os.getpid()}x{next(self._numbers)}"
+        self.kind, self.inner, self.outer = kind, f"{name}-sw", f"{name}-hosts"
+        self.process: subprocess.Popen | None = None
+        self.namespaces: list[str] = []
+        self.sockets: dict[int, socket.socket] = {}
+        self.outgoing: queue.Queue = queue.Queue()
+        self.packet_ins: queue.Queue = queue.Queue()
+        try:
+            self._make_network()
+            self._start(directory)
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_network(self) -> None:
+        for namespace in (self.inner, self.outer):
+            run("ip", "netns", "add", namespace)
+            self.namespaces.append(namespace)
+            for which in ("all", "default"):
+                setting = f"net.ipv6.conf.{which}.disable_ipv6=1"
+                run("ip", "netns", "exec", namespace, "sysctl", "-qw", setting)
+        run("ip", "-n", self.inner, "link", "set", "lo", "up")
+        for port in PORTS:
+            run("ip", "-n", self.inner, "link", "add", f"p{port}", "type", "veth",
+                "peer", "name", f"h{port}", "netns", self.outer)  # fmt: skip
+            run("ip", "-n", self.inner, "link", "set", f"p{port}", "up")
+            run("ip", "-n", self.outer, "link", "set", f"h{port}", "up")
+            with inside(self.outer):
+                made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+            made.bind((f"h{port}", ETH_P_ALL))
+            self.sockets[port] = made
+
+    def _start(self, directory: Path) -> None:
+        path = directory / "switch.sock"
+        address = f"unix:{path}"
+        if self.kind == "bmv2":
+            command = [BMV2, "--device-id", "1", "--no-p4", "--thrift-port", "9090"]
+            for port in PORTS:
+                command += ["-i", f"{port}@p{port}"]
+            command += ["--", "--grpc-server-addr", address, "--cpu-port", str(CPU_PORT)]
+        else:
+            command = [str(TIERCAST), "--device-id", "1", "--grpc", address]
+            for port in PORTS:
+                slow = ",rate=800kbit/s,queue=100p,overhead=-14B" if port == SLOW_PORT else ""
+                command += ["--port", f"{port}=p{port}{slow}"]
+        self.log = (directory / "switch.log").open("w")
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", self.inner, *command], stdout=self.log, stderr=self.log
+        )
+        backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
+        self.channel = grpc.insecure_channel(address, options=backoff)
+        grpc.channel_ready_future(self.channel).result(timeout=15)
+        if self.kind == "bmv2":
+            self._limit_bmv2()
+
+    def _limit_bmv2(self) -> None:
+        command = f"set_queue_depth 100 {SLOW_PORT}\nset_queue_rate 100 {SLOW_PORT}\n"
+        for _ in range(50):  # Thrift is up a little later than gRPC
+            done = subprocess.run(
+                ["ip", "netns", "exec", self.inner, BMV2_CLI, "--thrift-port", "9090"],
+                input=command, capture_output=True, text=True,
+            )  # fmt: skip
+            if done.returncode == 0 and "Error" not in done.stdout:
+                return
+            time.sleep(0.1)
+        pytest.fail(f"{BMV2_CLI} could not set the queue: {done.stdout}{done.stderr}")
+
+    def _load(self) -> None:
+        compiled = ROOT / "p4src/compiled"
+        self.program = Program.load(compiled / "tiercast.json", compiled / "tiercast.p4info.txtpb")
+        self.stub = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
+        self.election = p4.Uint128(low=1)
+        self.stream = self.stub.StreamChannel(iter(self.outgoing.get, None))
+        arbitration = p4.StreamMessageRequest()
+        arbitration.arbitration.device_id = 1
+        arbitration.arbitration.election_id.CopyFrom(self.election)
+        self.outgoing.put(arbitration)
+        assert next(iter(self.stream)).arbitration.status.code == 0
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        request = p4.SetForwardingPipelineConfigRequest(
+            device_id=1,
+            election_id=self.election,
+            action=p4.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+        )
+        request.config.p4info.CopyFrom(self.program.p4info)
+        request.config.p4_device_config = self.program.device_config
+        self.stub.SetForwardingPipelineConfig(request, timeout=20)
+        session = p4.Entity()
+        clone = session.packet_replication_engine_entry.clone_session_entry
+        clone.session_id = 1
+        clone.replicas.add(egress_port=CPU_PORT, instance=1)
+        self.write(p4.Update.INSERT, session)
+
+    def _read(self) -> None:
+        with contextlib.suppress(grpc.RpcError):
+            for message in self.stream:
+                if message.HasField("packet"):
+                    self.packet_ins.put(message.packet)
+
+    def close(self) -> None:
+        self.outgoing.put(None)
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.channel.close()
+            self.log.close()
+        for made in self.sockets.values():
+            made.close()
+        for namespace in self.namespaces:
+            subprocess.run(["ip", "netns", "del", namespace], check=False)
+
+    # Entries.
+
+    def write(self, kind: int, entity: p4.Entity) -> None:
+        update = p4.Update(type=kind, entity=entity)
+        request = p4.WriteRequest(device_id=1, election_id=self.election, updates=[update])
+        self.stub.Write(request, timeout=10)
+
+    def entity(self, table: str, match: dict, action: str, params: dict | None = None) -> p4.Entity:
+        return p4.Entity(table_entry=self.program.encode_entry(entry(table, match, action, params)))
+
+    def insert(self, table: str, match: dict, action: str, params: dict | None = None) -> None:
+        self.write(p4.Update.INSERT, self.entity(table, match, action, params))
+
+    @contextlib.contextmanager
+    def policy(self, action: str, **params: int) -> Iterator[None]:
+        """What the slow port does about congestion, for a while."""
+        made = self.entity("port_marking", {"egress_port": SLOW_PORT}, action, params)
+        self.write(p4.Update.INSERT, made)
+        try:
+            yield
+        finally:
+            self.write(p4.Update.DELETE, made)
+
+    def replicate(self, group: int, mgid: int, ports: tuple[int, ...]) -> None:
+        entity = p4.Entity()
+        made = entity.packet_replication_engine_entry.multicast_group_entry
+        made.multicast_group_id = mgid
+        for port in ports:
+            made.replicas.add(egress_port=port, instance=1)
+        self.write(p4.Update.INSERT, entity)
+        self.insert("ipv4_multicast", {"hdr.ipv4.dst_addr": group}, "replicate", {"mgid": mgid})
+
+    def counter(self, name: str, index: int) -> int:
+        """Packets."""
+        entity = p4.Entity()
+        entity.counter_entry.counter_id = self.program.counter_id(name)
+        entity.counter_entry.index.index = index
+        request = p4.ReadRequest(device_id=1, entities=[entity])
+        (answer,) = self.stub.Read(request, timeout=10)
+        return answer.entities[0].counter_entry.data.packet_count
+
+    # Frames.
+
+    def send(self, port: int, *frames: bytes) -> None:
+        for frame in frames:
+            self.sockets[port].send(frame)
+
+    def receive(self, port: int, count: int, timeout: float = 2.0) -> list[bytes]:
+        """Up to count frames; fewer if none comes for `timeout` seconds."""
+        frames: list[bytes] = []
+        self.sockets[port].settimeout(timeout)
+        with contextlib.suppress(TimeoutError):
+            while len(frames) < count:
+                frames.append(self.sockets[port].recv(65536))
+        return frames
+
+
+@pytest.fixture(scope="module", params=["tiercast-switch", "bmv2"])
+def switch(request: pytest.FixtureRequest, tmp_path_factory) -> Iterator[RunningSwitch]:
+    if os.geteuid() != 0:
+        pytest.fail("these tests make network namespaces and packet sockets: run them as root")
+    made = RunningSwitch(request.param, tmp_path_factory.mktemp("switch"))
+    yield made
+    made.close()

@@ -1,0 +1,204 @@
+// Cores and the pacer allocate nothing after construction: operator new is counted while figure 1's
+// session runs, inside the cores only (the testkit around them allocates for each packet).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "protocols/base/rng.h"
+#include "protocols/pacer/pacer.h"
+#include "protocols/testkit/session.h"
+
+namespace {
+
+bool counting = false;
+std::size_t allocations = 0;
+
+// Sets `counting` for a scope.
+class Counting {
+ public:
+  explicit Counting(bool on) : before_(counting) { counting = on; }
+  ~Counting() { counting = before_; }
+
+ private:
+  bool before_;
+};
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  allocations += counting ? 1 : 0;
+  if (void* p = std::malloc(bytes)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+
+namespace tiercast::testkit {
+namespace {
+
+// Hands a core's answers to the runtime, which may allocate.
+class UncountedSink : public Sink {
+ public:
+  explicit UncountedSink(Sink& to) : to_(to) {}
+  void send(Destination to, std::span<const std::byte> message) override {
+    const Counting off(false);
+    to_.send(to, message);
+  }
+  void join(Rank rank) override {
+    const Counting off(false);
+    to_.join(rank);
+  }
+  void leave(Rank rank) override {
+    const Counting off(false);
+    to_.leave(rank);
+  }
+  void set_rate(Rank layer, Rate rate) override {
+    const Counting off(false);
+    to_.set_rate(layer, rate);
+  }
+  void trace(std::string_view kind, std::span<const TraceField> fields) override {
+    const Counting off(false);
+    to_.trace(kind, fields);
+  }
+
+ private:
+  Sink& to_;
+};
+
+// A core whose allocations are counted.
+template <class Base>
+class Counted : public Base {
+ public:
+  explicit Counted(std::unique_ptr<Base> core) : core_(std::move(core)) {}
+  void start(Time now, Sink& sink) override {
+    UncountedSink uncounted(sink);
+    const Counting on(true);
+    core_->start(now, uncounted);
+  }
+  void receive(Time now, const Arrival& arrival, Sink& sink) override {
+    UncountedSink uncounted(sink);
+    const Counting on(true);
+    core_->receive(now, arrival, uncounted);
+  }
+  void timer(Time now, Sink& sink) override {
+    UncountedSink uncounted(sink);
+    const Counting on(true);
+    core_->timer(now, uncounted);
+  }
+  Time next_timer() const override {
+    const Counting on(true);
+    return core_->next_timer();
+  }
+  void stop(Time now, Sink& sink) override {
+    UncountedSink uncounted(sink);
+    const Counting on(true);
+    core_->stop(now, uncounted);
+  }
+
+ protected:
+  std::unique_ptr<Base> core_;
+};
+
+class CountedSender final : public Counted<SenderCore> {
+ public:
+  using Counted::Counted;
+  void membership(Time now, int top_rank, Sink& sink) override {
+    UncountedSink uncounted(sink);
+    const Counting on(true);
+    core_->membership(now, top_rank, uncounted);
+  }
+  std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override {
+    const Counting on(true);
+    return core_->write_data(now, layer, message);
+  }
+  std::uint64_t invalid() const override { return core_->invalid(); }
+};
+
+class CountedReceiver final : public Counted<ReceiverCore> {
+ public:
+  using Counted::Counted;
+  ReceiverCounters counters() const override {
+    const Counting on(true);
+    return core_->counters();
+  }
+};
+
+Scheme counted_sim() {
+  Scheme scheme = find_scheme("sim");
+  scheme.make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+    return std::make_unique<CountedSender>(find_scheme("sim").make_sender(config));
+  };
+  scheme.make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+    return std::make_unique<CountedReceiver>(find_scheme("sim").make_receiver(config));
+  };
+  return scheme;
+}
+
+TEST(Allocation, TheCountSeesWhatACoreWouldAllocate) {
+  const Counting on(true);
+  const std::size_t before = allocations;
+  ::operator delete(::operator new(1));  // a new-expression may be optimised away
+  const std::size_t after = allocations;
+  EXPECT_EQ(after, before + 1);
+}
+
+TEST(Allocation, SimsCoresMakeNoneFromStartToStop) {
+  Simulator simulator;
+  Figure1 figure(simulator);
+  const Scheme scheme = counted_sim();
+  SessionConfig config;
+  config.session = 1;
+  config.layers = 5;
+  config.parameters = Parameters(scheme.parameters);
+  const Duration jitter = Duration::milliseconds(2);
+  SenderHost sender(simulator, figure.tree, 0, scheme, config, jitter);
+  std::vector<std::unique_ptr<ReceiverHost>> receivers;
+  for (const Tree::Node node : Figure1::receivers()) {
+    config.self_id = node;
+    receivers.push_back(
+        std::make_unique<ReceiverHost>(simulator, figure.tree, node, scheme, config, jitter));
+  }
+  const std::size_t before = allocations;
+  sender.start();
+  for (const auto& receiver : receivers) receiver->start();
+  simulator.run_for(Duration::seconds(40));  // the menu becomes active, layers come and go
+  std::uint64_t packets = 0, lost = 0, changes = 0;
+  for (const auto& receiver : receivers) {
+    packets += receiver->counters().packets;
+    lost += receiver->counters().lost;
+    changes += receiver->subscription_changes();
+    receiver->stop();
+  }
+  simulator.run_for(Duration::seconds(2));  // BYEs arrive, the layers stop
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_GT(packets, 100'000u);
+  EXPECT_GT(lost, 0u);
+  EXPECT_GT(changes, 40u);
+}
+
+TEST(Allocation, ThePacerMakesNone) {
+  constexpr std::uint32_t kLayers = 1000;
+  Pacer pacer(kLayers);
+  Rng rng(3);
+  Time now = Time::zero();
+  std::size_t departures = 0;
+  const std::size_t before = allocations;
+  {
+    const Counting on(true);
+    for (int i = 0; i < 100'000; ++i) {
+      const Rate rate = Rate::bits_per_second(rng.uniform() < 0.2 ? 0 : 1e3 + 1e6 * rng.uniform());
+      pacer.set_rate(now, static_cast<Pacer::Layer>(rng.below(kLayers)), rate, 1000);
+      now = now + Duration::microseconds(static_cast<std::int64_t>(rng.below(200)));
+      while (pacer.pop(now)) ++departures;
+      pacer.next_departure();
+    }
+  }
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_GT(departures, 100'000u);
+}
+
+}  // namespace
+}  // namespace tiercast::testkit

@@ -1,0 +1,102 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "protocols/base/units.h"
+#include "protocols/core/registry.h"
+
+namespace tiercast {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <typename Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Parameters sim_parameters() { return Parameters(find_scheme("sim").parameters); }
+
+TEST(Parameters, TakeNumbersAndUnits) {
+  Parameters p = sim_parameters();
+  p.set("sim.delta=0.5");
+  EXPECT_DOUBLE_EQ(p.get("sim.delta"), 0.5);
+  p.set("sim.increase=20kbit/s");
+  EXPECT_DOUBLE_EQ(p.get("sim.increase"), 20e3);
+  p.set("sim.increase=1000");
+  EXPECT_DOUBLE_EQ(p.get("sim.increase"), 1000);
+  p.set("sim.menu_interval=500ms");
+  EXPECT_DOUBLE_EQ(p.get("sim.menu_interval"), 0.5);
+}
+
+TEST(Parameters, UnknownNamesListTheValidOnes) {
+  Parameters p = sim_parameters();
+  EXPECT_THAT(
+      error_of([&] { p.set("sim.dleta=0.5"); }),
+      AllOf(HasSubstr("'sim.dleta'"), HasSubstr("sim.delta"), HasSubstr("sim.max_children")));
+}
+
+TEST(Parameters, OutOfRangeGivesTheRange) {
+  Parameters p = sim_parameters();
+  EXPECT_THAT(error_of([&] { p.set("sim.delta=1.5"); }),
+              AllOf(HasSubstr("sim.delta = 1.5"), HasSubstr("0.1 to 0.999")));
+  EXPECT_THAT(error_of([&] { p.set("sim.delta", std::numeric_limits<double>::quiet_NaN()); }),
+              HasSubstr("out of range"));
+}
+
+TEST(Parameters, WhatIsNoAssignmentIsRefused) {
+  Parameters p = sim_parameters();
+  for (const char* text :
+       {"sim.delta", "sim.delta=", "sim.delta=x", "sim.delta=0.5s", "sim.delta=nan", "=1"}) {
+    EXPECT_THROW(p.set(text), ConfigError) << text;
+  }
+}
+
+TEST(Parameters, EveryDefaultIsInsideItsRangeAndHasASource) {
+  for (const Scheme& scheme : schemes()) {
+    for (const ParameterInfo& info : scheme.parameters) {
+      EXPECT_GE(info.fallback, info.min) << info.name;
+      EXPECT_LE(info.fallback, info.max) << info.name;
+      EXPECT_FALSE(info.purpose.empty()) << info.name;
+      EXPECT_FALSE(info.source.empty()) << info.name;
+      EXPECT_TRUE(info.name.starts_with(std::string(scheme.name) + ".")) << info.name;
+    }
+  }
+}
+
+TEST(Registry, UnknownSchemesListTheKnownOnes) {
+  EXPECT_EQ(find_scheme("sim").id, 1);
+  EXPECT_THAT(error_of([] { find_scheme("tcp"); }), AllOf(HasSubstr("'tcp'"), HasSubstr("sim")));
+}
+
+TEST(Registry, WrongConfigsAreRefusedWithTheMember) {
+  const Scheme& sim = find_scheme("sim");
+  SessionConfig config;
+  config.layers = 5;
+  config.parameters = Parameters(sim.parameters);
+  EXPECT_NE(sim.make_sender(config), nullptr);
+  EXPECT_NE(sim.make_receiver(config), nullptr);
+  config.layers = 9;
+  EXPECT_THAT(error_of([&] { sim.make_sender(config); }),
+              AllOf(HasSubstr("layers = 9"), HasSubstr("1 to 8")));
+  config.layers = 0;
+  EXPECT_THAT(error_of([&] { sim.make_receiver(config); }), HasSubstr("layers = 0"));
+  config.layers = 5;
+  config.session = 40000;
+  EXPECT_THAT(error_of([&] { sim.make_sender(config); }), HasSubstr("session = 40000"));
+  config.session = 1;
+  config.packet_size = 50;
+  EXPECT_THAT(error_of([&] { sim.make_sender(config); }), HasSubstr("packet_size = 50"));
+  config.packet_size = 1000;
+  config.parameters.set("sim.initial_rate=1Mbit/s");
+  config.parameters.set("sim.min_rate=2Mbit/s");
+  EXPECT_THAT(error_of([&] { sim.make_sender(config); }), HasSubstr("sim.min_rate 2Mbit/s"));
+}
+
+}  // namespace
+}  // namespace tiercast
