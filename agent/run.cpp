@@ -93,7 +93,7 @@ class Runner {
       // The grid is kept; instants that a stall has run over are left out.
       while (next_report_ <= now) next_report_ = next_report_ + kReportInterval;
     }
-    if (now >= end_) ending_ = true;
+    if (now >= end_ || (!lab_ && activity_.finished())) ending_ = true;
   }
 
   void flush() {

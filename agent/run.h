@@ -2,7 +2,7 @@
 // receivers, whatever moves their packets.
 //
 //   without a lab   starts at once; a sender takes every layer as subscribed;
-//                   ends by --duration or a signal
+//                   ends by --duration, a signal, or when its object is transferred
 //   with a lab      starts at Start; ends by Stop, --duration, a signal, or when the lab is lost
 //                   (status 1)
 #pragma once
@@ -32,6 +32,8 @@ class Activity {
   // Writes its records: every kReportInterval, with `second` set each fifth time; and once
   // before stop(), with `last` set.
   virtual void report(Time now, bool second, bool last) = 0;
+  // A reliable transfer is over: an agent without a lab ends.
+  virtual bool finished() const { return false; }
   // Leaves the session. Nothing is called afterwards.
   virtual void stop(Time now) = 0;
 };

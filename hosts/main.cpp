@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/file.h"
 #include "agent/interface.h"
 #include "agent/run.h"
 #include "hosts/options.h"
@@ -31,7 +32,10 @@ int run(const std::vector<std::string>& arguments) {
                options.agent.name, problem);
   }
   hosts::Receiver receiver(options.agent.session, *options.scheme, options.interface,
-                           options.sender, loop, telemetry);
+                           options.sender,
+                           options.output.empty() ? agent::UniqueFd()
+                                                  : agent::create_file(options.output),
+                           loop, telemetry);
   return agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);
 }
 

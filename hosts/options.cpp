@@ -33,6 +33,7 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   std::string source_text;
   recv->add_option("--interface", interface, "network interface to receive on")->required();
   recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
+  recv->add_option("--output", output, "write the file that a reliable scheme transfers (rla, mdpcc)");
   if (const auto status = agent::parse_command_line(app, arguments)) return status;
   if (schemes->parsed()) {
     command = Command::kSchemes;

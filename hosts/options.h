@@ -20,6 +20,7 @@ struct HostOptions {
   const Scheme* scheme = nullptr;
   std::string interface;
   std::uint32_t sender = 0;  // IPv4, host order
+  std::string output;        // file for what a reliable scheme delivers; "": none
 
   // `arguments` without the program's name. A value is an exit status: the program is not to go on
   // (--help, --version, or an error was printed). ConfigError names option, value and choices.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,7 @@ namespace {
 
 // Batches taken before the core's timer is looked at again.
 constexpr unsigned kMaxBatches = 8;
+constexpr Duration kLinger = Duration::seconds(2);
 
 agent::UniqueFd connect_feedback(const std::string& interface, std::uint32_t sender) {
   agent::UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -38,13 +40,15 @@ agent::UniqueFd connect_feedback(const std::string& interface, std::uint32_t sen
 }  // namespace
 
 Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
-                   std::uint32_t sender, agent::EventLoop& loop, agent::Telemetry& telemetry)
+                   std::uint32_t sender, agent::UniqueFd output, agent::EventLoop& loop,
+                   agent::Telemetry& telemetry)
     : session_(session),
       sender_(sender),
       telemetry_(telemetry),
       core_(scheme.make_receiver(session)),
       groups_(interface, wire::kDataPort),
-      feedback_(connect_feedback(interface, sender)) {
+      feedback_(connect_feedback(interface, sender)),
+      output_(std::move(output)) {
   loop.watch(groups_.descriptor(), [] {});  // read in run(), which follows every wake-up
 }
 
@@ -65,6 +69,11 @@ void Receiver::run(Time now) {
 
 Time Receiver::next_deadline() const { return core_->next_timer(); }
 
+// Not at once: the sender may ask again until it knows that this receiver has everything.
+bool Receiver::finished() const {
+  return core_->counters().complete && agent::monotonic_now() - heard_ > kLinger;
+}
+
 void Receiver::stop(Time now) {
   now_ = now;
   core_->stop(now, *this);
@@ -81,11 +90,20 @@ void Receiver::receive_all() {
 
 void Receiver::handle(const Datagram& datagram) {
   const std::uint32_t rank = datagram.destination - wire::group_address(session_.session, 0);
-  if (datagram.source != sender_ || rank >= session_.layers) {
+  const bool unicast = !agent::is_multicast(datagram.destination);
+  if (datagram.source != sender_ || (rank >= session_.layers && !unicast)) {
     ++foreign_;
     return;
   }
   now_ = datagram.arrival;
+  heard_ = now_;
+  if (!unicast) note_first_packet(rank, datagram);
+  core_->receive(
+      now_, {datagram.message, datagram.length + kIpUdpHeaderBytes, datagram.ce, datagram.source},
+      *this);
+}
+
+void Receiver::note_first_packet(std::uint32_t rank, const Datagram& datagram) {
   // A packet of an earlier subscription may still have been in the socket.
   if (const auto joined = joining_[rank]; joined && datagram.arrival >= *joined) {
     joining_[rank].reset();
@@ -94,13 +112,11 @@ void Receiver::handle(const Datagram& datagram) {
         {{"rank", static_cast<double>(rank)},
          {"latency_us", static_cast<double>((datagram.arrival - *joined).ns()) / 1000}});
   }
-  core_->receive(
-      now_, {datagram.message, datagram.length + kIpUdpHeaderBytes, datagram.ce, datagram.source},
-      *this);
 }
 
 void Receiver::send(Destination to, std::span<const std::byte> message) {
-  if (to.kind != Destination::Kind::kSender) return;  // no scheme's receiver addresses others yet
+  // Multicast here is source-specific: what all receivers shall hear the sender reflects.
+  if (to.kind != Destination::Kind::kSender) return;
   // A refusal that the sender's host sent back for an earlier message shows up here once; the
   // message itself then goes out.
   ssize_t sent = ::send(feedback_.get(), message.data(), message.size(), 0);
@@ -125,6 +141,21 @@ void Receiver::leave(Rank rank) {
 
 // A receiver has no layers to pace.
 void Receiver::set_rate(Rank, Rate) {}
+void Receiver::release(Rank, std::uint32_t) {}
+
+void Receiver::deliver(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (output_.get() < 0) return;
+  while (!bytes.empty()) {
+    const ssize_t written =
+        pwrite(output_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw std::system_error(errno, std::generic_category(), "writing the received object");
+    }
+    offset += static_cast<std::uint64_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
 
 void Receiver::trace(std::string_view kind, std::span<const TraceField> fields) {
   telemetry_.record(now_, kind, fields);
@@ -138,7 +169,9 @@ void Receiver::report(Time now, bool second, bool) {
                      {"packets", static_cast<double>(counters.packets)},
                      {"lost", static_cast<double>(counters.lost)},
                      {"marked", static_cast<double>(counters.marked)},
-                     {"rate_Bps", counters.rate.bytes_per_second()}});
+                     {"rate_Bps", counters.rate.bytes_per_second()},
+                     {"delivered", static_cast<double>(counters.delivered)},
+                     {"complete", counters.complete ? 1.0 : 0.0}});
   if (!second) return;
   telemetry_.record(now, "socket",
                     {{"dropped", static_cast<double>(groups_.dropped())},

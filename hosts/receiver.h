@@ -21,9 +21,11 @@ namespace tiercast::hosts {
 class Receiver : public agent::Activity, private Sink {
  public:
   // `sender`: IPv4 address, host order; feedback goes there and data is taken from there only.
-  // References must outlive the object.
+  // `output`: the file that a reliable scheme's object is written to; none if it holds no
+  // descriptor. References must outlive the object.
   Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
-           std::uint32_t sender, agent::EventLoop& loop, agent::Telemetry& telemetry);
+           std::uint32_t sender, agent::UniqueFd output, agent::EventLoop& loop,
+           agent::Telemetry& telemetry);
 
   void start(Time now) override;
   void membership(Time now, int top_rank) override;
@@ -31,6 +33,7 @@ class Receiver : public agent::Activity, private Sink {
   Time next_deadline() const override;
   void stop(Time now) override;
   void report(Time now, bool second, bool last) override;
+  bool finished() const override;
 
  private:
   // Sink
@@ -38,10 +41,13 @@ class Receiver : public agent::Activity, private Sink {
   void join(Rank rank) override;
   void leave(Rank rank) override;
   void set_rate(Rank layer, Rate rate) override;
+  void release(Rank layer, std::uint32_t packets) override;
+  void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override;
   void trace(std::string_view kind, std::span<const TraceField> fields) override;
 
   void receive_all();
   void handle(const Datagram& datagram);
+  void note_first_packet(std::uint32_t rank, const Datagram& datagram);
 
   const SessionConfig session_;
   const std::uint32_t sender_;
@@ -49,8 +55,10 @@ class Receiver : public agent::Activity, private Sink {
   std::unique_ptr<ReceiverCore> core_;
   GroupSocket groups_;
   agent::UniqueFd feedback_;  // UDP, connected to the sender's feedback port
+  agent::UniqueFd output_;
 
   Time now_;
+  Time heard_;  // the last datagram of the session
   bool running_ = false;
   std::array<std::optional<Time>, kMaxLayers> joining_{};  // when, until the first packet
   std::uint64_t foreign_ = 0;      // data not from the sender or not for a group of the session

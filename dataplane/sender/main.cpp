@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/file.h"
 #include "agent/interface.h"
 #include "agent/run.h"
 #include "dataplane/sender/options.h"
@@ -18,6 +20,12 @@ using namespace tiercast;
 int run(const std::vector<std::string>& arguments) {
   sender::SenderOptions options;
   if (const auto status = options.parse(arguments)) return *status;
+
+  std::optional<agent::FileView> object;
+  if (!options.input.empty()) {
+    object.emplace(options.input);
+    options.agent.session.object = object->bytes();
+  }
 
   agent::EventLoop loop;  // first: it blocks the signals before the EAL starts threads
   agent::Telemetry telemetry(options.agent.trace, !options.agent.lab.empty());

@@ -45,6 +45,9 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   app.add_option("--mac", mac_text, "MAC address to send from; by default the device's");
   app.add_option("--gateway-mac", gateway_text, "MAC address of the next hop of unicast messages")
       ->capture_default_str();
+  app.add_option("--input", input,
+                 "file to transfer to every receiver, by a reliable scheme (rla, mdpcc)")
+      ->check(CLI::ExistingFile);
   if (const auto status = agent::parse_command_line(app, std::move(own))) return status;
 
   if (separator == arguments.end()) {

@@ -18,6 +18,7 @@ struct SenderOptions {
   std::uint32_t address = 0;             // the sender's, host order
   std::optional<agent::MacAddress> mac;  // none: the device's own
   agent::MacAddress gateway_mac{};
+  std::string input;  // file that a reliable scheme transfers; "": a stream without end
 
   // `arguments` without the program's name. A value is an exit status: the program is not to go on
   // (--help, --version, or an error was printed). ConfigError names option, value and choices.

@@ -66,9 +66,18 @@ void Sender::run(Time now) {
     late_.add(now_ - departure->due);
     send_data(static_cast<Rank>(departure->layer));
   }
+  send_released();
+}
+
+void Sender::send_released() {
+  for (Rank layer = 0; layer < session_.layers; ++layer) {
+    for (; released_[layer] > 0; --released_[layer]) send_data(layer);
+  }
 }
 
 Time Sender::next_deadline() const {
+  const auto waits = [](std::uint32_t packets) { return packets > 0; };
+  if (std::any_of(released_.begin(), released_.end(), waits)) return now_;
   const Time next = std::min(pacer_.next_departure(), core_->next_timer());
   if (port_.receive_descriptor() >= 0) return next;
   return std::min(next, now_ + kPollInterval);
@@ -180,6 +189,12 @@ void Sender::set_rate(Rank layer, Rate rate) {
   rates_[layer] = rate;
   pacer_.set_rate(now_, layer, rate, session_.packet_size);
 }
+
+void Sender::release(Rank layer, std::uint32_t packets) {
+  if (layer < session_.layers) released_[layer] += packets;
+}
+
+void Sender::deliver(std::uint64_t, std::span<const std::byte>) {}
 
 void Sender::trace(std::string_view kind, std::span<const TraceField> fields) {
   telemetry_.record(now_, kind, fields);

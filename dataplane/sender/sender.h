@@ -39,6 +39,7 @@ class Sender : public agent::Activity, private Sink {
   Time next_deadline() const override;
   void stop(Time now) override;
   void report(Time now, bool second, bool last) override;
+  bool finished() const override { return core_->finished(); }
 
  private:
   // Since the start. generated = sent + dropped.
@@ -59,10 +60,13 @@ class Sender : public agent::Activity, private Sink {
   void join(Rank rank) override;
   void leave(Rank rank) override;
   void set_rate(Rank layer, Rate rate) override;
+  void release(Rank layer, std::uint32_t packets) override;
+  void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override;
   void trace(std::string_view kind, std::span<const TraceField> fields) override;
 
   void receive_all();
   void handle_frame(std::span<std::byte> frame);
+  void send_released();
   void send_data(Rank layer);
   void report_pacer(Time now, std::string_view kind, const agent::Histogram& late,
                     std::uint64_t dropped);
@@ -83,6 +87,7 @@ class Sender : public agent::Activity, private Sink {
   bool running_ = false;
 
   std::array<Rate, kMaxLayers> rates_{};
+  std::array<std::uint32_t, kMaxLayers> released_{};  // packets that may leave at once
   std::array<LayerCounters, kMaxLayers> layers_{};
   FeedbackCounters feedback_;
   std::uint64_t control_dropped_ = 0;

@@ -64,6 +64,12 @@ class Sink {
   // IP bytes per second of one layer; 0 stops it. The pacer sends the first packet of a started
   // layer at once.
   virtual void set_rate(Rank layer, Rate rate) = 0;
+  // Window-based senders: so many more data packets of `layer` leave, back to back, as soon as the
+  // core has returned; each asks write_data() first. Independent of set_rate().
+  virtual void release(Rank layer, std::uint32_t packets) = 0;
+  // Receivers of reliable schemes: a part of the object, at `offset` bytes from its start. Each
+  // byte is delivered once; the scheme says whether in order.
+  virtual void deliver(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
   // One record for the log. Kinds are "subscription" {top} and those prefixed by the scheme's name.
   virtual void trace(std::string_view kind, std::span<const TraceField> fields) = 0;
 };
@@ -87,12 +93,15 @@ class SenderCore : public Core {
   // Writes fresh headers for the next data message of `layer` at the start of `message` (the whole
   // UDP payload, packet_size - kIpUdpHeaderBytes bytes) and returns their length; the rest is
   // payload and left untouched. Called once per departure, in the order of departure. Returns 0,
-  // and the packet is not to be sent, if the layer does not exist or `message` is shorter than the
-  // headers.
+  // and the packet is not to be sent, if the layer does not exist, `message` is shorter than the
+  // headers, or a window-based scheme has nothing to send. A reliable scheme writes its part of the
+  // object behind the headers.
   virtual std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) = 0;
   // Messages that receive() refused since start(): not valid messages of this session, answers to
   // what was not asked, members beyond the scheme's bound.
   virtual std::uint64_t invalid() const = 0;
+  // Every receiver has the whole object; never of a scheme that is not reliable.
+  virtual bool finished() const { return false; }
 };
 
 // Since start(), over all layers.
@@ -104,6 +113,8 @@ struct ReceiverCounters {
   std::uint64_t marked = 0;   // packets with CE
   std::uint64_t invalid = 0;  // messages refused
   Rate rate;                  // the scheme's own estimate of the received rate
+  std::uint64_t delivered = 0;  // bytes of the object, of a reliable scheme
+  bool complete = false;        // all of them
 };
 
 class ReceiverCore : public Core {
@@ -119,6 +130,9 @@ struct SessionConfig {
   std::uint32_t self_id = 0;         // unique among the session's members; the feedback's source
   std::uint64_t seed = 1;
   Parameters parameters;  // made from the scheme's list
+  // What the sender of a reliable scheme transfers; must outlive the core. Empty: a stream without
+  // end, whose payload nobody looks at. Other schemes ignore it.
+  std::span<const std::byte> object;
 };
 
 }  // namespace tiercast

@@ -71,30 +71,46 @@ void SenderHost::set_rate(Rank layer, Rate rate) {
   pacer_.set_rate(now(), layer, rate, config_.packet_size);
 }
 
+void SenderHost::release(Rank layer, std::uint32_t packets) { released_[layer] += packets; }
+
+void SenderHost::stop() {
+  if (running_) core_->stop(now(), *this);
+  running_ = false;
+}
+
 void SenderHost::reschedule() {
-  const Time wake = late(std::min(core_->next_timer(), pacer_.next_departure()));
-  set_call(std::min(wake, next_arrival()));
+  Time due = std::min(core_->next_timer(), pacer_.next_departure());
+  for (unsigned layer = 0; layer < config_.layers; ++layer) {
+    if (released_[layer] > 0) due = now();
+  }
+  set_call(std::min(late(due), next_arrival()));
+}
+
+void SenderHost::send_data(Rank layer) {
+  auto message = std::make_shared<std::vector<std::byte>>(config_.packet_size - kIpUdpHeaderBytes);
+  if (core_->write_data(now(), layer, *message) == 0) return;
+  Packet data;
+  data.ip_length = config_.packet_size;
+  data.from = node_;
+  data.multicast = true;
+  data.session = config_.session;
+  data.rank = layer;
+  data.ect = true;
+  data.message = std::move(message);
+  tree_.send(node_, data);
 }
 
 void SenderHost::act() {
   Packet packet;
   while (take_arrival(packet)) {
+    if (!running_) continue;
     core_->receive(now(), {*packet.message, packet.ip_length, packet.ce, packet.from}, *this);
   }
+  if (!running_) return;
   if (core_->next_timer() <= now()) core_->timer(now(), *this);
-  while (const auto departure = pacer_.pop(now())) {
-    auto message =
-        std::make_shared<std::vector<std::byte>>(config_.packet_size - kIpUdpHeaderBytes);
-    const Rank rank = static_cast<Rank>(departure->layer);
-    if (core_->write_data(now(), rank, *message) == 0) continue;
-    Packet data;
-    data.ip_length = config_.packet_size;
-    data.from = node_;
-    data.multicast = true;
-    data.session = config_.session;
-    data.rank = rank;
-    data.message = std::move(message);
-    tree_.send(node_, data);
+  while (const auto departure = pacer_.pop(now())) send_data(static_cast<Rank>(departure->layer));
+  for (unsigned layer = 0; layer < config_.layers; ++layer) {
+    for (; released_[layer] > 0; --released_[layer]) send_data(static_cast<Rank>(layer));
   }
   reschedule();
 }
@@ -127,6 +143,11 @@ void ReceiverHost::leave(Rank rank) {
   joined_at_[rank] = Time::never();
   ++subscription_changes_;
   tree_.leave(node_, config_.session, rank);
+}
+
+void ReceiverHost::deliver(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (object_.size() < offset + bytes.size()) object_.resize(offset + bytes.size());
+  std::copy(bytes.begin(), bytes.end(), object_.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
 void ReceiverHost::reschedule() { set_call(std::min(late(core_->next_timer()), next_arrival())); }

@@ -44,6 +44,8 @@ class Host : public Actor, public PacketSink, protected Sink {
   void join(Rank) override {}
   void leave(Rank) override {}
   void set_rate(Rank, Rate) override {}
+  void release(Rank, std::uint32_t) override {}
+  void deliver(std::uint64_t, std::span<const std::byte>) override {}
   void trace(std::string_view kind, std::span<const TraceField> fields) override;
 
   Time late(Time at);  // `at` plus a random delay; never() stays never()
@@ -66,17 +68,21 @@ class SenderHost : public Host {
              const SessionConfig& config, Duration jitter = Duration::zero());
 
   void start();
+  void stop();
   Rate rate(Rank layer) const { return rates_[layer]; }
   SenderCore& core() { return *core_; }
 
  private:
   void act() override;
   void set_rate(Rank layer, Rate rate) override;
+  void release(Rank layer, std::uint32_t packets) override;
+  void send_data(Rank layer);
   void reschedule();
 
   std::unique_ptr<SenderCore> core_;
   Pacer pacer_;
   Rate rates_[kMaxLayers];
+  std::uint32_t released_[kMaxLayers] = {};  // packets that may leave at once
   bool running_ = false;
 };
 
@@ -92,6 +98,8 @@ class ReceiverHost : public Host {
 
   ReceiverCounters counters() const { return core_->counters(); }
   std::uint64_t subscription_changes() const { return subscription_changes_; }
+  // What a reliable scheme delivered, byte for byte at its offset.
+  const std::vector<std::byte>& object() const { return object_; }
   const std::vector<Duration>& join_latencies() const {
     return join_latencies_;
   }  // to the first packet
@@ -100,6 +108,7 @@ class ReceiverHost : public Host {
   void act() override;
   void join(Rank rank) override;
   void leave(Rank rank) override;
+  void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override;
   void reschedule();
 
   std::unique_ptr<ReceiverCore> core_;
@@ -107,6 +116,7 @@ class ReceiverHost : public Host {
   std::uint64_t subscription_changes_ = 0;
   Time joined_at_[kMaxLayers];
   std::vector<Duration> join_latencies_;
+  std::vector<std::byte> object_;
 };
 
 }  // namespace tiercast::testkit

@@ -9,6 +9,7 @@ Link::Link(Simulator& simulator, const LinkConfig& config, PacketSink& to,
            std::uint32_t packet_bytes)
     : Actor(simulator), config_(config), to_(to), packet_bytes_(packet_bytes) {
   set_rate(config.rate);
+  if (config.red) red_.emplace(*config.red);
 }
 
 void Link::set_rate(Rate rate) {
@@ -19,7 +20,18 @@ void Link::set_rate(Rate rate) {
                    : std::max(2.0, std::min(5.0, packets_in_20ms));  // PROTOCOLS 3.4
 }
 
-void Link::send(const Packet& packet) {
+void Link::send(const Packet& arriving) {
+  Packet packet = arriving;
+  if (red_ && config_.rate != Rate::zero() &&
+      red_->congested(now(), static_cast<double>(queue_.size()) + (busy_ ? 1 : 0),
+                      config_.rate.time_for(packet_bytes_))) {
+    if (!red_->config().ecn || !packet.ect) {
+      ++stats_.dropped;
+      return;
+    }
+    packet.ce = true;
+    ++stats_.marked;
+  }
   if (!busy_) {
     start_service(packet, true);
     schedule();
@@ -74,6 +86,8 @@ void Link::act() {
       queue_.pop_front();
       queue_bytes_ -= next.ip_length;
       start_service(std::move(next), false);
+    } else if (red_) {
+      red_->idle(now());
     }
   }
   while (!flying_.empty() && flying_.front().arrives <= now()) {

@@ -1,13 +1,15 @@
 // One direction of a link: a drop-tail queue, a transmitter of fixed rate, a propagation delay,
-// and SIM's priority marking (SIM 3.1, 3.4; PROTOCOLS 3.4).
+// and SIM's priority marking (SIM 3.1, 3.4; PROTOCOLS 3.4) or RED.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 
 #include "protocols/testkit/packet.h"
+#include "protocols/testkit/red.h"
 #include "protocols/testkit/simulator.h"
 
 namespace tiercast::testkit {
@@ -21,6 +23,7 @@ struct LinkConfig {
   // Marks when the EWMA exceeds this many packets. Below 0: min(5, 20 ms of the link's rate), at
   // least 2.
   double threshold = -1;
+  std::optional<RedConfig> red;
 };
 
 class Link : public Actor {
@@ -40,7 +43,7 @@ class Link : public Actor {
     std::uint64_t sent = 0;  // packets that left the queue
     std::uint64_t bytes = 0;
     std::uint64_t marked = 0;
-    std::uint64_t dropped = 0;  // queue full
+    std::uint64_t dropped = 0;  // queue full, or RED
     std::uint32_t max_queue = 0;
   };
   const Stats& stats() const { return stats_; }
@@ -69,6 +72,7 @@ class Link : public Actor {
   double average_queue_ = 0;
   double threshold_ = 0;
   std::map<std::uint16_t, int> top_group_;
+  std::optional<Red> red_;
   Stats stats_;
 };
 

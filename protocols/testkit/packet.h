@@ -18,6 +18,7 @@ struct Packet {
   std::uint32_t to = 0;       // unicast: node number
   std::uint16_t session = 0;  // multicast: the group is (session, rank)
   Rank rank = 0;
+  bool ect = false;  // ECN-capable
   bool ce = false;
   // Shared by the copies of a multicast packet; never changed after sending.
   std::shared_ptr<const std::vector<std::byte>> message;

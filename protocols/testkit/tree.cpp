@@ -25,13 +25,21 @@ Tree::Tree(Simulator& simulator, std::vector<Node> parents, const LinkConfig& li
   for (Node i = 0; i < n; ++i) ports_.push_back(std::make_unique<Port>(*this, i));
   down_.resize(n);
   up_.resize(n);
-  LinkConfig upward = links;
-  upward.marking = false;
   for (Node i = 1; i < n; ++i) {
     children_[parents_[i]].push_back(i);
-    down_[i] = std::make_unique<Link>(simulator, links, *ports_[i]);
-    up_[i] = std::make_unique<Link>(simulator, upward, *ports_[parents_[i]]);
+    configure(i, links);
   }
+}
+
+LinkConfig Tree::upward(LinkConfig link) {
+  link.marking = false;
+  link.red.reset();
+  return link;
+}
+
+void Tree::configure(Node child, const LinkConfig& link) {
+  down_[child] = std::make_unique<Link>(simulator_, link, *ports_[child]);
+  up_[child] = std::make_unique<Link>(simulator_, upward(link), *ports_[parents_[child]]);
 }
 
 Tree::~Tree() = default;

@@ -35,6 +35,8 @@ class Tree {
 
   // Both directions.
   void set_rate(Node child, Rate rate);
+  // Both directions, upwards without marking and RED. Before anything is sent.
+  void configure(Node child, const LinkConfig& link);
 
   // Packets for a node, and of groups that it joined, of one session. nullptr detaches.
   void attach(Node node, std::uint16_t session, PacketSink* host);
@@ -50,6 +52,7 @@ class Tree {
  private:
   using Group = std::pair<std::uint16_t, Rank>;
   class Port;
+  static LinkConfig upward(LinkConfig link);
 
   void forward(Node node, const Packet& packet);
   void deliver(Node node, std::uint16_t session, const Packet& packet);

@@ -38,7 +38,7 @@ Error parse_common(std::span<const std::byte> message, CommonHeader& out) {
   if (message.size() < CommonHeader::kBytes) return Error::kShort;
   if (get8(message, 0) != kWireVersion) return Error::kVersion;
   const std::uint8_t type = get8(message, 1);
-  if (type < 1 || type > 2) return Error::kType;
+  if (type < 1 || type > 3) return Error::kType;
   const std::uint8_t scheme = get8(message, 2);
   if (scheme < 1 || scheme > 8) return Error::kScheme;
   if (get8(message, 3) != 0) return Error::kFlags;

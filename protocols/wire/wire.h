@@ -12,13 +12,17 @@
 namespace tiercast::wire {
 
 inline constexpr std::uint8_t kWireVersion = 1;
-inline constexpr std::uint16_t kDataPort = 5500;      // UDP destination of data
+inline constexpr std::uint16_t kDataPort = 5500;      // UDP destination of data and control
 inline constexpr std::uint16_t kFeedbackPort = 5501;  // UDP destination of feedback
 inline constexpr std::uint16_t kMaxSession = 0x7fff;
 inline constexpr std::uint8_t kMaxRank = 7;
 inline constexpr std::uint32_t kGroupBase = 0xEFC00000;  // 239.192.0.0/14
 
-enum class Type : std::uint8_t { kData = 1, kFeedback = 2 };
+enum class Type : std::uint8_t {
+  kData = 1,
+  kFeedback = 2,  // to the sender
+  kControl = 3,   // from the sender, and not paced: reports, probes, receivers' messages reflected
+};
 
 enum class SchemeId : std::uint8_t {
   kSim = 1,

@@ -59,6 +59,14 @@ class UncountedSink : public Sink {
     const Counting off(false);
     to_.set_rate(layer, rate);
   }
+  void release(Rank layer, std::uint32_t packets) override {
+    const Counting off(false);
+    to_.release(layer, packets);
+  }
+  void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    const Counting off(false);
+    to_.deliver(offset, bytes);
+  }
   void trace(std::string_view kind, std::span<const TraceField> fields) override {
     const Counting off(false);
     to_.trace(kind, fields);

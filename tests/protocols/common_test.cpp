@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "protocols/common/ewma.h"
+#include "protocols/common/exponential_timer.h"
 #include "protocols/common/gap_detector.h"
+#include "protocols/common/rate_meter.h"
+#include "protocols/common/tcp_equation.h"
 
 namespace tiercast {
 namespace {
@@ -51,6 +54,78 @@ TEST(GapDetector, FarJumpsAreARestartedSender) {
   EXPECT_EQ(gaps.receive(400'000'002), 1u);
   EXPECT_EQ(gaps.receive(400'000'002 - (1 << 12)), 0u);  // backwards: a restart too
   EXPECT_EQ(gaps.receive(400'000'004 - (1 << 12)), 1u);
+}
+
+// PROTOCOLS 1.4.
+TEST(TcpEquation, MatchesTheVectors) {
+  struct Vector {
+    double s, rtt, timeout, p, bytes_per_second;
+  };
+  constexpr Vector kVectors[] = {
+      {1000, 0.1, 0.4, 0.01, 112332.2}, {1000, 0.1, 0.4, 0.001, 383843.6},
+      {1000, 0.2, 0.8, 0.02, 36624.5},  {1000, 0.1, 0.4, 0.1, 17701.0},
+      {500, 0.3, 1.2, 0.05, 6143.1},    {1000, 0.04, 0.16, 0.005, 414351.9},
+      {1000, 0.1, 1.0, 0.3, 827.3},
+  };
+  for (const Vector& v : kVectors) {
+    TcpPath path;
+    path.packet_size = v.s;
+    path.rtt = Duration::seconds(v.rtt);
+    path.timeout = Duration::seconds(v.timeout);
+    EXPECT_NEAR(tcp_throughput(path, v.p).bytes_per_second(), v.bytes_per_second,
+                1e-4 * v.bytes_per_second);
+    EXPECT_NEAR(tcp_loss_event_rate(path, Rate::bytes_per_second(v.bytes_per_second)), v.p,
+                1e-3 * v.p);
+    path.max_window = 1;
+    EXPECT_LE(tcp_throughput(path, v.p).bytes_per_second(), v.s / v.rtt * (1 + 1e-12));
+  }
+}
+
+TEST(TcpEquation, WithoutTheClampIsLowerAtHighLossOnly) {
+  TcpPath clamped;
+  clamped.rtt = Duration::milliseconds(100);
+  clamped.timeout = Duration::milliseconds(400);
+  TcpPath plain = clamped;
+  plain.clamp = false;
+  EXPECT_EQ(tcp_throughput(clamped, 0.29), tcp_throughput(plain, 0.29));
+  EXPECT_GT(tcp_throughput(clamped, 0.4), tcp_throughput(plain, 0.4));
+  EXPECT_EQ(tcp_throughput(plain, 7), tcp_throughput(plain, 1));
+}
+
+// PROTOCOLS 0.3: T = 1.5 s, lambda = 10.
+TEST(ExponentialWait, MatchesTheQuantiles) {
+  const Duration longest = Duration::milliseconds(1500);
+  EXPECT_EQ(exponential_wait(longest, 10, 0), Duration::zero());
+  EXPECT_NEAR(exponential_wait(longest, 10, 0.01).seconds(), 0.810, 0.001);
+  EXPECT_NEAR(exponential_wait(longest, 10, 0.1).seconds(), 1.155, 0.001);
+  EXPECT_NEAR(exponential_wait(longest, 10, 0.5).seconds(), 1.396, 0.001);
+  EXPECT_NEAR(exponential_wait(longest, 10, 0.9).seconds(), 1.484, 0.001);
+}
+
+TEST(RateMeter, FollowsAStepWithinItsWindow) {
+  RateMeter meter(Duration::seconds(1));
+  Time now = Time::zero() + Duration::milliseconds(123);
+  EXPECT_EQ(meter.rate(now), Rate::zero());
+  const auto run = [&](double seconds, Duration gap) {
+    for (const Time end = now + Duration::seconds(seconds); now < end; now = now + gap) {
+      meter.add(now, 1000);
+    }
+  };
+  run(3, Duration::milliseconds(10));
+  EXPECT_NEAR(meter.rate(now).bytes_per_second(), 100'000, 5'000);  // one bin: 5 % (PROTOCOLS 0.3)
+  run(1, Duration::milliseconds(5));
+  EXPECT_NEAR(meter.rate(now).bytes_per_second(), 200'000, 10'000);
+  now = now + Duration::milliseconds(500);
+  EXPECT_NEAR(meter.rate(now).bytes_per_second(), 100'000, 10'000);
+  now = now + Duration::seconds(2);
+  EXPECT_EQ(meter.rate(now), Rate::zero());
+}
+
+TEST(RateMeter, AShortHistoryCountsFromTheFirstBytes) {
+  RateMeter meter(Duration::seconds(1));
+  Time now = Time::zero() + Duration::seconds(7);
+  for (int i = 0; i < 20; ++i, now = now + Duration::milliseconds(10)) meter.add(now, 1000);
+  EXPECT_NEAR(meter.rate(now).bytes_per_second(), 100'000, 1'000);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ struct RecordingSink : Sink {
   void join(Rank rank) override { joined.push_back(rank); }
   void leave(Rank rank) override { left.push_back(rank); }
   void set_rate(Rank layer, Rate rate) override { rates[layer] = rate; }
+  void release(Rank layer, std::uint32_t packets) override { released[layer] += packets; }
+  void deliver(std::uint64_t, std::span<const std::byte>) override {}
   void trace(std::string_view kind, std::span<const TraceField> fields) override {
     last_trace[std::string(kind)].clear();
     for (const TraceField& field : fields)
@@ -34,6 +36,7 @@ struct RecordingSink : Sink {
   std::vector<Rank> joined;
   std::vector<Rank> left;
   std::map<Rank, Rate> rates;
+  std::map<Rank, std::uint32_t> released;
   std::map<std::string, std::map<std::string, double>> last_trace;
 };
 

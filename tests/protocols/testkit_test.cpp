@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "protocols/testkit/link.h"
+#include "protocols/testkit/red.h"
+#include "protocols/testkit/tcp.h"
 #include "protocols/testkit/tree.h"
 
 namespace tiercast::testkit {
@@ -284,6 +286,104 @@ TEST_F(TreeTest, EachLinkKnowsItsTopGroup) {
             4u);  // rank 0 is the top there; the first finds the link idle
   EXPECT_EQ(narrow.down(2).stats().sent, 10u);
   EXPECT_EQ(narrow.down(2).stats().marked, 5u);
+}
+
+// PROTOCOLS 13.1: averages of 6, 10 and 14 give p_b = 0.01, 0.05 and 0.09. More than n packets lie
+// between two marks with probability (1 - (n+1) p_b) / (1 - p_b); their sum is the mean gap.
+TEST(Red, MarksWithTheProbabilityOfItsAverage) {
+  for (const auto& [queue, p_b] : {std::pair{6.0, 0.01}, {10.0, 0.05}, {14.0, 0.09}}) {
+    RedConfig config;
+    config.weight = 1;  // the average is the queue
+    Red red(config);
+    constexpr int kPackets = 400'000;
+    int marks = 0;
+    for (int i = 0; i < kPackets; ++i) {
+      marks += red.congested(Time::zero(), queue, Duration::milliseconds(1)) ? 1 : 0;
+    }
+    double gap = 0;
+    for (int n = 0; (n + 1) * p_b < 1; ++n) gap += (1 - (n + 1) * p_b) / (1 - p_b);
+    EXPECT_NEAR(marks / double{kPackets}, 1 / gap, 0.02 / gap) << queue;
+  }
+}
+
+TEST(Red, KeepsAwayBelowAndMarksAllAbove) {
+  RedConfig config;
+  config.weight = 1;
+  Red red(config);
+  EXPECT_FALSE(red.congested(Time::zero(), 4.9, Duration::milliseconds(1)));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(red.congested(Time::zero(), 15, Duration::milliseconds(1)));
+  }
+}
+
+TEST(Red, TheAverageOfAnIdleLinkDecaysOnceAPacketTime) {
+  RedConfig config;
+  config.weight = 0.5;
+  Red red(config);
+  for (int i = 0; i < 60; ++i) red.congested(Time::zero(), 8, Duration::milliseconds(1));
+  red.idle(Time::zero());
+  red.congested(Time::zero() + Duration::milliseconds(3), 0, Duration::milliseconds(1));
+  EXPECT_NEAR(red.average(), 1.0, 1e-9);
+}
+
+struct Dumbbell {
+  Dumbbell(double mbit, std::uint32_t queue, std::optional<RedConfig> red = std::nullopt)
+      : tree(simulator, {0, 0, 1, 1, 1}, config(100, 5, 1000), Duration::zero()) {
+    LinkConfig bottleneck = config(mbit, 20, queue);
+    bottleneck.red = red;
+    tree.configure(1, bottleneck);
+  }
+  double mbit(const TcpFlow& flow, std::uint64_t since, double seconds) const {
+    return static_cast<double>(flow.delivered_packets() - since) * 8e-3 / seconds;
+  }
+  Simulator simulator;
+  Tree tree;
+};
+
+TEST(Tcp, FillsALink) {
+  Dumbbell net(2, 25);
+  TcpFlow flow(net.simulator, net.tree, 0, 2, 100);
+  flow.start();
+  net.simulator.run_for(Duration::seconds(20));
+  const std::uint64_t then = flow.delivered_packets();
+  net.simulator.run_for(Duration::seconds(100));
+  EXPECT_GT(net.mbit(flow, then, 100), 1.9);
+  EXPECT_LE(net.mbit(flow, then, 100), 2.0);
+  EXPECT_GT(flow.window_cuts(), 10u);
+  EXPECT_GT(flow.srtt(), Duration::milliseconds(50));
+  EXPECT_LT(flow.srtt(), Duration::milliseconds(170));  // 50 ms and a full queue of 100 ms
+}
+
+TEST(Tcp, FlowsShareALink) {
+  RedConfig red;
+  Dumbbell net(4, 50, red);
+  TcpFlow a(net.simulator, net.tree, 0, 2, 100);
+  TcpFlow b(net.simulator, net.tree, 0, 3, 101);
+  a.start();
+  net.simulator.at(Time::zero() + Duration::seconds(3), [&] { b.start(); });
+  net.simulator.run_for(Duration::seconds(20));
+  const std::uint64_t then_a = a.delivered_packets();
+  const std::uint64_t then_b = b.delivered_packets();
+  net.simulator.run_for(Duration::seconds(300));
+  EXPECT_NEAR(net.mbit(a, then_a, 300) / net.mbit(b, then_b, 300), 1, 0.2);
+  // RED holds the queue at 5 to 15 packets where the path takes 25: a cut empties the link.
+  EXPECT_GT(net.mbit(a, then_a, 300) + net.mbit(b, then_b, 300), 3.2);
+}
+
+TEST(Tcp, ReactsToMarksWithoutLoss) {
+  RedConfig red;
+  red.ecn = true;
+  Dumbbell net(4, 100, red);
+  TcpConfig tcp;
+  tcp.ecn = true;
+  TcpFlow flow(net.simulator, net.tree, 0, 2, 100, tcp);
+  flow.start();
+  net.simulator.run_for(Duration::seconds(20));
+  const std::uint64_t then = flow.delivered_packets();
+  const std::uint64_t dropped = net.tree.down(1).stats().dropped;
+  net.simulator.run_for(Duration::seconds(100));
+  EXPECT_EQ(net.tree.down(1).stats().dropped, dropped);
+  EXPECT_GT(net.mbit(flow, then, 100), 3.2);
 }
 
 }  // namespace
