@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 1800
 # What a run needs; the tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire
 
-.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch \
+.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch bench-protocols \
   fuzz lint p4 lock clean
 
 help:             ## this list
@@ -56,6 +56,10 @@ bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/b
 	@$(MAKE) --no-print-directory build
 	@ninja -C build -j $(JOBS) bench-switch-programs
 	@$(PYTHON) scripts/bench_switch.py
+
+bench-protocols: build  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
+	@ninja -C build -j $(JOBS) --quiet tiercast-protocols-bench
+	@$(PYTHON) scripts/bench_protocols.py
 
 fuzz: setup       ## fuzz the engine (packets, JSON, entries, scripts): FUZZ_SECONDS=1800 for each
 	@[ -e build/fuzz/build.ninja ] || \

@@ -8,16 +8,19 @@
 #include "protocols/wire/wire.h"
 
 namespace tiercast::agent {
+namespace {
+
+constexpr unsigned kDefaultLayers = 5;
+
+}  // namespace
 
 void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--scheme", scheme, "congestion control scheme")->capture_default_str();
   app.add_option("--session", session.session, "session number; gives the groups' addresses")
       ->check(CLI::Range(0, static_cast<int>(wire::kMaxSession)))
       ->capture_default_str();
-  session.layers = 5;
-  app.add_option("--layers", session.layers, "layers of the session")
-      ->check(CLI::Range(1u, kMaxLayers))
-      ->capture_default_str();
+  app.add_option("--layers", layers, "layers of the session; by default 5, or 1 with one rate for all")
+      ->check(CLI::Range(1u, kMaxLayers));
   app.add_option("--packet-size", session.packet_size, "IP bytes of a data packet")
       ->check(CLI::Range(100, 9000))
       ->capture_default_str();
@@ -45,6 +48,11 @@ const Scheme& AgentOptions::check() {
     found = &find_scheme(scheme);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("--scheme: {}", error.what()));
+  }
+  session.layers = layers.value_or(found->layered ? kDefaultLayers : 1);
+  if (!found->layered && session.layers != 1) {
+    throw ConfigError(fmt::format("--layers: {} has one rate for all receivers; valid: 1, not {}",
+                                  found->name, session.layers));
   }
   session.parameters = Parameters(found->parameters);
   for (const std::string& assignment : assignments) {

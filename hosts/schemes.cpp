@@ -19,7 +19,10 @@ std::string schemes_as_json() {
                             {"purpose", info.purpose},
                             {"source", info.source}});
     }
-    list.push_back({{"name", scheme.name}, {"id", scheme.id}, {"parameters", parameters}});
+    list.push_back({{"name", scheme.name},
+                    {"id", scheme.id},
+                    {"layered", scheme.layered},
+                    {"parameters", parameters}});
   }
   return list.dump(2);
 }

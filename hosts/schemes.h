@@ -6,7 +6,7 @@
 
 namespace tiercast::hosts {
 
-// [{"name","id","parameters":[{"name","default","min","max","unit","purpose","source"}]}]
+// [{"name","id","layered","parameters":[{"name","default","min","max","unit","purpose","source"}]}]
 std::string schemes_as_json();
 
 }  // namespace tiercast::hosts

@@ -14,6 +14,9 @@ namespace tiercast {
 struct Scheme {
   std::string_view name;  // "sim"
   std::uint8_t id;        // wire::SchemeId
+  // Receivers subscribe to as many layers as their path carries; else a session has one rate, and
+  // `layers` of its SessionConfig is 1.
+  bool layered;
   std::span<const ParameterInfo> parameters;
   // Both check `config` (ConfigError names the member, its value and its range) and allocate all
   // they will need.

@@ -9,6 +9,7 @@ Scheme scheme() {
   return {
       .name = "sim",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kSim),
+      .layered = true,
       .parameters = parameter_list(),
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);

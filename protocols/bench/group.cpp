@@ -1,0 +1,277 @@
+#include "protocols/bench/group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+
+namespace tiercast::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ns_since(Clock::time_point then) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - then).count();
+}
+
+// What reading the clock twice costs.
+double clock_ns() {
+  static const double cost = [] {
+    double least = 1e9;
+    for (int i = 0; i < 10'000; ++i) {
+      const auto then = Clock::now();
+      least = std::min(least, ns_since(then));
+    }
+    return least;
+  }();
+  return cost;
+}
+
+// Times a stretch of calls and counts what they allocate.
+class Stretch {
+ public:
+  Stretch(Cost& cost, GroupCosts& costs)
+      : cost_(cost), costs_(costs), allocations_(Allocations::calls()) {
+    Allocations::count(true);
+    then_ = Clock::now();
+  }
+  ~Stretch() {
+    cost_.ns += std::max(0.0, ns_since(then_) - clock_ns());
+    Allocations::count(false);
+    costs_.allocations += Allocations::calls() - allocations_;
+  }
+
+ private:
+  Cost& cost_;
+  GroupCosts& costs_;
+  std::uint64_t allocations_;
+  Clock::time_point then_;
+};
+
+// The bound on members that some schemes have, set to hold all of them.
+void allow_members(const Scheme& scheme, std::uint32_t members, Parameters& parameters) {
+  for (const ParameterInfo& info : scheme.parameters) {
+    const bool bound =
+        info.name.ends_with(".max_children") || info.name.ends_with(".max_receivers");
+    if (bound) parameters.set(info.name, std::clamp<double>(members, info.min, info.max));
+  }
+}
+
+}  // namespace
+
+// What both sinks do: keep the message for later, without being counted.
+class Group::SenderSink : public Sink {
+ public:
+  explicit SenderSink(Group& group) : group_(group) {}
+  void send(Destination to, std::span<const std::byte> bytes) override {
+    Allocations::count(false);
+    Message message = group_.take_buffer();
+    message.arrives = group_.now_ + group_.config_.delay;
+    message.from = to.kind == Destination::Kind::kReceiver ? to.address - 1 : kAll;
+    message.ip_length = static_cast<std::uint32_t>(bytes.size()) + kIpUdpHeaderBytes;
+    message.bytes.assign(bytes.begin(), bytes.end());
+    group_.to_receivers_.push_back(std::move(message));
+    Allocations::count(true);
+  }
+  void join(Rank) override {}
+  void leave(Rank) override {}
+  void set_rate(Rank layer, Rate rate) override {
+    group_.pacer_.set_rate(group_.now_, layer, rate, group_.session_.packet_size);
+  }
+  void release(Rank layer, std::uint32_t packets) override { group_.released_[layer] += packets; }
+  void deliver(std::uint64_t, std::span<const std::byte>) override {}
+  void trace(std::string_view, std::span<const TraceField>) override {}
+
+ private:
+  Group& group_;
+};
+
+class Group::ReceiverSink : public Sink {
+ public:
+  explicit ReceiverSink(Group& group) : group_(group) {}
+  void speak_for(std::uint32_t receiver) { receiver_ = receiver; }
+  void send(Destination, std::span<const std::byte> bytes) override {
+    Allocations::count(false);
+    Message message = group_.take_buffer();
+    message.arrives = group_.now_ + group_.config_.delay;
+    message.from = receiver_;
+    message.ip_length = static_cast<std::uint32_t>(bytes.size()) + kIpUdpHeaderBytes;
+    message.bytes.assign(bytes.begin(), bytes.end());
+    group_.to_sender_.push_back(std::move(message));
+    Allocations::count(true);
+  }
+  void join(Rank) override {}
+  void leave(Rank) override {}
+  void set_rate(Rank, Rate) override {}
+  void release(Rank, std::uint32_t) override {}
+  void deliver(std::uint64_t, std::span<const std::byte>) override {}
+  void trace(std::string_view, std::span<const TraceField>) override {}
+
+ private:
+  Group& group_;
+  std::uint32_t receiver_ = 0;
+};
+
+Group::Group(const Scheme& scheme, const GroupConfig& config)
+    : config_(config), rng_(config.seed), pacer_(config.layers) {
+  session_.session = 1;
+  session_.layers = config.layers;
+  session_.seed = config.seed;
+  session_.parameters = Parameters(scheme.parameters);
+  allow_members(scheme, config.receivers, session_.parameters);
+  const auto bytes_of = [](auto make) {
+    const std::size_t before = Allocations::bytes();
+    Allocations::count(true);
+    auto core = make();
+    Allocations::count(false);
+    return std::pair(std::move(core), Allocations::bytes() - before);
+  };
+  std::tie(sender_, costs_.sender_bytes) = bytes_of([&] { return scheme.make_sender(session_); });
+  receivers_.reserve(config.receivers);
+  watched_.assign(config.receivers, Time::never());
+  for (std::uint32_t i = 0; i < config.receivers; ++i) {
+    SessionConfig own = session_;
+    own.self_id = i + 1;
+    own.seed = config.seed * 1'000'003 + i;
+    auto [core, bytes] = bytes_of([&] { return scheme.make_receiver(own); });
+    receivers_.push_back(std::move(core));
+    costs_.receiver_bytes = bytes;
+  }
+  sender_sink_ = std::make_unique<SenderSink>(*this);
+  receiver_sink_ = std::make_unique<ReceiverSink>(*this);
+}
+
+Group::~Group() = default;
+
+Group::Message Group::take_buffer() {
+  if (buffers_.empty()) return {};
+  Message message = std::move(buffers_.back());
+  buffers_.pop_back();
+  return message;
+}
+
+void Group::watch(std::uint32_t receiver) {
+  const Time next = receivers_[receiver]->next_timer();
+  if (next >= watched_[receiver]) return;
+  watched_[receiver] = next;
+  timers_.push({next, receiver});
+}
+
+Time Group::next_instant() {
+  Time next = std::min(sender_->next_timer(), pacer_.next_departure());
+  for (unsigned layer = 0; layer < config_.layers; ++layer) {
+    if (released_[layer] > 0) next = now_;
+  }
+  if (!to_receivers_.empty()) next = std::min(next, to_receivers_.front().arrives);
+  if (!to_sender_.empty()) next = std::min(next, to_sender_.front().arrives);
+  if (!timers_.empty()) next = std::min(next, timers_.top().first);
+  return std::max(next, now_);
+}
+
+void Group::deliver_feedback() {
+  if (to_sender_.empty() || to_sender_.front().arrives > now_) return;
+  std::size_t due = 0;
+  while (due < to_sender_.size() && to_sender_[due].arrives <= now_) ++due;
+  {
+    const Stretch stretch(costs_.sender_feedback, costs_);
+    for (std::size_t i = 0; i < due; ++i) {
+      const Message& message = to_sender_[i];
+      sender_->receive(now_, {message.bytes, message.ip_length, false, message.from + 1},
+                       *sender_sink_);
+    }
+  }
+  costs_.sender_feedback.calls += due;
+  for (; due > 0; --due) {
+    buffers_.push_back(std::move(to_sender_.front()));
+    to_sender_.pop_front();
+  }
+}
+
+void Group::deliver_to_receivers(const Message& message) {
+  std::uint64_t calls = 0;
+  {
+    const Stretch stretch(costs_.receiver_packet, costs_);
+    for (std::uint32_t i = 0; i < receivers_.size(); ++i) {
+      if (message.from != kAll && message.from != i) continue;
+      if (rng_.uniform() < config_.loss) continue;
+      receiver_sink_->speak_for(i);
+      receivers_[i]->receive(now_, {message.bytes, message.ip_length, false, 1}, *receiver_sink_);
+      ++calls;
+    }
+  }
+  costs_.receiver_packet.calls += calls;
+  for (std::uint32_t i = 0; i < receivers_.size(); ++i) watch(i);
+}
+
+void Group::run_receiver_timers() {
+  while (!timers_.empty() && timers_.top().first <= now_) {
+    const auto [due, receiver] = timers_.top();
+    timers_.pop();
+    if (due != watched_[receiver]) continue;  // an earlier entry took its place
+    watched_[receiver] = Time::never();
+    if (receivers_[receiver]->next_timer() <= now_) {
+      receiver_sink_->speak_for(receiver);
+      const Stretch stretch(costs_.receiver_timer, costs_);
+      receivers_[receiver]->timer(now_, *receiver_sink_);
+      ++costs_.receiver_timer.calls;
+    }
+    watch(receiver);
+  }
+}
+
+void Group::send_data(Rank layer) {
+  Message message = take_buffer();
+  message.bytes.resize(session_.packet_size - kIpUdpHeaderBytes);
+  std::size_t written = 0;
+  {
+    const Stretch stretch(costs_.sender_data, costs_);
+    written = sender_->write_data(now_, layer, message.bytes);
+    ++costs_.sender_data.calls;
+  }
+  if (written == 0) {
+    buffers_.push_back(std::move(message));
+    return;
+  }
+  message.arrives = now_ + config_.delay;
+  message.from = kAll;
+  message.ip_length = session_.packet_size;
+  to_receivers_.push_back(std::move(message));
+}
+
+GroupCosts Group::run(Duration virtual_time, std::uint64_t feedback, Duration wall_time) {
+  const auto began = Clock::now();
+  now_ = Time::zero() + Duration::seconds(1);
+  const Time start = now_;
+  sender_->start(now_, *sender_sink_);
+  for (std::uint32_t i = 0; i < receivers_.size(); ++i) {
+    receiver_sink_->speak_for(i);
+    receivers_[i]->start(now_, *receiver_sink_);
+    watch(i);
+  }
+  sender_->membership(now_, static_cast<int>(config_.layers) - 1, *sender_sink_);
+  while (now_ - start < virtual_time && costs_.sender_feedback.calls < feedback &&
+         ns_since(began) < static_cast<double>(wall_time.ns())) {
+    now_ = next_instant();
+    if (now_.is_never()) break;
+    while (!to_receivers_.empty() && to_receivers_.front().arrives <= now_) {
+      Message message = std::move(to_receivers_.front());
+      to_receivers_.pop_front();
+      deliver_to_receivers(message);
+      buffers_.push_back(std::move(message));
+    }
+    run_receiver_timers();
+    deliver_feedback();
+    if (sender_->next_timer() <= now_) {
+      const Stretch stretch(costs_.sender_timer, costs_);
+      sender_->timer(now_, *sender_sink_);
+      ++costs_.sender_timer.calls;
+    }
+    while (const auto departure = pacer_.pop(now_)) send_data(static_cast<Rank>(departure->layer));
+    for (unsigned layer = 0; layer < config_.layers; ++layer) {
+      for (; released_[layer] > 0; --released_[layer]) send_data(static_cast<Rank>(layer));
+    }
+  }
+  costs_.virtual_s = (now_ - start).seconds();
+  return costs_;
+}
+
+}  // namespace tiercast::bench

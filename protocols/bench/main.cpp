@@ -1,0 +1,68 @@
+// tiercast-protocols-bench: what a feedback packet, a timer and a receiver's packet cost each
+// scheme's cores, and how much memory they take. Prints JSON; scripts/bench_protocols.py runs it.
+//
+//   tiercast-protocols-bench [SCHEME RECEIVERS]...     default: every scheme with 1, 1,000, 100,000
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "protocols/bench/group.h"
+
+namespace {
+
+using namespace tiercast;
+
+constexpr Duration kVirtualTime = Duration::seconds(60);
+constexpr std::uint64_t kFeedback = 1'000'000;
+constexpr Duration kWallTime = Duration::seconds(8);
+
+void print_cost(const char* name, const bench::Cost& cost) {
+  std::printf("\"%s_calls\": %llu, \"%s_ns\": %.1f, ", name,
+              static_cast<unsigned long long>(cost.calls), name, cost.each());
+}
+
+void measure(const Scheme& scheme, std::uint32_t receivers) {
+  bench::GroupConfig config;
+  config.receivers = receivers;
+  config.layers = scheme.layered ? 5 : 1;
+  bench::Group group(scheme, config);
+  const bench::GroupCosts costs = group.run(kVirtualTime, kFeedback, kWallTime);
+  std::printf("{\"scheme\": \"%s\", \"receivers\": %u, ", std::string(scheme.name).c_str(), receivers);
+  print_cost("sender_feedback", costs.sender_feedback);
+  print_cost("sender_timer", costs.sender_timer);
+  print_cost("sender_data", costs.sender_data);
+  print_cost("receiver_packet", costs.receiver_packet);
+  print_cost("receiver_timer", costs.receiver_timer);
+  std::printf("\"allocations\": %llu, \"sender_bytes\": %zu, \"receiver_bytes\": %zu, "
+              "\"virtual_s\": %.3f}\n",
+              static_cast<unsigned long long>(costs.allocations), costs.sender_bytes,
+              costs.receiver_bytes, costs.virtual_s);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc % 2 == 0) {
+    std::fprintf(stderr, "usage: tiercast-protocols-bench [SCHEME RECEIVERS]...\n");
+    return 2;
+  }
+  try {
+    for (int i = 1; i < argc; i += 2) {
+      const long receivers = std::strtol(argv[i + 1], nullptr, 10);
+      if (receivers < 1 || receivers > 1'000'000) {
+        throw ConfigError("receivers: '" + std::string(argv[i + 1]) + "' is not in 1..1000000");
+      }
+      measure(find_scheme(argv[i]), static_cast<std::uint32_t>(receivers));
+    }
+    if (argc > 1) return 0;
+    for (const Scheme& scheme : schemes()) {
+      for (const std::uint32_t receivers : {1u, 1000u, 100'000u}) measure(scheme, receivers);
+    }
+  } catch (const ConfigError& error) {
+    std::fprintf(stderr, "tiercast-protocols-bench: %s\n", error.what());
+    return 2;
+  }
+  return 0;
+}

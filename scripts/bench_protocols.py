@@ -1,0 +1,148 @@
+"""Measures the schemes' cores and writes results/bench/protocols.json: `make bench-protocols`.
+
+Each scheme with 1, 1,000 and 100,000 receivers, each in a process of its own, several times; the
+medians count. docs/performance.md explains each figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+BENCH = BUILD / "protocols/bench/tiercast-protocols-bench"
+GROUPS = (1, 1_000, 100_000)
+GOAL_FEEDBACK_NS = 1_000.0  # a million feedback packets a second on one core
+# A cost is flat where a group a hundred times larger costs less than this many times as much: what
+# remains is the cache, not the algorithm.
+FLAT = 4.0
+
+
+def schemes() -> dict[str, dict]:
+    listed = subprocess.run(
+        [BUILD / "hosts/tiercast-host", "schemes"], capture_output=True, text=True, check=True
+    )
+    return {scheme["name"]: scheme for scheme in json.loads(listed.stdout)}
+
+
+def measure(scheme: str, receivers: int, repeats: int) -> dict:
+    runs = []
+    for _ in range(repeats):
+        done = subprocess.run([BENCH, scheme, str(receivers)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"bench-protocols: {scheme} with {receivers}: {done.stderr.strip()}")
+        runs.append(json.loads(done.stdout))
+    # A count is the same in every run; a time is not.
+    return {
+        key: statistics.median(run[key] for run in runs) if key.endswith("_ns") else value
+        for key, value in runs[0].items()
+    }
+
+
+def machine() -> dict:
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "unknown",
+    )
+    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
+
+
+def judge(rows: list[dict]) -> dict:
+    """Each goal with its worst case, and how the costs grow with the group."""
+    heard = [row for row in rows if row["sender_feedback_calls"] > 0]
+    slowest = max(heard, key=lambda row: row["sender_feedback_ns"])
+    allocating = [row for row in rows if row["allocations"] > 0]
+    return {
+        "feedback_ns": {
+            "goal": GOAL_FEEDBACK_NS,
+            "worst": slowest["sender_feedback_ns"],
+            "where": f"{slowest['scheme']}, {slowest['receivers']} receivers",
+            "met": slowest["sender_feedback_ns"] <= GOAL_FEEDBACK_NS,
+        },
+        "allocations": {
+            "goal": 0,
+            "where": [f"{row['scheme']}, {row['receivers']} receivers" for row in allocating],
+            "met": not allocating,
+        },
+        "growth": {
+            scheme: {
+                "feedback_ns": ratio(rows, scheme, "sender_feedback_ns"),
+                "sender_bytes": ratio(rows, scheme, "sender_bytes"),
+                "receiver_bytes": ratio(rows, scheme, "receiver_bytes"),
+                "flat": ratio(rows, scheme, "sender_bytes") <= 1.01
+                and ratio(rows, scheme, "sender_feedback_ns") <= FLAT,
+            }
+            for scheme in dict.fromkeys(row["scheme"] for row in rows)
+        },
+    }
+
+
+def ratio(rows: list[dict], scheme: str, key: str) -> float:
+    """The largest group's figure over that of 1,000 receivers (1: too few calls to time well)."""
+    figures = {row["receivers"]: row[key] for row in rows if row["scheme"] == scheme}
+    return figures[max(figures)] / max(figures[sorted(figures)[1]], 1e-9)
+
+
+def table(rows: list[dict]) -> Table:
+    shown = Table(title="cost of the schemes' cores, nanoseconds on one core")
+    for column in ("scheme", "receivers", "feedback", "timer", "data", "receiver: packet",
+                   "timer", "sender bytes", "receiver bytes", "allocations"):  # fmt: skip
+        shown.add_column(column, justify="left" if column == "scheme" else "right")
+    for row in rows:
+        shown.add_row(
+            row["scheme"],
+            f"{row['receivers']:,}",
+            *(
+                f"{row[f'{name}_ns']:.0f}" if row[f"{name}_calls"] else "-"
+                for name in ("sender_feedback", "sender_timer", "sender_data",
+                             "receiver_packet", "receiver_timer")  # fmt: skip
+            ),
+            f"{row['sender_bytes']:,}",
+            f"{row['receiver_bytes']:,}",
+            str(row["allocations"]),
+        )
+    return shown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3, help="of each measurement (3)")
+    parser.add_argument("--output", type=Path, default=ROOT / "results/bench/protocols.json")
+    arguments = parser.parse_args()
+    known = schemes()
+    points = [(name, receivers) for name in known for receivers in GROUPS]
+    console = Console(stderr=True)
+    rows = [
+        measure(name, receivers, arguments.repeats)
+        for name, receivers in track(points, "measuring", console=console)
+    ]
+    goals = judge(rows)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(
+        json.dumps({"machine": machine(), "rows": rows, "goals": goals}, indent=2) + "\n"
+    )
+    Console().print(table(rows))
+    for name in ("feedback_ns", "allocations"):
+        print(f"{name}: goal {goals[name]['goal']}, {'met' if goals[name]['met'] else 'NOT met'}"
+              f" ({goals[name]['where']})")  # fmt: skip
+    print(f"wrote {arguments.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
