@@ -98,6 +98,10 @@ def ratio(rows: list[dict], scheme: str, key: str) -> float:
     return figures[max(figures)] / max(figures[sorted(figures)[1]], 1e-9)
 
 
+def verdict(goal: dict) -> str:
+    return "met" if goal["met"] else "NOT met"
+
+
 def table(rows: list[dict]) -> Table:
     shown = Table(title="cost of the schemes' cores, nanoseconds on one core")
     for column in ("scheme", "receivers", "feedback", "timer", "data", "receiver: packet",
@@ -109,8 +113,13 @@ def table(rows: list[dict]) -> Table:
             f"{row['receivers']:,}",
             *(
                 f"{row[f'{name}_ns']:.0f}" if row[f"{name}_calls"] else "-"
-                for name in ("sender_feedback", "sender_timer", "sender_data",
-                             "receiver_packet", "receiver_timer")  # fmt: skip
+                for name in (
+                    "sender_feedback",
+                    "sender_timer",
+                    "sender_data",
+                    "receiver_packet",
+                    "receiver_timer",
+                )  # fmt: skip
             ),
             f"{row['sender_bytes']:,}",
             f"{row['receiver_bytes']:,}",
@@ -136,10 +145,16 @@ def main() -> int:
     arguments.output.write_text(
         json.dumps({"machine": machine(), "rows": rows, "goals": goals}, indent=2) + "\n"
     )
-    Console().print(table(rows))
-    for name in ("feedback_ns", "allocations"):
-        print(f"{name}: goal {goals[name]['goal']}, {'met' if goals[name]['met'] else 'NOT met'}"
-              f" ({goals[name]['where']})")  # fmt: skip
+    Console(width=120).print(table(rows))
+    feedback, allocations = goals["feedback_ns"], goals["allocations"]
+    print(
+        f"feedback at the sender: at most {feedback['worst']:.0f} ns ({feedback['where']}); "
+        f"goal {feedback['goal']:.0f}: {verdict(feedback)}"
+    )
+    print(
+        f"allocations after start-up: {', '.join(allocations['where']) or 'none'}; "
+        f"goal none: {verdict(allocations)}"
+    )
     print(f"wrote {arguments.output}")
     return 0
 
