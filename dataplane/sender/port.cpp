@@ -14,10 +14,10 @@
 #include <string_view>
 
 #include "agent/interface.h"
-#include "agent/udp_frame.h"
 #include "agent/unique_fd.h"
 #include "dataplane/sender/packet_socket.h"
 #include "protocols/base/units.h"
+#include "protocols/wire/udp_frame.h"
 
 namespace tiercast::sender {
 namespace {
@@ -119,7 +119,7 @@ void Port::configure(const std::string& eal_arguments, std::uint32_t ip_bytes) {
                                   driver_, interface_, mtu));
   }
 
-  const bool jumbo = ip_bytes + agent::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
+  const bool jumbo = ip_bytes + wire::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
   pool_ = rte_pktmbuf_pool_create("tiercast-send", kBuffers, kCache, 0,
                                   jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
   if (pool_ == nullptr) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "agent/udp_frame.h"
+#include "protocols/wire/udp_frame.h"
 
 namespace tiercast::sender {
 namespace {
@@ -40,8 +40,8 @@ void return_to_sender(const OwnAddress& own, std::span<std::byte> frame) {
 }
 
 std::span<std::byte> answer_arp(const OwnAddress& own, std::span<std::byte> frame) {
-  if (frame.size() < agent::kEthernetBytes + kArpBytes) return {};
-  const auto arp = frame.subspan(agent::kEthernetBytes);
+  if (frame.size() < wire::kEthernetBytes + kArpBytes) return {};
+  const auto arp = frame.subspan(wire::kEthernetBytes);
   // Ethernet, IPv4, 6 and 4 bytes, request.
   if (!starts_with(arp, {0, 1, 8, 0, 6, 4, 0, 1})) return {};
   const auto own_ip = network_order(own.ip);
@@ -51,39 +51,39 @@ std::span<std::byte> answer_arp(const OwnAddress& own, std::span<std::byte> fram
   std::copy_n(arp.begin() + 8, 10, arp.begin() + 18);  // the asker becomes the target
   put(arp.subspan(8), own.mac);
   put(arp.subspan(14), own_ip);
-  return frame.first(agent::kEthernetBytes + kArpBytes);
+  return frame.first(wire::kEthernetBytes + kArpBytes);
 }
 
 std::span<std::byte> answer_echo(const OwnAddress& own, std::span<std::byte> frame) {
-  const auto ip = frame.subspan(agent::kEthernetBytes);
-  if (ip.size() < agent::kIpv4Bytes + kEchoHeaderBytes || ip[0] != std::byte{0x45} ||
-      ip[9] != kProtocolIcmp || agent::internet_checksum(ip.first(agent::kIpv4Bytes)) != 0) {
+  const auto ip = frame.subspan(wire::kEthernetBytes);
+  if (ip.size() < wire::kIpv4Bytes + kEchoHeaderBytes || ip[0] != std::byte{0x45} ||
+      ip[9] != kProtocolIcmp || wire::internet_checksum(ip.first(wire::kIpv4Bytes)) != 0) {
     return {};
   }
   const std::size_t length = static_cast<std::size_t>(ip[2]) << 8 | static_cast<std::size_t>(ip[3]);
   const auto own_ip = network_order(own.ip);
-  if (length > ip.size() || length < agent::kIpv4Bytes + kEchoHeaderBytes ||
+  if (length > ip.size() || length < wire::kIpv4Bytes + kEchoHeaderBytes ||
       !holds(ip.subspan(16), own_ip)) {
     return {};
   }
-  const auto icmp = ip.subspan(agent::kIpv4Bytes, length - agent::kIpv4Bytes);
-  if (icmp[0] != kEchoRequest || agent::internet_checksum(icmp) != 0) return {};
+  const auto icmp = ip.subspan(wire::kIpv4Bytes, length - wire::kIpv4Bytes);
+  if (icmp[0] != kEchoRequest || wire::internet_checksum(icmp) != 0) return {};
   return_to_sender(own, frame);
   std::copy_n(ip.begin() + 12, 4,
               ip.begin() + 16);  // the IPv4 checksum does not change by the swap
   put(ip.subspan(12), own_ip);
   icmp[0] = kEchoReply;
   icmp[2] = icmp[3] = std::byte{0};
-  const std::uint16_t checksum = agent::internet_checksum(icmp);
+  const std::uint16_t checksum = wire::internet_checksum(icmp);
   icmp[2] = static_cast<std::byte>(checksum >> 8);
   icmp[3] = static_cast<std::byte>(checksum);
-  return frame.first(agent::kEthernetBytes + length);
+  return frame.first(wire::kEthernetBytes + length);
 }
 
 }  // namespace
 
 std::span<std::byte> answer(const OwnAddress& own, std::span<std::byte> frame) {
-  if (frame.size() < agent::kEthernetBytes) return {};
+  if (frame.size() < wire::kEthernetBytes) return {};
   const auto ether_type = frame.subspan(12);
   if (starts_with(ether_type, {0x08, 0x06})) return answer_arp(own, frame);
   if (starts_with(ether_type, {0x08, 0x00})) return answer_echo(own, frame);

@@ -28,14 +28,14 @@ Sender::Sender(const SessionConfig& session, const Scheme& scheme, const SenderA
       payload_(session.packet_size - kIpUdpHeaderBytes) {
   for (std::size_t i = 0; i < payload_.size(); ++i) payload_[i] = static_cast<std::byte>(i);
   for (Rank rank = 0; rank < session.layers; ++rank) {
-    agent::UdpFlow& flow = flows_[rank];
+    wire::UdpFlow& flow = flows_[rank];
     flow.source_mac = addresses.own.mac;
     flow.source = addresses.own.ip;
     flow.source_port = wire::kDataPort;
     flow.destination = wire::group_address(session.session, rank);
-    flow.destination_mac = agent::multicast_mac(flow.destination);
+    flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
-    flow.ecn = agent::Ecn::kEct0;
+    flow.ecn = wire::Ecn::kEct0;
   }
   if (port.receive_descriptor() >= 0) {
     // The frames are taken in run(), which follows every wake-up.
@@ -107,12 +107,12 @@ void Sender::handle_frame(std::span<std::byte> frame) {
     }
     return;
   }
-  agent::UdpPacket packet;
-  switch (agent::parse_udp_frame(frame, packet)) {
-    case agent::FrameError::kOk:
+  wire::UdpPacket packet;
+  switch (wire::parse_udp_frame(frame, packet)) {
+    case wire::FrameError::kOk:
       break;
-    case agent::FrameError::kNotIpv4:
-    case agent::FrameError::kNotUdp:
+    case wire::FrameError::kNotIpv4:
+    case wire::FrameError::kNotUdp:
       ++feedback_.foreign;
       return;
     default:
@@ -135,32 +135,32 @@ void Sender::handle_frame(std::span<std::byte> frame) {
   if (!running_) return;
   ++feedback_.delivered;
   core_->receive(now_,
-                 {packet.payload, packet.ip_length, packet.ecn == agent::Ecn::kCe, packet.source},
+                 {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source},
                  *this);
 }
 
 void Sender::send_data(Rank layer) {
   LayerCounters& counters = layers_[layer];
-  const auto frame = port_.allocate(agent::kEthernetBytes + session_.packet_size);
+  const auto frame = port_.allocate(wire::kEthernetBytes + session_.packet_size);
   if (!frame) {
     ++counters.generated;
     ++counters.dropped;
     return;
   }
-  const auto message = frame->bytes.subspan(agent::kFrameHeaderBytes);
+  const auto message = frame->bytes.subspan(wire::kFrameHeaderBytes);
   std::copy(payload_.begin(), payload_.end(), message.begin());
   if (core_->write_data(now_, layer, message) == 0) {
     port_.discard(*frame);
     return;
   }
-  agent::write_udp_headers(flows_[layer], next_ip_id_++, frame->bytes);
+  wire::write_udp_headers(flows_[layer], next_ip_id_++, frame->bytes);
   ++counters.generated;
   ++(port_.transmit(*frame) ? counters.sent : counters.dropped);
 }
 
 void Sender::send(Destination to, std::span<const std::byte> message) {
-  agent::UdpFlow flow = flows_[0];
-  flow.ecn = agent::Ecn::kNotEct;
+  wire::UdpFlow flow = flows_[0];
+  flow.ecn = wire::Ecn::kNotEct;
   if (to.kind == Destination::Kind::kGroup && to.rank < session_.layers) {
     flow.destination = flows_[to.rank].destination;
     flow.destination_mac = flows_[to.rank].destination_mac;
@@ -170,13 +170,13 @@ void Sender::send(Destination to, std::span<const std::byte> message) {
   } else {
     return;  // a sender has no message for itself
   }
-  const auto frame = port_.allocate(agent::kFrameHeaderBytes + message.size());
+  const auto frame = port_.allocate(wire::kFrameHeaderBytes + message.size());
   if (!frame) {
     ++control_dropped_;
     return;
   }
-  std::copy(message.begin(), message.end(), frame->bytes.begin() + agent::kFrameHeaderBytes);
-  agent::write_udp_headers(flow, next_ip_id_++, frame->bytes);
+  std::copy(message.begin(), message.end(), frame->bytes.begin() + wire::kFrameHeaderBytes);
+  wire::write_udp_headers(flow, next_ip_id_++, frame->bytes);
   control_dropped_ += port_.transmit(*frame) ? 0 : 1;
 }
 

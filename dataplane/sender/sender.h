@@ -12,12 +12,12 @@
 #include "agent/histogram.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
-#include "agent/udp_frame.h"
 #include "dataplane/sender/port.h"
 #include "dataplane/sender/responder.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/pacer/pacer.h"
+#include "protocols/wire/udp_frame.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
@@ -80,7 +80,7 @@ class Sender : public agent::Activity, private Sink {
   std::unique_ptr<SenderCore> core_;
   Pacer pacer_;
 
-  std::array<agent::UdpFlow, kMaxLayers> flows_{};  // of each layer's data
+  std::array<wire::UdpFlow, kMaxLayers> flows_{};  // of each layer's data
   std::vector<std::byte> payload_;                  // of every data message: byte i holds i mod 256
   std::uint16_t next_ip_id_ = 0;
   Time now_;

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "agent/udp_frame.h"
+#include "protocols/wire/udp_frame.h"
 
 namespace tiercast::sender {
 namespace {
@@ -49,7 +49,7 @@ TEST(SenderResponder, IgnoresArpForOthersAndReplies) {
 
 void put_checksum(std::span<std::byte> header, std::size_t at) {
   header[at] = header[at + 1] = std::byte{0};
-  const auto checksum = agent::internet_checksum(header);
+  const auto checksum = wire::internet_checksum(header);
   header[at] = static_cast<std::byte>(checksum >> 8);
   header[at + 1] = static_cast<std::byte>(checksum);
 }
@@ -73,8 +73,8 @@ TEST(SenderResponder, AnswersEcho) {
   EXPECT_EQ(reply[33], std::byte{15});  // to 10.0.0.15
   EXPECT_EQ(reply[34], std::byte{0});   // echo reply
   EXPECT_EQ(reply[38], std::byte{0x12});
-  EXPECT_EQ(agent::internet_checksum(reply.subspan(14, 20)), 0);
-  EXPECT_EQ(agent::internet_checksum(reply.subspan(34)), 0);
+  EXPECT_EQ(wire::internet_checksum(reply.subspan(14, 20)), 0);
+  EXPECT_EQ(wire::internet_checksum(reply.subspan(34)), 0);
 }
 
 TEST(SenderResponder, IgnoresBrokenEcho) {

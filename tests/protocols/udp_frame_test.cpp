@@ -1,11 +1,11 @@
-#include "agent/udp_frame.h"
+#include "protocols/wire/udp_frame.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-namespace tiercast::agent {
+namespace tiercast::wire {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -31,7 +31,7 @@ Bytes pseudo_header(std::span<const std::byte> ip) {
 
 UdpFlow flow() {
   UdpFlow f;
-  f.source_mac = parse_mac("02:00:00:00:00:00", "");
+  f.source_mac = {std::byte{2}};
   f.destination = 0xefc00009;
   f.destination_mac = multicast_mac(f.destination);
   f.source = 0x0a000002;
@@ -182,4 +182,4 @@ TEST(AgentUdpFrame, NoInputReadsBeyondTheFrame) {
 }
 
 }  // namespace
-}  // namespace tiercast::agent
+}  // namespace tiercast::wire

@@ -1,34 +1,17 @@
-#include "agent/udp_frame.h"
+#include "protocols/wire/udp_frame.h"
 
 #include <algorithm>
 #include <cassert>
 
-namespace tiercast::agent {
+#include "protocols/wire/bytes.h"
+
+namespace tiercast::wire {
 namespace {
 
 constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::uint16_t kDontFragment = 0x4000;
 constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
-
-void put16(std::span<std::byte> out, std::size_t at, std::uint16_t value) {
-  out[at] = static_cast<std::byte>(value >> 8);
-  out[at + 1] = static_cast<std::byte>(value);
-}
-
-void put32(std::span<std::byte> out, std::size_t at, std::uint32_t value) {
-  put16(out, at, static_cast<std::uint16_t>(value >> 16));
-  put16(out, at + 2, static_cast<std::uint16_t>(value));
-}
-
-std::uint16_t get16(std::span<const std::byte> in, std::size_t at) {
-  return static_cast<std::uint16_t>(static_cast<unsigned>(in[at]) << 8 |
-                                    static_cast<unsigned>(in[at + 1]));
-}
-
-std::uint32_t get32(std::span<const std::byte> in, std::size_t at) {
-  return static_cast<std::uint32_t>(get16(in, at)) << 16 | get16(in, at + 2);
-}
 
 // Sum of the pseudo header (RFC 768): addresses, protocol and UDP length.
 std::uint32_t pseudo_header_sum(std::uint32_t source, std::uint32_t destination,
@@ -118,4 +101,4 @@ FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out) {
   return FrameError::kOk;
 }
 
-}  // namespace tiercast::agent
+}  // namespace tiercast::wire

@@ -1,17 +1,31 @@
 // Ethernet/IPv4/UDP frames as bytes: built from a template, and validated before anything is read.
 //
-// For runtimes that own an interface without the kernel (DPDK). No VLAN tags; IPv4
+// For runtimes that own an interface without the kernel (DPDK, ns-3). No VLAN tags; IPv4
 // options are accepted, not made.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "agent/address.h"
+namespace tiercast::wire {
 
-namespace tiercast::agent {
+using MacAddress = std::array<std::byte, 6>;
+
+// Of an IPv4 address in host order.
+constexpr bool is_multicast(std::uint32_t address) { return address >> 28 == 0xE; }
+
+// 01:00:5e and the low 23 bits of the group address (RFC 1112 6.4).
+constexpr MacAddress multicast_mac(std::uint32_t group) {
+  return {std::byte{0x01},
+          std::byte{0x00},
+          std::byte{0x5e},
+          static_cast<std::byte>(group >> 16 & 0x7f),
+          static_cast<std::byte>(group >> 8),
+          static_cast<std::byte>(group)};
+}
 
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kIpv4Bytes = 20;  // without options
@@ -68,4 +82,4 @@ struct UdpPacket {
 // Bytes after the IPv4 packet (Ethernet padding) are ignored. On error `out` is unspecified.
 FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out);
 
-}  // namespace tiercast::agent
+}  // namespace tiercast::wire
