@@ -231,6 +231,17 @@ def _bmv2() -> Finding:
     )
 
 
+def _tcp_reno() -> Finding:
+    available = machine.congestion_controls()
+    return Finding(
+        "TCP Reno",
+        "reno" in available,
+        f"the kernel has {', '.join(available) or 'no known congestion control'}",
+        "experiments with competing TCP traffic (`traffic:`) do not run",
+        "use a kernel with TCP; reno is part of every one",
+    )
+
+
 def _kernel() -> Finding:
     return Finding("kernel", True, f"{platform.release()} on {platform.machine()}")
 
@@ -248,6 +259,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _pressure,
     _real_time,
     _netem,
+    _tcp_reno,
     _huge_pages,
     _p4c,
     _bmv2,

@@ -24,6 +24,9 @@ from tiercast_lab.topology import LinkParameters, Topology, tree_links
 from tiercast_lab.units import Queue
 from tiercast_lab.yaml_source import KeyPath, Source, load_yaml, merge
 
+# Schemes whose feedback the P4 program can sum up (docs/p4.md).
+AGGREGATED = ("sim",)
+
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 Duration = Annotated[int, BeforeValidator(units.parse_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
@@ -76,10 +79,23 @@ class Session(Strict):
     session: Annotated[int, Field(ge=0, le=32767)] = 1
     sender: int
     receivers: Literal["leaves"] | list[int] = "leaves"
-    layers: Annotated[int, Field(ge=1, le=8)]
+    layers: Annotated[int, Field(ge=1, le=8)] = 1
     packet_size: Annotated[Size, Field(ge=100, le=1500)] = 1000
     aggregation: Literal["sender", "network"] = "sender"
     parameters: dict[str, float | str] = {}
+
+
+class Traffic(Strict):
+    """TCP flows of two hosts' kernels, beside the sessions; each sends all that it may."""
+
+    kind: Literal["tcp"]
+    from_: Annotated[int, Field(alias="from")]
+    to: int
+    start: Duration = 0
+    stop: Duration | None = None  # None: the end of the run
+    count: Annotated[int, Field(ge=1, le=200)] = 1
+    congestion_control: Literal["reno", "cubic"] = "reno"
+    packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
 
 
 class Event(Strict):
@@ -149,6 +165,7 @@ class Experiment(Strict):
     topology: TopologyModel
     marking: Marking = Marking()
     sessions: Annotated[list[Session], Field(min_length=1, max_length=1)]
+    traffic: list[Traffic] = []
     events: list[Event] = []
     duration: Annotated[Duration, Field(ge=5 * 10**9)]
     measure: Window
@@ -161,14 +178,43 @@ class Experiment(Strict):
 
 
 @dataclass(frozen=True)
+class Flow:
+    """One of the flows of an entry of `traffic`."""
+
+    entry: int
+    source: int  # node numbers
+    destination: int
+    start_s: float
+    stop_s: float
+
+
+@dataclass(frozen=True)
 class Loaded:
     """A checked experiment; `data` is what was read, after includes and options."""
 
     experiment: Experiment
     topology: Topology
     receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
+    layered: bool  # the first session's scheme
     data: dict[str, Any]
     file: str
+
+    @property
+    def flows(self) -> dict[str, Flow]:
+        """tcp1, tcp2, ... in the order of `traffic`."""
+        end = self.experiment.duration
+        flows = [
+            Flow(
+                entry=index,
+                source=one.from_,
+                destination=one.to,
+                start_s=one.start / 1e9,
+                stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
+            )
+            for index, one in enumerate(self.experiment.traffic)
+            for _ in range(one.count)
+        ]
+        return {f"tcp{number}": flow for number, flow in enumerate(flows, 1)}
 
     @property
     def window(self) -> tuple[float, float]:
@@ -184,7 +230,7 @@ def load_experiment(
     duration: str | None = None,
 ) -> Loaded:
     """`settings`: `key.path=value` over the file, or `sim.delta=0.9`, a parameter of a scheme."""
-    source = _with_include(load_yaml(file), file)
+    source = _with_include(_with_base(file), file)
     for setting in settings or []:
         _apply(source, setting, schemes)
     if duration is not None:
@@ -197,19 +243,35 @@ def load_experiment(
     return _check(source, experiment, schemes, file)
 
 
+def _with_base(file: Path) -> Source:
+    """`extends: NAME` puts the file on top of bases/NAME.yaml: mappings are merged key by key."""
+    source = load_yaml(file)
+    if "extends" not in source.data:
+        return source
+    wanted = source.data.pop("extends")
+    base = _named(source, ("extends",), "base", wanted, file, binaries.BASES)
+    return merge(load_yaml(base), source)
+
+
+def _named(
+    source: Source, path: KeyPath, what: str, wanted: object, file: Path, folder: Path
+) -> Path:
+    # One's own beside the experiment, then those that tiercast brings.
+    folders = (folder, file.parent / folder.name)
+    known = {found.stem: found for place in folders for found in place.glob("*.yaml")}
+    if wanted not in known:
+        raise source.error(path, f"no {what} {wanted!r}; valid: {', '.join(sorted(known))}")
+    return known[wanted]
+
+
 def _with_include(source: Source, file: Path) -> Source:
     topology = source.data.get("topology")
     if not isinstance(topology, dict) or "include" not in topology:
         return source
     wanted = topology.pop("include")
-    # One's own beside the experiment, then those that tiercast brings.
-    folders = (binaries.TOPOLOGIES, file.parent / "topologies")
-    known = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
-    if wanted not in known:
-        raise source.error(
-            ("topology", "include"), f"no topology {wanted!r}; valid: {', '.join(sorted(known))}"
-        )
-    return merge(load_yaml(known[wanted]), source, ("topology",))
+    path = ("topology", "include")
+    included = _named(source, path, "topology", wanted, file, binaries.TOPOLOGIES)
+    return merge(load_yaml(included), source, ("topology",))
 
 
 def _apply(source: Source, setting: str, schemes: dict[str, SchemeInfo]) -> None:
@@ -297,6 +359,7 @@ def _check(
                 (*path, "session"), f"session {session.session} stands twice; valid: once"
             )
         numbers.add(session.session)
+        _check_scheme(source, path, session, schemes[session.scheme])
         _check_parameters(source, path, session, schemes[session.scheme])
         if session.sender not in degree:
             raise source.error((*path, "sender"), f"no node {session.sender}; valid: {valid_nodes}")
@@ -314,8 +377,12 @@ def _check(
             raise source.error((*path, "receivers"), "there is no receiver")
         receivers.append(found)
 
+    _check_traffic(source, experiment, set(degree), valid_nodes)
     topology = Topology(
-        links, [s.sender for s in experiment.sessions], [n for r in receivers for n in r]
+        links,
+        [s.sender for s in experiment.sessions],
+        [n for r in receivers for n in r],
+        [node for entry in experiment.traffic for node in (entry.from_, entry.to)],
     )
     _check_markings(source, experiment, topology)
     for index, event in enumerate(experiment.events):
@@ -335,7 +402,12 @@ def _check(
                 ("expect", str(index), "layers"),
                 f"{expectation.layers} layers, but no session has more than {most}",
             )
-    return Loaded(experiment, topology, tuple(receivers), source.data, str(file))
+        if MEASURES[expectation.measure].of_traffic and not experiment.traffic:
+            raise source.error(
+                ("expect", str(index), "measure"), f"{expectation.measure} needs `traffic`"
+            )
+    layered = schemes[experiment.sessions[0].scheme].layered
+    return Loaded(experiment, topology, tuple(receivers), layered, source.data, str(file))
 
 
 def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkParameters]:
@@ -404,6 +476,38 @@ def _check_markings(source: Source, experiment: Experiment, topology: Topology) 
             inside = own is not None and own.marking is not None
             path = ("topology", "links", name, "marking") if inside else ("marking",)
             raise source.error(path, f"link {name}: {error}") from None
+
+
+def _check_scheme(source: Source, path: KeyPath, session: Session, scheme: SchemeInfo) -> None:
+    if session.layers > 1 and not scheme.layered:
+        raise source.error(
+            (*path, "layers"), f"{scheme.name} has one rate for all receivers; valid: 1"
+        )
+    if session.aggregation == "network" and scheme.name not in AGGREGATED:
+        raise source.error(
+            (*path, "aggregation"),
+            f"switches sum up the feedback of {', '.join(AGGREGATED)} alone; valid: sender",
+        )
+
+
+def _check_traffic(
+    source: Source, experiment: Experiment, nodes: set[int], valid_nodes: str
+) -> None:
+    for index, entry in enumerate(experiment.traffic):
+        path = ("traffic", str(index))
+        for key, node in (("from", entry.from_), ("to", entry.to)):
+            if node not in nodes:
+                raise source.error((*path, key), f"no node {node}; valid: {valid_nodes}")
+        if entry.from_ == entry.to:
+            raise source.error((*path, "to"), f"a flow from node {entry.to} to itself has no link")
+        stop = experiment.duration if entry.stop is None else entry.stop
+        for key, at, most in (("stop", stop, experiment.duration), ("start", entry.start, stop)):
+            if at > most or (key == "start" and at == most):
+                raise source.error(
+                    (*path, key) if getattr(entry, key) else path,
+                    f"{key} is {units.format_duration(at)}; valid: before "
+                    f"{units.format_duration(most)}",
+                )
 
 
 def _no_link(name: str, links: Any) -> str:

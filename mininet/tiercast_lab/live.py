@@ -51,6 +51,7 @@ class PlainView:
         counts = "/".join(map(str, progress.subscribers))
         self.say(
             f"{progress.now_s:5.0f} s  rates {rates} Mbit/s  subscribers {counts}  "
+            f"{_beside_tcp(progress)}"
             f"efficiency {_number(progress.efficiency)}  longest queue {_queue(progress)}  "
             f"{_keeping_up(progress)}"
         )
@@ -95,6 +96,8 @@ def _screen(progress: Progress) -> Group:
     facts = Table.grid(padding=(0, 2))
     facts.add_row("time", f"{progress.now_s:.0f} of {progress.duration_s:.0f} s", progress.phase)
     facts.add_row("efficiency", _number(progress.efficiency), "")
+    if beside := _beside_tcp(progress):
+        facts.add_row("throughput", beside, "")
     facts.add_row("longest queue", _queue(progress), "")
     troubles = progress.troubles()
     facts.add_row(
@@ -103,6 +106,17 @@ def _screen(progress: Progress) -> Group:
         "",
     )
     return Group(facts, Text(), layers)
+
+
+def _beside_tcp(progress: Progress) -> str:
+    """Empty without competing flows; above four their range."""
+    rates = [f"{rate / 1e6:.2f}" for rate in progress.tcp_rates]
+    if not rates:
+        return ""
+    shown = "/".join(rates) if len(rates) <= 4 else f"{rates[0]}..{rates[-1]} ({len(rates)} flows)"
+    received = progress.received
+    mine = "–" if received is None else f"{received / 1e6:.2f}"
+    return f"received {mine} beside TCP {shown} Mbit/s  "
 
 
 def _number(value: float | None) -> str:

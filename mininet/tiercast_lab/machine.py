@@ -14,6 +14,7 @@ from tiercast_lab import __version__, binaries
 from tiercast_lab.errors import InputError
 
 PRESSURE = Path("/proc/pressure/cpu")
+CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def require_root() -> None:
@@ -30,6 +31,14 @@ def pressure_us() -> float | None:
     except OSError:
         return None
     return float(first.rpartition("total=")[2])
+
+
+def congestion_controls() -> list[str]:
+    """TCP's, of this kernel; empty where it does not say."""
+    try:
+        return CONGESTION_CONTROLS.read_text().split()
+    except OSError:
+        return []
 
 
 def own_cpu_seconds() -> float:

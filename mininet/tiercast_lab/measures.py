@@ -8,7 +8,7 @@ Rows are polars frames, one per kind of record, each with `time_s` (since the st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,9 @@ class Context:
     """What a measure knows of the run beside its rows.
 
     available[agent]: steps (time_s, bit/s) of the smallest link rate on the receiver's path.
+    bottlenecks[agent]: the direction of a link, as in `port` rows: "0>1". flows: TCP flows with
+    their start and stop, s. rivals[agent]: the flows at the bottleneck of a receiver, of those
+    receivers by which the session's share is measured.
     """
 
     window: tuple[float, float]  # s
@@ -30,6 +33,9 @@ class Context:
     layers: int
     available: Mapping[str, list[tuple[float, float]]]
     round_trip: float  # s, d of SIM table 1
+    bottlenecks: Mapping[str, str] = field(default_factory=dict)
+    flows: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def receivers(self) -> list[str]:
@@ -239,6 +245,75 @@ def queue_drops(rows: Rows, context: Context) -> float | None:
     return drops / (drops + sent) if drops + sent else None
 
 
+def mean_queue(rows: Rows, context: Context) -> float | None:
+    """Packets waiting at the receivers' bottlenecks, mean over the looks at them."""
+    frame = rows.get("port")
+    if frame is None:
+        return None
+    links = set(context.bottlenecks.values())
+    seen = _in_window(frame, context).filter(pl.col("link").is_in(links))
+    return None if seen.is_empty() else float(seen["queue_packets"].mean())
+
+
+# ---- beside TCP ---------------------------------------------------------------------------------
+
+
+def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
+    """bit/s, IP bytes of what the receiving end has read."""
+    frame = rows.get("tcp")
+    if frame is None:
+        return np.zeros(len(edges) - 1)
+    return rate_series(frame.filter(pl.col("agent") == flow), "bytes", edges)
+
+
+def _contest(rows: Rows, context: Context) -> tuple[dict[str, float], dict[str, float]] | None:
+    """bit/s of the receivers that have rivals, and of these; over the part of the window in which
+    all these flows are there."""
+    names = sorted({name for rivals in context.rivals.values() for name in rivals})
+    if not names or "received" not in rows or "tcp" not in rows:
+        return None
+    start = max(context.window[0], *(context.flows[name][0] for name in names))
+    end = min(context.window[1], *(context.flows[name][1] for name in names))
+    if start >= end:
+        return None
+    edges = np.array([start, end])
+    return (
+        {agent: float(received_rate(rows, agent, edges)[0]) for agent in context.rivals},
+        {name: float(flow_rate(rows, name, edges)[0]) for name in names},
+    )
+
+
+def tcp_ratio(rows: Rows, context: Context) -> float | None:
+    """Throughput at a receiver / mean throughput of the flows at its bottleneck; mean over the
+    receivers."""
+    if (contest := _contest(rows, context)) is None:
+        return None
+    received, flows = contest
+    ratios = []
+    for agent, rate in received.items():
+        fair = float(np.mean([flows[name] for name in context.rivals[agent]]))
+        if fair == 0:
+            return None
+        ratios.append(rate / fair)
+    return float(np.mean(ratios))
+
+
+def tcp_throughput(
+    rows: Rows, context: Context, of: Callable[[list[float]], float]
+) -> float | None:
+    contest = _contest(rows, context)
+    return None if contest is None else float(of(list(contest[1].values())))
+
+
+def session_throughput(rows: Rows, context: Context) -> float | None:
+    """bit/s, mean over the receivers."""
+    if "received" not in rows:
+        return None
+    edges = _edges(context)
+    rates = [float(received_rate(rows, agent, edges)[0]) for agent in context.receivers]
+    return float(np.mean(rates))
+
+
 def feedback_rate(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender took in, per second."""
     frame = rows.get("feedback")
@@ -262,6 +337,7 @@ class MeasureSpec:
     show: Callable[[float], str]
     purpose: str
     per_layer: bool = False
+    of_traffic: bool = False  # it needs competing flows
 
 
 def _plain(value: object) -> float:
@@ -270,9 +346,26 @@ def _plain(value: object) -> float:
     return float(value)
 
 
-def _rate_spec(compute: Callable[..., float | None], purpose: str) -> MeasureSpec:
+def _rate_spec(
+    compute: Callable[..., float | None],
+    purpose: str,
+    per_layer: bool = False,
+    of_traffic: bool = False,
+) -> MeasureSpec:
     return MeasureSpec(
-        compute, "bit/s", units.parse_rate, lambda v: f"{v / 1e6:.2f} Mbit/s", purpose, True
+        compute,
+        "bit/s",
+        units.parse_rate,
+        lambda v: f"{v / 1e6:.2f} Mbit/s",
+        purpose,
+        per_layer,
+        of_traffic,
+    )
+
+
+def _tcp_spec(of: Callable[[list[float]], float], purpose: str) -> MeasureSpec:
+    return _rate_spec(
+        lambda rows, context: tcp_throughput(rows, context, of), purpose, of_traffic=True
     )
 
 
@@ -298,12 +391,17 @@ def _number_spec(
     purpose: str,
     digits: int,
     per_layer: bool = False,
+    of_traffic: bool = False,
 ) -> MeasureSpec:
-    return MeasureSpec(compute, unit, _plain, lambda v: f"{v:.{digits}f}", purpose, per_layer)
+    return MeasureSpec(
+        compute, unit, _plain, lambda v: f"{v:.{digits}f}", purpose, per_layer, of_traffic
+    )
 
 
 MEASURES: dict[str, MeasureSpec] = {
-    "cumulative_rate": _rate_spec(cumulative_rate, "sending rate of the n lowest layers"),
+    "cumulative_rate": _rate_spec(
+        cumulative_rate, "sending rate of the n lowest layers", per_layer=True
+    ),
     "subscribers": _number_spec(
         mean_subscribers, "receivers", "receivers with at least n layers, time average", 2, True
     ),
@@ -325,13 +423,31 @@ MEASURES: dict[str, MeasureSpec] = {
         feedback_rate, "messages/s", "feedback messages that reach the sender", 1
     ),
     "longest_queue": _number_spec(longest_queue, "packets", "longest queue of any port", 0),
+    "mean_queue": _number_spec(
+        mean_queue, "packets", "queue at the receivers' bottlenecks, mean over time", 1
+    ),
+    "session_throughput": _rate_spec(session_throughput, "received rate, mean over receivers"),
+    "tcp_ratio": _number_spec(
+        tcp_ratio,
+        "",
+        "throughput of the session / mean of the TCP flows at its bottleneck",
+        2,
+        of_traffic=True,
+    ),
+    "tcp_throughput": _tcp_spec(
+        lambda rates: sum(rates) / len(rates), "TCP flows at the bottleneck, mean"
+    ),
+    "tcp_worst": _tcp_spec(min, "slowest TCP flow at the bottleneck"),
+    "tcp_best": _tcp_spec(max, "fastest TCP flow at the bottleneck"),
 }
 
 
 def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
-    """Every measure; those per layer as name_1 ... name_n."""
+    """Every measure; those per layer as name_1 ... name_n. Those beside TCP where there is some."""
     result: dict[str, float | None] = {}
     for name, spec in MEASURES.items():
+        if spec.of_traffic and not context.flows:
+            continue
         if spec.per_layer:
             for n in range(1, context.layers + 1):
                 result[f"{name}_{n}"] = spec.compute(rows, context, n)

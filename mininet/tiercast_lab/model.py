@@ -16,7 +16,8 @@ class Strict(BaseModel):
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
         if isinstance(data, dict):
-            require_known(data, cls.model_fields)
+            fields = cls.model_fields.items()
+            require_known(data, [field.alias or name for name, field in fields])
         return data
 
 

@@ -32,6 +32,9 @@ SYSCTLS = {
     # Joins and leaves are reported at once and without a fallback to another version's timers.
     "net.ipv4.conf.all.force_igmp_version": 3,
     "net.ipv4.igmp_max_memberships": 64,
+    # Each TCP flow begins without what an earlier one has learnt; segments have one known size.
+    "net.ipv4.tcp_no_metrics_save": 1,
+    "net.ipv4.tcp_timestamps": 1,
 }
 
 # With any of these the kernel would hand over packets above the MTU or without a checksum.

@@ -22,6 +22,7 @@ class Progress:
     _layer_rate: dict[int, float] = field(default_factory=dict)  # rank -> bit/s
     _top: dict[str, int] = field(default_factory=dict)
     _received: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+    _flows: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _queues: dict[tuple[str, float], tuple[float, str]] = field(default_factory=dict)
     cpu_percent: float | None = None
     wait_percent: float | None = None
@@ -34,8 +35,9 @@ class Progress:
             self._layer_rate[int(fields["rank"])] = 8 * float(fields["rate_Bps"])
         elif kind == "subscription":
             self._top[agent] = int(fields["top"])
-        elif kind == "received":
-            history = self._received.setdefault(agent, deque())
+        elif kind in ("received", "tcp"):
+            histories = self._received if kind == "received" else self._flows
+            history = histories.setdefault(agent, deque())
             history.append((time_s, float(fields["bytes"])))
             while history[-1][0] - history[0][0] > RATE_SPAN_S:
                 history.popleft()
@@ -74,12 +76,24 @@ class Progress:
         shares = []
         for agent, steps in self.context.available.items():
             history = self._received.get(agent)
-            if not history or history[-1][0] == history[0][0]:
+            if (received := _rate(history)) is None:
                 return None
-            (t0, b0), (t1, b1) = history[0], history[-1]
-            available = [rate for at, rate in steps if at <= t1][-1]
-            shares.append(8 * (b1 - b0) / (t1 - t0) / available)
+            available = [rate for at, rate in steps if at <= history[-1][0]][-1]
+            shares.append(received / available)
         return sum(shares) / len(shares)
+
+    @property
+    def received(self) -> float | None:
+        """bit/s, mean over the receivers."""
+        rates = [_rate(self._received.get(agent)) for agent in self.context.available]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def tcp_rates(self) -> list[float]:
+        """bit/s of the flows that have begun, slowest first; 0 once a flow has ended."""
+        rates = [_rate(history, self.now_s) for history in self._flows.values()]
+        return sorted(rate for rate in rates if rate is not None)
 
     @property
     def longest_queue(self) -> tuple[int, str] | None:
@@ -102,3 +116,13 @@ class Progress:
             for name, (value, text) in seen.items()
             if value is not None and (bound := self.bounds[name]) is not None and value > bound
         ]
+
+
+def _rate(history: deque[tuple[float, float]] | None, now_s: float | None = None) -> float | None:
+    """bit/s of a byte counter; 0 where it was last heard of long before `now_s`."""
+    if not history or history[-1][0] == history[0][0]:
+        return None
+    (t0, b0), (t1, b1) = history[0], history[-1]
+    if now_s is not None and now_s - t1 > RATE_SPAN_S:
+        return 0.0
+    return 8 * (b1 - b0) / (t1 - t0)

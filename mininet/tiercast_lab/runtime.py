@@ -33,6 +33,7 @@ from tiercast_lab.processes import Children
 from tiercast_lab.progress import RUNNING, Progress
 from tiercast_lab.storage import Recorder
 from tiercast_lab.switches import SwitchKind
+from tiercast_lab.traffic import TrafficPrograms, require_congestion_controls
 
 POLL_S = 1.0  # of ports and load
 WATCH_S = 0.2  # a crash is noticed within this time
@@ -61,6 +62,7 @@ class Run:
         """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too."""
         binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
         self.switches.check(self.loaded)
+        require_congestion_controls(self.loaded)
         _log_to(self.directory / "logs" / "controller.log")
         network = Network(self.loaded.topology, self.id)
         children = Children(self.directory / "logs")
@@ -106,6 +108,7 @@ class _Live:
         self.children = children
         self.sockets = sockets
         self.interrupt = interrupt
+        self.traffic = TrafficPrograms(self._on_traffic)
         self.start_ns = 0
 
     async def run(self) -> None:
@@ -126,6 +129,7 @@ class _Live:
             for task in (work, watch):
                 task.cancel()
             await asyncio.gather(work, watch, return_exceptions=True)
+            await self.traffic.close()
             with contextlib.suppress(control.ControllerError):
                 await controller.stop(timeout_s=2)
 
@@ -148,6 +152,7 @@ class _Live:
         await run.switches.configure(self.network)
         run.enter("starting agents")
         agents = self._start_agents()
+        await self.traffic.start(run.loaded, self.network, self.children, self._socket("traffic"))
         await controller.wait_agents(agents)
         # One poll before the start: "since the last" figures then begin with the run.
         await self._poll_ports(controller, record=False)
@@ -155,6 +160,7 @@ class _Live:
         load.look(*self.children.cpu_times())
         self.start_ns = time.monotonic_ns()
         run.enter(RUNNING)
+        self.traffic.begin(self.start_ns)
         controller.start_sessions()
         events = asyncio.create_task(self._events(controller))
         try:
@@ -165,8 +171,9 @@ class _Live:
             events.cancel()
         run.enter("ending")
         for child in self.children.children:
-            child.expected_to_end = child.log.stem in agents
+            child.expected_to_end = child.log.stem in (*agents, *self.traffic.logs)
         controller.stop_agents()
+        await self.traffic.stop()
         await controller.wait_agents_ended()
         for child in self.children.children:
             if child.expected_to_end:
@@ -276,6 +283,9 @@ class _Live:
     def _take(self, kind: str, time_s: float, agent: str, fields: dict[str, Any]) -> None:
         self.run_.recorder.add(kind, time_s, agent, fields)
         self.run_.progress.take(kind, time_s, agent, fields)
+
+    def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
+        self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
 
     async def _on_records(self, agent: control.Agent, records: Sequence[control.Record]) -> None:
         for record in records:

@@ -23,6 +23,7 @@ class ParameterInfo:
 class SchemeInfo:
     name: str
     parameters: dict[str, ParameterInfo] = field(default_factory=dict)
+    layered: bool = True  # else a session has one rate, and one layer
 
 
 def known_schemes() -> dict[str, SchemeInfo]:
@@ -44,6 +45,7 @@ def parse_schemes(text: str) -> dict[str, SchemeInfo]:
                 p["name"]: ParameterInfo(**{key: p[key] for key in keys})
                 for p in scheme["parameters"]
             },
+            scheme["layered"],
         )
         for scheme in json.loads(text)
     }

@@ -14,7 +14,7 @@ import math
 import os
 import secrets
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,14 +93,31 @@ def point_latest(directory: Path) -> None:
 
 def network_facts(loaded: Loaded) -> dict[str, Any]:
     """The topology as the report and the measures need it, without the YAML."""
-    session = loaded.experiment.sessions[0]
+    session, topology = loaded.experiment.sessions[0], loaded.topology
+    flows = {
+        name: {
+            "from": flow.source,
+            "to": flow.destination,
+            "directions": topology.directions(flow.source, flow.destination),
+            "start_s": flow.start_s,
+            "stop_s": flow.stop_s,
+        }
+        for name, flow in loaded.flows.items()
+    }
+    users = Counter(direction for flow in flows.values() for direction in flow["directions"])
     receivers = {}
     for node in loaded.receivers[0]:
-        link, _ = loaded.topology.bottleneck(session.sender, node)
+        path = topology.path(session.sender, node)
+        directions = topology.directions(session.sender, node)
+        link, share = topology.bottleneck(session.sender, node, users)
+        direction = directions[path.index(link)]
         receivers[f"h{node}"] = {
             "node": node,
-            "path": loaded.topology.path(session.sender, node),
+            "path": path,
+            "directions": directions,
             "bottleneck": link,
+            "share": share,
+            "rivals": [name for name, flow in flows.items() if direction in flow["directions"]],
             "available": available_steps(loaded, node),
         }
     return {
@@ -112,11 +129,12 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
                 "delay_ns": link.parameters.delay,
                 "queue": str(link.parameters.queue),
             }
-            for link in loaded.topology.links.values()
-            if not link.name.startswith("h")
+            for link in topology.links.values()
+            if not link.attaches
         },
         "receivers": receivers,
-        "round_trip_s": loaded.topology.round_trip(session.sender, loaded.receivers[0]) / 1e9,
+        "flows": flows,
+        "round_trip_s": topology.round_trip(session.sender, loaded.receivers[0]) / 1e9,
     }
 
 
@@ -134,6 +152,13 @@ def available_steps(loaded: Loaded, node: int) -> list[tuple[float, float]]:
 
 def context_of(summary: dict[str, Any]) -> Context:
     network = summary["network"]
+    # Runs of before there was competing traffic have neither flows nor rivals.
+    flows, receivers = network.get("flows", {}), network["receivers"]
+    rivals = {agent: tuple(facts.get("rivals", ())) for agent, facts in receivers.items()}
+    if not summary.get("layered", True):
+        # One rate for all follows the smallest share: RLA's soft bottleneck.
+        least = min(facts["share"] for facts in receivers.values())
+        rivals = {a: names for a, names in rivals.items() if receivers[a]["share"] == least}
     return Context(
         window=tuple(summary["window_s"]),
         sender=network["sender"],
@@ -143,6 +168,13 @@ def context_of(summary: dict[str, Any]) -> Context:
             for agent, facts in network["receivers"].items()
         },
         round_trip=network["round_trip_s"],
+        bottlenecks={
+            agent: facts["directions"][facts["path"].index(facts["bottleneck"])]
+            for agent, facts in receivers.items()
+            if "directions" in facts
+        },
+        flows={name: (flow["start_s"], flow["stop_s"]) for name, flow in flows.items()},
+        rivals={agent: names for agent, names in rivals.items() if names},
     )
 
 

@@ -115,7 +115,7 @@ class TiercastSwitches:
 
 
 def direction(switch: Switch, port: int) -> str:
-    """The direction of a link that a port serves: "1>3", "0>h0"."""
+    """The direction of a link that a port serves: "1>3", "0>h0", "0>t0"."""
     neighbour, link = switch.ports[port - 1]
-    far = neighbour if link.name.startswith("h") else neighbour[1:]
+    far = neighbour if link.attaches else neighbour[1:]
     return f"{switch.number}>{far}"

@@ -1,9 +1,9 @@
 """The network of an experiment as a graph: switches, hosts, links with their queues, addresses.
 
-Nodes are numbered as in the paper's figure. A leaf that only receives is a host; every other node
-is a switch. A sender, or a receiver at a node that is not a leaf, gets a host of its own attached
-to the node's switch by an unlimited link without delay, so that every link of the paper has its
-queue in a switch.
+Nodes are numbered as in the paper's figure. A leaf that only receives, or only ends TCP flows, is a
+host; every other node is a switch. A sender, a receiver at a node that is not such a leaf, and the
+end of TCP flows each get a host of their own attached to the node's switch by an unlimited link
+without delay, so that every link of the paper has its queue in a switch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,15 @@ class LinkParameters:
 class Link:
     """Undirected; both directions have the same parameters. `a` and `b` name nodes: s7, h15."""
 
-    name: str  # as the experiment spells it: "7-15"; "h0" for the link of an attached host
+    name: str  # as the experiment spells it: "7-15"; "h0" or "t0" for that of an attached host
     a: str
     b: str
     parameters: LinkParameters
+
+    @property
+    def attaches(self) -> bool:
+        """It is none of the paper's links."""
+        return "-" not in self.name
 
 
 @dataclass
@@ -59,13 +64,20 @@ class Switch:
 
 @dataclass(frozen=True)
 class Host:
+    """h<node> is a session's sender or receiver, t<node> the end of TCP flows there."""
+
     name: str
-    number: int
+    number: int  # of the node
     switch: str
 
     @property
+    def of_traffic(self) -> bool:
+        return self.name.startswith("t")
+
+    @property
     def address(self) -> str:
-        return f"10.{self.number >> 8}.{self.number & 255}.2"
+        last = 4 if self.of_traffic else 2
+        return f"10.{self.number >> 8}.{self.number & 255}.{last}"
 
     @property
     def gateway(self) -> str:
@@ -73,7 +85,8 @@ class Host:
 
     @property
     def mac(self) -> str:
-        return f"02:00:00:00:{self.number >> 8:02x}:{self.number & 255:02x}"
+        kind = 4 if self.of_traffic else 0  # 1 is gateways', 2 and 3 are switches' interfaces
+        return f"02:00:00:{kind:02x}:{self.number >> 8:02x}:{self.number & 255:02x}"
 
     @property
     def gateway_mac(self) -> str:
@@ -81,37 +94,45 @@ class Host:
 
 
 class Topology:
-    """Built from plain links between node numbers and from who sends and who receives."""
+    """Built from plain links between node numbers, from who sends and receives, and from the nodes
+    at which TCP flows begin or end."""
 
     def __init__(
         self,
         links: Mapping[tuple[int, int], LinkParameters],
         senders: Iterable[int],
         receivers: Iterable[int],
+        traffic: Iterable[int] = (),
     ) -> None:
         self.numbers = networkx.Graph(list(links))
-        senders, receivers = sorted(set(senders)), sorted(set(receivers))
+        senders, receivers, traffic = set(senders), set(receivers), set(traffic)
+        wanted = {node: ["h"] for node in sorted(senders | receivers)}
+        for node in sorted(traffic):
+            wanted.setdefault(node, []).append("t")
         leaves = {
-            node for node in receivers if node not in senders and self.numbers.degree(node) == 1
+            node: f"{kinds[0]}{node}"
+            for node, kinds in wanted.items()
+            if len(kinds) == 1 and node not in senders and self.numbers.degree(node) == 1
         }
         self.switches: dict[str, Switch] = {
             f"s{node}": Switch(f"s{node}", node)
             for node in sorted(self.numbers.nodes)
             if node not in leaves
         }
-        self.hosts: dict[str, Host] = {}
         self.links: dict[str, Link] = {}
         for (a, b), parameters in links.items():
-            ends = [f"h{n}" if n in leaves else f"s{n}" for n in (a, b)]
+            ends = [leaves.get(n, f"s{n}") for n in (a, b)]
             self._connect(Link(f"{a}-{b}", *ends, parameters))
-        for node in leaves:
+        hosts = []
+        for node, name in leaves.items():
             (neighbour,) = self.numbers.neighbors(node)
-            self.hosts[f"h{node}"] = Host(f"h{node}", node, f"s{neighbour}")
+            hosts.append(Host(name, node, f"s{neighbour}"))
         unlimited = LinkParameters(UNLIMITED, 0, Queue())
-        for node in sorted(set(senders + receivers) - leaves):
-            self.hosts[f"h{node}"] = Host(f"h{node}", node, f"s{node}")
-            self._connect(Link(f"h{node}", f"s{node}", f"h{node}", unlimited))
-        self.hosts = dict(sorted(self.hosts.items(), key=lambda item: item[1].number))
+        for node in sorted(wanted.keys() - leaves.keys()):
+            for kind in wanted[node]:
+                hosts.append(Host(f"{kind}{node}", node, f"s{node}"))
+                self._connect(Link(f"{kind}{node}", f"s{node}", f"{kind}{node}", unlimited))
+        self.hosts = {host.name: host for host in sorted(hosts, key=lambda h: (h.number, h.name))}
 
     def _connect(self, link: Link) -> None:
         self.links[link.name] = link
@@ -127,11 +148,25 @@ class Topology:
     def link_between(self, a: int, b: int) -> str:
         return f"{a}-{b}" if f"{a}-{b}" in self.links else f"{b}-{a}"
 
-    def bottleneck(self, sender: int, receiver: int) -> tuple[str, int]:
-        """The slowest link of the path (the first of them) and its rate in bit/s."""
-        limited = [name for name in self.path(sender, receiver) if self.links[name].parameters.rate]
-        name = min(limited, key=lambda link: self.links[link].parameters.rate)
-        return name, self.links[name].parameters.rate
+    def directions(self, sender: int, receiver: int) -> list[str]:
+        """The path as directions of links, as a port's rows name them: "0>1", "1>3"."""
+        nodes = networkx.shortest_path(self.numbers, sender, receiver)
+        return [f"{a}>{b}" for a, b in zip(nodes, nodes[1:], strict=False)]
+
+    def bottleneck(
+        self, sender: int, receiver: int, flows: Mapping[str, int] | None = None
+    ) -> tuple[str, int]:
+        """The first link of the path with the smallest share, and that share in bit/s: its rate
+        over the session and the flows that use the direction together (RLA's soft bottleneck)."""
+        flows = flows or {}
+        shares = [
+            (name, self.links[name].parameters.rate // (1 + flows.get(direction, 0)))
+            for name, direction in zip(
+                self.path(sender, receiver), self.directions(sender, receiver), strict=True
+            )
+            if self.links[name].parameters.rate
+        ]
+        return min(shares, key=lambda pair: pair[1])
 
     def round_trip(self, sender: int, receivers: Iterable[int]) -> int:
         """The longest propagation round trip, in ns: d of SIM table 1."""

@@ -75,6 +75,27 @@ def test_hosts_of_one_subnet_in_two_places_get_entries_of_their_own() -> None:
     assert forward(topology, entries, "s0", IPv4Address("10.0.0.3")) == ["s0", "s2", "h2"]
 
 
+def test_several_hosts_of_one_subnet_at_a_switch() -> None:
+    """A sender and the ends of TCP flows: entries of their own at their switch, a prefix from
+    elsewhere."""
+    topology = Topology()
+    for number in (0, 1):
+        topology.add_switch(Switch(f"s{number}", number + 1, "unix:/x", 0x020000010000 + number))
+    topology.connect("s0", 1, "s1", 1)
+    hosts = [("h0", "s0", "10.0.0.2"), ("t0", "s0", "10.0.0.4"), ("t1", "s1", "10.0.1.4")]
+    for number, (name, switch, address) in enumerate(hosts):
+        topology.add_host(Host(name, IPv4Interface(f"{address}/24"), 0x020000000000 + number))
+        topology.connect(switch, number + 2, name)
+    entries = static_entries(topology)
+    for switch in ("s0", "s1"):
+        for name, home, address in hosts:
+            path = forward(topology, entries, switch, IPv4Address(address))
+            assert path == ([switch, name] if switch == home else [switch, home, name])
+    assert [dict(e.match) for e in entries["s1"] if e.table == "ipv4_lpm"] == [
+        {"dst_addr": (int(IPv4Address("10.0.0.0")), 24)}
+    ]
+
+
 @given(st.integers(1, 12), st.data())
 def test_random_networks_route_without_loops(size: int, data) -> None:
     topology = Topology()

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SCHEMES = {
     "sim": SchemeInfo("sim", {"sim.delta": ParameterInfo("sim.delta", 0.875, 0.1, 0.99, "")}),
+    "single": SchemeInfo("single", layered=False),
 }
 
 SMALL = """\
@@ -76,7 +77,8 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
     for second in range(1, 21):
         counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second, "drops": 0.0}
         clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
-        queue = {"port": 1.0, "link": "0>1", "max_queue_packets": float(second)}
+        queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0}
+        queue["max_queue_packets"] = float(second)
         recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
         load_figures = {"cpu_percent": 80.0, "wait_percent": 5.0, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)

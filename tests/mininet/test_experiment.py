@@ -10,6 +10,7 @@ import tiercast_controller as control
 from tiercast_lab.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment import load_experiment
 from tiercast_lab.marking import Marking
+from tiercast_lab.schemes import known_schemes
 
 from .conftest import ROOT, SCHEMES, SMALL
 
@@ -30,8 +31,9 @@ def test_the_paper_session() -> None:
 
 
 def test_every_experiment_of_the_repository_loads() -> None:
+    schemes = known_schemes()
     for path in (ROOT / "experiments").glob("*.yaml"):
-        assert load_experiment(path, SCHEMES).experiment.name == path.stem
+        assert load_experiment(path, schemes).experiment.name == path.stem
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_every_experiment_of_the_repository_loads() -> None:
         ("rate: 1Mbit/s", "rate: 1Mb", 7, ["topology.links.1-3.rate", "'1Mb'", "Mbit/s"]),
         ("1-3:", "1-9:", 7, ["'1-9'", "0-1, 0-2, 1-3"]),
         ("1-3:", "1~3:", 7, ["not a link", "1-3"]),
-        ("scheme: sim", "scheme: simm", 9, ["'simm'", "valid: sim"]),
+        ("scheme: sim", "scheme: simm", 9, ["'simm'", "valid: sim, single"]),
         ("sender: 0", "sender: 77", 9, ["no node 77", "0, 1, 2"]),
         ("layers: 2}\nd", "layers: 9}\nd", 9, ["sessions.0.layers", "8", "seen: 9"]),
         ("layers: 2}\nd", "layers: 2, receivers: [3, 9]}\nd", 9, ["node 9", "0, 1, 2"]),
@@ -200,3 +202,70 @@ def test_aggregation(load) -> None:
     assert session(", aggregation: network").aggregation == "network"
     with pytest.raises(InputError, match="aggregation: .*'sender' or 'network'.*seen: 'switch'"):
         session(", aggregation: switch")
+
+
+def test_a_session_with_one_rate_has_one_layer(load) -> None:
+    text = SMALL.replace("scheme: sim", "scheme: single")
+    with pytest.raises(InputError, match="sessions.0.layers: single has one rate.*valid: 1"):
+        load(text)
+    text = text.replace(", layers: 2}", "}").replace("layers: 2, paper", "layers: 1, paper")
+    loaded = load(text)
+    assert (loaded.experiment.sessions[0].layers, loaded.layered) == (1, False)
+    with pytest.raises(InputError, match="aggregation: switches sum up the feedback of sim alone"):
+        load(text.replace("sender: 0}", "sender: 0, aggregation: network}"))
+
+
+TRAFFIC = "traffic:\n  - {kind: tcp, from: 0, to: 1, start: 2s, stop: 12s, count: 2}\n"
+
+
+def test_traffic(load) -> None:
+    text = textwrap.dedent(SMALL) + TRAFFIC + "  - {kind: tcp, from: 6, to: 3}\n"
+    loaded = load(text)
+    assert list(loaded.flows) == ["tcp1", "tcp2", "tcp3"]
+    assert (loaded.flows["tcp2"].start_s, loaded.flows["tcp2"].stop_s) == (2.0, 12.0)
+    assert (loaded.flows["tcp3"].source, loaded.flows["tcp3"].stop_s) == (6, 20.0)
+    assert loaded.experiment.traffic[0].congestion_control == "reno"
+    assert {"t0", "t1", "t3", "t6"} <= loaded.topology.hosts.keys()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("from: 0", "form: 0", "traffic.0.form: unknown key; .*did you mean 'from'"),
+        ("from: 0, ", "", "traffic.0.from: this key is missing"),
+        ("from: 0", "from: 9", "traffic.0.from: no node 9; valid: 0, 1, 2"),
+        ("to: 1", "to: 0", "traffic.0.to: a flow from node 0 to itself"),
+        ("stop: 12s", "stop: 21s", "traffic.0.stop: stop is 21s; valid: before 20s"),
+        ("start: 2s", "start: 12s", "traffic.0.start: start is 12s; valid: before 12s"),
+        ("kind: tcp", "kind: udp", "traffic.0.kind: .*'tcp'"),
+        ("count: 2", "count: 0", "traffic.0.count: .*seen: 0"),
+        ("count: 2", "congestion_control: tahoe", "'reno' or 'cubic'.*seen: 'tahoe'"),
+    ],
+)
+def test_traffic_is_checked(load, old: str, new: str, said: str) -> None:
+    assert old in TRAFFIC
+    with pytest.raises(InputError, match=rf"experiment.yaml:1[56]: .*{said}"):
+        load(textwrap.dedent(SMALL) + TRAFFIC.replace(old, new))
+
+
+def test_a_figure_beside_tcp_needs_traffic(load) -> None:
+    text = SMALL.replace("{measure: efficiency, min: 0.9}", "{measure: tcp_ratio, max: 2}")
+    with pytest.raises(InputError, match="expect.1.measure: tcp_ratio needs `traffic`"):
+        load(text)
+    load(textwrap.dedent(text) + TRAFFIC)
+
+
+def test_a_file_may_extend_a_base(load, tmp_path: Path) -> None:
+    (tmp_path / "bases").mkdir()
+    base = tmp_path / "bases" / "shared.yaml"
+    base.write_text(textwrap.dedent(SMALL).replace("name: small\n", ""))
+    text = "extends: shared\nname: mine\ntopology: {link: {queue: 9p}}\n"
+    loaded = load(text)
+    link = loaded.topology.links["0-1"].parameters
+    assert (loaded.experiment.name, link.queue.packets, link.rate) == ("mine", 9, 6_000_000)
+    assert loaded.experiment.title == "A small tree"
+    with pytest.raises(InputError, match="experiment.yaml:1: extends: no base 'other'.*shared"):
+        load(text.replace("extends: shared", "extends: other"))
+    base.write_text(base.read_text().replace("duration: 20s", "duration: 20"))
+    with pytest.raises(InputError, match=rf"^{base}:9: duration: 20 is not a time"):
+        load(text)

@@ -118,3 +118,48 @@ def test_feedback_rate() -> None:
     )
     assert measures.feedback_rate({"feedback": frame}, CONTEXT) == pytest.approx(5.0)
     assert measures.feedback_rate({}, CONTEXT) is None
+
+
+def test_beside_tcp() -> None:
+    context = Context(
+        window=(10.0, 20.0),
+        sender="h0",
+        layers=1,
+        available={"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)], "h5": [(0.0, 2e6)]},
+        round_trip=0.040,
+        flows={"tcp1": (0.0, 20.0), "tcp2": (0.0, 18.0), "tcp3": (0.0, 20.0)},
+        rivals={"h3": ("tcp1", "tcp2"), "h4": ("tcp3",)},
+    )
+    received = rows(
+        time_s=[10.0, 18.0, 20.0] * 3,
+        agent=["h3"] * 3 + ["h4"] * 3 + ["h5"] * 3,
+        bytes=[0.0, 1e6, 9e6, 0.0, 5e5, 9e6, 0.0, 0.0, 0.0],
+    )
+    tcp = rows(
+        time_s=[10.0, 18.0, 20.0] * 3,
+        agent=["tcp1"] * 3 + ["tcp2"] * 3 + ["tcp3"] * 3,
+        bytes=[0.0, 1e6, 7e6, 0.0, 3e6, 3e6, 0.0, 5e5, 7e6],
+    )
+    kinds = {"received": received, "tcp": tcp}
+    # Until tcp2 ends, at 18 s: h3 has 1 beside (1 + 3) / 2 Mbit/s, h4 0.5 beside 0.5; h5 has no
+    # rival, so it does not count.
+    assert measures.tcp_ratio(kinds, context) == pytest.approx((1 / 2 + 1) / 2)
+    for name, rate in [("tcp_worst", 0.5e6), ("tcp_best", 3e6), ("tcp_throughput", 1.5e6)]:
+        assert measures.MEASURES[name].compute(kinds, context) == pytest.approx(rate)
+    # Over the whole window, over all receivers: 18e6 B in 10 s.
+    throughput = measures.session_throughput(kinds, context)
+    assert throughput == pytest.approx(8 * 18e6 / 10 / 3)
+    assert measures.tcp_ratio({"received": received}, context) is None
+    assert "tcp_ratio" in measures.all_measures({}, context)
+    assert "tcp_ratio" not in measures.all_measures({}, CONTEXT)
+
+
+def test_queue_at_the_bottleneck() -> None:
+    context = Context((10.0, 20.0), "h0", 1, {"h3": [(0.0, 1e6)]}, 0.1, bottlenecks={"h3": "1>3"})
+    port = rows(
+        time_s=[5.0, 12.0, 14.0, 14.0],
+        agent=["s1"] * 4,
+        link=["1>3", "1>3", "1>3", "0>1"],
+        queue_packets=[50.0, 10.0, 20.0, 99.0],
+    )
+    assert measures.mean_queue({"port": port}, context) == pytest.approx(15.0)

@@ -32,12 +32,12 @@ def processes(text: str) -> list[str]:
 
 
 class Started:
-    """`tiercast run sim-smoke`, once it has said its run's id."""
+    """`tiercast run`, once it has said its run's id."""
 
-    def __init__(self, results: Path, *arguments: str) -> None:
+    def __init__(self, results: Path, *arguments: str, experiment: str = "sim-smoke") -> None:
         self.results = results
         self.process = subprocess.Popen(
-            [ROOT / "tiercast", "run", "sim-smoke", "--results", results, *arguments],
+            [ROOT / "tiercast", "run", experiment, "--results", results, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

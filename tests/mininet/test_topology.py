@@ -41,3 +41,28 @@ def test_switch_command_puts_every_queue_in_a_switch(tmp_path) -> None:
     assert f"--port=2=b,{limits},rx-delay=5ms" in command
     root = switch_command(topology.switches["s0"], topology, ["a", "b", "c"], tmp_path / "s")
     assert "--port=3=c,overhead=-14B" in root
+
+
+def test_ends_of_tcp_flows_are_hosts_of_their_own() -> None:
+    links = dict.fromkeys([(0, 1), (1, 2), (1, 3), (1, 4)], LINK)
+    topology = Topology(links, senders=[0], receivers=[2, 3], traffic=[0, 1, 3, 4])
+    assert list(topology.hosts) == ["h0", "t0", "t1", "h2", "h3", "t3", "t4"]
+    # 2 receives alone and 4 ends flows alone: leaves. At 3 there are two hosts, so it is a switch.
+    assert list(topology.switches) == ["s0", "s1", "s3"]
+    assert [name for name, _ in topology.switches["s0"].ports] == ["s1", "h0", "t0"]
+    assert [name for name, _ in topology.switches["s1"].ports] == ["s0", "h2", "s3", "t4", "t1"]
+    assert topology.links["1-4"].b == "t4"
+    assert topology.links["t3"].attaches and not topology.links["1-4"].attaches
+    addresses = [host.address for host in topology.hosts.values()]
+    assert len(set(addresses)) == 7
+    assert (topology.hosts["h3"].address, topology.hosts["t3"].address) == ("10.0.3.2", "10.0.3.4")
+    assert len({host.mac for host in topology.hosts.values()}) == 7
+
+
+def test_the_soft_bottleneck_counts_the_flows_of_a_direction() -> None:
+    links = {(0, 1): LINK, (1, 2): LinkParameters(4_000_000, 0, Queue(50)), (1, 3): LINK}
+    topology = Topology(links, [0], [2, 3], [0, 1])
+    assert topology.directions(0, 2) == ["0>1", "1>2"]
+    assert topology.bottleneck(0, 2) == ("1-2", 4_000_000)
+    assert topology.bottleneck(0, 2, {"0>1": 1}) == ("0-1", 3_000_000)
+    assert topology.bottleneck(0, 2, {"1>0": 1}) == ("1-2", 4_000_000)

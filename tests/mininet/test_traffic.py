@@ -1,0 +1,158 @@
+"""The program of TCP flows on the loopback, and flows of hosts' kernels in a real run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tiercast_lab import tcp_flows
+
+from .test_run import Started
+
+
+class Lab:
+    """The lab's end of the Unix socket, for the two ends of two flows on the loopback."""
+
+    def __init__(self, folder: Path, start: float, stop: float) -> None:
+        self.path = folder / "lab.sock"
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(str(self.path))
+        self.server.listen()
+        self.server.settimeout(10)
+        self.programs = {}
+        self.connections = {}
+        self.lines = {}
+        for role, more in (
+            ("receive", []),
+            ("send", ["--peer=127.0.0.1", f"--start={start}"]),
+        ):
+            command = [sys.executable, "-I", "-S", tcp_flows.__file__, role, f"--stop={stop}"]
+            command += [f"--lab={self.path}", "--flow", "tcp1", "5991", "--flow", "tcp2", "5992"]
+            self.programs[role] = subprocess.Popen([*command, *more], stderr=subprocess.PIPE)
+            connection, _ = self.server.accept()
+            self.connections[role] = connection
+            self.lines[role] = connection.makefile("rw")
+            assert self.lines[role].readline() == '"ready"\n'
+        self.start_ns = time.monotonic_ns()
+        for lines in self.lines.values():
+            lines.write(f"{self.start_ns}\n")
+            lines.flush()
+
+    def end(self) -> dict[str, list[dict]]:
+        """Rows of either end; both programs have ended well."""
+        rows = {}
+        for role, lines in self.lines.items():
+            self.connections[role].shutdown(socket.SHUT_WR)
+            rows[role] = [json.loads(line) for line in lines]
+            assert self.programs[role].wait(5) == 0, self.programs[role].stderr.read()
+        return rows
+
+    def close(self) -> None:
+        for program in self.programs.values():
+            program.kill()
+            program.wait()
+        self.server.close()
+
+
+@pytest.fixture
+def lab(tmp_path: Path):
+    lab = Lab(tmp_path, start=0.2, stop=0.6)
+    yield lab
+    lab.close()
+
+
+def test_flows_begin_and_stop_in_time_with_reno_and_their_packet_size(lab: Lab) -> None:
+    time.sleep(0.4)
+    shown = subprocess.run(
+        ["ss", "-tinH", "dport = :5991 or dport = :5992"], capture_output=True, text=True
+    ).stdout
+    assert shown.count(" reno ") == 2
+    assert shown.count(f" mss:{1000 - tcp_flows.HEADERS} ") == 2
+    time.sleep(0.5)
+    rows = lab.end()
+    assert {row["agent"] for row in rows["receive"]} == {"tcp1", "tcp2"}
+    for flow in ("tcp1", "tcp2"):
+        received = [row for row in rows["receive"] if row["agent"] == flow]
+        sent = [row for row in rows["send"] if row["agent"] == flow]
+        assert {row["kind"] for row in received} == {"tcp"}
+        assert {row["kind"] for row in sent} == {"tcp.sender"}
+        counts = [row["goodput_bytes"] for row in received]
+        assert counts == sorted(counts) and counts[-1] > 100_000
+        assert received[-1]["bytes"] == pytest.approx(counts[-1] * 1000 / 948)
+        # From 0.2 to 0.6 s, each a little late on a busy machine, and never early.
+        times = [(row["time_ns"] - lab.start_ns) / 1e9 for row in (*received, *sent)]
+        assert min(times) >= 0.2 and max(times) < 1.5
+        assert all(row["cwnd"] >= 1 and row["rtt_us"] > 0 for row in sent)
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "the lab dies"])
+def test_programs_end_when_told(lab: Lab, how: str) -> None:
+    if how == "SIGTERM":
+        for program in lab.programs.values():
+            program.send_signal(signal.SIGTERM)
+    else:
+        for connection in lab.connections.values():
+            connection.shutdown(socket.SHUT_RDWR)
+    for program in lab.programs.values():
+        assert program.wait(5) == 0, program.stderr.read()
+
+
+def test_a_flow_that_breaks_is_named(lab: Lab) -> None:
+    time.sleep(0.3)
+    lab.programs["receive"].kill()
+    assert lab.programs["send"].wait(5) == 1
+    assert b"to 127.0.0.1:599" in lab.programs["send"].stderr.read()
+
+
+@pytest.mark.mininet
+def test_a_session_and_a_flow_share_a_link(tmp_path: Path) -> None:
+    for _ in range(3):  # a run that the machine could not carry (3) says nothing about the parts
+        options = ("--duration", "20s", "--set", "measure.last=12s")
+        started = Started(tmp_path, *options, experiment="basic-sim")
+        status, out, error = started.finish()
+        started.assert_nothing_is_left()
+        if status != 3:
+            break
+    assert status == 0, out + error
+    assert "beside TCP" in out
+    directory = (tmp_path / "latest").resolve()
+    summary = json.loads((directory / "summary.json").read_text())
+    measures = {name: measure["value"] for name, measure in summary["measures"].items()}
+    # What the link carries is shared by the two: 2 Mbit/s of IP bytes, and TCP leaves none unused.
+    total = measures["tcp_throughput"] + measures["session_throughput"]
+    assert total == pytest.approx(2e6, rel=0.05)
+    assert measures["tcp_worst"] == measures["tcp_best"] == measures["tcp_throughput"]
+    figure = {f["name"]: f for f in summary["expected"]}["tcp_ratio"]
+    ratio = measures["session_throughput"] / measures["tcp_throughput"]
+    assert figure["measured"] == pytest.approx(ratio, rel=0.01)
+    # No packet above the MTU: the queue holds 50 packets of 1000 B, and no more.
+    port = pl.read_parquet(directory / "rows/port.parquet").filter(pl.col("link") == "0>1")
+    assert port["tx_bytes"][-1] / port["tx_packets"][-1] <= 1000
+    assert port["max_queue_bytes"].max() <= 50 * 1000
+    metadata = json.loads((directory / "metadata.json").read_text())
+    for host in ("t0", "t1"):
+        on = set(metadata["before"][host]["offloads_on"])
+        assert not on & {
+            "tcp-segmentation-offload",
+            "generic-segmentation-offload",
+            "generic-receive-offload",
+            "tx-checksumming",
+        }
+
+
+@pytest.mark.mininet
+def test_an_interrupted_run_leaves_no_flow(tmp_path: Path) -> None:
+    started = Started(tmp_path, experiment="basic-sim")
+    while "beside TCP" not in (line := started.process.stdout.readline()):
+        assert line
+    started.process.send_signal(signal.SIGINT)
+    status, _, error = started.finish()
+    assert (status, error.strip()) == (130, "tiercast: interrupted by SIGINT")
+    started.assert_nothing_is_left()
