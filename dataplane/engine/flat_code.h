@@ -54,11 +54,18 @@ namespace tiercast::engine {
   OP(RegisterWrite)  /* register array i [x] = y & mask */                                  \
   OP(Count)          /* counter array i [x] */                                              \
   OP(MarkToDrop)                                                                            \
-  OP(AssignHeader)   /* header i = header target */                                         \
   OP(Call)           /* the image's code[i] to code[target - 1], with the last arguments */ \
   OP(CallCondition)  /* the same; d = whether its result is not 0 */                        \
   OP(VerifyChecksum) /* checksum i of the image */                                          \
-  OP(UpdateChecksum)
+  OP(UpdateChecksum)                                                                        \
+  OP(Clear) /* cells d to d + i - 1 = 0 */                                                  \
+  OP(Copy)  /* cells d to d + i - 1 = those from x on */                                    \
+  /* Of the parser; an error ends it. */                                                    \
+  OP(Extract)   /* plain header i */                                                        \
+  OP(Lookahead) /* d = the target bits that lie i bits ahead */                             \
+  OP(NextState) /* one state less that the packet may pass */                               \
+  OP(RunState)  /* state i of the image; on at targets[target + state], the last: accept */ \
+  OP(Reject)    /* with error i */
 
 enum class FlatOp : std::uint16_t {
 #define TIERCAST_NAME(name) k##name,
@@ -79,8 +86,9 @@ struct FlatInstruction {
 struct FlatCode {
   static constexpr std::uint32_t kAbsent = 0xffffffff;
   std::vector<FlatInstruction> code;
-  std::vector<std::uint32_t> targets;  // of kTable
+  std::vector<std::uint32_t> targets;  // of kTable and kRunState
   // Where each part starts; kAbsent: the program has no flat code.
+  std::uint32_t parser = kAbsent;
   std::uint32_t verify_checksums = kAbsent;
   std::uint32_t ingress = kAbsent;
   std::uint32_t egress = kAbsent;
@@ -129,22 +137,9 @@ struct CellRun {
   std::uint32_t count = 0;
 };
 
-struct PlannedTransition {
-  Cell value = 0, mask = 0;
-  std::uint32_t next = 0;
-};
-
 struct PlannedKeyPart {
   std::uint32_t cell = 0;
   std::uint32_t shift = 0;
-};
-
-// A parser state that extracts plain headers and selects on at most 64 bits of fields.
-struct StatePlan {
-  bool plain = false;
-  std::vector<std::uint32_t> extracts;  // headers
-  std::vector<PlannedKeyPart> key;
-  std::vector<PlannedTransition> transitions;
 };
 
 // csum16 over fields that are all present: 2^16 = 1 modulo 2^16 - 1, so that a field may be added

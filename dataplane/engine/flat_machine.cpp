@@ -4,6 +4,7 @@
 // Clang): a processor predicts sixty such jumps far better than the one of a switch.
 #include <algorithm>
 
+#include "dataplane/engine/bits.h"
 #include "dataplane/engine/machine.h"
 #include "dataplane/engine/match_table.h"
 
@@ -117,18 +118,44 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
     phv[image_.intrinsics.egress_spec.cell] = drop_port_;
     phv[image_.intrinsics.mcast_grp.cell] = 0;
     TIERCAST_NEXT;
-  AssignHeader:
-    assign_header(phv, static_cast<std::uint32_t>(at->i), at->target);
-    TIERCAST_NEXT;
   Call:
     execute<Word>(static_cast<std::uint32_t>(at->i), at->target, packet, arguments);
-    if (packet.exited) return;
+    if (packet.exited || packet.error != 0) return;
     TIERCAST_NEXT;
   CallCondition:
     phv[at->d] = execute<Word>(static_cast<std::uint32_t>(at->i), at->target, packet, nullptr) != 0;
     TIERCAST_NEXT;
   VerifyChecksum: verify(image_.checksums[at->i], packet); TIERCAST_NEXT;
   UpdateChecksum: update(image_.checksums[at->i], packet); TIERCAST_NEXT;
+  Clear: std::fill_n(phv + at->d, at->i, Cell{0}); TIERCAST_NEXT;
+  Copy: std::copy_n(phv + at->x, at->i, phv + at->d); TIERCAST_NEXT;
+
+  Extract:
+    if (!extract_plain(packet, image_.header_plans[at->i])) return;
+    TIERCAST_NEXT;
+  Lookahead: {
+    const std::size_t bit = packet.cursor * 8 + at->i;
+    if (bit + at->target > packet.frame.size() * 8) {
+      packet.error = image_.error_packet_too_short;
+      return;
+    }
+    phv[at->d] = read_bits(packet.frame.data(), bit, at->target);
+    TIERCAST_NEXT;
+  }
+  NextState:
+    if (packet.states_left-- == 0) {
+      packet.error = image_.error_parser_invalid_argument;
+      return;
+    }
+    TIERCAST_NEXT;
+  RunState: {
+    std::uint32_t state = 0;
+    if (!run_state(image_.parser_states[at->i], packet, state)) return;
+    const auto accept = static_cast<std::uint32_t>(image_.parser_states.size());
+    next = code + image_.flat.targets[at->target + std::min(state, accept)];
+    TIERCAST_NEXT;
+  }
+  Reject: packet.error = static_cast<std::uint32_t>(at->i); return;
 #undef TIERCAST_NEXT
 }
 

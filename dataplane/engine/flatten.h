@@ -5,7 +5,7 @@
 
 namespace tiercast::engine {
 
-// Fills image.header_plans, state_plans and checksum_plans; adds the origins' cells.
+// Fills image.header_plans and checksum_plans; adds the origins' cells.
 void plan_headers(Image& image);
 
 // Fills image.flat and adds the cells of intermediate results; leaves it absent for a program

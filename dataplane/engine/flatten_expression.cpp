@@ -82,7 +82,7 @@ void FlatWriter::emit(FlatInstruction instruction) {
     note_write(instruction.d);
   } else if (instruction.op == FlatOp::kUpdateChecksum) {
     note_write(image_.checksums[instruction.i].cell);
-  } else if (instruction.op == FlatOp::kAssignHeader) {
+  } else if (instruction.op == FlatOp::kExtract) {
     dirty_.clear();
   }
 }
@@ -161,6 +161,7 @@ bool FlatWriter::push(const Instruction& i) {
       e.bits = image_.registers[i.a].width;
       if (e.bits > kCellBits) return false;
       e.operands[0] = stack_.back();
+      e.count = 1;
       stack_.pop_back();
       break;
     }
@@ -185,7 +186,7 @@ bool FlatWriter::push_operator(Op op) {
                                       op == Op::kSaturateUnsigned                        ? 2
                                                                                          : 0;
   if (count == 0) return false;
-  Expression e{.op = op};
+  Expression e{.op = op, .count = static_cast<unsigned>(count)};
   for (std::size_t n = count; n-- > 0;) {
     e.operands[n] = stack_.back();
     stack_.pop_back();
@@ -278,6 +279,18 @@ std::uint16_t FlatWriter::in_cell(std::uint32_t expression) {
   return to;
 }
 
+bool FlatWriter::is_bit(std::uint32_t expression) const {
+  return expressions_[expression].exact && expressions_[expression].bits <= 1;
+}
+
+unsigned FlatWriter::operations(std::uint32_t expression) const {
+  const Expression& e = expressions_[expression];
+  if (e.op == Op::kField || e.op == Op::kConstant || e.op == Op::kArgument) return 0;
+  unsigned count = 1;
+  for (unsigned n = 0; n < e.count; ++n) count += operations(e.operands[n]);
+  return count;
+}
+
 void FlatWriter::compute(std::uint32_t expression, std::uint16_t to, Cell mask) {
   const Expression e = expressions_[expression];
   const auto x = [&] { return in_cell(e.operands[0]); };
@@ -329,6 +342,18 @@ void FlatWriter::compute(std::uint32_t expression, std::uint16_t to, Cell mask) 
     default: break;
   }
   if (comparison(e.op)) return compare(FlatOp::kEqual, e, to, mask, std::nullopt, true);
+  if ((e.op == Op::kAnd || e.op == Op::kOr) && is_bit(e.operands[0]) && is_bit(e.operands[1]) &&
+      operations(e.operands[1]) > 2) {
+    // The left operand alone may decide, and save the right one.
+    const Cell decided = e.op == Op::kOr ? 1 : 0;
+    const Label is_decided = label(), end = label();
+    branch(e.operands[0], decided != 0, is_decided);
+    compute(e.operands[1], to, mask);
+    jump(end);
+    bind(is_decided);
+    emit({.op = FlatOp::kSet, .d = to, .i = decided & mask});
+    return bind(end);
+  }
   if (e.op == Op::kAnd) {  // with a constant: every instruction can cut its result
     for (unsigned n : {0u, 1u}) {
       const Expression& known = expressions_[e.operands[n]];
@@ -399,9 +424,6 @@ void FlatWriter::branch(std::uint32_t expression, bool when, Label to) {
   if (e.op == Op::kNot) return branch(e.operands[0], !when, to);
   if (e.op == Op::kToBool) return branch(e.operands[0], when, to);
   if (comparison(e.op)) return compare(FlatOp::kJumpEqual, e, 0, ~Cell{0}, to, when);
-  const auto is_bit = [&](std::uint32_t o) {
-    return expressions_[o].exact && expressions_[o].bits <= 1;
-  };
   if ((e.op == Op::kAnd || e.op == Op::kOr) && is_bit(e.operands[0]) && is_bit(e.operands[1])) {
     // The outcome that the left operand alone can decide.
     const bool decided = e.op == Op::kOr;
@@ -416,6 +438,23 @@ void FlatWriter::branch(std::uint32_t expression, bool when, Label to) {
   }
   emit_jump({.op = when ? FlatOp::kJumpNotEqualI : FlatOp::kJumpEqualI, .x = in_cell(expression)},
             to);
+}
+
+// Cell by cell, so that those that nobody reads need not be copied. As Machine::assign_header().
+void FlatWriter::assign_header(std::uint32_t to, std::uint32_t from) {
+  const Header& target = image_.headers[to];
+  const Header& source = image_.headers[from];
+  const auto move = [&](std::uint32_t t, std::uint32_t f) {
+    code_.push_back(
+        {.op = FlatOp::kMove, .d = static_cast<std::uint16_t>(t), .x = static_cast<std::uint16_t>(f)});
+  };
+  const Label end = label();
+  move(target.valid_cell, source.valid_cell);
+  emit_jump({.op = FlatOp::kJumpEqualI, .x = static_cast<std::uint16_t>(source.valid_cell)}, end);
+  for (std::uint32_t c = 1; c < source.cells; ++c) move(target.valid_cell + c, source.valid_cell + c);
+  move(image_.header_plans[to].origin_cell, image_.header_plans[from].origin_cell);
+  move(image_.header_plans[to].dirty_cell, image_.header_plans[from].dirty_cell);
+  bind(end);
 }
 
 // --- Statements ---
@@ -479,9 +518,13 @@ bool FlatWriter::simple_statement(const Instruction& i, std::optional<std::uint3
           from.a >= image_.headers.size() || !image_.header_plans[to.a].plain) {
         return false;
       }
-      emit({.op = FlatOp::kAssignHeader, .target = from.a, .i = to.a});
+      assign_header(to.a, from.a);
       return true;
     }
+    case Op::kExtract:
+      if (!image_.header_plans[i.a].plain) return false;
+      emit({.op = FlatOp::kExtract, .i = i.a});
+      return true;
     case Op::kMarkToDrop: emit({.op = FlatOp::kMarkToDrop}); return true;
     case Op::kExit: emit({.op = FlatOp::kExit}); return true;
     case Op::kJump: jump_to = i.a; return true;

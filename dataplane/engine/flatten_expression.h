@@ -29,6 +29,9 @@ class FlatWriter {
   void resolve(FlatCode& out);
   const std::vector<FlatInstruction>& code() const { return code_; }
   std::uint32_t temporaries() const { return most_temporaries_; }
+  // A cell for a number that the code at hand needs; all are free again at the next statement.
+  std::uint16_t temporary();
+  void free_temporaries() { temporaries_ = 0; }
   std::vector<std::uint32_t>& targets() { return targets_; }  // labels, until resolve()
 
  private:
@@ -41,6 +44,7 @@ class FlatWriter {
     Cell constant = 0;
     unsigned bits = 0;
     bool exact = false;
+    unsigned count = 0;  // of operands
     std::uint32_t operands[3] = {0, 0, 0};
   };
   // Where a value is: in a cell, or known.
@@ -54,12 +58,13 @@ class FlatWriter {
   bool finish_statement(const Instruction& instruction);
   bool simple_statement(const Instruction& instruction, std::optional<std::uint32_t>& jump_to);
   std::uint32_t add(const Expression& expression);
-  bool is_header_reference(std::size_t at) const;
 
-  std::uint16_t temporary();
   Operand operand(std::uint32_t expression);
   std::uint16_t in_cell(std::uint32_t expression);
   void compute(std::uint32_t expression, std::uint16_t to, Cell mask);
+  bool is_bit(std::uint32_t expression) const;
+  unsigned operations(std::uint32_t expression) const;
+  void assign_header(std::uint32_t to, std::uint32_t from);
   void branch(std::uint32_t expression, bool when, Label to);
   void compare(FlatOp first, const Expression& e, std::uint16_t d, Cell mask,
                std::optional<Label> to, bool when);

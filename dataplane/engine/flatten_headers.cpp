@@ -264,37 +264,6 @@ void plan_outside_writes(Image& image) {
   }
 }
 
-void plan_state(const Image& image, const ParserState& state, StatePlan& plan) {
-  for (std::uint32_t at = state.ops.begin; at < state.ops.end; ++at) {
-    const Instruction& i = image.code[at];
-    if (i.op != Op::kExtract || !image.header_plans[i.a].plain) return;
-    plan.extracts.push_back(i.a);
-  }
-  std::uint32_t width = 0;
-  for (const ParserKey& part : state.key) {
-    if (part.cells != 1 || part.code.end - part.code.begin != 1) return;
-    if (image.code[part.code.begin].op != Op::kField) return;
-    width += part.width;
-  }
-  if (width > kCellBits) return;
-  std::uint32_t shift = width;
-  for (const ParserKey& part : state.key) {
-    shift -= part.width;
-    plan.key.push_back({image.code[part.code.begin].a, shift});
-  }
-  for (const ParserTransition& t : state.transitions) {
-    if (t.value_set != kNone) return;
-    PlannedTransition planned;
-    planned.next = t.next;
-    for (std::size_t w = 0; w < t.value.size(); ++w) {
-      planned.value |= t.value[w] << plan.key[w].shift;
-      planned.mask |= t.mask[w] << plan.key[w].shift;
-    }
-    plan.transitions.push_back(planned);
-  }
-  plan.plain = true;
-}
-
 void plan_checksum(const Calculation& calculation, ChecksumPlan& plan) {
   if (calculation.algorithm != Algorithm::kCsum16 || calculation.with_payload) return;
   for (const CalculationInput& input : calculation.inputs) {
@@ -339,10 +308,6 @@ void plan_headers(Image& image) {
     image.deparse_steps.push_back(
         {h, plan.valid_cell, plan.plain ? plan.origin_cell : 0, plan.dirty_cell, plan.bytes,
          header.varbit == kNone ? 0 : header.fields[header.varbit].cell});
-  }
-  image.state_plans.resize(image.parser_states.size());
-  for (std::size_t s = 0; s < image.parser_states.size(); ++s) {
-    plan_state(image, image.parser_states[s], image.state_plans[s]);
   }
   image.checksum_plans.resize(image.calculations.size());
   for (std::size_t c = 0; c < image.calculations.size(); ++c) {

@@ -392,7 +392,6 @@ struct Image {
   std::uint32_t tracked_cell = 0;            // 1: the headers' dirty cells can be relied on
   std::vector<std::uint32_t> always_dirty;   // dirty cells of headers that others write, too
   std::vector<DeparseStep> deparse_steps;    // as deparser_order
-  std::vector<StatePlan> state_plans;        // as parser_states
   std::vector<ChecksumPlan> checksum_plans;  // as calculations
 
   std::vector<TableInfo> table_infos;        // as tables

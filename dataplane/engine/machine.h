@@ -29,6 +29,7 @@ struct PacketState {
   bool recirculate = false;
   std::uint32_t again_fields = 0;  // the field list of resubmit and recirculate
   std::uint32_t truncate = 0;      // bytes kept; 0: all
+  std::size_t states_left = 0;     // that the parser may pass
   std::uint32_t next_pc = 0;       // where the code that ran last goes on
   std::uint32_t digest = kNone;    // of Image::digests
   bool assertion_failed = false;   // then it has exited too
@@ -65,7 +66,9 @@ class Machine {
   // Parses packet.frame from its start into packet.phv. On a parser error the headers extracted
   // so far stay valid, and parsing ends (v1model).
   void parse(PacketState& packet);
-  // The same, and returns the states that it goes through.
+  // The same, as flat code.
+  void parse_flat(PacketState& packet, std::span<const std::unique_ptr<MatchTable>> tables);
+  // The same as parse(), and returns the states that it goes through.
   std::vector<std::uint32_t> parse_traced(PacketState& packet);
   // Runs an action's code, or a condition's; the result is what the code leaves on the stack.
   bool run(CodeRange code, PacketState& packet, const Cell* arguments = nullptr);
@@ -95,11 +98,11 @@ class Machine {
   Word execute(std::uint32_t pc, std::uint32_t end, PacketState& packet, const Cell* arguments);
   bool extract(PacketState& packet, const Header& header, std::uint32_t varbit_bits);
   bool extract_plain(PacketState& packet, const HeaderPlan& plan);
+  void begin_parsing(PacketState& packet) const;
   template <class Visitor>
   void parse_states(PacketState& packet, Visitor visit);
   // One parser state: false if parsing ends with an error; next: the state that follows.
   bool run_state(const ParserState& state, PacketState& packet, std::uint32_t& next);
-  bool run_plain_state(const StatePlan& state, PacketState& packet, std::uint32_t& next);
   void set_valid(Cell* phv, std::uint32_t header, bool valid) const;
   void assign_header(Cell* phv, std::uint32_t to, std::uint32_t from) const;
   bool headers_equal(const Cell* phv, std::uint32_t a, std::uint32_t b) const;

@@ -102,21 +102,6 @@ bool Machine::extract(PacketState& packet, const Header& header, std::uint32_t v
   return true;
 }
 
-bool Machine::run_plain_state(const StatePlan& state, PacketState& packet, std::uint32_t& next) {
-  for (std::uint32_t header : state.extracts) {
-    if (!extract_plain(packet, image_.header_plans[header])) return false;
-  }
-  Cell key = 0;
-  for (const PlannedKeyPart& part : state.key) key |= packet.phv[part.cell] << part.shift;
-  for (const PlannedTransition& t : state.transitions) {
-    if ((key & t.mask) != t.value) continue;
-    next = t.next;
-    return true;
-  }
-  packet.error = image_.error_no_match;
-  return false;
-}
-
 bool Machine::run_state(const ParserState& state, PacketState& packet, std::uint32_t& next) {
   execute<Word>(state.ops.begin, state.ops.end, packet, nullptr);
   if (packet.error != 0 || packet.exited) return false;
@@ -169,25 +154,30 @@ std::vector<std::uint32_t> Machine::parse_traced(PacketState& packet) {
   return states;
 }
 
-template <class Visitor>
-void Machine::parse_states(PacketState& packet, Visitor visit) {
+void Machine::begin_parsing(PacketState& packet) const {
   packet.cursor = 0;
   packet.error = 0;
-  std::uint32_t state = image_.parser_start;
   // A loop in the parser's graph that consumes nothing would never end: no packet needs more
   // states than it has bytes, states that consume nothing apart.
-  std::size_t budget = packet.frame.size() + image_.parser_states.size() + 1;
+  packet.states_left = packet.frame.size() + image_.parser_states.size() + 1;
+}
+
+void Machine::parse_flat(PacketState& packet, std::span<const std::unique_ptr<MatchTable>> tables) {
+  begin_parsing(packet);
+  run_flat(image_.flat.parser, packet, tables);
+}
+
+template <class Visitor>
+void Machine::parse_states(PacketState& packet, Visitor visit) {
+  begin_parsing(packet);
+  std::uint32_t state = image_.parser_start;
   while (state != kNone) {
-    if (budget-- == 0) {
+    if (packet.states_left-- == 0) {
       packet.error = image_.error_parser_invalid_argument;
       return;
     }
-    const StatePlan& plan = image_.state_plans[state];
     visit(state);
-    if (!(plan.plain ? run_plain_state(plan, packet, state)
-                     : run_state(image_.parser_states[state], packet, state))) {
-      return;
-    }
+    if (!run_state(image_.parser_states[state], packet, state)) return;
   }
 }
 

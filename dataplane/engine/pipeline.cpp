@@ -211,7 +211,7 @@ void Switch::State::ingress(Packet* packet, std::uint32_t instance_type) {
     set(state.phv, m.instance_type, instance_type);
     loaded->externs.now_ns = clock_ns;
     if (packet->trace == 0) {
-      loaded->machine.parse(state);
+      parse(state);
     } else {
       parse_traced(*packet, state);
     }
@@ -303,7 +303,7 @@ void Switch::State::clone(const Packet& original, const PacketState& state, bool
     // The packet as it came: parsed again.
     PacketState fresh;
     start(*copy, fresh, kIngressClone);
-    loaded->machine.parse(fresh);
+    parse(fresh);
     copy->cursor = static_cast<std::uint32_t>(fresh.cursor);
   }
   std::fill(copy->phv.begin(), copy->phv.begin() + image.metadata_end, 0);
@@ -465,6 +465,11 @@ struct Unobserved {
 };
 
 }  // namespace
+
+void Switch::State::parse(PacketState& state) {
+  if (loaded->flat) return loaded->machine.parse_flat(state, loaded->tables);
+  loaded->machine.parse(state);
+}
 
 void Switch::State::run_pipeline(std::uint32_t node, std::uint32_t flat, PacketState& state) {
   if (loaded->flat) return loaded->machine.run_flat(flat, state, loaded->tables);

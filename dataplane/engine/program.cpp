@@ -2,6 +2,7 @@
 
 #include "dataplane/engine/compiler.h"
 #include "dataplane/engine/flatten.h"
+#include "dataplane/engine/optimize.h"
 #include "dataplane/engine/match_table.h"
 
 namespace tiercast::engine {
@@ -24,6 +25,7 @@ std::shared_ptr<const Program> Program::load(std::string_view text, std::string_
     Compiler(*json, *image).compile();
     plan_headers(*image);
     flatten(*image);
+    optimize(*image);
     find_live_cells(*image);
     for (const Table& table : image->tables) {
       const Status status = MatchTable(*image, table).install_constant_entries();

@@ -1,0 +1,40 @@
+#include "dataplane/engine/optimize.h"
+
+#include <utility>
+
+#include "dataplane/engine/flat_liveness.h"
+#include "dataplane/engine/optimize_passes.h"
+
+namespace tiercast::engine {
+
+void optimize(Image& image) {
+  if (!image.flat.present() || is_too_large_to_analyse(image)) return;
+  const FlatCode before = std::move(image.flat);
+  FlatCode after;
+  const CellSet outside = cells_used_outside(image);
+  // Returns what matters where the part begins.
+  const auto part = [&](std::uint32_t from, std::uint32_t& to, const CellSet& at_end) {
+    FlatGraph graph = to_blocks(image, before, from);
+    for (int round = 0; round < 2; ++round) {  // what one pass removes lets another see more
+      propagate_values(image, graph);
+      join_blocks(graph);
+      remove_dead(image, graph, at_end);
+    }
+    join_blocks(graph);
+    fuse_runs(graph);
+    to = append_blocks(graph, after);
+    CellSet live = live_at_blocks(image, graph, at_end)[0];
+    live.add(outside);
+    return live;
+  };
+  // The last part first: it says what the one before it must leave behind.
+  const CellSet leaves = part(before.update_checksums, after.update_checksums, outside);
+  const CellSet queued = part(before.egress, after.egress, leaves);
+  const CellSet ingress = part(before.ingress, after.ingress, queued);
+  CellSet parsed = part(before.verify_checksums, after.verify_checksums, ingress);
+  parsed.add(queued);  // a clone goes from the parser to the queue
+  part(before.parser, after.parser, parsed);
+  image.flat = std::move(after);
+}
+
+}  // namespace tiercast::engine
