@@ -94,6 +94,7 @@ struct FlatCode {
   std::uint32_t egress = kAbsent;
   std::uint32_t update_checksums = kAbsent;
   bool present() const { return ingress != kAbsent; }
+  bool is_empty(std::uint32_t start) const { return code[start].op == FlatOp::kEnd; }
 };
 
 // A field that one 64-bit load of its header covers: (big-endian 8 bytes at `byte`) >> shift.

@@ -300,6 +300,11 @@ void plan_headers(Image& image) {
     image.header_plans[h].origin_cell = image.phv_cells++;
     image.header_plans[h].dirty_cell = image.phv_cells++;
   }
+  for (std::size_t at = 0; at < image.code.size(); ++at) {
+    if (!is_assignment(image, at) || image.code[at].a >= image.headers.size()) continue;
+    const std::uint32_t to = image.code[at].a;
+    if (image.header_plans[to].plain) image.copied_headers.push_back(to);
+  }
   image.tracked_cell = image.phv_cells++;
   plan_outside_writes(image);
   for (std::uint32_t h : image.deparser_order) {

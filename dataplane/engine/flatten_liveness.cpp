@@ -88,6 +88,10 @@ void find_live_cells(Image& image) {
   // Above shared_cells nothing outlives its part.
   image.initial_runs = runs(fresh, image.shared_cells);
   image.copied_runs = runs(queued, image.shared_cells);
+  image.early_rewrite = std::none_of(image.copied_headers.begin(), image.copied_headers.end(),
+                                     [&](std::uint32_t header) {
+                                       return queued.has(image.header_plans[header].origin_cell);
+                                     });
 }
 
 }  // namespace tiercast::engine

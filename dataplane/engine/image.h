@@ -389,7 +389,11 @@ struct Image {
   // Flat code reads no other cell of a new packet, or of a copy at the queue, before writing it.
   std::vector<CellRun> initial_runs, copied_runs;
   std::vector<HeaderPlan> header_plans;      // as headers
+  std::vector<std::uint32_t> copied_headers; // plain ones to which a plain one is assigned
   std::uint32_t tracked_cell = 0;            // 1: the headers' dirty cells can be relied on
+  // Whether a packet's headers may be written to its frame before its egress: no copy of a header,
+  // which would come from the same place of the frame, can outlive the ingress.
+  bool early_rewrite = false;
   std::vector<std::uint32_t> always_dirty;   // dirty cells of headers that others write, too
   std::vector<DeparseStep> deparse_steps;    // as deparser_order
   std::vector<ChecksumPlan> checksum_plans;  // as calculations

@@ -85,11 +85,15 @@ class Machine {
                    MatchTable::Outcome& outcome);
   // The bytes that deparse() will write.
   std::size_t header_bytes(const Cell* phv) const;
-  // Whether the valid headers are, in the deparser's order, those that the frame starts with, and
-  // end at the cursor: then rewrite() is enough.
-  bool headers_in_place(const PacketState& packet) const;
+  // What has to be done to the frame. kRewrite: the valid headers are, in the deparser's order,
+  // those that it starts with, and end at the cursor, so that rewrite() is enough. kNothing:
+  // moreover none has changed.
+  enum class Frame { kNothing, kRewrite, kDeparse };
+  Frame compare_with_frame(const Cell* phv, std::size_t cursor) const;
   // Writes what the program may have changed over the headers in a copy of the frame.
   void rewrite(const Cell* phv, std::byte* frame) const;
+  // The same, and remembers that it is done.
+  void rewrite_early(Cell* phv, std::byte* frame) const;
   // Writes the valid headers in the deparser's order; returns the bytes written.
   std::size_t deparse(const PacketState& packet, std::byte* out) const;
 

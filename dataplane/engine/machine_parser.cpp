@@ -202,14 +202,25 @@ std::size_t Machine::header_bytes(const Cell* phv) const {
   return bytes;
 }
 
-bool Machine::headers_in_place(const PacketState& packet) const {
+Machine::Frame Machine::compare_with_frame(const Cell* phv, std::size_t cursor) const {
   std::size_t offset = 0;
+  Cell changed = phv[image_.tracked_cell] ^ 1;
   for (const DeparseStep& step : image_.deparse_steps) {
-    if (packet.phv[step.valid_cell] == 0) continue;
-    if (step.origin_cell == 0 || packet.phv[step.origin_cell] != offset + 1) return false;
+    if (phv[step.valid_cell] == 0) continue;
+    if (step.origin_cell == 0 || phv[step.origin_cell] != offset + 1) return Frame::kDeparse;
+    changed |= phv[step.dirty_cell];
     offset += step.bytes;
   }
-  return offset == packet.cursor;
+  if (offset != cursor) return Frame::kDeparse;
+  return changed == 0 ? Frame::kNothing : Frame::kRewrite;
+}
+
+void Machine::rewrite_early(Cell* phv, std::byte* frame) const {
+  rewrite(phv, frame);
+  for (const DeparseStep& step : image_.deparse_steps) {
+    if (phv[step.valid_cell] != 0) phv[step.dirty_cell] = 0;
+  }
+  for (std::uint32_t dirty : image_.always_dirty) phv[dirty] = 1;
 }
 
 void Machine::rewrite(const Cell* phv, std::byte* frame) const {

@@ -1,3 +1,10 @@
+// The order of the passes, and what they may assume.
+//
+// A part of the flat code begins with cells of which nothing is known, and ends with those that
+// matter to the parts behind it, or outside flat code (cells_used_outside()). The parts therefore
+// are shortened from the last to the first. What a part does in between is the passes' own affair:
+// nobody looks at the packet vector while it runs but the instructions themselves, which say what
+// they read and write (flat_effects.h). Traced packets run the image's nodes instead.
 #include "dataplane/engine/optimize.h"
 
 #include <utility>

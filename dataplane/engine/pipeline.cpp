@@ -265,6 +265,7 @@ void Switch::State::ingress(Packet* packet, std::uint32_t instance_type) {
 void Switch::State::copy_to_replicas(Packet* packet, const std::vector<Replica>& replicas) {
   const Field& rid = loaded->image.intrinsics.egress_rid;
   const std::uint32_t bytes = bytes_to_queue(*packet);
+  if (replicas.size() > 1) rewrite_once(*packet);
   for (std::size_t n = 0; n < replicas.size(); ++n) {
     Packet* copy = packet;
     if (n + 1 < replicas.size()) {  // the last one takes the packet itself
@@ -282,6 +283,17 @@ void Switch::State::copy_to_replicas(Packet* packet, const std::vector<Replica>&
     enqueue(replicas[n].port, copy, bytes);
   }
   if (replicas.empty()) drop(packet, "ingress", "no replicas");
+}
+
+void Switch::State::rewrite_once(Packet& packet) {
+  const Image& image = loaded->image;
+  if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->references > 1) return;
+  Cell* const phv = packet.phv.data();
+  if (phv[image.tracked_cell] == 0 ||
+      loaded->machine.compare_with_frame(phv, packet.cursor) != Machine::Frame::kRewrite) {
+    return;
+  }
+  loaded->machine.rewrite_early(phv, packet.buffer->bytes.get());
 }
 
 void Switch::State::clone(const Packet& original, const PacketState& state, bool from_egress) {
@@ -367,10 +379,10 @@ bool Switch::State::egress(std::uint32_t port, Packet& packet, std::uint32_t wai
     return false;
   }
 
-  if (runs_flat(packet)) {
-    loaded->machine.run_flat(image.flat.update_checksums, state, loaded->tables);
-  } else {
+  if (!runs_flat(packet)) {
     loaded->machine.update_checksums(state);
+  } else if (!image.flat.is_empty(image.flat.update_checksums)) {
+    loaded->machine.run_flat(image.flat.update_checksums, state, loaded->tables);
   }
   if (!image.deparser_code.empty()) {
     loaded->machine.run(image.deparser_code, state);
@@ -401,13 +413,17 @@ bool Switch::State::egress(std::uint32_t port, Packet& packet, std::uint32_t wai
 bool Switch::State::deparse(Packet& packet, const PacketState& state) {
   const Machine& machine = loaded->machine;
   FrameBuffer* received = packet.buffer;
-  if (machine.headers_in_place(state)) {
+  const Machine::Frame needs = machine.compare_with_frame(state.phv, state.cursor);
+  if (needs != Machine::Frame::kDeparse) {
+    const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
+    const bool changes = needs == Machine::Frame::kRewrite;
+    if (!changes && !shortens) return true;  // copies go on sharing the frame
     if (received->references > 1) {
       packet.buffer = loaded->pool.take_buffer(received->size);
       std::copy_n(received->bytes.get(), received->size, packet.buffer->bytes.get());
       loaded->pool.release(received);
     }
-    machine.rewrite(state.phv, packet.buffer->bytes.get());
+    if (changes) machine.rewrite(state.phv, packet.buffer->bytes.get());
   } else {
     const auto payload = state.frame.subspan(packet.cursor);
     const std::size_t headers = machine.header_bytes(state.phv);

@@ -66,6 +66,9 @@ struct Switch::State final : TrafficManager::Client {
   void fire_timers();
   void find_timers();
   void clone(const Packet& original, const PacketState& state, bool from_egress);
+  // Writes changed headers to the frame before it is shared, so that copies whose egress changes
+  // nothing need no frame of their own.
+  void rewrite_once(Packet& packet);
   void copy_to_replicas(Packet* packet, const std::vector<Replica>& replicas);
   // The frame's size if it left as it is now.
   std::uint32_t bytes_to_queue(const Packet& packet) const;

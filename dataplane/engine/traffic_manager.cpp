@@ -10,7 +10,7 @@ constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 }
 
 TrafficManager::TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client)
-    : pool_(pool), client_(client), ports_(ports) {
+    : pool_(pool), client_(client), ports_(ports), soon_(ports) {
   active_.reserve(ports);
   due_.reserve(ports);
 }
@@ -39,20 +39,45 @@ void TrafficManager::move_in_heap(std::uint32_t index, std::size_t place) {
   ports_[index].place = static_cast<std::uint32_t>(place);
 }
 
-void TrafficManager::schedule(std::uint32_t index) {
+void TrafficManager::unschedule(std::uint32_t index) {
   Port& port = ports_[index];
-  const std::int64_t next = port.next_event();
-  if (next == port.due_ns) return;
-  const bool waited = port.due_ns != kNever;
-  port.due_ns = next;
-  if (next != kNever) {
-    if (!waited) due_.push_back(index);
-    move_in_heap(index, waited ? port.place : due_.size() - 1);
+  port.due_ns = kNever;
+  if (port.is_soon) {
+    port.is_soon = false;
+    soon_.remove(index);
     return;
   }
   const std::uint32_t last = due_.back();
   due_.pop_back();
   if (last != index) move_in_heap(last, port.place);
+}
+
+void TrafficManager::schedule(std::uint32_t index) {
+  Port& port = ports_[index];
+  const std::int64_t next = port.next_event();
+  if (next == port.due_ns) return;
+  const bool in_heap = port.due_ns != kNever && !port.is_soon;
+  if (in_heap && next != kNever) {
+    port.due_ns = next;
+    return move_in_heap(index, port.place);
+  }
+  if (port.due_ns != kNever) unschedule(index);
+  if (next == kNever) return;
+  port.due_ns = next;
+  if (soon_.empty()) soon_ns_ = next;
+  if (next == soon_ns_) {
+    port.is_soon = true;
+    soon_.add(index);
+    return;
+  }
+  due_.push_back(index);
+  move_in_heap(index, due_.size() - 1);
+}
+
+std::uint32_t TrafficManager::next_port() const {
+  if (soon_.empty()) return due_[0];
+  const std::uint32_t soon = soon_.first();
+  return due_.empty() || earlier(soon, due_[0]) ? soon : due_[0];
 }
 
 void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int64_t now_ns) {
@@ -183,8 +208,8 @@ void TrafficManager::delay_arrival(std::uint32_t index, Packet* packet, std::int
 }
 
 void TrafficManager::step() {
-  if (due_.empty()) return;
-  const std::uint32_t index = due_[0];
+  if (next_event() == kNever) return;
+  const std::uint32_t index = next_port();
   const std::int64_t now_ns = ports_[index].due_ns;
   Port& port = ports_[index];
   if (!port.wire.empty() && port.wire.head()->time_ns == now_ns) {

@@ -7,6 +7,7 @@
 // nanoseconds and a remainder in units of 1/rate nanoseconds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -51,7 +52,9 @@ class TrafficManager {
   // Takes the packet and calls Client::arrive after the port's rx_delay_ns.
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
-  std::int64_t next_event() const { return due_.empty() ? kNever : ports_[due_[0]].due_ns; }
+  std::int64_t next_event() const {
+    return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns, soon_.empty() ? kNever : soon_ns_);
+  }
   // Performs the earliest event, which is due at next_event(). Ties: the lower port first; on a
   // port what leaves the wire, then the end of a service, then arrivals.
   void step();
@@ -70,12 +73,41 @@ class TrafficManager {
     std::int64_t last_due_ns = 0;  // of the wire, which keeps the order
     std::int64_t last_arrival_ns = 0;
     std::int64_t due_ns = kNever;  // of its next event, as due_ is sorted by it
+    bool is_soon = false;          // in soon_, not in due_
     std::uint32_t place = 0;       // in due_, while due_ns is not kNever
     std::int64_t next_event() const;
   };
 
-  // Puts the port where its next event belongs in due_.
+  // Ports in ascending order.
+  class PortSet {
+   public:
+    explicit PortSet(std::uint32_t ports) : words_((ports + 63) / 64) {}
+    bool empty() const { return count_ == 0; }
+    void add(std::uint32_t port) {
+      words_[port / 64] |= std::uint64_t{1} << port % 64;
+      ++count_;
+    }
+    void remove(std::uint32_t port) {
+      words_[port / 64] &= ~(std::uint64_t{1} << port % 64);
+      --count_;
+    }
+    std::uint32_t first() const {
+      std::size_t word = 0;
+      while (words_[word] == 0) ++word;
+      return static_cast<std::uint32_t>(word * 64) +
+             static_cast<std::uint32_t>(__builtin_ctzll(words_[word]));
+    }
+
+   private:
+    std::vector<std::uint64_t> words_;
+    std::uint32_t count_ = 0;
+  };
+
+  // Puts the port where its next event belongs, in soon_ or due_.
   void schedule(std::uint32_t port);
+  void unschedule(std::uint32_t port);
+  // The port with the earliest event; there must be one.
+  std::uint32_t next_port() const;
   void move_in_heap(std::uint32_t port, std::size_t place);
   bool earlier(std::uint32_t a, std::uint32_t b) const {
     return ports_[a].due_ns != ports_[b].due_ns ? ports_[a].due_ns < ports_[b].due_ns : a < b;
@@ -89,7 +121,11 @@ class TrafficManager {
   Client& client_;
   std::vector<Port> ports_;
   std::vector<std::uint32_t> active_;  // ports that exist, ascending
-  std::vector<std::uint32_t> due_;     // ports with an event to come: a binary heap, earliest first
+  // Ports with an event to come: those of one instant, which without rates is the present, and of
+  // the others a binary heap, earliest first.
+  PortSet soon_;
+  std::int64_t soon_ns_ = kNever;
+  std::vector<std::uint32_t> due_;
 };
 
 }  // namespace tiercast::engine

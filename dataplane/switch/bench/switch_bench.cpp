@@ -86,15 +86,18 @@ std::string measure(engine::Switch& to, const Counter& out, const std::string& p
       per_packet);
 }
 
-std::vector<std::string> from_memory(const std::string& program, const std::string& router) {
+std::vector<std::string> from_memory(const std::string& program, const std::string& router,
+                                     const std::string& only) {
   std::vector<std::string> figures;
   for (const Workload& w : workloads()) {
+    if (!only.empty() && w.name != only) continue;
     Counter out;
     engine::Switch to(load(program), {}, out);
     for (std::uint32_t port = 1; port <= kPorts; ++port) to.set_port(port, {});
     install_entries(to);
     figures.push_back(measure(to, out, "tiercast", w.name, w.frame, w.copies));
   }
+  if (!only.empty()) return figures;
   Counter out;
   engine::Switch to(load(router), {}, out);
   for (std::uint32_t port = 1; port <= kPorts; ++port) to.set_port(port, {});
@@ -106,11 +109,13 @@ std::vector<std::string> from_memory(const std::string& program, const std::stri
 
 int run(int argc, char** argv) {
   CLI::App app("Figures of the engine and its traffic manager that need no network.");
-  std::string program, router;
+  std::string program, router, only;
   app.add_option("--program", program, "p4src's bmv2 JSON")->required();
   app.add_option("--router", router, "A plain IPv4 router's bmv2 JSON")->required();
+  app.add_option("--only", only, "One workload from memory, for a profiler")
+      ->check(CLI::IsMember({"sim_data", "sim_feedback", "tcp"}));
   CLI11_PARSE(app, argc, argv);
-  fmt::print("{{\"memory\": [{}],\n", fmt::join(from_memory(program, router), ",\n  "));
+  fmt::print("{{\"memory\": [{}],\n", fmt::join(from_memory(program, router, only), ",\n  "));
   fmt::print(" \"traffic_manager\": {}}}\n", link_accuracy(load(program)));
   return 0;
 }
