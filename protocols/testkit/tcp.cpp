@@ -85,6 +85,10 @@ class TcpFlow::Source : public Actor, public PacketSink {
     if (recovering_ && snd_una_ < recover_) {  // a partial acknowledgement: the next hole
       transmit(snd_una_);
       cwnd_ = std::max(1.0, cwnd_ - static_cast<double>(acked) + 1);
+      // RFC 6582 3.2, step 5: only the first one restarts the timer. A hole a round trip would fill
+      // a window's many holes for a minute, with the queue full all the time.
+      if (partial_acknowledged_) return;
+      partial_acknowledged_ = true;
     } else if (recovering_) {
       recovering_ = false;
       cwnd_ = ssthresh_;
@@ -104,6 +108,7 @@ class TcpFlow::Source : public Actor, public PacketSink {
     } else if (duplicates_ == 3 && snd_una_ >= recover_) {
       cut();
       recovering_ = true;
+      partial_acknowledged_ = false;
       recover_ = snd_nxt_;
       cwnd_ = ssthresh_ + 3;
       transmit(snd_una_);
@@ -175,6 +180,7 @@ class TcpFlow::Source : public Actor, public PacketSink {
   double ssthresh_ = 1e9;
   unsigned duplicates_ = 0;
   bool recovering_ = false;
+  bool partial_acknowledged_ = false;  // in this recovery
   int backoff_ = 1;
   Duration srtt_;
   Duration rttvar_;
