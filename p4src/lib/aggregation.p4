@@ -31,9 +31,9 @@ const bit<32> SILENT_ROUNDS = 8;           // after which a child is forgotten
 const bit<32> MIN_RTT_US = 100;
 const bit<32> MAX_RTT_US = 2000000;
 
-// The maximum round-trip time: microseconds with 8 fraction bits (2 s are 2^29 units), EWMA with
-// weight 1/4. Each update rounds up, by at most 3/4 unit; all of them add up to at most 3 units, or
-// 0.012 us.
+// The maximum round-trip time: microseconds with 8 fraction bits (2 s are below 2^29 units); it
+// rises at once, and falls as an EWMA with weight 1/4. Each fall rounds up, by at most 3/4 unit;
+// all of them add up to at most 3 units, or 0.012 us.
 const int RTT_FRACTION_BITS = 8;
 const int RTT_WEIGHT_SHIFT = 2;
 
@@ -291,15 +291,20 @@ control RoundCounts(inout aggregation_t a, inout bit<16> children, inout bit<16>
 
 // Step 6. largest_us: sample of this round so far, 0: none. average: the maximum round-trip time,
 // RTT_FRACTION_BITS fraction bits, 0: no sample yet. SIM 3.4; updated when the next request opens
-// its round, so that late feedback counts too.
+// its round, so that late feedback counts too. A sample above the average becomes the average:
+// queues grow within a round or two, and whoever is not waited for then is the one that matters.
+//
+// Upstream goes the larger of the average and this round's sample: so the levels above learn of a
+// growing queue in this round, and not each from the lagging average of the level below.
 control MaxRtt(inout aggregation_t a, inout bit<32> largest_us, inout bit<32> average) {
     apply {
         bit<32> sample = largest_us;
         if (a.new_round) {
+            bit<32> sample_units = sample << RTT_FRACTION_BITS;
             if (a.fresh) {
                 average = 0;
-            } else if (sample != 0 && average == 0) {
-                average = sample << RTT_FRACTION_BITS;
+            } else if (sample_units > average) {
+                average = sample_units;
             } else if (sample != 0) {
                 average = average - (average >> RTT_WEIGHT_SHIFT) +
                           (sample << (RTT_FRACTION_BITS - RTT_WEIGHT_SHIFT));
@@ -315,13 +320,14 @@ control MaxRtt(inout aggregation_t a, inout bit<32> largest_us, inout bit<32> av
         bit<32> estimate_us = a.max_rtt_us;
         if (average != 0) {
             estimate_us = a.subtree_rtt_us;
-        } else {
-            a.subtree_rtt_us = sample;
         }
         if (estimate_us > MAX_RTT_US) {
             estimate_us = MAX_RTT_US;
         }
         a.timeout_us = estimate_us << 1;
+        if (sample > a.subtree_rtt_us) {
+            a.subtree_rtt_us = sample;
+        }
     }
 }
 

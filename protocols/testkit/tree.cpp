@@ -22,6 +22,7 @@ Tree::Tree(Simulator& simulator, std::vector<Node> parents, const LinkConfig& li
   grafted_.resize(n);
   joined_.resize(n);
   hosts_.resize(n);
+  relays_.resize(n);
   for (Node i = 0; i < n; ++i) ports_.push_back(std::make_unique<Port>(*this, i));
   down_.resize(n);
   up_.resize(n);
@@ -76,6 +77,10 @@ void Tree::deliver(Node node, std::uint16_t session, const Packet& packet) {
 }
 
 void Tree::forward(Node node, const Packet& packet) {
+  if (relays_[node] == nullptr || !relays_[node]->take(packet)) pass_on(node, packet);
+}
+
+void Tree::pass_on(Node node, const Packet& packet) {
   if (packet.multicast) {
     const Group group{packet.session, packet.rank};
     if (joined_[node][group]) deliver(node, packet.session, packet);

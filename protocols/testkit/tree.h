@@ -15,6 +15,14 @@
 
 namespace tiercast::testkit {
 
+// What a node does with packets beside forwarding them, such as an aggregator's work.
+class Relay {
+ public:
+  virtual ~Relay() = default;
+  // Called with each packet that comes to the node or starts there. true: it goes no further.
+  virtual bool take(const Packet& packet) = 0;
+};
+
 class Tree {
  public:
   using Node = std::uint32_t;
@@ -42,6 +50,10 @@ class Tree {
   void attach(Node node, std::uint16_t session, PacketSink* host);
   // From the host at `from` into the network.
   void send(Node from, const Packet& packet);
+  // nullptr detaches.
+  void set_relay(Node node, Relay* relay) { relays_[node] = relay; }
+  // From the relay at `from` into the network.
+  void pass_on(Node from, const Packet& packet);
   void join(Node node, std::uint16_t session, Rank rank);
   void leave(Node node, std::uint16_t session, Rank rank);
 
@@ -72,6 +84,7 @@ class Tree {
       grafted_;                                // per node: children that want the group
   std::vector<std::map<Group, bool>> joined_;  // per node: by its own host
   std::vector<std::map<std::uint16_t, PacketSink*>> hosts_;
+  std::vector<Relay*> relays_;
   std::map<std::uint16_t, std::pair<int, std::function<void(int)>>> membership_;
 };
 

@@ -269,6 +269,31 @@ TEST_F(TreeTest, ALeavePrunesOnlyWhatNobodyElseWants) {
   EXPECT_EQ(tree.down(1).stats().sent, 1u);
 }
 
+TEST_F(TreeTest, ARelaySeesWhatComesToItsNodeAndMayTakeIt) {
+  struct TakesUnicast : Relay {
+    bool take(const Packet& packet) override {
+      seen.push_back(packet);
+      return !packet.multicast;
+    }
+    std::vector<Packet> seen;
+  } relay;
+  tree.set_relay(1, &relay);
+  tree.join(3, kSession, 0);
+  run_ms(100);
+  tree.send(0, data());
+  Packet unicast = data();
+  unicast.multicast = false;
+  tree.send(3, unicast);  // to node 0
+  run_ms(100);
+  EXPECT_EQ(relay.seen.size(), 2u);
+  EXPECT_EQ(hosts[3]->arrivals.size(), 1u);
+  EXPECT_TRUE(hosts[0]->arrivals.empty());
+  tree.pass_on(1, unicast);
+  run_ms(100);
+  EXPECT_EQ(hosts[0]->arrivals.size(), 1u);
+  EXPECT_EQ(relay.seen.size(), 2u);
+}
+
 TEST_F(TreeTest, EachLinkKnowsItsTopGroup) {
   LinkConfig marked = config(8, 0, 50);
   marked.threshold = 0;
