@@ -204,8 +204,10 @@ def test_red_below_its_thresholds(quiet):
 
 def test_red_marks_by_chance(quiet):
     """p_b is a quarter of the average, which a burst raises to n^2 / 1024 at its n-th packet at
-    most: so the probabilities of 8 bursts add up to 40 at most, and every mark takes 1 of them or
-    less."""
+    most: so the probabilities of 8 bursts add up to 43 at most. A mark takes between 0 and 1 of
+    them, uniformly (docs/p4.md): 86 marks are expected at most, with a standard deviation of 5.4
+    (a renewal process: variance 43 * (1/12) / (1/2)^3). Where a busy machine sends more slowly,
+    the queue is shorter and marks are fewer."""
     marks_by_burst = []
     with quiet.policy(
         "red", **red(max_th=1 << 16, slope=1 << 22, idle_us=5000, idle_limit_us=20_000)
@@ -213,4 +215,4 @@ def test_red_marks_by_chance(quiet):
         for _ in range(8):
             marks_by_burst.append(ecn_of(burst(quiet)).count(3))
             time.sleep(0.1)  # the average starts from 0
-    assert 4 <= sum(marks_by_burst) <= 60, marks_by_burst
+    assert 4 <= sum(marks_by_burst) <= 86 + 4 * 5.4, marks_by_burst
