@@ -122,11 +122,20 @@ def test_feedback_is_aggregated(quiet):
     ]
     assert switch.counter("feedback_merged", AGGREGATOR["slot"]) == merged + 2
 
+    # An answer much later than the average says so upstream at once.
+    switch.send(UP, data(102, seq=3))
+    switch.receive(2, 1)
+    switch.send(2, feedback(20, 102, record(0, 0, 100)))
+    time.sleep(0.3)
+    switch.send(3, feedback(21, 102, record(0, 0, 200), hold_us=1000))
+    third = summary_of(switch.receive(UP, 2, timeout=0.5))
+    assert third.subtree_rtt_us >= 299_000
+
     # What comes after it is late, what is no message is refused; neither leaves.
     late = switch.counter("feedback_late", AGGREGATOR["slot"])
     refused = switch.counter("feedback_refused", AGGREGATOR["slot"])
-    switch.send(2, feedback(22, 101, record(0, 1, 1)))
-    switch.send(2, feedback(20, 101, SimRecord(rank=1, reports=1, congested=2)))
+    switch.send(2, feedback(22, 102, record(0, 1, 1)))
+    switch.send(2, feedback(20, 102, SimRecord(rank=1, reports=1, congested=2)))
     assert switch.receive(UP, 1, timeout=0.3) == []
     assert switch.counter("feedback_late", AGGREGATOR["slot"]) == late + 1
     assert switch.counter("feedback_refused", AGGREGATOR["slot"]) == refused + 1
