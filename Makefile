@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 1800
 # What a run needs; the tests' binaries are the larger part of a whole build.
-PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire
+PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire tiercast-ns3
 
 .PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch bench-protocols \
   fuzz lint p4 lock clean

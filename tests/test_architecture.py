@@ -17,6 +17,7 @@ MAY_USE = {
     "dataplane/sender": {"protocols", "agent"},
     "dataplane/wire": set(),
     "hosts": {"protocols", "agent"},
+    "ns3": {"dataplane/engine", "protocols"},
 }
 WITHOUT_GRPC_OR_DPDK = ("protocols", "dataplane/engine")
 PYTHON_MAY_IMPORT = {

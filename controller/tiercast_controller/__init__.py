@@ -13,6 +13,7 @@ from .lab import Agent, Record
 from .port_policy import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
 from .program import Program
 from .topology import Host, Session, Switch, Topology, group_address
+from .virtual import VirtualController
 
 __all__ = [
     "Agent",
@@ -36,5 +37,6 @@ __all__ = [
     "ThresholdMarking",
     "Topology",
     "UnsupportedError",
+    "VirtualController",
     "group_address",
 ]

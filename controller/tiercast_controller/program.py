@@ -212,6 +212,25 @@ class Program:
             tuple(sorted((params.short[p.param_id], decode(p.value)) for p in action.params)),
         )
 
+    def describe_entry(self, entry: TableEntry) -> dict[str, Any]:
+        """By full names, match fields and parameters in the program's order and as hexadecimal
+        byte strings; an lpm field with its prefix length beside it. Raises as encode_entry."""
+        message = self.encode_entry(entry)
+        table, action = self._tables[entry.table], self._actions[entry.action]
+        fields = {field.field_id: field for field in message.match}
+        params = {param.param_id: param.value.hex() for param in message.action.action.params}
+        return {
+            "table": table.preamble.name,
+            "match": [
+                [fields[f.id].lpm.value.hex(), fields[f.id].lpm.prefix_len]
+                if fields[f.id].HasField("lpm")
+                else fields[f.id].exact.value.hex()
+                for f in table.match_fields
+            ],
+            "action": action.preamble.name,
+            "arguments": [params[p.id] for p in action.params],
+        }
+
     def decode_packet_in(self, packet: p4runtime_pb2.PacketIn) -> dict[str, int]:
         """The packet_in header of a packet from the CPU port, by field names."""
         fields = self._header("packet_in")

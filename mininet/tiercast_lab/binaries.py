@@ -14,6 +14,7 @@ BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")).resolve()
 SWITCH = BUILD / "dataplane/switch/tiercast-switch"
 SENDER = BUILD / "dataplane/sender/tiercast-send"
 HOST = BUILD / "hosts/tiercast-host"
+NS3 = BUILD / "ns3/tiercast-ns3"
 WIRE = BUILD / "dataplane/wire/tiercast-wire"
 EXPERIMENTS = ROOT / "experiments"
 TOPOLOGIES = EXPERIMENTS / "topologies"

@@ -32,6 +32,7 @@ RESULTS = binaries.ROOT / "results"
 
 class Runtime(enum.StrEnum):
     mininet = "mininet"
+    ns3 = "ns3"
 
 
 class SwitchName(enum.StrEnum):
@@ -59,7 +60,9 @@ def run(
     experiment: Annotated[
         Path, typer.Argument(help="A YAML below experiments/, or its name (see `tiercast list`).")
     ],
-    runtime: Annotated[Runtime, typer.Option(help="Where to run.")] = Runtime.mininet,
+    runtime: Annotated[
+        Runtime, typer.Option(help="mininet: real time, as root; ns3: virtual time.")
+    ] = Runtime.mininet,
     switch: Annotated[
         SwitchName, typer.Option(help="tiercast-switch, or bmv2's simple_switch_grpc.")
     ] = SwitchName.tiercast,
@@ -85,16 +88,22 @@ def run(
     """
     from tiercast_lab.machine import require_root
 
-    require_root()
+    in_mininet = runtime is Runtime.mininet
+    if in_mininet:
+        require_root()
+    elif switch is not SwitchName.tiercast:
+        raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
     from tiercast_lab.conduct import Options, conduct
     from tiercast_lab.doctor import require_kernel
     from tiercast_lab.experiment import load_experiment
     from tiercast_lab.schemes import known_schemes
 
     loaded = load_experiment(_find(experiment), known_schemes(), settings, duration)
-    require_kernel()
+    if in_mininet:
+        require_kernel()
     command = ["./tiercast", *sys.argv[1:]]
-    raise typer.Exit(conduct(loaded, Options(seed, switch, results.resolve(), command), console))
+    options = Options(seed, runtime, switch, results.resolve(), command)
+    raise typer.Exit(conduct(loaded, options, console))
 
 
 @app.command("list")

@@ -14,8 +14,8 @@ from tiercast_lab import machine, storage
 from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
-from tiercast_lab.live import make_view, result_tables
-from tiercast_lab.measures import MEASURES, all_measures
+from tiercast_lab.live import View, make_view, result_tables
+from tiercast_lab.measures import MEASURES, Context, all_measures
 from tiercast_lab.progress import Progress
 from tiercast_lab.report import write_report
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
@@ -26,6 +26,7 @@ STATUS = {"met": EXIT_MET, "not met": EXIT_NOT_MET, "invalid": EXIT_INVALID}
 @dataclass(frozen=True)
 class Options:
     seed: int
+    runtime: str
     switch: str
     results: Path
     command: list[str]  # as typed, for the report's "how to repeat"
@@ -35,9 +36,7 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
     """The exit status: 0 met, 1 not met, 3 invalid. Raises LabError for all others."""
     # Imported here: what only lists or reports needs neither Mininet nor gRPC.
     from tiercast_lab.network import hidden_queues
-    from tiercast_lab.runtime import Run
 
-    switches = _switch_kind(options.switch, loaded)
     run_id = storage.new_run_id(options.results)
     directory = storage.make_run_directory(options.results, loaded.experiment.name, run_id)
     summary: dict[str, Any] = {
@@ -49,7 +48,7 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         "file": loaded.file,
         "experiment": loaded.data,
         "seed": options.seed,
-        "runtime": "mininet",
+        "runtime": options.runtime,
         "switch": options.switch,
         "versions": machine.versions(),
         "machine": machine.describe(),
@@ -62,16 +61,16 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
     }
     context = storage.context_of(summary)
     view = make_view(console)
-    bounds = bounds_of(os.cpu_count() or 1, switches.bounds)
-    progress = Progress(context, summary["duration_s"], bounds)
-    run = Run(loaded, run_id, directory, options.seed, switches, view, progress)
+    run = _make_run(loaded, options, run_id, directory, view, context)
+    bounds = run.progress.bounds
     with Interrupt() as interrupt, view:
         run.execute(interrupt)
         run.enter("judging and plotting")
         frames = run.recorder.frames()
         storage.write_rows(directory, frames)
         storage.write_json(directory / "metadata.json", run.metadata)
-        checks = validity(frames, context, bounds)
+        # Virtual time waits for the machine.
+        checks = [] if run.progress.virtual else validity(frames, context, bounds)
         measures = all_measures(frames, context)
         figures = [judge(e, measures[e.name]) for e in loaded.experiment.expect]
         hidden = [text for state in run.metadata.values() for text in hidden_queues(state)]
@@ -94,6 +93,22 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         console.print(f"note: {complaint}", highlight=False, markup=False)
     console.print(f"report: {_short(report)}", highlight=False, markup=False, soft_wrap=True)
     return STATUS[summary["verdict"]]
+
+
+def _make_run(
+    loaded: Loaded, options: Options, run_id: str, directory: Path, view: View, context: Context
+) -> Any:
+    duration_s = loaded.experiment.duration / 1e9
+    if options.runtime == "ns3":
+        from tiercast_lab.virtual import VirtualRun
+
+        progress = Progress(context, duration_s, {}, virtual=True)
+        return VirtualRun(loaded, run_id, directory, options.seed, view, progress)
+    from tiercast_lab.runtime import Run
+
+    switches = _switch_kind(options.switch, loaded)
+    progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
+    return Run(loaded, run_id, directory, options.seed, switches, view, progress)
 
 
 def _switch_kind(name: str, loaded: Loaded) -> Any:

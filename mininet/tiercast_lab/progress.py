@@ -17,6 +17,7 @@ class Progress:
     context: Context
     duration_s: float
     bounds: Mapping[str, float | None]  # of validity
+    virtual: bool = False  # time waits for the machine
     now_s: float = 0.0
     phase: str = "starting"
     _layer_rate: dict[int, float] = field(default_factory=dict)  # rank -> bit/s
@@ -105,6 +106,8 @@ class Progress:
 
     def troubles(self) -> list[str]:
         """What the machine does not keep up with at this moment."""
+        if self.virtual:
+            return []
         seen = {
             "cpu": (self.cpu_percent, "CPU {:.0f} %"),
             "cpu_wait": (self.wait_percent, "waiting for a CPU {:.0f} %"),

@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import tiercast_controller as control
 
 from tiercast_lab import binaries
 from tiercast_lab.commands import receiver_command, sender_command
+from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import LabError, RunFailed
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
@@ -235,39 +235,11 @@ class _Live:
 
     def _controller(self) -> control.Controller:
         run = self.run_
-        experiment, topology = run.loaded.experiment, run.loaded.topology
-        described = control.Topology()
-        for switch in topology.switches.values():
-            described.add_switch(
-                control.Switch(
-                    switch.name,
-                    switch.device_id,
-                    f"unix:{self._socket(switch.name)}",
-                    mac=0x020000020000 + switch.number,
-                    ip=IPv4Address(switch.address),
-                )
-            )
-        for host in topology.hosts.values():
-            interface = IPv4Interface(f"{host.address}/24")
-            mac = int(host.mac.replace(":", ""), 16)
-            described.add_host(control.Host(host.name, interface, mac))
-        packet_size = experiment.sessions[0].packet_size
-        for link in topology.links.values():
-            marking = experiment.marking_of(link.name).policy(
-                link.parameters.rate, packet_size, run.switches.idle_us
-            )
-            port = topology.switches[link.a].port_to(link.b)
-            if link.b in topology.hosts:
-                described.connect(link.a, port, link.b, marking=marking)
-            else:
-                back = topology.switches[link.b].port_to(link.a)
-                described.connect(link.a, port, link.b, back, marking, marking)
         return control.Controller(
-            described,
-            [
-                control.Session(s.session, s.layers, f"h{s.sender}", s.scheme, s.aggregation)
-                for s in experiment.sessions
-            ],
+            described_topology(
+                run.loaded, run.switches.idle_us, lambda name: f"unix:{self._socket(name)}"
+            ),
+            described_sessions(run.loaded),
             control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,

@@ -1,0 +1,75 @@
+"""The controller's decisions without switches, sockets or a clock, for a run in virtual time.
+
+The same routes, marking, trees and order of changes as Controller's; whoever simulates the switches
+asks at each join and leave, and gets updates to carry out in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .aggregation import SUMMARY_CLONES, aggregation_entries
+from .multicast import CloneSession, MulticastGroup, MulticastState, Op, SessionTrees, Update, plan
+from .program import Program
+from .routing import static_entries
+from .topology import MAX_LAYERS, Session, Topology
+
+
+class VirtualController:
+    def __init__(self, topology: Topology, sessions: Sequence[Session], program: Program):
+        """Raises ConfigurationError where they do not fit together."""
+        topology.check(list(sessions))
+        self._topology = topology
+        self._program = program
+        self._sessions = list(sessions)
+        self._trees = {
+            session.number: SessionTrees(topology, session, 1 + index * MAX_LAYERS)
+            for index, session in enumerate(sessions)
+        }
+        self._installed: dict[tuple[str, int], MulticastState] = {}
+
+    def first_updates(self) -> list[dict[str, Any]]:
+        """What every switch gets before the run: routes, marking, aggregators."""
+        aggregation = aggregation_entries(self._topology, self._sessions)
+        updates = []
+        for switch, entries in static_entries(self._topology).items():
+            if aggregation[switch]:
+                updates += [
+                    self._described(switch, Update(Op.INSERT, CloneSession(number, port)))
+                    for number, port in SUMMARY_CLONES.items()
+                ]
+            updates += [
+                self._described(switch, Update(Op.INSERT, item))
+                for item in (*entries, *aggregation[switch])
+            ]
+        return updates
+
+    def change(self, host: str, session: int, rank: int, joins: bool) -> list[dict[str, Any]]:
+        """Updates after a host's report; none where it changes nothing."""
+        tree = self._trees[session]
+        switch, port = self._topology.attachment(host)
+        if (switch, port) == (tree.source_switch, tree.source_port):
+            return []  # the source's own port would only get its packets back
+        changed = (tree.join if joins else tree.leave)(rank, switch, port)
+        updates = []
+        for name in sorted(changed):
+            desired = tree.state(name)
+            installed = self._installed.get((name, session), MulticastState())
+            for batch in plan(installed, desired):
+                updates += [self._described(name, update) for update in batch]
+            self._installed[name, session] = desired
+        return updates
+
+    def top_rank(self, session: int) -> int:
+        """The highest rank with a member anywhere; -1: nobody."""
+        return self._trees[session].top_rank()
+
+    def _described(self, switch: str, update: Update) -> dict[str, Any]:
+        """By the names and in the order of the program, values as hexadecimal byte strings."""
+        entity, head = update.entity, {"switch": switch, "op": update.op.name.lower()}
+        if isinstance(entity, MulticastGroup):
+            return head | {"group": entity.mgid, "ports": sorted(entity.ports)}
+        if isinstance(entity, CloneSession):
+            return head | {"clone": entity.number, "port": entity.port}
+        return head | self._program.describe_entry(entity)

@@ -1,0 +1,250 @@
+"""A run in virtual time, over ns-3: the same experiment, cores, P4 program and controller.
+
+tiercast-ns3 does the simulating; this side hands it the scenario, answers what it asks of the
+controller, and takes its rows. docs/ns3.md has the lines that both exchange.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tiercast_controller as control
+
+from tiercast_lab import binaries
+from tiercast_lab.description import described_sessions, described_topology
+from tiercast_lab.errors import RunFailed
+from tiercast_lab.experiment import Event, Loaded
+from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.live import View
+from tiercast_lab.progress import RUNNING, Progress
+from tiercast_lab.storage import Recorder
+from tiercast_lab.switches import direction
+from tiercast_lab.topology import Topology
+
+OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet
+# From the IGMP report's arrival at the switch to the changed tables. In Mininet the median is
+# 5 to 15 ms.
+CONTROL_DELAY_NS = 10_000_000
+# Receivers start within this time of each other, as the seed decides: no two runs of a real network
+# are the same.
+START_SPREAD_NS = 100_000_000
+
+
+@dataclass
+class VirtualRun:
+    loaded: Loaded
+    id: str
+    directory: Path
+    seed: int
+    view: View
+    progress: Progress
+    recorder: Recorder = field(default_factory=Recorder)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+
+    def enter(self, phase: str) -> None:
+        self.progress.phase = phase
+        self.view.update(self.progress)
+
+    def execute(self, interrupt: Interrupt) -> None:
+        """Raises Interrupted, RunFailed or InputError."""
+        binaries.require(binaries.NS3, binaries.P4_JSON, binaries.P4_INFO)
+        topology = self.loaded.topology
+        self.view.say(
+            f"{self.loaded.experiment.name}: {len(topology.switches)} switches, "
+            f"{len(topology.hosts)} hosts, in virtual time"
+        )
+        controller = control.VirtualController(
+            described_topology(self.loaded, 0, lambda _: ""),
+            described_sessions(self.loaded),
+            control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
+        )
+        log = self.directory / "logs" / "tiercast-ns3.log"
+        began = time.monotonic()
+        with log.open("w") as errors:
+            child = subprocess.Popen(
+                [binaries.NS3],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # A signal to the terminal's group is this side's to act on.
+                preexec_fn=_die_with_parent,
+                start_new_session=True,
+            )
+            try:
+                self._talk(child, controller, interrupt)
+            finally:
+                child.kill()
+                child.wait()
+        self.view.say(
+            f"{self.loaded.experiment.duration / 1e9:g} s of virtual time "
+            f"in {time.monotonic() - began:.1f} s"
+        )
+
+    def _talk(
+        self, child: subprocess.Popen[bytes], controller: control.VirtualController,
+        interrupt: Interrupt,
+    ) -> None:  # fmt: skip
+        def tell(message: dict[str, Any]) -> None:
+            child.stdin.write(json.dumps(message).encode() + b"\n")
+            child.stdin.flush()
+
+        ended = False
+        try:
+            tell(scenario(self.loaded, self.seed))
+            tell({"updates": controller.first_updates()})
+            self.enter(RUNNING)
+            for line in child.stdout:
+                message = json.loads(line)
+                if "kind" in message:
+                    self._take(message)
+                elif "ask" in message:
+                    tell(_answer(controller, message))
+                elif "at_ns" in message:
+                    interrupt.check()
+                    self.progress.now_s = message["at_ns"] / 1e9
+                    self.view.update(self.progress)
+                else:
+                    ended = True
+        except BrokenPipeError:
+            pass
+        interrupt.check()
+        status = child.wait()
+        if status != 0 or not ended:
+            text = (self.directory / "logs" / "tiercast-ns3.log").read_text().strip()
+            raise RunFailed(f"tiercast-ns3 ended with status {status}: {text or 'no message'}")
+
+    def _take(self, message: dict[str, Any]) -> None:
+        time_s = message.pop("time_ns") / 1e9
+        kind, agent = message.pop("kind"), message.pop("agent")
+        self.recorder.add(kind, time_s, agent, message)
+        self.progress.take(kind, time_s, agent, message)
+
+
+def _die_with_parent() -> None:
+    import ctypes
+
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:  # it died before the call
+        os._exit(1)
+
+
+def _answer(controller: control.VirtualController, question: dict[str, Any]) -> dict[str, Any]:
+    session = question["session"]
+    before = controller.top_rank(session)
+    joins = question["ask"] == "join"
+    updates = controller.change(question["host"], session, question["rank"], joins)
+    answer = {"delay_ns": CONTROL_DELAY_NS, "updates": updates}
+    if (after := controller.top_rank(session)) != before:
+        answer |= {"session": session, "top_rank": after}
+    return answer
+
+
+def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
+    """The first line that tiercast-ns3 reads (ns3/scenario.h)."""
+    experiment, topology = loaded.experiment, loaded.topology
+    random_numbers = random.Random(seed)
+    return {
+        "program": str(binaries.P4_JSON),
+        "seed": seed,
+        "duration_ns": experiment.duration,
+        "switches": [
+            {
+                "name": switch.name,
+                "ports": [_port(topology, switch.name, n + 1) for n in range(len(switch.ports))],
+            }
+            for switch in topology.switches.values()
+        ],
+        "hosts": [
+            {
+                "name": host.name,
+                "number": host.number,
+                "address": host.address,
+                "gateway": host.gateway,
+                "mac": host.mac,
+                "gateway_mac": host.gateway_mac,
+                "switch": host.switch,
+                "switch_port": topology.switches[host.switch].port_to(host.name),
+            }
+            for host in topology.hosts.values()
+        ],
+        "sessions": [
+            {
+                "scheme": session.scheme,
+                "session": session.session,
+                "layers": session.layers,
+                "packet_size": session.packet_size,
+                "seed": seed,
+                "start_ns": 0,
+                "sender": f"h{session.sender}",
+                "receivers": [
+                    {"host": f"h{node}", "start_ns": random_numbers.randrange(START_SPREAD_NS)}
+                    for node in receivers
+                ],
+                "set": [f"{name}={value}" for name, value in session.parameters.items()],
+            }
+            for session, receivers in zip(experiment.sessions, loaded.receivers, strict=True)
+        ],
+        "tcp": [
+            {
+                "name": name,
+                "from": f"t{flow.source}",
+                "to": f"t{flow.destination}",
+                "start_ns": round(flow.start_s * 1e9),
+                "stop_ns": round(flow.stop_s * 1e9),
+                "packet_size": experiment.traffic[flow.entry].packet_size,
+                "congestion": experiment.traffic[flow.entry].congestion_control,
+                "sack": True,  # as a kernel has it
+            }
+            for name, flow in loaded.flows.items()
+        ],
+        "events": [change for event in experiment.events for change in _changes(topology, event)],
+    }
+
+
+def _port(topology: Topology, switch: str, number: int) -> dict[str, Any]:
+    neighbour, link = topology.switches[switch].ports[number - 1]
+    parameters, to_host = link.parameters, neighbour in topology.hosts
+    return {
+        "port": number,
+        "rate_bps": parameters.rate,
+        "queue_packets": parameters.queue.packets,
+        "queue_bytes": parameters.queue.bytes,
+        "delay_ns": parameters.delay,
+        # A host delays nothing itself: its link's upstream delay is added where it arrives.
+        "rx_delay_ns": parameters.delay if to_host else 0,
+        "overhead_bytes": OVERHEAD_BYTES,
+        "peer": neighbour,
+        "peer_port": 0 if to_host else topology.switches[neighbour].port_to(switch),
+        "link": direction(topology.switches[switch], number),
+    }
+
+
+def _changes(topology: Topology, event: Event) -> list[dict[str, Any]]:
+    """An event at each end of its link that is a switch."""
+    link = topology.links[event.link]
+    changes = []
+    for end, other in ((link.a, link.b), (link.b, link.a)):
+        if end not in topology.switches:
+            continue
+        change = {
+            "at_ns": event.at,
+            "switch": end,
+            "port": topology.switches[end].port_to(other),
+            "rate_bps": event.rate,
+            "queue_packets": event.queue and event.queue.packets,
+            "queue_bytes": event.queue and event.queue.bytes,
+            "delay_ns": event.delay,
+            "rx_delay_ns": event.delay if other in topology.hosts else None,
+        }
+        changes.append({key: value for key, value in change.items() if value is not None})
+    return changes

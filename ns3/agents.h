@@ -1,0 +1,140 @@
+// The schemes' cores as hosts of the virtual network: what tiercast-send and tiercast-host are in
+// real time, with the same records (docs/agents.md).
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+
+#include <ns3/event-id.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ns3/records.h"
+#include "ns3/virtual_network.h"
+#include "protocols/core/core.h"
+#include "protocols/core/registry.h"
+#include "protocols/pacer/pacer.h"
+#include "protocols/wire/udp_frame.h"
+
+namespace tiercast::ns3_runtime {
+
+// What both have in common: a host, a clock, and a call when the core wants one.
+class Agent : public HostEndpoint, protected Sink {
+ public:
+  Agent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
+        const std::string& host);
+  virtual ~Agent();
+
+  virtual void start() = 0;
+  // The last records; then the core leaves the session.
+  virtual void stop() = 0;
+
+ protected:
+  static constexpr std::int64_t kReportNs = 200'000'000;  // as in real time
+  static constexpr unsigned kReportsPerSecond = 5;
+
+  static Time now();
+  SessionConfig config(std::uint64_t seed) const;
+  void call_at(Time due);  // replaces the call before
+  void begin_reports();
+  virtual void act() = 0;
+  virtual void report(bool second) = 0;
+
+  void join(Rank) override {}
+  void leave(Rank) override {}
+  void set_rate(Rank, Rate) override {}
+  void release(Rank, std::uint32_t) override {}
+  void deliver(std::uint64_t, std::span<const std::byte>) override {}
+  void trace(std::string_view kind, std::span<const TraceField> fields) override;
+
+  // Frames to this host that are no sound UDP packets are ignored, as a kernel would.
+  bool parse(std::span<const std::byte> frame, wire::UdpPacket& packet);
+  void send_udp(const wire::UdpFlow& flow, std::span<const std::byte> payload);
+
+  VirtualNetwork& network_;
+  Records& records_;
+  const SessionSpec& spec_;
+  const HostSpec& host_;
+  bool running_ = false;
+
+ private:
+  void report_and_go_on();
+
+  ns3::EventId call_;
+  unsigned reports_ = 0;
+  std::uint16_t next_ip_id_ = 0;
+  std::vector<std::byte> frame_;
+};
+
+class SenderAgent : public Agent {
+ public:
+  SenderAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec);
+
+  void start() override;
+  void stop() override;
+  void receive(std::span<const std::byte> frame) override;
+  // The highest rank that anybody subscribes to; -1: nobody.
+  void membership(int top_rank);
+
+ private:
+  struct Layer {
+    Rate rate;
+    std::uint32_t released = 0;
+    std::uint64_t sent = 0;
+    wire::UdpFlow flow;
+  };
+
+  void act() override;
+  void report(bool second) override;
+  void send(Destination to, std::span<const std::byte> message) override;
+  void set_rate(Rank layer, Rate rate) override;
+  void release(Rank layer, std::uint32_t packets) override;
+  void send_released();
+  void send_data(Rank layer);
+  void schedule();
+
+  const Scheme& scheme_;
+  std::unique_ptr<SenderCore> core_;
+  Pacer pacer_;
+  std::array<Layer, kMaxLayers> layers_{};
+  std::vector<std::byte> message_;
+  int top_rank_ = -1;
+  std::uint64_t delivered_ = 0;  // handed to the core
+  std::uint64_t malformed_ = 0;
+  std::uint64_t foreign_ = 0;
+};
+
+class ReceiverAgent : public Agent {
+ public:
+  // A change of membership at a host: rank, and whether it joins.
+  using Membership = std::function<void(const HostSpec&, const SessionSpec&, Rank, bool)>;
+
+  ReceiverAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
+                const std::string& host, Membership membership);
+
+  void start() override;
+  void stop() override;
+  void receive(std::span<const std::byte> frame) override;
+
+ private:
+  static constexpr std::int64_t kNotWaiting = -1;
+
+  void act() override;
+  void report(bool second) override;
+  void send(Destination to, std::span<const std::byte> message) override;
+  void join(Rank rank) override;
+  void leave(Rank rank) override;
+
+  Membership membership_;
+  std::unique_ptr<ReceiverCore> core_;
+  wire::UdpFlow feedback_;
+  std::uint32_t sender_address_ = 0;
+  std::array<bool, kMaxLayers> joined_{};
+  std::array<std::int64_t, kMaxLayers> joined_at_ns_{};  // until the first packet
+  std::uint64_t foreign_ = 0;
+};
+
+}  // namespace tiercast::ns3_runtime

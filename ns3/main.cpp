@@ -1,0 +1,157 @@
+// tiercast-ns3: one experiment in virtual time.
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Standard input: the scenario, the switches' first entries, and then an answer to each question,
+// a line each. Standard output: records and questions. docs/ns3.md describes both; `tiercast run
+// --runtime ns3` starts it.
+#include <ns3/rng-seed-manager.h>
+#include <ns3/simulator.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/engine/program.h"
+#include "ns3/agents.h"
+#include "ns3/control_link.h"
+#include "ns3/records.h"
+#include "ns3/scenario.h"
+#include "ns3/tcp_flows.h"
+#include "ns3/virtual_network.h"
+#include "protocols/base/units.h"
+
+namespace {
+
+using namespace tiercast;
+using namespace tiercast::ns3_runtime;
+
+constexpr std::int64_t kPortsNs = 1'000'000'000;  // between records of ports and flows
+
+class Simulation {
+ public:
+  explicit Simulation(Scenario scenario)
+      : scenario_(std::move(scenario)),
+        network_(scenario_),
+        control_(std::cin, network_, records_,
+                 [this](std::uint16_t session, int top) { tell_sender(session, top); }),
+        tcp_(network_, records_, scenario_) {
+    control_.apply_next_line();
+    for (const SessionSpec& session : scenario_.sessions) {
+      senders_.push_back(std::make_unique<SenderAgent>(network_, records_, session));
+      start_at(session.start_ns, *senders_.back());
+      for (const ReceiverSpec& receiver : session.receivers) {
+        receivers_.push_back(std::make_unique<ReceiverAgent>(
+            network_, records_, session, receiver.host,
+            [this](const HostSpec& at, const SessionSpec& of, Rank rank, bool joins) {
+              control_.report(at, of, rank, joins);
+            }));
+        start_at(receiver.start_ns, *receivers_.back());
+      }
+    }
+    for (const EventSpec& event : scenario_.events) {
+      ns3::Simulator::Schedule(ns3::NanoSeconds(event.at_ns),
+                               [this, &event] { network_.apply(event); });
+    }
+  }
+
+  void run() {
+    report_ports_later();
+    ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns));
+    ns3::Simulator::Run();
+    for (const auto& receiver : receivers_) receiver->stop();
+    for (const auto& sender : senders_) sender->stop();
+    records_.send_now("{\"end\":true}");
+  }
+
+ private:
+  static void start_at(std::int64_t at_ns, Agent& agent) {
+    ns3::Simulator::Schedule(ns3::NanoSeconds(at_ns), [&agent] { agent.start(); });
+  }
+
+  void tell_sender(std::uint16_t session, int top_rank) {
+    for (std::size_t i = 0; i < senders_.size(); ++i) {
+      if (scenario_.sessions[i].session == session) senders_[i]->membership(top_rank);
+    }
+  }
+
+  void report_ports_later() {
+    ns3::Simulator::Schedule(ns3::NanoSeconds(kPortsNs), [this] {
+      report_ports();
+      tcp_.report();
+      report_ports_later();
+    });
+  }
+
+  void report_ports() {
+    const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
+    for (const auto& view : network_.ports()) {
+      const engine::PortStats& stats = view.stats;
+      const auto figure = [](auto value) { return static_cast<double>(value); };
+      records_.add(now, view.switch_name, "port",
+                   {{"port", figure(view.port.number)},
+                    {"rx_packets", figure(stats.rx_packets)},
+                    {"rx_bytes", figure(stats.rx_bytes)},
+                    {"tx_packets", figure(stats.tx_packets)},
+                    {"tx_bytes", figure(stats.tx_bytes)},
+                    {"queue_packets", figure(stats.queue_packets)},
+                    {"max_queue_packets", figure(stats.max_queue_packets)},
+                    {"max_queue_bytes", figure(stats.max_queue_bytes)},
+                    {"drops", figure(stats.dropped_packets)},
+                    {"egress_drops", figure(stats.egress_dropped_packets)},
+                    {"kernel_drops", 0},
+                    {"send_errors", 0},
+                    {"late_p50_us", 0},
+                    {"late_p99_us", 0},
+                    {"late_max_us", 0}},
+                   view.port.link);
+    }
+    records_.send_now("{\"at_ns\":" + std::to_string(now) + "}");
+  }
+
+  const Scenario scenario_;
+  Records records_;
+  VirtualNetwork network_;
+  ControlLink control_;
+  TcpFlows tcp_;
+  std::vector<std::unique_ptr<SenderAgent>> senders_;
+  std::vector<std::unique_ptr<ReceiverAgent>> receivers_;
+};
+
+constexpr const char* kHelp =
+    "tiercast-ns3: one experiment in virtual time, over ns-3.\n"
+    "Reads the scenario, first entries and the controller's answers from standard input and writes\n"
+    "records to standard output. Start it by: tiercast run EXPERIMENT --runtime ns3\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    const bool wanted = std::string(argv[1]) == "--help";
+    std::fputs(kHelp, wanted ? stdout : stderr);
+    return wanted ? 0 : 2;
+  }
+  std::ios::sync_with_stdio(false);
+  try {
+    std::string line;
+    std::getline(std::cin, line);
+    Scenario scenario = Scenario::parse(line);
+    ns3::RngSeedManager::SetSeed(1);
+    ns3::RngSeedManager::SetRun(scenario.seed);
+    auto simulation = std::make_unique<Simulation>(std::move(scenario));
+    simulation->run();
+    simulation.reset();
+    ns3::Simulator::Destroy();
+    return 0;
+  } catch (const ConfigError& error) {
+    std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());
+    return 2;
+  } catch (const engine::LoadError& error) {
+    std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/records.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace tiercast::ns3_runtime {
+
+void Records::begin(std::int64_t time_ns, std::string_view agent, std::string_view kind) {
+  line_.assign("{\"time_ns\":").append(std::to_string(time_ns));
+  line_.append(",\"agent\":\"").append(agent).append("\",\"kind\":\"").append(kind).append("\"");
+}
+
+void Records::number(std::string_view name, double value) {
+  line_.append(",\"").append(name).append("\":");
+  if (!std::isfinite(value)) {
+    line_.append("null");
+    return;
+  }
+  char text[32];
+  // The shortest of the exact forms is not needed; the same bytes for the same value are.
+  std::snprintf(text, sizeof text, "%.17g", value);
+  line_.append(text);
+}
+
+void Records::end() {
+  line_.append("}\n");
+  std::fwrite(line_.data(), 1, line_.size(), stdout);
+}
+
+void Records::add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
+                  std::initializer_list<Field> fields, std::string_view link) {
+  begin(time_ns, agent, kind);
+  if (!link.empty()) line_.append(",\"link\":\"").append(link).append("\"");
+  for (const auto& [name, value] : fields) number(name, value);
+  end();
+}
+
+void Records::add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
+                  std::span<const TraceField> fields) {
+  begin(time_ns, agent, kind);
+  for (const TraceField& field : fields) number(field.name, field.value);
+  end();
+}
+
+void Records::send_now(std::string_view line) {
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace tiercast::ns3_runtime

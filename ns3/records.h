@@ -1,0 +1,36 @@
+// What a run has to say, as JSON lines on standard output.
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "protocols/core/core.h"
+
+namespace tiercast::ns3_runtime {
+
+class Records {
+ public:
+  using Field = std::pair<std::string_view, double>;
+
+  // {"time_ns":..., "agent":..., "kind":..., field:value...}; a figure that is not finite is null.
+  void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
+           std::initializer_list<Field> fields, std::string_view link = {});
+  void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
+           std::span<const TraceField> fields);
+  // A line of its own, and everything before it: somebody waits for it.
+  void send_now(std::string_view line);
+
+ private:
+  void begin(std::int64_t time_ns, std::string_view agent, std::string_view kind);
+  void number(std::string_view name, double value);
+  void end();
+
+  std::string line_;
+};
+
+}  // namespace tiercast::ns3_runtime

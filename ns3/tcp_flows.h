@@ -1,0 +1,36 @@
+// Competing traffic: ns-3's own TCP, on ns-3 nodes with its internet stack, that meet our switches
+// at a bridge of frames.
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ns3/records.h"
+#include "ns3/virtual_network.h"
+
+namespace tiercast::ns3_runtime {
+
+class TcpFlows {
+ public:
+  // Throws ConfigError for an unknown congestion control.
+  TcpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario);
+  ~TcpFlows();
+
+  // A record of each flow, now: IP bytes of what its receiving end has read.
+  void report();
+
+ private:
+  class Station;  // an ns-3 node of a host
+  struct Flow;
+
+  Station& station(const std::string& host);
+
+  VirtualNetwork& network_;
+  Records& records_;
+  std::vector<std::unique_ptr<Station>> stations_;
+  std::vector<std::unique_ptr<Flow>> flows_;
+};
+
+}  // namespace tiercast::ns3_runtime

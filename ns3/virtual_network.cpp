@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/virtual_network.h"
+
+#include <ns3/simulator.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "dataplane/engine/output.h"
+#include "dataplane/engine/program.h"
+#include "protocols/base/units.h"
+
+namespace tiercast::ns3_runtime {
+namespace {
+
+std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw ConfigError(path + ": cannot be read");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+// A switch, the event for its next step, and what it calls back.
+class VirtualNetwork::Node : public engine::Output {
+ public:
+  Node(VirtualNetwork& network, const SwitchSpec& spec,
+       std::shared_ptr<const engine::Program> program, std::uint64_t seed)
+      : network_(network), spec_(spec), switch_(std::move(program), options(seed), *this) {
+    for (const PortSpec& port : spec.ports) {
+      const engine::Status status = switch_.set_port(port.number, port.config, 0);
+      if (!status.ok()) throw ConfigError(spec.name + ": " + status.message());
+      if (port.number >= peers_.size()) peers_.resize(port.number + 1, nullptr);
+      peers_[port.number] = &port;
+    }
+  }
+
+  void receive(std::uint32_t port, std::span<const std::byte> frame) {
+    switch_.receive(port, frame, now_ns());
+    schedule();
+  }
+
+  void schedule() {
+    const std::int64_t next = switch_.next_event();
+    if (next == due_ && event_.IsRunning()) return;
+    event_.Cancel();
+    due_ = next;
+    if (next == engine::Switch::kNever) return;
+    event_ = ns3::Simulator::Schedule(ns3::NanoSeconds(std::max<std::int64_t>(0, next - now_ns())),
+                                      &Node::advance, this);
+  }
+
+  engine::Switch& engine_switch() { return switch_; }
+  const SwitchSpec& spec() const { return spec_; }
+
+ private:
+  static engine::Switch::Options options(std::uint64_t seed) {
+    engine::Switch::Options result;
+    result.seed = seed;
+    return result;
+  }
+
+  void advance() {
+    switch_.advance(now_ns());
+    schedule();
+  }
+
+  void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t) override {
+    if (port >= peers_.size() || peers_[port] == nullptr) return;
+    ns3::Simulator::ScheduleNow(
+        [this, peer = &peers_[port]->peer,
+         bytes = std::vector<std::byte>(frame.begin(), frame.end())] {
+          network_.deliver(*peer, bytes);
+        });
+  }
+
+  // The controller learns of joins from the agents themselves.
+  void packet_in(std::span<const std::byte>) override {}
+
+  VirtualNetwork& network_;
+  const SwitchSpec& spec_;
+  engine::Switch switch_;
+  std::vector<const PortSpec*> peers_;
+  ns3::EventId event_;
+  std::int64_t due_ = engine::Switch::kNever;
+};
+
+VirtualNetwork::VirtualNetwork(const Scenario& scenario) : scenario_(scenario) {
+  const auto program = engine::Program::load(read_file(scenario.program), scenario.program);
+  std::uint64_t number = 0;
+  for (const SwitchSpec& spec : scenario.switches) {
+    nodes_[spec.name] = std::make_unique<Node>(*this, spec, program, scenario.seed + ++number);
+  }
+  for (const HostSpec& host : scenario.hosts) hosts_[host.name] = &host;
+}
+
+VirtualNetwork::~VirtualNetwork() = default;
+
+const HostSpec& VirtualNetwork::host(const std::string& name) const {
+  const auto found = hosts_.find(name);
+  if (found == hosts_.end()) throw ConfigError("scenario: no host '" + name + "'");
+  return *found->second;
+}
+
+void VirtualNetwork::attach(const std::string& host_name, HostEndpoint& endpoint) {
+  endpoints_[host(host_name).name].push_back(&endpoint);
+}
+
+void VirtualNetwork::send(const HostSpec& host, std::span<const std::byte> frame) {
+  nodes_.at(host.switch_name)->receive(host.switch_port, frame);
+}
+
+void VirtualNetwork::deliver(const PeerPort& to, std::span<const std::byte> frame) {
+  if (to.port != 0) {
+    nodes_.at(to.name)->receive(to.port, frame);
+    return;
+  }
+  for (HostEndpoint* endpoint : endpoints_[to.name]) endpoint->receive(frame);
+}
+
+engine::Switch& VirtualNetwork::at(const std::string& name) {
+  const auto found = nodes_.find(name);
+  if (found == nodes_.end()) throw ConfigError("no switch '" + name + "'");
+  return found->second->engine_switch();
+}
+
+void VirtualNetwork::changed(const std::string& name) { nodes_.at(name)->schedule(); }
+
+void VirtualNetwork::apply(const EventSpec& event) {
+  engine::Switch& changing = at(event.switch_name);
+  engine::PortConfig config = changing.port_config(event.port).value();
+  if (event.rate_bps >= 0) config.rate_bps = static_cast<double>(event.rate_bps);
+  if (event.queue_packets >= 0) {
+    config.queue_packets = static_cast<std::uint32_t>(event.queue_packets);
+  }
+  if (event.queue_bytes >= 0) config.queue_bytes = static_cast<std::uint64_t>(event.queue_bytes);
+  if (event.delay_ns >= 0) config.delay_ns = event.delay_ns;
+  if (event.rx_delay_ns >= 0) config.rx_delay_ns = event.rx_delay_ns;
+  const engine::Status status = changing.set_port(event.port, config, now_ns());
+  if (!status.ok()) throw ConfigError(event.switch_name + ": " + status.message());
+  changed(event.switch_name);
+}
+
+std::vector<VirtualNetwork::PortView> VirtualNetwork::ports() {
+  std::vector<PortView> result;
+  for (const SwitchSpec& spec : scenario_.switches) {
+    Node& node = *nodes_.at(spec.name);
+    for (const PortSpec& port : spec.ports) {
+      result.push_back({spec.name, port, node.engine_switch().stats(port.number, true)});
+    }
+  }
+  return result;
+}
+
+}  // namespace tiercast::ns3_runtime

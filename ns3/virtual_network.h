@@ -1,0 +1,66 @@
+// The switches of a run, each the very engine with the P4 program, and the links between them, on
+// ns-3's clock.
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// A link's rate, queue and delay are the engine's traffic manager's; a frame that leaves a wire is
+// handed to the peer in an event of its own, at that instant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataplane/engine/switch.h"
+#include "ns3/scenario.h"
+
+namespace tiercast::ns3_runtime {
+
+// Whatever hangs on a port that leads to a host.
+class HostEndpoint {
+ public:
+  virtual ~HostEndpoint() = default;
+  virtual void receive(std::span<const std::byte> frame) = 0;
+};
+
+class VirtualNetwork {
+ public:
+  // Loads the program (engine::LoadError) and makes all switches and links.
+  explicit VirtualNetwork(const Scenario& scenario);
+  ~VirtualNetwork();
+
+  const HostSpec& host(const std::string& name) const;
+  // Several endpoints may share a host: each hears every frame.
+  void attach(const std::string& host, HostEndpoint& endpoint);
+  // A frame from a host into its switch, now.
+  void send(const HostSpec& host, std::span<const std::byte> frame);
+
+  // Throws ConfigError for a switch that does not exist.
+  engine::Switch& at(const std::string& name);
+  // After control or link changes: its next event may be another.
+  void changed(const std::string& name);
+  void apply(const EventSpec& event);
+
+  struct PortView {
+    const std::string& switch_name;
+    const PortSpec& port;
+    engine::PortStats stats;
+  };
+  // Of every port, in the order of the scenario; maxima start anew.
+  std::vector<PortView> ports();
+
+ private:
+  class Node;
+
+  void deliver(const PeerPort& to, std::span<const std::byte> frame);
+
+  const Scenario& scenario_;
+  std::map<std::string, std::unique_ptr<Node>> nodes_;
+  std::map<std::string, const HostSpec*> hosts_;
+  std::map<std::string, std::vector<HostEndpoint*>> endpoints_;
+};
+
+}  // namespace tiercast::ns3_runtime

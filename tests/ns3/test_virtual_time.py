@@ -1,0 +1,159 @@
+"""Experiments over ns-3: the figures of Mininet's runs, the same rows twice, TCP as TCP, errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+
+
+def run(results: Path, *arguments: str) -> tuple[int, Path]:
+    command = [ROOT / "tiercast", "run", *arguments, "--runtime", "ns3", "--results", results]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, (results / "latest").resolve()
+
+
+def rows(run_directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (run_directory / "rows").iterdir()}
+
+
+def test_sims_session_meets_the_papers_figures(tmp_path: Path) -> None:
+    status, directory = run(tmp_path, "sim-session")
+    summary = json.loads((directory / "summary.json").read_text())
+    assert (status, summary["verdict"]) == (0, "met"), summary["reasons"]
+    assert summary["runtime"] == "ns3"
+    assert (directory / "report.html").stat().st_size > 50_000
+
+
+def test_a_run_is_a_function_of_its_yaml_and_seed(tmp_path: Path) -> None:
+    first = rows(run(tmp_path / "1", "sim-session", "--duration=20s")[1])
+    again = rows(run(tmp_path / "2", "sim-session", "--duration=20s")[1])
+    other = rows(run(tmp_path / "3", "sim-session", "--duration=20s", "--seed=2")[1])
+    assert first == again
+    assert first["received.parquet"] != other["received.parquet"]
+
+
+@pytest.mark.parametrize("congestion_control", ["reno", "cubic"])
+def test_tcp_fills_a_bottleneck_and_its_flows_share_it(
+    tmp_path: Path, congestion_control: str
+) -> None:
+    """Two flows of ns-3's TCP over the engine's queue; SIM beside them is held to 100 kbit/s."""
+    experiment = tmp_path / "tcp.yaml"
+    experiment.write_text(f"""\
+name: tcp
+title: Two TCP flows
+topology: {{include: shared-bottleneck}}
+marking: {{kind: none}}
+sessions:
+  - scheme: sim
+    sender: 0
+    layers: 1
+    parameters: {{sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}}
+traffic:
+  - {{kind: tcp, from: 0, to: 1, count: 2, congestion_control: {congestion_control}}}
+duration: 120s
+measure: {{last: 100s}}
+""")
+    _, directory = run(tmp_path / "r", str(experiment))
+    tcp = pl.read_parquet(directory / "rows/tcp.parquet")
+    rates = {}
+    for flow in ("tcp1", "tcp2"):
+        mine = tcp.filter((pl.col("agent") == flow) & (pl.col("time_s") >= 20))
+        rates[flow] = (
+            8e-6 * (mine["bytes"][-1] - mine["bytes"][0]) / (mine["time_s"][-1] - mine["time_s"][0])
+        )
+    # 2 Mbit/s less SIM's layer; what TCP sends twice is its own loss.
+    assert 1.7 < sum(rates.values()) < 1.92, rates
+    # Drop tail is no fair queue: neither flow starves.
+    assert min(rates.values()) > 0.25 * max(rates.values()), rates
+
+
+def test_a_link_changes_at_its_time(tmp_path: Path) -> None:
+    experiment = tmp_path / "event.yaml"
+    experiment.write_text("""\
+name: event
+title: A link that becomes slower
+topology:
+  nodes: [0, 1, 2]
+  link: {rate: 6Mbit/s, delay: 5ms, queue: 50p}
+  links: {0-1: {}, 1-2: {}}
+sessions:
+  - {scheme: sim, sender: 0, receivers: [2], layers: 1}
+events:
+  - {at: 40s, link: 0-1, rate: 1Mbit/s}
+duration: 80s
+measure: {last: 20s}
+""")
+    _, directory = run(tmp_path / "r", str(experiment))
+    received = pl.read_parquet(directory / "rows/received.parquet")
+
+    def mbit(start: float, end: float) -> float:
+        part = received.filter(pl.col("time_s").is_between(start, end))
+        return 8e-6 * (part["bytes"][-1] - part["bytes"][0]) / (end - start)
+
+    assert mbit(30, 40) > 3
+    assert 0.7 < mbit(60, 80) < 1.05
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ([b"nonsense"], "scenario"),
+        ([b"{}"], "program"),
+    ],
+)
+def test_bad_input_is_named(lines: list[bytes], text: str) -> None:
+    done = subprocess.run(
+        [BUILD / "ns3/tiercast-ns3"], input=b"\n".join(lines) + b"\n", capture_output=True
+    )
+    assert done.returncode == 2
+    assert text in done.stderr.decode()
+
+
+def test_bmv2_is_no_switch_of_virtual_time(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [ROOT / "tiercast", "run", "sim-session", "--runtime=ns3", "--switch=bmv2"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "valid: tiercast" in done.stderr
+
+
+def test_an_interrupt_ends_the_run_and_its_program(tmp_path: Path) -> None:
+    command = [ROOT / "tiercast", "run", "sim-session", "--runtime=ns3", "--duration=3600s",
+               "--results", tmp_path]  # fmt: skip
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in child.stdout:
+            if "rates" in line:
+                break
+        simulators = children_of(child.pid)
+        assert simulators
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    deadline = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in simulators):
+        assert time.monotonic() < deadline, "tiercast-ns3 is still there"
+        time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    return [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
