@@ -1,4 +1,4 @@
-"""The command line: tiercast run, list, doctor, report."""
+"""The command line: tiercast run, list, doctor, report, explain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -138,11 +138,30 @@ def report(
 ) -> None:
     """Make the plots and the report of a stored run anew, from its rows."""
     from tiercast_lab.report import write_report
+
+    print(write_report(_stored(run_directory)))
+
+
+@app.command()
+def explain(
+    run_directory: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A folder below results/, or its name.")
+    ],
+    receiver: Annotated[str, typer.Option(help="Its name or its node: h3 or 3.")],
+    at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
+) -> None:
+    """Say in plain language why a receiver's rate was what it was, from the stored rows."""
+    from tiercast_lab.explain import explain as lines_of
+    from tiercast_lab.explain import look_at
+
+    print("\n".join(lines_of(look_at(_stored(run_directory), receiver, at))))
+
+
+def _stored(run_directory: Path) -> Any:
     from tiercast_lab.storage import load_run
 
     directory = run_directory if run_directory.is_dir() else RESULTS / run_directory
-    stored = load_run(directory.resolve())
-    print(write_report(stored))
+    return load_run(directory.resolve())
 
 
 def _find(experiment: Path) -> Path:

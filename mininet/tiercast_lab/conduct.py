@@ -53,7 +53,6 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         "versions": machine.versions(),
         "machine": machine.describe(),
         "network": storage.network_facts(loaded),
-        "scheme": loaded.experiment.sessions[0].scheme,
         "layered": loaded.layered,
         "layers": loaded.experiment.sessions[0].layers,
         "duration_s": loaded.experiment.duration / 1e9,

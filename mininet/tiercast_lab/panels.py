@@ -1,10 +1,12 @@
-"""The six panels of SIM figure 2 as data, for the picture and for the interactive report."""
+"""What a run's picture and its interactive report show, as data: the six panels of SIM figure 2 for
+SIM; for other schemes rates, queue, and every variable that the scheme traced."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import numpy as np
+import polars as pl
 
 from tiercast_lab import measures
 from tiercast_lab.storage import StoredRun
@@ -48,14 +50,24 @@ class Panel:
 
 
 def all_panels(run: StoredRun) -> list[Panel]:
-    return [
-        layer_rates(run),
-        menu(run),
-        subscriptions(run),
-        received_rates(run),
-        efficiency(run),
-        instability(run),
-    ]
+    if run.scheme == "sim":
+        panels = [
+            layer_rates(run),
+            menu(run),
+            subscriptions(run),
+            received_rates(run),
+            efficiency(run),
+            instability(run),
+        ]
+        return panels + ([beside_tcp(run), queues(run)] if run.context.flows else [])
+    panels = [session_rates(run)]
+    if run.context.flows:
+        panels.append(beside_tcp(run))
+    panels.append(sending_rates(run))
+    if run.context.layers > 1:
+        panels.append(subscriptions(run, "Receivers subscribed to each layer"))
+    panels.append(queues(run))
+    return panels + variables(run)
 
 
 def _edges(run: StoredRun, step: float) -> np.ndarray:
@@ -123,7 +135,7 @@ def menu(run: StoredRun) -> Panel:
     return Panel("b-menu", title, unit, series, note=note)
 
 
-def subscriptions(run: StoredRun) -> Panel:
+def subscriptions(run: StoredRun, title: str = "(c) Receivers subscribed to each layer") -> Panel:
     end = run.summary["duration_s"]
     frame = run.rows.get("subscription")
     changes = [] if frame is None else frame["time_s"].unique().sort().to_list()
@@ -131,7 +143,7 @@ def subscriptions(run: StoredRun) -> Panel:
     counts = measures.subscribers(run.rows, run.context, times)
     return Panel(
         "c-subscriptions",
-        "(c) Receivers subscribed to each layer",
+        title,
         "receivers",
         [
             Series(_layers(n), times, counts[n - 1], COLOURS[n - 1], steps=True)
@@ -195,3 +207,136 @@ def instability(run: StoredRun) -> Panel:
         f"changes / receiver / {round_trip:g} ms",
         [Series("instability", edges, np.append(values, values[-1:]), COLOURS[0], steps=True)],
     )
+
+
+# ---- any scheme ---------------------------------------------------------------------------------
+
+MOST_LINES = len(COLOURS)
+# Columns that say what a record is about; each value of them has a line of its own.
+KEY_COLUMNS = ("rank", "layer", "receiver", "member")
+POINTS = 1000  # of a variable's line: the last value of each thousandth of the run
+
+
+def some_receivers(run: StoredRun, most: int) -> list[str]:
+    """One of each available bandwidth first, then the others in their order."""
+    chosen = list(representatives(run))
+    chosen += [agent for agent in run.context.receivers if agent not in chosen]
+    return sorted(chosen[:most], key=run.context.receivers.index)
+
+
+def session_rates(run: StoredRun) -> Panel:
+    edges = _edges(run, STEP_S)
+    agents = some_receivers(run, MOST_LINES)
+    shares = {run.summary["network"]["receivers"][a].get("share", 0) / MBIT for a in agents}
+    return Panel(
+        "rates-receivers",
+        "Received rates of the session",
+        "Mbit/s",
+        [
+            Series(
+                agent,
+                _middle(edges),
+                measures.received_rate(run.rows, agent, edges) / MBIT,
+                COLOURS[index],
+            )
+            for index, agent in enumerate(agents)
+        ],
+        [Reference(share, f"equal share: {share:g}", "#555555") for share in sorted(shares)],
+    )
+
+
+def beside_tcp(run: StoredRun) -> Panel:
+    """The session (mean over receivers) and the flows: each, or their range where they are many."""
+    edges = _edges(run, STEP_S)
+    received = [measures.received_rate(run.rows, a, edges) for a in run.context.receivers]
+    session = np.mean(received, axis=0) / MBIT
+    flows = {name: measures.flow_rate(run.rows, name, edges) / MBIT for name in run.context.flows}
+    if len(flows) >= MOST_LINES:
+        rates = np.array(list(flows.values()))
+        flows = {
+            f"mean of {len(flows)} flows": rates.mean(axis=0),
+            "slowest flow": rates.min(axis=0),
+            "fastest flow": rates.max(axis=0),
+        }
+    series = [Series("session (mean)", _middle(edges), session, COLOURS[0])]
+    for index, (name, rate) in enumerate(flows.items(), 1):
+        series.append(Series(name, _middle(edges), rate, COLOURS[index], thin=True))
+    return Panel("rates-tcp", "The session beside TCP", "Mbit/s", series)
+
+
+def sending_rates(run: StoredRun) -> Panel:
+    """What left, and what the scheme had set where it sets rates."""
+    edges = _edges(run, STEP_S)
+    layers = run.context.layers
+    rates = measures.cumulative_rates(run.rows, run.context, edges) / MBIT
+    series = [
+        Series(_layers(n) if layers > 1 else "sent", _middle(edges), rates[n - 1], COLOURS[n - 1])
+        for n in range(1, layers + 1)
+    ]
+    frame = run.rows.get("layer")
+    if layers == 1 and frame is not None:
+        mine = frame.filter(pl.col("agent") == run.context.sender).sort("time_s")
+        if (rate := mine["rate_Bps"].to_numpy()).any():
+            x = mine["time_s"].to_numpy()
+            series.append(Series("set", x, rate * 8 / MBIT, COLOURS[1], steps=True, thin=True))
+    return Panel("rates-sender", "Sending rate", "Mbit/s", series)
+
+
+def queues(run: StoredRun) -> Panel:
+    title, unit = "Queues at the bottlenecks: longest of each second", "packets"
+    frame = run.rows.get("port")
+    links = sorted(set(run.context.bottlenecks.values()))[:MOST_LINES]
+    if frame is None or frame.is_empty() or not links:
+        return Panel("queues", title, unit, [], note="the switches did not report queues")
+    series = []
+    for index, link in enumerate(links):
+        mine = frame.filter(pl.col("link") == link).sort("time_s")
+        x, y = mine["time_s"].to_numpy(), mine["max_queue_packets"].to_numpy()
+        series.append(Series(link, x, y, COLOURS[index]))
+    return Panel("queues", title, unit, series)
+
+
+def variables(run: StoredRun) -> list[Panel]:
+    """A panel for each number of each kind of record that the scheme traced, if it ever changes."""
+    panels = []
+    for kind, frame in run.rows.items():
+        if not kind.startswith(f"{run.scheme}."):
+            continue
+        for column in frame.columns:
+            if column in ("time_s", "agent", *KEY_COLUMNS) or not frame[column].dtype.is_numeric():
+                continue
+            if frame[column].n_unique() > 1:
+                panels.append(_variable(run, kind, column, frame))
+    return panels
+
+
+def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Panel:
+    name, unit, factor = _in_unit(column)
+    keys = ["agent", *(key for key in KEY_COLUMNS if key in frame.columns)]
+    end = run.summary["duration_s"]
+    wanted = set(some_receivers(run, MOST_LINES)) | {run.context.sender}
+    series = []
+    for key, rows in sorted(frame.filter(pl.col("agent").is_in(wanted)).group_by(keys)):
+        if len(series) == MOST_LINES:
+            break
+        lines = rows.sort("time_s").filter(pl.col("time_s").is_between(0, end))
+        lines = lines.filter(
+            (pl.col("time_s") * POINTS / end).floor().diff(-1).fill_null(-1) != 0
+        ).drop_nulls(column)
+        if lines.is_empty():
+            continue
+        x, y = lines["time_s"].to_numpy(), lines[column].to_numpy().astype(float) * factor
+        label = " ".join(
+            [str(key[0]), *(f"{k} {v:g}" for k, v in zip(keys[1:], key[1:], strict=True))]
+        )
+        x, y = np.append(x, end), np.append(y, y[-1])
+        series.append(Series(label, x, y, COLOURS[len(series)], steps=True))
+    return Panel(f"{kind}-{column}", f"{kind}: {name}", unit, series)
+
+
+def _in_unit(column: str) -> tuple[str, str, float]:
+    """A column's name, its unit as people read it, and the factor to it."""
+    for suffix, unit, factor in (("_us", "ms", 1e-3), ("_Bps", "Mbit/s", 8 / MBIT), ("_s", "s", 1)):
+        if column.endswith(suffix):
+            return column.removesuffix(suffix), unit, factor
+    return column, column, 1.0

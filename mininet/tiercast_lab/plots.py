@@ -34,20 +34,25 @@ STYLE = {
     "svg.hashsalt": "tiercast",
 }
 DPI = 110
+FIGURE_PANELS = 12  # of the one picture; the report has all
 # Without these matplotlib writes its own version and the date into the file.
 METADATA = {"Software": None, "Creation Time": None}
 
 
 def write_plots(run: StoredRun) -> list[Path]:
-    """plots/figure.png with all panels, and one file per panel; returns their paths."""
+    """plots/figure.png with the first panels, and one file per panel; returns their paths."""
     folder = run.directory / "plots"
     folder.mkdir(exist_ok=True)
     panels = all_panels(run)
     written = []
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(3, 2, figsize=(14, 13), layout="constrained")
-        for axis, panel in zip(axes.flat, panels, strict=True):
+        shown = panels[:FIGURE_PANELS]
+        lines = max(2, -(-len(shown) // 2))
+        figure, axes = plt.subplots(lines, 2, figsize=(14, 13 / 3 * lines), layout="constrained")
+        for axis, panel in zip(axes.flat, shown, strict=False):
             draw(axis, panel, run)
+        for axis in axes.flat[len(shown) :]:
+            axis.set_axis_off()
         figure.get_layout_engine().set(h_pad=0.14, w_pad=0.1)
         figure.suptitle(_caption(run), x=0.01, ha="left", fontsize=13)
         written.append(folder / "figure.png")

@@ -194,6 +194,10 @@ class StoredRun:
     def context(self) -> Context:
         return context_of(self.summary)
 
+    @property
+    def scheme(self) -> str:
+        return self.summary["experiment"]["sessions"][0]["scheme"]
+
 
 def load_run(directory: Path) -> StoredRun:
     """InputError where the folder holds no run of this format."""

@@ -88,6 +88,45 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
     return store(loaded, recorder, tmp_path / "results" / "run")
 
 
+@pytest.fixture
+def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
+    """A session with one rate beside two TCP flows on 0-1: it and tcp1 at 2, tcp2 at 1 Mbit/s, and
+    records of its own: at odd seconds the sender's rate and who limits it, at 4 s h3's loss."""
+    text = textwrap.dedent(SMALL).replace("scheme: sim", "scheme: single")
+    text = text.replace(", layers: 2}", "}").replace("layers: 2, paper", "layers: 1, paper")
+    text = text.replace("expect:", "expect:\n  - {measure: tcp_ratio, min: 0.5, max: 2}")
+    loaded = load(text + "traffic:\n  - {kind: tcp, from: 0, to: 1, count: 2}\n")
+    recorder = storage.Recorder()
+    for tick in range(0, 101):
+        t = tick * 0.2
+        layer = {"rank": 0, "rate_Bps": 250_000.0, "sent_bytes": 250_000 * t}
+        recorder.add("layer", t, "h0", layer)
+        recorder.add("feedback", t, "h0", {"accepted": 10 * t})
+        for node in (3, 4, 5, 6):
+            counts = {"packets": 250 * t, "lost": 5 * t, "marked": 0.0}
+            recorder.add("received", t, f"h{node}", {"bytes": 250_000 * t, **counts})
+        for name, rate in (("tcp1", 250_000), ("tcp2", 125_000)):
+            recorder.add("tcp", t, name, {"bytes": rate * t, "goodput_bytes": 0.9 * rate * t})
+            sender = {"cwnd": 20, "ssthresh": 10, "rtt_us": 90_000}
+            recorder.add("tcp.sender", t, name, {**sender, "sent_packets": 1, "retransmitted": 0})
+    for second in range(1, 21):
+        counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second}
+        clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
+        queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0, "drops": 3.0 * second}
+        queue["max_queue_packets"] = float(second)
+        recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
+        load_figures = {"cpu_percent": 80.0, "wait_percent": 5.0, "pressure_percent": 90.0}
+        recorder.add("machine", float(second), "lab", load_figures)
+        if second % 2:
+            fields = {"rate_Bps": 250_000.0 + second, "limiting": 3.0, "rtt_us": 1000.0 * second}
+            recorder.add("single.rate", float(second), "h0", fields)
+    recorder.add("single.loss", 4.0, "h3", {"loss": 0.01})
+    recorder.add("pacer.final", 20.0, "h0", {"late_p99_us": 300.0, "dropped": 0.0})
+    for node in (3, 4, 5, 6):
+        recorder.add("subscription", 0.1, f"h{node}", {"top": 0})
+    return store(loaded, recorder, tmp_path / "results" / "beside")
+
+
 def store(loaded: Loaded, recorder: storage.Recorder, directory: Path) -> storage.StoredRun:
     directory.mkdir(parents=True)
     summary = {
@@ -103,7 +142,8 @@ def store(loaded: Loaded, recorder: storage.Recorder, directory: Path) -> storag
         "versions": {"tiercast": "0"},
         "machine": {"cores": 2},
         "network": storage.network_facts(loaded),
-        "layers": 2,
+        "layered": loaded.layered,
+        "layers": loaded.experiment.sessions[0].layers,
         "duration_s": 20.0,
         "window_s": list(loaded.window),
         "complaints": [],

@@ -11,7 +11,7 @@ import pytest
 from tiercast_lab.errors import InputError
 from tiercast_lab.panels import all_panels
 from tiercast_lab.report import write_report
-from tiercast_lab.storage import load_run
+from tiercast_lab.storage import StoredRun, load_run
 
 
 def test_report_is_remade_byte_for_byte(stored, tmp_path) -> None:
@@ -47,6 +47,39 @@ def test_panels_hold_the_stored_figures(stored) -> None:
     labels = [series.label for series in panels["d-received-rates"].series]
     assert labels == ["h3 (1Mbit/s)", "h4 (6Mbit/s)"]
     assert panels["b-menu"].series[2].y[-1] == pytest.approx(4.0)  # limit_1: 5e5 B/s
+
+
+def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:
+    panels = {panel.key: panel for panel in all_panels(beside_tcp)}
+    assert list(panels) == [
+        *("rates-receivers", "rates-tcp", "rates-sender", "queues"),
+        *("single.rate-rate_Bps", "single.rate-rtt_us"),  # `limiting` and `loss` never change
+    ]
+    assert [s.label for s in panels["rates-receivers"].series] == ["h3", "h4", "h5", "h6"]
+    # h3 has the 1 Mbit/s of 1-3, h4 a third of 0-1: 6 Mbit/s with two flows, h5 and h6 all of 0-2.
+    assert [r.y for r in panels["rates-receivers"].references] == [1.0, 2.0, 6.0]
+    beside = panels["rates-tcp"].series
+    assert [s.label for s in beside] == ["session (mean)", "tcp1", "tcp2"]
+    assert [s.y[-1] for s in beside] == pytest.approx([2.0, 2.0, 1.0])
+    assert [s.y[-1] for s in panels["rates-sender"].series] == pytest.approx([2.0, 2.0])
+    assert [s.label for s in panels["queues"].series] == ["0>1", "0>2", "1>3"]
+    variable = panels["single.rate-rtt_us"]
+    assert (variable.y_label, variable.series[0].label) == ("ms", "h0")
+    assert variable.series[0].x.tolist() == [*range(1, 20, 2), 20.0]
+    assert variable.series[0].y[:3] == pytest.approx([1.0, 3.0, 5.0])
+    html = write_report(beside_tcp).read_text()
+    assert "single.rate: rtt" in html and "tcp ratio" in html
+    for key in panels:
+        assert (beside_tcp.directory / "plots" / f"{key}.png").exists()
+
+
+def test_sim_beside_tcp_has_two_panels_more(stored) -> None:
+    flows = {"tcp1": {"start_s": 0, "stop_s": 20}}
+    summary = {**stored.summary, "network": {**stored.summary["network"], "flows": flows}}
+    more = StoredRun(stored.directory, summary)
+    keys = [panel.key for panel in all_panels(more)]
+    assert keys[:6] == [panel.key for panel in all_panels(stored)]
+    assert keys[6:] == ["rates-tcp", "queues"]
 
 
 def test_report_stands_alone(stored) -> None:

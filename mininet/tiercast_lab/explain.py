@@ -1,0 +1,238 @@
+"""Why a receiver's rate was what it was at a time of a stored run: `tiercast explain`.
+
+Reads stored rows alone. What holds for every scheme is here; what a scheme's own trace records say
+is in explanations.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from tiercast_lab import measures, units
+from tiercast_lab.errors import InputError
+from tiercast_lab.explanations import EXPLANATIONS
+from tiercast_lab.storage import StoredRun
+
+SPAN_S = 2.0  # "the last seconds"
+
+Row = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A run as seen from one receiver at one time."""
+
+    run: StoredRun
+    receiver: str  # agent: "h3"
+    at_s: float
+
+    @property
+    def sender(self) -> str:
+        return self.run.context.sender
+
+    @property
+    def since_s(self) -> float:
+        return max(0.0, self.at_s - SPAN_S)
+
+    @cached_property
+    def facts(self) -> dict:
+        return self.run.summary["network"]["receivers"][self.receiver]
+
+    def rows(self, kind: str, agent: str | None, **equal: float) -> pl.DataFrame | None:
+        """Rows of a kind up to the time; None where there is none. agent None: of all."""
+        frame = self.run.rows.get(kind)
+        if frame is None or not set(equal) <= set(frame.columns):
+            return None
+        chosen = frame.filter(pl.col("time_s") <= self.at_s)
+        if agent is not None:
+            chosen = chosen.filter(pl.col("agent") == agent)
+        for column, value in equal.items():
+            chosen = chosen.filter(pl.col(column) == value)
+        return None if chosen.is_empty() else chosen.sort("time_s", maintain_order=True)
+
+    def last(self, kind: str, agent: str | None, back: int = 1, **equal: float) -> Row | None:
+        """The newest row, or the one `back` - 1 before it."""
+        rows = self.rows(kind, agent, **equal)
+        return None if rows is None or len(rows) < back else rows.row(-back, named=True)
+
+    def grown(self, kind: str, agent: str, column: str) -> float:
+        """What a counter has grown by in the last seconds."""
+        frame = self.run.rows.get(kind)
+        if frame is None or column not in frame.columns:
+            return 0.0
+        edges = np.array([self.since_s, self.at_s])
+        mine = frame.filter(pl.col("agent") == agent)
+        return float(np.diff(measures.counter_at(mine, column, edges))[0])
+
+    def receiver_name(self, number: float | None) -> str | None:
+        """The agent of a receiver's id in a record; None where it names none."""
+        name = None if number is None else f"h{number:.0f}"
+        return name if name in self.run.context.receivers else None
+
+
+def look_at(run: StoredRun, receiver: str, at: str) -> Look:
+    """InputError names the run, what was asked for, and the valid choices."""
+    name = run.summary["run"]
+    agent = f"h{receiver}" if receiver.isdigit() else receiver
+    if agent not in run.context.receivers:
+        valid = ", ".join(run.context.receivers)
+        raise InputError(f"run {name}: no receiver {receiver!r}; valid: {valid}")
+    end = run.summary["duration_s"]
+    valid = f"valid: 0s to {end:g}s"
+    try:
+        at_s = float(at) if _is_plain(at) else units.parse_duration(at) / 1e9
+    except ValueError:
+        raise InputError(
+            f"run {name}: {at!r} is not a time, such as 45s or 45.2; {valid}"
+        ) from None
+    if not 0 <= at_s <= end:
+        raise InputError(f"run {name}: the time {at} is outside the run; {valid}")
+    return Look(run, agent, at_s)
+
+
+def _is_plain(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def explain(look: Look) -> list[str]:
+    """Lines in plain language."""
+    run = look.run
+    title = f"{run.summary['run']}: {run.scheme}, receiver {look.receiver} at {look.at_s:g} s"
+    specific = EXPLANATIONS.get(run.scheme, _records)(look)
+    parts: list[tuple[str, Iterable[str]]] = [
+        ("received", _received(look)),
+        ("subscribed", _subscription(look)),
+        ("queue", _queue(look)),
+        ("beside", _flows(look)),
+        ("sender", _sender(look)),
+        ("why", specific or ["the scheme has traced nothing yet"]),
+    ]
+    lines = [title]
+    for label, texts in parts:
+        for text in texts:
+            lines.append(f"  {label:<11} {text}")
+            label = ""
+    return lines
+
+
+def _received(look: Look) -> list[str]:
+    span = look.at_s - look.since_s
+    packets = look.grown("received", look.receiver, "packets")
+    if span == 0 or (look.rows("received", look.receiver) is None and packets == 0):
+        return ["nothing yet"]
+    rate = 8 * look.grown("received", look.receiver, "bytes") / span
+    lost = look.grown("received", look.receiver, "lost")
+    marked = look.grown("received", look.receiver, "marked")
+    available = [r for at, r in run_steps(look) if at <= look.at_s][-1]
+    return [
+        f"{mbit(rate)} in the last {span:g} s; its path has room for {mbit(available)}",
+        f"lost {_of(lost, lost + packets)}, marked {_of(marked, packets)} packets",
+    ]
+
+
+def run_steps(look: Look) -> list[tuple[float, float]]:
+    return look.run.context.available[look.receiver]
+
+
+def _subscription(look: Look) -> list[str]:
+    rows = look.rows("subscription", look.receiver)
+    if rows is None:
+        return ["to nothing yet"]
+    top = rows["top"][-1]
+    # The first of the last rows that say the same.
+    others = rows.with_row_index().filter(pl.col("top") != top)["index"]
+    since = rows["time_s"][0 if others.is_empty() else int(others[-1]) + 1]
+    layers = look.run.context.layers
+    if top < 0:
+        return [f"to nothing since {since:.1f} s"]
+    what = f"to {top + 1:g} of {layers} layers" if layers > 1 else "to the session"
+    before = "" if others.is_empty() else f" (before: {rows['top'][int(others[-1])] + 1:g})"
+    return [f"{what} since {since:.1f} s{before if layers > 1 else ''}"]
+
+
+def _queue(look: Look) -> list[str]:
+    frame = look.run.rows.get("port")
+    path = look.facts.get("directions", [])
+    if frame is None or not path:
+        return ["not reported by this kind of switch"]
+    # A port's row tells of the second before it, so the one that includes the time counts, too.
+    seen = frame.filter(
+        pl.col("link").is_in(path)
+        & (pl.col("time_s") > look.since_s)
+        & (pl.col("time_s") < look.at_s + 1)
+    )
+    if seen.is_empty():
+        return ["not looked at yet"]
+    longest = seen.sort("max_queue_packets", descending=True).row(0, named=True)
+    text = f"at most {longest['max_queue_packets']:g} packets on its path, at {longest['link']}"
+    drops = {}
+    for (link,), rows in frame.filter(pl.col("link").is_in(path)).group_by("link"):
+        edges = np.array([look.since_s, look.at_s])
+        drops[link] = float(np.diff(measures.counter_at(rows, "drops", edges))[0])
+    dropping = [f"{count:.0f} at {link}" for link, count in sorted(drops.items()) if count >= 0.5]
+    return [f"{text}; dropped: {', '.join(dropping) or 'none'}"]
+
+
+def _flows(look: Look) -> list[str]:
+    names = look.facts.get("rivals", [])
+    lines = []
+    for name in names[:4]:
+        span = look.at_s - look.since_s
+        rate = 8 * look.grown("tcp", name, "bytes") / span if span else 0.0
+        info = look.last("tcp.sender", name)
+        start, stop = look.run.context.flows[name]
+        if not start <= look.at_s <= stop:
+            lines.append(f"{name}: not there (from {start:g} to {stop:g} s)")
+        elif info is not None:
+            lines.append(
+                f"{name}: {mbit(rate)}, window {info['cwnd']:g} packets, "
+                f"round trip {info['rtt_us'] / 1e3:.0f} ms"
+            )
+    if len(names) > 4:
+        lines.append(f"and {len(names) - 4} more TCP flows at its bottleneck")
+    return lines
+
+
+def _sender(look: Look) -> list[str]:
+    span = look.at_s - look.since_s
+    frame = look.run.rows.get("layer")
+    if frame is None or span == 0:
+        return []
+    edges = np.array([look.since_s, look.at_s])
+    rates = measures.cumulative_rates(look.run.rows, look.run.context, edges)[:, 0]
+    text = "sends " + mbit(rates[-1])
+    if len(rates) > 1:
+        own = np.diff(np.concatenate([[0.0], rates])) / 1e6
+        text += f" in layers of {' + '.join(f'{rate:.2f}' for rate in own)}"
+    feedback = look.grown("feedback", look.sender, "accepted") / span
+    return [f"{text}; hears {feedback:.1f} feedback messages/s"]
+
+
+def _records(look: Look) -> list[str]:
+    """A scheme without an explanation of its own: its newest records, as they are."""
+    lines = []
+    for kind in look.run.rows:
+        if kind.startswith(f"{look.run.scheme}."):
+            for agent in (look.sender, look.receiver):
+                if (row := look.last(kind, agent)) is not None:
+                    fields = ", ".join(
+                        f"{key} {value:g}"
+                        for key, value in row.items()
+                        if key not in ("time_s", "agent") and value is not None
+                    )
+                    lines.append(f"{kind} of {agent} at {row['time_s']:.2f} s: {fields}")
+    return lines
+
+
+def mbit(bits_per_second: float) -> str:
+    return f"{bits_per_second / 1e6:.2f} Mbit/s"
+
+
+def _of(part: float, whole: float) -> str:
+    share = f" ({100 * part / whole:.1f} %)" if whole >= 0.5 else ""
+    return f"{part:.0f} of {whole:.0f}{share}"

@@ -1,0 +1,167 @@
+"""What each scheme's own trace records say about a receiver's rate, in plain language.
+
+The one place that knows the meaning of records: docs/protocols/<scheme>.md lists them. An entry
+of EXPLANATIONS is a function from a Look (explain.py) to lines. For most schemes it is `told(...)`
+over a table of clauses: which kind of record, whose, and a sentence with its fields in it.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from tiercast_lab.explain import Look, Row
+
+
+class _Sentence(string.Formatter):
+    """Format specifications: ms (from us), rate (from bytes/s), node (a receiver's id), % and g.
+
+    A field that a record lacks is "unknown"; a node that is no receiver is "none".
+    """
+
+    def __init__(self, look: Look) -> None:
+        self.look = look
+
+    def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        return kwargs.get(str(key))
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if value is None:
+            return "unknown"
+        if format_spec == "ms":
+            return f"{value / 1e3:.0f} ms"
+        if format_spec == "rate":
+            return f"{8 * value / 1e6:.3f} Mbit/s"
+        if format_spec == "node":
+            return self.look.receiver_name(value) or "none"
+        if format_spec == "%":
+            return f"{100 * value:.2f} %"
+        return format(value, format_spec or ".4g")
+
+
+@dataclass(frozen=True)
+class Clause:
+    """`say` about the newest record of a kind: of the sender, of the receiver, or the sender's with
+    the receiver's id in the field `receiver` ("about"). `when` names a field that must not be 0;
+    "!field": that must be 0."""
+
+    kind: str
+    by: Literal["sender", "receiver", "about"]
+    say: str
+    when: str = ""
+
+    def applies(self, row: Row) -> bool:
+        if not self.when:
+            return True
+        wanted = not self.when.startswith("!")
+        return bool(row.get(self.when.removeprefix("!"))) == wanted
+
+    @property
+    def fields(self) -> set[str]:
+        names = {name for _, name, _, _ in string.Formatter().parse(self.say) if name}
+        return names | ({self.when.removeprefix("!")} if self.when else set())
+
+
+@dataclass(frozen=True)
+class Told:
+    clauses: tuple[Clause, ...]
+
+    def __call__(self, look: Look) -> list[str]:
+        lines = []
+        for clause in self.clauses:
+            agent = look.receiver if clause.by == "receiver" else look.sender
+            equal = {"receiver": float(look.facts["node"])} if clause.by == "about" else {}
+            row = look.last(clause.kind, agent, **equal)
+            if row is not None and clause.applies(row):
+                said = _Sentence(look).vformat(clause.say, (), row)
+                lines.append(f"{said} [{clause.kind}, {row['time_s']:.2f} s]")
+        return lines
+
+
+def told(*clauses: Clause) -> Told:
+    return Told(clauses)
+
+
+# ---- SIM (docs/protocols/sim.md, "Trace") -------------------------------------------------------
+
+
+def _sim(look: Look) -> list[str]:
+    """Its top layer's last adjustment with the reports behind it, the menu, its own last answer."""
+    lines = []
+    subscription = look.last("subscription", look.receiver)
+    top = -1 if subscription is None else int(subscription["top"])
+    layers = look.run.context.layers
+    for rank in range(top, -1, -1):
+        if (text := _sim_group(look, rank, layers)) is not None:
+            lines.append(text)
+    if (menu := look.last("sim.menu", look.sender)) is not None:
+        lines.append(_sim_menu(menu, layers))
+    if (sent := look.last("sim.notification", look.receiver)) is not None:
+        state = "congested" if sent["congested"] else "not congested"
+        lines.append(
+            f"it last answered at {sent['time_s']:.2f} s, {state} with top layer {sent['top']:g}: "
+            f"{sent['packets']:g} packets of the present rate, {sent['marked']:g} marked, "
+            f"{sent['lost']:g} lost"
+        )
+    if (round_ := look.last("sim.round", look.sender)) is not None:
+        heard = round_["reports"] + round_["missing"]
+        lines.append(
+            f"the sender's round that ended at {round_['time_s']:.2f} s heard "
+            f"{round_['reports']:g} of {heard:g} children; longest round trip "
+            f"{round_['rtt_max_us'] / 1e3:.0f} ms"
+        )
+    return lines
+
+
+def _sim_group(look: Look, rank: int, layers: int) -> str | None:
+    """How the layer's rate was adjusted last, and by which rule  // SIM 3.1"""
+    now = look.last("sim.group", look.sender, rank=rank)
+    if now is None:
+        return None
+    before = look.last("sim.group", look.sender, back=2, rank=rank)
+    rate = _sim_change(now, before)
+    layer = f"layer {rank}"
+    if not now["reports"]:
+        return f"{layer} is nobody's top layer, so nobody judges it: its rate {rate}"
+    if rank == 0:
+        rule = "one congested report is enough at the bottom"
+    elif rank == layers - 1:
+        rule = "all reports must say so at the top"
+    else:
+        menu = look.last("sim.menu", look.sender)
+        rule = "the majority decides" if menu and menu["active"] else "one report is enough"
+    state = "congested" if now["congested"] else "not congested"
+    return (
+        f"{layer} is {state}, by {now['congested_reports']:g} of {now['reports']:g} reports "
+        f"({rule}): its rate {rate}"
+    )
+
+
+def _sim_change(now: Row, before: Row | None) -> str:
+    rate = f"{8 * now['rate_Bps'] / 1e6:.3f} Mbit/s at {now['time_s']:.2f} s"
+    if before is None:
+        return f"began at {rate}"
+    old = f"{8 * before['rate_Bps'] / 1e6:.3f}"
+    if now["rate_Bps"] == before["rate_Bps"]:
+        return f"stayed at {rate}"
+    return f"{'fell' if now['rate_Bps'] < before['rate_Bps'] else 'rose'} from {old} to {rate}"
+
+
+def _sim_menu(menu: Row, layers: int) -> str:
+    reach = f"receivers reach {8 * menu['min'] / 1e6:.2f} to {8 * menu['max'] / 1e6:.2f} Mbit/s"
+    if not menu["active"]:
+        return f"the menu was inactive at {menu['time_s']:.1f} s, its last time ({reach})"
+    limits = ", ".join(
+        f"{8 * menu[f'limit_{rank}'] / 1e6:.2f} for {rank + 1} layers"
+        for rank in range(1, layers - 1)
+        if menu.get(f"limit_{rank}") is not None
+    )
+    return f"the menu is active and limits the rate to {limits} Mbit/s ({reach})"
+
+
+EXPLANATIONS: dict[str, Callable[[Look], list[str]]] = {
+    "sim": _sim,
+}

@@ -1,0 +1,170 @@
+"""`tiercast explain` over small stored runs, of which every row is known."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from tiercast_lab import storage
+from tiercast_lab.errors import EXIT_INPUT, InputError
+from tiercast_lab.explain import explain, look_at
+from tiercast_lab.explanations import EXPLANATIONS, Clause, Told, told
+
+from .conftest import ROOT, store
+
+
+def text(run: storage.StoredRun, receiver: str, at: str) -> str:
+    return "\n".join(explain(look_at(run, receiver, at)))
+
+
+@pytest.fixture
+def sim(load, tmp_path) -> storage.StoredRun:
+    """h3 takes one layer from 1 s and two from 6 s to 9 s; layer 0 is cut at 4 s, layer 1 rises."""
+    recorder = storage.Recorder()
+    for time_s, top in ((1.0, 0), (6.0, 1), (9.0, 0)):
+        recorder.add("subscription", time_s, "h3", {"top": top})
+    for tick in range(101):
+        t = tick * 0.2
+        counts = {"packets": 100 * t, "lost": 25 * max(0.0, t - 10), "marked": 50 * t}
+        recorder.add("received", t, "h3", {"bytes": 1e5 * t, **counts})
+        for rank, rate in ((0, 1e5), (1, 2e5)):
+            layer = {"rank": rank, "rate_Bps": rate, "sent_bytes": rate * t}
+            recorder.add("layer", t, "h0", layer)
+    for second in range(1, 21):
+        for link, queue in (("0>1", 4.0), ("1>3", 20.0 + second)):
+            row = {"link": link, "max_queue_packets": queue, "queue_packets": 1.0}
+            row |= {"port": 1, "tx_packets": 1.0 * second, "rx_packets": 1.0, "late_p99_us": 1.0}
+            row |= {
+                "kernel_drops": 0.0,
+                "send_errors": 0.0,
+                "drops": 0.0 if link == "0>1" else 10.0 * second,
+            }
+            recorder.add("port", float(second), f"s{link[0]}", row)
+    for time_s, rank, reports, congested_reports, congested, rate in (
+        (2.0, 0, 2, 0, 0, 110e3),
+        (2.0, 1, 2, 1, 0, 190e3),
+        (4.0, 0, 2, 1, 1, 100e3),
+        (4.0, 1, 2, 2, 0, 200e3),
+        (8.0, 0, 0, 0, 0, 100e3),
+    ):
+        fields = {"rank": rank, "reports": reports, "congested_reports": congested_reports}
+        recorder.add(
+            "sim.group", time_s, "h0", {**fields, "congested": congested, "rate_Bps": rate}
+        )
+    recorder.add("sim.menu", 5.0, "h0", {"active": 0.0, "min": 1e5, "max": 3e5})
+    recorder.add("sim.round", 4.0, "h0", {"reports": 3, "missing": 1, "rtt_max_us": 81_000})
+    answer = {"top": 0, "congested": 1, "packets": 12, "marked": 7, "lost": 0}
+    recorder.add("sim.notification", 3.9, "h3", answer)
+    recorder.add("sim.notification", 3.8, "h4", {**answer, "marked": 99})
+    return store(load(), recorder, tmp_path / "results" / "sim")
+
+
+def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:
+    said = text(sim, "h3", "4.5s")
+    for part in (
+        "sim: sim, receiver h3 at 4.5 s",
+        "0.80 Mbit/s in the last 2 s; its path has room for 1.00 Mbit/s",
+        "lost 0 of 200 (0.0 %), marked 100 of 200 (50.0 %) packets",
+        "to 1 of 2 layers since 1.0 s",
+        "at most 25 packets on its path, at 1>3; dropped: 20 at 1>3",
+        "sends 2.40 Mbit/s in layers of 0.80 + 1.60",
+        "layer 0 is congested, by 1 of 2 reports (one congested report is enough at the bottom): "
+        "its rate fell from 0.880 to 0.800 Mbit/s at 4.00 s",
+        "it last answered at 3.90 s, congested with top layer 0: 12 packets of the present rate, "
+        "7 marked, 0 lost",
+        "heard 3 of 4 children; longest round trip 81 ms",
+    ):
+        assert part in said
+    assert "menu" not in said and "layer 1 is" not in said  # 5 s is later; h3 takes layer 0 alone
+
+
+def test_sim_after_a_join_tells_of_both_layers(sim) -> None:
+    said = text(sim, "3", "8.5")
+    assert "to 2 of 2 layers since 6.0 s (before: 1)" in said
+    assert (
+        "layer 1 is not congested, by 2 of 2 reports (all reports must say so at the top)" in said
+    )
+    assert "its rate rose from 1.520 to 1.600 Mbit/s at 4.00 s" in said
+    assert "layer 0 is nobody's top layer, so nobody judges it: its rate stayed at 0.800" in said
+    assert "the menu was inactive at 5.0 s, its last time (receivers reach 0.80 to 2.40" in said
+    assert "to 1 of 2 layers since 9.0 s (before: 2)" in text(sim, "3", "10")
+    assert "lost 50 of 250 (20.0 %)" in text(sim, "3", "14")
+
+
+def test_before_anything_has_happened(sim) -> None:
+    said = text(sim, "h3", "0s")
+    for part in ("nothing yet", "to nothing yet", "not looked at yet", "traced nothing yet"):
+        assert part in said
+    assert "nothing yet" in text(sim, "h5", "5s")  # it has no rows at all
+
+
+def test_a_session_beside_tcp_and_records_without_an_explanation(beside_tcp) -> None:
+    said = text(beside_tcp, "h4", "6.5s")
+    assert "2.00 Mbit/s in the last 2 s" in said
+    assert "to the session since 0.1 s" in said
+    assert "tcp1: 2.00 Mbit/s, window 20 packets, round trip 90 ms" in said
+    assert "tcp2: 1.00 Mbit/s" in said
+    assert "at most 7 packets on its path, at 0>1; dropped: 6 at 0>1" in said
+    assert "hears 10.0 feedback messages/s" in said
+    assert "single.rate of h0 at 5.00 s: rate_Bps 250005, limiting 3, rtt_us 5000" in said
+    assert "single.loss" not in said  # h3's, not h4's
+    assert "single.loss of h3 at 4.00 s: loss 0.01" in text(beside_tcp, "h3", "6.5s")
+    assert "tcp1" not in text(beside_tcp, "h3", "6.5s")  # 1-3 is its bottleneck, without flows
+
+
+def test_a_table_of_clauses(beside_tcp, monkeypatch) -> None:
+    table = told(
+        Clause("single.rate", "sender", "{limiting:node} limits to {rate_Bps:rate}, {rtt_us:ms}"),
+        Clause("single.loss", "receiver", "lost {loss:%}", when="loss"),
+        Clause("single.loss", "receiver", "never said", when="!loss"),
+        Clause("single.none", "sender", "never said"),
+        Clause("single.loss", "receiver", "{nosuch:ms}"),
+    )
+    monkeypatch.setitem(EXPLANATIONS, "single", table)
+    said = text(beside_tcp, "h3", "6.5s")
+    assert "h3 limits to 2.000 Mbit/s, 5 ms [single.rate, 5.00 s]" in said
+    assert "lost 1.00 % [single.loss, 4.00 s]" in said
+    assert "unknown [single.loss" in said
+    assert "never said" not in said
+
+
+@pytest.mark.parametrize(
+    ("receiver", "at", "said"),
+    [
+        ("h9", "5s", "run sim: no receiver 'h9'; valid: h3, h4, h5, h6"),
+        ("h0", "5s", "no receiver 'h0'"),
+        ("h3", "21s", "run sim: the time 21s is outside the run; valid: 0s to 20s"),
+        ("h3", "noon", "run sim: 'noon' is not a time, such as 45s or 45.2; valid: 0s to 20s"),
+        ("h3", "-1", "'-1' is not a time"),
+    ],
+)
+def test_errors(sim, receiver: str, at: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        look_at(sim, receiver, at)
+    assert said in str(error.value)
+
+
+def test_command_line(sim) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [ROOT / "tiercast", "explain", sim.directory, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    result = run("--receiver", "h3", "--at", "4.5s")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == text(sim, "h3", "4.5s") + "\n"
+    refused = run("--receiver", "h3", "--at", "99s")
+    assert refused.returncode == EXIT_INPUT
+    assert refused.stderr.startswith("tiercast: run sim: the time 99s is outside")
+
+
+TABLES = {name: table for name, table in EXPLANATIONS.items() if isinstance(table, Told)}
+
+
+def test_every_record_and_field_of_a_table_is_documented() -> None:
+    """docs/protocols/<scheme>.md is where a reader looks a record up."""
+    for scheme, table in TABLES.items():
+        document = (ROOT / f"docs/protocols/{scheme}.md").read_text()
+        for clause in table.clauses:
+            assert f"`{clause.kind}`" in document, f"{scheme}.md lacks {clause.kind}"
+            for field in clause.fields:
+                assert field in document, f"{scheme}.md: {clause.kind} lacks {field}"
