@@ -188,11 +188,13 @@ def _flows(look: Look) -> list[str]:
         start, stop = look.run.context.flows[name]
         if not start <= look.at_s <= stop:
             lines.append(f"{name}: not there (from {start:g} to {stop:g} s)")
-        elif info is not None:
-            lines.append(
-                f"{name}: {mbit(rate)}, window {info['cwnd']:g} packets, "
-                f"round trip {info['rtt_us'] / 1e3:.0f} ms"
-            )
+        else:
+            text = f"{name}: {mbit(rate)}"
+            if info is not None:
+                text += (
+                    f", window {info['cwnd']:g} packets, round trip {info['rtt_us'] / 1e3:.0f} ms"
+                )
+            lines.append(text)
     if len(names) > 4:
         lines.append(f"and {len(names) - 4} more TCP flows at its bottleneck")
     return lines
