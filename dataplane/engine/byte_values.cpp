@@ -28,6 +28,12 @@ Bytes to_bytes(const Cell* cells, unsigned width) {
   return out;
 }
 
+void write_network_order(const Cell* cells, unsigned width, std::span<std::byte> out) {
+  for (unsigned i = (width + 7) / 8; i-- > 0;) {
+    out[out.size() - 1 - i] = static_cast<std::byte>(cells[i / 8] >> (i % 8 * 8) & 0xff);
+  }
+}
+
 std::string to_hex(const Bytes& bytes) {
   static const char* digits = "0123456789abcdef";
   std::string out = "0x";

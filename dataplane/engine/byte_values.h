@@ -1,7 +1,9 @@
 // Control-plane byte strings to and from cells.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "dataplane/engine/control.h"
@@ -13,6 +15,8 @@ namespace tiercast::engine {
 std::optional<std::vector<Cell>> to_cells(const Bytes& bytes, unsigned width);
 // The shortest string, at least one byte.
 Bytes to_bytes(const Cell* cells, unsigned width);
+// The whole bytes of a value of width bits: out has (width + 7) / 8.
+void write_network_order(const Cell* cells, unsigned width, std::span<std::byte> out);
 // "0x0a01", for messages.
 std::string to_hex(const Bytes& bytes);
 

@@ -109,8 +109,14 @@ void Compiler::compile_digests() {
           add(field, element);
         }
       } else if (type == "hexstr") {
-        digest.fields.emplace_back().constant = bytes(element.at("value"));
-        info.widths.push_back(std::max(1u, number(element.at("value")).bits));
+        const std::uint32_t width = std::max(1u, number(element.at("value")).bits);
+        Bytes constant = bytes(element.at("value"));
+        const std::size_t whole = (width + 7) / 8;
+        constant.insert(0, whole - std::min(whole, constant.size()), '\0');
+        DigestField& field = digest.fields.emplace_back();
+        field.field.width = width;
+        field.constant = constant.substr(constant.size() - whole);
+        info.widths.push_back(width);
       } else {
         element.refuse("a digest's field of type `" + type + "` (field, header, hexstr)");
       }

@@ -7,9 +7,12 @@
 // shortest string, at least one byte).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -67,6 +70,14 @@ struct MeterConfig {
   bool operator==(const MeterConfig&) const = default;
 };
 
+// An action of an entry's own group.
+struct WeightedAction {
+  ActionCall action;
+  std::uint32_t weight = 1;                                // as GroupMember's
+  std::optional<std::uint32_t> watch_port = std::nullopt;  // as GroupMember's
+  bool operator==(const WeightedAction&) const = default;
+};
+
 struct TableEntry {
   std::vector<FieldMatch> match;        // one per key field, in the table's order
   std::int32_t priority = 0;            // 1 to 2^31 - 1, the largest wins; 0 in tables without
@@ -74,34 +85,56 @@ struct TableEntry {
   ActionCall action;                    // of a hit; empty in a table with an action profile
   std::optional<CounterValue> counter;  // read: present if the table has a direct counter
   std::optional<std::uint32_t> member = std::nullopt;  // what a hit does in a table with an
-  std::optional<std::uint32_t> group = std::nullopt;   // action profile: one of these two
+  std::optional<std::uint32_t> group = std::nullopt;   // action profile: one of these three, the
+  std::optional<std::vector<WeightedAction>> action_set = std::nullopt;  // last a group of its own
   std::optional<MeterConfig> meter = std::nullopt;     // direct meter; none: all is green
-  std::int64_t idle_timeout_ns = 0;  // Output::entry_expired after so long without a hit; 0: no
-  std::int64_t idle_ns = 0;          // read: since the last hit, or since it was inserted;
+  std::int64_t idle_timeout_ns = 0;  // Output::entries_expired whenever it had no hit for so long;
+                                     // 0: never
+  std::int64_t idle_ns = 0;          // read: since the last hit, or since it was written;
                                      // in tables that support time-outs
 };
 
-// A group of an action selector: one of its members is chosen by the selector's hash.
+// A group of an action selector: the selector's hash modulo the sum of weights chooses one of its
+// members, laid out in ascending order of their ids, each as often as its weight.
+struct GroupMember {
+  std::uint32_t member = 0;
+  std::uint32_t weight = 1;                                // above 0
+  std::optional<std::uint32_t> watch_port = std::nullopt;  // left out while this port is down
+  bool operator==(const GroupMember&) const = default;
+};
 struct ActionGroup {
-  std::vector<std::uint32_t> members;  // chosen in ascending order: hash mod their number; one that
-                                       // stands there several times has that weight
+  std::vector<GroupMember> members;
   bool operator==(const ActionGroup&) const = default;
+};
+
+// What an action profile holds.
+struct ProfileUsage {
+  std::uint64_t members = 0;        // that have an id
+  std::uint64_t groups = 0;         // that have an id
+  std::uint64_t action_sets = 0;    // entries with a group of their own
+  std::uint64_t group_members = 0;  // of all groups, entries' own among them
+  std::uint64_t group_weight = 0;   // sum of these members' weights
 };
 
 // How digests are gathered into lists.
 struct DigestConfig {
-  std::uint32_t max_list_size = 1;  // digests; 0: no limit
+  std::uint32_t max_list_size = 1;  // digests; 0: as many as a list can have (digest_list.h)
   std::int64_t max_timeout_ns = 0;  // a list is sent when its first digest is so old; 0: at once
   std::int64_t ack_timeout_ns = 0;  // a digest that was sent is not sent again for so long, or
                                     // until its list is acknowledged; 0: it is
   bool operator==(const DigestConfig&) const = default;
 };
 using DigestData = std::vector<Bytes>;  // its fields, in the order of the P4 struct
+// A view, valid while it is handed over.
 struct DigestList {
-  std::string name;
-  std::uint64_t list_id = 0;  // counts up from 1
-  std::vector<DigestData> digests;
-  std::int64_t time_ns = 0;  // when it was sent
+  std::string_view name;
+  std::uint64_t list_id = 0;         // counts up from 1
+  std::int64_t time_ns = 0;          // when it was sent
+  std::size_t size = 0;              // digests
+  std::span<const unsigned> widths;  // bits of a digest's fields
+  std::span<const std::byte> bytes;  // digest after digest; its fields in network order, each in
+                                     // whole bytes
+  DigestData at(std::size_t index) const;
 };
 
 // A member of a parser value set: for each part of the select's key FieldMatch::exact, ternary or

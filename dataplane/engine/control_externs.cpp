@@ -270,5 +270,10 @@ Result<std::vector<std::uint32_t>> Switch::groups(std::string_view name) const {
   if (!p.ok()) return p.status();
   return (*p)->groups();
 }
+Result<ProfileUsage> Switch::profile_usage(std::string_view name) const {
+  const auto p = profile(name);
+  if (!p.ok()) return p.status();
+  return (*p)->usage();
+}
 
 }  // namespace tiercast::engine

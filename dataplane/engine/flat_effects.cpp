@@ -209,7 +209,9 @@ CellSet cells_used_outside(const Image& image) {
     for (const Field& f : list.fields) add_field(cells, f.cell, f.width);
   }
   for (const Digest& digest : image.digests) {
-    for (const DigestField& f : digest.fields) add_field(cells, f.field.cell, f.field.width);
+    for (const DigestField& f : digest.fields) {
+      if (f.constant.empty()) add_field(cells, f.field.cell, f.field.width);
+    }
   }
   add_stack_code(image, image.deparser_code.begin, image.deparser_code.end, cells);
   const Intrinsics& m = image.intrinsics;

@@ -304,7 +304,7 @@ struct ActionProfile {
 
 struct DigestField {
   Field field;
-  Bytes constant;  // instead of the field, if not empty
+  Bytes constant;  // instead of the field, if not empty: the whole bytes of its width
 };
 
 struct Digest {

@@ -85,12 +85,11 @@ void Machine::special_hit(const Table& layout, MatchTable& table, PacketState& p
     packet.phv[layout.meter_target.cell] =
         entry.meter.mark(units, externs_.now_ns) & low_mask(layout.meter_target.width);
   }
-  if (layout.supports_timeout) table.touch(entry, externs_.now_ns);
+  if (layout.supports_timeout) entry.last_hit_ns = externs_.now_ns;
   if (layout.profile == kNone) return;
-  const ProfileMembers& profile = *table.profile();
+  const std::uint32_t hash = table.profile()->layout().hash;
   const ProfileMembers::Member* member =
-      entry.member ? profile.find_member(*entry.member)
-                   : profile.choose(*entry.group, calculate(profile.layout().hash, packet));
+      entry.binding.choose(entry.binding.member != nullptr ? 0 : calculate(hash, packet));
   outcome.action = kNone;  // an empty group is a miss without default action
   if (member == nullptr) return;
   outcome.action = static_cast<std::uint32_t>(

@@ -133,7 +133,7 @@ Status MatchTable::set_action(Entry& out, const TableEntry& entry) const {
     out.group = entry.group;
     return {};
   }
-  if (entry.member || entry.group) {
+  if (entry.member || entry.group || entry.action_set) {
     return wrong("table " + layout_.name + " has no action profile: an entry has an action");
   }
   ResolvedCall call;
@@ -191,6 +191,7 @@ TableEntry MatchTable::describe(const Entry& entry, std::int64_t now_ns) const {
   out.action = entry.call;
   out.member = entry.member;
   out.group = entry.group;
+  if (entry.binding.set != nullptr) out.action_set = entry.binding.set->config;
   if (layout_.direct_counter) out.counter = entry.counter;
   if (layout_.direct_meter != kNone) out.meter = entry.meter.config();
   if (layout_.supports_timeout) {

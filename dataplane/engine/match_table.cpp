@@ -230,7 +230,7 @@ Status MatchTable::insert_checked(const TableEntry& entry, std::int64_t now_ns) 
             "table " + layout_.name + " is full: its size is " + std::to_string(layout_.max_size)};
   }
   if (profile_ != nullptr) {
-    if (Status s = profile_->refer(entry, true); !s.ok()) return s;
+    if (Status s = profile_->bind(entry, made->binding); !s.ok()) return s;
   }
   if (entry.counter) made->counter = *entry.counter;
   made->meter.configure(entry.meter, now_ns);
@@ -266,14 +266,15 @@ Status MatchTable::modify(const TableEntry& entry, std::int64_t now_ns) {
   if (Status s = set_action(changed, entry); !s.ok()) return s;
   if (Status s = check_options(entry); !s.ok()) return s;
   if (profile_ != nullptr) {
-    if (Status s = profile_->refer(entry, true); !s.ok()) return s;
-    (void)profile_->refer(describe(found, now_ns), false);
+    if (Status s = profile_->bind(entry, changed.binding); !s.ok()) return s;
+    profile_->release(found.binding);
   }
   found.action = changed.action;
   found.arguments = std::move(changed.arguments);
   found.call = std::move(changed.call);
   found.member = changed.member;
   found.group = changed.group;
+  found.binding = changed.binding;
   if (entry.counter) found.counter = *entry.counter;
   if (entry.meter) found.meter.configure(entry.meter, now_ns);
   set_timeout(found, entry.idle_timeout_ns, now_ns);
@@ -288,7 +289,7 @@ Status MatchTable::remove(const TableEntry& entry) {
   if (!located.ok()) return located.status();
   const std::uint32_t index = *located;
   const auto last = static_cast<std::uint32_t>(entries_.size() - 1);
-  if (profile_ != nullptr) (void)profile_->refer(describe(*entries_[index], 0), false);
+  if (profile_ != nullptr) profile_->release(entries_[index]->binding);
   if (!has_ranges_) {
     // The last entry takes the place of the removed one.
     remove_from_tuple(index);
@@ -346,41 +347,36 @@ Status MatchTable::write_meter(const TableEntry& entry, const std::optional<Mete
 
 namespace {
 
-// When an entry that is not hit any more expires.
+// When an entry that is not hit any more is reported.
 std::int64_t expiry_ns(const MatchTable::Entry& entry) {
   constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max() - 1;
-  return entry.last_hit_ns > kLast - entry.idle_timeout_ns
-             ? kLast
-             : entry.last_hit_ns + entry.idle_timeout_ns;
+  const std::int64_t since_ns = std::max(entry.last_hit_ns, entry.reported_ns);
+  const std::int64_t timeout_ns = std::max(entry.idle_timeout_ns, MatchTable::kMinTimeout);
+  return since_ns > kLast - timeout_ns ? kLast : since_ns + timeout_ns;
 }
 
 }  // namespace
 
 void MatchTable::set_timeout(Entry& entry, std::int64_t timeout_ns, std::int64_t now_ns) {
   entry.idle_timeout_ns = timeout_ns;
-  touch(entry, now_ns);
-  if (timeout_ns > 0) next_expiry_ns_ = std::min(next_expiry_ns_, expiry_ns(entry));
-}
-
-void MatchTable::touch(Entry& entry, std::int64_t now_ns) {
   entry.last_hit_ns = now_ns;
-  if (!entry.expired) return;
-  entry.expired = false;
-  next_expiry_ns_ = std::min(next_expiry_ns_, expiry_ns(entry));
+  if (timeout_ns == 0) return;
+  next_expiry_ns_ = std::min(next_expiry_ns_, std::max(expiry_ns(entry), next_scan_ns_));
 }
 
 std::vector<TableEntry> MatchTable::take_expired(std::int64_t now_ns) {
   std::vector<TableEntry> all;
-  next_expiry_ns_ = kNever;
+  std::int64_t next_ns = kNever;
   for (const auto& entry : entries_) {
-    if (entry->idle_timeout_ns == 0 || entry->expired) continue;
+    if (entry->idle_timeout_ns == 0) continue;
     if (expiry_ns(*entry) <= now_ns) {
-      entry->expired = true;
       all.push_back(describe(*entry, now_ns));
-    } else {
-      next_expiry_ns_ = std::min(next_expiry_ns_, expiry_ns(*entry));
+      entry->reported_ns = now_ns;
     }
+    next_ns = std::min(next_ns, expiry_ns(*entry));
   }
+  next_scan_ns_ = now_ns + kScanSpacing * static_cast<std::int64_t>(entries_.size());
+  next_expiry_ns_ = next_ns == kNever ? kNever : std::max(next_ns, next_scan_ns_);
   return all;
 }
 

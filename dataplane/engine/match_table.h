@@ -32,10 +32,11 @@ class MatchTable {
     CounterValue counter;
     ActionCall call;  // as the control plane gave it, its arguments in canonical form
     std::optional<std::uint32_t> member, group;  // of the table's action profile
+    ProfileMembers::Binding binding;             // what it refers to in the profile
     Meter meter;
     std::int64_t idle_timeout_ns = 0;
-    std::int64_t last_hit_ns = 0;  // in tables that support time-outs
-    bool expired = false;          // reported, and not hit since
+    std::int64_t last_hit_ns = 0;  // or when it was written; in tables that support time-outs
+    std::int64_t reported_ns = 0;  // last, as idle
   };
 
   // All must outlive the MatchTable. Installs the program's constant entries; a program whose
@@ -72,9 +73,11 @@ class MatchTable {
   std::size_t size() const { return entries_.size(); }
   TableEntry describe(const Entry& entry, std::int64_t now_ns) const;
 
-  // Time-outs: a hit at now_ns; when an entry may have been idle for too long (kNever: none has a
-  // time-out); those that have, each once.
-  void touch(Entry& entry, std::int64_t now_ns);
+  // Time-outs: when an entry may have been idle for too long (kNever: none has a time-out); those
+  // that have been, since they were hit or taken. All entries are looked at, so this is asked for
+  // at most every kScanSpacing for each of them. Shorter time-outs count as kMinTimeout.
+  static constexpr std::int64_t kMinTimeout = 10'000'000;  // ns
+  static constexpr std::int64_t kScanSpacing = 1'000;      // ns
   std::int64_t next_expiry_ns() const { return next_expiry_ns_; }
   std::vector<TableEntry> take_expired(std::int64_t now_ns);
 
@@ -129,6 +132,7 @@ class MatchTable {
   std::vector<Cell> default_arguments_;
   ActionCall default_call_;
   std::int64_t next_expiry_ns_ = kNever;
+  std::int64_t next_scan_ns_ = 0;  // not before
 };
 
 // Rates that a meter can keep; place: for messages.

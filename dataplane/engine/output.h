@@ -22,11 +22,12 @@ class Output {
   // A frame sent to the CPU port, with the program's packet_in header in front.
   virtual void packet_in(std::span<const std::byte> frame) = 0;
 
-  // A list of digests that is full, or old enough (DigestConfig).
-  virtual void digest(const DigestList&) {}
-  // An entry that no packet hit for its idle_timeout_ns. It stays, and is reported again only after
-  // a hit.
-  virtual void entry_expired(std::string_view /*table*/, const TableEntry&) {}
+  // A list of digests that is full, or old enough (DigestConfig). False: nobody took it, so its
+  // digests count as dropped and may come again.
+  virtual bool digest(const DigestList&) { return false; }
+  // Entries that no packet hit for their idle_timeout_ns, since they were last hit, written or
+  // reported.
+  virtual void entries_expired(std::string_view /*table*/, std::span<const TableEntry>) {}
   // The text of a log_msg().
   virtual void log_message(std::string_view) {}
   // An assert() or assume() that did not hold, and its place in the P4 source: the packet is

@@ -31,17 +31,17 @@ std::uint64_t microseconds(std::int64_t ns) { return static_cast<std::uint64_t>(
 }  // namespace
 
 Loaded::Loaded(std::shared_ptr<const Program> loaded, const Switch::Options& options,
-               Output& output)
+               Output& output, const PortSet& ports_down)
     : program(std::move(loaded)),
       image(program->image()),
       externs(image, options.seed),
       machine(image, externs, output, options.drop_port),
       flat(options.flat_code && image.flat.present()),
       pool(image.phv_cells),
-      digests(image.digests.size()),
       kept(image.phv_cells) {
+  for (const DigestInfo& info : image.digest_infos) digests.emplace_back(info.widths);
   for (const ActionProfile& layout : image.profiles) {
-    profiles.push_back(std::make_unique<ProfileMembers>(image, layout));
+    profiles.push_back(std::make_unique<ProfileMembers>(image, layout, ports_down));
   }
   for (const Table& layout : image.tables) {
     ProfileMembers* profile = layout.profile == kNone ? nullptr : profiles[layout.profile].get();
@@ -60,7 +60,7 @@ MatchTable* Loaded::table(std::string_view name) {
 Switch::State::State(std::shared_ptr<const Program> program, Options wanted, Output& to)
     : options(wanted),
       output(to),
-      loaded(std::make_unique<Loaded>(std::move(program), wanted, to)) {
+      loaded(std::make_unique<Loaded>(std::move(program), wanted, to, ports_down)) {
   if (wanted.cpu_port >= kMaxPorts) {
     throw std::invalid_argument("CPU port " + std::to_string(wanted.cpu_port) + ", valid: 0 to " +
                                 std::to_string(kMaxPorts - 1));
@@ -129,27 +129,35 @@ std::int64_t Switch::State::next_timer() const {
 
 void Switch::State::fire_timers() {
   for (std::size_t i = 0; i < loaded->digests.size(); ++i) {
-    if (loaded->digests[i].due_ns() > clock_ns) continue;
-    DigestList list = loaded->digests[i].take(clock_ns);
-    list.name = loaded->image.digests[i].name;
-    output.digest(list);
+    DigestGatherer& gatherer = loaded->digests[i];
+    if (gatherer.due_ns() > clock_ns) continue;
+    gatherer.send(clock_ns, [&](DigestList list) {
+      list.name = loaded->image.digests[i].name;
+      return output.digest(list);
+    });
   }
   for (std::size_t i = 0; i < loaded->tables.size(); ++i) {
     if (loaded->tables[i]->next_expiry_ns() > clock_ns) continue;
-    for (const TableEntry& entry : loaded->tables[i]->take_expired(clock_ns)) {
-      output.entry_expired(loaded->image.tables[i].name, entry);
-    }
+    const std::vector<TableEntry> expired = loaded->tables[i]->take_expired(clock_ns);
+    if (!expired.empty()) output.entries_expired(loaded->image.tables[i].name, expired);
   }
 }
 
 void Switch::State::gather_digest(const PacketState& state) {
   if (state.digest == kNone || !loaded->digests[state.digest].config()) return;
-  DigestData data;
+  DigestGatherer& gatherer = loaded->digests[state.digest];
+  std::span<std::byte> rest = gatherer.draft();
   for (const DigestField& f : loaded->image.digests[state.digest].fields) {
-    data.push_back(f.constant.empty() ? to_bytes(state.phv + f.field.cell, f.field.width)
-                                      : f.constant);
+    const std::span<std::byte> place = rest.first((f.field.width + 7) / 8);
+    rest = rest.subspan(place.size());
+    if (f.constant.empty()) {
+      write_network_order(state.phv + f.field.cell, f.field.width, place);
+    } else {
+      std::copy_n(reinterpret_cast<const std::byte*>(f.constant.data()), place.size(),
+                  place.begin());
+    }
   }
-  loaded->digests[state.digest].add(std::move(data), clock_ns);
+  gatherer.add(clock_ns);
 }
 
 void Switch::State::arrive(std::uint32_t, Packet* packet, std::int64_t) {

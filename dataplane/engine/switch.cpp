@@ -16,7 +16,7 @@ const Program& Switch::program() const { return *state_->loaded->program; }
 
 void Switch::set_program(std::shared_ptr<const Program> program) {
   State& s = *state_;
-  auto loaded = std::make_unique<Loaded>(std::move(program), s.options, s.output);
+  auto loaded = std::make_unique<Loaded>(std::move(program), s.options, s.output, s.ports_down);
   auto ports = std::make_unique<TrafficManager>(kMaxPorts, loaded->pool, s);
   for (std::uint32_t port : s.ports->ports()) {
     ports->set(port, s.ports->config(port), s.clock_ns);
@@ -25,6 +25,7 @@ void Switch::set_program(std::shared_ptr<const Program> program) {
     ports->stats(port).queue_bytes = 0;
   }
   s.again = {};
+  s.stats = switch_stats();
   s.ports = std::move(ports);
   s.loaded = std::move(loaded);
   s.find_timers();
@@ -75,6 +76,15 @@ Status Switch::remove_port(std::uint32_t port) {
   return {};
 }
 
+Status Switch::set_port_up(std::uint32_t port, bool up) {
+  State& s = *state_;
+  if (!s.ports->has(port)) return no_port(port, ports());
+  if (s.ports_down.test(port) == !up) return {};
+  s.ports_down.set(port, !up);
+  for (const auto& profile : s.loaded->profiles) profile->update_selections();
+  return {};
+}
+
 std::vector<std::uint32_t> Switch::ports() const {
   std::vector<std::uint32_t> all = state_->ports->ports();
   std::erase(all, state_->options.cpu_port);
@@ -97,7 +107,13 @@ PortStats Switch::stats(std::uint32_t port, bool reset_max) {
   return copy;
 }
 
-SwitchStats Switch::switch_stats() const { return state_->stats; }
+SwitchStats Switch::switch_stats() const {
+  SwitchStats stats = state_->stats;
+  for (const DigestGatherer& digest : state_->loaded->digests) {
+    stats.dropped_digests += digest.dropped();
+  }
+  return stats;
+}
 
 void Switch::receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns) {
   state_->receive(port, frame, now_ns);

@@ -61,6 +61,7 @@ struct SwitchStats {
   std::uint64_t oversize_packets = 0;             // a frame above 65535 bytes, received or deparsed
   std::uint64_t recirculation_limit_packets = 0;  // resubmitted or recirculated too often
   std::uint64_t assertion_failed_packets = 0;     // by an assert() or assume() that did not hold
+  std::uint64_t dropped_digests = 0;  // that found no room, or that nobody took (Output::digest)
 };
 
 class Switch {
@@ -95,6 +96,9 @@ class Switch {
   Status set_port(std::uint32_t port, const PortConfig& config, std::int64_t now_ns = 0);
   // Its waiting frames are lost. kNotFound.
   Status remove_port(std::uint32_t port);
+  // Whether its link works: members of action groups that watch a port that is down are not chosen.
+  // Nothing else changes. Ports are up at first. kNotFound.
+  Status set_port_up(std::uint32_t port, bool up);
   std::vector<std::uint32_t> ports() const;
   Result<PortConfig> port_config(std::uint32_t port) const;
   // All zero for a port that does not exist. reset_max: restart the maxima at the present length.
@@ -135,8 +139,8 @@ class Switch {
   std::vector<std::uint32_t> multicast_groups() const;
 
   // Members of an action profile, by numbers of the caller's. kInvalidArgument: a group in a
-  // profile without selector, a member that is used by no table's actions; kFailedPrecondition: to
-  // remove what an entry or group still uses.
+  // profile without selector, a member that is used by no table's actions, a weight of 0;
+  // kFailedPrecondition: to remove what an entry or group still uses.
   Status insert_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
   Status modify_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
   Status delete_member(std::string_view profile, std::uint32_t member);
@@ -147,6 +151,7 @@ class Switch {
   Status delete_group(std::string_view profile, std::uint32_t group);
   Result<ActionGroup> group(std::string_view profile, std::uint32_t group) const;
   Result<std::vector<std::uint32_t>> groups(std::string_view profile) const;
+  Result<ProfileUsage> profile_usage(std::string_view profile) const;
 
   // session: 1 to 32767.
   Status insert_clone_session(std::uint32_t session, CloneSession config);

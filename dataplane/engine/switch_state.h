@@ -17,9 +17,12 @@
 
 namespace tiercast::engine {
 
+static_assert(Switch::kMaxPorts == kPortNumbers);
+
 // A program and its state: what set_program() replaces.
 struct Loaded {
-  Loaded(std::shared_ptr<const Program> loaded, const Switch::Options& options, Output& output);
+  Loaded(std::shared_ptr<const Program> loaded, const Switch::Options& options, Output& output,
+         const PortSet& ports_down);
   MatchTable* table(std::string_view name);
 
   std::shared_ptr<const Program> program;
@@ -99,6 +102,7 @@ struct Switch::State final : TrafficManager::Client {
 
   Options options;
   Output& output;
+  PortSet ports_down;
   std::unique_ptr<Loaded> loaded;
   std::unique_ptr<TrafficManager> ports;
   PacketList again;  // recirculated

@@ -33,6 +33,7 @@ TraceMap entry_text(const TableInfo& info, const TableEntry& entry) {
   if (entry.priority != 0) map.emplace_back("priority", std::to_string(entry.priority));
   if (entry.member) map.emplace_back("member", std::to_string(*entry.member));
   if (entry.group) map.emplace_back("group", std::to_string(*entry.group));
+  if (entry.action_set) map.emplace_back("actions", std::to_string(entry.action_set->size()));
   return map;
 }
 

@@ -83,7 +83,12 @@ class Operator {
     for (const auto& key : table->keys) e.match.push_back(match(key));
     if (table->needs_priority) e.priority = static_cast<std::int32_t>(small() % 4);
     if (!table->action_profile.empty()) {
-      (in_.ConsumeBool() ? e.member : e.group) = small() % 4;
+      if (in_.ConsumeBool()) {
+        auto& set = e.action_set.emplace(small() % 4);
+        for (auto& each : set) each = {call(table->actions), small() % 4, watch_port()};
+      } else {
+        (in_.ConsumeBool() ? e.member : e.group) = small() % 4;
+      }
     } else {
       e.action = call(table->actions);
     }
@@ -163,6 +168,11 @@ class Operator {
     (void)sw_.write_value_set(info->name, std::move(members));
   }
 
+  std::optional<std::uint32_t> watch_port() {
+    if (in_.ConsumeBool()) return std::nullopt;
+    return small() * 3;
+  }
+
   void profile() {
     const auto* info = any(sw_.program().action_profiles());
     if (info == nullptr) return;
@@ -172,14 +182,18 @@ class Operator {
     }
     const std::uint32_t id = small() % 4;
     engine::ActionGroup members;
-    for (std::uint32_t n = small() % 4; n > 0; --n) members.members.push_back(small() % 4);
-    switch (small() % 6) {
+    for (std::uint32_t n = small() % 4; n > 0; --n) {
+      members.members.push_back({small() % 4, small() % 4, watch_port()});
+    }
+    switch (small() % 8) {
       case 0: (void)sw_.insert_member(info->name, id, call(names)); break;
       case 1: (void)sw_.modify_member(info->name, id, call(names)); break;
       case 2: (void)sw_.delete_member(info->name, id); break;
       case 3: (void)sw_.insert_group(info->name, id, members); break;
       case 4: (void)sw_.modify_group(info->name, id, members); break;
       case 5: (void)sw_.delete_group(info->name, id); break;
+      case 6: (void)sw_.set_port_up(small() % 5, in_.ConsumeBool()); break;
+      case 7: (void)sw_.profile_usage(info->name); break;
     }
   }
 

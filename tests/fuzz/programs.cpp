@@ -49,15 +49,19 @@ void Transcript::transmit(std::uint32_t port, std::span<const std::byte> frame,
 void Transcript::packet_in(std::span<const std::byte> frame) {
   lines_.push_back("packet_in " + hex(frame));
 }
-void Transcript::digest(const engine::DigestList& list) {
-  std::string line = "digest " + list.name + " " + std::to_string(list.list_id);
-  for (const auto& data : list.digests) {
-    for (const auto& field : data) line += " " + field;
+bool Transcript::digest(const engine::DigestList& list) {
+  std::string line = "digest " + std::string(list.name) + " " + std::to_string(list.list_id);
+  for (std::size_t i = 0; i < list.size; ++i) {
+    for (const auto& field : list.at(i)) line += " " + field;
   }
   lines_.push_back(line);
+  return list.list_id % 3 != 0;
 }
-void Transcript::entry_expired(std::string_view table, const engine::TableEntry& entry) {
-  lines_.push_back("expired " + std::string(table) + " " + entry.action.name);
+void Transcript::entries_expired(std::string_view table,
+                                 std::span<const engine::TableEntry> entries) {
+  for (const auto& entry : entries) {
+    lines_.push_back("expired " + std::string(table) + " " + entry.action.name);
+  }
 }
 void Transcript::log_message(std::string_view text) {
   lines_.push_back("log " + std::string(text));

@@ -18,8 +18,9 @@ class Transcript final : public engine::Output {
  public:
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t due_ns) override;
   void packet_in(std::span<const std::byte> frame) override;
-  void digest(const engine::DigestList& list) override;
-  void entry_expired(std::string_view table, const engine::TableEntry& entry) override;
+  bool digest(const engine::DigestList& list) override;
+  void entries_expired(std::string_view table,
+                       std::span<const engine::TableEntry> entries) override;
   void log_message(std::string_view text) override;
   void assertion_failed(std::string_view what) override;
   const std::vector<std::string>& lines() const { return lines_; }

@@ -1,4 +1,5 @@
 // Once warm, no packet allocates: operator new is counted while packets pass.
+#include <array>
 #include <cstdlib>
 #include <new>
 
@@ -90,6 +91,37 @@ TEST(Allocation, NoneOnTheWayOfAPacket) {
   EXPECT_EQ(during, 0u);
   EXPECT_GT(out.frames, sent + 10000);
   EXPECT_GT(sw.stats(2).dropped_packets, 0u);
+}
+
+// New digests, known ones, and more than there is room for; lists that are taken and acknowledged.
+TEST(Allocation, NoneOnTheWayOfADigest) {
+  struct Reader : Silent {
+    bool digest(const DigestList& list) override {
+      digests += list.size;
+      return true;
+    }
+    std::size_t digests = 0;
+  } out;
+  Switch sw(load_program("digest"), {}, out);
+  EXPECT_OK(sw.set_port(2, {}));
+  for (std::uint32_t port = 10; port < 500; ++port) EXPECT_OK(sw.set_port(port, {}));
+  const std::string name = sw.program().digests().at(0).name;
+  EXPECT_OK(sw.configure_digest(name, DigestConfig{100, 1'000'000, 5'000'000}));
+  std::array<Frame, 256> frames;
+  for (unsigned value = 0; value < 256; ++value) frames[value] = FrameBuilder().put(value, 8).take();
+  std::int64_t now = 0;
+  const auto run = [&](std::uint32_t packets) {
+    for (std::uint32_t i = 0; i < packets; ++i) {
+      now += 100;
+      sw.receive(10 + i / 256 % 490, frames[i % 256], now);
+    }
+  };
+  run(200'000);
+  const std::size_t before = allocations, seen = out.digests;
+  run(200'000);
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_GT(out.digests, seen + 10'000);
+  EXPECT_GT(sw.switch_stats().dropped_digests, 0u);
 }
 
 }  // namespace

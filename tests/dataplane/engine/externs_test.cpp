@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "dataplane/engine/digest_list.h"
 #include "dataplane/engine/meter.h"
 #include "tests/dataplane/engine/testing.h"
 
@@ -21,13 +22,25 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 class Externs : public ::testing::TestWithParam<bool> {
  protected:
   struct Listener : Recorder {
-    void digest(const DigestList& list) override { digests.push_back(list); }
-    void entry_expired(std::string_view table, const TableEntry& entry) override {
-      expired.emplace_back(table, entry);
+    struct Digests {
+      std::string name;
+      std::uint64_t list_id;
+      std::int64_t time_ns;
+      std::vector<DigestData> digests;
+    };
+    bool digest(const DigestList& list) override {
+      Digests& copy = digests.emplace_back(
+          Digests{std::string(list.name), list.list_id, list.time_ns, {}});
+      for (std::size_t i = 0; i < list.size; ++i) copy.digests.push_back(list.at(i));
+      return take_digests;
+    }
+    void entries_expired(std::string_view table, std::span<const TableEntry> entries) override {
+      for (const TableEntry& entry : entries) expired.emplace_back(table, entry);
     }
     void log_message(std::string_view text) override { log.emplace_back(text); }
     void assertion_failed(std::string_view what) override { failed.emplace_back(what); }
-    std::vector<DigestList> digests;
+    std::vector<Digests> digests;
+    bool take_digests = true;
     std::vector<std::pair<std::string, TableEntry>> expired;
     std::vector<std::string> log, failed;
   };
@@ -154,6 +167,72 @@ TEST_P(Externs, DigestsAreGatheredAndNotRepeated) {
   EXPECT_EQ(sw->acknowledge_digest("x", 1).code(), ErrorCode::kNotFound);
 }
 
+TEST_P(Externs, ADigestStandsOnceInAList) {
+  start("digest");
+  const std::string name = sw->program().digests().at(0).name;
+  EXPECT_OK(sw->configure_digest(name, DigestConfig{3, kSecond, 0}));
+  for (unsigned value : {1u, 1u, 2u, 1u, 2u, 3u, 1u}) receive({value}, kMs);
+  ASSERT_EQ(out.digests.size(), 1u);
+  EXPECT_EQ(out.digests[0].digests.size(), 3u);
+  EXPECT_OK(sw->configure_digest(name, DigestConfig{0, 5 * kMs, 0}));  // keeps what is gathered
+  EXPECT_EQ(sw->next_event(), 6 * kMs);
+  sw->advance(6 * kMs);
+  ASSERT_EQ(out.digests.size(), 2u);
+  EXPECT_EQ(out.digests[1].digests.size(), 1u);
+  EXPECT_OK(sw->configure_digest(name, std::nullopt));
+  receive({9}, 7 * kMs);
+  EXPECT_EQ(sw->next_event(), Switch::kNever);
+}
+
+TEST_P(Externs, DigestsThatNobodyTookMayComeAgain) {
+  start("digest");
+  const std::string name = sw->program().digests().at(0).name;
+  EXPECT_OK(sw->configure_digest(name, DigestConfig{1, 0, kSecond}));
+  out.take_digests = false;
+  for (int n = 0; n < 3; ++n) receive({5}, kMs);
+  EXPECT_EQ(out.digests.size(), 3u);
+  EXPECT_EQ(sw->switch_stats().dropped_digests, 3u);
+  out.take_digests = true;
+  for (int n = 0; n < 3; ++n) receive({5}, kMs);
+  EXPECT_EQ(out.digests.size(), 4u);
+  EXPECT_EQ(sw->switch_stats().dropped_digests, 3u);
+}
+
+// What is kept is bounded; against a set that remembers everything.
+TEST(DigestGatherer, IsBoundedAndForgetsWhatIsAcknowledged) {
+  DigestGatherer gatherer({32});
+  gatherer.configure(DigestConfig{0, kSecond, kSecond});
+  std::uint64_t next_list = 0, taken = 0;
+  const auto offer = [&](std::uint32_t value, std::int64_t now_ns) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      gatherer.draft()[i] = static_cast<std::byte>(value >> (24 - 8 * i));
+    }
+    gatherer.add(now_ns);
+    while (gatherer.due_ns() <= now_ns) {
+      gatherer.send(now_ns, [&](const DigestList& list) {
+        EXPECT_EQ(list.list_id, ++next_list);
+        EXPECT_LE(list.size, DigestGatherer::kMaxList);
+        taken += list.size;
+        return true;
+      });
+    }
+  };
+  constexpr std::uint32_t kOffered = 20'000;
+  for (std::uint32_t value = 0; value < kOffered; ++value) offer(value, 1);
+  EXPECT_EQ(taken, DigestGatherer::kMaxKept);
+  EXPECT_EQ(gatherer.dropped(), kOffered - DigestGatherer::kMaxKept);
+  gatherer.acknowledge(2);  // values kMaxList to 2 kMaxList - 1
+  taken = 0;
+  for (std::uint32_t value = 0; value < 2 * DigestGatherer::kMaxList; ++value) offer(value, 2);
+  EXPECT_EQ(taken, DigestGatherer::kMaxList);
+  for (std::uint64_t list = 1; list <= next_list; ++list) gatherer.acknowledge(list);
+  taken = 0;
+  for (std::uint32_t value = 0; value < DigestGatherer::kMaxKept; ++value) offer(value, 3);
+  EXPECT_EQ(taken, DigestGatherer::kMaxKept);
+  offer(0, 3 + kSecond);  // all acknowledgements are overdue
+  EXPECT_EQ(gatherer.due_ns(), 3 + 2 * kSecond);
+}
+
 TEST_P(Externs, ValueSetsDecideInTheParser) {
   start("value_set");
   const std::string name = sw->program().value_sets().at(0).name;
@@ -182,7 +261,7 @@ TEST_P(Externs, SelectorsChooseAmongMembers) {
     return ActionCall{"MyIngress.forward", {big_endian(port, 1)}};
   };
   for (unsigned m = 1; m <= 3; ++m) EXPECT_OK(sw->insert_member(kPaths, m, forward(m + 1)));
-  EXPECT_OK(sw->insert_group(kPaths, 7, {{3, 1, 1}}));  // member 1 twice as often
+  EXPECT_OK(sw->insert_group(kPaths, 7, {{{3}, {1, 2}}}));  // member 1 twice as often
   TableEntry to_group = exact(1, "", {}), to_member = exact(2, "", {});
   to_group.group = 7;
   to_member.member = 2;
@@ -195,7 +274,7 @@ TEST_P(Externs, SelectorsChooseAmongMembers) {
 
   EXPECT_EQ(sw->delete_member(kPaths, 1).code(), ErrorCode::kFailedPrecondition);
   EXPECT_EQ(sw->delete_group(kPaths, 7).code(), ErrorCode::kFailedPrecondition);
-  EXPECT_OK(sw->modify_group(kPaths, 7, {{2}}));
+  EXPECT_OK(sw->modify_group(kPaths, 7, {{{2}}}));
   EXPECT_OK(sw->delete_member(kPaths, 1));
   EXPECT_OK(sw->modify_member(kPaths, 2, forward(8)));
   receive({1, 0});
@@ -207,32 +286,133 @@ TEST_P(Externs, SelectorsChooseAmongMembers) {
 
   EXPECT_EQ(sw->insert_member(kPaths, 3, forward(1)).code(), ErrorCode::kAlreadyExists);
   EXPECT_THAT(sw->insert_member(kPaths, 9, {"x", {}}).message(), HasSubstr("no action `x`"));
-  EXPECT_EQ(sw->insert_group(kPaths, 9, {{55}}).code(), ErrorCode::kNotFound);
+  EXPECT_EQ(sw->insert_group(kPaths, 9, {{{55}}}).code(), ErrorCode::kNotFound);
   TableEntry neither = exact(3, "", {});
   EXPECT_EQ(sw->insert_entry("MyIngress.balance", neither).code(), ErrorCode::kInvalidArgument);
   EXPECT_OK(sw->delete_entry("MyIngress.balance", to_group));
   EXPECT_OK(sw->delete_group(kPaths, 7));
 }
 
-TEST_P(Externs, IdleEntriesAreReportedOnceUntilTheyAreHit) {
+// The group that an entry has for itself, and weights far beyond what could be laid out.
+TEST_P(Externs, ActionSetsAreGroupsOfOneEntry) {
+  start("selector");
+  const auto forward = [](unsigned port) {
+    return ActionCall{"MyIngress.forward", {big_endian(port, 1)}};
+  };
+  TableEntry entry = exact(1, "", {});
+  entry.action_set = {{forward(4)}, {forward(2), 2}};
+  EXPECT_OK(sw->insert_entry("MyIngress.balance", entry));
+  for (unsigned flow = 0; flow < 4; ++flow) receive({1, flow});
+  EXPECT_THAT(out.ports(), ElementsAre(4, 2, 2, 4));
+  EXPECT_EQ(sw->read_entry("MyIngress.balance", entry)->action_set, entry.action_set);
+  EXPECT_THAT(sw->members(kPaths).value(), ElementsAre());
+  EXPECT_EQ(sw->profile_usage(kPaths)->action_sets, 1u);
+  EXPECT_EQ(sw->profile_usage(kPaths)->group_members, 2u);
+  EXPECT_EQ(sw->profile_usage(kPaths)->group_weight, 3u);
+
+  entry.action_set = {{forward(3), UINT32_MAX}, {forward(5), UINT32_MAX}};
+  EXPECT_OK(sw->modify_entry("MyIngress.balance", entry));
+  receive({1, 0});
+  EXPECT_EQ(out.ports().back(), 3u);
+  EXPECT_EQ(sw->profile_usage(kPaths)->group_weight, 2ull * UINT32_MAX);
+  TableEntry wrong = entry;
+  wrong.action_set = {{forward(3), 0}};
+  EXPECT_THAT(sw->modify_entry("MyIngress.balance", wrong).message(), HasSubstr("weight 0"));
+  wrong.action_set = {{{"x", {}}}};
+  EXPECT_EQ(sw->modify_entry("MyIngress.balance", wrong).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(sw->read_entry("MyIngress.balance", entry)->action_set, entry.action_set);
+  EXPECT_OK(sw->delete_entry("MyIngress.balance", entry));
+  EXPECT_EQ(sw->profile_usage(kPaths)->action_sets, 0u);
+  EXPECT_EQ(sw->profile_usage(kPaths)->group_weight, 0u);
+}
+
+TEST_P(Externs, MembersThatWatchAPortThatIsDownAreNotChosen) {
+  start("selector");
+  const auto forward = [](unsigned port) {
+    return ActionCall{"MyIngress.forward", {big_endian(port, 1)}};
+  };
+  for (unsigned m = 1; m <= 3; ++m) EXPECT_OK(sw->insert_member(kPaths, m, forward(m + 1)));
+  EXPECT_OK(sw->insert_group(kPaths, 7, {{{1, 1, 2}, {2, 1, 3}, {3, 1}}}));
+  TableEntry to_group = exact(1, "", {}), own = exact(2, "", {});
+  to_group.group = 7;
+  own.action_set = {{forward(5), 1, 2}, {forward(6), 1, 3}};
+  EXPECT_OK(sw->insert_entry("MyIngress.balance", to_group));
+  EXPECT_OK(sw->insert_entry("MyIngress.balance", own));
+  const auto chosen = [&] {
+    const std::size_t before = out.sent.size();
+    for (unsigned key : {1u, 2u}) {
+      for (unsigned flow = 0; flow < 3; ++flow) receive({key, flow});
+    }
+    const auto ports = out.ports();
+    return std::vector<std::uint32_t>(ports.begin() + static_cast<std::ptrdiff_t>(before),
+                                      ports.end());
+  };
+  EXPECT_THAT(chosen(), ElementsAre(2, 3, 4, 5, 6, 5));
+  EXPECT_OK(sw->set_port_up(2, false));
+  EXPECT_THAT(chosen(), ElementsAre(3, 4, 3, 6, 6, 6));
+  EXPECT_OK(sw->set_port_up(3, false));
+  EXPECT_THAT(chosen(), ElementsAre(4, 4, 4));  // the entry's own group is empty
+  EXPECT_OK(sw->set_port_up(2, true));
+  EXPECT_OK(sw->set_port_up(3, true));
+  EXPECT_THAT(chosen(), ElementsAre(2, 3, 4, 5, 6, 5));
+  EXPECT_EQ(sw->set_port_up(99, false).code(), ErrorCode::kNotFound);
+}
+
+// P4Runtime 1.4, "Table Idle Timeout Notification": reported again after each further time-out.
+TEST_P(Externs, IdleEntriesAreReportedWheneverTheyWereIdleForTheirTimeOut) {
   start("idle");
   TableEntry entry = exact(1, "MyIngress.forward", {big_endian(2, 1)});
-  entry.idle_timeout_ns = 10 * kMs;
+  entry.idle_timeout_ns = 30 * kMs;
   EXPECT_OK(sw->insert_entry("MyIngress.seen", entry));
   receive({1}, 5 * kMs);
-  sw->advance(14 * kMs);
+  sw->advance(34 * kMs);
   EXPECT_TRUE(out.expired.empty());
-  EXPECT_EQ(sw->read_entry("MyIngress.seen", entry)->idle_ns, 9 * kMs);
-  sw->advance(100 * kMs);
+  EXPECT_EQ(sw->read_entry("MyIngress.seen", entry)->idle_ns, 29 * kMs);
+  sw->advance(36 * kMs);
   ASSERT_EQ(out.expired.size(), 1u);
   EXPECT_EQ(out.expired[0].first, "MyIngress.seen");
   EXPECT_EQ(out.expired[0].second.match, entry.match);
-  EXPECT_EQ(out.expired[0].second.idle_ns, 10 * kMs);
+  EXPECT_EQ(out.expired[0].second.idle_ns, 30 * kMs);
+  sw->advance(100 * kMs);
+  ASSERT_EQ(out.expired.size(), 3u);
+  EXPECT_EQ(out.expired[2].second.idle_ns, 90 * kMs);
+  receive({1}, 110 * kMs);
+  sw->advance(139 * kMs);
+  EXPECT_EQ(out.expired.size(), 3u);
+  sw->advance(140 * kMs);
+  EXPECT_EQ(out.expired.size(), 4u);
+  entry.idle_timeout_ns = 0;
+  EXPECT_OK(sw->modify_entry("MyIngress.seen", entry));
+  sw->advance(1000 * kMs);
+  EXPECT_EQ(out.expired.size(), 4u);
   EXPECT_EQ(sw->next_event(), Switch::kNever);
-  receive({1}, 200 * kMs);
-  EXPECT_EQ(sw->next_event(), 210 * kMs);
-  sw->advance(210 * kMs);
-  EXPECT_EQ(out.expired.size(), 2u);
+}
+
+TEST_P(Externs, IdleTimeOutsHaveALeastValue) {
+  start("idle");
+  for (unsigned key = 1; key <= 3; ++key) {
+    TableEntry entry = exact(key, "MyIngress.forward", {big_endian(2, 1)});
+    entry.idle_timeout_ns = key;
+    EXPECT_OK(sw->insert_entry("MyIngress.seen", entry));
+  }
+  sw->advance(95 * kMs);
+  EXPECT_EQ(out.expired.size(), 9 * 3u);
+}
+
+// All entries are looked at, so time-outs that end close to each other are reported together.
+TEST_P(Externs, IdleEntriesAreLookedForAtMostOnceAMicrosecondForEach) {
+  start("idle");
+  for (unsigned key = 0; key < 200; ++key) {
+    sw->advance(key);
+    TableEntry entry = exact(key, "MyIngress.forward", {big_endian(2, 1)});
+    entry.idle_timeout_ns = kSecond;
+    EXPECT_OK(sw->insert_entry("MyIngress.seen", entry));
+  }
+  sw->advance(kSecond);
+  EXPECT_EQ(out.expired.size(), 1u);
+  EXPECT_EQ(sw->next_event(), kSecond + 200'000);
+  sw->advance(kSecond + 200'000);
+  EXPECT_EQ(out.expired.size(), 200u);
 }
 
 TEST_P(Externs, CustomCrcs) {
