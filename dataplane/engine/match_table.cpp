@@ -276,7 +276,7 @@ Status MatchTable::modify(const TableEntry& entry, std::int64_t now_ns) {
   found.group = changed.group;
   found.binding = changed.binding;
   if (entry.counter) found.counter = *entry.counter;
-  if (entry.meter) found.meter.configure(entry.meter, now_ns);
+  found.meter.configure(entry.meter, now_ns);
   set_timeout(found, entry.idle_timeout_ns, now_ns);
   return {};
 }

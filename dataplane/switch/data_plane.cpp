@@ -73,9 +73,7 @@ void DataPlane::watch(int fd, std::uint64_t key) {
   checked(::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
-void DataPlane::on_packet_in(std::function<void(std::span<const std::byte>)> handler) {
-  packet_in_handler_ = std::move(handler);
-}
+void DataPlane::set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
 
 void DataPlane::start() {
   running_ = true;
@@ -199,23 +197,33 @@ void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
 }
 
 void DataPlane::packet_in(std::span<const std::byte> frame) {
-  if (packet_in_handler_) packet_in_handler_(frame);
+  if (handlers_.packet_in) handlers_.packet_in(frame);
 }
 
-engine::Switch::Options DataPlane::pipeline_options() const {
+bool DataPlane::digest(const engine::DigestList& list) {
+  return handlers_.digest && handlers_.digest(list);
+}
+
+void DataPlane::entries_expired(std::string_view table,
+                                std::span<const engine::TableEntry> entries) {
+  if (handlers_.entries_expired) handlers_.entries_expired(table, entries);
+}
+
+std::unique_ptr<engine::Switch> DataPlane::make_switch(
+    std::shared_ptr<const engine::Program> program, engine::Output& output) {
   engine::Switch::Options options;
   options.cpu_port = cpu_port_;
-  return options;
+  auto made = std::make_unique<engine::Switch>(std::move(program), options, output);
+  for (const auto& port : ports_) {
+    const engine::Status status = made->set_port(port->number, port->link, monotonic_ns());
+    if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
+  }
+  return made;
 }
 
 void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
   if (pipeline_) return pipeline_->set_program(std::move(program));
-  engine::Output& output = *this;
-  auto pipeline = std::make_unique<engine::Switch>(std::move(program), pipeline_options(), output);
-  for (const auto& port : ports_) {
-    const engine::Status status = pipeline->set_port(port->number, port->link, monotonic_ns());
-    if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
-  }
+  auto pipeline = make_switch(std::move(program), *this);
   pipeline->set_trace(trace_);
   pipeline_ = std::move(pipeline);
 }
@@ -244,6 +252,10 @@ engine::Status DataPlane::change_link(std::uint32_t number, const LinkChange& ch
   }
   port->link = link;
   return {};
+}
+
+engine::SwitchStats DataPlane::totals() const {
+  return pipeline_ ? pipeline_->switch_stats() : engine::SwitchStats();
 }
 
 std::vector<PortReport> DataPlane::report() {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -48,9 +49,15 @@ class DataPlane : private engine::Output {
   DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port);
   ~DataPlane() override;
 
-  // Called on the data-plane thread with each frame for the CPU port; must not block. Set it
-  // before start().
-  void on_packet_in(std::function<void(std::span<const std::byte>)> handler);
+  // What the program has to say to the control plane; called on the data-plane thread, must not
+  // block. As in engine::Output.
+  struct Handlers {
+    std::function<void(std::span<const std::byte>)> packet_in;
+    std::function<bool(const engine::DigestList&)> digest;
+    std::function<void(std::string_view, std::span<const engine::TableEntry>)> entries_expired;
+  };
+  // Before start().
+  void set_handlers(Handlers handlers);
 
   // Set it before start() and the program; it must outlive this.
   void set_trace(engine::TraceSink* sink) { trace_ = sink; }
@@ -62,17 +69,21 @@ class DataPlane : private engine::Output {
   // throws. While the thread does not run, runs it at once. Not from the data-plane thread.
   void call(const std::function<void()>& work);
 
+  // A switch like pipeline(), with the same ports, that carries no traffic of theirs.
+  std::unique_ptr<engine::Switch> make_switch(std::shared_ptr<const engine::Program> program,
+                                              engine::Output& output);
+
   // --- Only inside call(). ---
 
   // Null until the first set_program(). Its time is the present.
   engine::Switch* pipeline() { return pipeline_.get(); }
-  engine::Switch::Options pipeline_options() const;
   void set_program(std::shared_ptr<const engine::Program> program);
   // A frame from the control plane, with the program's packet_out header in front.
   void packet_out(std::span<const std::byte> frame);
   // kNotFound, kInvalidArgument.
   engine::Status change_link(std::uint32_t port, const LinkChange& change);
   std::vector<PortReport> report();
+  engine::SwitchStats totals() const;  // all 0 without a pipeline
 
  private:
   struct Port {
@@ -93,6 +104,9 @@ class DataPlane : private engine::Output {
 
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t due_ns) override;
   void packet_in(std::span<const std::byte> frame) override;
+  bool digest(const engine::DigestList& list) override;
+  void entries_expired(std::string_view table,
+                       std::span<const engine::TableEntry> entries) override;
 
   void watch(int fd, std::uint64_t key);
   void loop();
@@ -108,7 +122,7 @@ class DataPlane : private engine::Output {
   unsigned rounds_ = 0;                       // of polling
   std::unique_ptr<engine::Switch> pipeline_;
   engine::TraceSink* trace_ = nullptr;
-  std::function<void(std::span<const std::byte>)> packet_in_handler_;
+  Handlers handlers_;
 
   int epoll_ = -1;
   int timer_ = -1;

@@ -62,6 +62,8 @@ void log_totals(DataPlane& data_plane) {
         "{}",
         port.number, port.interface, port.stats.rx_packets, port.stats.tx_packets,
         port.stats.dropped_packets, port.kernel_drops, port.send_errors);
+  if (const std::uint64_t digests = data_plane.totals().dropped_digests; digests != 0)
+    spdlog::warn("{} digests dropped: they came faster than a controller read them", digests);
 }
 
 void set_up_log(const Options& options) {

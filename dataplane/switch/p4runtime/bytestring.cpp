@@ -39,6 +39,15 @@ unsigned trailing_zeros(std::string_view bytes, unsigned width) {
   return width;
 }
 
+std::string prefix_mask(unsigned prefix_length, unsigned width) {
+  std::string mask((width + 7) / 8, '\0');
+  for (unsigned bit = width - prefix_length; bit < width; ++bit) {
+    char& byte = mask[mask.size() - 1 - bit / 8];
+    byte = static_cast<char>(byte | 1 << bit % 8);
+  }
+  return mask;
+}
+
 bool masked_by(std::string_view value, std::string_view mask) {
   for (std::size_t i = 0; i < value.size(); ++i) {  // i: from the last byte on
     const std::uint8_t v = at(value, value.size() - 1 - i);

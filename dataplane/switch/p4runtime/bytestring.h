@@ -15,6 +15,9 @@ std::string canonical(std::string_view bytes, unsigned width, std::string_view w
 // Number of bits from the lowest set bit down, of a value of `width` bits; `width` if it is 0.
 unsigned trailing_zeros(std::string_view bytes, unsigned width);
 
+// The canonical mask of a prefix of 1 to width bits.
+std::string prefix_mask(unsigned prefix_length, unsigned width);
+
 // A bitwise a & b == a, of canonical strings.
 bool masked_by(std::string_view value, std::string_view mask);
 

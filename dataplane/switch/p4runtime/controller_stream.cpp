@@ -17,10 +17,12 @@ ControllerStream::~ControllerStream() {
 }
 
 bool ControllerStream::push(p4::v1::StreamMessageResponse message) {
+  const std::size_t bytes = message.ByteSizeLong();
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= kMaxQueued) return false;
+    if (queue_.size() >= kMaxQueued || queued_bytes_ >= kMaxQueuedBytes) return false;
     queue_.push_back(std::move(message));
+    queued_bytes_ += bytes;
   }
   changed_.notify_one();
   return true;
@@ -33,10 +35,14 @@ void ControllerStream::write_loop() {
     if (queue_.empty()) return;
     const p4::v1::StreamMessageResponse message = std::move(queue_.front());
     queue_.pop_front();
+    queued_bytes_ -= message.ByteSizeLong();
     lock.unlock();
     const bool written = stream_.Write(message);
     lock.lock();
-    if (!written) queue_.clear();  // the controller is gone
+    if (!written) {  // the controller is gone
+      queue_.clear();
+      queued_bytes_ = 0;
+    }
   }
 }
 

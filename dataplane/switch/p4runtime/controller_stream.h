@@ -19,21 +19,23 @@ class ControllerStream {
  public:
   using Stream =
       grpc::ServerReaderWriter<p4::v1::StreamMessageResponse, p4::v1::StreamMessageRequest>;
-  static constexpr std::size_t kMaxQueued = 4096;  // messages
+  static constexpr std::size_t kMaxQueued = 4096;            // messages
+  static constexpr std::size_t kMaxQueuedBytes = 16u << 20;  // of their serialised form
 
   explicit ControllerStream(Stream& stream);
   ~ControllerStream();  // what is queued is still written
 
-  // False, and the message is dropped, if kMaxQueued messages wait.
+  // False, and the message is dropped, if kMaxQueued messages or kMaxQueuedBytes wait.
   bool push(p4::v1::StreamMessageResponse message);
 
  private:
   void write_loop();
 
   Stream& stream_;
-  std::mutex mutex_;  // guards queue_ and closing_
+  std::mutex mutex_;  // guards queue_, queued_bytes_ and closing_
   std::condition_variable changed_;
   std::deque<p4::v1::StreamMessageResponse> queue_;
+  std::size_t queued_bytes_ = 0;
   bool closing_ = false;
   std::thread writer_;
 };

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dataplane/engine/switch.h"
@@ -19,6 +21,8 @@ struct Annotations {
   struct Entry {
     std::uint64_t controller_metadata = 0;
     std::string metadata;
+    std::optional<p4::v1::ActionProfileActionSet> action_set;  // as it was written
+    bool empty() const { return controller_metadata == 0 && metadata.empty() && !action_set; }
   };
   struct Group {
     std::string metadata;
@@ -28,6 +32,8 @@ struct Annotations {
   std::map<std::uint32_t, Entry> defaults;  // by table
   std::map<std::uint32_t, Group> groups;
   std::map<std::uint32_t, Group> clone_sessions;
+  // As they were written, by profile and group.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, p4::v1::ActionProfileGroup> action_groups;
 };
 
 // The state behind Write and Read.
@@ -40,12 +46,17 @@ struct Target {
 // One update of a Write. Throws RequestError, and has then changed nothing.
 void write_update(const Target& target, const p4::v1::Update& update);
 
+// An entry with its action and annotations, without direct resources.
+p4::v1::TableEntry entry_message(const Annotations& annotations, const ProgramInfo::Table& table,
+                                 const engine::TableEntry& entry);
+
 using EntitySink = std::function<void(p4::v1::Entity&&)>;
 // All entities that one entity of a ReadRequest selects. Throws RequestError.
 void read_entities(const Target& target, const p4::v1::Entity& request, const EntitySink& sink);
 
-// Updates that give a switch fresh from the same program the whole state of this one: entries,
-// default actions, groups, sessions, non-zero counters and registers.
+// Updates that give a switch fresh from the same program the whole state of this one: members and
+// groups of action profiles, entries, default actions, multicast groups, sessions, digests, value
+// sets, configured meters, non-zero counters and registers.
 std::vector<p4::v1::Update> snapshot(const Target& target);
 
 }  // namespace tiercast::vswitch

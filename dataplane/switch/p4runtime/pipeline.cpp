@@ -9,7 +9,7 @@ namespace {
 
 using Request = p4::v1::SetForwardingPipelineConfigRequest;
 
-// For a switch without ports.
+// For a switch whose ports lead nowhere.
 class NoOutput : public engine::Output {
  public:
   void transmit(std::uint32_t, std::span<const std::byte>, std::int64_t) override {}
@@ -37,10 +37,9 @@ Pipelines::Pipeline::Pipeline(const p4::v1::ForwardingPipelineConfig& from)
       packet_io(std::make_shared<PacketIo>(from.p4info())) {}
 
 Pipelines::Rehearsal::Rehearsal(const p4::v1::ForwardingPipelineConfig& config,
-                                engine::Switch::Options options)
+                                DataPlane& data_plane)
     : pipeline(std::make_unique<Pipeline>(config)),
-      switch_state(
-          std::make_unique<engine::Switch>(pipeline->info.program(), options, no_output())) {}
+      switch_state(data_plane.make_switch(pipeline->info.program(), no_output())) {}
 
 void Pipelines::replay(const std::vector<p4::v1::Update>& updates, const Target& target) {
   for (const p4::v1::Update& update : updates) {
@@ -59,6 +58,7 @@ void Pipelines::commit(std::unique_ptr<Pipeline> pipeline,
                        const std::vector<p4::v1::Update>& state) {
   data_plane_.call([&] {
     data_plane_.set_program(pipeline->info.program());
+    committed_ = pipeline.get();
     replay(state, {pipeline->info, *data_plane_.pipeline(), pipeline->annotations});
     const std::lock_guard lock(packet_io_mutex_);
     packet_io_ = pipeline->packet_io;
@@ -88,7 +88,7 @@ void Pipelines::set(Request::Action action, const Request& request) {
     throw RequestError(grpc::INVALID_ARGUMENT,
                        fmt::format("{}: no config", Request::Action_Name(action)));
 
-  auto rehearsal = std::make_unique<Rehearsal>(request.config(), data_plane_.pipeline_options());
+  auto rehearsal = std::make_unique<Rehearsal>(request.config(), data_plane_);
   switch (action) {
     case Request::VERIFY_AND_SAVE: saved_ = std::move(rehearsal); break;
     case Request::VERIFY_AND_COMMIT: commit(std::move(rehearsal->pipeline), {}); break;
@@ -126,6 +126,25 @@ void Pipelines::with_target(const std::function<void(const Target&)>& work) {
   if (!live_)
     throw RequestError(grpc::FAILED_PRECONDITION, "no forwarding pipeline config has been set");
   data_plane_.call([&] { work({live_->info, *data_plane_.pipeline(), live_->annotations}); });
+}
+
+void Pipelines::acknowledge_digest(const p4::v1::DigestListAck& ack) {
+  const std::lock_guard lock(mutex_);
+  if (!live_)
+    throw RequestError(grpc::FAILED_PRECONDITION, "no forwarding pipeline config has been set");
+  const auto& digests = live_->info.digests();
+  const auto found = digests.find(ack.digest_id());
+  if (found == digests.end())
+    throw RequestError(grpc::INVALID_ARGUMENT,
+                       fmt::format("digest_id {} is unknown", ack.digest_id()));
+  data_plane_.call([&] {
+    require(data_plane_.pipeline()->acknowledge_digest(found->second.name, ack.list_id()));
+  });
+}
+
+std::optional<Pipelines::Committed> Pipelines::committed() const {
+  if (committed_ == nullptr) return std::nullopt;
+  return Committed{committed_->info, committed_->annotations};
 }
 
 std::shared_ptr<const PacketIo> Pipelines::packet_io() const {

@@ -1,5 +1,6 @@
 // The forwarding pipeline configuration: verified, saved, committed (SetForwardingPipelineConfig),
-// and what Write and Read act upon. Thread-safe; not for the data-plane thread except packet_io().
+// and what Write and Read act upon. Thread-safe; not for the data-plane thread except packet_io()
+// and committed().
 //
 // VERIFY_AND_SAVE puts the new program on a switch of its own that carries no traffic; writes and
 // reads go there until COMMIT carries its state over.
@@ -8,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "dataplane/engine/switch.h"
@@ -35,8 +37,20 @@ class Pipelines {
   // FAILED_PRECONDITION if there is no pipeline, and what work throws.
   void with_target(const std::function<void(const Target&)>& work);
 
+  // Its digests may come again. Throws RequestError INVALID_ARGUMENT (no such digest),
+  // FAILED_PRECONDITION (no pipeline).
+  void acknowledge_digest(const p4::v1::DigestListAck& ack);
+
   // Of the committed configuration; null if there is none. May be called from any thread.
   std::shared_ptr<const PacketIo> packet_io() const;
+
+  // What the data plane's notifications are about. Only for the data-plane thread.
+  struct Committed {
+    const ProgramInfo& info;
+    const Annotations& annotations;
+  };
+  // Nothing before the first commit.
+  std::optional<Committed> committed() const;
 
  private:
   // A configuration that the engine and P4Info agree upon.
@@ -47,9 +61,9 @@ class Pipelines {
     std::shared_ptr<const PacketIo> packet_io;
     Annotations annotations;
   };
-  // A pipeline on a switch without ports.
+  // A pipeline on a switch whose ports lead nowhere.
   struct Rehearsal {
-    Rehearsal(const p4::v1::ForwardingPipelineConfig& config, engine::Switch::Options options);
+    Rehearsal(const p4::v1::ForwardingPipelineConfig& config, DataPlane& data_plane);
     Target target() { return {pipeline->info, *switch_state, pipeline->annotations}; }
     std::unique_ptr<Pipeline> pipeline;
     std::unique_ptr<engine::Switch> switch_state;
@@ -61,6 +75,7 @@ class Pipelines {
   DataPlane& data_plane_;
   std::unique_ptr<Pipeline> live_;
   std::unique_ptr<Rehearsal> saved_;
+  Pipeline* committed_ = nullptr;  // what runs; the data-plane thread's own
   mutable std::mutex packet_io_mutex_;
   std::shared_ptr<const PacketIo> packet_io_;
   mutable std::mutex mutex_;  // guards live_ and saved_

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "dataplane/switch/p4runtime/errors.h"
 
@@ -49,6 +50,68 @@ const auto& find_id(const Map& map, std::uint32_t id, std::string_view kind) {
   return found->second;
 }
 
+template <class Map>
+const auto& find_by_name(const Map& map, std::string_view name) {
+  for (const auto& [id, item] : map)
+    if (item.name == name) return item;
+  throw RequestError(grpc::INTERNAL, fmt::format("P4Info has no {}", name));
+}
+
+engine::MatchKind kind_of(const config::MatchField& field, const std::string& place) {
+  switch (field.match_type()) {
+    case config::MatchField::EXACT: return engine::MatchKind::kExact;
+    case config::MatchField::LPM: return engine::MatchKind::kLpm;
+    case config::MatchField::TERNARY: return engine::MatchKind::kTernary;
+    case config::MatchField::RANGE: return engine::MatchKind::kRange;
+    case config::MatchField::OPTIONAL: return engine::MatchKind::kOptional;
+    default:
+      throw RequestError(grpc::INVALID_ARGUMENT,
+                         fmt::format("{}: match field {} has an unknown match type", place,
+                                     field.id()));
+  }
+}
+
+using Shape = ProgramInfo::DigestShape;
+
+// Throws std::invalid_argument with what is not supported.
+Shape shape_of(const config::P4DataTypeSpec& type, const config::P4TypeInfo& types) {
+  const auto named = [](const auto& map, const std::string& name) -> const auto& {
+    const auto found = map.find(name);
+    if (found == map.end()) throw std::invalid_argument("P4Info describes no type " + name);
+    return found->second;
+  };
+  Shape shape;
+  switch (type.type_spec_case()) {
+    case config::P4DataTypeSpec::kBitstring:
+      if (type.bitstring().has_varbit()) throw std::invalid_argument("it has a varbit field");
+      return shape;
+    case config::P4DataTypeSpec::kBool: shape.kind = Shape::Kind::kBool; return shape;
+    case config::P4DataTypeSpec::kTuple:
+      shape.kind = Shape::Kind::kTuple;
+      for (const auto& member : type.tuple().members())
+        shape.members.push_back(shape_of(member, types));
+      return shape;
+    case config::P4DataTypeSpec::kStruct:
+      shape.kind = Shape::Kind::kStruct;
+      for (const auto& member : named(types.structs(), type.struct_().name()).members())
+        shape.members.push_back(shape_of(member.type_spec(), types));
+      return shape;
+    case config::P4DataTypeSpec::kHeader:
+      shape.kind = Shape::Kind::kHeader;
+      shape.members.resize(
+          static_cast<std::size_t>(named(types.headers(), type.header().name()).members_size()));
+      return shape;
+    case config::P4DataTypeSpec::kNewType: {
+      const auto& representation = named(types.new_types(), type.new_type().name());
+      return representation.has_original_type() ? shape_of(representation.original_type(), types)
+                                                : shape;
+    }
+    default:
+      throw std::invalid_argument(
+          "it has a field that is no bit<W>, int<W>, bool, struct, tuple or header");
+  }
+}
+
 unsigned register_width(const config::Register& info) {
   const auto& spec = info.type_spec();
   return spec.has_bitstring() && spec.bitstring().has_bit()
@@ -74,6 +137,76 @@ ProgramInfo::ProgramInfo(const config::P4Info& info, std::shared_ptr<const engin
     const auto& array = find_in_program(program_->registers(), item.preamble().name(), "register");
     registers_[item.preamble().id()] = {item.preamble().id(), array.name, array.size,
                                         register_width(item)};
+  }
+  add_meters(info);
+  for (const config::ActionProfile& profile : info.action_profiles()) add_profile(profile);
+  for (const config::Digest& digest : info.digests()) add_digest(digest, info.type_info());
+  for (const config::ValueSet& set : info.value_sets()) add_value_set(set);
+}
+
+std::size_t ProgramInfo::DigestShape::fields() const {
+  if (kind == Kind::kBits || kind == Kind::kBool) return 1;
+  std::size_t sum = 0;
+  for (const DigestShape& member : members) sum += member.fields();
+  return sum;
+}
+
+void ProgramInfo::add_meters(const config::P4Info& info) {
+  for (const config::Meter& meter : info.meters()) {
+    const auto& array = find_in_program(program_->meters(), meter.preamble().name(), "meter");
+    Array& added = meters_[meter.preamble().id()];
+    added = {meter.preamble().id(), array.name, array.size, 0, meter.spec().type()};
+  }
+  for (const config::DirectMeter& meter : info.direct_meters()) {
+    const auto table = tables_.find(meter.direct_table_id());
+    if (table == tables_.end()) continue;
+    table->second.direct_meter = meter.preamble().id();
+    table->second.meter_type = meter.spec().type();
+  }
+}
+
+void ProgramInfo::add_profile(const config::ActionProfile& info) {
+  const auto& known =
+      find_in_program(program_->action_profiles(), info.preamble().name(), "action profile");
+  ActionProfile& profile = profiles_[info.preamble().id()];
+  profile.id = info.preamble().id();
+  profile.name = known.name;
+  profile.has_selector = known.selector;
+  profile.size = info.size() > 0 ? static_cast<std::uint64_t>(info.size()) : 0;
+  profile.group_size =
+      info.max_group_size() > 0 ? static_cast<std::uint64_t>(info.max_group_size()) : 0;
+  profile.counts_weights = !info.has_sum_of_members();
+  profile.max_weight = info.sum_of_members().max_member_weight();
+  profile.weights_disallowed = info.weights_disallowed();
+  for (auto& [id, table] : tables_) {
+    if (table.action_profile == profile.id) profile.actions = table.actions;
+  }
+}
+
+void ProgramInfo::add_digest(const config::Digest& info, const config::P4TypeInfo& types) {
+  const auto& known = find_in_program(program_->digests(), info.preamble().name(), "digest");
+  Digest& digest = digests_[info.preamble().id()];
+  digest.id = info.preamble().id();
+  digest.name = known.name;
+  try {
+    digest.shape = shape_of(info.type_spec(), types);
+    if (digest.shape.fields() != known.widths.size())
+      digest.unsupported = fmt::format("P4Info has {} fields, the program {}",
+                                       digest.shape.fields(), known.widths.size());
+  } catch (const std::invalid_argument& error) {
+    digest.unsupported = error.what();
+  }
+}
+
+void ProgramInfo::add_value_set(const config::ValueSet& info) {
+  const auto& known = find_in_program(program_->value_sets(), info.preamble().name(), "value set");
+  ValueSet& set = value_sets_[info.preamble().id()];
+  set.id = info.preamble().id();
+  set.name = known.name;
+  set.size = static_cast<std::uint64_t>(std::max(info.size(), 0));
+  for (const config::MatchField& field : info.match()) {
+    set.fields.push_back({field.id(), field.name(), kind_of(field, "value set " + set.name),
+                          static_cast<unsigned>(field.bitwidth()), false});
   }
 }
 
@@ -106,6 +239,7 @@ void ProgramInfo::add_table(const config::Table& info) {
   table.is_const = info.is_const_table() || known.is_const;
   table.const_default = info.const_default_action_id() != 0 || known.const_default;
   table.has_idle_timeout = info.idle_timeout_behavior() != config::Table::NO_TIMEOUT;
+  table.action_profile = info.implementation_id();
   for (const engine::KeyField& key : known.keys) {
     const auto field = std::find_if(info.match_fields().begin(), info.match_fields().end(),
                                     [&](const auto& match) { return match.name() == key.name; });
@@ -137,15 +271,44 @@ const ProgramInfo::Array& ProgramInfo::register_array(std::uint32_t id) const {
   return find_id(registers_, id, "register_id");
 }
 
-const ProgramInfo::ActionUse& ProgramInfo::action(const Table& table, std::uint32_t id) {
-  return find_id(table.actions, id, fmt::format("table {}: action_id", table.name));
+const ProgramInfo::Array& ProgramInfo::meter(std::uint32_t id) const {
+  return find_id(meters_, id, "meter_id");
 }
 
-const ProgramInfo::Action& ProgramInfo::action(const Table& table, const std::string& name) {
-  for (const auto& [id, use] : table.actions)
+const ProgramInfo::ActionProfile& ProgramInfo::action_profile(std::uint32_t id) const {
+  return find_id(profiles_, id, "action_profile_id");
+}
+
+const ProgramInfo::ValueSet& ProgramInfo::value_set(std::uint32_t id) const {
+  return find_id(value_sets_, id, "value_set_id");
+}
+
+const ProgramInfo::Digest& ProgramInfo::digest(std::uint32_t id) const {
+  try {
+    return find_id(digests_, id, "digest_id");
+  } catch (const RequestError& error) {
+    throw RequestError(grpc::NOT_FOUND, error.what());
+  }
+}
+
+const ProgramInfo::Table& ProgramInfo::table(std::string_view name) const {
+  return find_by_name(tables_, name);
+}
+
+const ProgramInfo::Digest& ProgramInfo::digest(std::string_view name) const {
+  return find_by_name(digests_, name);
+}
+
+const ProgramInfo::ActionUse& ProgramInfo::action(const ActionUses& actions, std::uint32_t id,
+                                                  const std::string& place) {
+  return find_id(actions, id, fmt::format("{}: action_id", place));
+}
+
+const ProgramInfo::Action& ProgramInfo::action(const ActionUses& actions, const std::string& name,
+                                               const std::string& place) {
+  for (const auto& [id, use] : actions)
     if (use.action->name == name) return *use.action;
-  throw RequestError(grpc::INTERNAL,
-                     fmt::format("table {}: P4Info has no action {}", table.name, name));
+  throw RequestError(grpc::INTERNAL, fmt::format("{}: P4Info has no action {}", place, name));
 }
 
 }  // namespace tiercast::vswitch

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dataplane/engine/program.h"
@@ -37,22 +38,57 @@ class ProgramInfo {
     bool in_entries = true;  // not @defaultonly
     bool as_default = true;  // not @tableonly
   };
+  using ActionUses = std::map<std::uint32_t, ActionUse>;  // by the action's id
+  using MeterType = p4::config::v1::MeterSpec::Type;
   struct Table {
     std::uint32_t id = 0;
     std::string name;
     std::vector<Field> fields;  // in the engine's order
-    std::map<std::uint32_t, ActionUse> actions;
+    ActionUses actions;
     bool needs_priority = false;
     bool is_const = false;       // entries
     bool const_default = false;  // default action
     bool has_idle_timeout = false;
     std::uint32_t direct_counter = 0;  // id; 0: none
+    std::uint32_t direct_meter = 0;    // id; 0: none
+    MeterType meter_type = {};         // of the direct meter
+    std::uint32_t action_profile = 0;  // id; 0: none
   };
-  struct Array {  // an indirect counter or a register
+  struct Array {  // an indirect counter or meter, or a register
     std::uint32_t id = 0;
     std::string name;
-    std::uint64_t size = 0;  // cells
-    unsigned width = 0;      // bits of a register's cell; 0: not a bit<W>
+    std::uint64_t size = 0;     // cells
+    unsigned width = 0;         // bits of a register's cell; 0: not a bit<W>
+    MeterType meter_type = {};  // of a meter
+  };
+  struct ActionProfile {
+    std::uint32_t id = 0;
+    std::string name;
+    ActionUses actions;             // of its tables, which have the same
+    bool has_selector = false;      // so it has groups
+    std::uint64_t size = 0;         // of all groups together; 0: not limited
+    std::uint64_t group_size = 0;   // of a group; 0: not limited
+    bool counts_weights = true;     // what these two limit: the members' weights, or the members
+    std::int32_t max_weight = 0;    // of a member; 0: not limited
+    bool weights_disallowed = false;
+  };
+  // How the fields of a digest are put together.
+  struct DigestShape {
+    enum class Kind { kBits, kBool, kStruct, kTuple, kHeader } kind = Kind::kBits;
+    std::vector<DigestShape> members;  // of the last three
+    std::size_t fields() const;        // how many there are
+  };
+  struct Digest {
+    std::uint32_t id = 0;
+    std::string name;
+    DigestShape shape;
+    std::string unsupported;  // why it cannot be sent, or empty
+  };
+  struct ValueSet {
+    std::uint32_t id = 0;
+    std::string name;
+    std::uint64_t size = 0;     // members
+    std::vector<Field> fields;  // in the engine's order
   };
 
   // Throws RequestError INVALID_ARGUMENT where they disagree, naming the object.
@@ -62,25 +98,47 @@ class ProgramInfo {
   const std::map<std::uint32_t, Table>& tables() const { return tables_; }
   const std::map<std::uint32_t, Array>& counters() const { return counters_; }
   const std::map<std::uint32_t, Array>& registers() const { return registers_; }
+  const std::map<std::uint32_t, Array>& meters() const { return meters_; }
+  const std::map<std::uint32_t, ActionProfile>& action_profiles() const { return profiles_; }
+  const std::map<std::uint32_t, Digest>& digests() const { return digests_; }
+  const std::map<std::uint32_t, ValueSet>& value_sets() const { return value_sets_; }
 
   // Throw RequestError INVALID_ARGUMENT naming the ids that exist.
   const Table& table(std::uint32_t id) const;
   const Array& counter(std::uint32_t id) const;
   const Array& register_array(std::uint32_t id) const;
-  // Of the actions of this table.
-  static const ActionUse& action(const Table& table, std::uint32_t id);
+  const Array& meter(std::uint32_t id) const;
+  const ActionProfile& action_profile(std::uint32_t id) const;
+  const ValueSet& value_set(std::uint32_t id) const;
+  // Throws RequestError NOT_FOUND.
+  const Digest& digest(std::uint32_t id) const;
+  // The table of that name, which is the program's.
+  const Table& table(std::string_view name) const;
+  const Digest& digest(std::string_view name) const;
+  // Of the actions of a table or action profile; place: for messages.
+  static const ActionUse& action(const ActionUses& actions, std::uint32_t id,
+                                 const std::string& place);
   // By the engine's name.
-  static const Action& action(const Table& table, const std::string& name);
+  static const Action& action(const ActionUses& actions, const std::string& name,
+                              const std::string& place);
 
  private:
   void add_actions(const p4::config::v1::P4Info& info);
   void add_table(const p4::config::v1::Table& info);
+  void add_meters(const p4::config::v1::P4Info& info);
+  void add_profile(const p4::config::v1::ActionProfile& info);
+  void add_digest(const p4::config::v1::Digest& info, const p4::config::v1::P4TypeInfo& types);
+  void add_value_set(const p4::config::v1::ValueSet& info);
 
   std::shared_ptr<const engine::Program> program_;
   std::map<std::uint32_t, Action> actions_;
   std::map<std::uint32_t, Table> tables_;
   std::map<std::uint32_t, Array> counters_;
   std::map<std::uint32_t, Array> registers_;
+  std::map<std::uint32_t, Array> meters_;
+  std::map<std::uint32_t, ActionProfile> profiles_;
+  std::map<std::uint32_t, Digest> digests_;
+  std::map<std::uint32_t, ValueSet> value_sets_;
 };
 
 }  // namespace tiercast::vswitch

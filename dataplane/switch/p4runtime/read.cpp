@@ -2,22 +2,14 @@
 
 #include <algorithm>
 
-#include "dataplane/switch/p4runtime/entities.h"
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/cells.h"
+#include "dataplane/switch/p4runtime/entity_kinds.h"
 #include "dataplane/switch/p4runtime/translate.h"
 
 namespace tiercast::vswitch {
 namespace {
 
 using p4::v1::Entity;
-
-RequestError invalid(const std::string& message) { return {grpc::INVALID_ARGUMENT, message}; }
-
-template <class T>
-T value_of(engine::Result<T>&& result) {
-  require(result.status());
-  return std::move(result).value();
-}
 
 void restore(const Annotations::Entry& from, p4::v1::TableEntry& to) {
   to.set_controller_metadata(from.controller_metadata);
@@ -38,9 +30,7 @@ void select_entries(const Target& target, const ProgramInfo::Table& table,
     key = entry_key(table, complete);
   }
   for (engine::TableEntry& entry : value_of(target.pipeline.read_entries(table.name))) {
-    p4::v1::TableEntry message = table_entry(table, entry);
-    const auto notes = target.annotations.entries.find(identity(table, entry));
-    if (notes != target.annotations.entries.end()) restore(notes->second, message);
+    p4::v1::TableEntry message = entry_message(target.annotations, table, entry);
     if (by_key) {
       key.priority = any_priority ? entry.priority : filter.priority();
       if (identity(table, key) != identity(table, entry)) continue;
@@ -67,7 +57,16 @@ std::vector<const ProgramInfo::Table*> selected_tables(const ProgramInfo& info, 
 void read_default(const Target& target, const ProgramInfo::Table& table, const EntitySink& sink) {
   Entity out;
   p4::v1::TableEntry& message = *out.mutable_table_entry();
-  message = default_entry(table, value_of(target.pipeline.default_action(table.name)));
+  message.set_table_id(table.id);
+  message.set_is_default_action(true);
+  // "Default Entry": a constant NoAction in a table with an action profile.
+  if (table.action_profile == 0)
+    *message.mutable_action()->mutable_action() =
+        action_message("table " + table.name, table.actions,
+                       value_of(target.pipeline.default_action(table.name)));
+  for (const auto& [id, use] : table.actions)
+    if (table.action_profile != 0 && use.action->name == "NoAction")
+      message.mutable_action()->mutable_action()->set_action_id(id);
   const auto notes = target.annotations.defaults.find(table.id);
   if (notes != target.annotations.defaults.end()) restore(notes->second, message);
   sink(std::move(out));
@@ -75,7 +74,12 @@ void read_default(const Target& target, const ProgramInfo::Table& table, const E
 
 void read_table(const Target& target, const p4::v1::TableEntry& request, const EntitySink& sink) {
   const bool wildcard = request.table_id() == 0;
+  refuse_meter_counters(request.has_meter_counter_data(), "table_entry");
+  if (request.has_time_since_last_hit() && request.is_default_action())
+    throw invalid("time_since_last_hit: default actions do not support idle timeouts");
   for (const ProgramInfo::Table* table : selected_tables(target.info, request.table_id())) {
+    if (request.has_time_since_last_hit() && !wildcard && !table->has_idle_timeout)
+      throw invalid(fmt::format("table {}: idle timeouts are not supported", table->name));
     if (request.is_default_action()) {
       read_default(target, *table, sink);
       continue;
@@ -87,32 +91,36 @@ void read_table(const Target& target, const p4::v1::TableEntry& request, const E
                      Entity out;
                      if (request.has_counter_data() && entry.counter)
                        *message.mutable_counter_data() = counter_data(*entry.counter);
+                     if (request.has_meter_config() && entry.meter)
+                       *message.mutable_meter_config() =
+                           meter_message(table->meter_type, *entry.meter);
+                     if (request.has_time_since_last_hit() && table->has_idle_timeout)
+                       message.mutable_time_since_last_hit()->set_elapsed_ns(entry.idle_ns);
                      *out.mutable_table_entry() = std::move(message);
                      sink(std::move(out));
                    });
   }
 }
 
-void read_direct_counters(const Target& target, const p4::v1::DirectCounterEntry& request,
-                          const EntitySink& sink) {
-  const p4::v1::TableEntry& filter = request.table_entry();
+// Calls use(table, entry, the message that names it) for the entries whose direct resource `filter`
+// selects. resource: its id in a table, 0 where there is none.
+template <class Use>
+void select_resources(const Target& target, const p4::v1::TableEntry& filter, const char* what,
+                      std::uint32_t ProgramInfo::Table::*resource, const Use& use) {
   bool found = false;
   for (const ProgramInfo::Table* table : selected_tables(target.info, filter.table_id())) {
-    if (table->direct_counter == 0 || table->fields.empty()) {
+    if (table->*resource == 0 || table->fields.empty()) {
       if (filter.table_id() == 0) continue;
-      throw invalid(fmt::format("table {} has no direct counter", table->name));
+      throw invalid(fmt::format("table {} has no direct {}", table->name, what));
     }
     select_entries(
         target, *table, filter, [&](const engine::TableEntry& entry, p4::v1::TableEntry&& message) {
           found = true;
-          Entity out;
-          p4::v1::DirectCounterEntry& counter = *out.mutable_direct_counter_entry();
-          p4::v1::TableEntry& key = *counter.mutable_table_entry();
+          p4::v1::TableEntry key;
           key.set_table_id(message.table_id());
           *key.mutable_match() = message.match();
           key.set_priority(message.priority());
-          *counter.mutable_data() = counter_data(entry.counter.value_or(engine::CounterValue()));
-          sink(std::move(out));
+          use(*table, entry, std::move(key));
         });
   }
   if (!found && filter.match_size() != 0)
@@ -120,23 +128,32 @@ void read_direct_counters(const Target& target, const p4::v1::DirectCounterEntry
                                                     target.info.table(filter.table_id()).name));
 }
 
-// Calls use(array, index) for the cells that an id and index select; id 0: all arrays.
-template <class Message, class Use>
-void select_cells(const std::map<std::uint32_t, ProgramInfo::Array>& arrays, std::uint32_t id,
-                  const Message& request, const Use& use) {
-  for (const auto& [array_id, array] : arrays) {
-    if (id != 0 && id != array_id) continue;
-    if (!request.has_index() || id == 0) {
-      for (std::uint64_t i = 0; i < array.size; ++i) use(array, i);
-      continue;
-    }
-    const std::int64_t index = request.index().index();
-    if (index < 0) throw invalid(fmt::format("{}: index {} is below 0", array.name, index));
-    if (static_cast<std::uint64_t>(index) >= array.size)
-      throw RequestError(grpc::OUT_OF_RANGE, fmt::format("{}: index {} is not one of 0 to {}",
-                                                         array.name, index, array.size - 1));
-    use(array, static_cast<std::uint64_t>(index));
-  }
+void read_direct_counters(const Target& target, const p4::v1::DirectCounterEntry& request,
+                          const EntitySink& sink) {
+  select_resources(
+      target, request.table_entry(), "counter", &ProgramInfo::Table::direct_counter,
+      [&](const auto&, const engine::TableEntry& entry, p4::v1::TableEntry&& key) {
+        Entity out;
+        p4::v1::DirectCounterEntry& counter = *out.mutable_direct_counter_entry();
+        *counter.mutable_table_entry() = std::move(key);
+        *counter.mutable_data() = counter_data(entry.counter.value_or(engine::CounterValue()));
+        sink(std::move(out));
+      });
+}
+
+void read_direct_meters(const Target& target, const p4::v1::DirectMeterEntry& request,
+                        const EntitySink& sink) {
+  refuse_meter_counters(request.has_counter_data(), "direct_meter_entry");
+  select_resources(
+      target, request.table_entry(), "meter", &ProgramInfo::Table::direct_meter,
+      [&](const ProgramInfo::Table& table, const engine::TableEntry& entry,
+          p4::v1::TableEntry&& key) {
+        Entity out;
+        p4::v1::DirectMeterEntry& meter = *out.mutable_direct_meter_entry();
+        *meter.mutable_table_entry() = std::move(key);
+        if (entry.meter) *meter.mutable_config() = meter_message(table.meter_type, *entry.meter);
+        sink(std::move(out));
+      });
 }
 
 void read_counters(const Target& target, const p4::v1::CounterEntry& request,
@@ -175,7 +192,7 @@ void read_registers(const Target& target, const p4::v1::RegisterEntry& request,
                });
 }
 
-void read_groups(const Target& target, const p4::v1::MulticastGroupEntry& request,
+void read_multicast_groups(const Target& target, const p4::v1::MulticastGroupEntry& request,
                  const EntitySink& sink) {
   if (request.multicast_group_id() != 0)
     require(target.pipeline.multicast_group(request.multicast_group_id()).status());
@@ -214,68 +231,104 @@ void read_clone_sessions(const Target& target, const p4::v1::CloneSessionEntry& 
 void read_replication(const Target& target, const p4::v1::PacketReplicationEngineEntry& request,
                       const EntitySink& sink) {
   if (!request.has_clone_session_entry())
-    read_groups(target, request.multicast_group_entry(), sink);
+    read_multicast_groups(target, request.multicast_group_entry(), sink);
   if (!request.has_multicast_group_entry())
     read_clone_sessions(target, request.clone_session_entry(), sink);
 }
 
-bool is_zero(const Entity& entity) {
-  if (entity.has_counter_entry())
-    return entity.counter_entry().data().packet_count() == 0 &&
-           entity.counter_entry().data().byte_count() == 0;
-  return entity.has_register_entry() &&
-         entity.register_entry().data().bitstring() == std::string(1, '\0');
+// Whether a cell or value set is as a fresh switch has it.
+bool is_initial(const Entity& entity) {
+  switch (entity.entity_case()) {
+    case Entity::kCounterEntry:
+      return entity.counter_entry().data().packet_count() == 0 &&
+             entity.counter_entry().data().byte_count() == 0;
+    case Entity::kRegisterEntry:
+      return entity.register_entry().data().bitstring() == std::string(1, '\0');
+    case Entity::kMeterEntry: return !entity.meter_entry().has_config();
+    case Entity::kValueSetEntry: return entity.value_set_entry().members_size() == 0;
+    default: return false;
+  }
 }
 
 }  // namespace
+
+p4::v1::TableEntry entry_message(const Annotations& annotations, const ProgramInfo::Table& table,
+                                 const engine::TableEntry& entry) {
+  p4::v1::TableEntry message = table_entry(table, entry);
+  const auto notes = annotations.entries.find(identity(table, entry));
+  const bool noted = notes != annotations.entries.end();
+  if (noted) restore(notes->second, message);
+  if (table.action_profile == 0) {
+    *message.mutable_action()->mutable_action() =
+        action_message("table " + table.name, table.actions, entry.action);
+  } else {
+    *message.mutable_action() = indirect_action(
+        entry, noted && notes->second.action_set ? &*notes->second.action_set : nullptr);
+  }
+  return message;
+}
 
 void read_entities(const Target& target, const Entity& request, const EntitySink& sink) {
   switch (request.entity_case()) {
     case Entity::kTableEntry: return read_table(target, request.table_entry(), sink);
     case Entity::kDirectCounterEntry:
       return read_direct_counters(target, request.direct_counter_entry(), sink);
+    case Entity::kDirectMeterEntry:
+      return read_direct_meters(target, request.direct_meter_entry(), sink);
     case Entity::kCounterEntry: return read_counters(target, request.counter_entry(), sink);
     case Entity::kRegisterEntry: return read_registers(target, request.register_entry(), sink);
+    case Entity::kMeterEntry: return read_meters(target, request.meter_entry(), sink);
+    case Entity::kActionProfileMember:
+      return read_members(target, request.action_profile_member(), sink);
+    case Entity::kActionProfileGroup:
+      return read_action_groups(target, request.action_profile_group(), sink);
+    case Entity::kDigestEntry: return read_digests(target, request.digest_entry(), sink);
+    case Entity::kValueSetEntry: return read_value_sets(target, request.value_set_entry(), sink);
     case Entity::kPacketReplicationEngineEntry:
       return read_replication(target, request.packet_replication_engine_entry(), sink);
     case Entity::ENTITY_NOT_SET: throw invalid("the entity to read is not set");
-    default:
-      throw RequestError(grpc::UNIMPLEMENTED,
-                         "entity kind is not supported; supported: table_entry, "
-                         "direct_counter_entry, counter_entry, register_entry, "
-                         "packet_replication_engine_entry");
+    default: throw RequestError(grpc::UNIMPLEMENTED, "extern entries are not supported");
   }
 }
 
 std::vector<p4::v1::Update> snapshot(const Target& target) {
   std::vector<p4::v1::Update> updates;
-  const auto add = [&](p4::v1::Update::Type type, Entity&& entity) {
-    p4::v1::Update& update = updates.emplace_back();
-    update.set_type(type);
-    *update.mutable_entity() = std::move(entity);
+  const auto add_all = [&](p4::v1::Update::Type type, const Entity& request) {
+    read_entities(target, request, [&](Entity&& entity) {
+      if (is_initial(entity)) return;
+      p4::v1::Update& update = updates.emplace_back();
+      update.set_type(type);
+      *update.mutable_entity() = std::move(entity);
+    });
   };
+  // What entries refer to comes before them.
+  Entity members, groups;
+  members.mutable_action_profile_member();
+  groups.mutable_action_profile_group();
+  add_all(p4::v1::Update::INSERT, members);
+  add_all(p4::v1::Update::INSERT, groups);
   for (const auto& [id, table] : target.info.tables()) {
     Entity request;
-    request.mutable_table_entry()->set_table_id(id);
-    request.mutable_table_entry()->mutable_counter_data();
-    if (!table.is_const)
-      read_entities(target, request,
-                    [&](Entity&& entity) { add(p4::v1::Update::INSERT, std::move(entity)); });
-    request.mutable_table_entry()->set_is_default_action(true);
-    if (!table.const_default)
-      read_entities(target, request,
-                    [&](Entity&& entity) { add(p4::v1::Update::MODIFY, std::move(entity)); });
+    p4::v1::TableEntry& entry = *request.mutable_table_entry();
+    entry.set_table_id(id);
+    entry.mutable_counter_data();
+    entry.mutable_meter_config();
+    if (!table.is_const) add_all(p4::v1::Update::INSERT, request);
+    entry.set_is_default_action(true);
+    if (!table.const_default && table.action_profile == 0)
+      add_all(p4::v1::Update::MODIFY, request);
   }
-  Entity replication, counters, registers;
+  Entity replication, digests, counters, registers, meters, value_sets;
   replication.mutable_packet_replication_engine_entry();
+  digests.mutable_digest_entry();
+  add_all(p4::v1::Update::INSERT, replication);
+  add_all(p4::v1::Update::INSERT, digests);
   counters.mutable_counter_entry();
   registers.mutable_register_entry();
-  read_entities(target, replication,
-                [&](Entity&& entity) { add(p4::v1::Update::INSERT, std::move(entity)); });
-  for (const Entity& request : {counters, registers})
-    read_entities(target, request, [&](Entity&& entity) {
-      if (!is_zero(entity)) add(p4::v1::Update::MODIFY, std::move(entity));
-    });
+  meters.mutable_meter_entry();
+  value_sets.mutable_value_set_entry();
+  for (const Entity& request : {counters, registers, meters, value_sets})
+    add_all(p4::v1::Update::MODIFY, request);
   return updates;
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "dataplane/switch/clock.h"
+#include "dataplane/switch/p4runtime/digests.h"
 #include "dataplane/switch/p4runtime/errors.h"
 #include "dataplane/switch/p4runtime/transaction.h"
 
@@ -14,7 +16,9 @@ namespace {
 
 // Updates done between two looks at the packets: a long batch must not stop the traffic.
 constexpr int kUpdatesAtOnce = 16;
-constexpr int kEntitiesPerResponse = 512;
+// In one message, which gRPC's clients accept up to 4 MiB.
+constexpr std::size_t kEntitiesAtOnce = 512;
+constexpr std::size_t kBytesAtOnce = 1u << 20;
 
 template <class Request>
 std::optional<ElectionId> election_id_of(const Request& request) {
@@ -75,7 +79,12 @@ P4RuntimeService::P4RuntimeService(std::uint64_t device_id, DataPlane& data_plan
       data_plane_(data_plane),
       pipelines_(data_plane),
       arbitration_(device_id) {
-  data_plane_.on_packet_in([this](std::span<const std::byte> frame) { packet_in(frame); });
+  data_plane_.set_handlers(
+      {[this](std::span<const std::byte> frame) { packet_in(frame); },
+       [this](const engine::DigestList& list) { return digest(list); },
+       [this](std::string_view table, std::span<const engine::TableEntry> entries) {
+         entries_expired(table, entries);
+       }});
 }
 
 void P4RuntimeService::load(const p4::v1::ForwardingPipelineConfig& config) {
@@ -124,8 +133,14 @@ grpc::Status P4RuntimeService::Read(grpc::ServerContext*, const p4::v1::ReadRequ
       const std::lock_guard lock(state_mutex_);
       arbitration_.require_device(request->device_id());
       pipelines_.with_target([](const Target&) {});  // even an empty request needs a pipeline
+      std::size_t entities = 0, bytes = 0;  // of the last response
       const auto sink = [&](p4::v1::Entity&& entity) {
-        if (responses.back().entities_size() >= kEntitiesPerResponse) responses.emplace_back();
+        if (entities >= kEntitiesAtOnce || bytes >= kBytesAtOnce) {
+          responses.emplace_back();
+          entities = bytes = 0;
+        }
+        ++entities;
+        bytes += entity.ByteSizeLong();
         *responses.back().add_entities() = std::move(entity);
       };
       for (const p4::v1::Entity& entity : request->entities()) {
@@ -211,9 +226,10 @@ void P4RuntimeService::handle(StreamId id, const p4::v1::StreamMessageRequest& r
                               ControllerStream& out) {
   if (request.has_arbitration()) return arbitrate(id, request.arbitration());
   if (request.has_packet()) return packet_out(id, request.packet(), out);
+  if (request.has_digest_ack()) return acknowledge(id, request.digest_ack(), out);
   p4::v1::StreamMessageResponse response;
   response.mutable_error()->set_canonical_code(grpc::UNIMPLEMENTED);
-  response.mutable_error()->set_message("valid: arbitration, packet");
+  response.mutable_error()->set_message("valid: arbitration, packet, digest_ack");
   response.mutable_error()->mutable_other();
   out.push(std::move(response));
 }
@@ -235,14 +251,31 @@ void P4RuntimeService::notify(const std::vector<ArbitrationNotice>& notices) {
   }
 }
 
+void P4RuntimeService::require_primary_stream(StreamId id, const char* what) {
+  const std::lock_guard lock(streams_mutex_);
+  if (!arbitration_.is_primary(id))
+    throw RequestError(grpc::PERMISSION_DENIED,
+                       fmt::format("{}: only the primary may send", what));
+}
+
+void P4RuntimeService::acknowledge(StreamId id, const p4::v1::DigestListAck& ack,
+                                   ControllerStream& out) {
+  try {
+    require_primary_stream(id, "digest_ack");
+    pipelines_.acknowledge_digest(ack);
+  } catch (const RequestError& error) {
+    p4::v1::StreamMessageResponse response;
+    response.mutable_error()->set_canonical_code(error.code());
+    response.mutable_error()->set_message(error.what());
+    *response.mutable_error()->mutable_digest_list_ack()->mutable_digest_list_ack() = ack;
+    out.push(std::move(response));
+  }
+}
+
 void P4RuntimeService::packet_out(StreamId id, const p4::v1::PacketOut& packet,
                                   ControllerStream& out) {
   try {
-    {
-      const std::lock_guard lock(streams_mutex_);
-      if (!arbitration_.is_primary(id))
-        throw RequestError(grpc::PERMISSION_DENIED, "packet_out: only the primary may send");
-    }
+    require_primary_stream(id, "packet_out");
     const auto codec = pipelines_.packet_io();
     if (!codec)
       throw RequestError(grpc::FAILED_PRECONDITION,
@@ -269,10 +302,53 @@ void P4RuntimeService::packet_in(std::span<const std::byte> frame) {
     spdlog::warn("{}", error.what());
     return;
   }
+  tell_primaries(message);
+}
+
+// On the data-plane thread.
+bool P4RuntimeService::digest(const engine::DigestList& list) {
+  const auto committed = pipelines_.committed();
+  if (!committed || !has_primary()) return false;
+  p4::v1::StreamMessageResponse message;
+  *message.mutable_digest() = digest_message(committed->info, list, realtime_ns());
+  return tell_primaries(message);
+}
+
+// On the data-plane thread.
+void P4RuntimeService::entries_expired(std::string_view table_name,
+                                       std::span<const engine::TableEntry> entries) {
+  const auto committed = pipelines_.committed();
+  if (!committed || !has_primary()) return;
+  const ProgramInfo::Table& table = committed->info.table(table_name);
+  const std::int64_t now_ns = realtime_ns();
+  while (!entries.empty()) {
+    p4::v1::StreamMessageResponse message;
+    p4::v1::IdleTimeoutNotification& notification = *message.mutable_idle_timeout_notification();
+    notification.set_timestamp(now_ns);
+    const auto some = entries.first(std::min(entries.size(), kEntitiesAtOnce));
+    for (const engine::TableEntry& entry : some)
+      *notification.add_table_entry() = entry_message(committed->annotations, table, entry);
+    entries = entries.subspan(some.size());
+    tell_primaries(message);
+  }
+}
+
+bool P4RuntimeService::has_primary() {
   const std::lock_guard lock(streams_mutex_);
-  for (const StreamId id : arbitration_.primaries())
-    if (!streams_.at(id)->push(message) && packet_in_drops_++ == 0)
-      spdlog::warn("packet_in dropped (said once): the controller does not read its stream");
+  return !arbitration_.primaries().empty();
+}
+
+bool P4RuntimeService::tell_primaries(const p4::v1::StreamMessageResponse& message) {
+  bool taken = false;
+  const std::lock_guard lock(streams_mutex_);
+  for (const StreamId id : arbitration_.primaries()) {
+    if (streams_.at(id)->push(message)) {
+      taken = true;
+    } else if (dropped_messages_++ == 0) {
+      spdlog::warn("stream messages dropped (said once): the controller does not read its stream");
+    }
+  }
+  return taken;
 }
 
 }  // namespace tiercast::vswitch

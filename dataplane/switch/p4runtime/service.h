@@ -18,7 +18,7 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
  public:
   static constexpr const char* kApiVersion = "1.4.0";
 
-  // Takes over data_plane's packet-in handler; data_plane must not run yet and must outlive this.
+  // Takes over data_plane's handlers; data_plane must not run yet and must outlive this.
   P4RuntimeService(std::uint64_t device_id, DataPlane& data_plane);
 
   // As a controller would with VERIFY_AND_COMMIT. Throws RequestError.
@@ -44,7 +44,15 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
   void handle(StreamId id, const p4::v1::StreamMessageRequest& request, ControllerStream& out);
   void arbitrate(StreamId id, const p4::v1::MasterArbitrationUpdate& update);
   void packet_out(StreamId id, const p4::v1::PacketOut& packet, ControllerStream& out);
+  void acknowledge(StreamId id, const p4::v1::DigestListAck& ack, ControllerStream& out);
   void packet_in(std::span<const std::byte> frame);
+  bool digest(const engine::DigestList& list);
+  void entries_expired(std::string_view table, std::span<const engine::TableEntry> entries);
+  bool has_primary();
+  // To the primary of every role; whether one of them takes it.
+  bool tell_primaries(const p4::v1::StreamMessageResponse& message);
+  // Throws RequestError PERMISSION_DENIED; what: for the message.
+  void require_primary_stream(StreamId id, const char* what);
   // Needs streams_mutex_.
   void notify(const std::vector<ArbitrationNotice>& notices);
 
@@ -59,7 +67,7 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
   Arbitration arbitration_;
   StreamId next_stream_ = 1;
   std::map<StreamId, ControllerStream*> streams_;
-  std::uint64_t packet_in_drops_ = 0;
+  std::uint64_t dropped_messages_ = 0;
 };
 
 }  // namespace tiercast::vswitch

@@ -23,6 +23,7 @@ Entity entry_query(const p4::v1::TableEntry& entry) {
   *filter.mutable_match() = entry.match();
   filter.set_priority(entry.priority());
   filter.mutable_counter_data();
+  filter.mutable_meter_config();
   return query;
 }
 
@@ -32,6 +33,7 @@ Entity query_for(const Entity& entity) {
     case Entity::kTableEntry: return entry_query(entity.table_entry());
     case Entity::kDirectCounterEntry:
       return entry_query(entity.direct_counter_entry().table_entry());
+    case Entity::kDirectMeterEntry: return entry_query(entity.direct_meter_entry().table_entry());
     default: return entity;  // what is no key is ignored by a read
   }
 }

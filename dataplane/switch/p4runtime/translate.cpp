@@ -74,7 +74,7 @@ engine::FieldMatch range_match(const p4::v1::FieldMatch::Range& range, unsigned 
   return engine::FieldMatch::range(std::move(low), std::move(high));
 }
 
-engine::FieldMatch field_match(const ProgramInfo::Field& field, const p4::v1::FieldMatch& match,
+engine::FieldMatch value_match(const ProgramInfo::Field& field, const p4::v1::FieldMatch& match,
                                const std::string& place) {
   const MatchKind kind = kind_of(match, place);
   if (kind != field.kind)
@@ -121,51 +121,50 @@ void set_field(const ProgramInfo::Field& field, const engine::FieldMatch& match,
   }
 }
 
-void set_action(const ProgramInfo::Table& table, const engine::ActionCall& call,
-                p4::v1::TableEntry& entry) {
-  if (call.name.empty()) return;
-  const ProgramInfo::Action& action = ProgramInfo::action(table, call.name);
-  p4::v1::Action& out = *entry.mutable_action()->mutable_action();
-  out.set_action_id(action.id);
-  for (std::size_t i = 0; i < call.arguments.size() && i < action.parameters.size(); ++i) {
-    auto& param = *out.add_params();
-    param.set_param_id(action.parameters[i].id);
-    param.set_value(call.arguments[i]);
+}  // namespace
+
+engine::FieldMatch field_match(
+    const ProgramInfo::Field& field,
+    const google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& matches,
+    const std::string& place) {
+  const std::string field_place = fmt::format("{}, field {}", place, field.name);
+  const p4::v1::FieldMatch* found = nullptr;
+  for (const auto& match : matches) {
+    if (match.field_id() != field.id) continue;
+    if (found) throw invalid(field_place + " is given twice");
+    found = &match;
+  }
+  if (found) return value_match(field, *found, field_place);
+  if (field.kind == MatchKind::kExact)
+    throw invalid(field_place + " is missing (it is matched exactly)");
+  return engine::FieldMatch::dont_care();
+}
+
+void check_fields(const std::vector<ProgramInfo::Field>& fields,
+                  const google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& matches,
+                  const std::string& place) {
+  for (const auto& match : matches) {
+    const bool known = std::any_of(fields.begin(), fields.end(),
+                                   [&](const auto& field) { return field.id == match.field_id(); });
+    if (known) continue;
+    std::vector<std::string> valid;
+    for (const auto& field : fields) valid.push_back(fmt::format("{} ({})", field.id, field.name));
+    throw invalid(fmt::format("{}: field_id {} is unknown; valid: {}", place, match.field_id(),
+                              fmt::join(valid, ", ")));
   }
 }
 
-}  // namespace
+void add_match(const ProgramInfo::Field& field, const engine::FieldMatch& match,
+               google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& out) {
+  if (!matches_anything(match, field.kind)) set_field(field, match, *out.Add());
+}
 
 engine::TableEntry entry_key(const ProgramInfo::Table& table, const p4::v1::TableEntry& entry) {
   const std::string place = fmt::format("table {}", table.name);
   engine::TableEntry key;
-  for (const ProgramInfo::Field& field : table.fields) {
-    const std::string field_place = fmt::format("{}, field {}", place, field.name);
-    const p4::v1::FieldMatch* found = nullptr;
-    for (const auto& match : entry.match()) {
-      if (match.field_id() != field.id) continue;
-      if (found) throw invalid(field_place + " is given twice");
-      found = &match;
-    }
-    if (found) {
-      key.match.push_back(field_match(field, *found, field_place));
-    } else if (field.kind == MatchKind::kExact) {
-      throw invalid(field_place + " is missing (it is matched exactly)");
-    } else {
-      key.match.push_back(engine::FieldMatch::dont_care());
-    }
-  }
-  for (const auto& match : entry.match()) {
-    const bool known = std::any_of(table.fields.begin(), table.fields.end(),
-                                   [&](const auto& field) { return field.id == match.field_id(); });
-    if (!known) {
-      std::vector<std::string> valid;
-      for (const auto& field : table.fields)
-        valid.push_back(fmt::format("{} ({})", field.id, field.name));
-      throw invalid(fmt::format("{}: field_id {} is unknown; valid: {}", place, match.field_id(),
-                                fmt::join(valid, ", ")));
-    }
-  }
+  for (const ProgramInfo::Field& field : table.fields)
+    key.match.push_back(field_match(field, entry.match(), place));
+  check_fields(table.fields, entry.match(), place);
   if (table.needs_priority && entry.priority() <= 0)
     throw invalid(fmt::format("{}: priority {} is not above 0", place, entry.priority()));
   if (!table.needs_priority && entry.priority() != 0)
@@ -175,13 +174,9 @@ engine::TableEntry entry_key(const ProgramInfo::Table& table, const p4::v1::Tabl
   return key;
 }
 
-engine::ActionCall action_call(const ProgramInfo::Table& table, const p4::v1::TableAction& message,
-                               bool is_default) {
-  const std::string place = fmt::format("table {}", table.name);
-  if (message.type_case() != p4::v1::TableAction::kAction)
-    throw invalid(place + ": the action is not a direct one (TableAction.action)");
-  const p4::v1::Action& action = message.action();
-  const ProgramInfo::ActionUse& use = ProgramInfo::action(table, action.action_id());
+engine::ActionCall action_call(const std::string& place, const ProgramInfo::ActionUses& actions,
+                               const p4::v1::Action& action, bool is_default) {
+  const ProgramInfo::ActionUse& use = ProgramInfo::action(actions, action.action_id(), place);
   if (is_default ? !use.as_default : !use.in_entries)
     throw RequestError(grpc::PERMISSION_DENIED,
                        fmt::format("{}: action {} may not be used {}", place, use.action->name,
@@ -201,6 +196,19 @@ engine::ActionCall action_call(const ProgramInfo::Table& table, const p4::v1::Ta
     throw invalid(fmt::format("{}, action {}: {} parameters, where it has {}", place, call.name,
                               action.params_size(), use.action->parameters.size()));
   return call;
+}
+
+p4::v1::Action action_message(const std::string& place, const ProgramInfo::ActionUses& actions,
+                              const engine::ActionCall& call) {
+  const ProgramInfo::Action& action = ProgramInfo::action(actions, call.name, place);
+  p4::v1::Action out;
+  out.set_action_id(action.id);
+  for (std::size_t i = 0; i < call.arguments.size() && i < action.parameters.size(); ++i) {
+    auto& param = *out.add_params();
+    param.set_param_id(action.parameters[i].id);
+    param.set_value(call.arguments[i]);
+  }
+  return out;
 }
 
 engine::CounterValue counter_value(const p4::v1::CounterData& data) {
@@ -227,19 +235,9 @@ p4::v1::TableEntry table_entry(const ProgramInfo::Table& table, const engine::Ta
   p4::v1::TableEntry out;
   out.set_table_id(table.id);
   for (std::size_t i = 0; i < table.fields.size() && i < entry.match.size(); ++i)
-    if (!matches_anything(entry.match[i], table.fields[i].kind))
-      set_field(table.fields[i], entry.match[i], *out.add_match());
+    add_match(table.fields[i], entry.match[i], *out.mutable_match());
   out.set_priority(entry.priority);
-  set_action(table, entry.action, out);
-  return out;
-}
-
-p4::v1::TableEntry default_entry(const ProgramInfo::Table& table,
-                                 const engine::ActionCall& action) {
-  p4::v1::TableEntry out;
-  out.set_table_id(table.id);
-  out.set_is_default_action(true);
-  set_action(table, action, out);
+  out.set_idle_timeout_ns(entry.idle_timeout_ns);
   return out;
 }
 

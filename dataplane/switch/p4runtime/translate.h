@@ -15,8 +15,24 @@ namespace tiercast::vswitch {
 // Match fields and priority; the action is left empty.
 engine::TableEntry entry_key(const ProgramInfo::Table& table, const p4::v1::TableEntry& entry);
 
-engine::ActionCall action_call(const ProgramInfo::Table& table, const p4::v1::TableAction& action,
-                               bool is_default);
+// actions: those of the table or action profile that place names.
+engine::ActionCall action_call(const std::string& place, const ProgramInfo::ActionUses& actions,
+                               const p4::v1::Action& action, bool is_default = false);
+p4::v1::Action action_message(const std::string& place, const ProgramInfo::ActionUses& actions,
+                              const engine::ActionCall& call);
+
+// A field's match, given once at most, or none if it may be left out.
+engine::FieldMatch field_match(
+    const ProgramInfo::Field& field,
+    const google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& matches,
+    const std::string& place);
+// Throws unless every match is of one of the fields.
+void check_fields(const std::vector<ProgramInfo::Field>& fields,
+                  const google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& matches,
+                  const std::string& place);
+// Leaves out fields that match any value.
+void add_match(const ProgramInfo::Field& field, const engine::FieldMatch& match,
+               google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& out);
 
 engine::CounterValue counter_value(const p4::v1::CounterData& data);
 
@@ -24,9 +40,8 @@ engine::CounterValue counter_value(const p4::v1::CounterData& data);
 // written.
 std::string identity(const ProgramInfo::Table& table, const engine::TableEntry& entry);
 
-// Without counter data.
+// Without its action and direct resources.
 p4::v1::TableEntry table_entry(const ProgramInfo::Table& table, const engine::TableEntry& entry);
-p4::v1::TableEntry default_entry(const ProgramInfo::Table& table, const engine::ActionCall& action);
 p4::v1::CounterData counter_data(const engine::CounterValue& value);
 
 std::vector<engine::Replica> replicas(

@@ -3,22 +3,21 @@
 #include <optional>
 
 #include "dataplane/switch/p4runtime/bytestring.h"
-#include "dataplane/switch/p4runtime/entities.h"
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/cells.h"
+#include "dataplane/switch/p4runtime/entity_kinds.h"
 #include "dataplane/switch/p4runtime/translate.h"
 
 namespace tiercast::vswitch {
+
+void require_modify(p4::v1::Update::Type type, const std::string& place) {
+  if (type != p4::v1::Update::MODIFY)
+    throw invalid(fmt::format("{}: {} is not allowed; valid: MODIFY", place,
+                              p4::v1::Update::Type_Name(type)));
+}
+
 namespace {
 
 using p4::v1::Update;
-
-RequestError invalid(const std::string& message) { return {grpc::INVALID_ARGUMENT, message}; }
-
-void require_modify(Update::Type type, const std::string& place) {
-  if (type != Update::MODIFY)
-    throw invalid(
-        fmt::format("{}: {} is not allowed; valid: MODIFY", place, Update::Type_Name(type)));
-}
 
 // --- Table entries ---
 
@@ -30,13 +29,18 @@ void annotate(Annotations::Entry& to, const p4::v1::TableEntry& from) {
 void check_entry(const ProgramInfo::Table& table, const p4::v1::TableEntry& entry) {
   const std::string place = fmt::format("table {}", table.name);
   if (entry.is_const()) throw invalid(place + ": is_const is set");
-  if (entry.has_meter_config() || entry.has_meter_counter_data())
+  if ((entry.has_meter_config() || entry.has_meter_counter_data()) && table.direct_meter == 0)
     throw invalid(place + ": it has no direct meter");
+  refuse_meter_counters(entry.has_meter_counter_data(), place);
   if (entry.has_counter_data() && table.direct_counter == 0)
     throw invalid(place + ": it has no direct counter");
-  if (entry.idle_timeout_ns() != 0)
-    throw RequestError(table.has_idle_timeout ? grpc::UNIMPLEMENTED : grpc::INVALID_ARGUMENT,
-                       place + ": idle timeouts are not supported");
+  if (entry.has_time_since_last_hit()) throw invalid(place + ": time_since_last_hit is set");
+  const bool may_time_out =
+      table.has_idle_timeout && !table.is_const && !entry.is_default_action();
+  if (entry.idle_timeout_ns() != 0 && !may_time_out)
+    throw invalid(place + ": idle timeouts are not supported");
+  if (entry.idle_timeout_ns() < 0)
+    throw invalid(fmt::format("{}: idle_timeout_ns {} is below 0", place, entry.idle_timeout_ns()));
 }
 
 void write_default(const Target& target, const ProgramInfo::Table& table, Update::Type type,
@@ -45,38 +49,75 @@ void write_default(const Target& target, const ProgramInfo::Table& table, Update
   require_modify(type, place);
   if (entry.match_size() != 0 || entry.priority() != 0)
     throw invalid(place + ": it has no match and no priority");
-  if (entry.has_counter_data())
-    throw RequestError(grpc::UNIMPLEMENTED, place + ": its counter cannot be written");
-  if (table.const_default) throw RequestError(grpc::PERMISSION_DENIED, place + " is constant");
+  if (entry.has_counter_data() || entry.has_meter_config())
+    throw RequestError(grpc::UNIMPLEMENTED, place + ": it has no counter and no meter");
+  // "Default Entry": a constant NoAction in a table with an action profile.
+  if (table.const_default || table.action_profile != 0)
+    throw RequestError(grpc::PERMISSION_DENIED, place + " is constant");
   if (!entry.has_action()) {
     require(target.pipeline.reset_default_action(table.name));
     target.annotations.defaults.erase(table.id);
     return;
   }
-  require(target.pipeline.set_default_action(table.name, action_call(table, entry.action(), true)));
+  if (!entry.action().has_action()) throw invalid(place + ": not a TableAction.action");
+  require(target.pipeline.set_default_action(
+      table.name,
+      action_call("table " + table.name, table.actions, entry.action().action(), true)));
   annotate(target.annotations.defaults[table.id], entry);
 }
 
-// What an entry's message says of its direct counter. Read before anything is changed, so that an
-// update that fails changes nothing.
-std::optional<engine::CounterValue> entry_counter(const p4::v1::TableEntry& entry) {
-  if (!entry.has_counter_data()) return std::nullopt;
-  return counter_value(entry.counter_data());
+// What an entry's message says beside its key. Read before anything is changed, so that an update
+// that fails changes nothing.
+void set_action(const Target& target, const ProgramInfo::Table& table,
+                const p4::v1::TableEntry& entry, const engine::TableEntry* old,
+                engine::TableEntry& out, Annotations::Entry& notes) {
+  if (table.action_profile != 0) {
+    p4::v1::ActionProfileActionSet written;
+    set_indirect_action(target, table, entry.action(), old, out, written);
+    if (out.action_set) notes.action_set = std::move(written);
+    return;
+  }
+  const std::string place = fmt::format("table {}", table.name);
+  if (!entry.action().has_action())
+    throw invalid(place + ": the action is not a direct one (TableAction.action)");
+  out.action = action_call(place, table.actions, entry.action().action());
+}
+
+void set_options(const ProgramInfo::Table& table, const p4::v1::TableEntry& entry,
+                 engine::TableEntry& out) {
+  out.idle_timeout_ns = entry.idle_timeout_ns();
+  if (entry.has_counter_data()) out.counter = counter_value(entry.counter_data());
+  if (entry.has_meter_config())
+    out.meter = meter_config(table.meter_type, entry.meter_config(), "table " + table.name);
+}
+
+// Only direct resources of a constant entry can be changed: "Constant Tables".
+void modify_constant_entry(const Target& target, const ProgramInfo::Table& table,
+                           const engine::TableEntry& key, const p4::v1::TableEntry& entry) {
+  if (entry.has_action())
+    throw RequestError(grpc::PERMISSION_DENIED,
+                       fmt::format("table {}: its entries are constant", table.name));
+  require(target.pipeline.read_entry(table.name, key).status());
+  if (key.counter) require(target.pipeline.write_entry_counter(table.name, key, *key.counter));
+  if (table.direct_meter != 0)
+    require(target.pipeline.write_entry_meter(table.name, key, key.meter));
 }
 
 void modify_entry(const Target& target, const ProgramInfo::Table& table, engine::TableEntry key,
-                  const p4::v1::TableEntry& entry) {
-  const auto counter = entry_counter(entry);
-  if (table.is_const && entry.has_action())
-    throw RequestError(grpc::PERMISSION_DENIED,
-                       fmt::format("table {}: its entries are constant", table.name));
+                  const p4::v1::TableEntry& entry, Annotations::Entry& notes) {
+  if (table.is_const) return modify_constant_entry(target, table, key, entry);
+  const engine::TableEntry old = value_of(target.pipeline.read_entry(table.name, key));
   if (entry.has_action()) {
-    key.action = action_call(table, entry.action(), false);
-    require(target.pipeline.modify_entry(table.name, key));
+    set_action(target, table, entry, &old, key, notes);
   } else {
-    require(target.pipeline.read_entry(table.name, key).status());
+    key.action = old.action;
+    key.member = old.member;
+    key.group = old.group;
+    key.action_set = old.action_set;
+    const auto before = target.annotations.entries.find(identity(table, key));
+    if (before != target.annotations.entries.end()) notes.action_set = before->second.action_set;
   }
-  if (counter) require(target.pipeline.write_entry_counter(table.name, key, *counter));
+  require(target.pipeline.modify_entry(table.name, key));
 }
 
 void write_entry(const Target& target, Update::Type type, const p4::v1::TableEntry& entry) {
@@ -94,20 +135,31 @@ void write_entry(const Target& target, Update::Type type, const p4::v1::TableEnt
     target.annotations.entries.erase(id);
     return;
   }
+  Annotations::Entry notes;
+  annotate(notes, entry);
+  set_options(table, entry, key);
   if (type == Update::INSERT) {
     if (!entry.has_action()) throw invalid(fmt::format("table {}: no action", table.name));
-    key.action = action_call(table, entry.action(), false);
-    const auto counter = entry_counter(entry);
+    set_action(target, table, entry, nullptr, key, notes);
     require(target.pipeline.insert_entry(table.name, key));
-    if (counter) require(target.pipeline.write_entry_counter(table.name, key, *counter));
   } else {
-    modify_entry(target, table, key, entry);
+    modify_entry(target, table, key, entry, notes);
   }
-  if (entry.controller_metadata() != 0 || !entry.metadata().empty()) {
-    annotate(target.annotations.entries[id], entry);
-  } else {
+  if (notes.empty()) {
     target.annotations.entries.erase(id);
+  } else {
+    target.annotations.entries[id] = std::move(notes);
   }
+}
+
+// The entry that a direct resource belongs to.
+engine::TableEntry resource_key(const Target& target, const ProgramInfo::Table& table,
+                                const p4::v1::TableEntry& entry, const std::string& place) {
+  if (entry.is_default_action())
+    throw RequestError(grpc::UNIMPLEMENTED, place + ": the default action's cannot be written");
+  const engine::TableEntry key = entry_key(table, entry);
+  require(target.pipeline.read_entry(table.name, key).status());
+  return key;
 }
 
 void write_direct_counter(const Target& target, Update::Type type,
@@ -116,37 +168,31 @@ void write_direct_counter(const Target& target, Update::Type type,
   const std::string place = fmt::format("table {}, direct counter", table.name);
   require_modify(type, place);
   if (table.direct_counter == 0) throw invalid(place + ": there is none");
-  if (entry.table_entry().is_default_action())
-    throw RequestError(grpc::UNIMPLEMENTED, place + ": the default action's cannot be written");
-  const engine::TableEntry key = entry_key(table, entry.table_entry());
-  require(target.pipeline.read_entry(table.name, key).status());
+  const engine::TableEntry key = resource_key(target, table, entry.table_entry(), place);
   if (entry.has_data())
     require(target.pipeline.write_entry_counter(table.name, key, counter_value(entry.data())));
 }
 
-// --- Counters and registers ---
-
-// The cells that an index names: one, or all if it is absent.
-struct Cells {
-  std::uint64_t first, last;  // [first, last)
-};
-
-Cells cells_of(const ProgramInfo::Array& array, bool has_index, std::int64_t index,
-               const std::string& place) {
-  if (!has_index) return {0, array.size};
-  if (index < 0) throw invalid(fmt::format("{}: index {} is below 0", place, index));
-  const auto cell = static_cast<std::uint64_t>(index);
-  if (cell >= array.size)
-    throw RequestError(grpc::OUT_OF_RANGE, fmt::format("{}: index {} is not one of 0 to {}", place,
-                                                       index, array.size - 1));
-  return {cell, cell + 1};
+void write_direct_meter(const Target& target, Update::Type type,
+                        const p4::v1::DirectMeterEntry& entry) {
+  const ProgramInfo::Table& table = target.info.table(entry.table_entry().table_id());
+  const std::string place = fmt::format("table {}, direct meter", table.name);
+  require_modify(type, place);
+  if (table.direct_meter == 0) throw invalid(place + ": there is none");
+  refuse_meter_counters(entry.has_counter_data(), place);
+  const engine::TableEntry key = resource_key(target, table, entry.table_entry(), place);
+  std::optional<engine::MeterConfig> config;
+  if (entry.has_config()) config = meter_config(table.meter_type, entry.config(), place);
+  require(target.pipeline.write_entry_meter(table.name, key, config));
 }
+
+// --- Counters and registers ---
 
 void write_counter(const Target& target, Update::Type type, const p4::v1::CounterEntry& entry) {
   const ProgramInfo::Array& array = target.info.counter(entry.counter_id());
   const std::string place = fmt::format("counter {}", array.name);
   require_modify(type, place);
-  const Cells cells = cells_of(array, entry.has_index(), entry.index().index(), place);
+  const Cells cells = cells_of(array, entry, place);
   if (!entry.has_data()) return;
   const engine::CounterValue value = counter_value(entry.data());
   for (std::uint64_t i = cells.first; i < cells.last; ++i)
@@ -161,7 +207,7 @@ void write_register(const Target& target, Update::Type type, const p4::v1::Regis
     throw RequestError(grpc::UNIMPLEMENTED, place + ": only bit<W> cells can be written");
   if (entry.data().data_case() != p4::v1::P4Data::kBitstring)
     throw invalid(place + ": the data is not a bitstring");
-  const Cells cells = cells_of(array, entry.has_index(), entry.index().index(), place);
+  const Cells cells = cells_of(array, entry, place);
   const std::string value = canonical(entry.data().bitstring(), array.width, place);
   for (std::uint64_t i = cells.first; i < cells.last; ++i)
     require(target.pipeline.write_register(array.name, i, value));
@@ -238,12 +284,18 @@ void write_update(const Target& target, const Update& update) {
       return write_register(target, type, entity.register_entry());
     case p4::v1::Entity::kPacketReplicationEngineEntry:
       return write_replication(target, type, entity.packet_replication_engine_entry());
+    case p4::v1::Entity::kActionProfileMember:
+      return write_member(target, type, entity.action_profile_member());
+    case p4::v1::Entity::kActionProfileGroup:
+      return write_action_group(target, type, entity.action_profile_group());
+    case p4::v1::Entity::kMeterEntry: return write_meter(target, type, entity.meter_entry());
+    case p4::v1::Entity::kDirectMeterEntry:
+      return write_direct_meter(target, type, entity.direct_meter_entry());
+    case p4::v1::Entity::kDigestEntry: return write_digest(target, type, entity.digest_entry());
+    case p4::v1::Entity::kValueSetEntry:
+      return write_value_set(target, type, entity.value_set_entry());
     case p4::v1::Entity::ENTITY_NOT_SET: throw invalid("the update has no entity");
-    default:
-      throw RequestError(grpc::UNIMPLEMENTED,
-                         "entity kind is not supported; supported: table_entry, "
-                         "direct_counter_entry, counter_entry, register_entry, "
-                         "packet_replication_engine_entry");
+    default: throw RequestError(grpc::UNIMPLEMENTED, "extern entries are not supported");
   }
 }
 

@@ -1,109 +1,14 @@
 // Writes and reads of P4Runtime entities on the compiled tiercast.p4.
-#include "dataplane/switch/p4runtime/entities.h"
-
-#include <google/protobuf/text_format.h>
-#include <google/protobuf/util/message_differencer.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <iterator>
-#include <regex>
-
-#include "dataplane/switch/p4runtime/errors.h"
+#include "tests/dataplane/switch/entity_fixture.h"
 
 namespace tiercast::vswitch {
 namespace {
 
-using google::protobuf::util::MessageDifferencer;
-using p4::v1::Entity;
-using p4::v1::Update;
-
-std::string file(const std::string& name) {
-  std::ifstream in(std::string(TIERCAST_P4_COMPILED "/") + name);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-class NoOutput : public engine::Output {
- public:
-  void transmit(std::uint32_t, std::span<const std::byte>, std::int64_t) override {}
-  void packet_in(std::span<const std::byte>) override {}
-};
-
-class EntitiesTest : public ::testing::Test {
+class EntitiesTest : public EntityFixture {
  protected:
   EntitiesTest()
-      : p4info_(parse<p4::config::v1::P4Info>(file("tiercast.p4info.txtpb"))),
-        info_(p4info_, engine::Program::load(file("tiercast.json"), "tiercast.json")),
-        pipeline_(info_.program(), engine::Switch::Options(), output_) {}
-
-  template <class Message>
-  static Message parse(const std::string& text) {
-    Message message;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-    return message;
-  }
-
-  // "$name" stands for the id of the table, action, counter or register of that name.
-  std::string with_ids(std::string text) const {
-    const auto replace = [&](const auto& objects) {
-      for (const auto& object : objects)
-        text = std::regex_replace(text, std::regex("\\$" + object.preamble().name() + "\\b"),
-                                  std::to_string(object.preamble().id()));
-    };
-    replace(p4info_.tables());
-    replace(p4info_.actions());
-    replace(p4info_.counters());
-    replace(p4info_.registers());
-    return text;
-  }
-  Entity entity(const std::string& text) const { return parse<Entity>(with_ids(text)); }
-
-  grpc::StatusCode write(Update::Type type, const Entity& what) {
-    Update update;
-    update.set_type(type);
-    *update.mutable_entity() = what;
-    try {
-      write_update(target_, update);
-    } catch (const RequestError& error) {
-      message_ = error.what();
-      return error.code();
-    }
-    return grpc::OK;
-  }
-  grpc::StatusCode insert(const std::string& text) { return write(Update::INSERT, entity(text)); }
-  grpc::StatusCode modify(const std::string& text) { return write(Update::MODIFY, entity(text)); }
-  grpc::StatusCode remove(const std::string& text) { return write(Update::DELETE, entity(text)); }
-
-  std::vector<Entity> read(const std::string& text) {
-    std::vector<Entity> out;
-    read_entities(target_, entity(text), [&](Entity&& found) { out.push_back(std::move(found)); });
-    return out;
-  }
-  grpc::StatusCode read_refused(const std::string& text) {
-    try {
-      read(text);
-    } catch (const RequestError& error) {
-      return error.code();
-    }
-    return grpc::OK;
-  }
-
-  // Read gives back what was written.
-  void expect_symmetric(const std::string& text) {
-    const auto found = read(text);
-    ASSERT_EQ(found.size(), 1u);
-    EXPECT_TRUE(MessageDifferencer::Equals(found[0], entity(text)))
-        << found[0].ShortDebugString() << "\n"
-        << entity(text).ShortDebugString();
-  }
-
-  const p4::config::v1::P4Info p4info_;
-  const ProgramInfo info_;
-  NoOutput output_;
-  engine::Switch pipeline_;
-  Annotations annotations_;
-  Target target_{info_, pipeline_, annotations_};
-  std::string message_;
+      : EntityFixture(TIERCAST_P4_COMPILED "/tiercast.json",
+                      read_file(TIERCAST_P4_COMPILED "/tiercast.p4info.txtpb")) {}
 };
 
 const char* const kHost = R"(table_entry {
@@ -179,7 +84,8 @@ TEST_F(EntitiesTest, WrongEntriesAreRefusedWithTheStandardsCodes) {
       match { field_id: 1 lpm { value: "\000" } }
       action { action { action_id: $drop } } })"),
             grpc::INVALID_ARGUMENT);
-  EXPECT_EQ(insert("meter_entry { }"), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(insert("meter_entry { }"), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(insert("extern_entry { }"), grpc::UNIMPLEMENTED);
   EXPECT_EQ(insert(""), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(write(Update::UNSPECIFIED, entity(kHost)), grpc::INVALID_ARGUMENT);
 }
@@ -298,18 +204,7 @@ TEST_F(EntitiesTest, ASnapshotGivesAFreshSwitchTheSameState) {
               multicast_group_id: 8 replicas { egress_port: 1 } metadata: "m" } })");
   modify(R"(register_entry { register_id: $avg_queue index { index: 2 }
                              data { bitstring: "\004" } })");
-  const auto updates = snapshot(target_);
-
-  engine::Switch fresh(info_.program(), engine::Switch::Options(), output_);
-  Annotations annotations;
-  const Target target{info_, fresh, annotations};
-  for (const Update& update : updates) write_update(target, update);
-  const auto again = snapshot(target);
-  ASSERT_EQ(again.size(), updates.size());
-  for (std::size_t i = 0; i < updates.size(); ++i)
-    EXPECT_TRUE(MessageDifferencer::Equals(again[i], updates[i]))
-        << again[i].ShortDebugString() << "\n"
-        << updates[i].ShortDebugString();
+  expect_snapshot_is_whole();
 }
 
 TEST_F(EntitiesTest, P4InfoOfAnotherProgramIsRefused) {

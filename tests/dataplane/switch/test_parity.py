@@ -16,7 +16,7 @@ from google.rpc import code_pb2
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2 as p4
 
-PROGRAM = Path(__file__).resolve().parents[2] / "data/p4/control"
+PROGRAMS = Path(__file__).resolve().parents[2] / "data/p4"
 SWITCHES = ["tiercast"] + (["bmv2"] if shutil.which("simple_switch_grpc") else [])
 SET = p4.SetForwardingPipelineConfigRequest
 
@@ -28,6 +28,7 @@ class Case:
     answer: str  # to the last step: a code, or for READ how many entities
     bmv2: str = ""  # its answer, where it is another
     why: str = ""
+    program: str = "control"
 
 
 def case(name: str, *steps: str, answer: str, bmv2: str = "", why: str = "") -> Case:
@@ -260,18 +261,294 @@ CASES = [
 # fmt: on
 
 
+# --- externs.p4 ---
+
+
+def extern(name: str, *steps: str, answer: str, bmv2: str = "", why: str = "") -> Case:
+    return Case(name, steps, answer, bmv2, why, "externs")
+
+
+def forward(port: int = 1) -> str:
+    return f'action {{ action_id: $forward params {{ param_id: 1 value: "\\00{port}" }} }}'
+
+
+MARK = "action { action { action_id: $mark } }"
+
+
+def keyed(table: str, action: str = "", key: int = 1, more: str = "") -> str:
+    key_match = f'match {{ field_id: 1 exact {{ value: "\\00{key}" }} }}'
+    action = action and f"action {{ {action} }}"
+    return f"table_entry {{ table_id: ${table} {key_match} {action} {more} }}"
+
+
+def policed(more: str = "", key: int = 1, action: str = "action { action_id: $mark }") -> str:
+    return keyed("policed", action, key, more)
+
+
+def aged(more: str = "", action: str = "action { action_id: $drop }", key: int = 1) -> str:
+    return keyed("aged", action, key, "priority: 1 " + more)
+
+
+def member(number: int = 1, action: str | None = None, profile: str = "paths") -> str:
+    action = forward() if action is None else action
+    return (f"action_profile_member {{ action_profile_id: ${profile} member_id: {number} "
+            f"{action} }}")  # fmt: skip
+
+
+def members(*numbers: int, weight: int = 1) -> str:
+    return " ".join(f"members {{ member_id: {n} weight: {weight} }}" for n in numbers)
+
+
+def action_group(who: str = members(1), number: int = 7, profile: str = "paths") -> str:
+    return (f"action_profile_group {{ action_profile_id: ${profile} group_id: {number} "
+            f"{who} }}")  # fmt: skip
+
+
+def choice(port: int = 1, more: str = "weight: 1") -> str:
+    return f"action_profile_actions {{ {forward(port)} {more} }}"
+
+
+def action_set(*choices: str) -> str:
+    return f"action_profile_action_set {{ {' '.join(choices or (choice(),))} }}"
+
+
+def one_shot(*choices: str, key: int = 1, table: str = "balance") -> str:
+    return keyed(table, action_set(*choices), key)
+
+
+def meter(index: int | None = 1, config: str = "cir: 1 cburst: 2 pir: 3 pburst: 4", more: str = "") -> str:
+    place = "" if index is None else f"index {{ index: {index} }}"
+    config = config and f"config {{ {config} }}"
+    return f"meter_entry {{ meter_id: $cells {place} {config} {more} }}"
+
+
+def direct_meter(entry: str | None = None, config: str = "cir: 1 cburst: 2 pir: 3 pburst: 4", more: str = "") -> str:
+    config = config and f"config {{ {config} }}"
+    return f"direct_meter_entry {{ {policed(action='') if entry is None else entry} {config} {more} }}"
+
+
+def digest(config: str = "max_list_size: 3 max_timeout_ns: 1000000", number: str = "$learnt_t") -> str:
+    return f"digest_entry {{ digest_id: {number} config {{ {config} }} }}"
+
+
+def types(*values: str) -> str:
+    each = " ".join(f'members {{ match {{ field_id: 1 exact {{ value: "{v}" }} }} }}' for v in values)
+    return f"value_set_entry {{ value_set_id: $types {each} }}"
+
+
+# fmt: off
+MEMBERS = '"Member Programming"'
+GROUPS = '"Group Programming"'
+MAX_SIZE = '"Rules on Setting max_size"'
+SELECTOR_SIZE = '"ActionProfile": size and max_group_size of the P4Info'
+ONE_SHOT = '"One Shot Action Selector Programming"'
+INDIRECT = '"Action Specification": NOT_FOUND'
+INDIRECT_DEFAULT = '"Default Entry": constant in tables with an action profile'
+WATCH = '"Group Programming": a watch_port is a port of the device'
+METERS = '"MeterEntry"'
+METER_TYPE = '"MeterEntry & DirectMeterEntry": what a meter of its type accepts'
+METER_COUNTERS = '"MeterCounterData": UNIMPLEMENTED where meters do not count'
+DIGESTS = '"DigestEntry": wildcard reads, and times that are times'
+VALUE_SETS = '"ValueSetEntry": bmv2 serves none'
+
+EXTERN_CASES = [
+    # --- Members ---
+    extern("member", "INSERT " + member(), answer=OK),
+    extern("member twice", "INSERT " + member(), "INSERT " + member(), answer=EXISTS),
+    extern("member modified", "INSERT " + member(), "MODIFY " + member(action=forward(2)), answer=OK),
+    extern("member modified that is not there", "MODIFY " + member(), answer=NOT_FOUND),
+    extern("member deleted", "INSERT " + member(), "DELETE " + member(action=""), answer=OK),
+    extern("member deleted that is not there", "DELETE " + member(action=""), answer=NOT_FOUND),
+    extern("member 0", "INSERT " + member(0), answer=INVALID),
+    extern("member without an action", "INSERT " + member(action=""), answer=INVALID),
+    extern("member modified to no action", "INSERT " + member(), "MODIFY " + member(action=""), answer=INVALID),
+    extern("member with an action of no such table", "INSERT " + member(action="action { action_id: $elsewhere }"), answer=INVALID),
+    extern("member with an unknown action", "INSERT " + member(action="action { action_id: 9 }"), answer=INVALID),
+    extern("member with the default-only action", "INSERT " + member(action="action { action_id: $NoAction }"), answer=DENIED),
+    extern("member with a parameter missing", "INSERT " + member(action="action { action_id: $forward }"), answer=INVALID),
+    extern("member with a parameter too wide", "INSERT " + member(action=r'action { action_id: $forward params { param_id: 1 value: "\002\000" } }'), answer=RANGE),
+    extern("member of profile 0", "INSERT action_profile_member { member_id: 1 }", answer=INVALID),
+    extern("member of an unknown profile", "INSERT action_profile_member { action_profile_id: 9 member_id: 1 }", answer=INVALID),
+    extern("member of a table", "INSERT " + member(profile="balance"), answer=INVALID),
+    extern("members full", *("INSERT " + member(n, profile="next_hops") for n in range(1, 6)), answer=FULL),
+    extern("member deleted of a group", "INSERT " + member(), "INSERT " + action_group(), "DELETE " + member(action=""), answer=PRECONDITION),
+    extern("member deleted of an entry", "INSERT " + member(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), "DELETE " + member(action=""), answer=PRECONDITION),
+    extern("member read", "INSERT " + member(), "INSERT " + member(2), "READ " + member(2, ""), answer="1"),
+    extern("member read that is not there", "READ " + member(2, ""), answer="0"),
+    extern("members of a profile", "INSERT " + member(), "INSERT " + member(2), "INSERT " + member(3, profile="next_hops"), "READ action_profile_member { action_profile_id: $paths }", answer="2"),
+    extern("members of all profiles", "INSERT " + member(), "INSERT " + member(2), "INSERT " + member(3, profile="next_hops"), "READ action_profile_member { }", answer="3"),
+    extern("members of an unknown profile", "READ action_profile_member { action_profile_id: 9 }", answer=INVALID),
+    # --- Groups ---
+    extern("action group", "INSERT " + member(), "INSERT " + action_group(), answer=OK),
+    extern("action group twice", "INSERT " + member(), "INSERT " + action_group(), "INSERT " + action_group(), answer=EXISTS),
+    extern("action group 0", "INSERT " + action_group("", 0), answer=INVALID),
+    extern("action group without members", "INSERT " + action_group(""), answer=OK),
+    extern("member and group of one number", "INSERT " + member(7), "INSERT " + action_group(members(7)), answer=OK),
+    extern("action group of a member that is not there", "INSERT " + action_group(), answer=NOT_FOUND),
+    extern("action group with a member twice", "INSERT " + member(), "INSERT " + action_group(members(1, 1)), answer=INVALID),
+    extern("action group with a weight", "INSERT " + member(), "INSERT " + action_group(members(1, weight=5)), answer=OK),
+    extern("action group with weight 0", "INSERT " + member(), "INSERT " + action_group(members(1, weight=0)), answer=INVALID),
+    extern("action group with a weight below 0", "INSERT " + member(), "INSERT " + action_group(members(1, weight=-1)), answer=INVALID),
+    extern("action group of different actions", "INSERT " + member(), "INSERT " + member(2, "action { action_id: $drop }"), "INSERT " + action_group(members(1, 2)), answer=OK),
+    extern("action group modified", "INSERT " + member(), "INSERT " + member(2), "INSERT " + action_group(), "MODIFY " + action_group(members(1, 2)), answer=OK),
+    extern("action group modified that is not there", "INSERT " + member(), "MODIFY " + action_group(), answer=NOT_FOUND),
+    extern("action group modified to a member that is not there", "INSERT " + member(), "INSERT " + action_group(), "MODIFY " + action_group(members(1, 2)), answer=NOT_FOUND),
+    extern("action group modified to another max_size", "INSERT " + action_group("max_size: 2"), "MODIFY " + action_group("max_size: 3"), answer=INVALID),
+    extern("action group deleted", "INSERT " + action_group(""), "DELETE " + action_group(""), answer=OK),
+    extern("action group deleted with other members", "INSERT " + action_group(""), "DELETE " + action_group(members(4)), answer=OK),
+    extern("action group deleted that is not there", "DELETE " + action_group(""), answer=NOT_FOUND),
+    extern("action group deleted of an entry", "INSERT " + action_group(""), "INSERT " + keyed("balance", "action_profile_group_id: 7"), "DELETE " + action_group(""), answer=PRECONDITION),
+    extern("action group in a profile without a selector", "INSERT " + action_group("", profile="next_hops"), answer=INVALID),
+    extern("action group of an unknown profile", "INSERT action_profile_group { action_profile_id: 9 group_id: 7 }", answer=INVALID),
+    extern("action group beyond its max_size", "INSERT " + member(), "INSERT " + action_group(members(1, weight=3) + " max_size: 2"), answer=FULL),
+    extern("action group up to its max_size", "INSERT " + member(), "INSERT " + action_group(members(1, weight=2) + " max_size: 2"), answer=OK),
+    extern("max_size below 0", "INSERT " + action_group("max_size: -1"), answer=INVALID),
+    extern("max_size above max_group_size", "INSERT " + action_group("max_size: 5", profile="limited_paths"), answer=INVALID),
+    extern("max_size missing where there is a max_group_size", "INSERT " + action_group("", profile="limited_paths"), answer=INVALID),
+    extern("action groups beyond the selector's size", "INSERT " + member(), "INSERT " + action_group(members(1, weight=10)), "INSERT " + action_group(members(1, weight=7), 8), answer=FULL),
+    extern("watch_port", "INSERT " + member(), "INSERT " + action_group(r'members { member_id: 1 weight: 1 watch_port: "\001" }'), answer=OK),
+    extern("watch_port that is not there", "INSERT " + member(), "INSERT " + action_group(r'members { member_id: 1 weight: 1 watch_port: "\115" }'), answer=INVALID),
+    extern("watch_port empty", "INSERT " + member(), "INSERT " + action_group('members { member_id: 1 weight: 1 watch_port: "" }'), answer=OK),
+    extern("action group read", "INSERT " + action_group(""), "INSERT " + action_group("", 8), "READ " + action_group("", 8), answer="1"),
+    extern("action group read that is not there", "READ " + action_group(""), answer="0"),
+    extern("action groups of a profile", "INSERT " + action_group(""), "INSERT " + action_group("max_size: 1", profile="limited_paths"), "READ action_profile_group { action_profile_id: $paths }", answer="1"),
+    extern("action groups of all profiles", "INSERT " + action_group(""), "INSERT " + action_group("max_size: 1", profile="limited_paths"), "READ action_profile_group { }", answer="2"),
+    extern("action groups of an unknown profile", "READ action_profile_group { action_profile_id: 9 }", answer=INVALID),
+    # --- Entries of tables with an action profile ---
+    extern("entry with a member", "INSERT " + member(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), answer=OK),
+    extern("entry with a group", "INSERT " + action_group(""), "INSERT " + keyed("balance", "action_profile_group_id: 7"), answer=OK),
+    extern("entry with a member that is not there", "INSERT " + keyed("balance", "action_profile_member_id: 1"), answer=NOT_FOUND),
+    extern("entry with a group that is not there", "INSERT " + keyed("balance", "action_profile_group_id: 1"), answer=NOT_FOUND),
+    extern("entry with an action of its own", "INSERT " + keyed("balance", forward()), answer=INVALID),
+    extern("entry with a group in a table without a selector", "INSERT " + keyed("indirect", "action_profile_group_id: 1"), answer=INVALID),
+    extern("entry with a member of another profile", "INSERT " + member(), "INSERT " + keyed("indirect", "action_profile_member_id: 1"), answer=NOT_FOUND),
+    extern("entry modified from member to group", "INSERT " + member(), "INSERT " + action_group(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), "MODIFY " + keyed("balance", "action_profile_group_id: 7"), answer=OK),
+    extern("member free after its entry", "INSERT " + member(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), "DELETE " + keyed("balance"), "DELETE " + member(), answer=OK),
+    extern("default action of a table with an action profile", f"MODIFY table_entry {{ table_id: $balance is_default_action: true action {{ {forward()} }} }}", answer=DENIED),
+    extern("default action read of a table with an action profile", "READ table_entry { table_id: $balance is_default_action: true }", answer="1"),
+    # --- One shots ---
+    extern("action set", "INSERT " + one_shot(choice(1), choice(2, "weight: 2")), answer=OK),
+    extern("action set modified", "INSERT " + one_shot(), "MODIFY " + one_shot(choice(2)), answer=OK),
+    extern("action set deleted", "INSERT " + one_shot(), "DELETE " + keyed("balance"), answer=OK),
+    extern("action set read", "INSERT " + one_shot(), "READ table_entry { table_id: $balance }", answer="1"),
+    extern("action set with an action twice", "INSERT " + one_shot(choice(1), choice(1)), answer=OK),
+    extern("action set without actions", "INSERT " + keyed("balance", "action_profile_action_set { }"), answer=OK),
+    extern("action set with weight 0", "INSERT " + one_shot(choice(1, "")), answer=INVALID),
+    extern("action set with a weight below 0", "INSERT " + one_shot(choice(1, "weight: -1")), answer=INVALID),
+    extern("action set with an unknown action", "INSERT " + one_shot("action_profile_actions { action { action_id: 9 } weight: 1 }"), answer=INVALID),
+    extern("action set with an action of no such table", "INSERT " + one_shot("action_profile_actions { action { action_id: $elsewhere } weight: 1 }"), answer=INVALID),
+    extern("action set with a parameter too wide", "INSERT " + one_shot(r'action_profile_actions { action { action_id: $forward params { param_id: 1 value: "\002\000" } } weight: 1 }'), answer=RANGE),
+    extern("action set in a table without a selector", "INSERT " + one_shot(table="indirect"), answer=INVALID),
+    extern("action set beyond max_group_size", "INSERT " + one_shot(choice(1, "weight: 5"), table="limited"), answer=INVALID),
+    extern("action sets beyond the selector's size", "INSERT " + one_shot(choice(1, "weight: 10")), "INSERT " + one_shot(choice(1, "weight: 7"), key=2), answer=FULL),
+    extern("action set with a port that is not there", "INSERT " + one_shot(choice(1, r'weight: 1 watch_port: "\115"')), answer=INVALID),
+    extern("action set beside members", "INSERT " + member(), "INSERT " + one_shot(), answer=INVALID),
+    extern("member beside action sets", "INSERT " + one_shot(), "INSERT " + member(), answer=INVALID),
+    extern("action group beside action sets", "INSERT " + one_shot(), "INSERT " + action_group(""), answer=INVALID),
+    extern("member entry beside action sets", "INSERT " + one_shot(), "INSERT " + keyed("balance", "action_profile_member_id: 1", 2), answer=INVALID),
+    extern("members after the last action set", "INSERT " + one_shot(), "DELETE " + keyed("balance"), "INSERT " + member(), answer=OK),
+    # --- Meters ---
+    extern("meter", "MODIFY " + meter(), answer=OK),
+    extern("meter inserted", "INSERT " + meter(), answer=INVALID),
+    extern("meter deleted", "DELETE " + meter(), answer=INVALID),
+    extern("meter reset", "MODIFY " + meter(), "MODIFY " + meter(config=""), answer=OK),
+    extern("all cells of a meter", "MODIFY " + meter(None), answer=OK),
+    extern("all cells of a meter reset", "MODIFY " + meter(None, ""), answer=OK),
+    extern("meter index too large", "MODIFY " + meter(4), answer=RANGE),
+    extern("meter index below 0", "MODIFY " + meter(-1), answer=INVALID),
+    extern("unknown meter", "MODIFY meter_entry { meter_id: 9 index { index: 1 } }", answer=INVALID),
+    extern("a direct meter as an indirect one", "MODIFY meter_entry { meter_id: $police index { index: 1 } }", answer=INVALID),
+    extern("meter rate below 0", "MODIFY " + meter(config="cir: -1 cburst: 1 pir: 1 pburst: 1"), answer=INVALID),
+    extern("meter burst below 0", "MODIFY " + meter(config="cir: 1 cburst: -1 pir: 1 pburst: 1"), answer=INVALID),
+    extern("meter peak below committed", "MODIFY " + meter(config="cir: 4 cburst: 1 pir: 3 pburst: 1"), answer=INVALID),
+    extern("meter excess burst with two rates", "MODIFY " + meter(config="cir: 1 cburst: 1 pir: 1 pburst: 1 eburst: 1"), answer=INVALID),
+    extern("meter counters", "MODIFY " + meter(more="counter_data { }"), answer=UNIMPLEMENTED),
+    extern("meter read", "READ " + meter(1, ""), answer="1"),
+    extern("cells of a meter read", "READ " + meter(None, ""), answer="4"),
+    extern("cells of all meters read", "READ meter_entry { }", answer="6"),
+    extern("meter read outside", "READ " + meter(4, ""), answer=RANGE),
+    extern("meter read below 0", "READ " + meter(-1, ""), answer=INVALID),
+    extern("unknown meter read", "READ meter_entry { meter_id: 9 }", answer=INVALID),
+    extern("meter counters read", "READ " + meter(1, "", "counter_data { }"), answer=UNIMPLEMENTED),
+    # --- Direct meters ---
+    extern("meter config with an entry", "INSERT " + policed("meter_config { cir: 1 cburst: 2 pir: 3 pburst: 4 }"), answer=OK),
+    extern("meter config of an entry wrong", "INSERT " + policed("meter_config { cir: 4 cburst: 2 pir: 3 pburst: 4 }"), answer=INVALID),
+    extern("meter counters with an entry", "INSERT " + policed("meter_counter_data { }"), answer=UNIMPLEMENTED),
+    extern("meter config where there is no meter", "INSERT " + aged("meter_config { cir: 1 cburst: 2 pir: 3 pburst: 4 }"), answer=INVALID),
+    extern("direct meter", "INSERT " + policed(), "MODIFY " + direct_meter(), answer=OK),
+    extern("direct meter reset", "INSERT " + policed(), "MODIFY " + direct_meter(config=""), answer=OK),
+    extern("direct meter inserted", "INSERT " + policed(), "INSERT " + direct_meter(), answer=INVALID),
+    extern("direct meter deleted", "INSERT " + policed(), "DELETE " + direct_meter(), answer=INVALID),
+    extern("direct meter of no entry", "MODIFY " + direct_meter(), answer=NOT_FOUND),
+    extern("direct meter of a table without", "INSERT " + aged(), "MODIFY " + direct_meter(aged(action="")), answer=INVALID),
+    extern("direct meter of no table", "MODIFY direct_meter_entry { }", answer=INVALID),
+    extern("direct meter peak below committed", "INSERT " + policed(), "MODIFY " + direct_meter(config="cir: 4 cburst: 1 pir: 3 pburst: 1"), answer=INVALID),
+    extern("direct meter counters", "INSERT " + policed(), "MODIFY " + direct_meter(more="counter_data { }"), answer=UNIMPLEMENTED),
+    extern("direct meter read", "INSERT " + policed(), "READ " + direct_meter(config=""), answer="1"),
+    extern("direct meters of a table", "INSERT " + policed(), "INSERT " + policed(key=2), "READ direct_meter_entry { table_entry { table_id: $policed } }", answer="2"),
+    extern("direct meters of all tables", "INSERT " + policed(), "READ direct_meter_entry { table_entry { } }", answer="1"),
+    extern("direct meter read of no entry", "READ " + direct_meter(config=""), answer=NOT_FOUND),
+    extern("direct meters of a table without", "READ direct_meter_entry { table_entry { table_id: $aged } }", answer=INVALID),
+    # --- Digests ---
+    extern("digest", "INSERT " + digest(), answer=OK),
+    extern("digest without a config", "INSERT digest_entry { digest_id: $learnt_t }", answer=OK),
+    extern("digest twice", "INSERT " + digest(), "INSERT " + digest(), answer=EXISTS),
+    extern("digest modified", "INSERT " + digest(), "MODIFY " + digest("max_list_size: 4"), answer=OK),
+    extern("digest modified that is not there", "MODIFY " + digest(), answer=NOT_FOUND),
+    extern("digest deleted", "INSERT " + digest(), "DELETE " + digest(), answer=OK),
+    extern("digest deleted that is not there", "DELETE " + digest(), answer=NOT_FOUND),
+    extern("unknown digest", "INSERT " + digest(number="9"), answer=NOT_FOUND),
+    extern("digest with a time below 0", "INSERT " + digest("max_timeout_ns: -1"), answer=INVALID),
+    extern("digest with a size below 0", "INSERT " + digest("max_list_size: -1"), answer=INVALID),
+    extern("digest with an acknowledgement time below 0", "INSERT " + digest("ack_timeout_ns: -1"), answer=INVALID),
+    extern("digest read", "INSERT " + digest(), "READ digest_entry { digest_id: $learnt_t }", answer="1"),
+    extern("digests read", "INSERT " + digest(), "READ digest_entry { }", answer="1"),
+    extern("digests read where none is configured", "READ digest_entry { }", answer="0"),
+    extern("digest read that is not there", "READ digest_entry { digest_id: $learnt_t }", answer=NOT_FOUND),
+    extern("unknown digest read", "READ digest_entry { digest_id: 9 }", answer=NOT_FOUND),
+    # --- Value sets ---
+    extern("value set", "MODIFY " + types(r"\010\000", r"\206\335"), answer=OK),
+    extern("value set emptied", "MODIFY " + types(r"\010\000"), "MODIFY " + types(), answer=OK),
+    extern("value set inserted", "INSERT " + types(r"\010\000"), answer=INVALID),
+    extern("value set deleted", "DELETE " + types(), answer=INVALID),
+    extern("unknown value set", "MODIFY value_set_entry { value_set_id: 9 }", answer=INVALID),
+    extern("value set full", "MODIFY " + types(*(rf"\00{n}" for n in range(1, 6))), answer=FULL),
+    extern("value set with a member twice", "MODIFY " + types(r"\001", r"\000\001"), answer=EXISTS),
+    extern("value set with a value too wide", "MODIFY " + types(r"\001\000\000"), answer=RANGE),
+    extern("value set with an empty member", "MODIFY value_set_entry { value_set_id: $types members { } }", answer=INVALID),
+    extern("value set with an unknown field", r'MODIFY value_set_entry { value_set_id: $types members { match { field_id: 2 exact { value: "\001" } } } }', answer=INVALID),
+    extern("value set with another match kind", r'MODIFY value_set_entry { value_set_id: $types members { match { field_id: 1 lpm { value: "\001" prefix_len: 16 } } } }', answer=INVALID),
+    extern("value set of two fields", r'MODIFY value_set_entry { value_set_id: $flows members { match { field_id: 1 exact { value: "\001" } } match { field_id: 2 ternary { value: "\001" mask: "\003" } } } }', answer=OK),
+    extern("value set with a field left out", r'MODIFY value_set_entry { value_set_id: $flows members { match { field_id: 1 exact { value: "\001" } } } }', answer=OK),
+    extern("value set read", "READ value_set_entry { value_set_id: $types }", answer="1"),
+    extern("value sets read", "READ value_set_entry { }", answer="2"),
+    extern("unknown value set read", "READ value_set_entry { value_set_id: 9 }", answer=INVALID),
+    # --- Idle timeouts ---
+    extern("time-out", "INSERT " + aged("idle_timeout_ns: 1000000000"), answer=OK),
+    extern("time-out modified", "INSERT " + aged(), "MODIFY " + aged("idle_timeout_ns: 1000000000"), answer=OK),
+    extern("time-out below 0", "INSERT " + aged("idle_timeout_ns: -1"), answer=INVALID),
+    extern("time-out in another table", "INSERT " + policed("idle_timeout_ns: 1000000000"), answer=INVALID),
+    extern("time-out of a default action", "MODIFY table_entry { table_id: $aged is_default_action: true idle_timeout_ns: 1 action { action { action_id: $drop } } }", answer=INVALID),
+    extern("time since the last hit written", "INSERT " + aged("time_since_last_hit { }"), answer=INVALID),
+    extern("time since the last hit read", "INSERT " + aged("idle_timeout_ns: 1000000000"), "READ table_entry { table_id: $aged time_since_last_hit { } }", answer="1"),
+    extern("time since the last hit read in another table", "INSERT " + policed(), "READ table_entry { table_id: $policed time_since_last_hit { } }", answer=INVALID),
+    extern("time since the last hit of a default action", "READ table_entry { table_id: $aged is_default_action: true time_since_last_hit { } }", answer=INVALID),
+]
+# fmt: on
+
+
 class Peer:
     """A switch with the program, and its primary."""
 
-    def __init__(self, process, tools, election_id: int, program: Path = PROGRAM) -> None:
+    def __init__(self, process, tools, election_id: int, program: str) -> None:
         self.tools = tools
         self.stub = process.p4runtime
         self.controller = tools.Controller(process, election_id)
         assert self.controller.arbitration_code() == 0
-        text = program.with_suffix(".p4info.txtpb").read_text()
+        text = (PROGRAMS / f"{program}.p4info.txtpb").read_text()
         self.config = p4.ForwardingPipelineConfig(
             p4info=text_format.Parse(text, p4info_pb2.P4Info()),
-            p4_device_config=program.with_suffix(".json").read_bytes(),
+            p4_device_config=(PROGRAMS / f"{program}.json").read_bytes(),
         )
         self.ids = {
             item.preamble.alias: item.preamble.id
@@ -339,13 +616,13 @@ def process(request, network, tmp_path_factory, tools):
 
 
 @pytest.fixture
-def peer(process, tools):
-    made = Peer(process, tools, next(_election_ids))
+def peer(process, tools, case):
+    made = Peer(process, tools, next(_election_ids), case.program)
     yield made
     made.close()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES + EXTERN_CASES, ids=lambda case: case.name)
 def test_answer(peer, process, case):
     for step in case.steps[:-1]:
         assert peer.do(step) == OK, step

@@ -1,0 +1,45 @@
+// The cells of indirect counters, meters and registers that a request's id and index name.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/program_info.h"
+
+namespace tiercast::vswitch {
+
+struct Cells {
+  std::uint64_t first, last;  // [first, last)
+};
+
+// The one that entry's index names, or all without an index. place: for messages. Throws
+// RequestError INVALID_ARGUMENT (an index below 0), OUT_OF_RANGE.
+template <class Entry>
+Cells cells_of(const ProgramInfo::Array& array, const Entry& entry, const std::string& place) {
+  if (!entry.has_index()) return {0, array.size};
+  const std::int64_t index = entry.index().index();
+  if (index < 0)
+    throw RequestError(grpc::INVALID_ARGUMENT, fmt::format("{}: index {} is below 0", place, index));
+  const auto cell = static_cast<std::uint64_t>(index);
+  if (cell >= array.size)
+    throw RequestError(grpc::OUT_OF_RANGE, fmt::format("{}: index {} is not one of 0 to {}", place,
+                                                       index, array.size - 1));
+  return {cell, cell + 1};
+}
+
+// Calls use(array, index) for the cells that a read with this id selects; id 0: all arrays.
+template <class Entry, class Use>
+void select_cells(const std::map<std::uint32_t, ProgramInfo::Array>& arrays, std::uint32_t id,
+                  const Entry& entry, const Use& use) {
+  for (const auto& [array_id, array] : arrays) {
+    if (id != 0 && id != array_id) continue;
+    const Cells cells = id == 0 ? Cells{0, array.size} : cells_of(array, entry, array.name);
+    for (std::uint64_t i = cells.first; i < cells.last; ++i) use(array, i);
+  }
+}
+
+}  // namespace tiercast::vswitch
