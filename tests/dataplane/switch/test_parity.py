@@ -82,7 +82,7 @@ DONT_CARE = '"Match Format": a range of every value is written by leaving the fi
 LAX = '"Action Specification": one value for each parameter'
 CONSTANT = '"Constant Tables": PERMISSION_DENIED; is_const must be false in a write'
 SIZE = '"TableEntry": RESOURCE_EXHAUSTED when the table is full'
-NO_ENTRY = '"DirectCounterEntry": NOT_FOUND'
+NO_ENTRY = '"DirectCounterEntry", "DirectMeterEntry": NOT_FOUND'
 ARRAYS = '"CounterEntry": MODIFY only, all cells if there is no index, OUT_OF_RANGE beyond the last'
 REGISTERS = '"RegisterEntry": bmv2 serves none'
 PORTS = '"MulticastGroupEntry": instances and ports that the target has'
@@ -316,39 +316,51 @@ def one_shot(*choices: str, key: int = 1, table: str = "balance") -> str:
     return keyed(table, action_set(*choices), key)
 
 
-def meter(index: int | None = 1, config: str = "cir: 1 cburst: 2 pir: 3 pburst: 4", more: str = "") -> str:
+def meter(
+    index: int | None = 1, config: str = "cir: 1 cburst: 2 pir: 3 pburst: 4", more: str = ""
+) -> str:
     place = "" if index is None else f"index {{ index: {index} }}"
     config = config and f"config {{ {config} }}"
     return f"meter_entry {{ meter_id: $cells {place} {config} {more} }}"
 
 
-def direct_meter(entry: str | None = None, config: str = "cir: 1 cburst: 2 pir: 3 pburst: 4", more: str = "") -> str:
+def direct_meter(
+    entry: str | None = None, config: str = "cir: 1 cburst: 2 pir: 3 pburst: 4", more: str = ""
+) -> str:
     config = config and f"config {{ {config} }}"
-    return f"direct_meter_entry {{ {policed(action='') if entry is None else entry} {config} {more} }}"
+    return (
+        f"direct_meter_entry {{ {policed(action='') if entry is None else entry} {config} {more} }}"
+    )
 
 
-def digest(config: str = "max_list_size: 3 max_timeout_ns: 1000000", number: str = "$learnt_t") -> str:
+def digest(
+    config: str = "max_list_size: 3 max_timeout_ns: 1000000", number: str = "$learnt_t"
+) -> str:
     return f"digest_entry {{ digest_id: {number} config {{ {config} }} }}"
 
 
 def types(*values: str) -> str:
-    each = " ".join(f'members {{ match {{ field_id: 1 exact {{ value: "{v}" }} }} }}' for v in values)
+    each = " ".join(
+        f'members {{ match {{ field_id: 1 exact {{ value: "{v}" }} }} }}' for v in values
+    )
     return f"value_set_entry {{ value_set_id: $types {each} }}"
 
 
 # fmt: off
-MEMBERS = '"Member Programming"'
-GROUPS = '"Group Programming"'
-MAX_SIZE = '"Rules on Setting max_size"'
+MEMBERS = '"Member Programming": ids are not 0; FAILED_PRECONDITION while it is used'
+SCOPE = '"Action Specification": the scope of an action is that of its tables'
+GROUPS = '"Group Programming": ids are not 0, a selector, empty groups; FAILED_PRECONDITION while used'
+MAX_SIZE = '"Rules on Setting max_size": above 0 where there is a max_group_size'
 SELECTOR_SIZE = '"ActionProfile": size and max_group_size of the P4Info'
-ONE_SHOT = '"One Shot Action Selector Programming"'
+ONE_SHOT = '"One Shot Action Selector Programming": INVALID_ARGUMENT above max_group_size; empty sets'
 INDIRECT = '"Action Specification": NOT_FOUND'
 INDIRECT_DEFAULT = '"Default Entry": constant in tables with an action profile'
 WATCH = '"Group Programming": a watch_port is a port of the device'
-METERS = '"MeterEntry"'
+METERS = '"MeterEntry": all cells if there is no index, OUT_OF_RANGE beyond the last; bursts'
 METER_TYPE = '"MeterEntry & DirectMeterEntry": what a meter of its type accepts'
 METER_COUNTERS = '"MeterCounterData": UNIMPLEMENTED where meters do not count'
 DIGESTS = '"DigestEntry": wildcard reads, and times that are times'
+IDLE = '"Idle-timeout": INVALID_ARGUMENT for default actions'
 VALUE_SETS = '"ValueSetEntry": bmv2 serves none'
 
 EXTERN_CASES = [
@@ -359,20 +371,20 @@ EXTERN_CASES = [
     extern("member modified that is not there", "MODIFY " + member(), answer=NOT_FOUND),
     extern("member deleted", "INSERT " + member(), "DELETE " + member(action=""), answer=OK),
     extern("member deleted that is not there", "DELETE " + member(action=""), answer=NOT_FOUND),
-    extern("member 0", "INSERT " + member(0), answer=INVALID),
+    extern("member 0", "INSERT " + member(0), answer=INVALID, bmv2=OK, why=MEMBERS),
     extern("member without an action", "INSERT " + member(action=""), answer=INVALID),
     extern("member modified to no action", "INSERT " + member(), "MODIFY " + member(action=""), answer=INVALID),
     extern("member with an action of no such table", "INSERT " + member(action="action { action_id: $elsewhere }"), answer=INVALID),
     extern("member with an unknown action", "INSERT " + member(action="action { action_id: 9 }"), answer=INVALID),
-    extern("member with the default-only action", "INSERT " + member(action="action { action_id: $NoAction }"), answer=DENIED),
+    extern("member with the default-only action", "INSERT " + member(action="action { action_id: $NoAction }"), answer=DENIED, bmv2=OK, why=SCOPE),
     extern("member with a parameter missing", "INSERT " + member(action="action { action_id: $forward }"), answer=INVALID),
-    extern("member with a parameter too wide", "INSERT " + member(action=r'action { action_id: $forward params { param_id: 1 value: "\002\000" } }'), answer=RANGE),
+    extern("member with a parameter too wide", "INSERT " + member(action=r'action { action_id: $forward params { param_id: 1 value: "\002\000" } }'), answer=RANGE, bmv2=INVALID, why=BYTES),
     extern("member of profile 0", "INSERT action_profile_member { member_id: 1 }", answer=INVALID),
     extern("member of an unknown profile", "INSERT action_profile_member { action_profile_id: 9 member_id: 1 }", answer=INVALID),
     extern("member of a table", "INSERT " + member(profile="balance"), answer=INVALID),
-    extern("members full", *("INSERT " + member(n, profile="next_hops") for n in range(1, 6)), answer=FULL),
-    extern("member deleted of a group", "INSERT " + member(), "INSERT " + action_group(), "DELETE " + member(action=""), answer=PRECONDITION),
-    extern("member deleted of an entry", "INSERT " + member(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), "DELETE " + member(action=""), answer=PRECONDITION),
+    extern("members full", *("INSERT " + member(n, profile="next_hops") for n in range(1, 6)), answer=FULL, bmv2=OK, why=SELECTOR_SIZE),
+    extern("member deleted of a group", "INSERT " + member(), "INSERT " + action_group(), "DELETE " + member(action=""), answer=PRECONDITION, bmv2=UNKNOWN, why=MEMBERS),
+    extern("member deleted of an entry", "INSERT " + member(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), "DELETE " + member(action=""), answer=PRECONDITION, bmv2=UNKNOWN, why=MEMBERS),
     extern("member read", "INSERT " + member(), "INSERT " + member(2), "READ " + member(2, ""), answer="1"),
     extern("member read that is not there", "READ " + member(2, ""), answer="0"),
     extern("members of a profile", "INSERT " + member(), "INSERT " + member(2), "INSERT " + member(3, profile="next_hops"), "READ action_profile_member { action_profile_id: $paths }", answer="2"),
@@ -381,7 +393,7 @@ EXTERN_CASES = [
     # --- Groups ---
     extern("action group", "INSERT " + member(), "INSERT " + action_group(), answer=OK),
     extern("action group twice", "INSERT " + member(), "INSERT " + action_group(), "INSERT " + action_group(), answer=EXISTS),
-    extern("action group 0", "INSERT " + action_group("", 0), answer=INVALID),
+    extern("action group 0", "INSERT " + action_group("", 0), answer=INVALID, bmv2=OK, why=GROUPS),
     extern("action group without members", "INSERT " + action_group(""), answer=OK),
     extern("member and group of one number", "INSERT " + member(7), "INSERT " + action_group(members(7)), answer=OK),
     extern("action group of a member that is not there", "INSERT " + action_group(), answer=NOT_FOUND),
@@ -397,17 +409,17 @@ EXTERN_CASES = [
     extern("action group deleted", "INSERT " + action_group(""), "DELETE " + action_group(""), answer=OK),
     extern("action group deleted with other members", "INSERT " + action_group(""), "DELETE " + action_group(members(4)), answer=OK),
     extern("action group deleted that is not there", "DELETE " + action_group(""), answer=NOT_FOUND),
-    extern("action group deleted of an entry", "INSERT " + action_group(""), "INSERT " + keyed("balance", "action_profile_group_id: 7"), "DELETE " + action_group(""), answer=PRECONDITION),
-    extern("action group in a profile without a selector", "INSERT " + action_group("", profile="next_hops"), answer=INVALID),
+    extern("action group deleted of an entry", "INSERT " + member(), "INSERT " + action_group(), "INSERT " + keyed("balance", "action_profile_group_id: 7"), "DELETE " + action_group(""), answer=PRECONDITION, bmv2=UNKNOWN, why=GROUPS),
+    extern("action group in a profile without a selector", "INSERT " + action_group("", profile="next_hops"), answer=INVALID, bmv2=OK, why=GROUPS),
     extern("action group of an unknown profile", "INSERT action_profile_group { action_profile_id: 9 group_id: 7 }", answer=INVALID),
     extern("action group beyond its max_size", "INSERT " + member(), "INSERT " + action_group(members(1, weight=3) + " max_size: 2"), answer=FULL),
     extern("action group up to its max_size", "INSERT " + member(), "INSERT " + action_group(members(1, weight=2) + " max_size: 2"), answer=OK),
     extern("max_size below 0", "INSERT " + action_group("max_size: -1"), answer=INVALID),
     extern("max_size above max_group_size", "INSERT " + action_group("max_size: 5", profile="limited_paths"), answer=INVALID),
-    extern("max_size missing where there is a max_group_size", "INSERT " + action_group("", profile="limited_paths"), answer=INVALID),
-    extern("action groups beyond the selector's size", "INSERT " + member(), "INSERT " + action_group(members(1, weight=10)), "INSERT " + action_group(members(1, weight=7), 8), answer=FULL),
+    extern("max_size missing where there is a max_group_size", "INSERT " + action_group("", profile="limited_paths"), answer=INVALID, bmv2=OK, why=MAX_SIZE),
+    extern("action groups beyond the selector's size", "INSERT " + member(), "INSERT " + action_group(members(1, weight=10)), "INSERT " + action_group(members(1, weight=7), 8), answer=FULL, bmv2=OK, why=SELECTOR_SIZE),
     extern("watch_port", "INSERT " + member(), "INSERT " + action_group(r'members { member_id: 1 weight: 1 watch_port: "\001" }'), answer=OK),
-    extern("watch_port that is not there", "INSERT " + member(), "INSERT " + action_group(r'members { member_id: 1 weight: 1 watch_port: "\115" }'), answer=INVALID),
+    extern("watch_port that is not there", "INSERT " + member(), "INSERT " + action_group(r'members { member_id: 1 weight: 1 watch_port: "\115" }'), answer=INVALID, bmv2=OK, why=WATCH),
     extern("watch_port empty", "INSERT " + member(), "INSERT " + action_group('members { member_id: 1 weight: 1 watch_port: "" }'), answer=OK),
     extern("action group read", "INSERT " + action_group(""), "INSERT " + action_group("", 8), "READ " + action_group("", 8), answer="1"),
     extern("action group read that is not there", "READ " + action_group(""), answer="0"),
@@ -416,15 +428,16 @@ EXTERN_CASES = [
     extern("action groups of an unknown profile", "READ action_profile_group { action_profile_id: 9 }", answer=INVALID),
     # --- Entries of tables with an action profile ---
     extern("entry with a member", "INSERT " + member(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), answer=OK),
-    extern("entry with a group", "INSERT " + action_group(""), "INSERT " + keyed("balance", "action_profile_group_id: 7"), answer=OK),
-    extern("entry with a member that is not there", "INSERT " + keyed("balance", "action_profile_member_id: 1"), answer=NOT_FOUND),
-    extern("entry with a group that is not there", "INSERT " + keyed("balance", "action_profile_group_id: 1"), answer=NOT_FOUND),
+    extern("entry with a group", "INSERT " + member(), "INSERT " + action_group(), "INSERT " + keyed("balance", "action_profile_group_id: 7"), answer=OK),
+    extern("entry with a group without members", "INSERT " + action_group(""), "INSERT " + keyed("balance", "action_profile_group_id: 7"), answer=OK, bmv2=UNKNOWN, why=GROUPS),
+    extern("entry with a member that is not there", "INSERT " + keyed("balance", "action_profile_member_id: 1"), answer=NOT_FOUND, bmv2=INVALID, why=INDIRECT),
+    extern("entry with a group that is not there", "INSERT " + keyed("balance", "action_profile_group_id: 1"), answer=NOT_FOUND, bmv2=INVALID, why=INDIRECT),
     extern("entry with an action of its own", "INSERT " + keyed("balance", forward()), answer=INVALID),
     extern("entry with a group in a table without a selector", "INSERT " + keyed("indirect", "action_profile_group_id: 1"), answer=INVALID),
-    extern("entry with a member of another profile", "INSERT " + member(), "INSERT " + keyed("indirect", "action_profile_member_id: 1"), answer=NOT_FOUND),
+    extern("entry with a member of another profile", "INSERT " + member(), "INSERT " + keyed("indirect", "action_profile_member_id: 1"), answer=NOT_FOUND, bmv2=INVALID, why=INDIRECT),
     extern("entry modified from member to group", "INSERT " + member(), "INSERT " + action_group(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), "MODIFY " + keyed("balance", "action_profile_group_id: 7"), answer=OK),
     extern("member free after its entry", "INSERT " + member(), "INSERT " + keyed("balance", "action_profile_member_id: 1"), "DELETE " + keyed("balance"), "DELETE " + member(), answer=OK),
-    extern("default action of a table with an action profile", f"MODIFY table_entry {{ table_id: $balance is_default_action: true action {{ {forward()} }} }}", answer=DENIED),
+    extern("default action of a table with an action profile", f"MODIFY table_entry {{ table_id: $balance is_default_action: true action {{ {forward()} }} }}", answer=DENIED, bmv2=INVALID, why=INDIRECT_DEFAULT),
     extern("default action read of a table with an action profile", "READ table_entry { table_id: $balance is_default_action: true }", answer="1"),
     # --- One shots ---
     extern("action set", "INSERT " + one_shot(choice(1), choice(2, "weight: 2")), answer=OK),
@@ -432,16 +445,16 @@ EXTERN_CASES = [
     extern("action set deleted", "INSERT " + one_shot(), "DELETE " + keyed("balance"), answer=OK),
     extern("action set read", "INSERT " + one_shot(), "READ table_entry { table_id: $balance }", answer="1"),
     extern("action set with an action twice", "INSERT " + one_shot(choice(1), choice(1)), answer=OK),
-    extern("action set without actions", "INSERT " + keyed("balance", "action_profile_action_set { }"), answer=OK),
+    extern("action set without actions", "INSERT " + keyed("balance", "action_profile_action_set { }"), answer=OK, bmv2=UNIMPLEMENTED, why=ONE_SHOT),
     extern("action set with weight 0", "INSERT " + one_shot(choice(1, "")), answer=INVALID),
     extern("action set with a weight below 0", "INSERT " + one_shot(choice(1, "weight: -1")), answer=INVALID),
     extern("action set with an unknown action", "INSERT " + one_shot("action_profile_actions { action { action_id: 9 } weight: 1 }"), answer=INVALID),
     extern("action set with an action of no such table", "INSERT " + one_shot("action_profile_actions { action { action_id: $elsewhere } weight: 1 }"), answer=INVALID),
-    extern("action set with a parameter too wide", "INSERT " + one_shot(r'action_profile_actions { action { action_id: $forward params { param_id: 1 value: "\002\000" } } weight: 1 }'), answer=RANGE),
-    extern("action set in a table without a selector", "INSERT " + one_shot(table="indirect"), answer=INVALID),
-    extern("action set beyond max_group_size", "INSERT " + one_shot(choice(1, "weight: 5"), table="limited"), answer=INVALID),
-    extern("action sets beyond the selector's size", "INSERT " + one_shot(choice(1, "weight: 10")), "INSERT " + one_shot(choice(1, "weight: 7"), key=2), answer=FULL),
-    extern("action set with a port that is not there", "INSERT " + one_shot(choice(1, r'weight: 1 watch_port: "\115"')), answer=INVALID),
+    extern("action set with a parameter too wide", "INSERT " + one_shot(r'action_profile_actions { action { action_id: $forward params { param_id: 1 value: "\002\000" } } weight: 1 }'), answer=RANGE, bmv2=INVALID, why=BYTES),
+    extern("action set in a table without a selector", "INSERT " + one_shot(table="indirect"), answer=INVALID, bmv2=UNKNOWN, why=VAGUE),
+    extern("action set beyond max_group_size", "INSERT " + one_shot(choice(1, "weight: 5"), table="limited"), answer=INVALID, bmv2=FULL, why=ONE_SHOT),
+    extern("action sets beyond the selector's size", "INSERT " + one_shot(choice(1, "weight: 10")), "INSERT " + one_shot(choice(1, "weight: 7"), key=2), answer=FULL, bmv2=OK, why=SELECTOR_SIZE),
+    extern("action set with a port that is not there", "INSERT " + one_shot(choice(1, r'weight: 1 watch_port: "\115"')), answer=INVALID, bmv2=OK, why=WATCH),
     extern("action set beside members", "INSERT " + member(), "INSERT " + one_shot(), answer=INVALID),
     extern("member beside action sets", "INSERT " + one_shot(), "INSERT " + member(), answer=INVALID),
     extern("action group beside action sets", "INSERT " + one_shot(), "INSERT " + action_group(""), answer=INVALID),
@@ -452,42 +465,42 @@ EXTERN_CASES = [
     extern("meter inserted", "INSERT " + meter(), answer=INVALID),
     extern("meter deleted", "DELETE " + meter(), answer=INVALID),
     extern("meter reset", "MODIFY " + meter(), "MODIFY " + meter(config=""), answer=OK),
-    extern("all cells of a meter", "MODIFY " + meter(None), answer=OK),
-    extern("all cells of a meter reset", "MODIFY " + meter(None, ""), answer=OK),
-    extern("meter index too large", "MODIFY " + meter(4), answer=RANGE),
+    extern("all cells of a meter", "MODIFY " + meter(None), answer=OK, bmv2=UNIMPLEMENTED, why=METERS),
+    extern("all cells of a meter reset", "MODIFY " + meter(None, ""), answer=OK, bmv2=UNIMPLEMENTED, why=METERS),
+    extern("meter index too large", "MODIFY " + meter(4), answer=RANGE, bmv2=UNKNOWN, why=METERS),
     extern("meter index below 0", "MODIFY " + meter(-1), answer=INVALID),
     extern("unknown meter", "MODIFY meter_entry { meter_id: 9 index { index: 1 } }", answer=INVALID),
     extern("a direct meter as an indirect one", "MODIFY meter_entry { meter_id: $police index { index: 1 } }", answer=INVALID),
-    extern("meter rate below 0", "MODIFY " + meter(config="cir: -1 cburst: 1 pir: 1 pburst: 1"), answer=INVALID),
-    extern("meter burst below 0", "MODIFY " + meter(config="cir: 1 cburst: -1 pir: 1 pburst: 1"), answer=INVALID),
-    extern("meter peak below committed", "MODIFY " + meter(config="cir: 4 cburst: 1 pir: 3 pburst: 1"), answer=INVALID),
-    extern("meter excess burst with two rates", "MODIFY " + meter(config="cir: 1 cburst: 1 pir: 1 pburst: 1 eburst: 1"), answer=INVALID),
-    extern("meter counters", "MODIFY " + meter(more="counter_data { }"), answer=UNIMPLEMENTED),
+    extern("meter rate below 0", "MODIFY " + meter(config="cir: -1 cburst: 1 pir: 1 pburst: 1"), answer=INVALID, bmv2=UNKNOWN, why=VAGUE),
+    extern("meter burst below 0", "MODIFY " + meter(config="cir: 1 cburst: -1 pir: 1 pburst: 1"), answer=INVALID, bmv2=OK, why=METERS),
+    extern("meter peak below committed", "MODIFY " + meter(config="cir: 4 cburst: 1 pir: 3 pburst: 1"), answer=INVALID, bmv2=UNKNOWN, why=VAGUE),
+    extern("meter excess burst with two rates", "MODIFY " + meter(config="cir: 1 cburst: 1 pir: 1 pburst: 1 eburst: 1"), answer=INVALID, bmv2=OK, why=METER_TYPE),
+    extern("meter counters", "MODIFY " + meter(more="counter_data { }"), answer=UNIMPLEMENTED, bmv2=OK, why=METER_COUNTERS),
     extern("meter read", "READ " + meter(1, ""), answer="1"),
     extern("cells of a meter read", "READ " + meter(None, ""), answer="4"),
     extern("cells of all meters read", "READ meter_entry { }", answer="6"),
-    extern("meter read outside", "READ " + meter(4, ""), answer=RANGE),
+    extern("meter read outside", "READ " + meter(4, ""), answer=RANGE, bmv2=UNKNOWN, why=METERS),
     extern("meter read below 0", "READ " + meter(-1, ""), answer=INVALID),
     extern("unknown meter read", "READ meter_entry { meter_id: 9 }", answer=INVALID),
-    extern("meter counters read", "READ " + meter(1, "", "counter_data { }"), answer=UNIMPLEMENTED),
+    extern("meter counters read", "READ " + meter(1, "", "counter_data { }"), answer=UNIMPLEMENTED, bmv2="1", why=METER_COUNTERS),
     # --- Direct meters ---
     extern("meter config with an entry", "INSERT " + policed("meter_config { cir: 1 cburst: 2 pir: 3 pburst: 4 }"), answer=OK),
-    extern("meter config of an entry wrong", "INSERT " + policed("meter_config { cir: 4 cburst: 2 pir: 3 pburst: 4 }"), answer=INVALID),
-    extern("meter counters with an entry", "INSERT " + policed("meter_counter_data { }"), answer=UNIMPLEMENTED),
+    extern("meter config of an entry wrong", "INSERT " + policed("meter_config { cir: 4 cburst: 2 pir: 3 pburst: 4 }"), answer=INVALID, bmv2=UNKNOWN, why=VAGUE),
+    extern("meter counters with an entry", "INSERT " + policed("meter_counter_data { }"), answer=UNIMPLEMENTED, bmv2=OK, why=METER_COUNTERS),
     extern("meter config where there is no meter", "INSERT " + aged("meter_config { cir: 1 cburst: 2 pir: 3 pburst: 4 }"), answer=INVALID),
     extern("direct meter", "INSERT " + policed(), "MODIFY " + direct_meter(), answer=OK),
     extern("direct meter reset", "INSERT " + policed(), "MODIFY " + direct_meter(config=""), answer=OK),
     extern("direct meter inserted", "INSERT " + policed(), "INSERT " + direct_meter(), answer=INVALID),
     extern("direct meter deleted", "INSERT " + policed(), "DELETE " + direct_meter(), answer=INVALID),
-    extern("direct meter of no entry", "MODIFY " + direct_meter(), answer=NOT_FOUND),
+    extern("direct meter of no entry", "MODIFY " + direct_meter(), answer=NOT_FOUND, bmv2=INVALID, why=NO_ENTRY),
     extern("direct meter of a table without", "INSERT " + aged(), "MODIFY " + direct_meter(aged(action="")), answer=INVALID),
     extern("direct meter of no table", "MODIFY direct_meter_entry { }", answer=INVALID),
-    extern("direct meter peak below committed", "INSERT " + policed(), "MODIFY " + direct_meter(config="cir: 4 cburst: 1 pir: 3 pburst: 1"), answer=INVALID),
-    extern("direct meter counters", "INSERT " + policed(), "MODIFY " + direct_meter(more="counter_data { }"), answer=UNIMPLEMENTED),
+    extern("direct meter peak below committed", "INSERT " + policed(), "MODIFY " + direct_meter(config="cir: 4 cburst: 1 pir: 3 pburst: 1"), answer=INVALID, bmv2=UNKNOWN, why=VAGUE),
+    extern("direct meter counters", "INSERT " + policed(), "MODIFY " + direct_meter(more="counter_data { }"), answer=UNIMPLEMENTED, bmv2=OK, why=METER_COUNTERS),
     extern("direct meter read", "INSERT " + policed(), "READ " + direct_meter(config=""), answer="1"),
     extern("direct meters of a table", "INSERT " + policed(), "INSERT " + policed(key=2), "READ direct_meter_entry { table_entry { table_id: $policed } }", answer="2"),
-    extern("direct meters of all tables", "INSERT " + policed(), "READ direct_meter_entry { table_entry { } }", answer="1"),
-    extern("direct meter read of no entry", "READ " + direct_meter(config=""), answer=NOT_FOUND),
+    extern("direct meters of all tables", "INSERT " + policed(), "READ direct_meter_entry { table_entry { } }", answer="1", bmv2=UNIMPLEMENTED, why=METERS),
+    extern("direct meter read of no entry", "READ " + direct_meter(config=""), answer=NOT_FOUND, bmv2=INVALID, why=NO_ENTRY),
     extern("direct meters of a table without", "READ direct_meter_entry { table_entry { table_id: $aged } }", answer=INVALID),
     # --- Digests ---
     extern("digest", "INSERT " + digest(), answer=OK),
@@ -498,37 +511,37 @@ EXTERN_CASES = [
     extern("digest deleted", "INSERT " + digest(), "DELETE " + digest(), answer=OK),
     extern("digest deleted that is not there", "DELETE " + digest(), answer=NOT_FOUND),
     extern("unknown digest", "INSERT " + digest(number="9"), answer=NOT_FOUND),
-    extern("digest with a time below 0", "INSERT " + digest("max_timeout_ns: -1"), answer=INVALID),
-    extern("digest with a size below 0", "INSERT " + digest("max_list_size: -1"), answer=INVALID),
-    extern("digest with an acknowledgement time below 0", "INSERT " + digest("ack_timeout_ns: -1"), answer=INVALID),
+    extern("digest with a time below 0", "INSERT " + digest("max_timeout_ns: -1"), answer=INVALID, bmv2=OK, why=DIGESTS),
+    extern("digest with a size below 0", "INSERT " + digest("max_list_size: -1"), answer=INVALID, bmv2=OK, why=DIGESTS),
+    extern("digest with an acknowledgement time below 0", "INSERT " + digest("ack_timeout_ns: -1"), answer=INVALID, bmv2=OK, why=DIGESTS),
     extern("digest read", "INSERT " + digest(), "READ digest_entry { digest_id: $learnt_t }", answer="1"),
-    extern("digests read", "INSERT " + digest(), "READ digest_entry { }", answer="1"),
-    extern("digests read where none is configured", "READ digest_entry { }", answer="0"),
+    extern("digests read", "INSERT " + digest(), "READ digest_entry { }", answer="1", bmv2=UNIMPLEMENTED, why=DIGESTS),
+    extern("digests read where none is configured", "READ digest_entry { }", answer="0", bmv2=UNIMPLEMENTED, why=DIGESTS),
     extern("digest read that is not there", "READ digest_entry { digest_id: $learnt_t }", answer=NOT_FOUND),
     extern("unknown digest read", "READ digest_entry { digest_id: 9 }", answer=NOT_FOUND),
     # --- Value sets ---
-    extern("value set", "MODIFY " + types(r"\010\000", r"\206\335"), answer=OK),
-    extern("value set emptied", "MODIFY " + types(r"\010\000"), "MODIFY " + types(), answer=OK),
-    extern("value set inserted", "INSERT " + types(r"\010\000"), answer=INVALID),
-    extern("value set deleted", "DELETE " + types(), answer=INVALID),
-    extern("unknown value set", "MODIFY value_set_entry { value_set_id: 9 }", answer=INVALID),
-    extern("value set full", "MODIFY " + types(*(rf"\00{n}" for n in range(1, 6))), answer=FULL),
-    extern("value set with a member twice", "MODIFY " + types(r"\001", r"\000\001"), answer=EXISTS),
-    extern("value set with a value too wide", "MODIFY " + types(r"\001\000\000"), answer=RANGE),
-    extern("value set with an empty member", "MODIFY value_set_entry { value_set_id: $types members { } }", answer=INVALID),
-    extern("value set with an unknown field", r'MODIFY value_set_entry { value_set_id: $types members { match { field_id: 2 exact { value: "\001" } } } }', answer=INVALID),
-    extern("value set with another match kind", r'MODIFY value_set_entry { value_set_id: $types members { match { field_id: 1 lpm { value: "\001" prefix_len: 16 } } } }', answer=INVALID),
-    extern("value set of two fields", r'MODIFY value_set_entry { value_set_id: $flows members { match { field_id: 1 exact { value: "\001" } } match { field_id: 2 ternary { value: "\001" mask: "\003" } } } }', answer=OK),
-    extern("value set with a field left out", r'MODIFY value_set_entry { value_set_id: $flows members { match { field_id: 1 exact { value: "\001" } } } }', answer=OK),
-    extern("value set read", "READ value_set_entry { value_set_id: $types }", answer="1"),
-    extern("value sets read", "READ value_set_entry { }", answer="2"),
-    extern("unknown value set read", "READ value_set_entry { value_set_id: 9 }", answer=INVALID),
+    extern("value set", "MODIFY " + types(r"\010\000", r"\206\335"), answer=OK, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set emptied", "MODIFY " + types(), answer=OK, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set inserted", "INSERT " + types(r"\010\000"), answer=INVALID, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set deleted", "DELETE " + types(), answer=INVALID, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("unknown value set", "MODIFY value_set_entry { value_set_id: 9 }", answer=INVALID, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set full", "MODIFY " + types(*(rf"\00{n}" for n in range(1, 6))), answer=FULL, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set with a member twice", "MODIFY " + types(r"\001", r"\000\001"), answer=EXISTS, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set with a value too wide", "MODIFY " + types(r"\001\000\000"), answer=RANGE, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set with an empty member", "MODIFY value_set_entry { value_set_id: $types members { } }", answer=INVALID, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set with an unknown field", r'MODIFY value_set_entry { value_set_id: $types members { match { field_id: 2 exact { value: "\001" } } } }', answer=INVALID, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set with another match kind", r'MODIFY value_set_entry { value_set_id: $types members { match { field_id: 1 lpm { value: "\001" prefix_len: 16 } } } }', answer=INVALID, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set of two fields", r'MODIFY value_set_entry { value_set_id: $flows members { match { field_id: 1 exact { value: "\001" } } match { field_id: 2 ternary { value: "\001" mask: "\003" } } } }', answer=OK, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set with a field left out", r'MODIFY value_set_entry { value_set_id: $flows members { match { field_id: 1 exact { value: "\001" } } } }', answer=OK, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value set read", "READ value_set_entry { value_set_id: $types }", answer="1", bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("value sets read", "READ value_set_entry { }", answer="2", bmv2=UNIMPLEMENTED, why=VALUE_SETS),
+    extern("unknown value set read", "READ value_set_entry { value_set_id: 9 }", answer=INVALID, bmv2=UNIMPLEMENTED, why=VALUE_SETS),
     # --- Idle timeouts ---
     extern("time-out", "INSERT " + aged("idle_timeout_ns: 1000000000"), answer=OK),
     extern("time-out modified", "INSERT " + aged(), "MODIFY " + aged("idle_timeout_ns: 1000000000"), answer=OK),
     extern("time-out below 0", "INSERT " + aged("idle_timeout_ns: -1"), answer=INVALID),
     extern("time-out in another table", "INSERT " + policed("idle_timeout_ns: 1000000000"), answer=INVALID),
-    extern("time-out of a default action", "MODIFY table_entry { table_id: $aged is_default_action: true idle_timeout_ns: 1 action { action { action_id: $drop } } }", answer=INVALID),
+    extern("time-out of a default action", "MODIFY table_entry { table_id: $aged is_default_action: true idle_timeout_ns: 1 action { action { action_id: $drop } } }", answer=INVALID, bmv2=OK, why=IDLE),
     extern("time since the last hit written", "INSERT " + aged("time_since_last_hit { }"), answer=INVALID),
     extern("time since the last hit read", "INSERT " + aged("idle_timeout_ns: 1000000000"), "READ table_entry { table_id: $aged time_since_last_hit { } }", answer="1"),
     extern("time since the last hit read in another table", "INSERT " + policed(), "READ table_entry { table_id: $policed time_since_last_hit { } }", answer=INVALID),
