@@ -5,6 +5,8 @@ import ctypes
 import itertools
 import os
 import queue
+import re
+import shutil
 import signal
 import socket
 import struct
@@ -19,7 +21,7 @@ from types import SimpleNamespace
 import grpc
 import pytest
 from google.protobuf import text_format
-from google.rpc import status_pb2
+from google.rpc import code_pb2, status_pb2
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
@@ -32,7 +34,9 @@ COMPILED = ROOT / "p4src/compiled"
 JSON = COMPILED / "tiercast.json"
 P4INFO = COMPILED / "tiercast.p4info.txtpb"
 # Sends every frame to port 1 and rewrites only bytes 2 and 3.
-TO_PORT_1 = ROOT / "tests/data/p4/again.json"
+PROGRAMS = ROOT / "tests/data/p4"
+TO_PORT_1 = PROGRAMS / "again.json"
+SWITCHES = ["tiercast"] + (["bmv2"] if shutil.which("simple_switch_grpc") else [])
 
 CLONE_NEWNET = 0x40000000
 SO_TIMESTAMPNS = 35
@@ -199,6 +203,8 @@ class Controller:
         self.election_id = p4.Uint128(low=election_id) if election_id is not None else None
         self.outgoing: queue.Queue = queue.Queue()
         self.incoming: queue.Queue = queue.Queue()
+        self.reading = threading.Event()
+        self.reading.set()
         self.call = self.stub.StreamChannel(iter(self.outgoing.get, None))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -208,6 +214,8 @@ class Controller:
         try:
             for message in self.call:
                 self.incoming.put(message)
+                if not self.reading.is_set():
+                    return
         except grpc.RpcError as error:
             self.incoming.put(error)
 
@@ -222,6 +230,10 @@ class Controller:
     def next(self, timeout: float = 5.0):
         """The next stream message, or the RpcError that ended the stream."""
         return self.incoming.get(timeout=timeout)
+
+    def stop_reading(self) -> None:
+        """At most one more message is taken from the stream."""
+        self.reading.clear()
 
     def arbitration_code(self) -> int:
         message = self.next()
@@ -323,6 +335,68 @@ def batch_codes(error: grpc.RpcError) -> list[int]:
     return codes
 
 
+class Peer:
+    """A switch with a program of tests/data/p4, and its primary."""
+
+    def __init__(self, process: SwitchProcess, election_id: int, program: str) -> None:
+        self.kind = process.kind
+        self.stub = process.p4runtime
+        self.controller = Controller(process, election_id)
+        assert self.controller.arbitration_code() == 0
+        text = (PROGRAMS / f"{program}.p4info.txtpb").read_text()
+        self.config = p4.ForwardingPipelineConfig(
+            p4info=text_format.Parse(text, p4info_pb2.P4Info()),
+            p4_device_config=(PROGRAMS / f"{program}.json").read_bytes(),
+        )
+        self.ids = {
+            item.preamble.alias: item.preamble.id
+            for field, kind in self.config.p4info.ListFields()
+            if "preamble" in field.message_type.fields_by_name
+            for item in kind
+        }
+        self.controller.set_pipeline(p4.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+                                     self.config)  # fmt: skip
+
+    def close(self) -> None:
+        # bmv2 keeps groups and sessions over a new pipeline config.
+        for kind in ("multicast_group_entry", "clone_session_entry"):
+            found = self.controller.read(
+                self.entity(f"packet_replication_engine_entry {{ {kind} {{ }} }}")
+            )
+            self.controller.write(
+                *(p4.Update(type=p4.Update.DELETE, entity=each) for each in found)
+            )
+        self.controller.close()
+
+    def entity(self, text: str) -> p4.Entity:
+        with_ids = re.sub(r"\$(\w+)", lambda match: str(self.ids[match[1]]), text)
+        return text_format.Parse(with_ids, p4.Entity())
+
+    def do(self, step: str) -> str:
+        verb, _, text = step.partition(" ")
+        try:
+            if verb == "READ":
+                return str(len(self.controller.read(self.entity(text))))
+            update = p4.Update(type=getattr(p4.Update, verb), entity=self.entity(text))
+            self.controller.write(update)
+        except grpc.RpcError as error:
+            return code_of(error)
+        return "OK"
+
+
+def code_of(error: grpc.RpcError) -> str:
+    """Of the one update or entity, wherever it stands."""
+    codes = batch_code_names(error)
+    return codes[0] if codes else error.code().name
+
+
+def batch_code_names(error: grpc.RpcError) -> list[str]:
+    """Of each update or entity; none if the request was refused as a whole."""
+    if "grpc-status-details-bin" not in dict(error.trailing_metadata()):
+        return []
+    return [code_pb2.Code.Name(code) for code in batch_codes(error)]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def root_and_binary() -> None:
     if os.geteuid() != 0:
@@ -361,6 +435,38 @@ def start(network: Network, tmp_path: Path) -> Iterator:
         port.drain()
 
 
+@pytest.fixture(scope="module", params=SWITCHES)
+def process(request, network, tmp_path_factory):
+    """tiercast-switch and, where it is installed, bmv2: two ports, no program."""
+    directory = tmp_path_factory.mktemp(request.param)
+    if request.param == "bmv2":
+        arguments = ("-i", "1@p1", "-i", "2@p2")
+        started = SwitchProcess(network, directory, *arguments, command=bmv2_command)
+    else:
+        arguments = ("--port", "1=p1", "--port", "2=p2")
+        started = SwitchProcess(network, directory, *arguments)
+    started.kind = request.param
+    yield started
+    started.stop()
+
+
+_election_ids = itertools.count(1)
+
+
+@pytest.fixture
+def make_peer(process):
+    """make_peer(program) gives the switch a program of tests/data/p4."""
+    made: list[Peer] = []
+
+    def make(program: str) -> Peer:
+        made.append(Peer(process, next(_election_ids), program))
+        return made[-1]
+
+    yield make
+    for peer in made:
+        peer.close()
+
+
 PROGRAM = ("--json", str(JSON), "--p4info", str(P4INFO))
 
 
@@ -374,5 +480,5 @@ def tools():
     """The names above that tests need (test modules cannot import a conftest)."""
     return SimpleNamespace(
         Controller=Controller, batch_codes=batch_codes, BINARY=BINARY, TO_PORT_1=TO_PORT_1,
-        SwitchProcess=SwitchProcess, bmv2_command=bmv2_command, inside=inside,
+        SwitchProcess=SwitchProcess, Peer=Peer, inside=inside,
     )  # fmt: skip

@@ -4,21 +4,9 @@ One table for tiercast-switch and, where it is installed, for bmv2's simple_swit
 which they differ says what bmv2 answers and why we do otherwise (docs/switch.md lists these).
 """
 
-import re
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
-import grpc
 import pytest
-from google.protobuf import text_format
-from google.rpc import code_pb2
-from p4.config.v1 import p4info_pb2
-from p4.v1 import p4runtime_pb2 as p4
-
-PROGRAMS = Path(__file__).resolve().parents[2] / "data/p4"
-SWITCHES = ["tiercast"] + (["bmv2"] if shutil.which("simple_switch_grpc") else [])
-SET = p4.SetForwardingPipelineConfigRequest
 
 
 @dataclass(frozen=True)
@@ -550,89 +538,9 @@ EXTERN_CASES = [
 # fmt: on
 
 
-class Peer:
-    """A switch with the program, and its primary."""
-
-    def __init__(self, process, tools, election_id: int, program: str) -> None:
-        self.tools = tools
-        self.stub = process.p4runtime
-        self.controller = tools.Controller(process, election_id)
-        assert self.controller.arbitration_code() == 0
-        text = (PROGRAMS / f"{program}.p4info.txtpb").read_text()
-        self.config = p4.ForwardingPipelineConfig(
-            p4info=text_format.Parse(text, p4info_pb2.P4Info()),
-            p4_device_config=(PROGRAMS / f"{program}.json").read_bytes(),
-        )
-        self.ids = {
-            item.preamble.alias: item.preamble.id
-            for field, kind in self.config.p4info.ListFields()
-            if "preamble" in field.message_type.fields_by_name
-            for item in kind
-        }
-        self.controller.set_pipeline(SET.VERIFY_AND_COMMIT, self.config)
-
-    def close(self) -> None:
-        # bmv2 keeps groups and sessions over a new pipeline config.
-        for kind in ("multicast_group_entry", "clone_session_entry"):
-            found = self.controller.read(
-                self.entity(f"packet_replication_engine_entry {{ {kind} {{ }} }}")
-            )
-            self.controller.write(
-                *(p4.Update(type=p4.Update.DELETE, entity=each) for each in found)
-            )
-        self.controller.close()
-
-    def entity(self, text: str) -> p4.Entity:
-        with_ids = re.sub(r"\$(\w+)", lambda match: str(self.ids[match[1]]), text)
-        return text_format.Parse(with_ids, p4.Entity())
-
-    def do(self, step: str) -> str:
-        verb, _, text = step.partition(" ")
-        try:
-            if verb == "READ":
-                return str(len(self.controller.read(self.entity(text))))
-            update = p4.Update(type=getattr(p4.Update, verb), entity=self.entity(text))
-            self.controller.write(update)
-        except grpc.RpcError as error:
-            return code_of(error, self.tools)
-        return OK
-
-
-def code_of(error: grpc.RpcError, tools) -> str:
-    """Of the one update or entity, wherever it stands."""
-    codes = batch_codes(error, tools)
-    return codes[0] if codes else error.code().name
-
-
-def batch_codes(error: grpc.RpcError, tools) -> list[str]:
-    """Of each update or entity; none if the request was refused as a whole."""
-    if "grpc-status-details-bin" not in dict(error.trailing_metadata()):
-        return []
-    return [code_pb2.Code.Name(code) for code in tools.batch_codes(error)]
-
-
-_election_ids = iter(range(1, 1 << 30))
-
-
-@pytest.fixture(scope="module", params=SWITCHES)
-def process(request, network, tmp_path_factory, tools):
-    directory = tmp_path_factory.mktemp(request.param)
-    if request.param == "bmv2":
-        arguments = ("-i", "1@p1", "-i", "2@p2")
-        started = tools.SwitchProcess(network, directory, *arguments, command=tools.bmv2_command)
-    else:
-        arguments = ("--port", "1=p1", "--port", "2=p2")
-        started = tools.SwitchProcess(network, directory, *arguments)
-    started.kind = request.param
-    yield started
-    started.stop()
-
-
 @pytest.fixture
-def peer(process, tools, case):
-    made = Peer(process, tools, next(_election_ids), case.program)
-    yield made
-    made.close()
+def peer(make_peer, case):
+    return make_peer(case.program)
 
 
 @pytest.mark.parametrize("case", CASES + EXTERN_CASES, ids=lambda case: case.name)

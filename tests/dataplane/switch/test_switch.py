@@ -6,9 +6,12 @@ import socket
 import statistics
 import struct
 import subprocess
+from types import SimpleNamespace
 
+import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
+from p4.v1 import p4runtime_pb2_grpc
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from tiercast.v1 import lab_pb2
@@ -312,3 +315,27 @@ def test_no_queueing_discipline_is_behind_a_port(network, controller, p4info):
         assert "Sent 0 bytes 0 pkt" in shown
     finally:
         subprocess.run([*tc, "qdisc", "del", "dev", "p2", "root"], check=True)
+
+
+def test_digests_without_a_reader_are_dropped_and_counted(start, network, tools):
+    """What waits for a stream is bounded, packets go on, and the log tells of it."""
+    switch = start("--port", "1=p1", "--port", "2=p2")
+    # A window that takes little of what is sent.
+    options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024)]
+    channel = grpc.insecure_channel(switch.address, options=options)
+    stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
+    peer = tools.Peer(SimpleNamespace(p4runtime=stub, kind="tiercast"), 1, "externs")
+    config = "config { max_list_size: 1 }"
+    assert peer.do(f"INSERT digest_entry {{ digest_id: $learnt_t {config} }}") == "OK"
+    peer.controller.stop_reading()
+    learn, size = 6, 60
+    for number in range(12_000):
+        frame = bytes(6) + number.to_bytes(6, "big") + b"\x88\xb5" + bytes([learn, 0, 0, 0])
+        network.ports[1].send(frame.ljust(size, b"\0"))
+        if number % 64 == 63:
+            assert len(network.ports[2].receive(64)) == 64
+    channel.close()
+    assert switch.stop() == 0
+    log = switch.log_path.read_text()
+    assert " digests dropped" in log, log
+    assert log.count("stream messages dropped (said once)") == 1
