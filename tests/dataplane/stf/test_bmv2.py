@@ -6,6 +6,7 @@ tiercast-stf, so that both see one program, one order of packets and the same po
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import socket
@@ -18,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests/data/p4"
-TIERCAST_STF = ROOT / "build/dataplane/stf/tiercast-stf"
+TIERCAST_STF = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "dataplane/stf/tiercast-stf"
 PORTS = (1, 2, 3, 4)
 PACKETS = 60  # they arrive at once, and bmv2's queues hold 64
 SEED = 20
