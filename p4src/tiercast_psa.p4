@@ -34,7 +34,11 @@ struct psa_headers_t {
 
 struct nothing_t { }
 
-struct psa_metadata_t { }
+// Of a packet in egress. Not local variables: p4c's PSA back end declares no storage for structs.
+struct psa_metadata_t {
+    port_policy_t port;
+    red_state_t   red;
+}
 
 // bmv2's psa_switch counts microseconds; elsewhere the unit is the target's.
 bit<32> microseconds(in Timestamp_t time) {
@@ -161,27 +165,26 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
             bit<32> average = 0;
             bool is_marked = false;
             bool is_dropped = false;
-            port_policy_t port = { ... };
-            port_policy.apply(egress_port, port);
-            if (port.policy == Policy.PRIORITY) {
+            meta.port = { ... };
+            port_policy.apply(egress_port, meta.port);
+            if (meta.port.policy == Policy.PRIORITY) {
                 average = avg_queue.read(port_index);
-                priority_marking.apply(hdr.ipv4, egress_port, queue, port.threshold, port.idle_us,
-                                       average, is_marked);
-            } else if (port.policy == Policy.THRESHOLD) {
-                threshold_marking.apply(hdr.ipv4, queue, port.limit, is_marked);
-            } else if (port.policy == Policy.DROP_TAIL) {
-                drop_tail.apply(queue, port.limit, is_dropped);
-            } else if (port.policy == Policy.RED) {
-                red_state_t state;
-                state.average = red_average.read(port_index);
-                state.departure_us = red_departure_us.read(port_index);
-                state.until_mark = red_until_mark.read(port_index);
-                red.apply(hdr.ipv4, queue, port.red, port.limit, port.idle_us, uniform.read(),
-                          state, is_marked, is_dropped);
-                red_average.write(port_index, state.average);
-                red_departure_us.write(port_index, state.departure_us);
-                red_until_mark.write(port_index, state.until_mark);
-                average = state.average >> (RED_FRACTION_BITS - QUEUE_FRACTION_BITS);
+                priority_marking.apply(hdr.ipv4, egress_port, queue, meta.port.threshold,
+                                       meta.port.idle_us, average, is_marked);
+            } else if (meta.port.policy == Policy.THRESHOLD) {
+                threshold_marking.apply(hdr.ipv4, queue, meta.port.limit, is_marked);
+            } else if (meta.port.policy == Policy.DROP_TAIL) {
+                drop_tail.apply(queue, meta.port.limit, is_dropped);
+            } else if (meta.port.policy == Policy.RED) {
+                meta.red.average = red_average.read(port_index);
+                meta.red.departure_us = red_departure_us.read(port_index);
+                meta.red.until_mark = red_until_mark.read(port_index);
+                red.apply(hdr.ipv4, queue, meta.port.red, meta.port.limit, meta.port.idle_us,
+                          uniform.read(), meta.red, is_marked, is_dropped);
+                red_average.write(port_index, meta.red.average);
+                red_departure_us.write(port_index, meta.red.departure_us);
+                red_until_mark.write(port_index, meta.red.until_mark);
+                average = meta.red.average >> (RED_FRACTION_BITS - QUEUE_FRACTION_BITS);
             }
             avg_queue.write(port_index, average);
             if (is_dropped) {

@@ -62,14 +62,14 @@ control Ipv4Hop(inout ipv4_t ipv4, out bool expired) {
     }
 }
 
-// Congestion may be told in the header: ECT(0), ECT(1) or CE. RFC 3168, 5
-bool ect(in ipv4_t ipv4) {
-    return ipv4.isValid() && ipv4.ecn != ECN_NOT_ECT;
+// Of a valid header: congestion may be told in it: ECT(0), ECT(1) or CE. RFC 3168, 5
+bool ect(in bit<2> ecn) {
+    return ecn != ECN_NOT_ECT;
 }
 
 // It may, and has not been yet.
-bool markable(in ipv4_t ipv4) {
-    return ect(ipv4) && ipv4.ecn != ECN_CE;
+bool markable(in bit<2> ecn) {
+    return ect(ecn) && ecn != ECN_CE;
 }
 
 // Writes CE, the mark. RFC 3168, 5

@@ -52,7 +52,8 @@ control PriorityMarking(inout ipv4_t ipv4,
         // Every packet counts, not only those of sessions.
         queue_average.apply(queue.deq_depth, was_idle, average);
 
-        if (average > threshold && markable(ipv4) && ipv4.dst_addr[31:18] == GROUP_PREFIX) {
+        if (average > threshold && ipv4.isValid() && markable(ipv4.ecn) &&
+            ipv4.dst_addr[31:18] == GROUP_PREFIX) {
             top_group.apply();
             if (has_top_group && ipv4.dst_addr[2:0] == top_group_rank) {
                 mark_congestion.apply(ipv4);

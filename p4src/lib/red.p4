@@ -86,7 +86,8 @@ control Red(inout ipv4_t ipv4, in queue_t queue, in red_t red,
             state.until_mark = fresh;
         }
 
-        marked = red.ecn == 1 && (early || (forced && red.mark_above_max == 1)) && ect(ipv4);
+        bool mark = red.ecn == 1 && (early || (forced && red.mark_above_max == 1));
+        marked = mark && ipv4.isValid() && ect(ipv4.ecn);
         dropped = full || ((early || forced) && !marked);
         if (marked && ipv4.ecn != ECN_CE) {
             mark_congestion.apply(ipv4);

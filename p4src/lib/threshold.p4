@@ -13,7 +13,7 @@ control ThresholdMarking(inout ipv4_t ipv4, in queue_t queue, in bit<19> thresho
 
     apply {
         marked = false;
-        if (queue.enq_depth > threshold && markable(ipv4)) {
+        if (queue.enq_depth > threshold && ipv4.isValid() && markable(ipv4.ecn)) {
             mark_congestion.apply(ipv4);
             marked = true;
         }

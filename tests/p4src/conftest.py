@@ -1,4 +1,4 @@
-"""A running switch, tiercast-switch or bmv2's, on veths in namespaces of the test's own."""
+"""Running switches, tiercast-switch and bmv2's, on veths in namespaces of the test's own."""
 
 import contextlib
 import ctypes
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 TIERCAST = BUILD / "dataplane/switch/tiercast-switch"
 BMV2, BMV2_CLI = "simple_switch_grpc", "simple_switch_CLI"
+PSA, PSA_CLI = "psa_switch", "psa_switch_CLI"
 PORTS = (1, 2, 3, 4)
 SLOW_PORT = 4  # 100 packets of 1000 bytes in a second
 CPU_PORT = 510
@@ -70,28 +71,18 @@ def inside(namespace: str) -> Iterator[None]:
             libc.setns(home.fileno(), CLONE_NEWNET)
 
 
-class RunningSwitch:
-    """Ports 1 to 4, the program loaded; port 4 is slow, with a queue of 100 packets."""
+class Network:
+    """Ports 1 to 4 of a switch, on veths between two namespaces; sockets at their far ends."""
 
     _numbers = itertools.count()
 
-    def __init__(self, kind: str, directory: Path) -> None:
+    def __init__(self) -> None:
         name = f"tcp4{os.getpid()}x{next(self._numbers)}"
-        self.kind, self.inner, self.outer = kind, f"{name}-sw", f"{name}-hosts"
-        self.process: subprocess.Popen | None = None
+        self.inner, self.outer = f"{name}-sw", f"{name}-hosts"
         self.namespaces: list[str] = []
         self.sockets: dict[int, socket.socket] = {}
-        self.outgoing: queue.Queue = queue.Queue()
-        self.packet_ins: queue.Queue = queue.Queue()
-        try:
-            self._make_network()
-            self._start(directory)
-            self._load()
-        except BaseException:
-            self.close()
-            raise
 
-    def _make_network(self) -> None:
+    def make(self) -> None:
         for namespace in (self.inner, self.outer):
             run("ip", "netns", "add", namespace)
             self.namespaces.append(namespace)
@@ -110,6 +101,109 @@ class RunningSwitch:
             made.bind((f"h{port}", ETH_P_ALL))
             self.sockets[port] = made
 
+    def close(self) -> None:
+        for made in self.sockets.values():
+            made.close()
+        for namespace in self.namespaces:
+            subprocess.run(["ip", "netns", "del", namespace], check=False)
+
+    def send(self, port: int, *frames: bytes) -> None:
+        for frame in frames:
+            self.sockets[port].send(frame)
+
+    def receive(self, port: int, count: int, timeout: float = 2.0) -> list[bytes]:
+        """Up to count frames; fewer if none comes for `timeout` seconds."""
+        frames: list[bytes] = []
+        self.sockets[port].settimeout(timeout)
+        with contextlib.suppress(TimeoutError):
+            while len(frames) < count:
+                frames.append(self.sockets[port].recv(65536))
+        return frames
+
+    def inside_switch(self, *command: str, **options) -> subprocess.CompletedProcess:
+        """Runs a program in the switch's namespace."""
+        return subprocess.run(
+            ["ip", "netns", "exec", self.inner, *command],
+            capture_output=True, text=True, **options,
+        )  # fmt: skip
+
+    def start(self, command: list[str], log) -> subprocess.Popen:
+        return subprocess.Popen(
+            ["ip", "netns", "exec", self.inner, *command], stdout=log, stderr=log
+        )
+
+
+def cli(network: Network, program: str, commands: str) -> str:
+    """What bmv2's command line prints; tried until its Thrift server is up."""
+    for _ in range(50):
+        done = network.inside_switch(program, "--thrift-port", "9090", input=commands)
+        if done.returncode == 0 and "Could not connect" not in done.stdout + done.stderr:
+            break
+        time.sleep(0.1)
+    assert done.returncode == 0 and "Error" not in done.stdout, f"{done.stdout}{done.stderr}"
+    assert "Invalid" not in done.stdout, done.stdout
+    return done.stdout
+
+
+class PsaSwitch(Network):
+    """bmv2's psa_switch with the PSA program. Entries by its command line."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.process: subprocess.Popen | None = None
+        self.log = (directory / "psa_switch.log").open("w")
+        try:
+            self.make()
+            command = [PSA, "--thrift-port", "9090"]
+            for port in PORTS:
+                command += ["-i", f"{port}@p{port}"]
+            self.process = self.start(
+                [*command, str(ROOT / "p4src/compiled/tiercast_psa.json")], self.log
+            )
+            self.cli("set_queue_depth 1000")
+        except BaseException:
+            self.close()
+            raise
+
+    def cli(self, *commands: str) -> str:
+        return cli(self, PSA_CLI, "\n".join(commands) + "\n")
+
+    def register(self, name: str, index: int) -> int:
+        return int(self.cli(f"register_read {name} {index}").rpartition("=")[2].split()[0])
+
+    def close(self) -> None:
+        if self.process is not None:
+            stop(self.process)
+        self.log.close()
+        super().close()
+
+
+def stop(process: subprocess.Popen) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class RunningSwitch(Network):
+    """The program loaded; port 4 is slow, with a queue of 100 packets."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        super().__init__()
+        self.kind = kind
+        self.process: subprocess.Popen | None = None
+        self.outgoing: queue.Queue = queue.Queue()
+        self.packet_ins: queue.Queue = queue.Queue()
+        try:
+            self.make()
+            self._start(directory)
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
     def _start(self, directory: Path) -> None:
         path = directory / "switch.sock"
         address = f"unix:{path}"
@@ -124,26 +218,13 @@ class RunningSwitch:
                 slow = ",rate=800kbit/s,queue=100p,overhead=-14B" if port == SLOW_PORT else ""
                 command += ["--port", f"{port}=p{port}{slow}"]
         self.log = (directory / "switch.log").open("w")
-        self.process = subprocess.Popen(
-            ["ip", "netns", "exec", self.inner, *command], stdout=self.log, stderr=self.log
-        )
+        self.process = self.start(command, self.log)
         backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
         self.channel = grpc.insecure_channel(address, options=backoff)
         grpc.channel_ready_future(self.channel).result(timeout=15)
         if self.kind == "bmv2":
-            self._limit_bmv2()
-
-    def _limit_bmv2(self) -> None:
-        command = f"set_queue_depth 100 {SLOW_PORT}\nset_queue_rate 100 {SLOW_PORT}\n"
-        for _ in range(50):  # Thrift is up a little later than gRPC
-            done = subprocess.run(
-                ["ip", "netns", "exec", self.inner, BMV2_CLI, "--thrift-port", "9090"],
-                input=command, capture_output=True, text=True,
-            )  # fmt: skip
-            if done.returncode == 0 and "Error" not in done.stdout:
-                return
-            time.sleep(0.1)
-        pytest.fail(f"{BMV2_CLI} could not set the queue: {done.stdout}{done.stderr}")
+            limits = f"set_queue_depth 100 {SLOW_PORT}\nset_queue_rate 100 {SLOW_PORT}\n"
+            cli(self, BMV2_CLI, limits)
 
     def _load(self) -> None:
         compiled = ROOT / "p4src/compiled"
@@ -181,18 +262,10 @@ class RunningSwitch:
     def close(self) -> None:
         self.outgoing.put(None)
         if self.process is not None:
-            self.process.terminate()
-            try:
-                self.process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+            stop(self.process)
             self.channel.close()
             self.log.close()
-        for made in self.sockets.values():
-            made.close()
-        for namespace in self.namespaces:
-            subprocess.run(["ip", "netns", "del", namespace], check=False)
+        super().close()
 
     # Entries.
 
@@ -235,26 +308,26 @@ class RunningSwitch:
         (answer,) = self.stub.Read(request, timeout=10)
         return answer.entities[0].counter_entry.data.packet_count
 
-    # Frames.
-
-    def send(self, port: int, *frames: bytes) -> None:
-        for frame in frames:
-            self.sockets[port].send(frame)
-
-    def receive(self, port: int, count: int, timeout: float = 2.0) -> list[bytes]:
-        """Up to count frames; fewer if none comes for `timeout` seconds."""
-        frames: list[bytes] = []
-        self.sockets[port].settimeout(timeout)
-        with contextlib.suppress(TimeoutError):
-            while len(frames) < count:
-                frames.append(self.sockets[port].recv(65536))
-        return frames
-
 
 @pytest.fixture(scope="module", params=["tiercast-switch", "bmv2"])
 def switch(request: pytest.FixtureRequest, tmp_path_factory) -> Iterator[RunningSwitch]:
-    if os.geteuid() != 0:
-        pytest.fail("these tests make network namespaces and packet sockets: run them as root")
+    require_root()
     made = RunningSwitch(request.param, tmp_path_factory.mktemp("switch"))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def psa_switch(tmp_path_factory) -> Iterator[PsaSwitch]:
+    missing = [name for name in (PSA, PSA_CLI) if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not in PATH: {', '.join(missing)} (bmv2's)")
+    require_root()
+    made = PsaSwitch(tmp_path_factory.mktemp("psa_switch"))
+    yield made
+    made.close()
+
+
+def require_root() -> None:
+    if os.geteuid() != 0:
+        pytest.fail("these tests make network namespaces and packet sockets: run them as root")

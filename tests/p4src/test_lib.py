@@ -1,5 +1,6 @@
 """The controls in p4src/lib/ know no architecture: core.p4 is all that they need."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -16,6 +17,28 @@ EXTERNS = r"\b(register|counter|meter|Register|Counter|Meter)\b\s*[<(]"
 @pytest.mark.parametrize("file", LIB, ids=lambda file: file.name)
 def test_no_name_of_an_architecture(file: Path) -> None:
     assert not re.search(f"{V1MODEL}|{EXTERNS}", file.read_text())
+
+
+def test_the_psa_program_uses_only_what_it_declares() -> None:
+    """p4c's PSA back end refers to local structs and headers that it never declares."""
+    program = json.loads((P4SRC / "compiled/tiercast_psa.json").read_text())
+    declared = {header["name"] for header in program["headers"]}
+    used = set()
+
+    def visit(node: object) -> None:
+        if isinstance(node, dict):
+            if node.get("type") == "field" and isinstance(node["value"], list):
+                used.add(node["value"][0])
+            elif node.get("type") == "header" and isinstance(node["value"], str):
+                used.add(node["value"])
+            for child in node.values():
+                visit(child)
+        elif isinstance(node, list):
+            for child in node:
+                visit(child)
+
+    visit(program)
+    assert used and used <= declared
 
 
 def test_libraries_compile_before_any_architecture_is_known(tmp_path: Path) -> None:
