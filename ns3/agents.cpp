@@ -11,11 +11,15 @@ namespace tiercast::ns3_runtime {
 
 Agent::Agent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
              const std::string& host)
-    : network_(network), records_(records), spec_(spec), host_(network.host(host)) {
+    : network_(network), records_(records), spec_(spec), host_(network.host(host)),
+      name_(host + spec.suffix) {
   network.attach(host, *this);
 }
 
-Agent::~Agent() { call_.Cancel(); }
+Agent::~Agent() {
+  call_.Cancel();
+  next_report_.Cancel();
+}
 
 Time Agent::now() { return Time::nanoseconds(ns3::Simulator::Now().GetNanoSeconds()); }
 
@@ -40,7 +44,9 @@ void Agent::call_at(Time due) {
 }
 
 void Agent::begin_reports() {
-  ns3::Simulator::Schedule(ns3::NanoSeconds(kReportNs), &Agent::report_and_go_on, this);
+  next_report_.Cancel();
+  next_report_ =
+      ns3::Simulator::Schedule(ns3::NanoSeconds(kReportNs), &Agent::report_and_go_on, this);
 }
 
 void Agent::report_and_go_on() {
@@ -50,7 +56,7 @@ void Agent::report_and_go_on() {
 }
 
 void Agent::trace(std::string_view kind, std::span<const TraceField> fields) {
-  records_.add(now().ns(), host_.name, kind, fields);
+  records_.add(now().ns(), name_, kind, fields);
 }
 
 bool Agent::parse(std::span<const std::byte> frame, wire::UdpPacket& packet) {
@@ -185,7 +191,7 @@ void SenderAgent::report(bool second) {
   for (Rank rank = 0; rank < spec_.layers; ++rank) {
     const Layer& layer = layers_[rank];
     const double sent = static_cast<double>(layer.sent);
-    records_.add(now().ns(), host_.name, "layer",
+    records_.add(now().ns(), name_, "layer",
                  {{"rank", rank},
                   {"rate_Bps", layer.rate.bytes_per_second()},
                   {"sent_packets", sent},
@@ -194,7 +200,7 @@ void SenderAgent::report(bool second) {
                   {"dropped_packets", 0}});
   }
   if (!second) return;
-  records_.add(now().ns(), host_.name, "feedback",
+  records_.add(now().ns(), name_, "feedback",
                {{"accepted", static_cast<double>(delivered_ - core_->invalid())},
                 {"refused", static_cast<double>(core_->invalid())},
                 {"malformed", static_cast<double>(malformed_)},
@@ -208,7 +214,7 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const Se
                              const std::string& host, Membership membership)
     : Agent(network, records, spec, host),
       membership_(std::move(membership)),
-      core_(find_scheme(spec.scheme).make_receiver(config(spec.seed << 16 | host_.number))) {
+      core_(make_core()) {
   joined_at_ns_.fill(kNotWaiting);
   sender_address_ = network.host(spec.sender).address;
   feedback_.source_mac = host_.mac;
@@ -219,7 +225,15 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const Se
   feedback_.destination_port = wire::kFeedbackPort;
 }
 
+// The seed of each start is another's, and the first is that of the same agent in real time.
+std::unique_ptr<ReceiverCore> ReceiverAgent::make_core() {
+  const std::uint64_t seed = (spec_.seed << 16 | host_.number) + (starts_++ << 48);
+  return find_scheme(spec_.scheme).make_receiver(config(seed));
+}
+
 void ReceiverAgent::start() {
+  if (running_) return;
+  if (core_ == nullptr) core_ = make_core();
   running_ = true;
   core_->start(now(), *this);
   begin_reports();
@@ -232,6 +246,18 @@ void ReceiverAgent::stop() {
   core_->stop(now(), *this);
   running_ = false;
   call_at(Time::never());
+  before_ = counters();
+  core_.reset();
+}
+
+ReceiverCounters ReceiverAgent::counters() const {
+  ReceiverCounters sum = core_->counters();
+  sum.bytes += before_.bytes;
+  sum.packets += before_.packets;
+  sum.lost += before_.lost;
+  sum.marked += before_.marked;
+  sum.invalid += before_.invalid;
+  return sum;
 }
 
 void ReceiverAgent::receive(std::span<const std::byte> frame) {
@@ -246,7 +272,7 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
     return;
   }
   if (!unicast && joined_at_ns_[rank] != kNotWaiting) {
-    records_.add(now().ns(), host_.name, "join",
+    records_.add(now().ns(), name_, "join",
                  {{"rank", static_cast<double>(rank)},
                   {"latency_us", static_cast<double>(now().ns() - joined_at_ns_[rank]) / 1000}});
     joined_at_ns_[rank] = kNotWaiting;
@@ -282,8 +308,8 @@ void ReceiverAgent::leave(Rank rank) {
 }
 
 void ReceiverAgent::report(bool second) {
-  const ReceiverCounters counters = core_->counters();
-  records_.add(now().ns(), host_.name, "received",
+  const ReceiverCounters counters = this->counters();
+  records_.add(now().ns(), name_, "received",
                {{"rank_top", counters.top},
                 {"bytes", static_cast<double>(counters.bytes)},
                 {"packets", static_cast<double>(counters.packets)},
@@ -293,7 +319,7 @@ void ReceiverAgent::report(bool second) {
                 {"delivered", static_cast<double>(counters.delivered)},
                 {"complete", counters.complete ? 1.0 : 0.0}});
   if (!second) return;
-  records_.add(now().ns(), host_.name, "socket",
+  records_.add(now().ns(), name_, "socket",
                {{"dropped", 0},
                 {"invalid", static_cast<double>(counters.invalid)},
                 {"foreign", static_cast<double>(foreign_)},

@@ -58,12 +58,14 @@ class Agent : public HostEndpoint, protected Sink {
   Records& records_;
   const SessionSpec& spec_;
   const HostSpec& host_;
+  const std::string name_;  // in records
   bool running_ = false;
 
  private:
   void report_and_go_on();
 
   ns3::EventId call_;
+  ns3::EventId next_report_;
   unsigned reports_ = 0;
   std::uint16_t next_ip_id_ = 0;
   std::vector<std::byte> frame_;
@@ -107,6 +109,7 @@ class SenderAgent : public Agent {
   std::uint64_t foreign_ = 0;
 };
 
+// May start again after it has stopped, as a new member with a new core.
 class ReceiverAgent : public Agent {
  public:
   // A change of membership at a host: rank, and whether it joins.
@@ -128,8 +131,13 @@ class ReceiverAgent : public Agent {
   void join(Rank rank) override;
   void leave(Rank rank) override;
 
+  std::unique_ptr<ReceiverCore> make_core();
+  ReceiverCounters counters() const;
+
   Membership membership_;
   std::unique_ptr<ReceiverCore> core_;
+  std::uint64_t starts_ = 0;
+  ReceiverCounters before_;  // of the cores before this one
   wire::UdpFlow feedback_;
   std::uint32_t sender_address_ = 0;
   std::array<bool, kMaxLayers> joined_{};

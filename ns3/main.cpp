@@ -50,6 +50,9 @@ class Simulation {
         start_at(receiver.start_ns, *receivers_.back());
       }
     }
+    for (const MemberSpec& member : scenario_.members) {
+      ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns), [this, &member] { change(member); });
+    }
     for (const EventSpec& event : scenario_.events) {
       ns3::Simulator::Schedule(ns3::NanoSeconds(event.at_ns),
                                [this, &event] { network_.apply(event); });
@@ -68,6 +71,15 @@ class Simulation {
  private:
   static void start_at(std::int64_t at_ns, Agent& agent) {
     ns3::Simulator::Schedule(ns3::NanoSeconds(at_ns), [&agent] { agent.start(); });
+  }
+
+  // Receivers of the first session stand first.
+  void change(const MemberSpec& member) {
+    const auto& hosts = scenario_.sessions[0].receivers;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (hosts[i].host != member.host) continue;
+      member.joins ? receivers_[i]->start() : receivers_[i]->stop();
+    }
   }
 
   void tell_sender(std::uint16_t session, int top_rank) {

@@ -74,6 +74,7 @@ SessionSpec session(const Json& json) {
   result.packet_size = json.at("packet_size");
   result.seed = json.at("seed");
   result.start_ns = json.at("start_ns");
+  result.suffix = json.at("suffix");
   result.sender = json.at("sender");
   for (const Json& one : json.at("receivers")) {
     result.receivers.push_back({one.at("host"), one.at("start_ns")});
@@ -126,6 +127,9 @@ Scenario Scenario::parse(const std::string& text) {
     for (const Json& one : json.at("hosts")) result.hosts.push_back(host(one));
     for (const Json& one : json.at("sessions")) result.sessions.push_back(session(one));
     for (const Json& one : json.at("tcp")) result.tcp.push_back(flow(one));
+    for (const Json& one : json.at("members")) {
+      result.members.push_back({one.at("at_ns"), one.at("host"), one.at("joins")});
+    }
     for (const Json& one : json.at("events")) result.events.push_back(event(one));
     return result;
   } catch (const Json::exception& error) {

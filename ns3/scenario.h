@@ -48,6 +48,13 @@ struct ReceiverSpec {
   std::int64_t start_ns = 0;
 };
 
+// A receiver of the first session leaves, or joins again.
+struct MemberSpec {
+  std::int64_t at_ns = 0;
+  std::string host;
+  bool joins = false;
+};
+
 struct SessionSpec {
   std::string scheme;
   std::uint16_t session = 0;
@@ -55,6 +62,7 @@ struct SessionSpec {
   std::uint32_t packet_size = 1000;
   std::uint64_t seed = 1;
   std::int64_t start_ns = 0;
+  std::string suffix;  // of its agents' names in records, behind the host's
   std::string sender;  // a host
   std::vector<ReceiverSpec> receivers;
   std::vector<std::string> assignments;
@@ -86,6 +94,7 @@ struct Scenario {
   std::vector<HostSpec> hosts;
   std::vector<SessionSpec> sessions;
   std::vector<TcpSpec> tcp;
+  std::vector<MemberSpec> members;
   std::vector<EventSpec> events;
 
   // Throws ConfigError naming the key.

@@ -17,7 +17,7 @@ from tiercast_controller import Controller
 
 from tiercast_lab import binaries
 from tiercast_lab.errors import InputError, RunFailed
-from tiercast_lab.experiment import Event, Loaded
+from tiercast_lab.experiment import LinkEvent, Loaded
 from tiercast_lab.network import Network
 from tiercast_lab.processes import Children, tail
 from tiercast_lab.switches import Row
@@ -55,7 +55,7 @@ class Bmv2Switches:
                 raise InputError(
                     f"--switch bmv2: link {link.name} has a queue limit in bytes; valid: packets"
                 )
-        for event in loaded.experiment.events:
+        for event in loaded.experiment.link_events:
             if event.delay is not None or (event.queue and event.queue.bytes):
                 raise InputError(
                     f"--switch bmv2: the event at {format_duration(event.at)} changes what cannot "
@@ -119,7 +119,7 @@ class Bmv2Switches:
     async def poll(self, controller: Controller, switch: Switch) -> list[Row]:
         return []
 
-    async def apply(self, controller: Controller, network: Network, event: Event) -> None:
+    async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         link = network.topology.links[event.link]
         for end, other in ((link.a, link.b), (link.b, link.a)):
             if end in network.topology.switches:

@@ -15,7 +15,7 @@ from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View, make_view, result_tables
-from tiercast_lab.measures import MEASURES, Context, all_measures
+from tiercast_lab.measures import Context, all_measures, spec_of
 from tiercast_lab.progress import Progress
 from tiercast_lab.report import write_report
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
@@ -121,7 +121,7 @@ def _switch_kind(name: str, loaded: Loaded) -> Any:
 
 
 def _unit(name: str) -> str:
-    return (MEASURES.get(name) or MEASURES[name.rpartition("_")[0]]).unit
+    return spec_of(name)[0].unit
 
 
 def _short(path: Path) -> Path:

@@ -82,6 +82,7 @@ class Session(Strict):
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     packet_size: Annotated[Size, Field(ge=100, le=1500)] = 1000
     aggregation: Literal["sender", "network"] = "sender"
+    start: Duration = 0
     parameters: dict[str, float | str] = {}
 
 
@@ -99,11 +100,15 @@ class Traffic(Strict):
 
 
 class Event(Strict):
-    """A change of a link, both directions, at a time of the run."""
+    """A change of a link, both directions, at a time of the run.
+
+    With `every` it comes again until the end of the run; a list of rates is gone through in turn.
+    """
 
     at: Duration
+    every: Annotated[Duration, Field(ge=10**6)] | None = None
     link: str
-    rate: Rate | None = None
+    rate: Rate | Annotated[list[Rate], Field(min_length=1)] | None = None
     delay: Duration | None = None
     queue: QueueLimit | None = None
 
@@ -111,7 +116,37 @@ class Event(Strict):
     def _some_change(self) -> Event:
         if self.rate is None and self.delay is None and self.queue is None:
             raise ValueError("nothing changes; valid: at least one of rate, delay, queue")
+        if isinstance(self.rate, list) and self.every is None:
+            raise ValueError("a list of rates needs 'every'")
         return self
+
+
+@dataclass(frozen=True)
+class LinkEvent:
+    """One change of a link, of an Event."""
+
+    at: int  # ns
+    link: str
+    rate: int | None  # bit/s
+    delay: int | None  # ns
+    queue: Queue | None
+
+
+class MemberEvent(Strict):
+    """Receivers of the first session leave, or join again, at a time of the run; with `every`
+    in turn until its end, a leave first."""
+
+    at: Duration
+    every: Annotated[Duration, Field(ge=10**6)] | None = None
+    receivers: Annotated[list[int], Field(min_length=1)]
+    action: Literal["leave", "join"] = "leave"
+
+
+@dataclass(frozen=True)
+class MemberChange:
+    at: int  # ns
+    receivers: tuple[int, ...]
+    joins: bool
 
 
 class Window(Strict):
@@ -126,6 +161,8 @@ class Expectation(Strict):
 
     measure: str
     layers: Annotated[int, Field(ge=1, le=8)] | None = None
+    receiver: int | None = None
+    session: int | None = None  # None: the first
     paper: str | float | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
     min: str | float | None = None
@@ -140,6 +177,11 @@ class Expectation(Strict):
         if spec.per_layer != (self.layers is not None):
             need = "needs" if spec.per_layer else "takes no"
             raise ValueError(f"{self.measure} {need} 'layers'")
+        if spec.per_receiver != (self.receiver is not None):
+            need = "needs" if spec.per_receiver else "takes no"
+            raise ValueError(f"{self.measure} {need} 'receiver'")
+        if self.session is not None and not spec.per_receiver:
+            raise ValueError(f"{self.measure} takes no 'session'")
         if self.tolerance is not None and self.paper is None:
             raise ValueError("'tolerance' needs 'paper'")
         if self.tolerance is None and self.min is None and self.max is None:
@@ -155,7 +197,14 @@ class Expectation(Strict):
 
     @property
     def name(self) -> str:
+        if self.receiver is not None:
+            return f"{self.measure}_{member_name(self.receiver, self.session)}"
         return self.measure if self.layers is None else f"{self.measure}_{self.layers}"
+
+
+def member_name(node: int, session: int | None) -> str:
+    """Of an agent in a run's rows; `session`: its number, None for the first."""
+    return f"h{node}" if session is None else f"h{node}.s{session}"
 
 
 class Experiment(Strict):
@@ -164,17 +213,55 @@ class Experiment(Strict):
     paper: Paper | None = None
     topology: TopologyModel
     marking: Marking = Marking()
-    sessions: Annotated[list[Session], Field(min_length=1, max_length=1)]
+    sessions: Annotated[list[Session], Field(min_length=1, max_length=8)]
     traffic: list[Traffic] = []
     events: list[Event] = []
+    members: list[MemberEvent] = []
     duration: Annotated[Duration, Field(ge=5 * 10**9)]
     measure: Window
     expect: list[Expectation] = []
+
+    @property
+    def link_events(self) -> list[LinkEvent]:
+        """Every change of a link, in the order of time."""
+        changes = []
+        for event in self.events:
+            for turn, at in enumerate(_times(event.at, event.every, self.duration)):
+                rates = event.rate if isinstance(event.rate, list) else [event.rate]
+                rate = rates[turn % len(rates)]
+                changes.append(LinkEvent(at, event.link, rate, event.delay, event.queue))
+        return sorted(changes, key=lambda change: change.at)
+
+    @property
+    def member_changes(self) -> list[MemberChange]:
+        """Every leave and join that the experiment asks for, in the order of time."""
+        changes = []
+        for event in self.members:
+            for turn, at in enumerate(_times(event.at, event.every, self.duration)):
+                joins = (event.action == "join") == (turn % 2 == 0)
+                changes.append(MemberChange(at, tuple(event.receivers), joins))
+        return sorted(changes, key=lambda change: change.at)
+
+    @property
+    def only_in_virtual_time(self) -> list[str]:
+        """Keys that ask for what Mininet's runs do not do."""
+        keys = []
+        if len(self.sessions) > 1:
+            keys.append("a second session")
+        if any(session.start for session in self.sessions):
+            keys.append("sessions.start")
+        if self.members:
+            keys.append("members")
+        return keys
 
     def marking_of(self, link: str) -> Marking:
         """Of a link, by the name that it has in the topology: its own, or everybody's."""
         change = self.topology.links.get(link)
         return self.marking if change is None or change.marking is None else change.marking
+
+
+def _times(at: int, every: int | None, end: int) -> range:
+    return range(at, end, every) if every else range(at, min(at + 1, end))
 
 
 @dataclass(frozen=True)
@@ -395,7 +482,24 @@ def _check(
                 f"{units.format_duration(event.at)} is not before the end of the run "
                 f"({units.format_duration(experiment.duration)})",
             )
+    for index, event in enumerate(experiment.members):
+        for i, node in enumerate(event.receivers):
+            if node not in receivers[0]:
+                raise source.error(
+                    ("members", str(index), "receivers", str(i)),
+                    f"no receiver of the first session is at node {node}; valid: "
+                    f"{', '.join(map(str, receivers[0]))}",
+                )
     for index, expectation in enumerate(experiment.expect):
+        if expectation.session is not None and expectation.session not in numbers:
+            raise source.error(
+                ("expect", str(index), "session"),
+                f"no session {expectation.session}; valid: {', '.join(map(str, sorted(numbers)))}",
+            )
+        if expectation.receiver is not None and expectation.receiver not in receivers[0]:
+            raise source.error(
+                ("expect", str(index), "receiver"), f"no receiver at node {expectation.receiver}"
+            )
         most = max(session.layers for session in experiment.sessions)
         if expectation.layers is not None and expectation.layers > most:
             raise source.error(

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tiercast_lab.measures import MEASURES
+from tiercast_lab.measures import spec_of
 from tiercast_lab.progress import RUNNING, Progress
 
 PLAIN_PERIOD_S = 5.0
@@ -168,12 +168,7 @@ def result_tables(summary: dict[str, Any]) -> Group:
 
 def figure_row(figure: dict[str, Any]) -> dict[str, str]:
     """An expected figure as text, for the terminal and for the report."""
-    name = figure["name"]
-    base, _, layers = name.rpartition("_")
-    spec = MEASURES.get(name) or MEASURES[base]
-    shown = name.replace("_", " ")
-    if name not in MEASURES:
-        shown = f"{base.replace('_', ' ')}, {layers} layer{'s' if layers != '1' else ''}"
+    spec, shown = spec_of(figure["name"])
     required = []
     if figure["tolerance"] is not None:
         required.append(f"± {figure['tolerance'] * 100:g} %")

@@ -7,6 +7,7 @@ Rows are polars frames, one per kind of record, each with `time_s` (since the st
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -36,6 +37,9 @@ class Context:
     bottlenecks: Mapping[str, str] = field(default_factory=dict)
     flows: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # absences[agent]: intervals (from, to), s, in which a receiver is none.
+    absences: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
+    members: tuple[str, ...] = ()  # receivers of every session
 
     @property
     def receivers(self) -> list[str]:
@@ -111,15 +115,27 @@ def available_rate(context: Context, agent: str, edges: np.ndarray) -> np.ndarra
     return step_at(np.array(times), np.array(rates), middle, rates[0])
 
 
+def present(context: Context, agent: str, edges: np.ndarray) -> np.ndarray:
+    """Whether the agent is a receiver throughout each interval."""
+    result = np.full(len(edges) - 1, True)
+    for start, end in context.absences.get(agent, ()):
+        result &= (edges[1:] <= start) | (edges[:-1] >= end)
+    return result
+
+
 def efficiency_series(rows: Rows, context: Context, edges: np.ndarray) -> np.ndarray:
-    """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1"""
-    return np.mean(
-        [
-            received_rate(rows, agent, edges) / available_rate(context, agent, edges)
-            for agent in context.receivers
-        ],
-        axis=0,
-    )
+    """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1, over the receivers that are there."""
+    shares = [
+        np.where(
+            present(context, agent, edges),
+            received_rate(rows, agent, edges) / available_rate(context, agent, edges),
+            np.nan,
+        )
+        for agent in context.receivers
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # an interval without a receiver
+        return np.nanmean(shares, axis=0)
 
 
 def change_times(rows: Rows, context: Context) -> np.ndarray:
@@ -175,7 +191,14 @@ def mean_subscribers(rows: Rows, context: Context, layers: int) -> float | None:
 def efficiency(rows: Rows, context: Context) -> float | None:
     if "received" not in rows:
         return None
-    return float(efficiency_series(rows, context, _seconds(context)).mean())
+    return float(np.nanmean(efficiency_series(rows, context, _seconds(context))))
+
+
+def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
+    """Of one receiver, IP bytes of all its layers."""
+    if "received" not in rows:
+        return None
+    return float(received_rate(rows, agent, _edges(context))[0])
 
 
 def instability(rows: Rows, context: Context) -> float | None:
@@ -338,6 +361,7 @@ class MeasureSpec:
     purpose: str
     per_layer: bool = False
     of_traffic: bool = False  # it needs competing flows
+    per_receiver: bool = False
 
 
 def _plain(value: object) -> float:
@@ -405,6 +429,14 @@ MEASURES: dict[str, MeasureSpec] = {
     "subscribers": _number_spec(
         mean_subscribers, "receivers", "receivers with at least n layers, time average", 2, True
     ),
+    "receiver_rate": MeasureSpec(
+        receiver_rate,
+        "bit/s",
+        units.parse_rate,
+        lambda v: f"{v / 1e6:.2f} Mbit/s",
+        "received rate of one receiver",
+        per_receiver=True,
+    ),
     "efficiency": _number_spec(
         efficiency, "", "mean over receivers of received rate / available bandwidth", 3
     ),
@@ -442,8 +474,20 @@ MEASURES: dict[str, MeasureSpec] = {
 }
 
 
+def spec_of(name: str) -> tuple[MeasureSpec, str]:
+    """Of a name that all_measures gives; and what people read."""
+    if name in MEASURES:
+        return MEASURES[name], name.replace("_", " ")
+    base, _, which = name.rpartition("_")
+    spec, shown = MEASURES[base], base.replace("_", " ")
+    if spec.per_receiver:
+        return spec, f"{shown}, {which}"
+    return spec, f"{shown}, {which} layer{'s' if which != '1' else ''}"
+
+
 def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
-    """Every measure; those per layer as name_1 ... name_n. Those beside TCP where there is some."""
+    """Every measure; those per layer as name_1 ... name_n, those per receiver as name_h15. Those
+    beside TCP where there is some."""
     result: dict[str, float | None] = {}
     for name, spec in MEASURES.items():
         if spec.of_traffic and not context.flows:
@@ -451,6 +495,9 @@ def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
         if spec.per_layer:
             for n in range(1, context.layers + 1):
                 result[f"{name}_{n}"] = spec.compute(rows, context, n)
+        elif spec.per_receiver:
+            for agent in context.members:
+                result[f"{name}_{agent}"] = spec.compute(rows, context, agent)
         else:
             result[name] = spec.compute(rows, context)
     return result

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from tiercast_lab.drawing import topology_svg
 from tiercast_lab.live import check_row, figure_row
-from tiercast_lab.measures import MEASURES
+from tiercast_lab.measures import spec_of
 from tiercast_lab.panels import Panel, all_panels
 from tiercast_lab.plots import write_plots
 from tiercast_lab.storage import StoredRun
@@ -61,12 +61,7 @@ def _paper(paper: dict[str, str] | None) -> str:
 
 
 def _measure_row(name: str, measure: dict[str, Any]) -> dict[str, str]:
-    layers = name.rpartition("_")[2]
-    spec = MEASURES.get(name) or MEASURES[name.rpartition("_")[0]]
-    shown = name.replace("_", " ")
-    if name not in MEASURES:
-        base = name.rpartition("_")[0].replace("_", " ")
-        shown = f"{base}, {layers} layer{'s' if layers != '1' else ''}"
+    spec, shown = spec_of(name)
     value = measure["value"]
     return {
         "name": shown,

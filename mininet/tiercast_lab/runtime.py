@@ -23,7 +23,7 @@ import tiercast_controller as control
 from tiercast_lab import binaries
 from tiercast_lab.commands import receiver_command, sender_command
 from tiercast_lab.description import described_sessions, described_topology
-from tiercast_lab.errors import LabError, RunFailed
+from tiercast_lab.errors import InputError, LabError, RunFailed
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View
@@ -62,6 +62,10 @@ class Run:
         """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too."""
         binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
         self.switches.check(self.loaded)
+        if keys := self.loaded.experiment.only_in_virtual_time:
+            raise InputError(
+                f"{self.loaded.file}: {', '.join(keys)}: not in Mininet; valid: --runtime ns3"
+            )
         require_congestion_controls(self.loaded)
         _log_to(self.directory / "logs" / "controller.log")
         network = Network(self.loaded.topology, self.id)
@@ -208,7 +212,7 @@ class _Live:
 
     async def _events(self, controller: control.Controller) -> None:
         run = self.run_
-        for event in sorted(run.loaded.experiment.events, key=lambda event: event.at):
+        for event in run.loaded.experiment.link_events:
             await asyncio.sleep(max(0.0, event.at / 1e9 - self._now_s()))
             await run.switches.apply(controller, self.network, event)
 

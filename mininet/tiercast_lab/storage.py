@@ -23,7 +23,7 @@ from typing import Any
 import polars as pl
 
 from tiercast_lab.errors import InputError
-from tiercast_lab.experiment import Loaded
+from tiercast_lab.experiment import Loaded, member_name
 from tiercast_lab.measures import Context
 
 FORMAT = 1  # of summary.json and rows/
@@ -119,6 +119,7 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
             "share": share,
             "rivals": [name for name, flow in flows.items() if direction in flow["directions"]],
             "available": available_steps(loaded, node),
+            "absences": absences(loaded, node),
         }
     return {
         "sender": f"h{session.sender}",
@@ -133,9 +134,32 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
             if not link.attaches
         },
         "receivers": receivers,
+        "members": [
+            member_name(node, session.session if index else None)
+            for index, (session, nodes) in enumerate(
+                zip(loaded.experiment.sessions, loaded.receivers, strict=True)
+            )
+            for node in nodes
+        ],
         "flows": flows,
         "round_trip_s": topology.round_trip(session.sender, loaded.receivers[0]) / 1e9,
     }
+
+
+def absences(loaded: Loaded, node: int) -> list[tuple[float, float]]:
+    """Intervals, s, in which the receiver has left, as `members` says."""
+    result, since = [], None
+    for change in loaded.experiment.member_changes:
+        if node not in change.receivers:
+            continue
+        if not change.joins and since is None:
+            since = change.at / 1e9
+        elif change.joins and since is not None:
+            result.append((since, change.at / 1e9))
+            since = None
+    if since is not None:
+        result.append((since, loaded.experiment.duration / 1e9))
+    return result
 
 
 def available_steps(loaded: Loaded, node: int) -> list[tuple[float, float]]:
@@ -143,7 +167,7 @@ def available_steps(loaded: Loaded, node: int) -> list[tuple[float, float]]:
     path = loaded.topology.path(loaded.experiment.sessions[0].sender, node)
     rates = {name: loaded.topology.links[name].parameters.rate for name in path}
     steps = [(0.0, float(min(rate for rate in rates.values() if rate)))]
-    for event in sorted(loaded.experiment.events, key=lambda event: event.at):
+    for event in loaded.experiment.link_events:
         if event.link in rates and event.rate is not None:
             rates[event.link] = event.rate
             steps.append((event.at / 1e9, float(min(rate for rate in rates.values() if rate))))
@@ -175,6 +199,11 @@ def context_of(summary: dict[str, Any]) -> Context:
         },
         flows={name: (flow["start_s"], flow["stop_s"]) for name, flow in flows.items()},
         rivals={agent: names for agent, names in rivals.items() if names},
+        absences={
+            agent: [tuple(interval) for interval in facts.get("absences", ())]
+            for agent, facts in receivers.items()
+        },
+        members=tuple(network.get("members", receivers)),
     )
 
 

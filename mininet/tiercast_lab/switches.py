@@ -10,7 +10,7 @@ from tiercast_controller import Controller
 
 from tiercast_lab import binaries
 from tiercast_lab.commands import switch_command
-from tiercast_lab.experiment import Event, Loaded
+from tiercast_lab.experiment import LinkEvent, Loaded
 from tiercast_lab.network import Network
 from tiercast_lab.processes import Children
 from tiercast_lab.topology import Switch, Topology
@@ -40,7 +40,7 @@ class SwitchKind(Protocol):
     async def poll(self, controller: Controller, switch: Switch) -> list[Row]:
         """A row of kind `port` for each port."""
 
-    async def apply(self, controller: Controller, network: Network, event: Event) -> None: ...
+    async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None: ...
 
     def final_rows(self, topology: Topology, logs: Path) -> list[tuple[str, Row]]:
         """Rows of kind `wire` by switch, once all processes have ended."""
@@ -94,7 +94,7 @@ class TiercastSwitches:
             for port in response.ports
         ]
 
-    async def apply(self, controller: Controller, network: Network, event: Event) -> None:
+    async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         topology = network.topology
         link = topology.links[event.link]
         for end, other in ((link.a, link.b), (link.b, link.a)):

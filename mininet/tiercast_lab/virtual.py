@@ -21,7 +21,7 @@ import tiercast_controller as control
 from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import RunFailed
-from tiercast_lab.experiment import Event, Loaded
+from tiercast_lab.experiment import Experiment, LinkEvent, Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View
 from tiercast_lab.progress import RUNNING, Progress
@@ -184,15 +184,21 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
                 "layers": session.layers,
                 "packet_size": session.packet_size,
                 "seed": seed,
-                "start_ns": 0,
+                "start_ns": session.start,
+                "suffix": suffix,
                 "sender": f"h{session.sender}",
                 "receivers": [
-                    {"host": f"h{node}", "start_ns": random_numbers.randrange(START_SPREAD_NS)}
+                    {
+                        "host": f"h{node}",
+                        "start_ns": session.start + random_numbers.randrange(START_SPREAD_NS),
+                    }
                     for node in receivers
                 ],
                 "set": [f"{name}={value}" for name, value in session.parameters.items()],
             }
-            for session, receivers in zip(experiment.sessions, loaded.receivers, strict=True)
+            for session, receivers, suffix in zip(
+                experiment.sessions, loaded.receivers, _suffixes(experiment), strict=True
+            )
         ],
         "tcp": [
             {
@@ -207,8 +213,20 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
             }
             for name, flow in loaded.flows.items()
         ],
-        "events": [change for event in experiment.events for change in _changes(topology, event)],
+        "members": [
+            {"at_ns": change.at, "host": f"h{node}", "joins": change.joins}
+            for change in experiment.member_changes
+            for node in change.receivers
+        ],
+        "events": [
+            change for event in experiment.link_events for change in _changes(topology, event)
+        ],
     }
+
+
+def _suffixes(experiment: Experiment) -> list[str]:
+    """What the agents' names end with in the rows of each session (experiment.member_name)."""
+    return ["", *(f".s{session.session}" for session in experiment.sessions[1:])]
 
 
 def _port(topology: Topology, switch: str, number: int) -> dict[str, Any]:
@@ -229,7 +247,7 @@ def _port(topology: Topology, switch: str, number: int) -> dict[str, Any]:
     }
 
 
-def _changes(topology: Topology, event: Event) -> list[dict[str, Any]]:
+def _changes(topology: Topology, event: LinkEvent) -> list[dict[str, Any]]:
     """An event at each end of its link that is a switch."""
     link = topology.links[event.link]
     changes = []
