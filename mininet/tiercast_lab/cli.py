@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from tiercast_lab import __version__, binaries
-from tiercast_lab.errors import EXIT_INPUT, InputError, LabError
+from tiercast_lab.errors import EXIT_FAILED, EXIT_INPUT, InputError, LabError
 
 app = typer.Typer(
     name="tiercast",
@@ -104,6 +104,87 @@ def run(
     command = ["./tiercast", *sys.argv[1:]]
     options = Options(seed, runtime, switch, results.resolve(), command)
     raise typer.Exit(conduct(loaded, options, console))
+
+
+Results = Annotated[Path, typer.Option(help="Where figures and their runs are stored.")]
+Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was judged as JSON.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
+FIGURE_RESULTS = RESULTS / "figures"
+ALL_CORES = os.cpu_count() or 1
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="A figure below experiments/figures/, or a file.")],
+    quick: Quick = False,
+    as_json: AsJson = False,
+    jobs: Jobs = ALL_CORES,
+    results: Results = FIGURE_RESULTS,
+) -> None:
+    """Reproduce one figure or table of a paper in virtual time, and say whether it was.
+
+    Runs that are stored already are not made again. Exit status: 0 met, 1 not met, 2 bad input, 4
+    a run failed, 130 interrupted.
+    """
+    from tiercast_lab.figures import find_figure
+    from tiercast_lab.schemes import known_schemes
+
+    schemes = known_schemes()
+    _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, results)
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str | None, typer.Option(help="Of one paper only, such as SIM.")] = None,
+    quick: Quick = False,
+    as_json: AsJson = False,
+    jobs: Jobs = ALL_CORES,
+    results: Results = FIGURE_RESULTS,
+) -> None:
+    """Reproduce every figure below experiments/figures/; one report of all.
+
+    Goes on where it was interrupted. Exit status as of `tiercast figure`.
+    """
+    from tiercast_lab.figures import all_figures
+    from tiercast_lab.schemes import known_schemes
+
+    schemes = known_schemes()
+    figures = all_figures(schemes, binaries.FIGURES)
+    papers = sorted({one.experiment.paper.name for one in figures if one.experiment.paper})
+    if paper is not None:
+        figures = [one for one in figures if one.reference.lower().startswith(paper.lower())]
+    if not figures:
+        raise InputError(f"--paper {paper}: no figure of it; valid: {', '.join(papers)}")
+    _reproduce(figures, schemes, quick, as_json, jobs, results)
+
+
+def _reproduce(
+    figures: list[Any], schemes: Any, quick: bool, as_json: bool, jobs: int, results: Path
+) -> None:
+    from tiercast_lab import figures as reproduction
+    from tiercast_lab.figure_runs import Clock, run_all
+    from tiercast_lab.interrupt import Interrupt
+    from tiercast_lab.live import figure_tables, show_runs
+
+    results = results.resolve()
+    tasks = [task for one in figures for task in one.tasks(quick)]
+    with Interrupt() as interrupt, show_runs(Console(stderr=True), Clock()) as shown:
+        outcomes = run_all(tasks, schemes, results, jobs, interrupt, shown)
+    summaries = []
+    for one in figures:
+        mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
+        found = reproduction.Results(one, mine)
+        summaries.append(reproduction.write_figure(found, results, quick))
+    path = reproduction.write_report(summaries, results, ["./tiercast", *sys.argv[1:]])
+    if as_json:
+        print(reproduction.as_json(summaries))
+    else:
+        for summary in summaries:
+            console.print(figure_tables(summary))
+        console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    verdicts = {summary["verdict"] for summary in summaries}
+    raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int(verdicts != {"met"}))
 
 
 @app.command("list")

@@ -30,6 +30,7 @@ class Options:
     switch: str
     results: Path
     command: list[str]  # as typed, for the report's "how to repeat"
+    report: bool = True
 
 
 def conduct(loaded: Loaded, options: Options, console: Console) -> int:
@@ -85,12 +86,13 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         }
         summary["expected"] = [as_dict(figure) for figure in figures]
         storage.write_json(directory / "summary.json", summary)
-        report = write_report(storage.load_run(directory))
+        report = write_report(storage.load_run(directory)) if options.report else None
         storage.point_latest(directory)
     console.print(result_tables(summary))
     for complaint in run.complaints:
         console.print(f"note: {complaint}", highlight=False, markup=False)
-    console.print(f"report: {_short(report)}", highlight=False, markup=False, soft_wrap=True)
+    if report is not None:
+        console.print(f"report: {_short(report)}", highlight=False, markup=False, soft_wrap=True)
     return STATUS[summary["verdict"]]
 
 

@@ -16,6 +16,7 @@ from tiercast_controller import ConfigurationError
 
 from tiercast_lab import binaries, units
 from tiercast_lab.errors import InputError
+from tiercast_lab.figure import Figure
 from tiercast_lab.marking import Marking
 from tiercast_lab.measures import MEASURES
 from tiercast_lab.model import Strict
@@ -220,6 +221,7 @@ class Experiment(Strict):
     duration: Annotated[Duration, Field(ge=5 * 10**9)]
     measure: Window
     expect: list[Expectation] = []
+    figure: Figure | None = None
 
     @property
     def link_events(self) -> list[LinkEvent]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from rich.console import Console, Group
@@ -201,3 +203,52 @@ def check_row(check: dict[str, Any]) -> dict[str, str]:
         "bound": "–" if bound is None else f"≤ {factor * bound:g} {unit}",
         "verdict": "ok" if check["ok"] else "no data" if measured is None else "exceeded",
     }
+
+
+@contextlib.contextmanager
+def show_runs(console: Console, clock: Any) -> Iterator[Callable[[int, int, int], None]]:
+    """Progress and time left of many runs; what it gives is called with done, found and all."""
+    if not console.is_terminal:
+        last = [-1]
+
+        def say(done: int, found: int, total: int) -> None:
+            if done * 20 // max(total, 1) != last[0]:  # twenty lines
+                last[0] = done * 20 // max(total, 1)
+                left = clock.left_s(done, found, total)
+                tail = "" if left is None else f", {left:.0f} s left"
+                console.print(f"{done} of {total} runs{tail}", highlight=False, markup=False)
+
+        yield say
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+
+        def draw(done: int, found: int, total: int) -> None:
+            left = clock.left_s(done, found, total)
+            grid = Table.grid(padding=(0, 2))
+            grid.add_row(
+                f"{done} of {total} runs",
+                ProgressBar(total=max(total, 1), completed=done, width=40),
+                f"{found} found" if found else "",
+                "" if left is None else f"{left:.0f} s left",
+            )
+            live.update(grid)
+
+        yield draw
+
+
+def figure_tables(summary: dict[str, Any]) -> Group:
+    """A reproduced figure: paper against measured, and the verdict."""
+    table = Table(title=f"{summary['title']} ({summary['paper']})", title_justify="left")
+    for heading in ("figure", "at", "paper", "required", "measured", ""):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    for row in summary["expected"]:
+        style = "green" if row["ok"] else "bold red" if row["gate"] else "yellow"
+        mark = ("met" if row["ok"] else "not met") + ("" if row["gate"] else ", not required")
+        name = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
+        table.add_row(
+            name, f"{row['x']:g}", row["paper_text"], row["required"], row["text"],
+            Text(mark, style=style),
+        )  # fmt: skip
+    style = "bold green" if summary["verdict"] == "met" else "bold red"
+    lines = [Text(f"verdict: {summary['verdict']}", style=style)]
+    return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))

@@ -474,6 +474,24 @@ MEASURES: dict[str, MeasureSpec] = {
 }
 
 
+def find_spec(name: str) -> MeasureSpec:
+    """Raises ValueError for a name that all_measures never gives."""
+    if name in MEASURES and not (MEASURES[name].per_layer or MEASURES[name].per_receiver):
+        return MEASURES[name]
+    spec = MEASURES.get(name.rpartition("_")[0])
+    if spec is None or not (spec.per_layer or spec.per_receiver):
+        valid = ", ".join(
+            f"{known}_<layers>"
+            if one.per_layer
+            else f"{known}_h<node>"
+            if one.per_receiver
+            else known
+            for known, one in MEASURES.items()
+        )
+        raise ValueError(f"unknown measure {name!r}; valid: {valid}")
+    return spec
+
+
 def spec_of(name: str) -> tuple[MeasureSpec, str]:
     """Of a name that all_measures gives; and what people read."""
     if name in MEASURES:

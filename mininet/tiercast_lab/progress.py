@@ -32,9 +32,9 @@ class Progress:
 
     def take(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
         """One row, as the recorder gets it."""
-        if kind == "layer":
+        if kind == "layer" and agent == self.context.sender:
             self._layer_rate[int(fields["rank"])] = 8 * float(fields["rate_Bps"])
-        elif kind == "subscription":
+        elif kind == "subscription" and agent in self.context.available:
             self._top[agent] = int(fields["top"])
         elif kind in ("received", "tcp"):
             histories = self._received if kind == "received" else self._flows

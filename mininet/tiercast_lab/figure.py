@@ -1,0 +1,143 @@
+"""What an experiment's file says when it is a figure or table of a paper: which runs make it, what
+is drawn, and which of its numbers are judged (docs/experiments.md).
+
+A run is a point on the x axis, of a curve, with a seed. Figures are means over the seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from tiercast_lab import units
+from tiercast_lab.measures import MeasureSpec, find_spec
+from tiercast_lab.model import Strict
+
+# Keys of the experiment to their values, as `--set` takes them: {topology.tree.depth: 5}.
+Settings = dict[str, Any]
+
+
+class Point(Strict):
+    x: float = 0
+    set: Settings = {}
+    quick: bool = True  # part of a quick reproduction
+
+
+class Curve(Strict):
+    name: str
+    set: Settings = {}
+
+
+class Plot(Strict):
+    """A measure over the x axis, a line for each curve; `reference`: the paper's, at each x."""
+
+    measure: str
+    log: bool = False
+    reference: dict[float, float] = {}
+
+
+class Of(Strict):
+    """Which number: of a curve (the first, unless it says) at a point."""
+
+    curve: str | None = None
+    at: float | None = None
+
+
+class FigureExpectation(Strict):
+    """A number of the figure, or its ratio to another (`over`), and when it counts as met.
+
+    `measure` is a name as in summary.json: efficiency, cumulative_rate_2, receiver_rate_h15.
+    `at`: a point's x, or `each`. Class A is gated, class B is reported (`gate: false`).
+    """
+
+    measure: str
+    curve: str | None = None
+    at: float | Literal["each"] = "each"
+    over: Of | None = None
+    paper: str | float | None = None
+    tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
+    min: str | float | None = None
+    max: str | float | None = None
+    gate: bool = True
+
+    @model_validator(mode="after")
+    def _judgeable(self) -> FigureExpectation:
+        find_spec(self.measure)
+        if self.tolerance is not None and self.paper is None:
+            raise ValueError("'tolerance' needs 'paper'")
+        if self.tolerance is None and self.min is None and self.max is None:
+            raise ValueError("nothing to judge by; valid: tolerance (with paper), min, max")
+        for key in ("paper", "min", "max"):
+            self.bound(key)
+        return self
+
+    @property
+    def spec(self) -> MeasureSpec:
+        return find_spec(self.measure)
+
+    def bound(self, key: str) -> float | None:
+        """`paper`, `min` or `max` in the unit of the measure; a plain number of a ratio."""
+        value = getattr(self, key)
+        if value is None:
+            return None
+        if self.over is None:
+            return self.spec.parse(value)
+        if not isinstance(value, (int, float)):
+            raise ValueError(f"{key}: {value!r} is not a plain number; a ratio has no unit")
+        return float(value)
+
+
+class Figure(Strict):
+    x: str = ""  # what the points differ in
+    log_x: bool = False
+    points: Annotated[list[Point], Field(min_length=1)] = [Point()]
+    curves: Annotated[list[Curve], Field(min_length=1)] = [Curve(name="")]
+    seeds: Annotated[list[int], Field(min_length=1)] = [1, 2, 3]
+    plots: list[Plot] = []
+    expect: list[FigureExpectation] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Figure:
+        names, xs = [curve.name for curve in self.curves], [point.x for point in self.points]
+        if len(set(names)) < len(names) or len(set(xs)) < len(xs):
+            raise ValueError("curves need names, and points an x, of their own")
+        for plot in self.plots:
+            find_spec(plot.measure)
+        for expectation in self.expect:
+            for which in (expectation, expectation.over):
+                if which is None:
+                    continue
+                if which.curve is not None and which.curve not in names:
+                    raise ValueError(f"no curve {which.curve!r}; valid: {', '.join(names)}")
+                if which.at not in (None, "each", *xs):
+                    raise ValueError(
+                        f"no point at {which.at:g}; valid: {', '.join(f'{x:g}' for x in xs)}"
+                    )
+        return self
+
+    def runs(self, quick: bool) -> Iterator[FigureRun]:
+        for curve in self.curves:
+            for point in self.points:
+                if quick and not point.quick:
+                    continue
+                for seed in self.seeds[:1] if quick else self.seeds:
+                    settings = curve.set | point.set
+                    yield FigureRun(
+                        curve.name,
+                        point.x,
+                        seed,
+                        # JSON is YAML, which is what --set takes.
+                        tuple(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+                    )
+
+
+@dataclass(frozen=True)
+class FigureRun:
+    curve: str
+    x: float
+    seed: int
+    settings: tuple[str, ...]

@@ -1,0 +1,257 @@
+"""Figures and tables of the papers: `tiercast figure NAME`, `tiercast reproduce`.
+
+Judges the means over the seeds against the paper's numbers, draws them, and writes
+results/figures/<name>/ (summary.json, figure.png) and results/figures/report.html.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from tiercast_lab import binaries, machine, storage
+from tiercast_lab.errors import InputError
+from tiercast_lab.experiment import Experiment, load_experiment
+from tiercast_lab.figure import FigureExpectation
+from tiercast_lab.figure_runs import Outcome, Task, describe
+from tiercast_lab.schemes import SchemeInfo
+
+TEMPLATES = Path(__file__).parent / "templates"
+# Two-sided 95 % quantiles of Student's t, by degrees of freedom; above, the normal one.
+STUDENT_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Over seeds; `spread` is half of the 95 % confidence interval, None of a single run."""
+
+    value: float
+    spread: float | None
+    runs: int
+
+
+def mean(values: list[float]) -> Mean | None:
+    if not values:
+        return None
+    if len(values) == 1:
+        return Mean(values[0], None, 1)
+    freedom = len(values) - 1
+    quantile = STUDENT_95[freedom - 1] if freedom <= len(STUDENT_95) else NORMAL_95
+    spread = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return Mean(statistics.fmean(values), spread, len(values))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One expectation at one point."""
+
+    measure: str
+    curve: str
+    x: float
+    over: str
+    paper: float | None
+    measured: float | None
+    spread: float | None
+    required: str
+    gate: bool
+    ok: bool
+    text: str  # the measured number as people read it
+    paper_text: str
+
+
+@dataclass(frozen=True)
+class FigureFile:
+    path: Path
+    experiment: Experiment
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def reference(self) -> str:
+        paper = self.experiment.paper
+        if paper is None:
+            return ""
+        parts = [f"figure {paper.figure}" if paper.figure else "",
+                 f"section {paper.section}" if paper.section else ""]  # fmt: skip
+        return ", ".join([paper.name, *filter(None, parts)])
+
+    def tasks(self, quick: bool) -> list[Task]:
+        return [Task(self.path, run) for run in self.experiment.figure.runs(quick)]
+
+
+def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureFile]:
+    """Every file below `folder`, by name. InputError for the first one that is wrong."""
+    files = [FigureFile(path, _load(path, schemes)) for path in sorted(folder.glob("*.yaml"))]
+    return [one for one in files if one.experiment.figure is not None]
+
+
+def find_figure(name: str, schemes: dict[str, SchemeInfo]) -> FigureFile:
+    path = Path(name)
+    if not path.is_file():
+        path = binaries.FIGURES / f"{name}.yaml"
+    if not path.is_file():
+        valid = ", ".join(sorted(found.stem for found in binaries.FIGURES.glob("*.yaml")))
+        raise InputError(f"no figure {name!r}; valid: a YAML file, or one of {valid}")
+    found = FigureFile(path, _load(path, schemes))
+    if found.experiment.figure is None:
+        raise InputError(f"{path}:1: no `figure` in it; `tiercast run` runs it")
+    return found
+
+
+def _load(path: Path, schemes: dict[str, SchemeInfo]) -> Experiment:
+    return load_experiment(path, schemes).experiment
+
+
+class Results:
+    """The measures of one figure's runs, as means over seeds."""
+
+    def __init__(self, figure: FigureFile, outcomes: list[Outcome]) -> None:
+        self.figure = figure
+        self.outcomes = outcomes
+        self.failures = [
+            f"{one.task.run.curve} x={one.task.run.x:g} seed {one.task.run.seed}: {one.failure}"
+            for one in outcomes
+            if one.failure
+        ]
+        self._values: dict[tuple[str, str, float], list[float]] = defaultdict(list)
+        for one in outcomes:
+            for name, value in one.measures.items():
+                if value is not None:
+                    self._values[name, one.task.run.curve, one.task.run.x].append(value)
+
+    def mean(self, measure: str, curve: str, x: float) -> Mean | None:
+        return mean(self._values.get((measure, curve, x), []))
+
+    @property
+    def points(self) -> list[float]:
+        return sorted({one.task.run.x for one in self.outcomes})
+
+    def judge(self) -> list[Judged]:
+        return [
+            judged
+            for expectation in self.figure.experiment.figure.expect
+            for judged in self._judge(expectation)
+        ]
+
+    def _judge(self, expectation: FigureExpectation) -> list[Judged]:
+        first = self.figure.experiment.figure.curves[0].name
+        curve = first if expectation.curve is None else expectation.curve
+        # A quick reproduction leaves points out, and what is said of them.
+        points = self.points if expectation.at == "each" else [expectation.at]
+        return [
+            self._judge_at(expectation, curve, x, first)
+            for x in points
+            if x in self.points
+            and (expectation.over is None or expectation.over.at in (None, *self.points))
+        ]
+
+    def _judge_at(self, expectation: FigureExpectation, curve: str, x: float, first: str) -> Judged:
+        here = self.mean(expectation.measure, curve, x)
+        measured, spread, over = here and here.value, here and here.spread, ""
+        if expectation.over is not None:
+            other_curve = expectation.over.curve or (curve if expectation.over.at else first)
+            other_x = x if expectation.over.at is None else expectation.over.at
+            there = self.mean(expectation.measure, other_curve, other_x)
+            over = f"over {other_curve} at {other_x:g}".replace("  ", " ")
+            spread = None
+            measured = here.value / there.value if here and there and there.value != 0 else None
+        low, high = expectation.bound("min"), expectation.bound("max")
+        paper = expectation.bound("paper")
+        ok = measured is not None
+        if measured is not None:
+            if expectation.tolerance is not None:
+                ok = abs(measured - paper) <= expectation.tolerance * abs(paper)
+            ok = ok and (low is None or measured >= low) and (high is None or measured <= high)
+        show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
+        required = [f"± {expectation.tolerance * 100:g} %"] if expectation.tolerance else []
+        required += [f"≥ {show(low)}"] if low is not None else []
+        required += [f"≤ {show(high)}"] if high is not None else []
+        text = "no data" if measured is None else show(measured)
+        return Judged(
+            measure=expectation.measure,
+            curve=curve,
+            x=x,
+            over=over,
+            paper=paper,
+            measured=measured,
+            spread=spread,
+            required=", ".join(required),
+            gate=expectation.gate,
+            ok=ok,
+            text=text if not spread else f"{text} ± {show(spread)}",
+            paper_text="–" if paper is None else show(paper),
+        )
+
+
+def verdict_of(judged: list[Judged], failures: list[str]) -> str:
+    if failures:
+        return "failed"
+    return "met" if all(one.ok or not one.gate for one in judged) else "not met"
+
+
+def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
+    """results/figures/<name>/summary.json and figure.png; returns the summary."""
+    from tiercast_lab.figure_plot import draw_figure
+
+    figure = results.figure
+    directory = folder / figure.name
+    directory.mkdir(parents=True, exist_ok=True)
+    judged = results.judge()
+    summary = {
+        "figure": figure.name,
+        "title": figure.experiment.title,
+        "paper": figure.reference,
+        "quick": quick,
+        "verdict": verdict_of(judged, results.failures),
+        "expected": [vars(one) for one in judged],
+        "failures": results.failures,
+        "runs": [
+            describe(one.task) | {"measures": one.measures, "directory": str(one.directory)}
+            for one in results.outcomes
+        ],
+        "versions": machine.versions(),
+    }
+    draw_figure(results, directory / "figure.png")
+    storage.write_json(directory / "summary.json", summary)
+    return summary
+
+
+def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[str]) -> Path:
+    """One page with every figure: paper, measured, verdict, plots."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    images = {
+        one["figure"]: base64.b64encode((folder / one["figure"] / "figure.png").read_bytes())
+        for one in summaries
+    }
+    html = environment.get_template("figures.html.j2").render(
+        summaries=summaries,
+        images={name: data.decode() for name, data in images.items()},
+        css=(TEMPLATES / "report.css").read_text(),
+        command=" ".join(command),
+        met=sum(one["verdict"] == "met" for one in summaries),
+    )
+    path = folder / "report.html"
+    path.write_text(html)
+    storage.write_json(folder / "report.json", {"figures": summaries})
+    return path
+
+
+def as_json(summaries: list[dict[str, Any]]) -> str:
+    return json.dumps(storage._finite(summaries), indent=2)
