@@ -479,6 +479,6 @@ def program() -> tuple[str, ...]:
 def tools():
     """The names above that tests need (test modules cannot import a conftest)."""
     return SimpleNamespace(
-        Controller=Controller, batch_codes=batch_codes, BINARY=BINARY, TO_PORT_1=TO_PORT_1,
-        SwitchProcess=SwitchProcess, Peer=Peer, inside=inside,
+        Controller=Controller, batch_codes=batch_codes, BINARY=BINARY, PROGRAMS=PROGRAMS,
+        TO_PORT_1=TO_PORT_1, SwitchProcess=SwitchProcess, Peer=Peer, inside=inside,
     )  # fmt: skip

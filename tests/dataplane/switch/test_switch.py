@@ -6,6 +6,7 @@ import socket
 import statistics
 import struct
 import subprocess
+import time
 from types import SimpleNamespace
 
 import grpc
@@ -315,6 +316,30 @@ def test_no_queueing_discipline_is_behind_a_port(network, controller, p4info):
         assert "Sent 0 bytes 0 pkt" in shown
     finally:
         subprocess.run([*tc, "qdisc", "del", "dev", "p2", "root"], check=True)
+
+
+def test_timestamps_of_two_switches_lie_on_one_epoch(start, network, tools):
+    """A probe passes two processes, the second started later: its times are CLOCK_MONOTONIC's."""
+    program = ("--json", str(tools.PROGRAMS / "probe.json"))
+
+    def pass_on(sender: int, receiver: int) -> tuple[int, int]:
+        """Ingress and egress time (us) that the switch between two ports writes into a probe."""
+        network.ports[sender].send(bytes([receiver]) + bytes(59))
+        [frame] = network.ports[receiver].receive(1)
+        return struct.unpack_from("!HIHI", frame.data, 18)[1::2]
+
+    start("--port", "1=p1", "--port", "2=p2", *program)
+    time.sleep(1.1)  # ten times the slack below
+    start("--port", "3=p3", "--port", "4=p4", *program)
+    moments = [time.monotonic_ns() // 1000 & 0xFFFFFFFF]
+    for sender, receiver in ((1, 2), (3, 4), (2, 1)):
+        moments += pass_on(sender, receiver)
+    moments.append(time.monotonic_ns() // 1000 & 0xFFFFFFFF)
+    # The kernel's stamps are of another clock: a look at both may be interrupted.
+    slack = 100_000
+    steps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
+    assert min(steps) > -slack, moments
+    assert moments[-1] - moments[0] < 3_000_000, moments
 
 
 def test_digests_without_a_reader_are_dropped_and_counted(start, network, tools):
