@@ -150,7 +150,10 @@ void ReceiverHost::deliver(std::uint64_t offset, std::span<const std::byte> byte
   std::copy(bytes.begin(), bytes.end(), object_.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
-void ReceiverHost::reschedule() { set_call(std::min(late(core_->next_timer()), next_arrival())); }
+void ReceiverHost::reschedule() {
+  const Time timer = running_ ? late(core_->next_timer()) : Time::never();
+  set_call(std::min(timer, next_arrival()));
+}
 
 void ReceiverHost::act() {
   Packet packet;

@@ -32,7 +32,8 @@ enum class SchemeId : std::uint8_t {
   kMdpcc = 5,
   kTfmcc = 6,
   kPgmcc = 7,
-  kRlm = 8
+  kRlm = 8,
+  kTrial = 255  // a scheme under development, which has no number yet
 };
 
 enum class Error {
