@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "protocols/schemes/ermcc/ermcc.h"
 #include "protocols/schemes/sim/sim.h"
 
 namespace tiercast {
@@ -9,6 +10,7 @@ namespace tiercast {
 std::span<const Scheme> schemes() {
   static const Scheme kSchemes[] = {
       sim::scheme(),
+      ermcc::scheme(),
   };
   return kSchemes;
 }

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "protocols/wire/wire.h"
+#include "protocols/core/session_config.h"
 
 namespace tiercast::sim {
 namespace {
@@ -40,21 +40,12 @@ constexpr ParameterInfo kParameters[] = {
     {"sim.max_children", 4096, 1, 1e6, "children", "known to the sender at a time", "memory bound"},
 };
 
-void check(std::string_view member, double value, double min, double max) {
-  if (value >= min && value <= max) return;
-  const auto shown = [](double v) { return std::to_string(static_cast<long long>(v)); };
-  throw ConfigError(std::string(member) + " = " + shown(value) + " is out of range: valid " +
-                    shown(min) + " to " + shown(max));
-}
-
 }  // namespace
 
 std::span<const ParameterInfo> parameter_list() { return kParameters; }
 
 Settings Settings::from(const SessionConfig& config) {
-  check("session", config.session, 0, wire::kMaxSession);
-  check("layers", config.layers, 1, kMaxLayers);
-  check("packet_size", config.packet_size, 100, 65535);
+  check_session(config, kMaxLayers);
   const Parameters& p = config.parameters;
   const auto rate = [&](std::string_view name) { return Rate::bits_per_second(p.get(name)); };
   const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };

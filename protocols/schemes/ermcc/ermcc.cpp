@@ -1,0 +1,23 @@
+#include "protocols/schemes/ermcc/ermcc.h"
+
+#include "protocols/schemes/ermcc/receiver.h"
+#include "protocols/schemes/ermcc/sender.h"
+
+namespace tiercast::ermcc {
+
+Scheme scheme() {
+  return {
+      .name = "ermcc",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kErmcc),
+      .layered = false,
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::ermcc

@@ -1,0 +1,109 @@
+#include "protocols/schemes/ermcc/receiver.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "protocols/base/rng.h"
+
+namespace tiercast::ermcc {
+namespace {
+
+std::uint32_t to_wire(double value) {
+  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
+}
+
+}  // namespace
+
+Receiver::Receiver(const SessionConfig& config)
+    : config_(config),
+      settings_(Settings::from(config)),
+      place_(static_cast<std::uint32_t>(Rng(config.self_id).next())),
+      meter_(settings_.window),
+      trac_(settings_.alpha) {}
+
+void Receiver::start(Time now, Sink& sink) {
+  now_ = now;
+  counters_.top = 0;
+  sink.join(0);
+  const TraceField fields[] = {{"top", 0}};
+  sink.trace("subscription", fields);
+}
+
+void Receiver::stop(Time, Sink& sink) {
+  if (counters_.top < 0) return;
+  // Without this the source would find out by T_max only.
+  if (counters_.packets > 0 && is_cr())
+    send(wire::ErmccFeedback::Kind::kLeave, latest_.seq, 0, sink);
+  counters_.top = -1;
+  sink.leave(0);
+  const TraceField fields[] = {{"top", -1}};
+  sink.trace("subscription", fields);
+}
+
+ReceiverCounters Receiver::counters() const {
+  ReceiverCounters counters = counters_;
+  RateMeter meter = meter_;
+  counters.rate = meter.rate(now_);
+  return counters;
+}
+
+void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
+  now = now_ = std::max(now_, now);
+  wire::ErmccData data;
+  if (wire::parse(arrival.message, data) != wire::Error::kOk || data.session != config_.session) {
+    ++counters_.invalid;
+    return;
+  }
+  if (counters_.packets == 0) first_at_ = now;
+  const std::int32_t ahead = serial_difference(data.seq, latest_.seq);
+  if (counters_.packets == 0 || ahead > 0 || ahead < -GapDetector::kMaxLate) latest_ = data;
+  ++counters_.packets;
+  counters_.bytes += arrival.ip_length;
+  counters_.marked += arrival.ce ? 1 : 0;
+  const std::uint32_t lost = gaps_.receive(data.seq);
+  counters_.lost += lost;
+  meter_.add(now, arrival.ip_length);
+  // One event an arrival, however many packets are missing.
+  if (lost > 0 || (settings_.ecn && arrival.ce)) congestion(now, data.seq, sink);
+}
+
+void Receiver::congestion(Time now, std::uint32_t seq, Sink& sink) {
+  // A rate over too short a time is no rate; a newcomer must not cut everybody's with it.
+  if (now - first_at_ < settings_.min_history) return;
+  const double omega = meter_.rate(now).bytes_per_second();  // ERMCC (1), over the past window
+  trac_.update(omega);                                       // ERMCC (2), (3)
+  const bool slower = latest_.cr_valid && mu() < static_cast<double>(latest_.mu_hat) -
+                                                     static_cast<double>(latest_.sigma_hat);
+  const bool sent = is_cr() || slower || asked();  // ERMCC 3.1.2
+  if (sent) send(wire::ErmccFeedback::Kind::kCongestion, seq, omega, sink);
+  const TraceField fields[] = {{"seq", static_cast<double>(seq)},
+                               {"omega", omega},
+                               {"mu", mu()},
+                               {"sigma", sigma()},
+                               {"mu_hat", static_cast<double>(latest_.mu_hat)},
+                               {"sigma_hat", static_cast<double>(latest_.sigma_hat)},
+                               {"cr", is_cr() ? 1.0 : 0.0},
+                               {"sent", sent ? 1.0 : 0.0}};
+  sink.trace("ermcc.trac", fields);
+}
+
+// ERMCC 3.1.3: without an active CR everybody, or one portion at a time.
+bool Receiver::asked() const {
+  return !latest_.cr_valid && place_ - latest_.ask_from <= latest_.ask_share;
+}
+
+void Receiver::send(wire::ErmccFeedback::Kind kind, std::uint32_t seq, double omega, Sink& sink) {
+  wire::ErmccFeedback feedback;
+  feedback.session = config_.session;
+  feedback.kind = kind;
+  feedback.source = config_.self_id;
+  feedback.seq = seq;
+  feedback.omega = to_wire(omega);
+  feedback.mu = to_wire(mu());
+  feedback.sigma = to_wire(sigma());
+  std::array<std::byte, wire::ErmccFeedback::kBytes> message;
+  sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
+}
+
+}  // namespace tiercast::ermcc

@@ -1,0 +1,49 @@
+// ERMCC's receiver: throughput at congestion (TRAC), and feedback from the CR and from who is slower
+// than it (ERMCC 3.1; PROTOCOLS 4.2). Constant state.
+#pragma once
+
+#include <cstdint>
+
+#include "protocols/common/gap_detector.h"
+#include "protocols/common/mean_deviation.h"
+#include "protocols/common/rate_meter.h"
+#include "protocols/core/core.h"
+#include "protocols/schemes/ermcc/settings.h"
+#include "protocols/wire/ermcc.h"
+
+namespace tiercast::ermcc {
+
+class Receiver final : public ReceiverCore {
+ public:
+  explicit Receiver(const SessionConfig& config);
+
+  void start(Time now, Sink& sink) override;
+  void receive(Time now, const Arrival& arrival, Sink& sink) override;
+  void timer(Time, Sink&) override {}
+  Time next_timer() const override { return Time::never(); }  // all it does, it does on a packet
+  void stop(Time now, Sink& sink) override;
+  ReceiverCounters counters() const override;
+
+  // For tests and reports; bytes/s.
+  double mu() const { return trac_.mean(); }
+  double sigma() const { return trac_.deviation(); }
+
+ private:
+  void congestion(Time now, std::uint32_t seq, Sink& sink);
+  bool is_cr() const { return latest_.cr_valid && latest_.cr == config_.self_id; }
+  bool asked() const;
+  void send(wire::ErmccFeedback::Kind kind, std::uint32_t seq, double omega, Sink& sink);
+
+  const SessionConfig config_;
+  const Settings settings_;
+  const std::uint32_t place_;  // on the circle of those that may be asked
+  ReceiverCounters counters_;
+  Time now_;
+  GapDetector gaps_;
+  RateMeter meter_;
+  Time first_at_;  // of the first packet
+  MeanDeviation trac_;      // mu and sigma
+  wire::ErmccData latest_;  // header with the highest number
+};
+
+}  // namespace tiercast::ermcc
