@@ -9,9 +9,9 @@ namespace {
 
 constexpr ParameterInfo kParameters[] = {
     {"ermcc.alpha", 0.05, 0.001, 1, "", "EWMA weight of TRAC, its deviation and the response time",
-     "rule: ERMCC (2), (3); value: PROTOCOLS 4.2"},
-    {"ermcc.beta", 0.75, 0.5, 0.999, "", "a cut sets the rate to this share of the CR's TRAC",
-     "ERMCC 3.2.3, in a kernel; 0.65 for a bursty pacer"},
+     "rule: ERMCC (2), (3); value: calibrated"},
+    {"ermcc.beta", 0.77, 0.5, 0.999, "", "a cut sets the rate to this share of the CR's TRAC",
+     "rule: ERMCC 3.2.3 (0.75 in a kernel, 0.65 for a bursty pacer); value: calibrated"},
     {"ermcc.window", 1, 0.01, 60, "s", "time over which TRAC is measured (Delta t)", "ERMCC 3.1.1"},
     {"ermcc.min_history", 0.1, 0, 60, "s", "of reception before a loss is a TRAC",
      "PROTOCOLS 4.2"},
