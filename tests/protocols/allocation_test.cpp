@@ -2,6 +2,7 @@
 // session runs, inside the cores only (the testkit around them allocates for each packet).
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -10,11 +11,13 @@
 #include "protocols/base/rng.h"
 #include "protocols/pacer/pacer.h"
 #include "protocols/testkit/session.h"
+#include "protocols/wire/ermcc.h"
 
 namespace {
 
 bool counting = false;
 std::size_t allocations = 0;
+std::size_t allocated_bytes = 0;
 
 // Sets `counting` for a scope.
 class Counting {
@@ -30,6 +33,7 @@ class Counting {
 
 void* operator new(std::size_t bytes) {
   allocations += counting ? 1 : 0;
+  allocated_bytes += counting ? bytes : 0;
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
@@ -206,6 +210,54 @@ TEST(Allocation, ThePacerMakesNone) {
   }
   EXPECT_EQ(allocations - before, 0u);
   EXPECT_GT(departures, 100'000u);
+}
+
+class NullSink : public Sink {
+ public:
+  void send(Destination, std::span<const std::byte>) override {}
+  void join(Rank) override {}
+  void leave(Rank) override {}
+  void set_rate(Rank, Rate) override {}
+  void release(Rank, std::uint32_t) override {}
+  void deliver(std::uint64_t, std::span<const std::byte>) override {}
+  void trace(std::string_view, std::span<const TraceField>) override {}
+};
+
+// ERMCC 3.3: a source's memory is the same whoever reports: bytes allocated by its constructor and
+// while so many receivers report after each packet.
+TEST(State, OfErmccsSourceIsTheSameForAnyNumberOfReceivers) {
+  const auto bytes = [](std::uint32_t receivers) {
+    const Scheme& scheme = find_scheme("ermcc");
+    SessionConfig config;
+    config.parameters = Parameters(scheme.parameters);
+    NullSink sink;
+    std::vector<std::byte> packet(972);
+    const std::size_t before = allocated_bytes;
+    const Counting on(true);
+    const auto source = scheme.make_sender(config);
+    source->start(Time::zero(), sink);
+    source->membership(Time::zero(), 0, sink);
+    for (int i = 0; i < 20; ++i) {
+      const Time now = Time::zero() + Duration::milliseconds(50 * i);
+      source->timer(now, sink);
+      EXPECT_GT(source->write_data(now, 0, packet), 0u);
+      wire::ErmccData data;
+      EXPECT_EQ(wire::parse(packet, data), wire::Error::kOk);
+      for (std::uint32_t id = 1; id <= receivers; ++id) {
+        const wire::ErmccFeedback feedback{0, wire::ErmccFeedback::Kind::kCongestion, id, data.seq,
+                                           1'000'000 - id, 1'000'000 - id, 0};
+        std::array<std::byte, wire::ErmccFeedback::kBytes> message;
+        wire::write(feedback, message);
+        source->receive(now, {message, 60, false, id}, sink);
+      }
+    }
+    EXPECT_EQ(source->invalid(), 0u);
+    return allocated_bytes - before;
+  };
+  const std::size_t one = bytes(1);
+  EXPECT_GT(one, 0u);
+  EXPECT_EQ(bytes(1'000), one);
+  EXPECT_EQ(bytes(10'000), one);
 }
 
 }  // namespace
