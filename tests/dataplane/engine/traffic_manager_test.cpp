@@ -1,7 +1,11 @@
 // The traffic manager as physics: what a link of so many bit/s must do, to the nanosecond.
 #include <gmock/gmock.h>
 
+#include <deque>
+#include <limits>
 #include <random>
+
+#include "dataplane/engine/value.h"
 
 #include "tests/dataplane/engine/testing.h"
 
@@ -338,6 +342,129 @@ TEST_F(Link, TimeDoesNotRunBackwards) {
   send(400, 100);  // a stamp from another port, drained later
   EXPECT_THAT(dues(), ElementsAre(1000, 1000));
 }
+
+// --- Accuracy over the whole range: every departure and every drop, against a FIFO in fractions ---
+
+// Frames of mixed sizes at 1.5 times the rate, with pauses in which the queue drains.
+struct Offered {
+  std::int64_t at;
+  std::uint32_t bytes;
+};
+std::vector<Offered> offered_load(double rate, std::uint64_t seed) {
+  constexpr int kFrames = 4000;
+  std::mt19937_64 random(seed);
+  std::vector<Offered> all;
+  double now = 0;
+  for (int i = 0; i < kFrames; ++i) {
+    const auto bytes = static_cast<std::uint32_t>(60 + random() % 1455);
+    all.push_back({std::llround(now), bytes});
+    now += bytes * 8 / rate / 1.5 * 1e9;
+    if (random() % 500 == 0) now += 100 * 1514 * 8 / rate * 1e9;
+  }
+  return all;
+}
+
+// What the link must do: times in units of 1 / rate ns, so that nothing is rounded.
+class Reference {
+ public:
+  explicit Reference(const PortConfig& config) : config_(config) {}
+  void offer(const Offered& frame) {
+    const auto rate = static_cast<UnsignedWord>(config_.rate_bps);
+    const UnsignedWord now = static_cast<UnsignedWord>(frame.at) * rate;
+    // Whole nanoseconds: an event of the link at 5.3 ns is performed at 5 ns.
+    while (!starts_.empty() && starts_.front() / rate <= static_cast<UnsignedWord>(frame.at)) {
+      starts_.pop_front();
+      waiting_bytes_ -= sizes_.front();
+      sizes_.pop_front();
+    }
+    const bool idle = free_ / rate <= static_cast<UnsignedWord>(frame.at);
+    if (!idle) {
+      const bool fits =
+          (config_.queue_packets == 0 || starts_.size() < config_.queue_packets) &&
+          (config_.queue_bytes == 0 || waiting_bytes_ + frame.bytes <= config_.queue_bytes);
+      if (!fits) {
+        ++drops;
+        return;
+      }
+      starts_.push_back(free_);
+      sizes_.push_back(frame.bytes);
+      waiting_bytes_ += frame.bytes;
+    }
+    // A frame that finds the link idle starts now; at the end of the one before, if that was within
+    // this nanosecond.
+    free_ = (idle && free_ / rate < static_cast<UnsignedWord>(frame.at) ? now : free_) +
+            static_cast<UnsignedWord>(frame.bytes) * 8 * 1'000'000'000;
+    departures.push_back(static_cast<std::int64_t>(free_ / rate) + config_.delay_ns);
+    most_packets = std::max(most_packets, starts_.size());
+    most_bytes = std::max(most_bytes, waiting_bytes_);
+    bytes += frame.bytes;
+  }
+  std::vector<std::int64_t> departures;
+  std::size_t drops = 0, most_packets = 0;
+  std::uint64_t most_bytes = 0, bytes = 0;
+
+ private:
+  const PortConfig config_;
+  std::deque<UnsignedWord> starts_;  // of service, of the frames that wait
+  std::deque<std::uint32_t> sizes_;
+  std::uint64_t waiting_bytes_ = 0;
+  UnsignedWord free_ = 0;
+};
+
+class Accuracy : public ::testing::TestWithParam<double> {
+ protected:
+  void expect_exact(const PortConfig& config) {
+    Bench bench{"probe"};
+    EXPECT_OK(bench.sw.set_port(kOut, config));
+    Reference reference(config);
+    for (const Offered& frame : offered_load(config.rate_bps, 11)) {
+      bench.now = frame.at;
+      bench.receive(1, probe(frame.bytes));
+      reference.offer(frame);
+    }
+    bench.sw.advance(std::numeric_limits<std::int64_t>::max() / 2);
+    std::vector<std::int64_t> dues;
+    for (const auto& s : bench.out.sent) dues.push_back(s.due_ns);
+    EXPECT_EQ(dues, reference.departures);
+    const PortStats stats = bench.sw.stats(kOut);
+    EXPECT_EQ(stats.dropped_packets, reference.drops);
+    EXPECT_EQ(stats.max_queue_packets, reference.most_packets);
+    EXPECT_EQ(stats.max_queue_bytes, reference.most_bytes);
+    EXPECT_EQ(stats.tx_bytes, reference.bytes);
+    EXPECT_GT(reference.drops, 0u);
+  }
+};
+
+TEST_P(Accuracy, PacketLimit) {
+  expect_exact({.rate_bps = GetParam(), .queue_packets = 50, .delay_ns = 5'000'000});
+}
+
+TEST_P(Accuracy, ByteLimit) {
+  expect_exact({.rate_bps = GetParam(), .queue_bytes = 30'000, .delay_ns = 1});
+}
+
+TEST_P(Accuracy, BothLimits) {
+  expect_exact({.rate_bps = GetParam(), .queue_packets = 20, .queue_bytes = 15'000});
+}
+
+// The figure that a user sees: bits over time while the link is busy. The last bit leaves within a
+// nanosecond of its ideal time, which at 10 Gbit/s and this load is far below 0.5 %.
+TEST_P(Accuracy, RateOfMixedSizes) {
+  Bench bench{"probe"};
+  EXPECT_OK(bench.sw.set_port(kOut, {.rate_bps = GetParam()}));
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 2000; ++i) bench.receive(1, probe(60 + random() % 1455));
+  bench.sw.advance(std::numeric_limits<std::int64_t>::max() / 2);
+  std::uint64_t bits = 0;
+  for (const auto& s : bench.out.sent) bits += s.frame.size() * 8;
+  const double seconds = static_cast<double>(bench.out.sent.back().due_ns) * 1e-9;
+  EXPECT_NEAR(static_cast<double>(bits) / seconds / GetParam(), 1, 0.005);
+  EXPECT_NEAR(static_cast<double>(bits) / GetParam(), seconds, 1e-9 * (1 + seconds * 1e-6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rates, Accuracy,
+                         ::testing::Values(64e3, 256e3, 1e6, 1234567, 6e6, 10e6, 100e6, 999999937,
+                                           1e9, 2.5e9, 10e9));
 
 }  // namespace
 }  // namespace tiercast::engine
