@@ -48,7 +48,8 @@ SEARCH_PRECISION = 1.05  # the rate found passes, this times it does not
 # For both switches and the generator: other work on the machine must not decide.
 REAL_TIME = ("chrt", "--rr", "10")
 DELAY_FRAMES = 1000
-SO_TIMESTAMPNS, ETH_P_ALL = 35, 3
+SO_TIMESTAMPNS, SO_RCVBUFFORCE, ETH_P_ALL = 35, 33, 3
+SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 LOW_RATES = (1000, 5000)  # packets/s at which the CPU time of a packet is measured
 
 
@@ -96,7 +97,7 @@ def bmv2_command(address: str) -> list[str]:
 
 
 def configure(address: str) -> None:
-    """The program, and the entries of dataplane/switch/bench/workloads.cpp."""
+    """The program, and the entries of dataplane/switch/bench/workloads.cpp and of drain()."""
     info = text_format.Parse(P4INFO.read_text(), p4info_pb2.P4Info())
     ids = {i.preamble.name: i.preamble.id for kind in ("tables", "actions")
            for i in getattr(info, kind)}  # fmt: skip
@@ -130,6 +131,7 @@ def configure(address: str) -> None:
     for entity in (
         group,
         entry("ipv4_host", "10.0.0.2", "forward", b"\x02", bytes.fromhex("020000000003")),
+        entry("ipv4_host", SECOND_HOST, "forward", b"\x03", bytes.fromhex("020000000004")),
         entry("ipv4_multicast", "239.192.0.8", "replicate", b"\x01"),
     ):
         stub.Write(p4.WriteRequest(device_id=1, election_id=election, updates=[
@@ -241,8 +243,80 @@ def over_veth(name: str, command: Any, repeat: int) -> dict[str, Any]:
     return figures
 
 
+DRAIN_FRAMES, DRAINS = 1200, 15  # frames that wait at each of two ports, and how often
+SECOND_HOST = "10.0.0.4"
+
+
+def drain(workers: int) -> dict[str, Any]:
+    """Packets/s of the switch alone: while it is stopped, frames for port 2 gather in port 1's
+    socket, and frames for port 3 in port 4's; then it goes on, and no generator runs beside it."""
+
+    def command(address: str) -> list[str]:
+        return [*tiercast_command(address), "--workers", str(workers)]
+
+    frames = {"h1": tcp_frame("10.0.0.2"), "h4": tcp_frame(SECOND_HOST)}
+    rates = []
+    with network() as (switch_space, hosts), switch(command, switch_space) as pid:
+        sockets = {name: raw_socket(hosts, name) for name in ("h1", "h2", "h3", "h4")}
+        try:
+            for _ in range(DRAINS):
+                os.kill(pid, signal.SIGSTOP)
+                for name, frame in frames.items():
+                    for _ in range(DRAIN_FRAMES):
+                        sockets[name].send(frame)
+                os.kill(pid, signal.SIGCONT)
+                stamps = [stamp(sockets[name]) for name in ("h2", "h3")
+                          for _ in range(DRAIN_FRAMES)]  # fmt: skip
+                rates.append(len(stamps) / ((max(stamps) - min(stamps)) * 1e-9))
+        finally:
+            for one in sockets.values():
+                one.close()
+    rate = statistics.median(rates)
+    print(f"  workers {workers}   drains        {rate:10.0f} packets/s", flush=True)
+    return {"workers": workers, "packets_per_s": round(rate), "fastest": round(max(rates)),
+            "frame_bytes": len(frames["h1"]), "drains": DRAINS}  # fmt: skip
+
+
 LINK_DELAY_NS, LINK_RATE = 5_000_000, 10_000_000  # of the link whose delay is measured
 CLONE_NEWNET = 0x40000000
+
+
+def tcp_frame(destination: str) -> bytes:
+    """1014 bytes from 10.0.0.1."""
+    frame = bytearray(1014)
+    frame[0:14] = bytes.fromhex("0200000000010200000000020800")
+    header = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 1, 1000, 0, 0, 64, 6, 0,
+                       socket.inet_aton("10.0.0.1"), socket.inet_aton(destination)))  # fmt: skip
+    total = sum(struct.unpack("!10H", header))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    header[10:12] = struct.pack("!H", ~total & 0xFFFF)
+    frame[14:34] = header
+    return bytes(frame)
+
+
+def raw_socket(namespace: str, interface: str) -> socket.socket:
+    """Sends, and receives what the switch sent, with the kernel's stamps."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
+        libc.setns(there.fileno(), CLONE_NEWNET)
+        try:
+            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+            made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+            made.settimeout(2)
+            made.bind((interface, ETH_P_ALL))
+            return made
+        finally:
+            libc.setns(home.fileno(), CLONE_NEWNET)
+
+
+def stamp(receiver: socket.socket) -> int:
+    """When the next frame arrived: ns, CLOCK_REALTIME."""
+    _, items, _, _ = receiver.recvmsg(2048, 128)
+    seconds, nanoseconds = struct.unpack("qq", items[0][2])
+    return seconds * 10**9 + nanoseconds
 
 
 def veth_delay() -> dict[str, Any]:
@@ -251,15 +325,7 @@ def veth_delay() -> dict[str, Any]:
     Error: kernel's receive stamp at the far end, minus the time just before the frame was sent,
     minus the link's service time and delay. Sending and both veths are part of it.
     """
-    frame = bytearray(1014)
-    frame[0:14] = bytes.fromhex("0200000000010200000000020800")
-    header = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 1, 1000, 0, 0, 64, 6, 0,
-                       socket.inet_aton("10.0.0.1"), socket.inet_aton("10.0.0.2")))  # fmt: skip
-    total = sum(struct.unpack("!10H", header))
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    header[10:12] = struct.pack("!H", ~total & 0xFFFF)
-    frame[14:34] = header
+    frame = tcp_frame("10.0.0.2")
     service_ns = len(frame) * 8 * 10**9 // LINK_RATE
 
     def command(address: str) -> list[str]:
@@ -267,27 +333,15 @@ def veth_delay() -> dict[str, Any]:
         words[words.index("2=p2")] += f",rate={LINK_RATE}bit/s,delay={LINK_DELAY_NS}ns,queue=50p"
         return words
 
-    libc = ctypes.CDLL(None, use_errno=True)
     errors_us = []
     with network() as (switch_space, hosts), switch(command, switch_space):
-        with open("/proc/self/ns/net") as home, open(f"/run/netns/{hosts}") as there:
-            libc.setns(there.fileno(), CLONE_NEWNET)
-            sender, receiver = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-                                for _ in range(2))  # fmt: skip
-            sender.bind(("h1", 0))
-            receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-            receiver.bind(("h2", ETH_P_ALL))
-            receiver.settimeout(2)
-            libc.setns(home.fileno(), CLONE_NEWNET)
+        sender, receiver = raw_socket(hosts, "h1"), raw_socket(hosts, "h2")
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
         try:
             for _ in range(DELAY_FRAMES):
                 sent = time.time_ns()
                 sender.send(frame)
-                _, items, _, _ = receiver.recvmsg(2048, 128)
-                seconds, nanoseconds = struct.unpack("qq", items[0][2])
-                arrived = seconds * 10**9 + nanoseconds
-                errors_us.append((arrived - sent - service_ns - LINK_DELAY_NS) / 1000)
+                errors_us.append((stamp(receiver) - sent - service_ns - LINK_DELAY_NS) / 1000)
         finally:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
             sender.close()
@@ -329,6 +383,9 @@ def table(results: dict[str, Any]) -> str:
             )
     for workload, ratio in results.get("ratio_to_bmv2", {}).items():
         lines.append(f"{'veth tiercast/bmv2 ' + workload:32}{ratio:10.1f} times")
+    for one in results["workers"]:
+        name = f"veth drain, workers {one['workers']}"
+        lines.append(f"{name:28}{one['packets_per_s']:14.0f}")
     manager = results["traffic_manager"]
     lines.append(
         f"traffic manager: rate error at most {manager['worst_rate_error'] * 100:.4f} % over "
@@ -360,6 +417,7 @@ def main() -> None:
     ]  # fmt: skip
     print("over veth ...", flush=True)
     results["traffic_manager"]["veth_delay"] = veth_delay()
+    results["workers"] = [drain(workers) for workers in (1, 2)]
     results["veth"] = {"tiercast": over_veth("tiercast", tiercast_command, options.repeat)}
     if shutil.which("simple_switch_grpc") and not options.skip_bmv2:
         results["veth"]["bmv2"] = over_veth("bmv2", bmv2_command, options.repeat)

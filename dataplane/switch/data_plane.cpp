@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 #include <system_error>
 
 #include "dataplane/switch/clock.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr std::uint64_t kTimerKey = 1u << 16;
 constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
 constexpr unsigned kRoundsPerLook = 64;  // polled ports: rounds between looks at descriptors
+constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox, before workers wait
 constexpr std::int64_t kFired = -1;  // armed_ns_ after the timer went off
 
 int checked(int result, const char* what) {
@@ -33,7 +35,8 @@ int checked(int result, const char* what) {
 
 }  // namespace
 
-DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port)
+DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port,
+                     unsigned workers)
     : cpu_port_(cpu_port), by_number_(engine::Switch::kMaxPorts, nullptr) {
   for (const PortOption& port : ports) {
     try {
@@ -43,51 +46,67 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
       throw InterfaceError(fmt::format("port {}: {}", port.number, error.what()));
     }
     by_number_[port.number] = ports_.back().get();
+    if (workers > 1 && ports_.back()->frames->fd() < 0)
+      throw InterfaceError(fmt::format("port {}: --workers {}: {} is a polled device, which one "
+                                       "thread serves; valid: kernel interfaces, or --workers 1",
+                                       port.number, workers, port.interface));
   }
-  epoll_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+  for (unsigned number = 0; number < workers; ++number) {
+    workers_.push_back(std::make_unique<Worker>());
+    Worker& worker = *workers_.back();
+    worker.number = number;
+    worker.epoll = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+    worker.wakeup = checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
+    watch(worker, worker.wakeup, kWakeupKey);
+    worker.arrivals.reserve(ports_.size() * FramePort::kBatch);
+  }
   timer_ = checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create");
-  wakeup_ = checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
-  watch(timer_, kTimerKey);
-  watch(wakeup_, kWakeupKey);
+  watch(*workers_[0], timer_, kTimerKey);
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const int fd = ports_[i]->frames->fd();
     if (fd < 0) {
       polled_.push_back(ports_[i].get());
     } else {
-      watch(fd, i);
+      watch(*workers_[i % workers], fd, i);
     }
   }
-  arrivals_.reserve(ports_.size() * FramePort::kBatch);
 }
 
 DataPlane::~DataPlane() {
   stop();
-  for (const int fd : {epoll_, timer_, wakeup_})
-    if (fd >= 0) ::close(fd);
+  if (timer_ >= 0) ::close(timer_);
+  for (const auto& worker : workers_)
+    for (const int fd : {worker->epoll, worker->wakeup})
+      if (fd >= 0) ::close(fd);
 }
 
-void DataPlane::watch(int fd, std::uint64_t key) {
+void DataPlane::watch(Worker& worker, int fd, std::uint64_t key) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = key;
-  checked(::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+  checked(::epoll_ctl(worker.epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
 void DataPlane::set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
 
 void DataPlane::start() {
   running_ = true;
-  thread_ = std::thread([this] { loop(); });
+  for (const auto& worker : workers_)
+    worker->thread = std::thread([this, &one = *worker] { loop(one); });
 }
 
 void DataPlane::stop() {
-  if (!thread_.joinable()) return;
+  if (workers_.empty() || !workers_[0]->thread.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  ::eventfd_write(wakeup_, 1);
-  thread_.join();
+  // The first worker ends after the last jobs, and then the others see it.
+  ::eventfd_write(workers_[0]->wakeup, 1);
+  for (const auto& worker : workers_) {
+    ::eventfd_write(worker->wakeup, 1);
+    worker->thread.join();
+  }
 }
 
 void DataPlane::call(const std::function<void()>& work) {
@@ -98,13 +117,11 @@ void DataPlane::call(const std::function<void()>& work) {
     if (!running_) return work();
     jobs_.push_back(&job);
   }
-  ::eventfd_write(wakeup_, 1);
+  ::eventfd_write(workers_[0]->wakeup, 1);
   done.get();
 }
 
 void DataPlane::run_jobs() {
-  eventfd_t count;
-  ::eventfd_read(wakeup_, &count);
   std::vector<Job*> jobs;
   {
     const std::lock_guard lock(mutex_);
@@ -122,49 +139,97 @@ void DataPlane::run_jobs() {
   }
 }
 
-void DataPlane::loop() {
+void DataPlane::loop(Worker& worker) {
   ::pthread_setname_np(::pthread_self(), "data-plane");
   ::prctl(PR_SET_TIMERSLACK, 1UL);  // the default lets timers be 50 us late
   while (running_) {
-    wait_and_read();
-    if (pipeline_) {
-      for (const Arrival& arrival : arrivals_) {
-        pipeline_->advance(arrival.frame.arrival_ns);
-        pipeline_->receive(arrival.port, arrival.frame.bytes, arrival.frame.arrival_ns);
-      }
+    wait_and_read(worker);
+    if (workers_.size() == 1) {
+      work_through(worker);
+      for (Port* port : polled_) port->frames->flush();
+      continue;
     }
-    if (woken_) run_jobs();
-    if (pipeline_) pipeline_->advance(monotonic_ns());
-    for (Port* port : polled_) port->frames->flush();
+    {
+      const std::lock_guard lock(engine_);
+      work_through(worker);
+    }
+    for (const auto& port : ports_) send_outbox(*port);
   }
 }
 
-void DataPlane::read(Port& port) {
-  for (const ReceivedFrame& frame : port.frames->receive())
-    arrivals_.push_back({port.number, static_cast<std::uint32_t>(arrivals_.size()), frame});
+// What the worker has read, and what is due by now.
+void DataPlane::work_through(Worker& worker) {
+  if (pipeline_) {
+    for (const Arrival& arrival : worker.arrivals) {
+      pipeline_->advance(arrival.frame.arrival_ns);
+      pipeline_->receive(arrival.port, arrival.frame.bytes, arrival.frame.arrival_ns);
+    }
+  }
+  if (worker.woken && worker.number == 0) run_jobs();
+  if (!pipeline_) return;
+  pipeline_->advance(monotonic_ns());
+  if (polled_.empty()) arm_timer(pipeline_->next_event());  // polling needs no timer
 }
 
-// Sleeps until something happens; fills arrivals_ in the order of arrival over all ports.
-void DataPlane::wait_and_read() {
-  arrivals_.clear();
-  woken_ = false;
-  for (Port* port : polled_) read(*port);
+// A port has one sender at a time, so that its frames keep their order. Who finds it busy need not
+// wait: the sender looks again before it goes. Only a worker that is far ahead waits for it.
+void DataPlane::send_outbox(Port& port) {
+  Outbox& outbox = port.outbox;
+  while (outbox.waiting != 0) {
+    std::unique_lock sending(outbox.sending, std::defer_lock);
+    if (outbox.waiting > kMostWaiting) {
+      sending.lock();
+    } else if (!sending.try_lock()) {
+      return;
+    }
+    {
+      const std::lock_guard lock(outbox.mutex);
+      std::swap(outbox.queued, outbox.leaving);
+      outbox.waiting = 0;
+    }
+    const std::byte* frame = outbox.leaving.bytes.data();
+    for (const std::size_t size : outbox.leaving.sizes) {
+      port.frames->send({frame, size});
+      frame += size;
+    }
+    outbox.leaving.bytes.clear();
+    outbox.leaving.sizes.clear();
+    sending.unlock();
+    // Between this unlock and the look at `waiting`, and between another's increment of `waiting`
+    // and its try_lock(): one of the two sees the other's.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+}
+
+void DataPlane::read(Worker& worker, Port& port) {
+  for (const ReceivedFrame& frame : port.frames->receive())
+    worker.arrivals.push_back(
+        {port.number, static_cast<std::uint32_t>(worker.arrivals.size()), frame});
+}
+
+// Sleeps until something happens; fills arrivals in the order of arrival over the worker's ports.
+void DataPlane::wait_and_read(Worker& worker) {
+  worker.arrivals.clear();
+  worker.woken = false;
+  for (Port* port : polled_) read(worker, *port);
   std::array<epoll_event, 64> events;
   int count = 0;
   if (polled_.empty()) {
-    arm_timer(pipeline_ ? pipeline_->next_event() : engine::Switch::kNever);
-    count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
-  } else if (rounds_++ % kRoundsPerLook == 0) {  // polling needs no timer, and few system calls
-    count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    count = ::epoll_wait(worker.epoll, events.data(), static_cast<int>(events.size()), -1);
+  } else if (rounds_++ % kRoundsPerLook == 0) {  // few system calls
+    count = ::epoll_wait(worker.epoll, events.data(), static_cast<int>(events.size()), 0);
   }
   for (int i = 0; i < count; ++i) {
     const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
     if (key == kTimerKey) {
+      const std::lock_guard lock(engine_);
       armed_ns_ = kFired;
     } else if (key == kWakeupKey) {
-      woken_ = true;
+      eventfd_t wakeups;
+      ::eventfd_read(worker.wakeup, &wakeups);
+      worker.woken = true;
     } else {
-      read(*ports_[key]);
+      read(worker, *ports_[key]);
     }
   }
   // Not std::stable_sort, which allocates.
@@ -172,8 +237,8 @@ void DataPlane::wait_and_read() {
     return a.frame.arrival_ns != b.frame.arrival_ns ? a.frame.arrival_ns < b.frame.arrival_ns
                                                     : a.order < b.order;
   };
-  if (!std::is_sorted(arrivals_.begin(), arrivals_.end(), earlier))
-    std::sort(arrivals_.begin(), arrivals_.end(), earlier);
+  if (!std::is_sorted(worker.arrivals.begin(), worker.arrivals.end(), earlier))
+    std::sort(worker.arrivals.begin(), worker.arrivals.end(), earlier);
 }
 
 // Setting a timer also clears its expiry, so it need never be read.
@@ -193,7 +258,14 @@ void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
                          std::int64_t due_ns) {
   Port& out = *by_number_[port];
   out.lateness.record(monotonic_ns() - due_ns);
-  out.frames->send(frame);
+  if (workers_.size() == 1) {
+    out.frames->send(frame);
+    return;
+  }
+  const std::lock_guard lock(out.outbox.mutex);
+  out.outbox.queued.bytes.insert(out.outbox.queued.bytes.end(), frame.begin(), frame.end());
+  out.outbox.queued.sizes.push_back(frame.size());
+  ++out.outbox.waiting;
 }
 
 void DataPlane::packet_in(std::span<const std::byte> frame) {

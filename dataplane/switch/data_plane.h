@@ -1,7 +1,14 @@
 // The data plane: one thread that alone touches the engine and the ports. It sleeps until
 // a frame arrives, an event of the engine is due, or another thread hands it work through call().
+//
+// With more workers, each is a thread that reads its share of the ports. The engine still takes
+// one frame after the other, whoever brings it, under a lock: registers, meters and counters are
+// as with one thread. What is shared out is the larger part of the work over packet sockets, the
+// system calls: frames that leave are put in their port's outbox, and sent without that lock, in
+// the engine's order, by one thread at a time for each port.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,8 +52,9 @@ struct PortReport {
 
 class DataPlane : private engine::Output {
  public:
-  // Opens a socket per port; throws InterfaceError naming the port.
-  DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port);
+  // Opens a socket per port; throws InterfaceError naming the port. workers: 1 to the number of
+  // ports; more than 1 only with ports that have a descriptor.
+  DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers = 1);
   ~DataPlane() override;
 
   // What the program has to say to the control plane; called on the data-plane thread, must not
@@ -86,16 +94,38 @@ class DataPlane : private engine::Output {
   engine::SwitchStats totals() const;  // all 0 without a pipeline
 
  private:
+  // Frames on their way from the engine to a port, with several workers.
+  struct Frames {
+    std::vector<std::byte> bytes;
+    std::vector<std::size_t> sizes;
+  };
+  struct Outbox {
+    std::mutex mutex;      // guards queued
+    Frames queued;
+    std::atomic<std::size_t> waiting = 0;  // frames in queued
+    std::mutex sending;    // held by the thread that sends; guards leaving
+    Frames leaving;
+  };
   struct Port {
     std::uint32_t number;
     engine::PortConfig link;
     std::unique_ptr<FramePort> frames;
     LatenessHistogram lateness;
+    Outbox outbox{};
   };
   struct Arrival {
     std::uint32_t port;
     std::uint32_t order;  // as it was read
     ReceivedFrame frame;
+  };
+  // A thread, and the ports that it reads. The first one has the timer and the jobs too.
+  struct Worker {
+    unsigned number;
+    int epoll = -1;
+    int wakeup = -1;  // eventfd: the worker has something to do beside its ports
+    bool woken = false;
+    std::vector<Arrival> arrivals;
+    std::thread thread;
   };
   struct Job {
     const std::function<void()>* work;
@@ -108,10 +138,12 @@ class DataPlane : private engine::Output {
   void entries_expired(std::string_view table,
                        std::span<const engine::TableEntry> entries) override;
 
-  void watch(int fd, std::uint64_t key);
-  void loop();
-  void wait_and_read();
-  void read(Port& port);
+  static void watch(Worker& worker, int fd, std::uint64_t key);
+  void loop(Worker& worker);
+  void wait_and_read(Worker& worker);
+  static void read(Worker& worker, Port& port);
+  void work_through(Worker& worker);
+  void send_outbox(Port& port);
   void arm_timer(std::int64_t due_ns);
   void run_jobs();
 
@@ -124,17 +156,14 @@ class DataPlane : private engine::Output {
   engine::TraceSink* trace_ = nullptr;
   Handlers handlers_;
 
-  int epoll_ = -1;
+  std::vector<std::unique_ptr<Worker>> workers_;
   int timer_ = -1;
-  int wakeup_ = -1;            // eventfd: jobs_ or stopping_ changed
   std::int64_t armed_ns_ = 0;  // what timer_ is set to
-  std::vector<Arrival> arrivals_;
-  bool woken_ = false;
+  std::mutex engine_;          // with several workers: guards pipeline_, timer_ and the lateness
 
-  std::thread thread_;
-  std::mutex mutex_;  // guards jobs_, running_ and stopping_
+  std::mutex mutex_;  // guards jobs_, and changes of running_ and stopping_
   std::vector<Job*> jobs_;
-  bool running_ = false;
+  std::atomic<bool> running_ = false;
   bool stopping_ = false;
 };
 

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -32,6 +34,10 @@ const char* const kExamples = R"(Examples:
       --grpc unix:/run/s1.sock
   Without a program, which the controller then sends (SetForwardingPipelineConfig):
     tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
+  Two switches in one process, each with a thread of its own, that run the same program:
+    tiercast-switch --json tiercast.json --p4info tiercast.p4info.txtpb \
+      --switch --device-id 1 --port 1=s1-eth1 --port 2=s1-eth2 --grpc unix:/run/s1.sock \
+      --switch --device-id 2 --port 1=s2-eth1 --port 2=s2-eth2 --grpc unix:/run/s2.sock
 
 Exit status: 0 ended by SIGINT or SIGTERM, 2 a wrong argument.
 )";
@@ -135,6 +141,23 @@ void check_address(const std::string& address) {
   if (colon == std::string::npos || colon == 0) throw wrong("no host and port");
   const auto port = parse_integer<std::uint16_t>(std::string_view(address).substr(colon + 1));
   if (!port || *port == 0) throw wrong("the port is not a number from 1 to 65535");
+}
+
+// What two switches of a process cannot share.
+void check_apart(const std::vector<Options>& switches) {
+  std::map<std::string, std::size_t> users;
+  for (std::size_t n = 0; n < switches.size(); ++n) {
+    const auto use = [&](const std::string& what) {
+      const auto [first, is_new] = users.emplace(what, n + 1);
+      if (is_new) return;
+      throw OptionError(fmt::format("switches {} and {} both have {}", first->second, n + 1, what));
+    };
+    const Options& one = switches[n];
+    use(fmt::format("--device-id {}", one.device_id));
+    for (const PortOption& port : one.ports) use("interface " + port.interface);
+    if (!one.grpc_address.empty()) use("--grpc " + one.grpc_address);
+    if (!one.trace_path.empty()) use("--trace " + one.trace_path);
+  }
 }
 
 void check_ports(const std::vector<PortOption>& ports) {
@@ -255,6 +278,10 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
   app.add_option("--cpu-port", options.cpu_port, "Port number of packet-in and packet-out")
       ->check(CLI::Range(1u, kMaxPort))
       ->capture_default_str();
+  app.add_option("--workers", options.workers,
+                 "Threads that share the ports among them (the pipeline stays one)")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   std::string sample, filter;
   CLI::Option* const trace =
       app.add_option("--trace", options.trace_path,
@@ -263,6 +290,9 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
   app.add_option("--trace-filter", filter,
                  "Trace these frames only: port=1,udp=5500,dst=239.192.0.8/29")
       ->needs(trace);
+  bool for_the_help = false;  // parse_switches() takes it out
+  app.add_flag("--switch", for_the_help,
+               "Begins one of several switches; what stands before the first is for all");
   app.add_option("--name", options.name, "Name in log lines")->capture_default_str();
   app.add_option("--log-level", options.log_level)
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
@@ -272,6 +302,9 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
     for (const std::string& text : ports)
       options.ports.push_back(parse_port(text, options.cpu_port));
     check_ports(options.ports);
+    if (options.workers > options.ports.size())
+      throw OptionError(fmt::format("--workers {}: at most one for each of {} ports",
+                                    options.workers, options.ports.size()));
     if (!sample.empty()) options.trace_one_in = parse_trace_sample(sample);
     if (!filter.empty()) options.trace_filter = parse_trace_filter(filter);
     if (!options.grpc_address.empty()) check_address(options.grpc_address);
@@ -282,6 +315,36 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error, std::cout, std::cerr);
     return status == 0 ? ParseOutcome::kExitOk : ParseOutcome::kExitUsage;
+  } catch (const OptionError& error) {
+    fmt::print(stderr, "tiercast-switch: {}\n", error.what());
+    return ParseOutcome::kExitUsage;
+  }
+  return ParseOutcome::kRun;
+}
+
+ParseOutcome parse_switches(int argc, const char* const* argv, std::vector<Options>& switches) {
+  constexpr std::string_view kSwitch = "--switch";
+  const char* const* const end = argv + argc;
+  const char* const* group = std::find(argv, end, kSwitch);
+  const std::vector<const char*> common(argv, group);
+  do {
+    std::vector<const char*> words = common;
+    if (group != end) {
+      const char* const* const next = std::find(group + 1, end, kSwitch);
+      words.insert(words.end(), group + 1, next);
+      group = next;
+    }
+    Options options;
+    const ParseOutcome outcome =
+        parse_command_line(static_cast<int>(words.size()), words.data(), options);
+    if (outcome == ParseOutcome::kExitUsage && words.size() + 1 < static_cast<std::size_t>(argc)) {
+      fmt::print(stderr, "tiercast-switch: this is in switch {}\n", switches.size() + 1);
+    }
+    if (outcome != ParseOutcome::kRun) return outcome;
+    switches.push_back(std::move(options));
+  } while (group != end);
+  try {
+    check_apart(switches);
   } catch (const OptionError& error) {
     fmt::print(stderr, "tiercast-switch: {}\n", error.what());
     return ParseOutcome::kExitUsage;

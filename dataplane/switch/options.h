@@ -33,6 +33,7 @@ struct Options {
   std::vector<PortOption> ports;
   std::string grpc_address;        // "unix:/path" or "host:port"; empty: no control plane
   std::uint32_t cpu_port = 510;    // 1..510
+  unsigned workers = 1;            // threads; at most one for each port
   std::string trace_path;          // JSON lines, "-": standard output; empty: no trace
   std::uint64_t trace_one_in = 1;  // of the frames that trace_filter selects
   TraceFilter trace_filter;
@@ -44,6 +45,11 @@ enum class ParseOutcome { kRun, kExitOk, kExitUsage };
 // --help and --version print to stdout (kExitOk); a wrong argument prints its error to stderr
 // (kExitUsage); else `options` is complete and consistent.
 ParseOutcome parse_command_line(int argc, const char* const* argv, Options& options);
+
+// Of several switches in one process: what stands before the first --switch is for all of them, and
+// what follows each is one switch's. Without --switch it is one. No two may have the same device
+// id, interface, gRPC address or trace file.
+ParseOutcome parse_switches(int argc, const char* const* argv, std::vector<Options>& switches);
 
 // Throw OptionError.
 PortOption parse_port(std::string_view text, std::uint32_t cpu_port = 510);

@@ -8,7 +8,9 @@
 
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "dataplane/switch/control_server.h"
 #include "dataplane/switch/data_plane.h"
@@ -55,12 +57,12 @@ void load_program(const Options& options, DataPlane& data_plane, P4RuntimeServic
   service.load(config);
 }
 
-void log_totals(DataPlane& data_plane) {
+void log_totals(std::uint64_t device_id, DataPlane& data_plane) {
   for (const PortReport& port : data_plane.report())
     spdlog::info(
-        "port {} ({}): rx {} packets, tx {}, queue drops {}, kernel drops {}, send errors "
-        "{}",
-        port.number, port.interface, port.stats.rx_packets, port.stats.tx_packets,
+        "device {} port {} ({}): rx {} packets, tx {}, queue drops {}, kernel drops {}, send "
+        "errors {}",
+        device_id, port.number, port.interface, port.stats.rx_packets, port.stats.tx_packets,
         port.stats.dropped_packets, port.kernel_drops, port.send_errors);
   if (const std::uint64_t digests = data_plane.totals().dropped_digests; digests != 0)
     spdlog::warn("{} digests dropped: they came faster than a controller read them", digests);
@@ -73,39 +75,61 @@ void set_up_log(const Options& options) {
   spdlog::set_default_logger(logger);
 }
 
-int run(const Options& options, const sigset_t& ending) {
-  std::optional<TraceFile> trace;
-  DataPlane data_plane(options.ports, options.cpu_port);
-  if (!options.trace_path.empty()) {
-    trace.emplace(options.trace_path, options.trace_one_in, options.trace_filter);
-    data_plane.set_trace(&*trace);
+// One of the process's switches: its ports, its program, its thread, its address.
+class LogicalSwitch {
+ public:
+  explicit LogicalSwitch(const Options& options)
+      : options_(options),
+        data_plane_(options.ports, options.cpu_port, options.workers),
+        p4runtime_(options.device_id, data_plane_),
+        lab_(data_plane_) {
+    if (!options.trace_path.empty()) {
+      trace_.emplace(options.trace_path, options.trace_one_in, options.trace_filter);
+      data_plane_.set_trace(&*trace_);
+    }
+    load_program(options, data_plane_, p4runtime_);
   }
-  P4RuntimeService p4runtime(options.device_id, data_plane);
-  LabService lab(data_plane);
-  load_program(options, data_plane, p4runtime);
 
-  data_plane.start();
-  {
-    std::optional<ControlServer> server;
-    if (!options.grpc_address.empty())
-      server.emplace(options.grpc_address, std::vector<grpc::Service*>{&p4runtime, &lab});
-    spdlog::info("device {}: {} ports, {}{}", options.device_id, options.ports.size(),
-                 options.json_path.empty() ? "no program yet" : "program " + options.json_path,
-                 server ? ", listening at " + options.grpc_address : "");
-    int signal = 0;
-    sigwait(&ending, &signal);
-    spdlog::info("ended by {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  void start() {
+    data_plane_.start();
+    if (!options_.grpc_address.empty())
+      server_.emplace(options_.grpc_address, std::vector<grpc::Service*>{&p4runtime_, &lab_});
+    spdlog::info("device {}: {} ports, {}{}", options_.device_id, options_.ports.size(),
+                 options_.json_path.empty() ? "no program yet" : "program " + options_.json_path,
+                 server_ ? ", listening at " + options_.grpc_address : "");
   }
-  data_plane.stop();
-  log_totals(data_plane);
+
+  void stop() {
+    server_.reset();
+    data_plane_.stop();
+    log_totals(options_.device_id, data_plane_);
+  }
+
+ private:
+  const Options& options_;
+  std::optional<TraceFile> trace_;
+  DataPlane data_plane_;
+  P4RuntimeService p4runtime_;
+  LabService lab_;
+  std::optional<ControlServer> server_;
+};
+
+int run(const std::vector<Options>& all, const sigset_t& ending) {
+  std::vector<std::unique_ptr<LogicalSwitch>> switches;
+  for (const Options& options : all) switches.push_back(std::make_unique<LogicalSwitch>(options));
+  for (const auto& one : switches) one->start();
+  int signal = 0;
+  sigwait(&ending, &signal);
+  spdlog::info("ended by {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  for (const auto& one : switches) one->stop();
   return 0;
 }
 
 }  // namespace
 
 int switch_main(int argc, const char* const* argv) {
-  Options options;
-  switch (parse_command_line(argc, argv, options)) {
+  std::vector<Options> switches;
+  switch (parse_switches(argc, argv, switches)) {
     case ParseOutcome::kExitOk: return 0;
     case ParseOutcome::kExitUsage: return kUsage;
     case ParseOutcome::kRun: break;
@@ -117,9 +141,9 @@ int switch_main(int argc, const char* const* argv) {
   sigaddset(&ending, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  set_up_log(options);
+  set_up_log(switches.front());
   try {
-    return run(options, ending);
+    return run(switches, ending);
   } catch (const std::exception& error) {
     fmt::print(stderr, "tiercast-switch: {}\n", error.what());
     return kUsage;

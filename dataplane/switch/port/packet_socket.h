@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,8 +52,9 @@ class PacketSocket : public FramePort {
   unsigned mtu_ = 0;
   int fd_ = -1;
   std::uint64_t kernel_drops_ = 0;
-  std::uint64_t unreadable_ = 0;
-  std::uint64_t send_errors_ = 0;
+  // Counted by the threads that receive and that send, read by others.
+  std::atomic<std::uint64_t> unreadable_ = 0;
+  std::atomic<std::uint64_t> send_errors_ = 0;
 
   std::size_t slot_size_ = 0;
   std::vector<std::byte> buffer_;

@@ -25,7 +25,7 @@ from google.rpc import code_pb2, status_pb2
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
-from tiercast.v1 import lab_pb2_grpc
+from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -191,6 +191,13 @@ class SwitchProcess:
         self.channel.close()
         self.log.close()
         return status
+
+
+def connect(address: str) -> SimpleNamespace:
+    """Another switch of a process, as far as a Controller needs it."""
+    channel = grpc.insecure_channel(address)
+    grpc.channel_ready_future(channel).result(timeout=10)
+    return SimpleNamespace(channel=channel, p4runtime=p4runtime_pb2_grpc.P4RuntimeStub(channel))
 
 
 class Controller:
@@ -481,4 +488,5 @@ def tools():
     return SimpleNamespace(
         Controller=Controller, batch_codes=batch_codes, BINARY=BINARY, PROGRAMS=PROGRAMS,
         TO_PORT_1=TO_PORT_1, SwitchProcess=SwitchProcess, Peer=Peer, inside=inside,
+        P4Info=P4Info, connect=connect, lab=lab_pb2,
     )  # fmt: skip

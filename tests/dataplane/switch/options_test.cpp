@@ -119,6 +119,62 @@ TEST(Options, WrongCommandLinesEndWithUsage) {
   }
 }
 
+ParseOutcome parse_all(std::vector<const char*> arguments, std::vector<Options>& switches) {
+  arguments.insert(arguments.begin(), "tiercast-switch");
+  return parse_switches(static_cast<int>(arguments.size()), arguments.data(), switches);
+}
+
+TEST(Options, SeveralSwitches) {
+  std::vector<Options> switches;
+  EXPECT_EQ(parse_all({"--log-level", "debug", "--cpu-port", "509", "--switch", "--device-id", "3",
+                       "--port", "1=a", "--port", "2=b", "--workers", "2", "--grpc", "h:1",
+                       "--switch", "--device-id", "4", "--port", "1=c", "--grpc", "h:2"},
+                      switches),
+            ParseOutcome::kRun);
+  ASSERT_EQ(switches.size(), 2u);
+  EXPECT_EQ(switches[0].device_id, 3u);
+  EXPECT_EQ(switches[0].ports.size(), 2u);
+  EXPECT_EQ(switches[0].workers, 2u);
+  EXPECT_EQ(switches[1].device_id, 4u);
+  EXPECT_EQ(switches[1].ports[0].interface, "c");
+  EXPECT_EQ(switches[1].workers, 1u);
+  for (const Options& one : switches) {
+    EXPECT_EQ(one.cpu_port, 509u);
+    EXPECT_EQ(one.log_level, "debug");
+  }
+}
+
+TEST(Options, OneSwitchNeedsNoGroup) {
+  std::vector<Options> switches;
+  EXPECT_EQ(parse_all({"--device-id", "1", "--port", "1=a", "--grpc", "h:1"}, switches),
+            ParseOutcome::kRun);
+  EXPECT_EQ(switches.size(), 1u);
+}
+
+TEST(Options, SwitchesThatCannotStandBesideEachOther) {
+  const std::vector<const char*> first = {"--switch", "--device-id", "1", "--port",
+                                          "1=a",      "--grpc",      "h:1"};
+  const std::vector<std::vector<const char*>> seconds = {
+      {"--switch", "--device-id", "1", "--port", "1=b", "--grpc", "h:2"},
+      {"--switch", "--device-id", "2", "--port", "1=a", "--grpc", "h:2"},
+      {"--switch", "--device-id", "2", "--port", "1=b", "--grpc", "h:1"},
+      {"--switch", "--device-id", "2", "--port", "1=b"},
+      {"--switch"},
+  };
+  for (const auto& second : seconds) {
+    std::vector<const char*> words = first;
+    words.insert(words.end(), second.begin(), second.end());
+    std::vector<Options> switches;
+    EXPECT_EQ(parse_all(words, switches), ParseOutcome::kExitUsage) << second.back();
+  }
+}
+
+TEST(Options, NoMoreWorkersThanPorts) {
+  Options options;
+  EXPECT_EQ(parse({"--device-id", "1", "--port", "1=a", "--grpc", "h:1", "--workers", "2"}, options),
+            ParseOutcome::kExitUsage);
+}
+
 TEST(Options, HelpAndVersion) {
   Options options;
   EXPECT_EQ(parse({"--help"}, options), ParseOutcome::kExitOk);
