@@ -290,6 +290,18 @@ class RunningSwitch(Network):
         finally:
             self.write(p4.Update.DELETE, made)
 
+    def packet_out(self, port: int, frame: bytes) -> None:
+        message = self.program.encode_packet_out(frame, egress_port=port)
+        self.outgoing.put(p4.StreamMessageRequest(packet=message))
+
+    def packet_in(self, timeout: float = 2.0) -> tuple[int, bytes] | None:
+        """The next frame for the controller and the port that it came from; None: there is none."""
+        try:
+            packet = self.packet_ins.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        return self.program.decode_packet_in(packet)["ingress_port"], packet.payload
+
     def replicate(self, group: int, mgid: int, ports: tuple[int, ...]) -> None:
         entity = p4.Entity()
         made = entity.packet_replication_engine_entry.multicast_group_entry

@@ -1,9 +1,10 @@
 """The program on running switches: the same tests on tiercast-switch and on bmv2."""
 
+import ipaddress
 import time
 
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, UDP, IPOption_Router_Alert
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from tiercast_wire.layers import SimData, SimFeedback, SimRecord, Tiercast
@@ -17,6 +18,11 @@ AGGREGATOR = {
     "upstream_port": UP,
 }  # fmt: skip
 ROUTER_MAC = "02:00:00:00:01:01"
+MARKED_SESSION, TOP_RANK = 2, 3  # at the slow port; without an aggregator
+
+
+def marked_group(rank: int) -> int:
+    return 0xEFC00000 | MARKED_SESSION << 3 | rank
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +33,10 @@ def configured(switch):
                   {"port": SLOW, "dst_mac": 0x020000000102})  # fmt: skip
     switch.replicate(GROUP, 8, (2, 3))
     switch.insert("aggregator", {"session": SESSION}, "aggregate", AGGREGATOR)
+    for rank in (0, TOP_RANK):
+        switch.replicate(marked_group(rank), 16 + rank, (SLOW,))
+    switch.insert("top_group", {"egress_port": SLOW, "session": MARKED_SESSION}, "set_top_group",
+                  {"rank": TOP_RANK})  # fmt: skip
     return switch
 
 
@@ -141,6 +151,35 @@ def test_feedback_is_aggregated(quiet):
     assert switch.counter("feedback_refused", AGGREGATOR["slot"]) == refused + 1
 
 
+def test_a_group_goes_where_it_is_wanted(quiet):
+    frame = data(90)
+    quiet.send(UP, frame)
+    for port in (2, 3):
+        (copy,) = quiet.receive(port, 2, timeout=0.3)
+        assert copy[:14] == frame[:14], "multicast keeps its addresses"
+        assert copy[22] == frame[22] - 1 and copy[34:] == frame[34:]
+    quiet.send(2, frame)
+    assert len(quiet.receive(3, 2, timeout=0.3)) == 1
+    assert quiet.receive(2, 1, timeout=0.1) == [], "not back to where it came from"
+
+
+def test_igmp_goes_to_the_controller_alone(quiet):
+    report = bytes(
+        Ether(src="02:00:00:00:00:03", dst="01:00:5e:40:00:08")
+        / IP(src="10.0.0.3", dst="239.192.0.8", proto=2, ttl=1, options=[IPOption_Router_Alert()])
+        / Raw(bytes.fromhex("16000000efc00008"))
+    )
+    quiet.send(3, report)
+    assert quiet.packet_in() == (3, report)
+    assert all(quiet.receive(port, 1, timeout=0.1) == [] for port in quiet.sockets)
+
+
+def test_the_controllers_frames_leave_as_they_are(quiet):
+    frame = bytes(Ether(src=ROUTER_MAC, dst="ff:ff:ff:ff:ff:ff", type=0x88B5) / Raw(bytes(60)))
+    quiet.packet_out(2, frame)
+    assert quiet.receive(2, 2, timeout=0.3) == [frame]
+
+
 def test_other_feedback_is_unicast(quiet):
     frame = bytearray(feedback(20, 5, record(1, 1, 3000)))
     frame[14 + 20 + 8 + 7] = 2  # session 2 has no aggregator here
@@ -168,6 +207,30 @@ def burst(switch, ecn: int = 2) -> list[bytes]:
 
 def test_no_policy_marks_nothing(quiet):
     assert ecn_of(burst(quiet)) == [2] * BURST
+
+
+def test_priority_marking(quiet):
+    """Half of the burst is of the top group. The average (weight 1/8) passes 5 packets after a few
+    departures, and lags 7 packets behind a queue that gets shorter by one at each: so marking goes
+    on to the end, and is the top group's alone."""
+    idle_us = 5000 if quiet.kind == "bmv2" else 0
+    before = quiet.counter("marked", SLOW)
+    with quiet.policy("priority_marking", threshold=5 << 8, idle_us=idle_us):
+        for number in range(BURST):
+            rank = TOP_RANK if number % 2 else 0
+            packet = Ether(unicast(number))
+            packet[IP].dst = str(ipaddress.ip_address(marked_group(rank)))
+            packet.dst = "01:00:5e:40:00:10"
+            del packet[IP].chksum
+            quiet.send(2, bytes(packet))
+            time.sleep(GAP)
+        out = [Ether(frame)[IP] for frame in quiet.receive(SLOW, BURST, timeout=0.3)]
+    assert [packet.id for packet in out] == list(range(BURST))
+    marks = [packet.id for packet in out if packet.tos & 3 == 3]
+    assert len(marks) >= 12 and 1 not in marks
+    assert marks == list(range(marks[0], BURST, 2)), "from some packet on, every second one"
+    assert marks[0] % 2 == 1, "the top group's"
+    assert quiet.counter("marked", SLOW) == before + len(marks)
 
 
 def test_threshold_marking(quiet):
