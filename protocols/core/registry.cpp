@@ -3,6 +3,7 @@
 #include <string>
 
 #include "protocols/schemes/ermcc/ermcc.h"
+#include "protocols/schemes/mlda/mlda.h"
 #include "protocols/schemes/sim/sim.h"
 
 namespace tiercast {
@@ -11,6 +12,7 @@ std::span<const Scheme> schemes() {
   static const Scheme kSchemes[] = {
       sim::scheme(),
       ermcc::scheme(),
+      mlda::scheme(),
   };
   return kSchemes;
 }

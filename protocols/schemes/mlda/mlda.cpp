@@ -1,0 +1,23 @@
+#include "protocols/schemes/mlda/mlda.h"
+
+#include "protocols/schemes/mlda/receiver.h"
+#include "protocols/schemes/mlda/sender.h"
+
+namespace tiercast::mlda {
+
+Scheme scheme() {
+  return {
+      .name = "mlda",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kMlda),
+      .layered = true,
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::mlda

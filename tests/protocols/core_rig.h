@@ -1,0 +1,347 @@
+// A sender core and receiver cores joined by a channel that loses, repeats, reorders and alters
+// messages, each with a clock of its own, in virtual time: for properties that must hold whatever
+// comes. Links and queues are the testkit's business.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocols/base/rng.h"
+#include "protocols/core/registry.h"
+#include "protocols/pacer/pacer.h"
+
+namespace tiercast {
+
+struct RigConfig {
+  std::string scheme;
+  unsigned receivers = 1;
+  unsigned layers = 3;
+  std::uint32_t packet_size = 1000;
+  std::uint64_t seed = 1;
+  Time start = Time::zero() + Duration::seconds(1);  // of the sender's clock
+  Duration clock_step;      // receiver i's clock is ahead of the sender's by i + 1 of these
+  Duration delay = Duration::milliseconds(20);  // each way
+  double loss = 0;          // of each message to each member, 0 .. 1; these all
+  double duplicate = 0;
+  double reorder = 0;       // late by up to ten times the delay
+  double alter = 0;         // one byte changed or the end cut off
+  Rate cap = Rate::mbit_per_second(100);  // no layer may be faster
+  std::vector<std::string> set;
+};
+
+class Rig {
+ public:
+  explicit Rig(const RigConfig& config)
+      : config_(config), rng_(config.seed), now_(config.start), pacer_(config.layers) {
+    const Scheme& scheme = find_scheme(config.scheme);
+    session_.session = 9;
+    session_.layers = config.layers;
+    session_.packet_size = config.packet_size;
+    session_.seed = config.seed;
+    session_.parameters = Parameters(scheme.parameters);
+    for (const std::string& assignment : config.set) session_.parameters.set(assignment);
+    sender_ = scheme.make_sender(session_);
+    members_.resize(config.receivers);
+    for (unsigned i = 0; i < config.receivers; ++i) make(i);
+    top_ = -1;
+  }
+
+  void start() {
+    SenderSink sink(*this);
+    sender_->start(now_, sink);
+    for (unsigned i = 0; i < config_.receivers; ++i) join(i);
+  }
+  // A member (again): a fresh core, as after a restart.
+  void join(unsigned i) {
+    make(i);
+    members_[i].alive = true;
+    ReceiverSink sink(*this, i);
+    members_[i].core->start(clock(i), sink);
+    watch(i);
+    update_membership();
+  }
+  void leave(unsigned i) {
+    ReceiverSink sink(*this, i);
+    members_[i].core->stop(clock(i), sink);
+    members_[i].alive = false;
+    members_[i].joined = {};
+    update_membership();
+  }
+  // Without a word: the network goes on as if it were there until forget().
+  void die(unsigned i) { members_[i].alive = false; }
+  void forget(unsigned i) {
+    members_[i].joined = {};
+    update_membership();
+  }
+  void run_for(Duration duration) {
+    const Time end = now_ + duration;
+    while (true) {
+      Time next = std::min(sender_->next_timer(), pacer_.next_departure());
+      if (!events_.empty()) next = std::min(next, events_.top().at);
+      if (!timers_.empty()) next = std::min(next, timers_.top().first);
+      if (next > end) break;
+      now_ = std::max(now_, next);
+      step();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    now_ = end;
+  }
+  void to_sender(std::vector<std::byte> message, std::uint32_t from = 1) {
+    SenderSink sink(*this);
+    sender_->receive(now_, arrival(message, from), sink);
+    release();
+  }
+  void to_receiver(unsigned i, std::vector<std::byte> message) {
+    ReceiverSink sink(*this, i);
+    members_[i].core->receive(clock(i), arrival(message, 0), sink);
+    watch(i);
+  }
+
+  SenderCore& sender() { return *sender_; }
+  ReceiverCore& receiver(unsigned i) { return *members_[i].core; }
+  const SessionConfig& session() const { return session_; }
+  Rate rate(Rank layer) const { return rates_[layer]; }
+  Time now() const { return now_; }
+  std::uint64_t feedback() const { return feedback_; }
+  std::uint64_t controls() const { return controls_; }
+  // Messages that went either way, the last 64: material for forgeries.
+  const std::vector<std::vector<std::byte>>& heard() const { return heard_; }
+  std::function<void(unsigned receiver, std::span<const std::byte>)> on_feedback;
+
+ private:
+  static constexpr std::uint32_t kSender = 0xffffffff;
+
+  struct Member {
+    std::unique_ptr<ReceiverCore> core;
+    bool alive = false;
+    std::array<bool, kMaxLayers> joined{};
+    Time watched = Time::never();
+  };
+  struct Event {
+    Time at;
+    std::uint64_t order;
+    std::uint32_t to;
+    std::uint32_t from;
+    std::shared_ptr<const std::vector<std::byte>> message;
+    std::uint32_t ip_length;
+    bool operator>(const Event& other) const {
+      return std::tie(at, order) > std::tie(other.at, other.order);
+    }
+  };
+
+  class SenderSink : public Sink {
+   public:
+    explicit SenderSink(Rig& rig) : rig_(rig) {}
+    void send(Destination to, std::span<const std::byte> message) override {
+      ++rig_.controls_;
+      ASSERT_GT(message.size(), 0u);
+      if (to.kind == Destination::Kind::kGroup) {
+        rig_.multicast(to.rank, {message.begin(), message.end()},
+                       static_cast<std::uint32_t>(message.size()) + kIpUdpHeaderBytes);
+      } else if (to.kind == Destination::Kind::kReceiver && to.address >= 1 &&
+                 to.address <= rig_.members_.size()) {
+        rig_.post(to.address - 1, kSender, {message.begin(), message.end()}, 0);
+      }
+    }
+    void join(Rank) override { FAIL() << "a sender joins"; }
+    void leave(Rank) override { FAIL() << "a sender leaves"; }
+    void set_rate(Rank layer, Rate rate) override {
+      ASSERT_LT(layer, rig_.config_.layers);
+      ASSERT_TRUE(std::isfinite(rate.bytes_per_second()));
+      ASSERT_GE(rate, Rate::zero());
+      ASSERT_LE(rate, rig_.config_.cap);
+      rig_.rates_[layer] = rate;
+      rig_.pacer_.set_rate(rig_.now_, layer, rate, rig_.config_.packet_size);
+    }
+    void release(Rank layer, std::uint32_t packets) override { rig_.released_[layer] += packets; }
+    void deliver(std::uint64_t, std::span<const std::byte>) override {}
+    void trace(std::string_view, std::span<const TraceField> fields) override {
+      for (const TraceField& field : fields) ASSERT_FALSE(std::isnan(field.value)) << field.name;
+    }
+
+   private:
+    Rig& rig_;
+  };
+
+  class ReceiverSink : public Sink {
+   public:
+    ReceiverSink(Rig& rig, unsigned i) : rig_(rig), i_(i) {}
+    void send(Destination to, std::span<const std::byte> message) override {
+      ASSERT_EQ(to.kind, Destination::Kind::kSender);  // multicast is source-specific
+      ++rig_.feedback_;
+      if (rig_.on_feedback) rig_.on_feedback(i_, message);
+      rig_.post(kSender, i_ + 1, {message.begin(), message.end()}, 0);
+    }
+    void join(Rank rank) override {
+      ASSERT_LT(rank, rig_.config_.layers);
+      ASSERT_FALSE(rig_.members_[i_].joined[rank]);
+      rig_.members_[i_].joined[rank] = true;
+      rig_.membership_changed_ = true;
+    }
+    void leave(Rank rank) override {
+      ASSERT_LT(rank, rig_.config_.layers);
+      ASSERT_TRUE(rig_.members_[i_].joined[rank]);
+      rig_.members_[i_].joined[rank] = false;
+      rig_.membership_changed_ = true;
+    }
+    void set_rate(Rank, Rate) override { FAIL() << "a receiver paces"; }
+    void release(Rank, std::uint32_t) override { FAIL() << "a receiver releases"; }
+    void deliver(std::uint64_t, std::span<const std::byte>) override {}
+    void trace(std::string_view, std::span<const TraceField> fields) override {
+      for (const TraceField& field : fields) ASSERT_FALSE(std::isnan(field.value)) << field.name;
+    }
+
+   private:
+    Rig& rig_;
+    unsigned i_;
+  };
+
+  void make(unsigned i) {
+    SessionConfig own = session_;
+    own.self_id = i + 1;
+    own.seed = config_.seed * 1'000'003 + i;
+    members_[i] = {};
+    members_[i].core = find_scheme(config_.scheme).make_receiver(own);
+  }
+  Time clock(unsigned i) const { return now_ + config_.clock_step * (i + 1.0); }
+  static Arrival arrival(const std::vector<std::byte>& message, std::uint32_t from) {
+    return {message, static_cast<std::uint32_t>(message.size()) + kIpUdpHeaderBytes, false, from};
+  }
+  void watch(unsigned i) {
+    const Time own = members_[i].core->next_timer();
+    if (own.is_never()) return;
+    const Time next = own - config_.clock_step * (i + 1.0);
+    if (next >= members_[i].watched && members_[i].watched >= now_) return;
+    members_[i].watched = next;
+    timers_.push({next, i});
+  }
+  void multicast(Rank rank, std::vector<std::byte> message, std::uint32_t ip_length) {
+    const auto shared = std::make_shared<const std::vector<std::byte>>(std::move(message));
+    for (unsigned i = 0; i < members_.size(); ++i) {
+      if (members_[i].joined[rank]) post_shared(i, kSender, shared, ip_length);
+    }
+  }
+  void post(std::uint32_t to, std::uint32_t from, std::vector<std::byte> message,
+            std::uint32_t ip_length) {
+    post_shared(to, from, std::make_shared<const std::vector<std::byte>>(std::move(message)),
+                ip_length);
+  }
+  void post_shared(std::uint32_t to, std::uint32_t from,
+                   std::shared_ptr<const std::vector<std::byte>> message,
+                   std::uint32_t ip_length) {
+    if (heard_.size() < 64) {
+      heard_.push_back(*message);
+    } else if (config_.alter > 0) {
+      heard_[rng_.below(64)] = *message;
+    }
+    if (ip_length == 0) {
+      ip_length = static_cast<std::uint32_t>(message->size()) + kIpUdpHeaderBytes;
+    }
+    if (rng_.uniform() < config_.loss) return;
+    const unsigned copies = rng_.uniform() < config_.duplicate ? 2 : 1;
+    for (unsigned copy = 0; copy < copies; ++copy) {
+      Duration delay = config_.delay;
+      if (rng_.uniform() < config_.reorder) delay = delay + config_.delay * (10 * rng_.uniform());
+      if (rng_.uniform() < config_.alter) message = altered(*message);
+      events_.push({now_ + delay, next_order_++, to, from, message, ip_length});
+    }
+  }
+  std::shared_ptr<const std::vector<std::byte>> altered(std::vector<std::byte> message) {
+    if (rng_.uniform() < 0.3) {
+      message.resize(rng_.below(message.size() + 1));
+    } else {
+      // Headers are where it matters.
+      const std::size_t header = std::min<std::size_t>(message.size(), 40);
+      message[rng_.below(header)] = static_cast<std::byte>(rng_.next());
+    }
+    return std::make_shared<const std::vector<std::byte>>(std::move(message));
+  }
+  void update_membership() {
+    membership_changed_ = false;
+    int top = -1;
+    for (const Member& member : members_) {
+      for (int rank = 0; rank < static_cast<int>(config_.layers); ++rank) {
+        if (member.joined[static_cast<std::size_t>(rank)]) top = std::max(top, rank);
+      }
+    }
+    if (top == top_) return;
+    top_ = top;
+    SenderSink sink(*this);
+    sender_->membership(now_, top, sink);
+    release();
+  }
+  void depart(Rank layer) {
+    std::vector<std::byte> message(config_.packet_size - kIpUdpHeaderBytes);
+    if (sender_->write_data(now_, layer, message) == 0) return;
+    multicast(layer, std::move(message), config_.packet_size);
+  }
+  void release() {
+    for (unsigned layer = 0; layer < config_.layers; ++layer) {
+      for (; released_[layer] > 0; --released_[layer]) depart(static_cast<Rank>(layer));
+    }
+  }
+  void step() {
+    while (!events_.empty() && events_.top().at <= now_) {
+      const Event event = events_.top();
+      events_.pop();
+      if (event.to == kSender) {
+        SenderSink sink(*this);
+        sender_->receive(now_, {*event.message, event.ip_length, false, event.from}, sink);
+        release();
+      } else if (members_[event.to].alive) {
+        ReceiverSink sink(*this, event.to);
+        members_[event.to].core->receive(
+            clock(event.to), {*event.message, event.ip_length, false, 0}, sink);
+        watch(event.to);
+      }
+    }
+    while (!timers_.empty() && timers_.top().first <= now_) {
+      const unsigned i = timers_.top().second;
+      timers_.pop();
+      members_[i].watched = Time::never();
+      if (!members_[i].alive) continue;
+      if (members_[i].core->next_timer() <= clock(i)) {
+        ReceiverSink sink(*this, i);
+        members_[i].core->timer(clock(i), sink);
+        ASSERT_GT(members_[i].core->next_timer(), clock(i)) << "a timer that never ends";
+      }
+      watch(i);
+    }
+    if (membership_changed_) update_membership();
+    if (sender_->next_timer() <= now_) {
+      SenderSink sink(*this);
+      sender_->timer(now_, sink);
+      ASSERT_GT(sender_->next_timer(), now_) << "a timer that never ends";
+      release();
+    }
+    while (const auto departure = pacer_.pop(now_)) depart(static_cast<Rank>(departure->layer));
+  }
+
+  const RigConfig config_;
+  Rng rng_;
+  Time now_;
+  SessionConfig session_;
+  Pacer pacer_;
+  std::unique_ptr<SenderCore> sender_;
+  std::vector<Member> members_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  using Timer = std::pair<Time, unsigned>;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  std::uint64_t next_order_ = 0;
+  std::array<Rate, kMaxLayers> rates_{};
+  std::array<std::uint32_t, kMaxLayers> released_{};
+  int top_ = -1;
+  bool membership_changed_ = false;
+  std::uint64_t feedback_ = 0;
+  std::uint64_t controls_ = 0;
+  std::vector<std::vector<std::byte>> heard_;
+};
+
+}  // namespace tiercast
