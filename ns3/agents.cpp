@@ -55,6 +55,10 @@ void Agent::report_and_go_on() {
   begin_reports();
 }
 
+void Agent::finish() {
+  if (running_) report(true);
+}
+
 void Agent::trace(std::string_view kind, std::span<const TraceField> fields) {
   records_.add(now().ns(), name_, kind, fields);
 }

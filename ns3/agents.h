@@ -31,6 +31,8 @@ class Agent : public HostEndpoint, protected Sink {
   virtual void start() = 0;
   // The last records; then the core leaves the session.
   virtual void stop() = 0;
+  // The last records of a run that is over.
+  void finish();
 
  protected:
   static constexpr std::int64_t kReportNs = 200'000'000;  // as in real time
