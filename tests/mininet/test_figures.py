@@ -1,0 +1,177 @@
+"""Figures of the papers: what a file says, what is judged, and runs that are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+from tiercast_lab import binaries
+from tiercast_lab.errors import InputError
+from tiercast_lab.figure import FigureRun
+from tiercast_lab.figure_runs import Outcome, Task, key_of
+from tiercast_lab.figures import Results, all_figures, find_figure, mean, verdict_of
+from tiercast_lab.schemes import known_schemes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FIGURE = """\
+    name: two-points
+    title: Two points of two curves
+    paper: {name: SIM, figure: "0"}
+    topology:
+      nodes: [0, 1, 2]
+      link: {rate: 6Mbit/s, delay: 5ms, queue: 50p}
+      links: {0-1: {}, 1-2: {}}
+    sessions:
+      - {scheme: sim, sender: 0, receivers: [2], layers: 1}
+    duration: 20s
+    measure: {last: 10s}
+    figure:
+      x: rate (Mbit/s)
+      points:
+        - {x: 1, set: {topology.link.rate: 1Mbit/s}}
+        - {x: 2, set: {topology.link.rate: 2Mbit/s}, quick: false}
+      curves:
+        - {name: one layer}
+        - {name: two layers, set: {sessions.0.layers: 2}}
+      seeds: [1, 2]
+      plots:
+        - {measure: efficiency}
+      expect:
+        - {measure: session_throughput, at: 1, paper: 1Mbit/s, tolerance: 20%}
+        - {measure: session_throughput, at: 2, over: {at: 1}, min: 1.5, max: 2.5}
+        - {measure: efficiency, curve: two layers, over: {curve: one layer}, min: 0.5}
+        - {measure: efficiency, at: each, min: 2, gate: false}
+    """
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "two-points.yaml"
+    path.write_text(textwrap.dedent(FIGURE))
+    return path
+
+
+def outcome(file: Path, curve: str, x: float, seed: int, **measures: float) -> Outcome:
+    return Outcome(Task(file, FigureRun(curve, x, seed, ())), Path(), measures)
+
+
+def test_runs_are_curves_times_points_times_seeds(file: Path) -> None:
+    figure = find_figure(str(file), known_schemes())
+    assert len(figure.tasks(quick=False)) == 8
+    quick = figure.tasks(quick=True)
+    assert [(task.run.curve, task.run.x, task.run.seed) for task in quick] == [
+        ("one layer", 1, 1),
+        ("two layers", 1, 1),
+    ]
+    assert quick[1].run.settings == ("sessions.0.layers=2", 'topology.link.rate="1Mbit/s"')
+    assert quick[1].load(known_schemes()).experiment.sessions[0].layers == 2
+
+
+def test_means_over_seeds_are_judged_against_the_papers_numbers(file: Path) -> None:
+    figure = find_figure(str(file), known_schemes())
+    values = {("one layer", 1): (0.8e6, 1.0e6), ("one layer", 2): (1.6e6, 2.0e6),
+              ("two layers", 1): (0.5e6, 0.5e6), ("two layers", 2): (1e6, 1e6)}  # fmt: skip
+    outcomes = [
+        outcome(file, curve, x, seed, session_throughput=value, efficiency=value / x / 1e6)
+        for (curve, x), both in values.items()
+        for seed, value in enumerate(both, 1)
+    ]
+    judged = Results(figure, outcomes).judge()
+    assert [(one.measure, one.x, one.ok) for one in judged] == [
+        ("session_throughput", 1, True),  # 0.9, within 20 %
+        ("session_throughput", 2, True),  # 1.8 / 0.9
+        ("efficiency", 1, True),  # 0.5 / 0.9
+        ("efficiency", 2, True),
+        ("efficiency", 1, False),
+        ("efficiency", 2, False),
+    ]
+    assert judged[0].measured == pytest.approx(0.9e6)
+    assert judged[1].measured == pytest.approx(2.0)
+    assert verdict_of(judged, []) == "met"  # the rows that fail are not required
+    assert verdict_of(judged, ["a run failed"]) == "failed"
+
+
+def test_a_quick_reproduction_judges_what_it_has(file: Path) -> None:
+    figure = find_figure(str(file), known_schemes())
+    outcomes = [
+        outcome(file, curve, 1, 1, session_throughput=2e6, efficiency=1.0)
+        for curve in ("one layer", "two layers")
+    ]
+    judged = Results(figure, outcomes).judge()
+    assert {one.x for one in judged} == {1}
+    assert verdict_of(judged, []) == "not met"  # 2 Mbit/s where the paper has 1
+
+
+def test_confidence_is_students() -> None:
+    assert mean([]) is None
+    assert mean([2.0]).spread is None
+    three = mean([1.0, 2.0, 3.0])
+    assert three.value == 2
+    assert three.spread == pytest.approx(4.30 / 3**0.5)  # s = 1, t(2) = 4.30
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("curve: two layers,", "curve: three layers,", "no curve 'three layers'; valid: one layer"),
+        ("at: 1, paper", "at: 7, paper", "no point at 7; valid: 1, 2"),
+        ("measure: session_throughput, at: 2", "measure: speed, at: 2", "unknown measure 'speed'"),
+        ("over: {at: 1}, min: 1.5", "over: {at: 1}, min: 1Mbit/s", "not a plain number"),
+        ("x: 2,", "x: 1,", "an x, of their own"),
+    ],
+)
+def test_a_wrong_figure_is_named(file: Path, old: str, new: str, text: str) -> None:
+    content = file.read_text()
+    assert old in content
+    file.write_text(content.replace(old, new))
+    with pytest.raises(InputError, match="two-points.yaml"):
+        find_figure(str(file), known_schemes())
+    with pytest.raises(InputError) as error:
+        find_figure(str(file), known_schemes())
+    assert text in str(error.value)
+
+
+def test_every_figure_of_the_repository_loads() -> None:
+    schemes = known_schemes()
+    figures = all_figures(schemes, binaries.FIGURES)
+    assert len(figures) >= 7
+    for figure in figures:
+        assert figure.reference, figure.name
+        for task in figure.tasks(quick=False):
+            task.load(schemes)
+
+
+def test_a_run_is_known_by_what_it_follows_from(file: Path) -> None:
+    schemes = known_schemes()
+    first, second = find_figure(str(file), schemes).tasks(quick=True)
+    key = key_of(first.load(schemes), 1)
+    assert key == key_of(first.load(schemes), 1)
+    assert key != key_of(first.load(schemes), 2)
+    assert key != key_of(second.load(schemes), 1)
+    file.write_text(file.read_text().replace("tolerance: 20%", "tolerance: 10%"))
+    assert key == key_of(first.load(schemes), 1)  # how it is judged does not change a run
+
+
+def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path) -> None:
+    results = tmp_path / "figures"
+    command = [ROOT / "tiercast", "figure", file, "--results", results, "--json"]
+    first = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert first.returncode in (0, 1), first.stderr
+    (summary,) = json.loads(first.stdout)
+    assert summary["figure"] == "two-points"
+    assert len(summary["runs"]) == 8
+    assert not summary["failures"]
+    assert summary["verdict"] == ("met" if first.returncode == 0 else "not met")
+    assert (results / "two-points/figure.png").stat().st_size > 10_000
+    assert "Two points of two curves" in (results / "report.html").read_text()
+    made = {path: os.stat(path).st_mtime_ns for path in (results / "runs").iterdir()}
+    assert len(made) == 8
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert "8 of 8 runs" in again.stderr
+    assert json.loads(again.stdout)[0]["expected"] == summary["expected"]
+    assert {path: os.stat(path).st_mtime_ns for path in made} == made
