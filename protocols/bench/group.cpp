@@ -47,12 +47,14 @@ class Stretch {
   Clock::time_point then_;
 };
 
-// The bound on members that some schemes have, set to hold all of them.
+// The bound on members that some schemes have, set to hold all of them; that on an object's
+// segments, which no session of the bench has, to its least.
 void allow_members(const Scheme& scheme, std::uint32_t members, Parameters& parameters) {
   for (const ParameterInfo& info : scheme.parameters) {
     const bool bound =
         info.name.ends_with(".max_children") || info.name.ends_with(".max_receivers");
     if (bound) parameters.set(info.name, std::clamp<double>(members, info.min, info.max));
+    if (info.name.ends_with(".max_segments")) parameters.set(info.name, info.min);
   }
 }
 

@@ -7,8 +7,9 @@ namespace tiercast {
 
 class RttEstimator {
  public:
+  constexpr RttEstimator() = default;
   // Weights of a new sample, in (0, 1].
-  explicit constexpr RttEstimator(double weight = 0.125, double deviation_weight = 0.25)
+  explicit constexpr RttEstimator(double weight, double deviation_weight = 0.25)
       : weight_(weight), deviation_weight_(deviation_weight) {}
 
   // `sample` >= 0.
@@ -34,8 +35,8 @@ class RttEstimator {
   constexpr void reset() { *this = RttEstimator(weight_, deviation_weight_); }
 
  private:
-  double weight_;
-  double deviation_weight_;
+  double weight_ = 0.125;
+  double deviation_weight_ = 0.25;
   double srtt_ = 0;    // s
   double rttvar_ = 0;  // s
   bool valid_ = false;

@@ -4,6 +4,7 @@
 
 #include "protocols/schemes/ermcc/ermcc.h"
 #include "protocols/schemes/mlda/mlda.h"
+#include "protocols/schemes/mdpcc/mdpcc.h"
 #include "protocols/schemes/sim/sim.h"
 
 namespace tiercast {
@@ -13,6 +14,7 @@ std::span<const Scheme> schemes() {
       sim::scheme(),
       ermcc::scheme(),
       mlda::scheme(),
+      mdpcc::scheme(),
   };
   return kSchemes;
 }

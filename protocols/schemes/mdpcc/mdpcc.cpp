@@ -1,0 +1,23 @@
+#include "protocols/schemes/mdpcc/mdpcc.h"
+
+#include "protocols/schemes/mdpcc/receiver.h"
+#include "protocols/schemes/mdpcc/sender.h"
+
+namespace tiercast::mdpcc {
+
+Scheme scheme() {
+  return {
+      .name = "mdpcc",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kMdpcc),
+      .layered = false,
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::mdpcc

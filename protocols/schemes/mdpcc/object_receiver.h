@@ -1,0 +1,79 @@
+// The receiver's half of repair by NACKs: what has arrived, and when to ask for what has not.
+//
+// A hole starts a random back-off of up to K GRTTs. What others ask for meanwhile, as the sender
+// reflects it, need not be asked for again; at its end a NACK names the rest of the holes that were
+// there when it began. Then nothing is asked
+// for K + 2 GRTTs, in which the repairs arrive.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "protocols/base/rng.h"
+#include "protocols/base/units.h"
+#include "protocols/core/core.h"
+#include "protocols/schemes/mdpcc/segment_set.h"
+#include "protocols/wire/mdpcc.h"
+
+namespace tiercast::mdpcc {
+
+class ObjectReceiver {
+ public:
+  struct Timing {
+    Duration grtt;
+    unsigned backoff;     // K, GRTTs
+    unsigned group_size;  // expected
+  };
+
+  ObjectReceiver(unsigned max_segments, std::uint64_t seed);
+
+  // A valid data message and its payload. False: contradicts itself or the transfer, or is too
+  // large.
+  bool data(Time now, const wire::MdpccData& data, std::span<const std::byte> payload,
+            const Timing& timing, Sink& sink);
+  // How far the sender is. A GRTT that has fallen shortens what is being waited for.
+  void progress(Time now, const wire::MdpccProbe& probe, const Timing& timing);
+  // Another receiver's NACK, reflected.
+  void heard(const wire::MdpccNack& nack);
+
+  // kNack: `nack`'s records name what is to be asked for. kSuppressed: others have asked for all of
+  // it, or it has come.
+  enum class Asking { kNothing, kNack, kSuppressed };
+  // A back-off or a time of silence may have ended.
+  Asking timer(Time now, const Timing& timing, wire::MdpccNack& nack);
+  Time next_timer() const { return deadline_; }
+
+  std::uint64_t delivered() const { return delivered_; }  // bytes
+  bool complete() const { return segment_count_ > 0 && received_.size() == segment_count_; }
+  std::uint32_t missing() const { return known_end_ - received_.size(); }
+
+ private:
+  enum class Phase { kIdle, kBackoff, kHoldoff };
+
+  // False: the transfer is another one than ours, or its numbers are not possible.
+  bool belongs(std::uint16_t object_id, std::uint16_t segment_size, std::uint32_t segment_count);
+  static Duration longest(Phase phase, const Timing& timing);
+  void ask_later(Time now, const Timing& timing);
+
+  const std::uint32_t max_segments_;
+  Rng rng_;
+  std::uint16_t object_id_ = 0;
+  std::uint16_t segment_size_ = 0;
+  std::uint32_t segment_count_ = 0;  // 0: no transfer seen
+  // A restarted sender's transfer, once so many messages in a row speak of it.
+  std::uint16_t other_id_ = 0;
+  unsigned others_in_a_row_ = 0;
+
+  SegmentSet received_;
+  SegmentSet asked_;              // by others, since the back-off began
+  std::uint32_t known_end_ = 0;   // the sender has sent all before it
+  // known_end_ when the back-off began. Those who lost the same packet have the same, so that one
+  // NACK speaks for all; younger holes wait for the next round.
+  std::uint32_t ask_end_ = 0;
+  std::uint32_t first_missing_ = 0;
+  std::uint64_t delivered_ = 0;
+  Phase phase_ = Phase::kIdle;
+  Time deadline_ = Time::never();
+};
+
+}  // namespace tiercast::mdpcc
