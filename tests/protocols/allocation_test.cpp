@@ -2,6 +2,7 @@
 // session runs, inside the cores only (the testkit around them allocates for each packet).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "protocols/pacer/pacer.h"
 #include "protocols/testkit/session.h"
 #include "protocols/wire/ermcc.h"
+#include "protocols/wire/mdpcc.h"
 
 namespace {
 
@@ -265,6 +267,49 @@ TEST(State, OfErmccsSourceIsTheSameForAnyNumberOfReceivers) {
       }
     }
     EXPECT_EQ(source->invalid(), 0u);
+    return allocated_bytes - before;
+  };
+  const std::size_t one = bytes(1);
+  EXPECT_GT(one, 0u);
+  EXPECT_EQ(bytes(1'000), one);
+  EXPECT_EQ(bytes(10'000), one);
+}
+
+// MDP-CC, parameter estimation: what the sender keeps of receivers is five representatives.
+TEST(State, OfMdpccsSenderIsTheSameForAnyNumberOfReceivers) {
+  struct ProbeSink : NullSink {
+    void send(Destination, std::span<const std::byte> message) override {
+      wire::MdpccProbe heard;
+      if (wire::parse(message, heard) == wire::Error::kOk) probe = heard;
+    }
+    wire::MdpccProbe probe;
+  };
+  const auto bytes = [](std::uint32_t receivers) {
+    const Scheme& scheme = find_scheme("mdpcc");
+    SessionConfig config;
+    config.parameters = Parameters(scheme.parameters);
+    ProbeSink sink;
+    const std::size_t before = allocated_bytes;
+    const Counting on(true);
+    const auto sender = scheme.make_sender(config);
+    sender->start(Time::zero(), sink);
+    sender->membership(Time::zero(), 0, sink);
+    for (int i = 0; i < 20; ++i) {
+      const Time now = sender->next_timer();
+      sender->timer(now, sink);
+      for (std::uint32_t id = 1; id <= receivers; ++id) {
+        wire::MdpccReport report;
+        report.source = id;
+        report.probe_seq = sink.probe.probe_seq;
+        report.response_us = sink.probe.tx_time_us;
+        report.loss = 1'000'000 * id;
+        std::array<std::byte, wire::MdpccReport::kBytes> message;
+        wire::write(report, message);
+        sender->receive(now + Duration::milliseconds(50), {message, 64, false, id}, sink);
+      }
+    }
+    EXPECT_EQ(sender->invalid(), 0u);
+    EXPECT_EQ(sink.probe.record_count, std::min(receivers, 5u));
     return allocated_bytes - before;
   };
   const std::size_t one = bytes(1);

@@ -511,11 +511,5 @@ TEST(MdpccSettings, NameWhatIsWrong) {
   }, "mdpcc.initial_rate");
 }
 
-// What a sender keeps does not grow with the receivers: it has no list but the five.
-TEST(MdpccState, IsConstant) {
-  EXPECT_LT(sizeof(Sender), 2048u);
-  EXPECT_LT(sizeof(Receiver), 2048u);
-}
-
 }  // namespace
 }  // namespace tiercast::mdpcc
