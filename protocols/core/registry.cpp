@@ -5,6 +5,7 @@
 #include "protocols/schemes/ermcc/ermcc.h"
 #include "protocols/schemes/mlda/mlda.h"
 #include "protocols/schemes/mdpcc/mdpcc.h"
+#include "protocols/schemes/rla/rla.h"
 #include "protocols/schemes/sim/sim.h"
 
 namespace tiercast {
@@ -15,6 +16,7 @@ std::span<const Scheme> schemes() {
       ermcc::scheme(),
       mlda::scheme(),
       mdpcc::scheme(),
+      rla::scheme(),
   };
   return kSchemes;
 }

@@ -1,0 +1,85 @@
+// RLA's receiver: acknowledges every data packet, selectively, and delivers the object in order
+// (RLA 3.3, rule 1; RFC 2018; PROTOCOLS 5.1).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "protocols/base/rng.h"
+#include "protocols/common/rate_meter.h"
+#include "protocols/core/core.h"
+#include "protocols/schemes/rla/settings.h"
+#include "protocols/wire/rla.h"
+
+namespace tiercast::rla {
+
+class Receiver final : public ReceiverCore {
+ public:
+  explicit Receiver(const SessionConfig& config);
+
+  void start(Time now, Sink& sink) override;
+  void receive(Time now, const Arrival& arrival, Sink& sink) override;
+  void timer(Time now, Sink& sink) override;
+  Time next_timer() const override { return hello_at_; }
+  void stop(Time now, Sink& sink) override;
+  ReceiverCounters counters() const override;
+
+  // A part of the object was missed for good: it came too late, or the sender went on without it.
+  bool incomplete() const { return incomplete_; }
+
+ private:
+  // A packet that waits for those before it.
+  struct Slot {
+    bool filled = false;
+    bool last = false;
+    std::uint16_t length = 0;
+    std::uint64_t offset = 0;
+  };
+
+  bool belongs(const wire::RlaData& data, std::size_t part);
+  void begin(const wire::RlaData& data);
+  void store(const wire::RlaData& data, std::span<const std::byte> payload);
+  void skip_to(std::uint32_t base, Sink& sink);
+  void deliver_in_order(Sink& sink);
+  void take(Slot& slot, Sink& sink);
+  void note_run(std::uint32_t seq);
+  void acknowledge(const wire::RlaData& data, Sink& sink);
+  void send(wire::RlaAck& ack, Sink& sink) const;
+  void say_hello(Sink& sink);
+  void trace_subscription(Sink& sink) const;
+  Slot& slot(std::uint32_t seq) { return slots_[seq % ring_]; }
+  std::byte* payload(std::uint32_t seq) { return &payloads_[std::size_t{seq % ring_} * capacity_]; }
+
+  const SessionConfig config_;
+  const Settings settings_;
+  const std::uint32_t ring_;      // slots: a power of two, so that numbers may wrap
+  const std::uint32_t capacity_;  // bytes of a packet's payload
+  std::vector<Slot> slots_;
+  std::unique_ptr<std::byte[]> payloads_;  // left as it comes: it need not be touched to be there
+
+  Rng rng_;
+  Time now_;
+  Time hello_at_ = Time::never();
+  unsigned hellos_ = 0;
+  ReceiverCounters counters_;
+  mutable RateMeter meter_;
+
+  bool started_ = false;       // data has come
+  std::uint32_t first_ = 0;    // the object's first packet; 0 in a stream
+  std::uint32_t cum_ack_ = 0;  // next packet expected
+  std::uint32_t reach_ = 0;    // one above the highest that came
+  bool incomplete_ = false;
+  std::uint64_t delivered_to_ = 0;  // bytes of the object, from its start
+  std::array<wire::RlaSack, wire::RlaAck::kMaxRecords + 1> runs_{};  // the latest first; RFC 2018, 4
+  std::size_t run_count_ = 0;
+  // A sender that restarted: packets far from the window, near each other.
+  std::uint32_t stray_ = 0;
+  unsigned strays_ = 0;
+  unsigned repeats_ = 0;  // packets in a row that were not new
+  Time waiting_since_;  // for packet cum_ack_
+};
+
+}  // namespace tiercast::rla

@@ -1,0 +1,23 @@
+#include "protocols/schemes/rla/rla.h"
+
+#include "protocols/schemes/rla/receiver.h"
+#include "protocols/schemes/rla/sender.h"
+
+namespace tiercast::rla {
+
+Scheme scheme() {
+  return {
+      .name = "rla",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kRla),
+      .layered = false,
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::rla

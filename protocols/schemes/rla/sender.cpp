@@ -1,0 +1,615 @@
+#include "protocols/schemes/rla/sender.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tiercast::rla {
+namespace {
+
+// Acknowledgements further behind the window are another sender's.
+constexpr std::int32_t kMaxBehind = 1 << 16;
+constexpr double kMaxBackoff = 64;
+// An echo that is older is of no packet of this session.
+constexpr Duration kMaxEcho = Duration::milliseconds(60'000);
+
+}  // namespace
+
+Sender::Sender(const SessionConfig& config)
+    : config_(config),
+      settings_(Settings::from(config)),
+      rng_(config.seed),
+      listening_(settings_, rng_.next()),
+      table_(settings_.max_receivers),
+      members_(settings_.max_receivers),
+      board_(std::bit_ceil(std::max(64u, settings_.max_window)), settings_.max_receivers),
+      queued_(board_),
+      ready_(board_),
+      message_(config.packet_size - kIpUdpHeaderBytes),
+      first_(static_cast<std::uint32_t>(rng_.next())),
+      payload_(config.packet_size - kIpUdpHeaderBytes -
+               static_cast<std::uint32_t>(wire::RlaData::kBytes)),
+      packets_(static_cast<std::uint32_t>((config.object.size() + payload_ - 1) / payload_)),
+      max_reach_all_(first_ - 1),
+      rwnd_min_(settings_.max_window),
+      max_timeout_(settings_.initial_timeout) {
+  board_.restart(first_);
+}
+
+void Sender::start(Time now, Sink&) { now_ = refresh_at_ = now; }
+
+Time Sender::next_timer() const { return std::min({start_at_, departure_, overdue_at_, expires_}); }
+
+std::uint64_t Sender::signals(std::uint32_t receiver) const {
+  const std::uint32_t at = table_.find(receiver);
+  return at == IdTable::kNone ? 0 : members_[at].listener.signals;
+}
+
+// --- Members -------------------------------------------------------------------------------------
+
+void Sender::membership(Time now, int top_rank, Sink& sink) {
+  advance(now);
+  subscribed_ = top_rank >= 0;
+  if (!subscribed_) {
+    remove_all(sink);
+    start_at_ = departure_ = Time::never();
+  }
+  arm();
+}
+
+void Sender::stop(Time now, Sink& sink) { membership(now, -1, sink); }
+
+Sender::Member* Sender::find(std::uint32_t source) {
+  const std::uint32_t at = table_.find(source);
+  return at == IdTable::kNone ? nullptr : &members_[at];
+}
+
+Sender::Member* Sender::add(std::uint32_t source, std::uint32_t address, std::uint32_t cum_ack,
+                            Sink& sink) {
+  const std::uint32_t at = table_.insert(source);
+  if (at == IdTable::kNone) {
+    stranger_at_ = now_;
+    return nullptr;
+  }
+  slots_used_ = std::max(slots_used_, at + 1);
+  Member& member = members_[at];
+  member = Member();
+  member.active = true;
+  member.source = source;
+  member.address = address;
+  member.judged = cum_ack;
+  member.rwnd = settings_.max_window;
+  member.heard = now_;
+  member.listener = Listener(settings_.interval_weight, counts_.packets);
+  board_.join(at, cum_ack);
+  for (std::uint32_t seq = board_.base(); seq != cum_ack; ++seq) evaluate(seq);
+  probe_ = false;
+  if (overdue_at_.is_never()) overdue_at_ = now_ + repair_after();
+  const TraceField fields[] = {{"receiver", static_cast<double>(source)},
+                               {"change", static_cast<double>(Change::kJoined)},
+                               {"receivers", static_cast<double>(board_.members())}};
+  sink.trace("rla.member", fields);
+  return &member;
+}
+
+void Sender::remove(Member& member, Change why, Sink& sink) {
+  if (member.active) {
+    member.active = false;
+    board_.leave(slot(member));
+    listening_.forget(member.listener);
+    // What only this one lacked is now acknowledged by all, or lost by the rest.
+    for (std::uint32_t seq = board_.base(); seq != board_.next(); ++seq) evaluate(seq);
+    slide();
+    if (board_.members() == 0) forget_repairs();
+    counts_.dropped += why == Change::kLeft ? 0 : 1;
+    const TraceField fields[] = {{"receiver", static_cast<double>(member.source)},
+                                 {"change", static_cast<double>(why)},
+                                 {"receivers", static_cast<double>(board_.members())}};
+    sink.trace("rla.member", fields);
+  }
+  member.dropped = why == Change::kSlow;
+  if (!member.dropped) table_.erase(member.source);
+}
+
+void Sender::remove_all(Sink& sink) {
+  for (std::uint32_t at = 0; at < slots_used_; ++at) {
+    Member& member = members_[at];
+    if (member.active || member.dropped) remove(member, Change::kLeft, sink);
+  }
+  credits_ = 0;
+  backoff_ = 1;
+  listening_.restart();
+}
+
+void Sender::forget_repairs() {
+  for (std::uint32_t seq = board_.base(); seq != board_.next(); ++seq) take_from_lists(seq);
+}
+
+void Sender::hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink) {
+  // While data flows, its first packet will make the newcomer speak; until then it would hold the
+  // window up.
+  if (started_ && board_.members() > 0) {
+    stranger_at_ = now_;
+    return;
+  }
+  Member* member = find(ack.source);
+  if (member == nullptr && add(ack.source, address, board_.base(), sink) == nullptr) {
+    ++invalid_;
+    return;
+  }
+  if (!started_ && start_at_.is_never()) start_at_ = now_ + settings_.start_delay;
+  arm();
+  pump(sink);
+}
+
+// --- Acknowledgements ----------------------------------------------------------------------------
+
+bool Sender::in_window(const wire::RlaAck& ack) const {
+  const std::int32_t ahead = serial_difference(ack.cum_ack, board_.base());
+  if (ahead < -kMaxBehind || ahead > static_cast<std::int32_t>(board_.under_way())) return false;
+  for (std::size_t i = 0; i < ack.record_count; ++i) {
+    if (serial_newer(ack.sacks[i].end, board_.next())) return false;
+  }
+  return true;
+}
+
+void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
+  advance(now);
+  wire::RlaAck ack;
+  if (wire::parse(arrival.message, ack) != wire::Error::kOk || ack.session != config_.session) {
+    ++invalid_;
+    return;
+  }
+  if (!subscribed_) return;  // its join has not reached the root yet, or its leave has
+  Member* member = find(ack.source);
+  if ((ack.flags & wire::RlaAck::kBye) != 0) {
+    if (member != nullptr) remove(*member, Change::kLeft, sink);
+    pump(sink);
+    return;
+  }
+  if ((ack.flags & wire::RlaAck::kHello) != 0) return hello(ack, arrival.from, sink);
+  if (!started_ || !in_window(ack)) {
+    ++invalid_;
+    return;
+  }
+  if (member == nullptr) {
+    // The first acknowledgement registers; what is no longer repeated it will have to do without.
+    const bool behind = serial_newer(board_.base(), ack.cum_ack);
+    member = add(ack.source, arrival.from, behind ? board_.base() : ack.cum_ack, sink);
+    if (member == nullptr) {
+      ++invalid_;
+      return;
+    }
+  }
+  if (member->dropped) return;
+  member->address = arrival.from;
+  acknowledged(*member, ack, sink);
+  if (now_ >= refresh_at_) refresh(sink);
+  pump(sink);
+}
+
+void Sender::acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink) {
+  member.heard = now_;
+  const Duration sample = Duration::microseconds(
+      static_cast<std::uint32_t>(now_.ns() / 1000) - ack.echo_time_us);
+  if (sample <= kMaxEcho) {
+    member.rtt.update(std::min(sample, kMaxRtt));
+    max_srtt_ = std::max(max_srtt_, member.rtt.srtt());
+    max_timeout_ = std::max(max_timeout_, member.rtt.timeout());
+  }
+  member.rwnd = std::max<std::uint32_t>(1, ack.rwnd);
+  rwnd_min_ = std::min(rwnd_min_, member.rwnd);
+
+  const std::uint32_t at = slot(member);
+  const auto newly = [this](std::uint32_t seq) { evaluate(seq); };
+  const std::uint32_t cum_before = board_.cum_ack(at);
+  board_.acknowledge_before(at, ack.cum_ack, newly);
+  if (board_.cum_ack(at) != cum_before) member.timeouts = 0;
+  for (std::size_t i = 0; i < ack.record_count; ++i) {
+    board_.acknowledge(at, ack.sacks[i].start, ack.sacks[i].end, newly);
+  }
+  if (detect_losses(member)) congested(member, sink);
+
+  if ((ack.flags & wire::RlaAck::kRexmitNow) != 0 && board_.contains(board_.cum_ack(at)) &&
+      (member.rexmit_now_at.is_never() ||
+       now_ - member.rexmit_now_at > member.rtt.srtt())) {
+    member.rexmit_now_at = now_;
+    unicast(board_.cum_ack(at), member, sink);
+  }
+  slide();
+}
+
+// Rule 1: a packet is lost if three that left after it have arrived. Each transmission of a packet
+// counts once.
+bool Sender::detect_losses(Member& member) {
+  const std::uint32_t at = slot(member);
+  const std::uint32_t cum_ack = board_.cum_ack(at);
+  if (serial_newer(cum_ack, member.judged)) member.judged = cum_ack;
+  const std::uint32_t reach = board_.reach(at);
+  const std::uint32_t limit = reach - 3;  // packets before it have three after them
+  bool lost = false;
+  bool holes = false;
+  std::uint32_t next_check = board_.next() + 3;  // what is repeated from now on
+  const auto judge = [&](std::uint32_t seq) {
+    holes = true;
+    if (board_.is_lost(at, seq)) return;
+    const std::uint32_t enough = board_.packet(seq).mark + 3;
+    if (serial_newer(enough, reach)) {
+      if (serial_newer(next_check, enough)) next_check = enough;
+      return;
+    }
+    board_.lose(at, seq);
+    lost = true;
+    evaluate(seq);
+  };
+  if (member.recheck && !serial_newer(member.recheck_at, reach)) {
+    member.recheck = false;
+    board_.missing(at, cum_ack, member.judged, judge);
+  }
+  if (serial_newer(limit, member.judged)) {
+    const std::uint32_t from = member.judged;
+    member.judged = limit;
+    board_.missing(at, from, limit, judge);
+  }
+  if (holes) {
+    if (!member.recheck || serial_newer(member.recheck_at, next_check)) {
+      member.recheck_at = next_check;
+    }
+    member.recheck = true;
+  }
+  return lost;
+}
+
+void Sender::congested(Member& member, Sink& sink) {
+  using Reaction = RandomListening::Reaction;
+  const Duration srtt = member.rtt.valid() ? member.rtt.srtt() : settings_.initial_timeout;
+  const Reaction reaction = listening_.loss(now_, member.listener, srtt,
+                                            std::max(srtt, max_srtt_), counts_.packets);
+  if (reaction == Reaction::kSamePeriod) return;
+  const TraceField fields[] = {
+      {"receiver", static_cast<double>(member.source)},
+      {"reaction", static_cast<double>(reaction)},
+      {"cwnd", listening_.cwnd()},
+      {"awnd", listening_.awnd()},
+      {"num_trouble_rcvr", static_cast<double>(listening_.num_trouble_rcvr())},
+      {"pthresh", listening_.pthresh()},
+      {"srtt_us", static_cast<double>(srtt.us())},
+      {"congestion_interval", member.listener.interval.value()},
+      {"min_congestion_interval", listening_.min_congestion_interval()}};
+  sink.trace("rla.signal", fields);
+}
+
+// After a change of who has `seq` or lost it.
+void Sender::evaluate(std::uint32_t seq) {
+  PacketState& state = board_.packet(seq);
+  if (board_.members() == 0) return;
+  if (state.acked == board_.members()) {
+    take_from_lists(seq);
+    if (state.done) return;
+    state.done = true;
+    ++counts_.acknowledged;
+    listening_.acked_by_all();
+    overdue_at_ = now_ + repair_after();
+    if (serial_newer(seq, max_reach_all_)) max_reach_all_ = seq;
+    return;
+  }
+  // Footnote 8: the sender waits until it has heard from all.
+  if (state.lost == 0 || state.acked + state.lost != board_.members()) return;
+  if (state.repair == PacketState::Repair::kQueued || state.repair == PacketState::Repair::kReady) {
+    return;
+  }
+  take_from_lists(seq);
+  state.repair = PacketState::Repair::kQueued;
+  queued_.append(seq);
+}
+
+void Sender::take_from_lists(std::uint32_t seq) {
+  PacketState& state = board_.packet(seq);
+  switch (state.repair) {
+    case PacketState::Repair::kNone:
+      break;
+    case PacketState::Repair::kQueued:
+      queued_.remove(seq);
+      break;
+    case PacketState::Repair::kReady:
+      ready_.remove(seq);
+      --out_;
+      break;
+    case PacketState::Repair::kOut:
+      --out_;
+      break;
+  }
+  state.repair = PacketState::Repair::kNone;
+}
+
+void Sender::slide() {
+  if (!board_.slide()) return;
+  whole_ = false;
+  if (serial_newer(board_.base(), max_reach_all_ + 1)) max_reach_all_ = board_.base() - 1;
+  finished_ = packets_ > 0 && board_.base() == first_ + packets_;
+  backoff_ = 1;
+  arm();
+}
+
+// --- Sending -------------------------------------------------------------------------------------
+
+std::uint32_t Sender::sendable() const {
+  const auto under_way = static_cast<std::int64_t>(board_.under_way());
+  std::int64_t limit = settings_.max_window;
+  if (board_.members() > 0) {
+    // Rule 5: the lower bound moves with max_reach_all; the upper one stays within the receivers'
+    // buffers.
+    limit = std::min<std::int64_t>(limit, rwnd_min_);
+    const std::int64_t reached = serial_difference(max_reach_all_, board_.base()) + 1;
+    limit = std::min(limit, reached + static_cast<std::int64_t>(listening_.cwnd()));
+  } else {
+    limit = probe_ && under_way == 0 ? 1 : 0;
+  }
+  if (packets_ > 0) {
+    limit = std::min<std::int64_t>(limit, first_ + packets_ - board_.base());
+  }
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(0, limit - under_way));
+}
+
+// Lets packets leave as far as the windows are open, at most max_burst of them.
+void Sender::pump(Sink& sink) {
+  if (!started_ || !subscribed_ || finished_) return;
+  std::uint32_t budget = settings_.max_burst;
+  repair(budget, sink);
+  const std::uint32_t wanted = ready_.size() + sendable();
+  if (wanted <= credits_) return;
+  if (settings_.overhead > Duration::zero()) {
+    // RLA 3.1: a random processing time before each transmission.
+    if (departure_.is_never()) departure_ = now_ + settings_.overhead * rng_.uniform();
+    return;
+  }
+  const std::uint32_t count = std::min(wanted - credits_, budget + ready_.size());
+  if (count == 0) return;
+  credits_ += count;
+  sink.release(0, count);
+}
+
+// Packets that all have or lost: by unicast at once, or by multicast among the next to leave. As
+// many may be out as the window has packets.
+void Sender::repair(std::uint32_t& budget, Sink& sink) {
+  while (!queued_.empty() && budget > 0 && out_ < listening_.cwnd()) {
+    const std::uint32_t seq = queued_.front();
+    PacketState& state = board_.packet(seq);
+    queued_.remove(seq);
+    ++out_;
+    --budget;
+    // After a time-out by multicast: everybody answers, and who does not may be dropped.
+    if (state.lost > settings_.rexmit_threshold || backoff_ > 1) {
+      state.repair = PacketState::Repair::kReady;
+      ready_.append(seq);
+    } else {
+      state.repair = PacketState::Repair::kOut;
+      board_.repeat(now_, seq, [&](std::uint32_t at) { unicast(seq, members_[at], sink); });
+    }
+  }
+}
+
+void Sender::unicast(std::uint32_t seq, const Member& to, Sink& sink) {
+  const std::size_t length = write(seq, true, message_);
+  if (length == 0) return;
+  ++counts_.unicasts;
+  sink.send(Destination::receiver(to.address), message_);
+}
+
+std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> message) {
+  advance(now);
+  if (layer != 0) return 0;
+  if (credits_ > 0) --credits_;
+  if (!started_ || !subscribed_ || message.size() < wire::RlaData::kBytes + payload_) return 0;
+  if (!ready_.empty()) {
+    const std::uint32_t seq = ready_.front();
+    ready_.remove(seq);
+    board_.packet(seq).repair = PacketState::Repair::kOut;
+    board_.repeat(now_, seq, [](std::uint32_t) {});
+    ++counts_.packets;
+    ++counts_.multicasts;
+    return write(seq, true, message);
+  }
+  if (sendable() == 0) return 0;
+  if (overdue_at_.is_never()) overdue_at_ = now_ + repair_after();
+  ++counts_.packets;
+  return write(board_.push(now_), false, message);
+}
+
+std::size_t Sender::write(std::uint32_t seq, bool again, std::span<std::byte> message) const {
+  wire::RlaData data;
+  data.session = config_.session;
+  data.seq = seq;
+  data.tx_time_us = static_cast<std::uint32_t>(now_.ns() / 1000);
+  data.base = board_.base();
+  if (again) data.flags |= wire::RlaData::kRetransmission;
+  if (whole_) data.flags |= wire::RlaData::kWhole;
+  if (packets_ > 0) {
+    const std::uint32_t index = seq - first_;
+    data.offset = std::uint64_t{index} * payload_;
+    const auto part =
+        config_.object.subspan(data.offset).first(std::min<std::size_t>(
+            payload_, config_.object.size() - data.offset));
+    data.payload_length = static_cast<std::uint16_t>(part.size());
+    if (index == packets_ - 1) data.flags |= wire::RlaData::kLast;
+    std::copy(part.begin(), part.end(), message.begin() + wire::RlaData::kBytes);
+  }
+  return wire::write(data, message);
+}
+
+// --- Timers --------------------------------------------------------------------------------------
+
+Duration Sender::timeout_after() const {
+  return std::min(std::max(max_timeout_, settings_.min_timeout) * backoff_, kMaxTimeout);
+}
+
+// As long as any round trip lasts; twice the mean, where all last the same.
+Duration Sender::repair_after() const { return std::max(max_timeout_, max_srtt_ * 2); }
+
+// The retransmission timer runs whenever there is something to wait for, also when it is somebody
+// to speak to.
+void Sender::arm() {
+  expires_ = started_ && subscribed_ && !finished_ ? now_ + timeout_after() : Time::never();
+}
+
+void Sender::timer(Time now, Sink& sink) {
+  advance(now);
+  if (now_ >= start_at_) {
+    start_at_ = Time::never();
+    started_ = true;
+    arm();
+  }
+  if (now_ >= departure_) {
+    departure_ = Time::never();
+    if (ready_.size() + sendable() > credits_) {
+      ++credits_;
+      sink.release(0, 1);
+    }
+  }
+  if (now_ >= overdue_at_) overdue(sink);
+  if (now_ >= expires_) expire(sink);
+  pump(sink);
+}
+
+// Rule 1 detects losses by gaps or by time. Without the latter a small window stands still until
+// the time-out whenever each packet in it is missed by somebody, for no three more leave.
+void Sender::overdue(Sink& sink) {
+  overdue_at_ = Time::never();
+  if (!started_ || board_.members() == 0 || board_.under_way() == 0) return;
+  const Duration patience = repair_after();
+  for (std::uint32_t at = 0; at < slots_used_; ++at) {
+    Member& member = members_[at];
+    if (!member.active) continue;
+    bool lost = false;
+    board_.missing(at, board_.base(), board_.next(), [&](std::uint32_t seq) {
+      if (now_ - board_.packet(seq).sent < patience || !board_.lose(at, seq)) return;
+      lost = true;
+      evaluate(seq);
+    });
+    if (lost) congested(member, sink);
+  }
+  overdue_at_ = now_ + patience;
+}
+
+void Sender::expire(Sink& sink) {
+  credits_ = 0;  // what was released and did not leave never will
+  const std::uint32_t base = board_.base();
+  if (board_.under_way() > 0 && settings_.drop_timeouts > 0) drop_silent(sink);
+  if (board_.base() == base && board_.under_way() > 0) {
+    ++counts_.timeouts;
+    if (board_.members() > 0) listening_.timeout(now_);
+    forget_repairs();
+    for (std::uint32_t at = 0; at < slots_used_; ++at) {
+      if (!members_[at].active) continue;
+      board_.missing(at, base, board_.next(), [&](std::uint32_t seq) { board_.lose(at, seq); });
+      members_[at].judged = board_.next();
+      members_[at].recheck = true;
+      members_[at].recheck_at = board_.next() + 3;
+    }
+    for (std::uint32_t seq = base; seq != board_.next(); ++seq) evaluate(seq);
+    trace_window(sink);
+  }
+  if (board_.members() == 0) {
+    // Somebody subscribes, and nobody is known: the oldest packet, or a new one, finds them.
+    probe_ = true;
+    if (board_.under_way() > 0 && out_ == 0) {
+      board_.packet(base).repair = PacketState::Repair::kReady;
+      ready_.append(base);
+      ++out_;
+    }
+  }
+  backoff_ = std::min(backoff_ * 2, kMaxBackoff);
+  arm();
+}
+
+// Receivers that hold the window up without a word, or without progress; but not while all do: then
+// it is the network that is silent, and who returns has missed nothing.
+void Sender::drop_silent(Sink& sink) {
+  const std::uint32_t base = board_.base();
+  const Duration patience = std::max(max_timeout_, settings_.min_timeout) * settings_.drop_timeouts;
+  bool others = !stranger_at_.is_never() && now_ - stranger_at_ <= patience;
+  for (std::uint32_t at = 0; at < slots_used_; ++at) {
+    Member& member = members_[at];
+    if (!member.active) continue;
+    if (board_.cum_ack(at) == base) {
+      ++member.timeouts;
+    } else {
+      others = others || now_ - member.heard <= patience;
+    }
+  }
+  for (std::uint32_t at = 0; others && at < slots_used_; ++at) {
+    Member& member = members_[at];
+    if (member.active && board_.base() == base && board_.cum_ack(at) == base &&
+        (member.timeouts >= settings_.drop_timeouts || now_ - member.heard > patience)) {
+      remove(member, Change::kSilent, sink);
+    }
+  }
+}
+
+// Once per RTT: what would cost O(receivers) for each acknowledgement.
+void Sender::refresh(Sink& sink) {
+  max_srtt_ = Duration::zero();
+  max_timeout_ = Duration::zero();
+  rwnd_min_ = settings_.max_window;
+  listening_.begin_recount();
+  for (std::uint32_t at = 0; at < slots_used_; ++at) {
+    const Member& member = members_[at];
+    if (!member.active) continue;
+    max_srtt_ = std::max(max_srtt_, member.rtt.srtt());
+    max_timeout_ = std::max(max_timeout_, member.rtt.timeout());
+    rwnd_min_ = std::min(rwnd_min_, member.rwnd);
+    listening_.recount_interval(member.listener);
+  }
+  if (max_timeout_ == Duration::zero()) max_timeout_ = settings_.initial_timeout;
+  for (std::uint32_t at = 0; at < slots_used_; ++at) {
+    if (members_[at].active) listening_.recount_troubled(members_[at].listener, counts_.packets);
+  }
+  if (settings_.drop_slow_ratio > 0) drop_slow(sink);
+  refresh_at_ = now_ + std::max(max_srtt_, Duration::milliseconds(1));
+  trace_window(sink);
+}
+
+// RLA 4.3: one bottleneck that slows down all others.
+void Sender::drop_slow(Sink& sink) {
+  constexpr std::uint64_t kEnoughSignals = 8;  // for the average to mean something
+  Member* worst = nullptr;
+  double smallest = 0;
+  double next_smallest = 0;  // 0: none
+  for (std::uint32_t at = 0; at < slots_used_; ++at) {
+    Member& member = members_[at];
+    if (!member.active) continue;
+    const Listener& l = member.listener;
+    const double silence = static_cast<double>(counts_.packets - l.last_signal_packet);
+    const double interval = std::max({1.0, l.interval.value(), silence});
+    if (worst == nullptr || interval < smallest) {
+      next_smallest = smallest;
+      smallest = interval;
+      worst = &member;
+    } else if (next_smallest == 0 || interval < next_smallest) {
+      next_smallest = interval;
+    }
+  }
+  if (next_smallest > settings_.drop_slow_ratio * smallest &&
+      worst->listener.signals >= kEnoughSignals) {
+    remove(*worst, Change::kSlow, sink);
+  }
+}
+
+void Sender::trace_window(Sink& sink) const {
+  const TraceField fields[] = {
+      {"cwnd", listening_.cwnd()},
+      {"awnd", listening_.awnd()},
+      {"ssthresh", listening_.ssthresh()},
+      {"num_trouble_rcvr", static_cast<double>(listening_.num_trouble_rcvr())},
+      {"receivers", static_cast<double>(board_.members())},
+      {"under_way", static_cast<double>(board_.under_way())},
+      {"srtt_max_us", static_cast<double>(max_srtt_.us())},
+      {"acknowledged", static_cast<double>(counts_.acknowledged)},
+      {"signals", static_cast<double>(listening_.signals())},
+      {"randomized_cuts", static_cast<double>(listening_.randomized_cuts())},
+      {"forced_cuts", static_cast<double>(listening_.forced_cuts())},
+      {"timeouts", static_cast<double>(counts_.timeouts)}};
+  sink.trace("rla.window", fields);
+}
+
+}  // namespace tiercast::rla

@@ -1,0 +1,145 @@
+// RLA's sender: a window over multicast data, acknowledged by every receiver (RLA 3.3;
+// PROTOCOLS 5.2 to 5.5). What losses do to the window: listening.h; who has what: scoreboard.h.
+//
+// Receivers register by their first words (hello) before data flows, and by their first
+// acknowledgement after.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "protocols/base/rng.h"
+#include "protocols/common/id_table.h"
+#include "protocols/common/rtt_estimator.h"
+#include "protocols/core/core.h"
+#include "protocols/schemes/rla/listening.h"
+#include "protocols/schemes/rla/scoreboard.h"
+#include "protocols/schemes/rla/settings.h"
+#include "protocols/wire/rla.h"
+
+namespace tiercast::rla {
+
+class Sender final : public SenderCore {
+ public:
+  explicit Sender(const SessionConfig& config);
+
+  void start(Time now, Sink& sink) override;
+  void receive(Time now, const Arrival& arrival, Sink& sink) override;
+  void timer(Time now, Sink& sink) override;
+  Time next_timer() const override;
+  void stop(Time now, Sink& sink) override;
+  void membership(Time now, int top_rank, Sink& sink) override;
+  std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
+  std::uint64_t invalid() const override { return invalid_; }
+  // Every receiver that is still a member has acknowledged the object's last packet.
+  bool finished() const override { return finished_; }
+
+  // For tests and reports.
+  struct Counts {
+    std::uint64_t packets = 0;     // multicast data, repeated packets included
+    std::uint64_t multicasts = 0;  // repeated by multicast
+    std::uint64_t unicasts = 0;    // repeated to one receiver
+    std::uint64_t timeouts = 0;
+    std::uint64_t acknowledged = 0;  // packets that all receivers have
+    std::uint64_t dropped = 0;       // receivers
+  };
+  const Counts& counts() const { return counts_; }
+  const RandomListening& listening() const { return listening_; }
+  std::uint32_t receivers() const { return board_.members(); }
+  std::uint32_t min_last_ack() const { return board_.base(); }
+  std::uint32_t max_reach_all() const { return max_reach_all_; }
+  Duration max_srtt() const { return max_srtt_; }
+  std::uint64_t signals(std::uint32_t receiver) const;  // 0 of one that is not known
+
+ private:
+  struct Member {
+    bool active = false;
+    bool dropped = false;  // for being slow: known, so that it stays out
+    bool recheck = false;  // there are holes to be judged again
+    std::uint32_t source = 0;
+    std::uint32_t address = 0;
+    std::uint32_t judged = 0;      // losses are decided for all packets before it
+    std::uint32_t recheck_at = 0;  // when the receiver's reach comes here
+    std::uint32_t rwnd = 1;        // packets
+    unsigned timeouts = 0;         // in a row, without progress
+    Time heard;
+    Time rexmit_now_at = Time::never();  // its last request was granted
+    RttEstimator rtt;
+    Listener listener{1, 0};
+  };
+  enum class Change { kJoined, kLeft, kSilent, kSlow };
+
+  Time advance(Time now) { return now_ = std::max(now_, now); }
+  Member* find(std::uint32_t source);
+  Member* add(std::uint32_t source, std::uint32_t address, std::uint32_t cum_ack, Sink& sink);
+  void remove(Member& member, Change why, Sink& sink);
+  void remove_all(Sink& sink);
+  void forget_repairs();
+  void hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink);
+  bool in_window(const wire::RlaAck& ack) const;
+  void acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink);
+  bool detect_losses(Member& member);
+  void congested(Member& member, Sink& sink);
+  void evaluate(std::uint32_t seq);
+  void take_from_lists(std::uint32_t seq);
+  void slide();
+
+  void pump(Sink& sink);
+  std::uint32_t sendable() const;  // new packets that the windows allow
+  void repair(std::uint32_t& budget, Sink& sink);
+  void unicast(std::uint32_t seq, const Member& to, Sink& sink);
+  std::size_t write(std::uint32_t seq, bool again, std::span<std::byte> message) const;
+  Duration repair_after() const;
+  void arm();
+  void overdue(Sink& sink);
+  void expire(Sink& sink);
+  void refresh(Sink& sink);
+  void drop_silent(Sink& sink);
+  void drop_slow(Sink& sink);
+  std::uint32_t slot(const Member& member) const {
+    return static_cast<std::uint32_t>(&member - members_.data());
+  }
+  Duration timeout_after() const;
+  void trace_window(Sink& sink) const;
+
+  const SessionConfig config_;
+  const Settings settings_;
+  Rng rng_;
+  RandomListening listening_;
+  IdTable table_;
+  std::vector<Member> members_;  // by slot
+  std::uint32_t slots_used_ = 0;  // members_ from here on were never used
+  Scoreboard board_;
+  PacketList queued_;  // to be repeated when the window has room
+  PacketList ready_;   // by the next packets that leave
+  std::vector<std::byte> message_;  // of a packet that leaves by unicast
+  Counts counts_;
+  std::uint64_t invalid_ = 0;
+
+  const std::uint32_t first_;    // number of the first packet
+  std::uint32_t payload_;        // bytes of the object in a packet
+  std::uint32_t packets_;        // of the object; 0: a stream
+  std::uint32_t max_reach_all_;  // highest packet that all receivers have
+  bool whole_ = true;            // nothing was dropped from the window yet
+  bool subscribed_ = false;
+  bool started_ = false;  // data flows
+  bool finished_ = false;
+  bool probe_ = false;  // nobody is known, and one packet may ask whether somebody listens
+  std::uint32_t rwnd_min_;
+  std::uint32_t credits_ = 0;  // released, and not yet written
+  std::uint32_t out_ = 0;      // repeated packets, ready or out
+  double backoff_ = 1;
+  Duration max_srtt_;
+  Duration max_timeout_;  // before backoff
+
+  Time now_;
+  Time stranger_at_ = Time::never();  // a receiver that is no member spoke
+  Time start_at_ = Time::never();
+  Time departure_ = Time::never();  // after the random delay
+  Time overdue_at_ = Time::never();  // nothing has been acknowledged by all for too long
+  Time expires_ = Time::never();     // retransmission time-out
+  Time refresh_at_;
+};
+
+}  // namespace tiercast::rla

@@ -1,0 +1,237 @@
+// A sender core and receiver cores over a network without queues that loses, repeats and reorders:
+// what a reliable scheme has to bear. Virtual time, everything from one seed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocols/base/rng.h"
+#include "protocols/core/registry.h"
+#include "protocols/testkit/simulator.h"
+
+namespace tiercast::testkit {
+
+struct LossyGroupConfig {
+  std::string scheme;
+  std::vector<std::string> set;
+  std::size_t receivers = 1;
+  double loss = 0;         // of each copy of a packet, independent, towards receivers
+  double ack_loss = 0;     // towards the sender
+  double duplicates = 0;   // of each copy, either way
+  Duration delay = Duration::milliseconds(20);    // each way
+  Duration reordering;     // each copy is later by a random time in [0, reordering]
+  std::uint32_t packet_size = 1000;
+  std::uint64_t seed = 1;
+  Time start;              // of the clock
+  std::vector<std::byte> object;
+};
+
+class LossyGroup {
+ public:
+  explicit LossyGroup(const LossyGroupConfig& config) : config_(config), rng_(config.seed) {
+    const Scheme& scheme = find_scheme(config.scheme);
+    session_.session = 7;
+    session_.packet_size = config.packet_size;
+    session_.seed = config.seed;
+    session_.parameters = Parameters(scheme.parameters);
+    for (const std::string& assignment : config.set) session_.parameters.set(assignment);
+    simulator_.run_until(config.start);
+    SessionConfig own = session_;
+    own.object = config_.object;
+    sender_ = std::make_unique<SenderEnd>(*this, scheme.make_sender(own));
+    for (std::size_t i = 0; i < config.receivers; ++i) {
+      own = session_;
+      own.self_id = static_cast<std::uint32_t>(i + 1);
+      own.seed = config.seed * 1'000'003 + i;
+      receivers_.push_back(std::make_unique<ReceiverEnd>(*this, i, scheme.make_receiver(own)));
+    }
+  }
+
+  // The sender, and the receivers from `first` to `last` (exclusive).
+  void start(std::size_t first, std::size_t last) {
+    sender_->core->start(now(), *sender_);
+    sender_->wake();
+    for (std::size_t i = first; i < last; ++i) start_receiver(i);
+  }
+  void start() { start(0, receivers_.size()); }
+  void start_receiver(std::size_t i) {
+    receivers_[i]->running = true;
+    receivers_[i]->core->start(now(), *receivers_[i]);
+    receivers_[i]->wake();
+  }
+  void stop_receiver(std::size_t i) {
+    receivers_[i]->core->stop(now(), *receivers_[i]);
+    receivers_[i]->running = false;
+  }
+  // Without a word; revive() lets it hear and speak again.
+  void die(std::size_t i) { receivers_[i]->running = false; }
+  void revive(std::size_t i) {
+    receivers_[i]->running = true;
+    receivers_[i]->wake();
+  }
+  void stop_sender() { sender_->core->stop(now(), *sender_); }
+  void set_loss(double loss) { config_.loss = loss; }
+  void set_loss(std::size_t i, double loss) { receivers_[i]->loss = loss; }
+  void set_extra_delay(std::size_t i, Duration extra) { receivers_[i]->extra = extra; }
+  void run_for(Duration d) { simulator_.run_for(d); }
+  Time now() const { return simulator_.now(); }
+  Simulator& simulator() { return simulator_; }
+
+  SenderCore& sender() { return *sender_->core; }
+  ReceiverCore& receiver(std::size_t i) { return *receivers_[i]->core; }
+  const std::vector<std::byte>& object(std::size_t i) const { return receivers_[i]->object; }
+  bool in_order(std::size_t i) const { return receivers_[i]->in_order; }
+  std::uint64_t unicasts() const { return unicasts_; }
+  std::uint64_t data_packets() const { return data_packets_; }
+  std::uint64_t feedback_packets() const { return feedback_packets_; }
+  // The last messages of each direction, to be mutated.
+  const std::vector<std::byte>& last_data() const { return last_data_; }
+  const std::vector<std::byte>& last_feedback() const { return last_feedback_; }
+
+  // As if it came from receiver `from`, now.
+  void to_sender(std::vector<std::byte> message, std::size_t from) {
+    sender_->take(message, address(from));
+  }
+  void to_receiver(std::vector<std::byte> message, std::size_t i) {
+    receivers_[i]->take(message, 0x0a000001);
+  }
+
+ private:
+  static std::uint32_t address(std::size_t receiver) {
+    return 0x0a010000u + static_cast<std::uint32_t>(receiver);
+  }
+
+  struct End : Actor, Sink {
+    explicit End(LossyGroup& g) : Actor(g.simulator_), group(g) {}
+    void send(Destination, std::span<const std::byte>) override {}
+    void join(Rank) override {}
+    void leave(Rank) override {}
+    void set_rate(Rank, Rate) override {}
+    void release(Rank, std::uint32_t) override {}
+    void deliver(std::uint64_t, std::span<const std::byte>) override {}
+    void trace(std::string_view, std::span<const TraceField>) override {}
+    LossyGroup& group;
+  };
+
+  struct SenderEnd : End {
+    SenderEnd(LossyGroup& g, std::unique_ptr<SenderCore> c) : End(g), core(std::move(c)) {}
+    void take(const std::vector<std::byte>& message, std::uint32_t from) {
+      core->receive(now(), {message, static_cast<std::uint32_t>(message.size() + 28), false, from},
+                    *this);
+      drain();
+    }
+    void act() override {
+      if (core->next_timer() <= now()) core->timer(now(), *this);
+      drain();
+    }
+    void release(Rank, std::uint32_t packets) override { released += packets; }
+    void drain() {
+      for (; released > 0; --released) {
+        std::vector<std::byte> message(group.config_.packet_size - kIpUdpHeaderBytes);
+        if (core->write_data(now(), 0, message) == 0) continue;
+        ++group.data_packets_;
+        group.last_data_ = message;
+        for (std::size_t i = 0; i < group.receivers_.size(); ++i) group.carry_down(message, i);
+      }
+      wake();
+    }
+    void wake() { set_call(core->next_timer()); }
+    void send(Destination to, std::span<const std::byte> bytes) override {
+      std::vector<std::byte> message(bytes.begin(), bytes.end());
+      for (std::size_t i = 0; i < group.receivers_.size(); ++i) {
+        if (to.kind == Destination::Kind::kReceiver && to.address != address(i)) continue;
+        group.unicasts_ += to.kind == Destination::Kind::kReceiver ? 1 : 0;
+        group.carry_down(message, i);
+      }
+    }
+    std::unique_ptr<SenderCore> core;
+    std::uint32_t released = 0;
+  };
+
+  struct ReceiverEnd : End {
+    ReceiverEnd(LossyGroup& g, std::size_t i, std::unique_ptr<ReceiverCore> c)
+        : End(g), core(std::move(c)), index(i) {}
+    void take(const std::vector<std::byte>& message, std::uint32_t from) {
+      if (!running) return;
+      core->receive(now(), {message, static_cast<std::uint32_t>(message.size() + 28), false, from},
+                    *this);
+      wake();
+    }
+    void act() override {
+      if (!running) return;
+      if (core->next_timer() <= now()) core->timer(now(), *this);
+      wake();
+    }
+    void wake() { set_call(core->next_timer()); }
+    void send(Destination, std::span<const std::byte> bytes) override {
+      ++group.feedback_packets_;
+      group.last_feedback_.assign(bytes.begin(), bytes.end());
+      group.carry_up({bytes.begin(), bytes.end()}, index);
+    }
+    void join(Rank) override { subscribe(+1); }
+    void leave(Rank) override { subscribe(-1); }
+    void subscribe(int change) {
+      group.simulator_.at(now() + group.config_.delay, [this, change] {
+        const int before = group.subscribers_;
+        group.subscribers_ += change;
+        if ((before == 0) == (group.subscribers_ == 0)) return;
+        group.sender_->core->membership(now(), group.subscribers_ == 0 ? -1 : 0, *group.sender_);
+        group.sender_->drain();
+      });
+    }
+    void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override {
+      in_order = in_order && offset >= object.size();
+      object.resize(offset);
+      object.insert(object.end(), bytes.begin(), bytes.end());
+    }
+    std::unique_ptr<ReceiverCore> core;
+    std::size_t index;
+    bool running = false;
+    bool in_order = true;
+    double loss = -1;  // below 0: the group's
+    Duration extra;
+    std::vector<std::byte> object;
+  };
+
+  Duration lateness(std::size_t i) {
+    return config_.delay + receivers_[i]->extra + config_.reordering * rng_.uniform();
+  }
+  void carry_down(const std::vector<std::byte>& message, std::size_t i) {
+    for (int copies = rng_.uniform() < config_.duplicates ? 2 : 1; copies > 0; --copies) {
+      const double loss = receivers_[i]->loss < 0 ? config_.loss : receivers_[i]->loss;
+      if (rng_.uniform() < loss) continue;
+      simulator_.at(now() + lateness(i), [this, message, i] { to_receiver(message, i); });
+    }
+  }
+  void carry_up(const std::vector<std::byte>& message, std::size_t i) {
+    for (int copies = rng_.uniform() < config_.duplicates ? 2 : 1; copies > 0; --copies) {
+      if (rng_.uniform() < config_.ack_loss) continue;
+      simulator_.at(now() + lateness(i), [this, message, i] { to_sender(message, i); });
+    }
+  }
+
+  LossyGroupConfig config_;
+  Simulator simulator_;
+  Rng rng_;
+  SessionConfig session_;
+  std::unique_ptr<SenderEnd> sender_;
+  std::vector<std::unique_ptr<ReceiverEnd>> receivers_;
+  int subscribers_ = 0;
+  std::uint64_t unicasts_ = 0;
+  std::uint64_t data_packets_ = 0;
+  std::uint64_t feedback_packets_ = 0;
+  std::vector<std::byte> last_data_;
+  std::vector<std::byte> last_feedback_;
+};
+
+inline std::vector<std::byte> random_bytes(std::size_t size, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<std::byte> bytes(size);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(rng.next());
+  return bytes;
+}
+
+}  // namespace tiercast::testkit
