@@ -297,11 +297,11 @@ def queues(run: StoredRun) -> Panel:
 
 
 def variables(run: StoredRun) -> list[Panel]:
-    """A panel for each number of each kind of record that the scheme traced, if it ever changes."""
+    """A panel for each number of each kind of record that the scheme traced, if it ever changes;
+    kinds with the most records first."""
+    kinds = [(kind, f) for kind, f in run.rows.items() if kind.startswith(f"{run.scheme}.")]
     panels = []
-    for kind, frame in run.rows.items():
-        if not kind.startswith(f"{run.scheme}."):
-            continue
+    for kind, frame in sorted(kinds, key=lambda item: (-len(item[1]), item[0])):
         for column in frame.columns:
             if column in ("time_s", "agent", *KEY_COLUMNS) or not frame[column].dtype.is_numeric():
                 continue
