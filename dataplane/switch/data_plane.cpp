@@ -24,6 +24,8 @@ namespace {
 // epoll keys; below them, a key is an index into ports_.
 constexpr std::uint64_t kTimerKey = 1u << 16;
 constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
+constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
+constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between looks at polled ports' links
 constexpr unsigned kRoundsPerLook = 64;  // polled ports: rounds between looks at descriptors
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox, before workers wait
 constexpr std::int64_t kFired = -1;  // armed_ns_ after the timer went off
@@ -62,6 +64,7 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
   }
   timer_ = checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create");
   watch(*workers_[0], timer_, kTimerKey);
+  watch(*workers_[0], interface_events_.fd(), kInterfacesKey);
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const int fd = ports_[i]->frames->fd();
     if (fd < 0) {
@@ -165,6 +168,7 @@ void DataPlane::work_through(Worker& worker) {
       pipeline_->receive(arrival.port, arrival.frame.bytes, arrival.frame.arrival_ns);
     }
   }
+  if (worker.links_changed) look_at_links();
   if (worker.woken && worker.number == 0) run_jobs();
   if (!pipeline_) return;
   pipeline_->advance(monotonic_ns());
@@ -210,7 +214,7 @@ void DataPlane::read(Worker& worker, Port& port) {
 // Sleeps until something happens; fills arrivals in the order of arrival over the worker's ports.
 void DataPlane::wait_and_read(Worker& worker) {
   worker.arrivals.clear();
-  worker.woken = false;
+  worker.woken = worker.links_changed = false;
   for (Port* port : polled_) read(worker, *port);
   std::array<epoll_event, 64> events;
   int count = 0;
@@ -218,6 +222,7 @@ void DataPlane::wait_and_read(Worker& worker) {
     count = ::epoll_wait(worker.epoll, events.data(), static_cast<int>(events.size()), -1);
   } else if (rounds_++ % kRoundsPerLook == 0) {  // few system calls
     count = ::epoll_wait(worker.epoll, events.data(), static_cast<int>(events.size()), 0);
+    worker.links_changed = monotonic_ns() - links_seen_ns_ > kLinkPeriod;
   }
   for (int i = 0; i < count; ++i) {
     const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
@@ -228,6 +233,9 @@ void DataPlane::wait_and_read(Worker& worker) {
       eventfd_t wakeups;
       ::eventfd_read(worker.wakeup, &wakeups);
       worker.woken = true;
+    } else if (key == kInterfacesKey) {
+      interface_events_.clear();
+      worker.links_changed = true;
     } else {
       read(worker, *ports_[key]);
     }
@@ -282,12 +290,12 @@ void DataPlane::entries_expired(std::string_view table,
 }
 
 std::unique_ptr<engine::Switch> DataPlane::make_switch(
-    std::shared_ptr<const engine::Program> program, engine::Output& output) {
+    std::shared_ptr<const engine::Program> program, engine::Output& output) const {
   engine::Switch::Options options;
   options.cpu_port = cpu_port_;
   auto made = std::make_unique<engine::Switch>(std::move(program), options, output);
   for (const auto& port : ports_) {
-    const engine::Status status = made->set_port(port->number, port->link, monotonic_ns());
+    const engine::Status status = made->set_port(port->number, {}, monotonic_ns());
     if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
   }
   return made;
@@ -296,8 +304,25 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
 void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
   if (pipeline_) return pipeline_->set_program(std::move(program));
   auto pipeline = make_switch(std::move(program), *this);
+  for (const auto& port : ports_) {
+    const engine::Status status = pipeline->set_port(port->number, port->link, monotonic_ns());
+    if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
+  }
   pipeline->set_trace(trace_);
   pipeline_ = std::move(pipeline);
+  look_at_links();
+}
+
+// Action groups leave out members whose port has no link.
+void DataPlane::look_at_links() {
+  links_seen_ns_ = monotonic_ns();
+  if (!pipeline_) return;
+  for (const auto& port : ports_) {
+    const bool up = port->frames->link_up();
+    if (up == port->up) continue;
+    port->up = up;
+    (void)pipeline_->set_port_up(port->number, up);  // the port exists
+  }
 }
 
 void DataPlane::packet_out(std::span<const std::byte> frame) {

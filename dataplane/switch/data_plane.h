@@ -26,6 +26,7 @@
 #include "dataplane/switch/lateness.h"
 #include "dataplane/switch/options.h"
 #include "dataplane/switch/port/frame_port.h"
+#include "dataplane/switch/port/interfaces.h"
 
 namespace tiercast::vswitch {
 
@@ -77,9 +78,9 @@ class DataPlane : private engine::Output {
   // throws. While the thread does not run, runs it at once. Not from the data-plane thread.
   void call(const std::function<void()>& work);
 
-  // A switch like pipeline(), with the same ports, that carries no traffic of theirs.
+  // A switch with ports of the same numbers, none of which has a rate. From any thread.
   std::unique_ptr<engine::Switch> make_switch(std::shared_ptr<const engine::Program> program,
-                                              engine::Output& output);
+                                              engine::Output& output) const;
 
   // --- Only inside call(). ---
 
@@ -112,18 +113,21 @@ class DataPlane : private engine::Output {
     std::unique_ptr<FramePort> frames;
     LatenessHistogram lateness;
     Outbox outbox{};
+    bool up = true;  // its link, as the pipeline knows it
   };
   struct Arrival {
     std::uint32_t port;
     std::uint32_t order;  // as it was read
     ReceivedFrame frame;
   };
-  // A thread, and the ports that it reads. The first one has the timer and the jobs too.
+  // A thread, and the ports that it reads. The first one has the timer, the jobs and the
+  // changes of links too.
   struct Worker {
     unsigned number;
     int epoll = -1;
     int wakeup = -1;  // eventfd: the worker has something to do beside its ports
     bool woken = false;
+    bool links_changed = false;  // perhaps
     std::vector<Arrival> arrivals;
     std::thread thread;
   };
@@ -146,6 +150,7 @@ class DataPlane : private engine::Output {
   void send_outbox(Port& port);
   void arm_timer(std::int64_t due_ns);
   void run_jobs();
+  void look_at_links();
 
   const std::uint32_t cpu_port_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
@@ -157,6 +162,8 @@ class DataPlane : private engine::Output {
   Handlers handlers_;
 
   std::vector<std::unique_ptr<Worker>> workers_;
+  InterfaceEvents interface_events_;
+  std::int64_t links_seen_ns_ = 0;  // when look_at_links() was last run
   int timer_ = -1;
   std::int64_t armed_ns_ = 0;  // what timer_ is set to
   std::mutex engine_;          // with several workers: guards pipeline_, timer_ and the lateness

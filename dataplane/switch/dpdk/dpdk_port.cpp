@@ -130,6 +130,11 @@ void DpdkPort::flush() {
   waiting_count_ = 0;
 }
 
+bool DpdkPort::link_up() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
 std::uint64_t DpdkPort::kernel_drops() {
   rte_eth_stats stats{};
   if (rte_eth_stats_get(id_, &stats) != 0) return unreadable_;

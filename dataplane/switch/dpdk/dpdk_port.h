@@ -32,6 +32,7 @@ class DpdkPort : public FramePort {
   // Held back until kBatch frames wait, or flush().
   bool send(std::span<const std::byte> frame) override;
   void flush() override;
+  bool link_up() const override;
   std::uint64_t kernel_drops() override;
   std::uint64_t send_errors() const override { return send_errors_; }
 

@@ -29,6 +29,8 @@ class FramePort {
   // frames back until flush().
   virtual bool send(std::span<const std::byte> frame) = 0;
   virtual void flush() {}
+  // Whether its link works now: up, and with a carrier.
+  virtual bool link_up() const = 0;
   // Totals since the port was opened: frames lost before receive(), and refused sends.
   virtual std::uint64_t kernel_drops() = 0;
   virtual std::uint64_t send_errors() const = 0;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <linux/ethtool.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
@@ -18,6 +20,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 namespace tiercast::vswitch {
 namespace {
@@ -127,6 +130,33 @@ Interface find_interface(const std::string& name) {
     throw InterfaceError(fmt::format("interface {}: no MTU: {}", name, strerror(errno)));
   interface.mtu = static_cast<unsigned>(socket.request().ifr_mtu);
   return interface;
+}
+
+bool is_running(const std::string& name) {
+  constexpr int kRunning = IFF_UP | IFF_RUNNING;
+  ControlSocket socket(name);
+  return socket.control(SIOCGIFFLAGS) && (socket.request().ifr_flags & kRunning) == kRunning;
+}
+
+InterfaceEvents::InterfaceEvents()
+    : fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "netlink socket");
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK;
+  if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    ::close(fd_);
+    throw std::system_error(errno, std::generic_category(), "netlink bind");
+  }
+}
+
+InterfaceEvents::~InterfaceEvents() { ::close(fd_); }
+
+void InterfaceEvents::clear() {
+  std::array<char, 8192> message;
+  // What was lost (ENOBUFS) changed something, too.
+  while (::recv(fd_, message.data(), message.size(), 0) >= 0 || errno == ENOBUFS) {
+  }
 }
 
 std::vector<std::string> disable_offloads(const std::string& name) {

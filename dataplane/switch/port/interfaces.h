@@ -23,6 +23,23 @@ std::vector<std::string> interface_names();
 // Throws InterfaceError if it does not exist (naming those that do), is down, or is not Ethernet.
 Interface find_interface(const std::string& name);
 
+// Whether it exists, is up, and has a carrier.
+bool is_running(const std::string& name);
+
+// Says when something about this network namespace's interfaces changed.
+class InterfaceEvents {
+ public:
+  InterfaceEvents();  // throws std::system_error
+  ~InterfaceEvents();
+  InterfaceEvents(const InterfaceEvents&) = delete;
+  InterfaceEvents& operator=(const InterfaceEvents&) = delete;
+  int fd() const { return fd_; }  // readable: something changed since the last clear()
+  void clear();
+
+ private:
+  int fd_;
+};
+
 // Switches off segmentation, receive coalescing, checksum and VLAN offloads: with them the kernel
 // hands over frames above the MTU, or unfinished ones. Returns the features that would not go off
 // (none on veth); they stay off when the process ends. An interface without ethtool has none.

@@ -160,6 +160,8 @@ bool PacketSocket::send(std::span<const std::byte> frame) {
   return false;
 }
 
+bool PacketSocket::link_up() const { return is_running(interface_); }
+
 std::uint64_t PacketSocket::kernel_drops() {
   tpacket_stats statistics{};  // reading resets the kernel's count
   socklen_t size = sizeof statistics;

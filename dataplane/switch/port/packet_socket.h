@@ -31,6 +31,7 @@ class PacketSocket : public FramePort {
   std::span<const ReceivedFrame> receive() override;
 
   bool send(std::span<const std::byte> frame) override;
+  bool link_up() const override;
 
   // Totals since the socket was opened: frames lost between the interface and receive() (socket
   // buffer full, longer than the MTU, checksum that cannot be completed), and refused sends.

@@ -1,6 +1,7 @@
 """Frames through a running tiercast-switch: forwarding, the emulated links, packet-in and -out."""
 
 import array
+import contextlib
 import fcntl
 import socket
 import statistics
@@ -340,6 +341,71 @@ def test_timestamps_of_two_switches_lie_on_one_epoch(start, network, tools):
     steps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
     assert min(steps) > -slack, moments
     assert moments[-1] - moments[0] < 3_000_000, moments
+
+
+def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, tools):
+    """Port 3 loses its carrier and gets it back; so do a group and an action set that watch it."""
+    switch = start("--port", "1=p1", "--port", "2=p2", "--port", "3=p3")
+    switch.kind = "tiercast"
+    peer = tools.Peer(switch, 1, "externs")
+    watch = r'weight: 1 watch_port: "\003"'
+
+    def forward(port: int) -> str:
+        return f'action {{ action_id: $forward params {{ param_id: 1 value: "\\00{port}" }} }}'
+
+    def entry(table: str, key: int, action: str) -> str:
+        match = f'match {{ field_id: 1 exact {{ value: "\\00{key}" }} }}'
+        return f"table_entry {{ table_id: ${table} {match} action {{ {action} }} }}"
+
+    profile = "action_profile_id: $paths"
+    choices = (
+        f"action_profile_actions {{ {forward(2)} {watch} }} "
+        f"action_profile_actions {{ {forward(1)} weight: 1 }}"
+    )
+    for text in (
+        f"action_profile_member {{ {profile} member_id: 1 {forward(2)} }}",
+        f"action_profile_member {{ {profile} member_id: 2 {forward(1)} }}",
+        f"action_profile_group {{ {profile} group_id: 1 members {{ member_id: 1 {watch} }} "
+        "members { member_id: 2 weight: 1 } }",
+        entry("balance", 1, "action_profile_group_id: 1"),
+        entry("limited", 1, f"action_profile_action_set {{ {choices} }}"),
+    ):
+        assert peer.do(f"INSERT {text}") == "OK", text
+    balance, limited = 1, 2
+
+    def by_port_2() -> int:
+        """Of two flows through each table, how many leave by port 2 (the others: port 1)."""
+        for kind in (balance, limited):
+            for flow in (0, 1):
+                frame = bytes(12) + b"\x88\xb5" + bytes([kind, 1, flow, 0])
+                network.ports[1].send(frame.ljust(60, b"\0"))
+        back = len(network.ports[1].receive(4, timeout=0.3))
+        there = len(network.ports[2].receive(4, timeout=0.3))
+        assert back + there == 4
+        return there
+
+    def far_end(state: str) -> None:
+        subprocess.run(["ip", "-n", network.hosts, "link", "set", "h3", state], check=True)
+
+    assert by_port_2() == 2
+    try:
+        far_end("down")
+        deadline = time.monotonic() + 3
+        while by_port_2() != 0:
+            assert time.monotonic() < deadline, "port 3 is still thought to be up"
+        # A new program does not forget it: nor a new group.
+        peer.controller.set_pipeline(
+            p4.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT, peer.config
+        )
+        assert by_port_2() == 0
+    finally:
+        far_end("up")
+    deadline = time.monotonic() + 3
+    while by_port_2() != 2:
+        assert time.monotonic() < deadline, "port 3 is still thought to be down"
+    with contextlib.suppress(OSError):  # ENETDOWN, once
+        network.ports[3].receive(1, timeout=0.05)
+    peer.close()
 
 
 def test_digests_without_a_reader_are_dropped_and_counted(start, network, tools):
