@@ -75,8 +75,11 @@ def network() -> Iterator[tuple[str, str]]:
         for port in PORTS:
             run("ip", "-n", switch, "link", "add", f"p{port}", "type", "veth",
                 "peer", "name", f"h{port}", "netns", hosts)  # fmt: skip
-            run("ip", "-n", switch, "link", "set", f"p{port}", "up")
-            run("ip", "-n", hosts, "link", "set", f"h{port}", "up")
+            for space, name in ((switch, f"p{port}"), (hosts, f"h{port}")):
+                run("ip", "-n", space, "link", "set", name, "up")
+                # tiercast-switch does this itself; bmv2 must find it done.
+                run("ip", "netns", "exec", space, "ethtool", "-K", name,
+                    "tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro", "off")  # fmt: skip
         yield switch, hosts
     finally:
         for name in made:
@@ -91,9 +94,8 @@ def tiercast_command(address: str) -> list[str]:
 
 def bmv2_command(address: str) -> list[str]:
     ports = [word for port in PORTS for word in ("-i", f"{port}@p{port}")]
-    # Its queues must not be what limits it: they hold 64 packets by default.
-    return ["simple_switch_grpc", "--device-id", "1", "--no-p4", *ports, "--",
-            "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
+    return ["simple_switch_grpc", "--device-id", "1", "--no-p4", "--thrift-port", "0", *ports,
+            "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
 
 
 def configure(address: str) -> None:
@@ -233,10 +235,12 @@ def over_veth(name: str, command: Any, repeat: int) -> dict[str, Any]:
     with network() as (switch_space, hosts), switch(command, switch_space) as pid:
         for workload in WORKLOADS:
             runs = [highest_rate(hosts, workload) for _ in range(repeat)]
-            middle = statistics.median_low(run["packets_per_s"] for run in runs)
-            figures[workload] = next(run for run in runs if run["packets_per_s"] == middle)
+            # Of bmv2, the best that it was seen to do; of tiercast, what it does as a rule.
+            choose = max if name == "bmv2" else statistics.median_low
+            rate = choose(run["packets_per_s"] for run in runs)
+            figures[workload] = next(run for run in runs if run["packets_per_s"] == rate)
             figures[workload]["runs"] = [round(run["packets_per_s"]) for run in runs]
-            print(f"  {name:9} {workload:13} {middle:10.0f} packets/s without loss", flush=True)
+            print(f"  {name:9} {workload:13} {rate:10.0f} packets/s without loss", flush=True)
         figures["cpu_us_per_packet"] = {
             str(rate): round(cost_at(hosts, pid, "sim_data", rate), 1) for rate in LOW_RATES
         }
