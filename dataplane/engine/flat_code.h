@@ -118,6 +118,7 @@ struct HeaderPlan {
   std::uint32_t dirty_cell = 0;   // not 0: flat code may have changed a field
   std::uint32_t bytes = 0;
   std::vector<FieldPlan> read;    // into cells, by the parser
+  std::vector<FieldPlan> flat_read;  // those of them that flat code looks at afterwards
   std::vector<FieldPlan> write;   // over a header that was received
   std::vector<FieldPlan> fields;  // all of them: a header that was not received
 };

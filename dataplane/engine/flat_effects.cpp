@@ -109,7 +109,7 @@ void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, 
   }
 }
 
-void add_reads(const Image& image, const FlatInstruction& i, CellSet& cells) {
+void add_reads(const Image& image, const FlatInstruction& i, CellSet& cells, Reads reads) {
   const Operands o = operands(i.op);
   if (o.x) cells.add(i.x);
   if (o.y) cells.add(i.y);
@@ -129,6 +129,12 @@ void add_reads(const Image& image, const FlatInstruction& i, CellSet& cells) {
     case FlatOp::kUpdateChecksum: {
       const Checksum& checksum = image.checksums[i.i];
       add_field(cells, checksum.cell, checksum.width);
+      const bool on_bytes = i.op == FlatOp::kVerifyChecksum && checksum.whole_header != kNone;
+      if (on_bytes && reads == Reads::kReceived) return;
+      if (on_bytes) {
+        cells.add(image.header_plans[checksum.whole_header].valid_cell);
+        cells.add(image.header_plans[checksum.whole_header].origin_cell);
+      }
       return add_calculation(image, checksum.calculation, cells);
     }
     case FlatOp::kCopy: return cells.add(i.x, static_cast<std::uint32_t>(i.i));
@@ -194,7 +200,7 @@ Writes writes(const Image& image, const FlatInstruction& i) {
   return w;
 }
 
-CellSet cells_used_outside(const Image& image) {
+CellSet cells_used_outside(const Image& image, Reads reads) {
   CellSet cells(image.phv_cells);
   cells.add(image.tracked_cell);
   for (const HeaderStack& stack : image.stacks) {
@@ -224,7 +230,7 @@ CellSet cells_used_outside(const Image& image) {
     if (plan.plain) {
       cells.add(plan.origin_cell);
       cells.add(plan.dirty_cell);
-      for (const FieldPlan& f : plan.fields) cells.add(f.cell);
+      for (const FieldPlan& f : reads == Reads::kAll ? plan.fields : plan.write) cells.add(f.cell);
     } else {
       cells.add(image.headers[h].valid_cell, image.headers[h].cells);
     }

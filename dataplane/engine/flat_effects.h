@@ -28,6 +28,10 @@ class CellSet {
   std::vector<Cell> words_;
 };
 
+// What "read" means. kReceived: of headers that came with the frame, whose unchanged fields leave
+// with the frame's bytes, and whose checksum is verified on them, without a look at a cell.
+enum class Reads { kAll, kReceived };
+
 // The operands that an operation has in cells.
 struct Operands {
   bool d = false;  // written, if the instruction is completed
@@ -44,7 +48,8 @@ bool is_pure(FlatOp op);
 // May end the code before the next instruction.
 bool may_end(FlatOp op);
 
-void add_reads(const Image& image, const FlatInstruction& instruction, CellSet& cells);
+void add_reads(const Image& image, const FlatInstruction& instruction, CellSet& cells,
+               Reads reads = Reads::kAll);
 
 struct Writes {
   bool any = false;                     // perhaps every cell
@@ -58,6 +63,6 @@ Writes writes(const Image& image, const FlatInstruction& instruction);
 void add_field(CellSet& cells, std::uint32_t cell, std::uint32_t width);
 void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, CellSet& cells);
 // What is looked at between and behind the parts of flat code.
-CellSet cells_used_outside(const Image& image);
+CellSet cells_used_outside(const Image& image, Reads reads = Reads::kAll);
 
 }  // namespace tiercast::engine

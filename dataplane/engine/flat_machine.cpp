@@ -130,9 +130,11 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
   Clear: std::fill_n(phv + at->d, at->i, Cell{0}); TIERCAST_NEXT;
   Copy: std::copy_n(phv + at->x, at->i, phv + at->d); TIERCAST_NEXT;
 
-  Extract:
-    if (!extract_plain(packet, image_.header_plans[at->i])) return;
+  Extract: {
+    const HeaderPlan& plan = image_.header_plans[at->i];
+    if (!extract_plain(packet, plan, plan.flat_read)) return;
     TIERCAST_NEXT;
+  }
   Lookahead: {
     const std::size_t bit = packet.cursor * 8 + at->i;
     if (bit + at->target > packet.frame.size() * 8) {

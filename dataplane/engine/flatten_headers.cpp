@@ -284,6 +284,43 @@ void plan_checksum(const Calculation& calculation, ChecksumPlan& plan) {
   plan.plain = true;
 }
 
+// Whether the checksum, verified behind the parser, is one over the bytes of a plain header that
+// the parser does not change: its inputs are all fields but the checksum itself.
+void plan_verification(const Image& image, Checksum& checksum) {
+  if (!checksum.verify || checksum.width != 16) return;
+  if (!image.checksum_plans[checksum.calculation].plain) return;
+  const std::vector<CalculationInput>& inputs = image.calculations[checksum.calculation].inputs;
+  for (std::uint32_t h = 0; h < image.headers.size(); ++h) {
+    const Header& header = image.headers[h];
+    const HeaderPlan& plan = image.header_plans[h];
+    const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t what) {
+      return std::count(list.begin(), list.end(), what) > 0;
+    };
+    const bool changed =
+        is_in(image.always_dirty, plan.dirty_cell) || is_in(image.copied_headers, h);
+    if (!plan.plain || changed || header.fixed_bits % 16 != 0) continue;
+    std::uint32_t bit = 0, checksum_bit = kNone;
+    std::size_t next = 0;
+    bool same = header.fields.size() == inputs.size() + 1;
+    for (const Field& field : header.fields) {
+      if (!same) break;
+      if (field.cell == checksum.cell) {
+        checksum_bit = bit;
+      } else {
+        same = next < inputs.size() && inputs[next].cell == field.cell &&
+               inputs[next].width == field.width &&
+               (inputs[next].valid_cell == kNone || inputs[next].valid_cell == header.valid_cell);
+        ++next;
+      }
+      bit += field.width;
+    }
+    if (!same || checksum_bit == kNone || checksum_bit % 16 != 0) continue;
+    checksum.whole_header = h;
+    checksum.whole_header_shift = checksum_bit % 32 == 0 ? 16 : 0;
+    return;
+  }
+}
+
 }  // namespace
 
 void plan_headers(Image& image) {
@@ -318,6 +355,7 @@ void plan_headers(Image& image) {
   for (std::size_t c = 0; c < image.calculations.size(); ++c) {
     plan_checksum(image.calculations[c], image.checksum_plans[c]);
   }
+  for (Checksum& checksum : image.checksums) plan_verification(image, checksum);
 }
 
 }  // namespace tiercast::engine

@@ -11,7 +11,7 @@ namespace {
 
 // Sets of cells take this many 64-bit words for a whole program; above it all cells count.
 constexpr std::size_t kMostWords = 1 << 19;
-constexpr std::uint32_t kLargestGap = 8;  // cells: two runs this close are handled as one
+constexpr std::uint32_t kLargestGap = 24;  // cells: two runs this close are handled as one
 
 std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
   std::vector<CellRun> found;
@@ -29,7 +29,7 @@ std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
 }  // namespace
 
 void live_before(const Image& image, const FlatInstruction& i, const CellSet& at_end,
-                 CellSet& live) {
+                 CellSet& live, Reads reads) {
   const Operands o = operands(i.op);
   if (o.d) {
     live.remove(i.d);
@@ -37,11 +37,11 @@ void live_before(const Image& image, const FlatInstruction& i, const CellSet& at
     for (std::uint32_t cell : writes(image, i).certain) live.remove(cell);
   }
   if (may_end(i.op)) live.add(at_end);
-  add_reads(image, i, live);
+  add_reads(image, i, live, reads);
 }
 
 std::vector<CellSet> live_at_blocks(const Image& image, const FlatGraph& graph,
-                                    const CellSet& at_end) {
+                                    const CellSet& at_end, Reads reads) {
   std::vector<CellSet> live(graph.blocks.size(), CellSet(image.phv_cells));
   const std::vector<std::uint32_t> order = in_order(graph);
   for (bool changed = true; changed;) {  // twice, and more with loops
@@ -50,9 +50,9 @@ std::vector<CellSet> live_at_blocks(const Image& image, const FlatGraph& graph,
       const FlatBlock& block = graph.blocks[*b];
       CellSet now = ends(block.last.op) ? at_end : CellSet(image.phv_cells);
       for (std::uint32_t to : block.next) now.add(live[to]);
-      live_before(image, block.last, at_end, now);
+      live_before(image, block.last, at_end, now, reads);
       for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
-        live_before(image, *i, at_end, now);
+        live_before(image, *i, at_end, now, reads);
       }
       if (now == live[*b]) continue;
       live[*b] = std::move(now);
@@ -66,7 +66,51 @@ bool is_too_large_to_analyse(const Image& image) {
   return image.flat.code.size() * (image.phv_cells / 64 + 1) > kMostWords;
 }
 
+namespace {
+
+// The fields of headers that flat code looks at when they came with the frame.
+void find_extracted_fields(Image& image) {
+  for (HeaderPlan& plan : image.header_plans) plan.flat_read = plan.read;
+  const FlatCode& flat = image.flat;
+  if (!flat.present() || is_too_large_to_analyse(image)) return;
+  constexpr Reads kReads = Reads::kReceived;
+  const auto live_at = [&](std::uint32_t start, const CellSet& at_end) {
+    return live_at_blocks(image, to_blocks(image, flat, start), at_end, kReads)[0];
+  };
+  const CellSet outside = cells_used_outside(image, kReads);
+  const CellSet leaves = live_at(flat.update_checksums, outside);
+  CellSet queued = live_at(flat.egress, leaves);
+  queued.add(outside);
+  CellSet parsed = live_at(flat.ingress, queued);
+  parsed.add(outside);
+  parsed = live_at(flat.verify_checksums, parsed);
+  parsed.add(outside);
+  parsed.add(queued);
+  // Behind each extraction.
+  CellSet wanted(image.phv_cells);
+  const FlatGraph parser = to_blocks(image, flat, flat.parser);
+  const std::vector<CellSet> live = live_at_blocks(image, parser, parsed, kReads);
+  for (std::uint32_t b : in_order(parser)) {
+    const FlatBlock& block = parser.blocks[b];
+    CellSet now = ends(block.last.op) ? parsed : CellSet(image.phv_cells);
+    for (std::uint32_t to : block.next) now.add(live[to]);
+    // What a called state extracts is not told apart.
+    if (block.last.op == FlatOp::kRunState) return;
+    live_before(image, block.last, parsed, now, kReads);
+    for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
+      if (i->op == FlatOp::kExtract) wanted.add(now);
+      live_before(image, *i, parsed, now, kReads);
+    }
+  }
+  for (HeaderPlan& plan : image.header_plans) {
+    std::erase_if(plan.flat_read, [&](const FieldPlan& f) { return !wanted.has(f.cell); });
+  }
+}
+
+}  // namespace
+
 void find_live_cells(Image& image) {
+  find_extracted_fields(image);
   const FlatCode& flat = image.flat;
   if (!flat.present() || is_too_large_to_analyse(image)) {
     image.initial_runs = image.copied_runs = {{0, image.phv_cells}};

@@ -217,6 +217,10 @@ struct Checksum {
   std::uint32_t calculation = 0;
   bool update = false;
   bool verify = false;
+  // To verify: the sum over the fields is that over this header's bytes, in which the checksum
+  // itself stands this many bits above a multiple of 32. kNone: it is another.
+  std::uint32_t whole_header = kNone;
+  std::uint32_t whole_header_shift = 0;
 };
 
 struct ActionParameterLayout {

@@ -101,7 +101,8 @@ class Machine {
   template <class Value>
   Word execute(std::uint32_t pc, std::uint32_t end, PacketState& packet, const Cell* arguments);
   bool extract(PacketState& packet, const Header& header, std::uint32_t varbit_bits);
-  bool extract_plain(PacketState& packet, const HeaderPlan& plan);
+  bool extract_plain(PacketState& packet, const HeaderPlan& plan,
+                     const std::vector<FieldPlan>& fields);
   void begin_parsing(PacketState& packet) const;
   template <class Visitor>
   void parse_states(PacketState& packet, Visitor visit);
@@ -114,6 +115,7 @@ class Machine {
   void set_element_valid(Cell* phv, const HeaderStack& stack, std::size_t index, bool valid) const;
   Cell calculate(std::uint32_t calculation, const PacketState& packet);
   Cell calculate_general(std::uint32_t calculation, const PacketState& packet);
+  Cell sum_received(const Checksum& checksum, const PacketState& packet) const;
   void verify(const Checksum& checksum, PacketState& packet);
   void update(const Checksum& checksum, PacketState& packet);
   Cell apply(std::uint32_t calculation, std::span<const std::byte> data);

@@ -46,14 +46,15 @@ void write(std::byte* header, const FieldPlan& field, Cell value) {
 
 }  // namespace
 
-bool Machine::extract_plain(PacketState& packet, const HeaderPlan& plan) {
+bool Machine::extract_plain(PacketState& packet, const HeaderPlan& plan,
+                            const std::vector<FieldPlan>& fields) {
   if (plan.bytes > packet.frame.size() - packet.cursor) {
     packet.error = image_.error_packet_too_short;
     return false;
   }
   const std::byte* data = packet.frame.data() + packet.cursor;
   Cell* phv = packet.phv;
-  for (const FieldPlan& field : plan.read) {
+  for (const FieldPlan& field : fields) {
     phv[field.cell] = load(data + field.byte) >> field.shift & field.mask;
   }
   phv[plan.valid_cell] = 1;
@@ -66,7 +67,7 @@ bool Machine::extract_plain(PacketState& packet, const HeaderPlan& plan) {
 bool Machine::extract(PacketState& packet, const Header& header, std::uint32_t varbit_bits) {
   const HeaderPlan& plan =
       image_.header_plans[static_cast<std::size_t>(&header - image_.headers.data())];
-  if (plan.plain) return extract_plain(packet, plan);
+  if (plan.plain) return extract_plain(packet, plan, plan.read);
   if (varbit_bits % 8 != 0) {
     packet.error = image_.error_parser_invalid_argument;
     return false;

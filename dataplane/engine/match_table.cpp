@@ -20,6 +20,9 @@ MatchTable::MatchTable(const Image& image, const Table& layout, ProfileMembers* 
   has_priority_ = info_.needs_priority;
   has_special_hits_ =
       layout.direct_meter != kNone || layout.supports_timeout || layout.profile != kNone;
+  const bool one_cell = layout.keys.size() == 1 && layout.keys[0].kind == MatchKind::kExact &&
+                        layout.key_words == 1 && layout.keys[0].mask.empty();
+  if (one_cell) only_cell_ = layout.keys[0].cell;
   (void)reset_default();
 }
 
@@ -31,6 +34,10 @@ Status MatchTable::install_constant_entries() {
 }
 
 // --- Look-up ---
+
+namespace {
+constexpr Cell kWholeCell = ~Cell{0};
+}
 
 std::uint64_t MatchTable::hash(const Cell* key, const Cell* mask) const {
   std::uint64_t h = 0x9e3779b97f4a7c15;
@@ -64,8 +71,22 @@ bool MatchTable::in_ranges(const Entry& entry, const Cell* key) const {
   return true;
 }
 
+MatchTable::Entry* MatchTable::lookup_cell(Cell key) const {
+  const Tuple& tuple = *tuples_[0];  // all entries have the key's whole mask
+  const Slot* slots = tuple.slots.data();
+  const std::size_t last = tuple.slots.size() - 1;
+  for (std::size_t at = hash(&key, &kWholeCell) & last; slots[at].entry != kFree;
+       at = (at + 1) & last) {
+    if (slots[at].first_word == key && slots[at].entry != kDeleted) {
+      return entries_[slots[at].entry].get();
+    }
+  }
+  return nullptr;
+}
+
 MatchTable::Entry* MatchTable::lookup(const Cell* phv) {
   if (entries_.empty()) return nullptr;
+  if (only_cell_ != kNone) return lookup_cell(phv[only_cell_]);
   Cell* key = scratch_.data();
   for (const Key& k : layout_.keys) {
     for (std::uint32_t w = 0; w < k.words(); ++w) {

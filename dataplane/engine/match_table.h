@@ -46,6 +46,8 @@ class MatchTable {
 
   // nullptr: miss.
   Entry* lookup(const Cell* phv);
+  // The same in a table with only_cell_.
+  Entry* lookup_cell(Cell key) const;
   // What a packet of `bytes` does at this table, which its direct counter counts.
   struct Outcome {
     std::uint32_t action;  // index into Table::actions; kNone: a miss without default action
@@ -123,6 +125,7 @@ class MatchTable {
   bool has_ranges_ = false;
   bool has_priority_ = false;
   bool has_special_hits_ = false;
+  std::uint32_t only_cell_ = kNone;  // of an exact key of one cell, compared as it is
   const Key* lpm_ = nullptr;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<std::unique_ptr<Tuple>> tuples_;

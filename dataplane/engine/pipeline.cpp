@@ -219,7 +219,7 @@ void Switch::State::ingress(Packet* packet, std::uint32_t instance_type) {
     set(state.phv, m.instance_type, instance_type);
     loaded->externs.now_ns = clock_ns;
     if (packet->trace == 0) {
-      parse(state);
+      parse(state, flat);
     } else {
       parse_traced(*packet, state);
     }
@@ -323,7 +323,7 @@ void Switch::State::clone(const Packet& original, const PacketState& state, bool
     // The packet as it came: parsed again.
     PacketState fresh;
     start(*copy, fresh, kIngressClone);
-    parse(fresh);
+    parse(fresh, runs_flat(*copy));
     copy->cursor = static_cast<std::uint32_t>(fresh.cursor);
   }
   std::fill(copy->phv.begin(), copy->phv.begin() + image.metadata_end, 0);
@@ -490,8 +490,8 @@ struct Unobserved {
 
 }  // namespace
 
-void Switch::State::parse(PacketState& state) {
-  if (loaded->flat) return loaded->machine.parse_flat(state, loaded->tables);
+void Switch::State::parse(PacketState& state, bool flat) {
+  if (flat) return loaded->machine.parse_flat(state, loaded->tables);
   loaded->machine.parse(state);
 }
 

@@ -55,7 +55,7 @@ struct Switch::State final : TrafficManager::Client {
   void start(Packet& packet, PacketState& state, std::uint32_t instance_type);
   // Whether the packet runs as flat code: a traced one runs node by node.
   bool runs_flat(const Packet& packet) const { return loaded->flat && packet.trace == 0; }
-  void parse(PacketState& state);
+  void parse(PacketState& state, bool flat);
   // The nodes from `node` on, or the same as flat code.
   void run_pipeline(std::uint32_t node, std::uint32_t flat, PacketState& state);
   // The nodes from `node` on; observer is told of each, and runs the actions.
