@@ -7,6 +7,7 @@
 #include "protocols/schemes/mdpcc/mdpcc.h"
 #include "protocols/schemes/rla/rla.h"
 #include "protocols/schemes/sim/sim.h"
+#include "protocols/schemes/tfmcc/tfmcc.h"
 
 namespace tiercast {
 
@@ -17,6 +18,7 @@ std::span<const Scheme> schemes() {
       mlda::scheme(),
       mdpcc::scheme(),
       rla::scheme(),
+      tfmcc::scheme(),
   };
   return kSchemes;
 }

@@ -1,0 +1,23 @@
+#include "protocols/schemes/tfmcc/tfmcc.h"
+
+#include "protocols/schemes/tfmcc/receiver.h"
+#include "protocols/schemes/tfmcc/sender.h"
+
+namespace tiercast::tfmcc {
+
+Scheme scheme() {
+  return {
+      .name = "tfmcc",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kTfmcc),
+      .layered = false,
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::tfmcc
