@@ -1,10 +1,20 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "protocols/wire/bytes.h"
+#include "protocols/wire/ermcc.h"
+#include "protocols/wire/mdpcc.h"
+#include "protocols/wire/mlda.h"
+#include "protocols/wire/rla.h"
 #include "protocols/wire/sim.h"
 
 namespace tiercast::wire {
@@ -21,73 +31,238 @@ Bytes from_hex(const std::string& hex) {
   return bytes;
 }
 
-Json vectors() {
-  std::ifstream file(TEST_DATA "/wire-vectors.json");
+Json read(const std::string& path) {
+  std::ifstream file(TEST_DATA "/" + path);
+  EXPECT_TRUE(file) << path;
   return Json::parse(file);
 }
 
-bool is_feedback(const Bytes& message) { return message.size() > 1 && message[1] == std::byte{2}; }
+// Every message's fields by their names in the vectors; records as an array.
+Json fields(const SimData& m) {
+  return {{"rank", m.rank},
+          {"rate_epoch", m.rate_epoch},
+          {"seq", m.seq},
+          {"tx_time_us", m.tx_time_us},
+          {"fb_req", m.fb_req},
+          {"group_rate", m.group_rate},
+          {"max_rtt_us", m.max_rtt_us}};
+}
+Json fields(const SimFeedback& m) {
+  return {{"source", m.source},
+          {"fb_req", m.fb_req},
+          {"hold_us", m.hold_us},
+          {"subtree_rtt_us", m.subtree_rtt_us},
+          {"record_count", m.record_count}};
+}
+Json record(const SimFeedback& m, std::size_t i) {
+  const SimRecord& r = m.records[i];
+  return {{"rank", r.rank},
+          {"reports", r.reports},
+          {"congested", r.congested},
+          {"min_cum_rate", r.min_cum_rate},
+          {"max_cum_rate", r.max_cum_rate},
+          {"receivers", r.receivers}};
+}
+Json fields(const ErmccData& m) {
+  return {{"cr_valid", m.cr_valid ? 1 : 0},   {"seq", m.seq},
+          {"cr", m.cr},                       {"mu_hat", m.mu_hat},
+          {"sigma_hat", m.sigma_hat},         {"ask_from", m.ask_from},
+          {"ask_share", m.ask_share}};
+}
+Json fields(const ErmccFeedback& m) {
+  return {{"kind", static_cast<unsigned>(m.kind)},
+          {"source", m.source},
+          {"seq", m.seq},
+          {"omega", m.omega},
+          {"mu", m.mu},
+          {"sigma", m.sigma}};
+}
+Json fields(const RlaData& m) {
+  return {{"flags", m.flags},
+          {"payload_length", m.payload_length},
+          {"seq", m.seq},
+          {"tx_time_us", m.tx_time_us},
+          {"base", m.base},
+          {"offset_high", m.offset >> 32},
+          {"offset_low", m.offset & 0xffffffff}};
+}
+Json fields(const RlaAck& m) {
+  return {{"flags", m.flags},   {"record_count", m.record_count}, {"rwnd", m.rwnd},
+          {"source", m.source}, {"cum_ack", m.cum_ack},           {"echo_time_us", m.echo_time_us}};
+}
+Json record(const RlaAck& m, std::size_t i) {
+  return {{"sack_start", m.sacks[i].start}, {"sack_end", m.sacks[i].end}};
+}
+Json fields(const MldaData& m) {
+  return {{"rank", m.rank}, {"pair", m.pair}, {"seq", m.seq}, {"tx_time_us", m.tx_time_us}};
+}
+Json fields(const MldaSenderReport& m) {
+  return {{"kind", MldaSenderReport::kKind},
+          {"record_count", m.record_count},
+          {"sr_seq", m.sr_seq},
+          {"tx_time_us", m.tx_time_us},
+          {"max_rtt_us", m.max_rtt_us}};
+}
+Json record(const MldaSenderReport& m, std::size_t i) { return {{"rate", m.rate[i]}}; }
+Json fields(const MldaReceiverReport& m) {
+  return {{"rank", m.rank},     {"asks_rtt", m.asks_rtt ? 1 : 0}, {"source", m.source},
+          {"sr_seq", m.sr_seq}, {"rate", m.rate},                 {"loss", m.loss},
+          {"rtt_us", m.rtt_us}, {"rx_time_us", m.rx_time_us}};
+}
+Json fields(const MldaReflection& m) {
+  return {{"kind", MldaReflection::kKind}, {"rank", m.rank},
+          {"asks_rtt", m.asks_rtt ? 1 : 0}, {"source", m.source},
+          {"sr_seq", m.sr_seq},            {"rate", m.rate},
+          {"rx_time_us", m.rx_time_us},    {"tx_time_us", m.tx_time_us}};
+}
+Json fields(const MdpccData& m) {
+  return {{"object_id", m.object_id},
+          {"segment_size", m.segment_size},
+          {"seq", m.seq},
+          {"segment", m.segment},
+          {"segment_count", m.segment_count},
+          {"payload_length", m.payload_length}};
+}
+Json fields(const MdpccProbe& m) {
+  return {{"kind", MdpccProbe::kKind},
+          {"record_count", m.record_count},
+          {"probe_seq", m.probe_seq},
+          {"tx_time_us", m.tx_time_us},
+          {"grtt_us", m.grtt_us},
+          {"tx_rate", m.tx_rate},
+          {"group_size", m.group_size},
+          {"backoff", m.backoff},
+          {"object_id", m.object_id},
+          {"segment_size", m.segment_size},
+          {"segment_count", m.segment_count},
+          {"next_segment", m.next_segment}};
+}
+Json record(const MdpccProbe& m, std::size_t i) {
+  const MdpccRepresentative& r = m.representatives[i];
+  return {{"receiver", r.receiver}, {"rtt_us", r.rtt_us}, {"rate", r.rate}, {"flags", r.flags}};
+}
+Json fields(const MdpccReport& m) {
+  return {{"kind", m.reflected ? MdpccReport::kControlKind : MdpccReport::kFeedbackKind},
+          {"flags", m.flags},
+          {"probe_seq", m.probe_seq},
+          {"source", m.source},
+          {"response_us", m.response_us},
+          {"loss", m.loss},
+          {"rate", m.rate},
+          {"received_rate", m.received_rate},
+          {"rtt_us", m.rtt_us}};
+}
+Json fields(const MdpccNack& m) {
+  return {{"kind", m.reflected ? MdpccNack::kControlKind : MdpccNack::kFeedbackKind},
+          {"record_count", m.record_count},
+          {"object_id", m.object_id},
+          {"source", m.source}};
+}
+Json record(const MdpccNack& m, std::size_t i) {
+  return {{"first", m.segments[i].first}, {"count", m.segments[i].count}};
+}
 
-void expect_fields(const Bytes& message, const Json& fields) {
-  if (!is_feedback(message)) {
-    SimData data;
-    ASSERT_EQ(name(parse(message, data)), "ok");
-    EXPECT_EQ(data.session, fields["session"]);
-    EXPECT_EQ(data.rank, fields["rank"]);
-    EXPECT_EQ(data.rate_epoch, fields["rate_epoch"]);
-    EXPECT_EQ(data.seq, fields["seq"]);
-    EXPECT_EQ(data.tx_time_us, fields["tx_time_us"]);
-    EXPECT_EQ(data.fb_req, fields["fb_req"]);
-    EXPECT_EQ(data.group_rate, fields["group_rate"]);
-    EXPECT_EQ(data.max_rtt_us, fields["max_rtt_us"]);
-    Bytes again = message;
-    std::fill(again.begin(), again.begin() + SimData::kBytes, std::byte{0xee});
-    EXPECT_EQ(write(data, again), SimData::kBytes);
-    EXPECT_EQ(again, message);
-    return;
+// Parses; if that succeeds, `parts` gets what was read, and `again`, a copy of the message, is
+// written over.
+template <class Message>
+Error read_as(std::span<const std::byte> message, Json& parts, Bytes& again) {
+  Message m;
+  const Error error = parse(message, m);
+  if (error != Error::kOk) return error;
+  parts = {{"session", m.session}, {"fields", fields(m)}};
+  if constexpr (requires { record(m, 0); }) {
+    parts["records"] = Json::array();
+    for (std::size_t i = 0; i < m.record_count; ++i) parts["records"].push_back(record(m, i));
   }
-  SimFeedback feedback;
-  ASSERT_EQ(name(parse(message, feedback)), "ok");
-  EXPECT_EQ(feedback.session, fields["session"]);
-  EXPECT_EQ(feedback.source, fields["source"]);
-  EXPECT_EQ(feedback.fb_req, fields["fb_req"]);
-  EXPECT_EQ(feedback.hold_us, fields["hold_us"]);
-  EXPECT_EQ(feedback.subtree_rtt_us, fields["subtree_rtt_us"]);
-  ASSERT_EQ(feedback.record_count, fields["records"].size());
-  for (std::size_t i = 0; i < feedback.record_count; ++i) {
-    const Json& record = fields["records"][i];
-    EXPECT_EQ(feedback.records[i].rank, record["rank"]);
-    EXPECT_EQ(feedback.records[i].reports, record["reports"]);
-    EXPECT_EQ(feedback.records[i].congested, record["congested"]);
-    EXPECT_EQ(feedback.records[i].min_cum_rate, record["min_cum_rate"]);
-    EXPECT_EQ(feedback.records[i].max_cum_rate, record["max_cum_rate"]);
-    EXPECT_EQ(feedback.records[i].receivers, record["receivers"]);
+  const std::size_t written = write(m, again);
+  EXPECT_EQ(written, get16(message, 4));
+  return error;
+}
+
+using Reader = Error (*)(std::span<const std::byte>, Json&, Bytes&);
+
+const std::map<std::string, Reader> kReaders = {
+    {"SimData", read_as<SimData>},
+    {"SimFeedback", read_as<SimFeedback>},
+    {"ErmccData", read_as<ErmccData>},
+    {"ErmccFeedback", read_as<ErmccFeedback>},
+    {"RlaData", read_as<RlaData>},
+    {"RlaAck", read_as<RlaAck>},
+    {"MldaData", read_as<MldaData>},
+    {"MldaSenderReport", read_as<MldaSenderReport>},
+    {"MldaReceiverReport", read_as<MldaReceiverReport>},
+    {"MldaReflection", read_as<MldaReflection>},
+    {"MdpccData", read_as<MdpccData>},
+    {"MdpccProbe", read_as<MdpccProbe>},
+    {"MdpccReport", read_as<MdpccReport>},
+    {"MdpccReportReflection", read_as<MdpccReport>},
+    {"MdpccNack", read_as<MdpccNack>},
+    {"MdpccNackReflection", read_as<MdpccNack>},
+};
+
+// SIM's vectors have all fields in one object, and do not name their message: an unknown or missing
+// type is an error of whichever was hoped for.
+std::vector<Json> vectors() {
+  std::vector<Json> all;
+  const Json sim = read("wire-vectors.json");
+  for (Json vector : sim["vectors"]) {
+    const std::string hex = vector["hex"];
+    vector["message"] = hex.size() > 3 && hex.substr(2, 2) == "02" ? "SimFeedback" : "SimData";
+    if (vector.contains("fields")) {
+      Json flat = vector["fields"];
+      vector["common"] = {{"session", flat["session"]}};
+      if (flat.contains("records")) vector["records"] = flat["records"];
+      for (const char* other : {"version", "type", "scheme", "flags", "header_length", "session",
+                                "payload", "records"}) {
+        flat.erase(other);
+      }
+      vector["fields"] = flat;
+    }
+    all.push_back(vector);
   }
-  Bytes again(message.size(), std::byte{0xee});
-  EXPECT_EQ(write(feedback, again), message.size());
-  EXPECT_EQ(again, message);
+  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc"}) {
+    const Json file = read(std::string("wire/") + scheme + ".json");
+    for (const Json& vector : file["vectors"]) all.push_back(vector);
+  }
+  return all;
 }
 
 TEST(WireVectors, EveryVectorParsesToItsFieldsOrItsError) {
-  const Json all = vectors();
-  ASSERT_GE(all["vectors"].size(), 100u);
-  for (const Json& vector : all["vectors"]) {
+  std::map<std::string, std::pair<unsigned, unsigned>> seen;  // valid and not, by message
+  for (const Json& vector : vectors()) {
     SCOPED_TRACE(vector["name"].get<std::string>());
+    const std::string layer = vector["message"];
     const Bytes message = from_hex(vector["hex"]);
-    if (vector.contains("fields")) {
-      expect_fields(message, vector["fields"]);
+    Json parts;
+    // What is written over the headers is what was read from them.
+    Bytes again = message;
+    const std::size_t header = message.size() < 6 ? 0 : get16(message, 4);
+    std::fill_n(again.begin(), std::min(header, again.size()), std::byte{0xee});
+    ASSERT_TRUE(kReaders.contains(layer)) << layer;
+    const Error error = kReaders.at(layer)(message, parts, again);
+    if (vector.contains("error")) {
+      EXPECT_EQ(name(error), vector["error"].get<std::string>());
+      ++seen[layer].second;
       continue;
     }
-    // An unknown or missing type is an error of whichever message was hoped for.
-    SimData data;
-    SimFeedback feedback;
-    const Error error = is_feedback(message) ? parse(message, feedback) : parse(message, data);
-    EXPECT_EQ(name(error), vector["error"].get<std::string>());
+    ASSERT_EQ(name(error), "ok");
+    EXPECT_EQ(again, message);
+    EXPECT_EQ(parts["session"], vector["common"]["session"]);
+    EXPECT_EQ(parts["fields"], vector["fields"]);
+    EXPECT_EQ(parts.contains("records"), vector.contains("records"));
+    if (vector.contains("records")) {
+      EXPECT_EQ(parts["records"], vector["records"]);
+    }
+    ++seen[layer].first;
+  }
+  for (const auto& [layer, reader] : kReaders) {
+    EXPECT_GE(seen[layer].first, 2u) << layer;
+    EXPECT_GE(seen[layer].second, 30u) << layer;
   }
 }
 
 TEST(WireVectors, GroupAddresses) {
-  const Json all = vectors();
+  const Json all = read("wire-vectors.json");
   for (const Json& group : all["groups"]) {
     const std::string text = group["address"];
     unsigned a, b, c, d;
@@ -117,20 +292,19 @@ TEST(Wire, WritingOutsideTheRangesWritesNothing) {
 // accepted is written back to the same bytes. (Run with the sanitizers, this is also the test that
 // parsing reads nothing beyond.)
 TEST(Wire, WhateverIsAcceptedIsCanonical) {
-  std::vector<Bytes> valid;
-  const Json all = vectors();
-  for (const Json& vector : all["vectors"]) {
-    if (vector.contains("fields")) valid.push_back(from_hex(vector["hex"]));
+  std::vector<std::pair<Reader, Bytes>> valid;
+  for (const Json& vector : vectors()) {
+    if (!vector.contains("fields")) continue;
+    valid.emplace_back(kReaders.at(vector["message"]), from_hex(vector["hex"]));
   }
   Rng rng(4);
   unsigned accepted = 0;
   for (int i = 0; i < 200'000; ++i) {
-    Bytes message;
+    auto [reader, message] = valid[rng.below(valid.size())];
     if (rng.uniform() < 0.1) {
       message.resize(rng.below(300));
       for (std::byte& byte : message) byte = static_cast<std::byte>(rng.next());
     } else {
-      message = valid[rng.below(valid.size())];
       for (std::uint64_t n = rng.below(4); n > 0; --n) {
         message[rng.below(message.size())] = static_cast<std::byte>(rng.next());
       }
@@ -139,20 +313,11 @@ TEST(Wire, WhateverIsAcceptedIsCanonical) {
     const auto heap =
         std::make_unique<std::byte[]>(message.size());  // exact, so that overreads are seen
     std::copy(message.begin(), message.end(), heap.get());
-    const std::span<const std::byte> span(heap.get(), message.size());
-    SimData data;
-    SimFeedback feedback;
-    if (parse(span, data) == Error::kOk) {
-      ++accepted;
-      Bytes again = message;
-      ASSERT_EQ(write(data, again), SimData::kBytes);
-      ASSERT_EQ(again, message);
-    } else if (parse(span, feedback) == Error::kOk) {
-      ++accepted;
-      Bytes again(message.size());
-      ASSERT_EQ(write(feedback, again), message.size());
-      ASSERT_EQ(again, message);
-    }
+    Json parts;
+    Bytes again = message;
+    if (reader({heap.get(), message.size()}, parts, again) != Error::kOk) continue;
+    ++accepted;
+    ASSERT_EQ(again, message);
   }
   EXPECT_GT(accepted, 10'000u);
 }

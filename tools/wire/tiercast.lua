@@ -1,21 +1,280 @@
 -- Wireshark dissector of tiercast messages; docs/wire-format.md describes them.
--- Fields are named tiercast.<field> (records: tiercast.record.<field>). A message that a reader would
--- reject carries tiercast.error, with the name of the error, and whatever fields came before it.
+-- Fields are named tiercast.<field> in the common header, tiercast.<scheme>.<field> after it and
+-- tiercast.<scheme>.record.<field> in records. A message that a reader would reject carries
+-- tiercast.error, with the name of the error, and whatever fields came before it.
 
 local DATA_PORT, FEEDBACK_PORT = 5500, 5501
-local VERSION, DATA, FEEDBACK, SIM = 1, 1, 2, 1
-local MAX_SESSION, MAX_RANK, MAX_RECORDS = 32767, 7, 8
-local COMMON_BYTES, DATA_BYTES, FEEDBACK_BYTES, RECORD_BYTES = 8, 32, 28, 24
-local TYPES = { [DATA] = "data", [FEEDBACK] = "feedback" }
-local SCHEMES = {
-    "sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm",
+local VERSION, DATA = 1, 1
+local MAX_SESSION = 32767
+local COMMON_BYTES, KIND_OFFSET = 8, 8
+local TYPES = { "data", "feedback", "control" }
+
+-- What the rules of the table use.
+local function newer(a, b)
+    local ahead = (a - b) % 4294967296
+    return 0 < ahead and ahead < 2147483648
+end
+local function bit(value, one)
+    return math.floor(value / one) % 2 == 1
+end
+
+-- A field is { name, bytes } or { name, bytes, least, most, error of another value }.
+-- The table of messages, made by `python -m tiercast_wire.lua` from messages.py.
+local SCHEMES = { "sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm" }
+local MESSAGES = {
+    {
+        name = "SimData", scheme = 1, type = 1,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "reserved", 1, 0, 0, "reserved" },
+            { "rate_epoch", 2 },
+            { "seq", 4 },
+            { "tx_time_us", 4 },
+            { "fb_req", 4 },
+            { "group_rate", 4 },
+            { "max_rtt_us", 4 },
+        },
+    },
+    {
+        name = "SimFeedback", scheme = 1, type = 2,
+        fields = {
+            { "source", 4 },
+            { "fb_req", 4 },
+            { "hold_us", 4 },
+            { "subtree_rtt_us", 4 },
+            { "record_count", 1, 0, 8, "record_count" },
+            { "reserved", 3, 0, 0, "reserved" },
+        },
+        record = {
+            { "rank", 1, 0, 7, "rank" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "reports", 4 },
+            { "congested", 4 },
+            { "min_cum_rate", 4 },
+            { "max_cum_rate", 4 },
+            { "receivers", 4 },
+        },
+        record_rule = function(r, previous, m) return r.rank > previous.rank and r.congested <= r.reports and r.reports <= r.receivers and r.min_cum_rate <= r.max_cum_rate end,
+    },
+    {
+        name = "ErmccData", scheme = 2, type = 1,
+        fields = {
+            { "cr_valid", 1, 0, 1, "record" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "seq", 4 },
+            { "cr", 4 },
+            { "mu_hat", 4 },
+            { "sigma_hat", 4 },
+            { "ask_from", 4 },
+            { "ask_share", 4 },
+        },
+    },
+    {
+        name = "ErmccFeedback", scheme = 2, type = 2,
+        fields = {
+            { "kind", 1, 1, 2, "type" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "source", 4 },
+            { "seq", 4 },
+            { "omega", 4 },
+            { "mu", 4 },
+            { "sigma", 4 },
+        },
+    },
+    {
+        name = "RlaData", scheme = 3, type = 1,
+        fields = {
+            { "flags", 1, 0, 7, "reserved" },
+            { "reserved", 1, 0, 0, "reserved" },
+            { "payload_length", 2 },
+            { "seq", 4 },
+            { "tx_time_us", 4 },
+            { "base", 4 },
+            { "offset_high", 4 },
+            { "offset_low", 4 },
+        },
+        rule = function(r, previous, m) return not newer(r.base, r.seq) and (r.payload_length > 0 or (r.offset_high == 0 and r.offset_low == 0 and not bit(r.flags, 2))) end,
+        payload_length = "payload_length",
+    },
+    {
+        name = "RlaAck", scheme = 3, type = 2,
+        fields = {
+            { "flags", 1, 0, 15, "reserved" },
+            { "record_count", 1, 0, 3, "record_count" },
+            { "rwnd", 2 },
+            { "source", 4 },
+            { "cum_ack", 4 },
+            { "echo_time_us", 4 },
+        },
+        record = {
+            { "sack_start", 4 },
+            { "sack_end", 4 },
+        },
+        record_rule = function(r, previous, m) return newer(r.sack_end, r.sack_start) and newer(r.sack_start, m.cum_ack) end,
+    },
+    {
+        name = "MldaData", scheme = 4, type = 1,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "pair", 1, 0, 2, "reserved" },
+            { "reserved", 2, 0, 0, "reserved" },
+            { "seq", 4 },
+            { "tx_time_us", 4 },
+        },
+    },
+    {
+        name = "MldaSenderReport", scheme = 4, type = 3,
+        kind = 1,
+        fields = {
+            { "kind", 1, 1, 1, "type" },
+            { "record_count", 1, 1, 8, "record_count" },
+            { "reserved", 2, 0, 0, "reserved" },
+            { "sr_seq", 4 },
+            { "tx_time_us", 4 },
+            { "max_rtt_us", 4 },
+        },
+        record = {
+            { "rate", 4 },
+        },
+        record_rule = function(r, previous, m) return r.rate > 0 end,
+    },
+    {
+        name = "MldaReceiverReport", scheme = 4, type = 2,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "asks_rtt", 1, 0, 1, "reserved" },
+            { "reserved", 2, 0, 0, "reserved" },
+            { "source", 4 },
+            { "sr_seq", 4 },
+            { "rate", 4 },
+            { "loss", 4 },
+            { "rtt_us", 4 },
+            { "rx_time_us", 4 },
+        },
+    },
+    {
+        name = "MldaReflection", scheme = 4, type = 3,
+        kind = 2,
+        fields = {
+            { "kind", 1, 2, 2, "type" },
+            { "rank", 1, 0, 7, "rank" },
+            { "asks_rtt", 1, 0, 1, "reserved" },
+            { "reserved", 1, 0, 0, "reserved" },
+            { "source", 4 },
+            { "sr_seq", 4 },
+            { "rate", 4 },
+            { "rx_time_us", 4 },
+            { "tx_time_us", 4 },
+        },
+    },
+    {
+        name = "MdpccData", scheme = 5, type = 1,
+        fields = {
+            { "object_id", 2 },
+            { "segment_size", 2 },
+            { "seq", 4 },
+            { "segment", 4 },
+            { "segment_count", 4 },
+            { "payload_length", 2 },
+            { "reserved", 2, 0, 0, "reserved" },
+        },
+    },
+    {
+        name = "MdpccProbe", scheme = 5, type = 3,
+        kind = 1,
+        fields = {
+            { "kind", 1, 1, 1, "type" },
+            { "record_count", 1, 0, 5, "record_count" },
+            { "probe_seq", 2 },
+            { "tx_time_us", 4 },
+            { "grtt_us", 4 },
+            { "tx_rate", 4 },
+            { "group_size", 2 },
+            { "backoff", 1 },
+            { "reserved", 1, 0, 0, "reserved" },
+            { "object_id", 2 },
+            { "segment_size", 2 },
+            { "segment_count", 4 },
+            { "next_segment", 4 },
+        },
+        record = {
+            { "receiver", 4 },
+            { "rtt_us", 4 },
+            { "rate", 4 },
+            { "flags", 1 },
+            { "reserved", 3, 0, 0, "reserved" },
+        },
+    },
+    {
+        name = "MdpccReport", scheme = 5, type = 2,
+        kind = 1,
+        fields = {
+            { "kind", 1, 1, 1, "type" },
+            { "flags", 1 },
+            { "probe_seq", 2 },
+            { "source", 4 },
+            { "response_us", 4 },
+            { "loss", 4 },
+            { "rate", 4 },
+            { "received_rate", 4 },
+            { "rtt_us", 4 },
+        },
+    },
+    {
+        name = "MdpccReportReflection", scheme = 5, type = 3,
+        kind = 2,
+        fields = {
+            { "kind", 1, 2, 2, "type" },
+            { "flags", 1 },
+            { "probe_seq", 2 },
+            { "source", 4 },
+            { "response_us", 4 },
+            { "loss", 4 },
+            { "rate", 4 },
+            { "received_rate", 4 },
+            { "rtt_us", 4 },
+        },
+    },
+    {
+        name = "MdpccNack", scheme = 5, type = 2,
+        kind = 2,
+        fields = {
+            { "kind", 1, 2, 2, "type" },
+            { "record_count", 1, 0, 64, "record_count" },
+            { "object_id", 2 },
+            { "source", 4 },
+        },
+        record = {
+            { "first", 4 },
+            { "count", 4 },
+        },
+        record_rule = function(r, previous, m) return r.count > 0 and r.first + r.count <= 4294967295 and r.first >= previous.first + previous.count end,
+    },
+    {
+        name = "MdpccNackReflection", scheme = 5, type = 3,
+        kind = 3,
+        fields = {
+            { "kind", 1, 3, 3, "type" },
+            { "record_count", 1, 0, 64, "record_count" },
+            { "object_id", 2 },
+            { "source", 4 },
+        },
+        record = {
+            { "first", 4 },
+            { "count", 4 },
+        },
+        record_rule = function(r, previous, m) return r.count > 0 and r.first + r.count <= 4294967295 and r.first >= previous.first + previous.count end,
+    },
 }
+-- End of the table.
 
 local proto = Proto("tiercast", "tiercast")
-local fields = {}
+local fields, list = {}, {}
 
 local function field(name, constructor, text, ...)
+    if fields[name] then return end
     fields[name] = constructor("tiercast." .. name, text, ...)
+    list[#list + 1] = fields[name]
 end
 
 field("version", ProtoField.uint8, "Version")
@@ -24,34 +283,49 @@ field("scheme", ProtoField.uint8, "Scheme", base.DEC, SCHEMES)
 field("flags", ProtoField.uint8, "Flags", base.HEX)
 field("header_length", ProtoField.uint16, "Header length (bytes)")
 field("session", ProtoField.uint16, "Session")
-field("rank", ProtoField.uint8, "Rank")
-field("reserved", ProtoField.bytes, "Reserved")
-field("rate_epoch", ProtoField.uint16, "Rate epoch")
-field("seq", ProtoField.uint32, "Sequence number")
-field("tx_time_us", ProtoField.uint32, "Departure (us, sender's clock)")
-field("fb_req", ProtoField.uint32, "Feedback request number")
-field("group_rate", ProtoField.uint32, "Group rate (bytes/s)")
-field("max_rtt_us", ProtoField.uint32, "Maximum RTT (us)")
+field("message", ProtoField.string, "Message")
 field("payload", ProtoField.bytes, "Payload")
-field("source", ProtoField.uint32, "Source")
-field("hold_us", ProtoField.uint32, "Hold (us)")
-field("subtree_rtt_us", ProtoField.uint32, "RTT of the subtree (us)")
-field("record_count", ProtoField.uint8, "Record count")
-field("record", ProtoField.none, "Record")
-field("record.rank", ProtoField.uint8, "Rank")
-field("record.reserved", ProtoField.bytes, "Reserved")
-field("record.reports", ProtoField.uint32, "Reports")
-field("record.congested", ProtoField.uint32, "Congested reports")
-field("record.min_cum_rate", ProtoField.uint32, "Minimum cumulative rate (bytes/s)")
-field("record.max_cum_rate", ProtoField.uint32, "Maximum cumulative rate (bytes/s)")
-field("record.receivers", ProtoField.uint32, "Receivers")
 field("group.session", ProtoField.uint16, "Session of the group address")
 field("group.rank", ProtoField.uint8, "Rank of the group address")
 field("error", ProtoField.string, "Rejected")
 
-local list = {}
-for _, one in pairs(fields) do
-    list[#list + 1] = one
+local NUMBERS = { ProtoField.uint8, ProtoField.uint16, ProtoField.uint24, ProtoField.uint32 }
+local UNITS = { us = "us", rate = "bytes/s" }
+
+local function size(layout)
+    local bytes = 0
+    for _, part in ipairs(layout) do bytes = bytes + part[2] end
+    return bytes
+end
+
+-- "tx_time_us" -> "tx time (us)"
+local function text(name)
+    local words, unit = name:match("^(.*)_(us)$")
+    if not unit then words, unit = name, name:match("rate$") end
+    words = words:gsub("_", " ")
+    return unit and string.format("%s (%s)", words, UNITS[unit]) or words
+end
+
+local by_scheme_and_type = {}
+for _, one in ipairs(MESSAGES) do
+    local scheme = SCHEMES[one.scheme]
+    one.fixed_bytes = COMMON_BYTES + size(one.fields)
+    one.record = one.record or {}
+    one.record_bytes = size(one.record)
+    one.prefix = scheme .. "."
+    for _, part in ipairs(one.fields) do
+        field(one.prefix .. part[1], NUMBERS[part[2]], text(part[1]))
+    end
+    if #one.record > 0 then
+        field(one.prefix .. "record", ProtoField.none, "Record")
+        for _, part in ipairs(one.record) do
+            field(one.prefix .. "record." .. part[1], NUMBERS[part[2]], text(part[1]))
+        end
+    end
+    by_scheme_and_type[one.scheme] = by_scheme_and_type[one.scheme] or {}
+    local types = by_scheme_and_type[one.scheme]
+    types[one.type] = types[one.type] or {}
+    table.insert(types[one.type], one)
 end
 proto.fields = list
 
@@ -63,7 +337,7 @@ local ip_dst = Field.new("ip.dst")
 
 -- The parts below add their fields to the tree, and return the name of the first error, or nil.
 
--- layout: { name, bytes } in order; prefix: "" or "record.". Returns the numbers by name.
+-- Returns the numbers by name.
 local function add_fields(tree, buffer, layout, prefix)
     local values, offset = {}, 0
     for _, part in ipairs(layout) do
@@ -76,78 +350,85 @@ local function add_fields(tree, buffer, layout, prefix)
     return values
 end
 
+-- Whether all fields that cause this error have a valid value.
+local function valid(layout, values, error)
+    for _, part in ipairs(layout) do
+        local least, most = part[3], part[4]
+        if part[5] == error and (values[part[1]] < least or values[part[1]] > most) then return false end
+    end
+    return true
+end
+
+local function records(tree, buffer, layout, values)
+    local previous = {}
+    for _, part in ipairs(layout.record) do previous[part[1]] = -1 end
+    for i = 0, values.record_count - 1 do
+        local range = buffer(layout.fixed_bytes + i * layout.record_bytes, layout.record_bytes)
+        local branch = tree:add(fields[layout.prefix .. "record"], range)
+        local record = add_fields(branch, range, layout.record, layout.prefix .. "record.")
+        branch:append_text(string.format(" %d", i))
+        for _, error in ipairs({ "rank", "reserved" }) do
+            if not valid(layout.record, record, error) then return error end
+        end
+        if layout.record_rule and not layout.record_rule(record, previous, values) then return "record" end
+        previous = record
+    end
+end
+
+local function body(tree, buffer, layout, common)
+    if buffer:len() < layout.fixed_bytes then return "short" end
+    local values = add_fields(
+        tree, buffer(COMMON_BYTES, layout.fixed_bytes - COMMON_BYTES), layout.fields, layout.prefix)
+    for _, error in ipairs({ "type", "record_count" }) do
+        if not valid(layout.fields, values, error) then return error end
+    end
+    local length = layout.fixed_bytes + layout.record_bytes * (values.record_count or 0)
+    if common.type == DATA and buffer:len() > length then
+        tree:add(fields.payload, buffer(length))
+    end
+    if common.header_length ~= length then return "length" end
+    if common.type ~= DATA then
+        if buffer:len() < length then return "short" end
+        if buffer:len() > length then return "length" end
+    end
+    for _, error in ipairs({ "rank", "reserved" }) do
+        if not valid(layout.fields, values, error) then return error end
+    end
+    if layout.payload_length and buffer:len() < length + values[layout.payload_length] then return "short" end
+    if not valid(layout.fields, values, "record") then return "record" end
+    if layout.rule and not layout.rule(values, {}, values) then return "record" end
+    if values.record_count then return records(tree, buffer, layout, values) end
+end
+
+-- The message's layout, or nil and the error.
+local function find(buffer, common)
+    local known = by_scheme_and_type[common.scheme][common.type]
+    if not known then return nil, "type" end
+    if not known[1].kind then return known[1] end
+    if buffer:len() <= KIND_OFFSET then return nil, "short" end
+    local kind = buffer(KIND_OFFSET, 1):uint()
+    for _, one in ipairs(known) do
+        if one.kind == kind then return one end
+    end
+    return nil, "type"
+end
+
 local COMMON = {
     { "version", 1 }, { "type", 1 }, { "scheme", 1 }, { "flags", 1 }, { "header_length", 2 }, { "session", 2 },
 }
-local SIM_DATA = {
-    { "rank", 1 }, { "reserved", 1 }, { "rate_epoch", 2 }, { "seq", 4 }, { "tx_time_us", 4 }, { "fb_req", 4 },
-    { "group_rate", 4 }, { "max_rtt_us", 4 },
-}
-local SIM_FEEDBACK = {
-    { "source", 4 }, { "fb_req", 4 }, { "hold_us", 4 }, { "subtree_rtt_us", 4 }, { "record_count", 1 },
-    { "reserved", 3 },
-}
-local SIM_RECORD = {
-    { "rank", 1 }, { "reserved", 3 }, { "reports", 4 }, { "congested", 4 }, { "min_cum_rate", 4 },
-    { "max_cum_rate", 4 }, { "receivers", 4 },
-}
-
-local function sim_data(tree, buffer, common)
-    if buffer:len() < DATA_BYTES then return "short" end
-    local data = add_fields(tree, buffer(COMMON_BYTES, DATA_BYTES - COMMON_BYTES), SIM_DATA, "")
-    if buffer:len() > DATA_BYTES then tree:add(fields.payload, buffer(DATA_BYTES)) end
-    if common.header_length ~= DATA_BYTES then return "length" end
-    if data.rank > MAX_RANK then return "rank" end
-    if data.reserved ~= 0 then return "reserved" end
-    return nil, string.format("data, layer %d, seq %d, fb_req %d", data.rank, data.seq, data.fb_req)
-end
-
-local function sim_record(tree, range, rank_before)
-    local branch = tree:add(fields.record, range)
-    local record = add_fields(branch, range, SIM_RECORD, "record.")
-    if record.rank > MAX_RANK then return "rank" end
-    if record.reserved ~= 0 then return "reserved" end
-    if record.rank <= rank_before then return "record" end
-    if record.congested > record.reports or record.reports > record.receivers then return "record" end
-    if record.min_cum_rate > record.max_cum_rate then return "record" end
-    if record.receivers == 0 then branch:append_text(" (BYE)") end
-    return nil, record.rank
-end
-
-local function sim_feedback(tree, buffer, common)
-    if buffer:len() < FEEDBACK_BYTES then return "short" end
-    local feedback = add_fields(tree, buffer(COMMON_BYTES, FEEDBACK_BYTES - COMMON_BYTES), SIM_FEEDBACK, "")
-    if feedback.record_count > MAX_RECORDS then return "record_count" end
-    local length = FEEDBACK_BYTES + RECORD_BYTES * feedback.record_count
-    if common.header_length ~= length then return "length" end
-    if buffer:len() < length then return "short" end
-    if buffer:len() > length then return "length" end
-    if feedback.reserved ~= 0 then return "reserved" end
-    local rank = -1
-    for offset = FEEDBACK_BYTES, length - 1, RECORD_BYTES do
-        local problem
-        problem, rank = sim_record(tree, buffer(offset, RECORD_BYTES), rank)
-        if problem then return problem end
-    end
-    return nil, string.format("feedback of %d, fb_req %d, %d records", feedback.source, feedback.fb_req,
-        feedback.record_count)
-end
 
 local function message(tree, buffer)
     if buffer:len() < COMMON_BYTES then return "short" end
     local common = add_fields(tree, buffer(0, COMMON_BYTES), COMMON, "")
     if common.version ~= VERSION then return "version" end
     if not TYPES[common.type] then return "type" end
-    if common.scheme ~= SIM then return "scheme" end
+    if not by_scheme_and_type[common.scheme] then return "scheme" end
     if common.flags ~= 0 then return "flags" end
     if common.session > MAX_SESSION then return "session" end
-    local problem, summary
-    if common.type == DATA then
-        problem, summary = sim_data(tree, buffer, common)
-    else
-        problem, summary = sim_feedback(tree, buffer, common)
-    end
-    return problem, summary and string.format("SIM session %d: %s", common.session, summary)
+    local layout, problem = find(buffer, common)
+    if not layout then return problem end
+    tree:add(fields.message, layout.name):set_generated()
+    return body(tree, buffer, layout, common), string.format("%s session %d", layout.name, common.session)
 end
 
 -- A group's address is its name: 239.192.0.0/14 + (session << 3 | rank).

@@ -9,17 +9,27 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap
+from tiercast_wire.messages import MESSAGES, SCHEMES
 
-from .vectors import GROUPS, VECTORS, Vector
+from .vectors import COMMON, GROUPS, VECTORS, Vector
 
 DISSECTOR = Path(__file__).resolve().parents[3] / "tools" / "wire" / "tiercast.lua"
-SCALARS = [
-    *("version", "type", "scheme", "flags", "header_length", "session", "rank", "rate_epoch"),
-    *("seq", "tx_time_us", "fb_req", "group_rate", "max_rtt_us", "payload", "source", "hold_us"),
-    *("subtree_rtt_us", "record_count"),
+DERIVED = ["message", "payload", "error", "group.session", "group.rank"]
+READABLE = {message.scheme for message in MESSAGES}
+# The dissector reads all schemes, where a vector may expect the reader of one.
+NAMED = [
+    vector
+    for vector in VECTORS
+    if vector.message and not (vector.error == "scheme" and vector.message[2] in READABLE)
 ]
-RECORD = ["rank", "reports", "congested", "min_cum_rate", "max_cum_rate", "receivers"]
-DERIVED = ["error", "group.session", "group.rank"]
+
+
+def columns_of(scheme: int) -> tuple[list[str], list[str]]:
+    """The names of the scheme's fields and of its records' fields, without reserved ones."""
+    of_scheme = [message for message in MESSAGES if message.scheme == scheme]
+    fields = dict.fromkeys(field.name for one in of_scheme for field in one.fields)
+    records = dict.fromkeys(field.name for one in of_scheme for field in one.record)
+    return ([one for one in names if one != "reserved"] for names in (fields, records))
 
 
 def tshark(tmp_path: Path, capture: Path, columns: list[str]) -> list[dict[str, str]]:
@@ -48,42 +58,47 @@ def frame(message: bytes, destination: str, port: int) -> Ether:
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """What tshark says of each vector, by its name. Both ports take both types."""
+    """What tshark says of each vector, by its name. Both ports take all types."""
     folder = tmp_path_factory.mktemp("vectors")
     capture = folder / "vectors.pcap"
-    named = [
-        vector for vector in VECTORS if vector.message
-    ]  # without a byte no dissector is called
     wrpcap(
         str(capture),
-        [frame(vector.message, "10.0.0.1", 5500 + i % 2) for i, vector in enumerate(named)],
+        [frame(vector.message, "10.0.0.1", 5500 + i % 2) for i, vector in enumerate(NAMED)],
     )
-    columns = [*SCALARS, *(f"record.{name}" for name in RECORD), *DERIVED]
+    columns = [*COMMON, *DERIVED]
+    for scheme in READABLE:
+        fields, records = columns_of(scheme)
+        prefix = SCHEMES[scheme]
+        columns += [f"{prefix}.{name}" for name in fields]
+        columns += [f"{prefix}.record.{name}" for name in records]
     found = tshark(folder, capture, columns)
-    assert len(found) == len(named)
-    return {vector.name: row for vector, row in zip(named, found, strict=True)}
+    assert len(found) == len(NAMED)
+    return {vector.name: row for vector, row in zip(NAMED, found, strict=True)}
 
 
-@pytest.mark.parametrize("vector", [v for v in VECTORS if v.message], ids=str)
+@pytest.mark.parametrize("vector", NAMED, ids=str)
 def test_vector(vector: Vector, rows: dict[str, dict[str, str]]) -> None:
     row = rows[vector.name]
     assert row["error"] == (vector.error or "")
-    if vector.fields is None:
+    if vector.parts is None:
         return
-    for name in SCALARS:
-        expected = vector.fields.get(name, "")
-        if name == "flags":
-            assert int(row[name], 16) == expected
-        else:
-            assert row[name] == str(expected), name
-    for name in RECORD:
-        values = ",".join(str(record[name]) for record in vector.fields.get("records", []))
-        assert row[f"record.{name}"] == values, name
+    assert row["message"] == vector.layer
+    assert row["payload"] == vector.parts.get("payload", "")
+    for name in COMMON:
+        assert int(row[name], 0) == vector.parts["common"][name], name
+    fields, records = columns_of(vector.scheme)
+    prefix = SCHEMES[vector.scheme]
+    for name in fields:
+        assert row[f"{prefix}.{name}"] == str(vector.parts["fields"].get(name, "")), name
+    for name in records:
+        records_here = vector.parts.get("records", [])
+        values = ",".join(str(record[name]) for record in records_here if name in record)
+        assert row[f"{prefix}.record.{name}"] == values, name
 
 
 def test_group_addresses(tmp_path: Path) -> None:
     capture = tmp_path / "groups.pcap"
-    message = next(vector.message for vector in VECTORS if vector.fields)
+    message = next(vector.message for vector in VECTORS if vector.parts)
     wrpcap(str(capture), [frame(message, group["address"], 5500) for group in GROUPS])
     seen = tshark(tmp_path, capture, ["group.session", "group.rank"])
     expected = [(str(group["session"]), str(group["rank"])) for group in GROUPS]

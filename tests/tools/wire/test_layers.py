@@ -1,5 +1,6 @@
 """The Scapy layers and the reader against the vectors, and against each other."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,13 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
-from scapy.packet import NoPayload, Packet, Raw
+from scapy.packet import Packet, Raw
 from tiercast_wire import (
     DATA_PORT,
     FEEDBACK_PORT,
-    SimData,
-    SimFeedback,
-    SimRecord,
     Tiercast,
     WireError,
     group_address,
@@ -21,7 +19,12 @@ from tiercast_wire import (
     group_of,
     parse,
 )
+from tiercast_wire.layers import LAYERS, RECORDS
+from tiercast_wire.lua import DISSECTOR, with_table
+from tiercast_wire.messages import DATA, MESSAGES, RECORD_COUNT, Field, Message, size
 
+from . import make_vectors
+from .vectors import DATA as DATA_FOLDER
 from .vectors import GROUPS, INVALID, NOT_GROUPS, VALID, VECTORS, Vector
 
 ERRORS = {
@@ -37,45 +40,41 @@ ERRORS = {
     "reserved",
     "record",
 }
-DATA_TYPE = 1
+BY_NAME = {message.name: message for message in MESSAGES}
 
 
-def only(layer: type[Packet], fields: dict[str, Any]) -> dict[str, Any]:
-    """Those of the fields that the layer has."""
-    names = {field.name for field in layer.fields_desc}
-    return {name: value for name, value in fields.items() if name in names}
+def build(layer: str, parts: dict[str, Any], derived: bool) -> bytes:
+    """derived: leave out what the layers can derive (type, scheme, kind, header_length,
+    record_count)."""
+    left_out = {"type", "scheme", "header_length", RECORD_COUNT} if derived else set()
+    if derived and BY_NAME[layer].kind is not None:
+        left_out.add("kind")
+    common = {name: value for name, value in parts["common"].items() if name not in left_out}
+    fields = {name: value for name, value in parts["fields"].items() if name not in left_out}
+    if "records" in parts:
+        record = RECORDS[BY_NAME[layer].record_name]
+        fields["records"] = [record(**one) for one in parts["records"]]
+    packet = Tiercast(**common) / LAYERS[layer](**fields)
+    if parts.get("payload"):
+        packet = packet / Raw(bytes.fromhex(parts["payload"]))
+    return bytes(packet)
 
 
-def build(fields: dict[str, Any], derived: bool) -> bytes:
-    """derived: leave out what the layers can derive (type, scheme, header_length, record_count)."""
-    left_out = {"type", "scheme", "header_length", "record_count"} if derived else set()
-    given_fields = {name: value for name, value in fields.items() if name not in left_out}
-    common = Tiercast(**only(Tiercast, given_fields))
-    if fields["type"] == DATA_TYPE:
-        above: Packet = SimData(**only(SimData, given_fields))
-        if fields["payload"]:
-            above = above / Raw(bytes.fromhex(fields["payload"]))
-    else:
-        records = [SimRecord(**record) for record in fields["records"]]
-        above = SimFeedback(**{**only(SimFeedback, given_fields), "records": records})
-    return bytes(common / above)
+def without_reserved(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "reserved"}
 
 
-def fields_of(packet: Packet) -> dict[str, Any]:
+def parts_of(packet: Packet) -> dict[str, Any]:
     """All fields in the form of the vectors; reserved ones, which must be 0, are left out."""
-    seen: dict[str, Any] = {}
-    layer = packet
-    while not isinstance(layer, NoPayload | Raw):
-        seen |= layer.fields
-        layer = layer.payload
-    if SimFeedback in packet:
-        seen["records"] = [dict(record.fields) for record in packet[SimFeedback].records]
-        for record in seen["records"]:
-            del record["reserved"]
-    else:
-        seen["payload"] = bytes(packet[SimData].payload).hex()
-    del seen["reserved"]
-    return seen
+    body = packet.payload
+    fields = without_reserved(body.fields)
+    parts: dict[str, Any] = {"common": dict(packet.fields), "fields": fields}
+    if body.message.record:
+        records = fields.pop("records")
+        parts["records"] = [without_reserved(record.fields) for record in records]
+    if body.message.type == DATA:
+        parts["payload"] = bytes(body.payload).hex()
+    return parts
 
 
 def test_vectors_cover_every_error() -> None:
@@ -83,72 +82,159 @@ def test_vectors_cover_every_error() -> None:
     assert len({vector.name for vector in VECTORS}) == len(VECTORS)
 
 
+def test_vectors_cover_every_message_valid_and_not() -> None:
+    for vectors in (VALID, INVALID):
+        assert {vector.layer for vector in vectors} == BY_NAME.keys()
+
+
+def test_vectors_are_those_that_the_script_makes(tmp_path: Path) -> None:
+    make_vectors.main(tmp_path)
+    made = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    stored = {path.name: path.read_text() for path in (DATA_FOLDER / "wire").iterdir()}
+    assert made == stored
+
+
+def test_the_dissector_has_this_table() -> None:
+    text = DISSECTOR.read_text()
+    assert with_table(text) == text
+
+
+# docs/wire-format.md gives a message's bytes in the heading of its section.
+def test_the_headings_of_the_docs_give_these_sizes() -> None:
+    docs = (DATA_FOLDER.parents[1] / "docs" / "wire-format.md").read_text()
+    headings = [line for line in docs.splitlines() if line.startswith("## ")]
+    for message in MESSAGES:
+        named = [
+            heading
+            for heading in headings
+            if f", {message.fixed_bytes} bytes" in heading
+            and (not message.record or f" records of {message.record_bytes}" in heading)
+        ]
+        assert named, (message.name, message.fixed_bytes, message.record_bytes)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
+def test_fields_are_aligned(message: Message) -> None:
+    for fields, start in ((message.fields, 8), (message.record, 0)):
+        offset = start
+        for field in fields:
+            if field.name != "reserved":
+                assert offset % field.bytes == 0, field.name
+            offset += field.bytes
+        assert offset % 4 == 0
+
+
 @pytest.mark.parametrize("vector", VALID, ids=str)
 @pytest.mark.parametrize("derived", [False, True], ids=["all fields", "derived fields"])
 def test_building_gives_the_bytes(vector: Vector, derived: bool) -> None:
-    assert build(vector.fields, derived) == vector.message
+    assert vector.parts is not None
+    assert build(vector.layer, vector.parts, derived) == vector.message
 
 
 @pytest.mark.parametrize("vector", VALID, ids=str)
 def test_reading_gives_the_fields(vector: Vector) -> None:
-    assert fields_of(parse(vector.message)) == vector.fields
+    packet = parse(vector.message)
+    assert packet.payload.name == vector.layer
+    assert parts_of(packet) == vector.parts
 
 
 @pytest.mark.parametrize("vector", INVALID, ids=str)
 def test_what_is_wrong_is_named(vector: Vector) -> None:
     with pytest.raises(WireError) as caught:
-        parse(vector.message)
+        parse(vector.message, vector.scheme)
     assert caught.value.error == vector.error
 
 
 @pytest.mark.parametrize("vector", VALID, ids=str)
 def test_every_shorter_message_is_short_or_only_lacks_payload(vector: Vector) -> None:
-    for size in range(len(vector.message)):
-        if vector.fields["type"] == DATA_TYPE and size >= vector.fields["header_length"]:
-            parse(vector.message[:size])
+    assert vector.parts is not None
+    message = BY_NAME[vector.layer]
+    needed = vector.parts["common"]["header_length"]
+    needed += vector.parts["fields"].get(message.payload_length, 0)
+    for end in range(len(vector.message)):
+        if message.type == DATA and end >= needed:
+            parse(vector.message[:end])
         else:
             with pytest.raises(WireError, match="short"):
-                parse(vector.message[:size])
+                parse(vector.message[:end])
 
 
-u8, u16, u32 = (st.integers(0, 2**bits - 1) for bits in (8, 16, 32))
+u8 = st.integers(0, 255)
 sessions = st.integers(0, 32767)
 
 
-@st.composite
-def data_messages(draw: st.DrawFn) -> dict[str, Any]:
-    numbers = {name: draw(u32) for name in ("seq", "tx_time_us", "fb_req")}
+def values(draw: st.DrawFn, fields: tuple[Field, ...]) -> dict[str, int]:
     return {
-        **dict(version=1, type=1, scheme=1, flags=0, header_length=32, session=draw(sessions)),
-        **dict(rank=draw(st.integers(0, 7)), rate_epoch=draw(u16), **numbers),
-        **dict(group_rate=draw(u32), max_rtt_us=draw(u32)),
-        "payload": draw(st.binary(max_size=64)).hex(),
-    }
-
-
-@st.composite
-def feedback_messages(draw: st.DrawFn) -> dict[str, Any]:
-    records = []
-    for rank in sorted(draw(st.sets(st.integers(0, 7)))):
-        congested, reports, receivers = sorted(draw(st.tuples(u32, u32, u32)))
-        low, high = sorted(draw(st.tuples(u32, u32)))
-        records.append(
-            dict(rank=rank, reports=reports, congested=congested, receivers=receivers)
-            | dict(min_cum_rate=low, max_cum_rate=high)
+        field.name: draw(
+            st.integers(
+                field.least, 2 ** (8 * field.bytes) - 1 if field.most is None else field.most
+            )
         )
-    count = len(records)
-    return {
-        **dict(version=1, type=2, scheme=1, flags=0, header_length=28 + 24 * count),
-        **dict(session=draw(sessions), source=draw(u32), fb_req=draw(u32), hold_us=draw(u32)),
-        **dict(subtree_rtt_us=draw(u32), record_count=count, records=records),
+        for field in fields
+        if field.name not in ("reserved", RECORD_COUNT)
     }
 
 
-@given(st.one_of(data_messages(), feedback_messages()))
-def test_round_trip(fields: dict[str, Any]) -> None:
-    message = build(fields, derived=True)
+# Of a message whose parts must fit together: a change that makes any values do so.
+def fit(message: Message, fields: dict[str, int], records: list[dict[str, int]]) -> None:
+    if message.name == "RlaData":
+        fields["base"] = (fields["seq"] - fields["base"] % 2**31) % 2**32
+        fields["payload_length"] %= 65
+        if fields["payload_length"] == 0:
+            fields |= {"offset_high": 0, "offset_low": 0, "flags": fields["flags"] & ~2}
+    if message.name == "SimFeedback":
+        for rank, record in zip(sorted({r["rank"] for r in records}), records, strict=False):
+            record["rank"] = rank
+        del records[len({r["rank"] for r in records}) :]
+    at = 0
+    for record in records:
+        if message.name == "SimFeedback":
+            names = ("congested", "reports", "receivers")
+            record |= zip(names, sorted(record[name] for name in names), strict=True)
+            names = ("min_cum_rate", "max_cum_rate")
+            record |= zip(names, sorted(record[name] for name in names), strict=True)
+        elif message.name == "RlaAck":
+            start = fields["cum_ack"] + 1 + record["sack_start"] % (2**31 - 1)
+            end = start + 1 + record["sack_end"] % (2**31 - 1)
+            record |= {"sack_start": start % 2**32, "sack_end": end % 2**32}
+        elif message.record_name == "MdpccSegments":
+            record["first"] = at + record["first"] % 1000
+            record["count"] = 1 + record["count"] % 2**25
+            at = record["first"] + record["count"]
+        elif message.name == "MldaSenderReport":
+            record["rate"] = max(1, record["rate"])
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    message = draw(st.sampled_from(MESSAGES))
+    fields = values(draw, message.fields)
+    records: list[dict[str, int]] = []
+    if message.record_count is not None:
+        least, most = message.record_count.least, message.record_count.most
+        for _ in range(draw(st.integers(least, min(most or 0, 8)))):
+            records.append(values(draw, message.record))
+    fit(message, fields, records)
+    length = message.fixed_bytes + size(message.record) * len(records)
+    common = dict(version=1, type=message.type, scheme=message.scheme, flags=0)
+    common |= dict(header_length=length, session=draw(sessions))
+    parts: dict[str, Any] = {"common": common, "fields": fields}
+    if message.record:
+        fields[RECORD_COUNT] = len(records)
+        parts["records"] = records
+    if message.type == DATA:
+        least = fields["payload_length"] if message.payload_length else 0
+        parts["payload"] = draw(st.binary(min_size=least, max_size=least + 64)).hex()
+    return message.name, parts
+
+
+@given(messages())
+def test_round_trip(case: tuple[str, dict[str, Any]]) -> None:
+    layer, parts = case
+    message = build(layer, parts, derived=True)
     packet = parse(message)
-    assert fields_of(packet) == fields
+    assert packet.payload.name == layer
+    assert parts_of(packet) == parts
     assert bytes(packet) == message
 
 

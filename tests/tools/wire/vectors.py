@@ -1,30 +1,64 @@
-"""tests/data/wire-vectors.json, read once."""
+"""tests/data/wire-vectors.json (SIM, and groups) and tests/data/wire/*.json, read once."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PATH = Path(__file__).resolve().parents[2] / "data" / "wire-vectors.json"
-DOCUMENT = json.loads(PATH.read_text())
+DATA = Path(__file__).resolve().parents[2] / "data"
+DOCUMENT = json.loads((DATA / "wire-vectors.json").read_text())
 GROUPS: list[dict[str, Any]] = DOCUMENT["groups"]
 NOT_GROUPS: list[str] = DOCUMENT["not_groups"]
+COMMON = ("version", "type", "scheme", "flags", "header_length", "session")
+SIM = 1
+DATA_TYPE = 1
 
 
 @dataclass(frozen=True)
 class Vector:
     name: str
+    layer: str  # of the message that it is, or is not quite
+    scheme: int
     message: bytes
-    fields: dict[str, Any] | None  # None where the message is to be rejected
+    # Of a valid message: by part ("common", "fields", "records", "payload"). Else None.
+    parts: dict[str, Any] | None
     error: str | None
 
     def __str__(self) -> str:
         return self.name
 
 
-VECTORS = [
-    Vector(one["name"], bytes.fromhex(one["hex"]), one.get("fields"), one.get("error"))
-    for one in DOCUMENT["vectors"]
-]
-VALID = [vector for vector in VECTORS if vector.fields is not None]
+def _sim(one: dict[str, Any]) -> Vector:
+    """SIM's file has all fields of a vector in one object, which P4's tests read as well."""
+    message = bytes.fromhex(one["hex"])
+    layer = "SimFeedback" if message[1:2] == b"\2" else "SimData"
+    parts = None
+    if "fields" in one:
+        fields = one["fields"]
+        parts = {"common": {name: fields[name] for name in COMMON}}
+        inner = ("records", "payload")
+        parts["fields"] = {k: v for k, v in fields.items() if k not in (*COMMON, *inner)}
+        parts |= {name: fields[name] for name in inner if name in fields}
+    return Vector(one["name"], layer, SIM, message, parts, one.get("error"))
+
+
+def _other(scheme: int, one: dict[str, Any]) -> Vector:
+    inner = ("common", "fields", "records", "payload")
+    parts = {name: one[name] for name in inner if name in one} if "fields" in one else None
+    return Vector(
+        one["name"], one["message"], scheme, bytes.fromhex(one["hex"]), parts, one.get("error")
+    )
+
+
+def _read(schemes: dict[int, str]) -> list[Vector]:
+    found = [_sim(one) for one in DOCUMENT["vectors"]]
+    for number, name in schemes.items():
+        path = DATA / "wire" / f"{name}.json"
+        if path.exists():
+            found += [_other(number, one) for one in json.loads(path.read_text())["vectors"]]
+    return found
+
+
+VECTORS = _read({2: "ermcc", 3: "rla", 4: "mlda", 5: "mdpcc", 6: "tfmcc", 7: "pgmcc", 8: "rlm"})
+VALID = [vector for vector in VECTORS if vector.parts is not None]
 INVALID = [vector for vector in VECTORS if vector.error is not None]

@@ -1,9 +1,12 @@
-"""Scapy layers: Tiercast / SimData / payload, and Tiercast / SimFeedback(records=[SimRecord(...)]).
+"""Scapy layers, one for each message of messages.py: Tiercast / SimData / payload,
+Tiercast / SimFeedback(records=[SimRecord(...)]), Tiercast / MdpccProbe(...), and so on.
 
 They build and take apart what they are given, right or wrong; reader.parse() judges. What is left
-out when a message is built: type and scheme follow from the layer above, header_length and
+out when a message is built: type, scheme and kind follow from the layer above, header_length and
 record_count from what is there.
 """
+
+from typing import Any
 
 from scapy.fields import (
     ByteEnumField,
@@ -15,80 +18,33 @@ from scapy.fields import (
     X3BytesField,
 )
 from scapy.layers.inet import UDP
-from scapy.packet import Packet, bind_layers
+from scapy.packet import Packet, Raw, bind_layers, bind_top_down
+
+from tiercast_wire.messages import (
+    COMMON_BYTES,
+    DATA,
+    KIND_OFFSET,
+    MESSAGES,
+    RECORD_COUNT,
+    SCHEMES,
+    TYPES,
+    Field,
+    Message,
+    messages_of,
+)
 
 DATA_PORT = 5500
 FEEDBACK_PORT = 5501
 VERSION = 1
-TYPE_DATA = 1
-TYPE_FEEDBACK = 2
 SCHEME_SIM = 1
-TYPES = {TYPE_DATA: "data", TYPE_FEEDBACK: "feedback"}
-SCHEMES = {
-    SCHEME_SIM: "sim",
-    2: "ermcc",
-    3: "rla",
-    4: "mlda",
-    5: "mdpcc",
-    6: "tfmcc",
-    7: "pgmcc",
-    8: "rlm",
-}
-COMMON_BYTES = 8
-SIM_DATA_BYTES = 32  # with the common header, as the next one
-SIM_FEEDBACK_BYTES = 28
-SIM_RECORD_BYTES = 24
-MAX_RECORDS = 8
-
-
-class SimRecord(Packet):
-    name = "SIM feedback record"
-    fields_desc = [
-        ByteField("rank", 0),
-        X3BytesField("reserved", 0),
-        IntField("reports", 1),
-        IntField("congested", 0),
-        IntField("min_cum_rate", 0),  # bytes/s
-        IntField("max_cum_rate", 0),  # bytes/s
-        IntField("receivers", 1),
-    ]
-
-    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        return b"", s  # what follows is the next record
-
-
-class SimFeedback(Packet):
-    name = "SIM feedback"
-    fields_desc = [
-        IntField("source", 0),
-        IntField("fb_req", 0),
-        IntField("hold_us", 0),
-        IntField("subtree_rtt_us", 0),
-        FieldLenField("record_count", None, count_of="records", fmt="B"),
-        X3BytesField("reserved", 0),
-        PacketListField("records", [], SimRecord, count_from=lambda packet: packet.record_count),
-    ]
-
-
-class SimData(Packet):
-    name = "SIM data"
-    fields_desc = [
-        ByteField("rank", 0),
-        ByteField("reserved", 0),
-        ShortField("rate_epoch", 0),
-        IntField("seq", 0),
-        IntField("tx_time_us", 0),
-        IntField("fb_req", 0),
-        IntField("group_rate", 0),  # bytes/s
-        IntField("max_rtt_us", 0),
-    ]
+_FIELDS = {1: ByteField, 2: ShortField, 3: X3BytesField, 4: IntField}
 
 
 class Tiercast(Packet):
     name = "tiercast"
     fields_desc = [
         ByteField("version", VERSION),
-        ByteEnumField("type", TYPE_DATA, TYPES),
+        ByteEnumField("type", DATA, TYPES),
         ByteEnumField("scheme", SCHEME_SIM, SCHEMES),
         ByteField("flags", 0),
         ShortField("header_length", None),  # bytes; None: as the message needs
@@ -97,17 +53,65 @@ class Tiercast(Packet):
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.header_length is None:
-            if isinstance(self.payload, SimData):
-                length = SIM_DATA_BYTES
-            elif isinstance(self.payload, SimFeedback):
-                length = SIM_FEEDBACK_BYTES + SIM_RECORD_BYTES * len(self.payload.records)
-            else:
-                length = COMMON_BYTES
+            message = getattr(self.payload, "message", None)
+            length = COMMON_BYTES
+            if message is not None:
+                records = self.payload.records if message.record else []
+                length = message.fixed_bytes + message.record_bytes * len(records)
             pkt = pkt[:4] + length.to_bytes(2, "big") + pkt[6:]
         return pkt + pay
 
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        for message in messages_of(self.scheme, self.type):
+            at = KIND_OFFSET - COMMON_BYTES
+            if message.kind is None or payload[at : at + 1] == bytes([message.kind]):
+                return LAYERS[message.name]
+        return Raw
+
+
+class Record(Packet):
+    """What the records of all messages share."""
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        return b"", s  # what follows is the next record
+
+
+def _descriptions(fields: tuple[Field, ...]) -> list[Any]:
+    return [_FIELDS[field.bytes](field.name, field.default) for field in fields]
+
+
+def _layer(message: Message) -> type[Packet]:
+    described: list[Any] = _descriptions(message.fields)
+    if message.record:
+        record = RECORDS.setdefault(
+            message.record_name,
+            type(
+                message.record_name,
+                (Record,),
+                {"name": message.record_name, "fields_desc": _descriptions(message.record)},
+            ),
+        )
+        described = [
+            FieldLenField(RECORD_COUNT, None, count_of="records", fmt="B")
+            if one.name == RECORD_COUNT
+            else one
+            for one in described
+        ]
+        described.append(
+            PacketListField("records", [], record, count_from=lambda packet: packet.record_count)
+        )
+    body = {"name": message.name, "fields_desc": described, "message": message}
+    layer: type[Packet] = type(message.name, (Packet,), body)
+    bind_top_down(Tiercast, layer, type=message.type, scheme=message.scheme)
+    return layer
+
+
+RECORDS: dict[str, type[Packet]] = {}
+LAYERS: dict[str, type[Packet]] = {message.name: _layer(message) for message in MESSAGES}
+
+SimData = LAYERS["SimData"]
+SimFeedback = LAYERS["SimFeedback"]
+SimRecord = RECORDS["SimRecord"]
 
 bind_layers(UDP, Tiercast, dport=DATA_PORT)
 bind_layers(UDP, Tiercast, dport=FEEDBACK_PORT)
-bind_layers(Tiercast, SimData, type=TYPE_DATA, scheme=SCHEME_SIM)
-bind_layers(Tiercast, SimFeedback, type=TYPE_FEEDBACK, scheme=SCHEME_SIM)

@@ -1,21 +1,23 @@
-"""The strict reader of SIM messages: docs/wire-format.md, "What is rejected", check by check."""
+"""The strict reader: docs/wire-format.md, "What is rejected", check by check."""
 
-from tiercast_wire.group import MAX_RANK, MAX_SESSION
-from tiercast_wire.layers import (
+from collections.abc import Callable
+from types import SimpleNamespace
+
+from tiercast_wire.group import MAX_SESSION
+from tiercast_wire.layers import VERSION, Tiercast
+from tiercast_wire.messages import (
     COMMON_BYTES,
-    MAX_RECORDS,
-    SCHEME_SIM,
-    SIM_DATA_BYTES,
-    SIM_FEEDBACK_BYTES,
-    SIM_RECORD_BYTES,
-    TYPE_DATA,
+    DATA,
+    KIND_OFFSET,
+    MESSAGES,
+    RECORD_COUNT,
     TYPES,
-    VERSION,
-    SimData,
-    SimFeedback,
-    SimRecord,
-    Tiercast,
+    Field,
+    Message,
+    messages_of,
 )
+
+READABLE = sorted({message.scheme for message in MESSAGES})
 
 
 class WireError(ValueError):
@@ -26,72 +28,101 @@ class WireError(ValueError):
         self.error = error
 
 
-def parse(message: bytes) -> Tiercast:
-    """A UDP payload as Scapy layers. Raises WireError."""
+def parse(message: bytes, scheme: int | None = None) -> Tiercast:
+    """A UDP payload as Scapy layers. `scheme`: the only one that is read. Raises WireError."""
     _require_bytes(message, COMMON_BYTES, "the common header")
     common = Tiercast(message[:COMMON_BYTES])
     _require(common.version == VERSION, "version", common.version, f"{VERSION}")
     _require(common.type in TYPES, "type", common.type, f"one of {sorted(TYPES)}")
-    _require(common.scheme == SCHEME_SIM, "scheme", common.scheme, f"{SCHEME_SIM} (SIM)")
+    schemes = READABLE if scheme is None else [scheme]
+    _require(common.scheme in schemes, "scheme", common.scheme, f"one of {schemes}")
     _require(common.flags == 0, "flags", common.flags, "0")
     _require(common.session <= MAX_SESSION, "session", common.session, f"in 0..{MAX_SESSION}")
-    if common.type == TYPE_DATA:
-        return _parse_data(message, common)
-    return _parse_feedback(message, common)
+    _check(_find(message, common), message, common.header_length)
+    return Tiercast(message)
 
 
-def _parse_data(message: bytes, common: Tiercast) -> Tiercast:
-    _require_bytes(message, SIM_DATA_BYTES, "SIM's data header")
-    _require(
-        common.header_length == SIM_DATA_BYTES, "length", common.header_length, f"{SIM_DATA_BYTES}"
-    )
-    packet = Tiercast(message)
-    data = packet[SimData]
-    _require(data.rank <= MAX_RANK, "rank", data.rank, f"in 0..{MAX_RANK}")
-    _require(data.reserved == 0, "reserved", data.reserved, "0")
-    return packet
+def _find(message: bytes, common: Tiercast) -> Message:
+    known = messages_of(common.scheme, common.type)
+    _require(bool(known), "type", common.type, "one that the scheme has")
+    if known[0].kind is None:
+        return known[0]
+    _require_bytes(message, KIND_OFFSET + 1, "the kind")
+    kinds = {one.kind: one for one in known}
+    kind = message[KIND_OFFSET]
+    _require(kind in kinds, "type", kind, f"one of {sorted(map(str, kinds))}", "kind: ")
+    return kinds[kind]
 
 
-def _parse_feedback(message: bytes, common: Tiercast) -> Tiercast:
-    _require_bytes(message, SIM_FEEDBACK_BYTES, "SIM's feedback header")
-    count = SimFeedback(message[COMMON_BYTES:SIM_FEEDBACK_BYTES]).record_count
-    _require(count <= MAX_RECORDS, "record_count", count, f"in 0..{MAX_RECORDS}")
-    length = SIM_FEEDBACK_BYTES + SIM_RECORD_BYTES * count
-    _require(
-        common.header_length == length,
-        "length",
-        common.header_length,
-        f"{length} with {count} records",
-    )
-    _require_bytes(message, length, f"{count} records")
-    if len(message) > length:
-        raise WireError("length", f"{len(message) - length} bytes after the last record")
-    packet = Tiercast(message)
-    feedback = packet[SimFeedback]
-    _require(feedback.reserved == 0, "reserved", feedback.reserved, "0")
-    rank_before = -1
-    for index, record in enumerate(feedback.records):
-        _check_record(record, rank_before, f"record {index}: ")
-        rank_before = record.rank
-    return packet
+def _check(layout: Message, message: bytes, header_length: int) -> None:
+    _require_bytes(message, layout.fixed_bytes, f"{layout.name}'s fixed part")
+    values = _values(layout.fields, message[COMMON_BYTES:])
+    _check_fields(layout.fields, values, "type")
+    _check_fields(layout.fields, values, "record_count")
+    records = getattr(values, RECORD_COUNT, 0)
+    length = layout.fixed_bytes + layout.record_bytes * records
+    _require(header_length == length, "length", header_length, f"{length}")
+    if layout.type != DATA:
+        _require_bytes(message, length, f"{records} records")
+        if len(message) > length:
+            raise WireError("length", f"{len(message) - length} bytes after the end")
+    _check_fields(layout.fields, values, "rank")
+    _check_fields(layout.fields, values, "reserved")
+    if layout.payload_length:
+        needed = length + getattr(values, layout.payload_length)
+        _require_bytes(message, needed, layout.payload_length)
+    _check_fields(layout.fields, values, "record")
+    before = SimpleNamespace(**{field.name: -1 for field in layout.record})
+    _obey(layout.rule, values, before, values, layout.name)
+    for index in range(records):
+        place = f"record {index}: "
+        record = _values(layout.record, message[layout.fixed_bytes + index * layout.record_bytes :])
+        _check_fields(layout.record, record, "rank", place)
+        _check_fields(layout.record, record, "reserved", place)
+        _obey(layout.record_rule, record, before, values, place)
+        before = record
 
 
-def _check_record(record: SimRecord, rank_before: int, place: str) -> None:
-    _require(record.rank <= MAX_RANK, "rank", record.rank, f"in 0..{MAX_RANK}", place)
-    _require(record.reserved == 0, "reserved", record.reserved, "0", place)
-    if record.rank <= rank_before:
-        raise WireError("record", f"{place}rank {record.rank} after rank {rank_before}")
-    if not record.congested <= record.reports <= record.receivers:
-        raise WireError(
-            "record",
-            f"{place}{record.congested} congested of {record.reports} reports "
-            f"of {record.receivers} receivers",
-        )
-    if record.min_cum_rate > record.max_cum_rate:
-        raise WireError(
-            "record",
-            f"{place}min_cum_rate {record.min_cum_rate} above max_cum_rate {record.max_cum_rate}",
-        )
+def _values(fields: tuple[Field, ...], message: bytes) -> SimpleNamespace:
+    values, offset = {}, 0
+    for field in fields:
+        values[field.name] = int.from_bytes(message[offset : offset + field.bytes], "big")
+        offset += field.bytes
+    return SimpleNamespace(**values)
+
+
+def _check_fields(
+    fields: tuple[Field, ...], values: SimpleNamespace, error: str, place: str = ""
+) -> None:
+    for field in fields:
+        if field.error == error and field.most is not None:
+            value = getattr(values, field.name)
+            right = field.least <= value <= field.most
+            _require(right, error, value, f"in {field.least}..{field.most}", place)
+
+
+def _obey(
+    rule: str, r: SimpleNamespace, previous: SimpleNamespace, m: SimpleNamespace, place: str
+) -> None:
+    if rule and not _RULES[rule](r, previous, m):
+        raise WireError("record", f"{place} {vars(r)} is against the rule {rule}")
+
+
+def _newer(a: int, b: int) -> bool:
+    return 0 < (a - b) % 2**32 < 2**31
+
+
+def _bit(value: int, bit: int) -> bool:
+    return value & bit != 0
+
+
+# The rules are the table's own text.
+_RULES: dict[str, Callable[[SimpleNamespace, SimpleNamespace, SimpleNamespace], bool]] = {
+    rule: eval(f"lambda r, previous, m: {rule}", {"newer": _newer, "bit": _bit})
+    for message in MESSAGES
+    for rule in (message.rule, message.record_rule)
+    if rule
+}
 
 
 def _require(right: bool, error: str, seen: int, valid: str, place: str = "") -> None:
