@@ -5,6 +5,7 @@
 #include "protocols/schemes/ermcc/ermcc.h"
 #include "protocols/schemes/mlda/mlda.h"
 #include "protocols/schemes/mdpcc/mdpcc.h"
+#include "protocols/schemes/pgmcc/pgmcc.h"
 #include "protocols/schemes/rla/rla.h"
 #include "protocols/schemes/sim/sim.h"
 #include "protocols/schemes/tfmcc/tfmcc.h"
@@ -19,6 +20,7 @@ std::span<const Scheme> schemes() {
       mdpcc::scheme(),
       rla::scheme(),
       tfmcc::scheme(),
+      pgmcc::scheme(),
   };
   return kSchemes;
 }

@@ -1,0 +1,23 @@
+#include "protocols/schemes/pgmcc/pgmcc.h"
+
+#include "protocols/schemes/pgmcc/receiver.h"
+#include "protocols/schemes/pgmcc/sender.h"
+
+namespace tiercast::pgmcc {
+
+Scheme scheme() {
+  return {
+      .name = "pgmcc",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kRla),
+      .layered = false,
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::pgmcc

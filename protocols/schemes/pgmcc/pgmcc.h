@@ -1,0 +1,12 @@
+// PGMCC: single-rate multicast congestion control by a TCP-like window between the sender and one
+// receiver, the acker, which is the one with the lowest expected throughput (Rizzo, SIGCOMM 2000;
+// draft-ietf-rmt-bb-pgmcc-03). Notes: docs/protocols/pgmcc.md.
+#pragma once
+
+#include "protocols/core/registry.h"
+
+namespace tiercast::pgmcc {
+
+Scheme scheme();
+
+}  // namespace tiercast::pgmcc

@@ -1,0 +1,186 @@
+#include "protocols/schemes/pgmcc/receiver.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "protocols/base/serial.h"
+
+namespace tiercast::pgmcc {
+namespace {
+
+// Further away than this, a packet is of another sender or of one that restarted (PROTOCOLS 0.2);
+// so many of them in a row, and it is the session's now. (Ahead less than there: each packet that is
+// missing may cause a NAK.)
+constexpr std::int32_t kMaxAhead = 1 << 10;
+constexpr std::int32_t kMaxBehind = 1 << 10;
+constexpr unsigned kStraysToRestart = 3;
+
+}  // namespace
+
+Receiver::Receiver(const SessionConfig& config)
+    : config_(config),
+      settings_(Settings::from(config)),
+      rng_(config.seed),
+      meter_(Duration::seconds(1)) {}
+
+void Receiver::start(Time now, Sink& sink) {
+  now_ = now;
+  counters_.top = 0;
+  sink.join(0);
+  trace_subscription(sink);
+}
+
+void Receiver::stop(Time now, Sink& sink) {
+  now_ = std::max(now_, now);
+  nak_at_ = Time::never();
+  if (counters_.top < 0) return;
+  if (started_ && acker_) send(wire::PgmccFeedback::Kind::kLeaving, 0, sink);
+  sink.leave(0);
+  counters_.top = -1;
+  trace_subscription(sink);
+}
+
+void Receiver::trace_subscription(Sink& sink) const {
+  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
+  sink.trace("subscription", fields);
+}
+
+ReceiverCounters Receiver::counters() const {
+  ReceiverCounters counters = counters_;
+  counters.rate = meter_.rate(now_);
+  return counters;
+}
+
+void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
+  now_ = std::max(now_, now);
+  if (counters_.top < 0) return;
+  wire::PgmccData packet;
+  wire::PgmccConfirmation confirmation;
+  if (wire::parse(arrival.message, packet) == wire::Error::kOk &&
+      packet.session == config_.session) {
+    data(packet, arrival, sink);
+  } else if (wire::parse(arrival.message, confirmation) == wire::Error::kOk &&
+             confirmation.session == config_.session) {
+    confirmed(confirmation);
+  } else {
+    ++counters_.invalid;
+  }
+}
+
+void Receiver::data(const wire::PgmccData& packet, const Arrival& arrival, Sink& sink) {
+  if (!note(packet.seq, settings_.ecn && arrival.ce, sink)) {
+    ++counters_.invalid;
+    return;
+  }
+  ++counters_.packets;
+  counters_.bytes += arrival.ip_length;
+  counters_.marked += arrival.ce ? 1 : 0;
+  meter_.add(now_, arrival.ip_length);
+  acker_ = packet.has_acker && packet.acker == config_.self_id;
+  echo_time_us_ = packet.tx_time_us;
+  echo_at_ = now_;
+  if (acker_) {
+    send(wire::PgmccFeedback::Kind::kAck, 0, sink);
+  } else if (!packet.has_acker) {
+    plan(wire::PgmccFeedback::Kind::kDummyNak, 0, sink);
+  } else if (nak_kind_ == wire::PgmccFeedback::Kind::kDummyNak) {
+    naks_suppressed_ += nak_at_.is_never() ? 0 : 1;
+    nak_at_ = Time::never();  // somebody was elected
+  }
+}
+
+// Enters a packet into the history; false if it is not of the sender that this receiver hears.
+bool Receiver::note(std::uint32_t seq, bool marked, Sink& sink) {
+  const std::uint64_t bit = marked ? 0 : 1;
+  const std::int32_t ahead = serial_difference(seq, rx_max_);
+  if (started_ && ahead <= kMaxAhead && ahead >= -kMaxBehind) {
+    strays_ = 0;
+  } else {
+    const std::int32_t apart = serial_difference(seq, stray_);
+    strays_ = strays_ > 0 && std::abs(apart) <= kMaxBehind ? strays_ + 1 : 1;
+    stray_ = seq;
+    if (started_ && strays_ < kStraysToRestart) return false;
+    begin(seq);
+    history_ = bit;
+    return true;
+  }
+  if (ahead <= 0) {
+    if (ahead > -64) history_ |= bit << -ahead;
+    return true;
+  }
+  for (std::int32_t i = 0; i < ahead; ++i) {
+    ++rx_max_;
+    history_ = history_ << 1 | (i == ahead - 1 ? bit : 0);
+    known_ = std::min(known_ + 1, 64u);
+    if (known_ > kReordering) {
+      judge(rx_max_ - kReordering, (history_ >> kReordering & 1) != 0, sink);
+    }
+  }
+  return true;
+}
+
+void Receiver::begin(std::uint32_t seq) {
+  started_ = true;
+  strays_ = 0;
+  rx_max_ = seq;
+  known_ = 1;
+  nak_at_ = Time::never();
+}
+
+// The loss filter: p <- c p + (1 - c) x.
+void Receiver::judge(std::uint32_t seq, bool received, Sink& sink) {
+  loss_ = settings_.loss_constant * loss_ + (1 - settings_.loss_constant) * (received ? 0 : 1);
+  if (received) return;
+  ++counters_.lost;
+  plan(wire::PgmccFeedback::Kind::kNak, seq, sink);
+}
+
+// A NAK waits for a random time, in which another's may make it needless.
+void Receiver::plan(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink& sink) {
+  if (acker_) return;  // its acknowledgements say it all
+  if (settings_.nak_backoff == Duration::zero()) {
+    send(kind, missing, sink);
+    return;
+  }
+  if (!nak_at_.is_never()) return;
+  nak_kind_ = kind;
+  nak_missing_ = missing;
+  nak_at_ = now_ + settings_.nak_backoff * rng_.uniform();
+}
+
+void Receiver::confirmed(const wire::PgmccConfirmation& confirmation) {
+  if (nak_at_.is_never() || nak_kind_ != wire::PgmccFeedback::Kind::kNak ||
+      confirmation.missing != nak_missing_) {
+    return;
+  }
+  nak_at_ = Time::never();
+  ++naks_suppressed_;
+}
+
+void Receiver::timer(Time now, Sink& sink) {
+  now_ = std::max(now_, now);
+  if (now_ < nak_at_) return;
+  nak_at_ = Time::never();
+  send(nak_kind_, nak_missing_, sink);
+}
+
+void Receiver::send(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink& sink) {
+  using Kind = wire::PgmccFeedback::Kind;
+  naks_sent_ += kind == Kind::kNak || kind == Kind::kDummyNak ? 1 : 0;
+  wire::PgmccFeedback feedback;
+  feedback.session = config_.session;
+  feedback.kind = kind;
+  feedback.source = config_.self_id;
+  feedback.rx_max = rx_max_;
+  feedback.bitmap = static_cast<std::uint32_t>(history_);
+  feedback.echo_time_us = echo_time_us_;
+  feedback.hold_us =
+      static_cast<std::uint32_t>(std::min<std::int64_t>((now_ - echo_at_).us(), 0xffffffff));
+  feedback.loss = static_cast<std::uint32_t>(std::min(loss_ * 0x1p32, 4294967295.0));
+  feedback.missing = kind == Kind::kNak ? missing : 0;
+  std::array<std::byte, wire::PgmccFeedback::kBytes> message;
+  sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
+}
+
+}  // namespace tiercast::pgmcc

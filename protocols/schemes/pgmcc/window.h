@@ -1,0 +1,64 @@
+// PGMCC's window W and tokens T, run against the acker's acknowledgements (PROTOCOLS 9).
+//
+// A packet that leaves takes a token; its acknowledgement gives back one and a bit. T + packets
+// under way follows W.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "protocols/base/serial.h"
+#include "protocols/schemes/pgmcc/settings.h"
+
+namespace tiercast::pgmcc {
+
+// 1 / T of a receiver, up to a constant: the acker is who has the largest. `rtt` in s, `loss` p in
+// 0 .. 1; 0 while nothing was lost.
+double slowness(double rtt, double loss);
+
+class Window {
+ public:
+  // Packet numbers begin with `first`.
+  Window(const Settings& settings, std::uint32_t first);
+
+  // A token is there, and the window's memory has room.
+  std::uint32_t sendable() const;
+  // The number of the packet that leaves.
+  std::uint32_t send();
+  std::uint32_t next() const { return next_; }
+  // Whether `seq` is one of the latest that left.
+  bool recent(std::uint32_t seq) const { return next_ - 1 - seq < sent_; }
+
+  struct Outcome {
+    std::uint32_t acked = 0;
+    std::uint32_t lost = 0;
+    bool cut = false;
+  };
+  // The acker's word: bit i of `bitmap` says whether it has packet rx_max - i. `rx_max` must be
+  // recent().
+  Outcome acknowledge(std::uint32_t rx_max, std::uint32_t bitmap);
+  // W = T = 1, and what is under way is forgotten.
+  void restart();
+
+  double w() const { return w_; }            // packets, 1 .. max_window
+  double tokens() const { return tokens_; }  // may be negative after a cut
+
+ private:
+  enum class State : std::uint8_t { kSettled, kOut, kAcked };
+  static constexpr std::uint32_t kRecent = 1 << 16;
+  State& state(std::uint32_t seq) { return states_[seq & mask_]; }
+
+  const Settings settings_;
+  const std::uint32_t mask_;
+  std::uint32_t sent_ = 0;  // at most kRecent
+  std::uint32_t next_;
+  std::uint32_t base_;        // all before it are settled
+  std::uint32_t top_;         // one above the highest that is acknowledged
+  std::uint32_t recover_;     // no changes until feedback for this packet or a later one
+  bool recovering_ = false;
+  double w_ = 1;
+  double tokens_ = 1;
+  std::vector<State> states_;
+};
+
+}  // namespace tiercast::pgmcc
