@@ -45,8 +45,8 @@ class _Sentence(string.Formatter):
 @dataclass(frozen=True)
 class Clause:
     """`say` about the newest record of a kind: of the sender, of the receiver, or the sender's with
-    the receiver's id in the field `receiver` ("about"). `when` names a field that must not be 0;
-    "!field": that must be 0."""
+    the receiver's id in the field `receiver` ("about"). `when`: "field", which must not be 0;
+    "!field", which must be; or "field=3"."""
 
     kind: str
     by: Literal["sender", "receiver", "about"]
@@ -56,13 +56,18 @@ class Clause:
     def applies(self, row: Row) -> bool:
         if not self.when:
             return True
-        wanted = not self.when.startswith("!")
-        return bool(row.get(self.when.removeprefix("!"))) == wanted
+        field, equals, value = self._condition()
+        if equals:
+            return row.get(field) == float(value)
+        return bool(row.get(field)) != self.when.startswith("!")
 
     @property
     def fields(self) -> set[str]:
         names = {name for _, name, _, _ in string.Formatter().parse(self.say) if name}
-        return names | ({self.when.removeprefix("!")} if self.when else set())
+        return names | ({self._condition()[0]} if self.when else set())
+
+    def _condition(self) -> tuple[str, str, str]:
+        return self.when.removeprefix("!").partition("=")
 
 
 @dataclass(frozen=True)
@@ -203,7 +208,126 @@ _ERMCC = told(
 )
 
 
+_RLA = told(
+    Clause(
+        "rla.window",
+        "sender",
+        "the window is {cwnd:.1f} packets (average {awnd:.1f}), {under_way} under way; "
+        "{num_trouble_rcvr} of {receivers} receivers are troubled; longest round trip "
+        "{srtt_max_us:ms}; so far {signals} congestion signals, {randomized_cuts} randomised and "
+        "{forced_cuts} forced cuts, {timeouts} time-outs",
+    ),
+    *(
+        Clause(
+            "rla.signal",
+            "sender",
+            f"the last congestion signal, of {{receiver:node}}, {reaction}: window now "
+            "{cwnd:.1f} packets",
+            when=f"reaction={number}",
+        )
+        for number, reaction in (
+            (1, "is a rare one and was not listened to"),
+            (2, "was drawn not to be listened to (probability of a cut {pthresh:%})"),
+            (3, "cut the window, as drawn (probability {pthresh:%})"),
+            (4, "forced a cut, since the last one was long ago"),
+        )
+    ),
+    Clause(
+        "rla.signal",
+        "about",
+        "at its own newest signal: {congestion_interval:.0f} packets between its signals on "
+        "average, {min_congestion_interval:.0f} at the most congested receiver; its round trip "
+        "{srtt_us:ms}",
+    ),
+    Clause("rla.member", "about", "the sender no longer hears it", when="change=2"),
+    Clause("rla.member", "about", "the sender has dropped it as too slow", when="change=3"),
+)
+
+_MLDA = told(
+    Clause(
+        "mlda.layers",
+        "sender",
+        "the sender's report set the base layer to {R_1_Bps:rate}: {reports} receivers had "
+        "reported, from {r_min_Bps:rate} ({slowest:node}) to {r_max_Bps:rate}; longest round trip "
+        "{max_rtt_us:ms}",
+    ),
+    Clause(
+        "mlda.cut",
+        "sender",
+        "{receiver:node} last lowered the base layer, from {r_1_Bps:rate} to its "
+        "{r_j_Bps:rate} (loss {l:%}, round trip {rtt_us:ms})",
+    ),
+    Clause(
+        "mlda.estimate",
+        "receiver",
+        "it reckons its fair share at {r_j_Bps:rate} ({r_before_Bps:rate} before): of {x} layers "
+        "({C_x_Bps:rate}) it got {received_Bps:rate} with a loss of {l:%}, round trip {rtt_us:ms}; "
+        "one layer more would be {C_next_Bps:rate}",
+        when="C_next_Bps",
+    ),
+    Clause(
+        "mlda.estimate",
+        "receiver",
+        "it reckons its fair share at {r_j_Bps:rate} ({r_before_Bps:rate} before): of all {x} "
+        "layers ({C_x_Bps:rate}) it got {received_Bps:rate} with a loss of {l:%}, round trip "
+        "{rtt_us:ms}",
+        when="!C_next_Bps",
+    ),
+    Clause(
+        "mlda.report",
+        "receiver",
+        "its report of {r_j_Bps:rate} was suppressed by that of {suppressed_by:node}",
+        when="suppressed_by",
+    ),
+    Clause("mlda.report", "receiver", "it reported {r_j_Bps:rate}", when="!suppressed_by"),
+)
+
+_MDPCC = told(
+    *(
+        Clause(
+            "mdpcc.rate",
+            "sender",
+            f"the rate {decision}; goal {{goal_rate_Bps:rate}} by {{clr:node}}, the current "
+            "limiting representative (CLR): loss {loss:%}, round trip {rtt_us:ms}; "
+            "GRTT {grtt_us:ms}",
+            when=f"reason={number}",
+        )
+        for number, decision in (
+            (1, "is {tx_rate_Bps:rate}, in slow start"),
+            (2, "rose to {tx_rate_Bps:rate}, since the goal is above it"),
+            (3, "fell to {tx_rate_Bps:rate}, since the goal is below it"),
+            (4, "is {tx_rate_Bps:rate}: the CLR was not heard for {timeout_us:ms}"),
+            (5, "is {tx_rate_Bps:rate}, and there is nothing to send"),
+        )
+    ),
+    Clause(
+        "mdpcc.representatives",
+        "sender",
+        "of {count} representatives {clr:node} has the lowest rate, {clr_rate_Bps:rate}",
+    ),
+    Clause(
+        "mdpcc.report",
+        "receiver",
+        "its last report said: TCP's rate {rate_Bps:rate} at a loss event rate of {loss:%} and a "
+        "round trip of {rtt_us:ms}; it got {received_Bps:rate}",
+    ),
+    Clause(
+        "mdpcc.report_suppressed",
+        "receiver",
+        "its last report that was suppressed gave way to that of {by:node}",
+    ),
+    Clause(
+        "mdpcc.loss_event",
+        "receiver",
+        "its last loss event: {lost} packets lost, {marked} marked; loss event rate {loss:%}",
+    ),
+)
+
+
 EXPLANATIONS: dict[str, Callable[[Look], list[str]]] = {
     "ermcc": _ERMCC,
+    "mdpcc": _MDPCC,
+    "mlda": _MLDA,
+    "rla": _RLA,
     "sim": _sim,
 }

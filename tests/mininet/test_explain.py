@@ -118,13 +118,15 @@ def test_a_table_of_clauses(beside_tcp, monkeypatch) -> None:
         Clause("single.loss", "receiver", "lost {loss:%}", when="loss"),
         Clause("single.loss", "receiver", "never said", when="!loss"),
         Clause("single.none", "sender", "never said"),
+        Clause("single.rate", "sender", "by three", when="limiting=3"),
+        Clause("single.rate", "sender", "never said", when="limiting=4"),
         Clause("single.loss", "receiver", "{nosuch:ms}"),
     )
     monkeypatch.setitem(EXPLANATIONS, "single", table)
     said = text(beside_tcp, "h3", "6.5s")
     assert "h3 limits to 2.000 Mbit/s, 5 ms [single.rate, 5.00 s]" in said
     assert "lost 1.00 % [single.loss, 4.00 s]" in said
-    assert "unknown [single.loss" in said
+    assert "unknown [single.loss" in said and "by three [single.rate" in said
     assert "never said" not in said
 
 
