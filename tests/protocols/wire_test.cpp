@@ -16,6 +16,7 @@
 #include "protocols/wire/mlda.h"
 #include "protocols/wire/rla.h"
 #include "protocols/wire/sim.h"
+#include "protocols/wire/tfmcc.h"
 
 namespace tiercast::wire {
 namespace {
@@ -162,6 +163,36 @@ Json record(const MdpccNack& m, std::size_t i) {
   return {{"first", m.segments[i].first}, {"count", m.segments[i].count}};
 }
 
+Json fields(const TfmccData& m) {
+  return {{"clr_valid", m.clr_valid ? 1 : 0},
+          {"slow_start", m.slow_start ? 1 : 0},
+          {"echo_valid", m.echo_valid ? 1 : 0},
+          {"seq", m.seq},
+          {"tx_time_us", m.tx_time_us},
+          {"fb_round", m.fb_round},
+          {"rate", m.rate},
+          {"supp_rate", m.supp_rate},
+          {"supp_rate_blind", m.supp_rate_blind},
+          {"max_rtt_us", m.max_rtt_us},
+          {"clr", m.clr},
+          {"echo_source", m.echo_source},
+          {"echo_time_us", m.echo_time_us},
+          {"echo_hold_us", m.echo_hold_us}};
+}
+Json fields(const TfmccFeedback& m) {
+  return {{"kind", static_cast<unsigned>(m.kind)},
+          {"have_rtt", m.have_rtt ? 1 : 0},
+          {"have_loss", m.have_loss ? 1 : 0},
+          {"source", m.source},
+          {"fb_round", m.fb_round},
+          {"rate", m.rate},
+          {"time_us", m.time_us},
+          {"echo_time_us", m.echo_time_us},
+          {"echo_hold_us", m.echo_hold_us},
+          {"loss_event_rate", m.loss_event_rate},
+          {"rtt_us", m.rtt_us}};
+}
+
 // Parses; if that succeeds, `parts` gets what was read, and `again`, a copy of the message, is
 // written over.
 template <class Message>
@@ -198,6 +229,8 @@ const std::map<std::string, Reader> kReaders = {
     {"MdpccReportReflection", read_as<MdpccReport>},
     {"MdpccNack", read_as<MdpccNack>},
     {"MdpccNackReflection", read_as<MdpccNack>},
+    {"TfmccData", read_as<TfmccData>},
+    {"TfmccFeedback", read_as<TfmccFeedback>},
 };
 
 // SIM's vectors have all fields in one object, and do not name their message: an unknown or missing
@@ -220,7 +253,7 @@ std::vector<Json> vectors() {
     }
     all.push_back(vector);
   }
-  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc"}) {
+  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc"}) {
     const Json file = read(std::string("wire/") + scheme + ".json");
     for (const Json& vector : file["vectors"]) all.push_back(vector);
   }

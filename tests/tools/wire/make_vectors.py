@@ -254,6 +254,54 @@ SAMPLES: dict[str, list[Sample]] = {
             "",
         ),
     ],
+    "TfmccData": [
+        (
+            "in mid-session, 4 bytes of payload",
+            dict(
+                clr_valid=1,
+                echo_valid=1,
+                seq=1234567,
+                tx_time_us=90000001,
+                fb_round=258,
+                rate=125000,
+                supp_rate=100000,
+                max_rtt_us=150000,
+                clr=7,
+                echo_source=9,
+                echo_time_us=70000002,
+                echo_hold_us=1500,
+            ),
+            [],
+            "deadbeef",
+        ),
+        (
+            "slow start, nobody known",
+            dict(slow_start=1, seq=BIG, fb_round=65535, rate=2000, max_rtt_us=500000),
+            [],
+            "",
+        ),
+    ],
+    "TfmccFeedback": [
+        (
+            "a report with RTT and loss",
+            dict(
+                kind=1,
+                have_rtt=1,
+                have_loss=1,
+                source=7,
+                fb_round=258,
+                rate=100000,
+                time_us=70000002,
+                echo_time_us=90000001,
+                echo_hold_us=300,
+                loss_event_rate=42949672,
+                rtt_us=80000,
+            ),
+            [],
+            "",
+        ),
+        ("leave", dict(kind=2, source=BIG, fb_round=65535, rate=BIG), [], ""),
+    ],
 }
 
 # What contradicts itself: changes of the first sample, and of its second record.
@@ -292,7 +340,7 @@ def filled(fields: tuple[Field, ...], values: Values) -> Values:
     return {
         field.name: values.get(field.name, field.default)
         for field in fields
-        if field.name != "reserved"
+        if not field.is_reserved
     }
 
 
@@ -367,7 +415,7 @@ def wrong(layout: Message) -> list[tuple[str, bytes, str]]:
     if layout.type != DATA:
         cases.append(("a byte after the end", right + b"\0", "length"))
     for field, place in fixed:
-        if field.name == "reserved":
+        if field.is_reserved:
             cases += [
                 (f"reserved byte {place + i}", put(right, place + i, 1), "reserved")
                 for i in range(field.bytes)
@@ -388,7 +436,7 @@ def wrong(layout: Message) -> list[tuple[str, bytes, str]]:
                 )
     for place_name, located in (("first", first_record), ("last", last_record)):
         for field, place in located:
-            if field.name == "reserved":
+            if field.is_reserved:
                 cases += [
                     (
                         f"reserved byte {i} of the {place_name} record",

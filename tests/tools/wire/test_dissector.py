@@ -29,7 +29,7 @@ def columns_of(scheme: int) -> tuple[list[str], list[str]]:
     of_scheme = [message for message in MESSAGES if message.scheme == scheme]
     fields = dict.fromkeys(field.name for one in of_scheme for field in one.fields)
     records = dict.fromkeys(field.name for one in of_scheme for field in one.record)
-    return ([one for one in names if one != "reserved"] for names in (fields, records))
+    return ([one for one in names if not one.startswith("reserved")] for names in (fields, records))
 
 
 def tshark(tmp_path: Path, capture: Path, columns: list[str]) -> list[dict[str, str]]:

@@ -61,7 +61,7 @@ def build(layer: str, parts: dict[str, Any], derived: bool) -> bytes:
 
 
 def without_reserved(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "reserved"}
+    return {name: value for name, value in fields.items() if not name.startswith("reserved")}
 
 
 def parts_of(packet: Packet) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_fields_are_aligned(message: Message) -> None:
     for fields, start in ((message.fields, 8), (message.record, 0)):
         offset = start
         for field in fields:
-            if field.name != "reserved":
+            if not field.is_reserved:
                 assert offset % field.bytes == 0, field.name
             offset += field.bytes
         assert offset % 4 == 0
@@ -171,7 +171,7 @@ def values(draw: st.DrawFn, fields: tuple[Field, ...]) -> dict[str, int]:
             )
         )
         for field in fields
-        if field.name not in ("reserved", RECORD_COUNT)
+        if not field.is_reserved and field.name != RECORD_COUNT
     }
 
 

@@ -35,6 +35,10 @@ class Field:
     most: int | None = None  # None: all values are right
     error: str = ""  # of a value outside least..most
 
+    @property
+    def is_reserved(self) -> bool:
+        return self.name.startswith("reserved")
+
 
 @dataclass(frozen=True)
 class Message:
@@ -82,8 +86,9 @@ def small(name: str, most: int, error: str = "reserved", least: int = 0) -> Fiel
     return Field(name, 1, least, least, most, error)
 
 
-def reserved(size_: int) -> Field:
-    return Field("reserved", size_, 0, 0, 0, "reserved")
+def reserved(size_: int, name: str = "reserved") -> Field:
+    """`name`: another one for a message's second."""
+    return Field(name, size_, 0, 0, 0, "reserved")
 
 
 def kind(value: int) -> Field:
@@ -95,7 +100,7 @@ def count(most: int, least: int = 0) -> Field:
 
 
 RANK = small("rank", MAX_RANK, "rank")
-SIM, ERMCC, RLA, MLDA, MDPCC = 1, 2, 3, 4, 5
+SIM, ERMCC, RLA, MLDA, MDPCC, TFMCC, PGMCC, RLM = 1, 2, 3, 4, 5, 6, 7, 8
 
 _SIM = (
     Message(
@@ -262,7 +267,34 @@ _MDPCC = (
     ),
 )
 
-MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC)
+_TFMCC = (
+    Message(
+        "TfmccData",
+        TFMCC,
+        DATA,
+        (
+            *(small("clr_valid", 1, "record"), small("slow_start", 1, "record")),
+            *(small("echo_valid", 1, "record"), reserved(1), u32("seq"), u32("tx_time_us")),
+            *(u16("fb_round"), reserved(2, "reserved_2"), u32("rate")),
+            *(u32("supp_rate", 0xFFFFFFFF), u32("supp_rate_blind", 0xFFFFFFFF)),
+            *(u32("max_rtt_us"), u32("clr"), u32("echo_source"), u32("echo_time_us")),
+            u32("echo_hold_us"),
+        ),
+    ),
+    Message(
+        "TfmccFeedback",
+        TFMCC,
+        FEEDBACK,
+        (
+            *(small("kind", 2, "type", least=1), small("have_rtt", 1, "record")),
+            *(small("have_loss", 1, "record"), reserved(1), u32("source"), u16("fb_round")),
+            *(reserved(2, "reserved_2"), u32("rate"), u32("time_us"), u32("echo_time_us")),
+            *(u32("echo_hold_us"), u32("loss_event_rate"), u32("rtt_us")),
+        ),
+    ),
+)
+
+MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC)
 
 
 def messages_of(scheme: int, type_: int) -> list[Message]:
