@@ -14,6 +14,7 @@
 #include "protocols/wire/ermcc.h"
 #include "protocols/wire/mdpcc.h"
 #include "protocols/wire/mlda.h"
+#include "protocols/wire/pgmcc.h"
 #include "protocols/wire/rla.h"
 #include "protocols/wire/sim.h"
 #include "protocols/wire/tfmcc.h"
@@ -192,6 +193,25 @@ Json fields(const TfmccFeedback& m) {
           {"loss_event_rate", m.loss_event_rate},
           {"rtt_us", m.rtt_us}};
 }
+Json fields(const PgmccData& m) {
+  return {{"has_acker", m.has_acker ? 1 : 0},
+          {"seq", m.seq},
+          {"tx_time_us", m.tx_time_us},
+          {"acker", m.acker}};
+}
+Json fields(const PgmccFeedback& m) {
+  return {{"kind", static_cast<unsigned>(m.kind)},
+          {"source", m.source},
+          {"rx_max", m.rx_max},
+          {"bitmap", m.bitmap},
+          {"echo_time_us", m.echo_time_us},
+          {"hold_us", m.hold_us},
+          {"loss", m.loss},
+          {"missing", m.missing}};
+}
+Json fields(const PgmccConfirmation& m) {
+  return {{"kind", PgmccConfirmation::kKind}, {"source", m.source}, {"missing", m.missing}};
+}
 
 // Parses; if that succeeds, `parts` gets what was read, and `again`, a copy of the message, is
 // written over.
@@ -231,6 +251,9 @@ const std::map<std::string, Reader> kReaders = {
     {"MdpccNackReflection", read_as<MdpccNack>},
     {"TfmccData", read_as<TfmccData>},
     {"TfmccFeedback", read_as<TfmccFeedback>},
+    {"PgmccData", read_as<PgmccData>},
+    {"PgmccFeedback", read_as<PgmccFeedback>},
+    {"PgmccConfirmation", read_as<PgmccConfirmation>},
 };
 
 // SIM's vectors have all fields in one object, and do not name their message: an unknown or missing
@@ -253,7 +276,7 @@ std::vector<Json> vectors() {
     }
     all.push_back(vector);
   }
-  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc"}) {
+  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc"}) {
     const Json file = read(std::string("wire/") + scheme + ".json");
     for (const Json& vector : file["vectors"]) all.push_back(vector);
   }

@@ -304,6 +304,42 @@ local MESSAGES = {
             { "rtt_us", 4 },
         },
     },
+    {
+        name = "PgmccData", scheme = 7, type = 1,
+        fields = {
+            { "has_acker", 1, 0, 1, "reserved" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "seq", 4 },
+            { "tx_time_us", 4 },
+            { "acker", 4 },
+        },
+    },
+    {
+        name = "PgmccFeedback", scheme = 7, type = 2,
+        fields = {
+            { "kind", 1, 1, 4, "type" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "source", 4 },
+            { "rx_max", 4 },
+            { "bitmap", 4 },
+            { "echo_time_us", 4 },
+            { "hold_us", 4 },
+            { "loss", 4 },
+            { "missing", 4 },
+        },
+        rule = function(r, previous, m) return r.kind == 2 or r.missing == 0 end,
+        late_kind = true,
+    },
+    {
+        name = "PgmccConfirmation", scheme = 7, type = 3,
+        fields = {
+            { "kind", 1, 1, 1, "type" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "source", 4 },
+            { "missing", 4 },
+        },
+        late_kind = true,
+    },
 }
 -- End of the table.
 
@@ -418,9 +454,8 @@ local function body(tree, buffer, layout, common)
     if buffer:len() < layout.fixed_bytes then return "short" end
     local values = add_fields(
         tree, buffer(COMMON_BYTES, layout.fixed_bytes - COMMON_BYTES), layout.fields, layout.prefix)
-    for _, error in ipairs({ "type", "record_count" }) do
-        if not valid(layout.fields, values, error) then return error end
-    end
+    if not layout.late_kind and not valid(layout.fields, values, "type") then return "type" end
+    if not valid(layout.fields, values, "record_count") then return "record_count" end
     local length = layout.fixed_bytes + layout.record_bytes * (values.record_count or 0)
     if common.type == DATA and buffer:len() > length then
         tree:add(fields.payload, buffer(length))
@@ -430,6 +465,7 @@ local function body(tree, buffer, layout, common)
         if buffer:len() < length then return "short" end
         if buffer:len() > length then return "length" end
     end
+    if layout.late_kind and not valid(layout.fields, values, "type") then return "type" end
     for _, error in ipairs({ "rank", "reserved" }) do
         if not valid(layout.fields, values, error) then return error end
     end

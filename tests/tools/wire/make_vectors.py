@@ -302,6 +302,38 @@ SAMPLES: dict[str, list[Sample]] = {
         ),
         ("leave", dict(kind=2, source=BIG, fb_round=65535, rate=BIG), [], ""),
     ],
+    "PgmccData": [
+        (
+            "in mid-session, 4 bytes of payload",
+            dict(has_acker=1, seq=1234567, tx_time_us=90000001, acker=7),
+            [],
+            "deadbeef",
+        ),
+        ("no acker", dict(seq=BIG, tx_time_us=BIG), [], ""),
+    ],
+    "PgmccFeedback": [
+        (
+            "an acknowledgement",
+            dict(
+                kind=1,
+                source=7,
+                rx_max=1234567,
+                bitmap=0xFFFFFFEF,
+                echo_time_us=90000001,
+                hold_us=300,
+                loss=42949672,
+            ),
+            [],
+            "",
+        ),
+        ("a NAK", dict(kind=2, source=BIG, rx_max=3, bitmap=0xF, missing=BIG), [], ""),
+        ("a dummy NAK", dict(kind=3, source=1), [], ""),
+        ("the acker leaves", dict(kind=4, source=1, rx_max=BIG, loss=BIG), [], ""),
+    ],
+    "PgmccConfirmation": [
+        ("of a NAK", dict(source=7, missing=1234567), [], ""),
+        ("largest numbers", dict(source=BIG, missing=BIG), [], ""),
+    ],
 }
 
 # What contradicts itself: changes of the first sample, and of its second record.
@@ -327,6 +359,11 @@ CONTRADICTIONS: dict[str, list[tuple[str, Values, Values]]] = {
         ("a range beyond the numbers", {}, dict(count=BIG)),
     ],
     "MdpccNackReflection": [("an empty range", {}, dict(count=0))],
+    "PgmccFeedback": [
+        ("a missing packet in an acknowledgement", dict(missing=1), {}),
+        ("a missing packet in a dummy NAK", dict(kind=3, missing=1), {}),
+        ("a missing packet of one that leaves", dict(kind=4, missing=BIG), {}),
+    ],
 }
 
 
@@ -459,6 +496,14 @@ def wrong(layout: Message) -> list[tuple[str, bytes, str]]:
     if guarded is not None:
         cases.append(
             ("length is judged before reserved", put(put(right, guarded, 255), 4, 0, 2), "length")
+        )
+    judged = next((place for field, place in fixed if field.error == "type"), None)
+    if judged is not None:
+        both = put(put(right, judged, 255), 4, 0, 2)
+        cases.append(
+            ("length is judged before the kind", both, "length")
+            if layout.late_kind
+            else ("the kind is judged before length", both, "type")
         )
     return cases
 

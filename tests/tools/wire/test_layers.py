@@ -182,6 +182,8 @@ def fit(message: Message, fields: dict[str, int], records: list[dict[str, int]])
         fields["payload_length"] %= 65
         if fields["payload_length"] == 0:
             fields |= {"offset_high": 0, "offset_low": 0, "flags": fields["flags"] & ~2}
+    if message.name == "PgmccFeedback" and fields["kind"] != 2:
+        fields["missing"] = 0
     if message.name == "SimFeedback":
         for rank, record in zip(sorted({r["rank"] for r in records}), records, strict=False):
             record["rank"] = rank

@@ -34,6 +34,8 @@ def _message(message: Message) -> list[str]:
     for name, rule in (("rule", message.rule), ("record_rule", message.record_rule)):
         if rule:
             lines.append(f"        {name} = function(r, previous, m) return {rule} end,")
+    if message.late_kind:
+        lines.append("        late_kind = true,")
     if message.payload_length:
         lines.append(f'        payload_length = "{message.payload_length}",')
     return [*lines, "    },"]

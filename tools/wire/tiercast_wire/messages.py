@@ -51,6 +51,7 @@ class Message:
     record_name: str = ""
     rule: str = ""  # else "record"
     record_rule: str = ""  # else "record"
+    late_kind: bool = False  # a field `kind` is judged after the length, not before record_count
     payload_length: str = ""  # a field: so many bytes must follow the header, else "short"
 
     @property
@@ -294,7 +295,34 @@ _TFMCC = (
     ),
 )
 
-MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC)
+_PGMCC = (
+    Message(
+        "PgmccData",
+        PGMCC,
+        DATA,
+        (small("has_acker", 1), reserved(3), u32("seq"), u32("tx_time_us"), u32("acker")),
+    ),
+    Message(
+        "PgmccFeedback",
+        PGMCC,
+        FEEDBACK,
+        (
+            *(small("kind", 4, "type", least=1), reserved(3), u32("source"), u32("rx_max")),
+            *(u32("bitmap"), u32("echo_time_us"), u32("hold_us"), u32("loss"), u32("missing")),
+        ),
+        rule="r.kind == 2 or r.missing == 0",
+        late_kind=True,
+    ),
+    Message(
+        "PgmccConfirmation",
+        PGMCC,
+        CONTROL,
+        (kind(1), reserved(3), u32("source"), u32("missing")),
+        late_kind=True,
+    ),
+)
+
+MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC, *_PGMCC)
 
 
 def messages_of(scheme: int, type_: int) -> list[Message]:

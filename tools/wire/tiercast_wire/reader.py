@@ -57,7 +57,8 @@ def _find(message: bytes, common: Tiercast) -> Message:
 def _check(layout: Message, message: bytes, header_length: int) -> None:
     _require_bytes(message, layout.fixed_bytes, f"{layout.name}'s fixed part")
     values = _values(layout.fields, message[COMMON_BYTES:])
-    _check_fields(layout.fields, values, "type")
+    if not layout.late_kind:
+        _check_fields(layout.fields, values, "type")
     _check_fields(layout.fields, values, "record_count")
     records = getattr(values, RECORD_COUNT, 0)
     length = layout.fixed_bytes + layout.record_bytes * records
@@ -66,6 +67,8 @@ def _check(layout: Message, message: bytes, header_length: int) -> None:
         _require_bytes(message, length, f"{records} records")
         if len(message) > length:
             raise WireError("length", f"{len(message) - length} bytes after the end")
+    if layout.late_kind:
+        _check_fields(layout.fields, values, "type")
     _check_fields(layout.fields, values, "rank")
     _check_fields(layout.fields, values, "reserved")
     if layout.payload_length:
