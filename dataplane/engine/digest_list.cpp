@@ -133,10 +133,19 @@ void DigestGatherer::add(std::int64_t now_ns) {
 }
 
 void DigestGatherer::acknowledge(std::uint64_t list_id) {
-  for (std::size_t i = 0; i < sent_count_; ++i) {
-    List& list = sent_[(oldest_ + i) % sent_.size()];
-    if (list.id == list_id) release(list);
+  // Ids grow from the oldest on.
+  const auto place = [&](std::size_t i) -> List& { return sent_[(oldest_ + i) % sent_.size()]; };
+  std::size_t first = 0, last = sent_count_;
+  while (first < last) {
+    const std::size_t middle = first + (last - first) / 2;
+    if (place(middle).id < list_id) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
   }
+  if (first == sent_count_ || place(first).id != list_id) return;
+  release(place(first));
   pop_acknowledged();
 }
 

@@ -1,5 +1,5 @@
 // The forwarding pipeline configuration: verified, saved, committed (SetForwardingPipelineConfig),
-// and what Write and Read act upon. Thread-safe; not for the data-plane thread except packet_io()
+// and what Write and Read act upon. Thread-safe; not for data-plane threads except packet_io()
 // and committed().
 //
 // VERIFY_AND_SAVE puts the new program on a switch of its own that carries no traffic; writes and
@@ -44,7 +44,7 @@ class Pipelines {
   // Of the committed configuration; null if there is none. May be called from any thread.
   std::shared_ptr<const PacketIo> packet_io() const;
 
-  // What the data plane's notifications are about. Only for the data-plane thread.
+  // What the data plane's notifications are about. Only inside its handlers.
   struct Committed {
     const ProgramInfo& info;
     const Annotations& annotations;
@@ -75,7 +75,7 @@ class Pipelines {
   DataPlane& data_plane_;
   std::unique_ptr<Pipeline> live_;
   std::unique_ptr<Rehearsal> saved_;
-  Pipeline* committed_ = nullptr;  // what runs; the data-plane thread's own
+  Pipeline* committed_ = nullptr;  // what runs; changes only inside DataPlane::call()
   mutable std::mutex packet_io_mutex_;
   std::shared_ptr<const PacketIo> packet_io_;
   mutable std::mutex mutex_;  // guards live_ and saved_

@@ -6,6 +6,7 @@ On tiercast-switch and, where it is installed, on bmv2: what that does otherwise
 import queue
 import time
 
+import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
 
@@ -383,3 +384,62 @@ def test_a_pipeline_config_clears_all_and_a_reconciled_one_keeps_all(peer, ports
     assert answer(ports, MEASURE, 2) == 0
     ports[1].send(packet(LEARN))
     no_message(peer.controller)
+
+
+@pytest.mark.parametrize(
+    "atomicity", [p4.WriteRequest.ROLLBACK_ON_ERROR, p4.WriteRequest.DATAPLANE_ATOMIC]
+)
+def test_a_failed_batch_leaves_no_trace(peer, ports, atomicity):
+    if peer.kind == "bmv2":
+        pytest.skip("bmv2 has no atomic batches")
+
+    def update(verb: str, text: str) -> p4.Update:
+        return p4.Update(type=getattr(p4.Update, verb), entity=peer.entity(text))
+
+    member = "action_profile_member { action_profile_id: $paths member_id:"
+    group = "action_profile_group { action_profile_id: $paths group_id: 1 members { member_id:"
+    entry = f"table_entry {{ table_id: $balance {key()} action"
+    policed = (
+        f"table_entry {{ table_id: $policed {key()} action {{ action {{ action_id: $mark }} }}"
+    )
+    learn = "digest_entry { digest_id: $learnt_t config { max_list_size:"
+    value = "value_set_entry { value_set_id: $types members { match { field_id: 1 exact { value:"
+    before = (
+        f"{member} 1 {forward(1)} }}",
+        f"{group} 1 weight: 2 }} }}",
+        f"{entry} {{ action_profile_group_id: 1 }} }}",
+        f"{policed} {config('meter_config')} }}",
+        f"{learn} 1 }} }}",
+        aged("idle_timeout_ns: 60000000000"),
+    )
+    for text in before:
+        write(peer, "INSERT", text)
+    there = state(peer)
+    cell = f"meter_entry {{ meter_id: $cells index {{ index: 1 }} {config()} }}"
+    updates = [
+        update("INSERT", f"{member} 2 {forward(2)} }}"),
+        update("MODIFY", f"{group} 2 weight: 1 }} }}"),
+        update("MODIFY", f"{entry} {{ action_profile_member_id: 2 }} }}"),
+        update("DELETE", f"{group} 2 weight: 1 }} }}"),
+        update("DELETE", f"{member} 1 }}"),
+        update("MODIFY", cell),
+        update("MODIFY", f"direct_meter_entry {{ {policed} }} }}"),
+        update("MODIFY", f"{learn} 2 }} }}"),
+        update("DELETE", f"{learn} 2 }} }}"),
+        update("MODIFY", rf'{value} "\001" }} }} }} }}'),
+        update("MODIFY", aged("idle_timeout_ns: 1")),
+        update("DELETE", aged()),
+    ]
+    request = p4.WriteRequest(device_id=1, election_id=peer.controller.election_id,
+                              atomicity=atomicity, updates=updates)  # fmt: skip
+    request.updates.add(type=p4.Update.INSERT).entity.SetInParent()
+    with pytest.raises(grpc.RpcError):
+        peer.stub.Write(request)
+    assert state(peer) == there
+    assert {leaves_by(ports, BALANCE, 1, flow) for flow in range(3)} == {1}
+    ports[1].send(packet(LEARN))
+    assert len(digest(peer).data) == 1
+    del request.updates[len(updates) :]
+    peer.stub.Write(request)
+    assert state(peer) != there
+    assert {leaves_by(ports, BALANCE, 1, flow) for flow in range(3)} == {2}
