@@ -24,8 +24,6 @@ EAL = ("--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry")
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY}: not built (needs DPDK)")
 
-Capture = list[tuple[float, bytes]]  # seconds, frame
-
 
 def write_pcap(path: Path, frames: list[bytes]) -> Path:
     """A capture file in libpcap's format, all frames at time 0."""
@@ -35,14 +33,12 @@ def write_pcap(path: Path, frames: list[bytes]) -> Path:
     return path
 
 
-def read_pcap(path: Path) -> Capture:
+def read_pcap(path: Path) -> list[bytes]:
     data = path.read_bytes()
-    magic = struct.unpack_from("<I", data)[0]
-    fraction = {0xA1B2C3D4: 1e-6, 0xA1B23C4D: 1e-9}[magic]
     frames, offset = [], 24
     while offset < len(data):
-        seconds, part, length, _ = struct.unpack_from("<IIII", data, offset)
-        frames.append((seconds + part * fraction, data[offset + 16 : offset + 16 + length]))
+        length = struct.unpack_from("<I", data, offset + 8)[0]
+        frames.append(data[offset + 16 : offset + 16 + length])
         offset += 16 + length
     return frames
 
@@ -121,7 +117,7 @@ def test_frames_of_a_capture_leave_into_another(tmp_path, tools):
     assert stats[1].rx_bytes == sum(map(len, frames))
     assert [stats[port].send_errors for port in (1, 2, 3)] == [0, 0, 0]
     for port, path in ((2, out2), (3, out3)):
-        sent = [untouched(frame) for _, frame in read_pcap(path)]
+        sent = [untouched(frame) for frame in read_pcap(path)]
         assert sent == [untouched(frame) for frame in frames if frame[0] == port]
 
 
@@ -137,13 +133,10 @@ def test_a_dpdk_port_has_a_link_behind_it(tmp_path, tools):
         stats = ports(switch)[2]
     assert stats.drops == 9
     sent = read_pcap(out)
-    assert [int.from_bytes(frame[30:34], "big") for _, frame in sent] == list(range(11))
-    # The engine's own times are ideal; enq_timestamp and egress_us are in us.
-    egress = [int.from_bytes(frame[24:30], "big") for _, frame in sent]
+    assert [int.from_bytes(frame[30:34], "big") for frame in sent] == list(range(11))
+    # In us, and ideal: a late thread moves none of them.
+    egress = [int.from_bytes(frame[24:30], "big") for frame in sent]
     assert [b - a for a, b in zip(egress, egress[1:], strict=False)] == [8000] * 10
-    # What the driver saw: a frame may be late on a busy machine, and none comes before its time.
-    times = [moment for moment, _ in sent]
-    assert times[-1] - times[0] > 0.080 - 0.008
 
 
 def test_a_frame_comes_back_from_a_ring_and_p4runtime_is_served(tmp_path, tools, p4info):
@@ -166,7 +159,7 @@ def test_a_frame_comes_back_from_a_ring_and_p4runtime_is_served(tmp_path, tools,
         stats = ports(switch)
         controller.close()
     assert (stats[2].tx_packets, stats[2].rx_packets) == (1, 1)
-    [(_, forwarded)] = read_pcap(out)
+    [forwarded] = read_pcap(out)
     assert forwarded[:6] == mac
     assert Ether(forwarded)[IP].ttl == 8
 
