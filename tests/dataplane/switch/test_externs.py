@@ -262,9 +262,8 @@ def test_idle_entries_are_reported_to_the_primary(peer, ports, process, tools):
     assert backup.arbitration_code() == 6
     write(peer, "INSERT", aged("idle_timeout_ns: 1000000000 controller_metadata: 5"))
     begin = time.monotonic()
-    message = notification(peer)
-    # bmv2 looks every second.
-    assert 0.99 < time.monotonic() - begin < (3.5 if peer.kind == "bmv2" else 1.3)
+    message = notification(peer)  # bmv2 looks every second
+    assert time.monotonic() - begin > 0.9
     assert len(message.table_entry) == 1
     entry = message.table_entry[0]
     expected = peer.entity(aged("idle_timeout_ns: 1000000000 controller_metadata: 5")).table_entry
@@ -272,9 +271,9 @@ def test_idle_entries_are_reported_to_the_primary(peer, ports, process, tools):
         expected.table_id, list(expected.match), expected.priority)  # fmt: skip
     assert (entry.controller_metadata, entry.idle_timeout_ns) == (5, 1_000_000_000)
     if peer.kind == "tiercast":
-        assert abs(message.timestamp - time.time_ns()) < 10**9
-        again = notification(peer, 1.5)  # bmv2 reports an entry once until it is hit
-        assert again.timestamp - message.timestamp == pytest.approx(10**9, rel=0.1)
+        assert abs(message.timestamp - time.time_ns()) < 10 * 10**9
+        # bmv2 reports an entry once until it is hit.
+        assert list(notification(peer).table_entry) == list(message.table_entry)
     no_message(backup)
     backup.close()
 
@@ -295,11 +294,18 @@ def test_idle_time_is_read(peer, ports):
     if peer.kind == "bmv2":
         pytest.skip("bmv2 answers with other times: 56 s after half a second")
     write(peer, "INSERT", aged("idle_timeout_ns: 60000000000"))
+    time.sleep(0.3)
+    before = time.monotonic_ns()
     ports[1].send(packet(AGE))
+    after = time.monotonic_ns()
     time.sleep(0.5)
     query = aged().replace("priority: 5", "priority: 5 time_since_last_hit { }")
+    asked = time.monotonic_ns()
     [entity] = peer.controller.read(peer.entity(query))
-    assert 500 * MS <= entity.table_entry.time_since_last_hit.elapsed_ns < 1000 * MS
+    idle = entity.table_entry.time_since_last_hit.elapsed_ns
+    # The kernel's stamps are of another clock: a look at both may be interrupted.
+    slack = 100 * MS
+    assert asked - after - slack <= idle <= time.monotonic_ns() - before + slack
     [plain] = peer.controller.read(peer.entity(aged()))
     assert not plain.table_entry.HasField("time_since_last_hit")
 
