@@ -7,6 +7,7 @@
 #include "protocols/schemes/mdpcc/mdpcc.h"
 #include "protocols/schemes/pgmcc/pgmcc.h"
 #include "protocols/schemes/rla/rla.h"
+#include "protocols/schemes/rlm/rlm.h"
 #include "protocols/schemes/sim/sim.h"
 #include "protocols/schemes/tfmcc/tfmcc.h"
 
@@ -21,6 +22,7 @@ std::span<const Scheme> schemes() {
       rla::scheme(),
       tfmcc::scheme(),
       pgmcc::scheme(),
+      rlm::scheme(),
   };
   return kSchemes;
 }

@@ -34,14 +34,15 @@ class Counting {
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Not inlined: GCC would take the pair of malloc and free for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   allocations += counting ? 1 : 0;
   allocated_bytes += counting ? bytes : 0;
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace tiercast::testkit {
 namespace {

@@ -1,0 +1,257 @@
+#include "protocols/schemes/rlm/receiver.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tiercast::rlm {
+namespace {
+
+constexpr Duration kRateWindow = Duration::seconds(1);
+constexpr double kMinDetect = 0.1;  // s: a timer that ends at once would never let go
+constexpr double kMaxDetect = 60;
+
+}  // namespace
+
+Receiver::Receiver(const SessionConfig& config)
+    : config_(config),
+      settings_(Settings::from(config)),
+      rng_(config.seed),
+      meter_(kRateWindow),
+      t_detect_(settings_.detect_init),
+      t_detect_var_(settings_.detect_var_init) {
+  for (Layer& layer : layers_) layer.t_join = settings_.join_init;
+}
+
+void Receiver::start(Time now, Sink& sink) {
+  now_ = now;
+  add_layer(now, sink);
+  set_join_timer(now);
+  set_detect_timer(now, 1.5);
+}
+
+void Receiver::stop(Time, Sink& sink) {
+  join_at_ = detect_at_ = Time::never();
+  for (; counters_.top >= 0; --counters_.top) sink.leave(static_cast<Rank>(counters_.top));
+  trace_subscription(sink);
+}
+
+void Receiver::trace_subscription(Sink& sink) const {
+  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
+  sink.trace("subscription", fields);
+}
+
+ReceiverCounters Receiver::counters() const {
+  ReceiverCounters counters = counters_;
+  counters.rate = meter_.rate(now_);
+  return counters;
+}
+
+void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
+  now = now_ = std::max(now_, now);
+  wire::RlmData data;
+  wire::RlmAnnouncement announcement;
+  if (wire::parse(arrival.message, data) == wire::Error::kOk && data.session == config_.session &&
+      data.rank < config_.layers) {
+    if (data.rank > counters_.top) return;  // still arriving after a leave
+    const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
+    const bool marked = arrival.ce && settings_.ecn;
+    ++counters_.packets;
+    counters_.bytes += arrival.ip_length;
+    counters_.marked += arrival.ce ? 1 : 0;
+    counters_.lost += lost;
+    lost_ += lost + (marked ? 1 : 0);
+    meter_.add(now, arrival.ip_length);
+    ++layers_[data.rank].packets;
+    if (lost > 0 || marked) on_loss(now, sink);
+  } else if (wire::parse(arrival.message, wire::Type::kControl, announcement) ==
+                 wire::Error::kOk &&
+             announcement.session == config_.session && announcement.rank < config_.layers) {
+    receive_announcement(now, announcement);
+  } else {
+    ++counters_.invalid;
+  }
+}
+
+// Shared learning: an experiment above this level that hurts will be taken as one's own.
+void Receiver::receive_announcement(Time now, const wire::RlmAnnouncement& announcement) {
+  if (announcement.source == config_.self_id || counters_.top < 0) return;
+  Layer& layer = layers_[announcement.rank];
+  layer.joined_at = now;
+  if (announcement.rank > counters_.top) layer.pending_at = now;
+}
+
+// What was done so short a time ago may still be the cause of what is seen now.
+bool Receiver::recent(Time then, Time now) const {
+  return !then.is_never() && then + Duration::seconds(t_detect_ + 2 * t_detect_var_) > now;
+}
+
+int Receiver::highest_pending(Time now) const {
+  for (int rank = static_cast<int>(config_.layers) - 1; rank >= 0; --rank) {
+    if (recent(layers_[static_cast<std::size_t>(rank)].pending_at, now)) return rank;
+  }
+  return -1;
+}
+
+bool Receiver::inferior_pending(Time now) const {
+  for (int rank = 0; rank <= counters_.top; ++rank) {
+    if (recent(layers_[static_cast<std::size_t>(rank)].joined_at, now)) return true;
+  }
+  return false;
+}
+
+void Receiver::on_loss(Time now, Sink& sink) {
+  switch (state_) {
+    case State::kHysteresis:
+    case State::kDrop:
+      return;
+    case State::kMeasurement: {
+      const std::uint64_t packets = counters_.packets - packets_before_;
+      const std::uint64_t lost = lost_ - lost_before_;
+      if (packets < settings_.measured_packets ||
+          static_cast<double>(lost) <=
+              settings_.loss_threshold * static_cast<double>(packets + lost)) {
+        return;
+      }
+      drop_layer(now, sink);
+      enter(State::kDrop, now, sink);
+      return;
+    }
+    case State::kSteady:
+      break;
+  }
+  const int pending = highest_pending(now);
+  if (pending >= 0) {
+    fail(now, pending, sink);
+    if (pending == counters_.top) {
+      drop_layer(now, sink);
+      enter(State::kDrop, now, sink);
+      return;
+    }
+    // What others tried was this receiver's next experiment: no need to repeat it soon.
+    if (pending == counters_.top + 1) set_join_timer(now);
+  }
+  enter(recent(top().added_at, now) ? State::kMeasurement : State::kHysteresis, now, sink);
+}
+
+// The experiment with layer `rank` did harm: it is tried less often, and those above it no more
+// often.
+void Receiver::fail(Time now, int rank, Sink& sink) {
+  Layer& failed = layers_[static_cast<std::size_t>(rank)];
+  failed.t_join = std::min(failed.t_join * settings_.backoff, settings_.join_max);
+  for (unsigned above = static_cast<unsigned>(rank) + 1; above < config_.layers; ++above) {
+    layers_[above].t_join = std::max(layers_[above].t_join, failed.t_join);
+  }
+  const bool own = rank == counters_.top;
+  if (own) {
+    const double taken = (now - failed.pending_at).seconds();
+    const double deviation = std::abs(taken - t_detect_);
+    t_detect_ += settings_.detect_gain * (taken - t_detect_);
+    t_detect_var_ += settings_.detect_gain * (deviation - t_detect_var_);
+    t_detect_ = std::clamp(t_detect_, kMinDetect, kMaxDetect);
+  }
+  const TraceField fields[] = {{"level", rank + 1.0},
+                               {"own", own ? 1.0 : 0.0},
+                               {"t_join_s", failed.t_join},
+                               {"t_detect_s", t_detect_},
+                               {"t_detect_var_s", t_detect_var_}};
+  sink.trace("rlm.failure", fields);
+}
+
+void Receiver::enter(State state, Time now, Sink& sink) {
+  state_ = state;
+  if (state == State::kMeasurement) {
+    packets_before_ = counters_.packets;
+    lost_before_ = lost_;
+    set_detect_timer(now, level() / 2 + 1.5);
+  } else {
+    set_detect_timer(now, 1.5);
+  }
+  const TraceField fields[] = {{"state", static_cast<double>(state)},
+                               {"level", level()},
+                               {"t_detect_s", t_detect_},
+                               {"t_detect_var_s", t_detect_var_}};
+  sink.trace("rlm.state", fields);
+}
+
+void Receiver::timer(Time now, Sink& sink) {
+  now = now_ = std::max(now_, now);
+  if (now >= detect_at_) on_detect_timer(now, sink);
+  if (now >= join_at_) on_join_timer(now, sink);
+}
+
+void Receiver::on_detect_timer(Time now, Sink& sink) {
+  switch (state_) {
+    case State::kHysteresis:
+      enter(State::kMeasurement, now, sink);
+      return;
+    case State::kMeasurement:
+    case State::kDrop:
+      enter(State::kSteady, now, sink);
+      return;
+    case State::kSteady:
+      if (counters_.top >= 0) {
+        top().t_join = std::max(top().t_join * settings_.relax, settings_.join_init);
+      }
+      set_detect_timer(now, 1.5);
+      return;
+  }
+}
+
+void Receiver::on_join_timer(Time now, Sink& sink) {
+  if (state_ == State::kSteady && !inferior_pending(now) && top_delivers(now)) {
+    add_layer(now, sink);
+    top().joined_at = top().pending_at = now;
+    wire::RlmAnnouncement announcement;
+    announcement.session = config_.session;
+    announcement.rank = static_cast<std::uint8_t>(counters_.top);
+    announcement.source = config_.self_id;
+    std::array<std::byte, wire::RlmAnnouncement::kBytes> message;
+    sink.send(Destination::sender(), {message.data(), wire::write(announcement, message)});
+    const TraceField fields[] = {{"level", level()}, {"t_join_s", top().t_join}};
+    sink.trace("rlm.join", fields);
+  }
+  set_join_timer(now);
+}
+
+// A layer that is long in coming shows that detection takes longer than was thought.
+bool Receiver::top_delivers(Time now) {
+  if (counters_.top < 0 || top().packets > 0) return true;
+  const double waited = (now - top().added_at).seconds();
+  if (waited > t_detect_) t_detect_ = std::clamp(1.2 * waited, kMinDetect, kMaxDetect);
+  return false;
+}
+
+void Receiver::add_layer(Time now, Sink& sink) {
+  ++counters_.top;
+  gaps_[static_cast<std::size_t>(counters_.top)].reset();
+  top().added_at = now;
+  top().packets = 0;
+  sink.join(static_cast<Rank>(counters_.top));
+  trace_subscription(sink);
+}
+
+void Receiver::drop_layer(Time now, Sink& sink) {
+  if (counters_.top < (settings_.leave_base ? 0 : 1)) return;
+  sink.leave(static_cast<Rank>(counters_.top));
+  --counters_.top;
+  trace_subscription(sink);
+  if (join_at_.is_never()) set_join_timer(now);  // it was the last layer: there was no timer
+}
+
+// T_J / 2 and a time with mean T_J, below 4 T_J, from an exponential distribution cut off there.
+void Receiver::set_join_timer(Time now) {
+  const auto next = static_cast<unsigned>(counters_.top + 1);
+  if (next >= config_.layers) {
+    join_at_ = Time::never();
+    return;
+  }
+  const double t_join = layers_[next].t_join;
+  const double cut = -std::expm1(-4.0);
+  join_at_ = now + Duration::seconds(t_join / 2 - t_join * std::log1p(-rng_.uniform() * cut));
+}
+
+void Receiver::set_detect_timer(Time now, double deviations) {
+  detect_at_ = now + Duration::seconds(t_detect_ + deviations * t_detect_var_);
+}
+
+}  // namespace tiercast::rlm

@@ -1,0 +1,23 @@
+#include "protocols/schemes/rlm/rlm.h"
+
+#include "protocols/schemes/rlm/receiver.h"
+#include "protocols/schemes/rlm/sender.h"
+
+namespace tiercast::rlm {
+
+Scheme scheme() {
+  return {
+      .name = "rlm",
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kRlm),
+      .layered = true,
+      .parameters = parameter_list(),
+      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
+        return std::make_unique<Sender>(config);
+      },
+      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
+        return std::make_unique<Receiver>(config);
+      },
+  };
+}
+
+}  // namespace tiercast::rlm
