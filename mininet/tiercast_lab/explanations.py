@@ -323,11 +323,62 @@ _MDPCC = told(
     ),
 )
 
+_TFMCC = told(
+    Clause(
+        "tfmcc.rate",
+        "sender",
+        "the rate is {x:rate}, as {clr:node}, the current limiting receiver (CLR), asks for "
+        "{x_r:rate}; its round trip is {rtt_us:ms}, the longest {r_max:.2f} s",
+        when="!slow_start",
+    ),
+    Clause(
+        "tfmcc.rate",
+        "sender",
+        "the rate is {x:rate}, in slow start; {clr:node} asks for {x_r:rate}, longest round trip "
+        "{r_max:.2f} s",
+        when="slow_start",
+    ),
+    Clause(
+        "tfmcc.clr",
+        "sender",
+        "{clr:node} became the CLR with {x_r:rate}, when the rate was {x:rate}",
+        when="valid",
+    ),
+    Clause("tfmcc.clr", "sender", "there is no current limiting receiver (CLR)", when="!valid"),
+    Clause(
+        "tfmcc.report",
+        "receiver",
+        "it last reported TCP's rate as {x_r:rate}, at a loss event rate of {p:%} and a round trip "
+        "of {rtt_us:ms}; it got {x_recv:rate}",
+    ),
+)
+
+_PGMCC = told(
+    Clause(
+        "pgmcc.window",
+        "sender",
+        "the window is {w:.1f} packets with {tokens:.1f} tokens; the acker is {acker:node}, with a "
+        "loss of {p:%} and a round trip of {rtt_us:ms}; so far {cuts} cuts, {timeouts} time-outs, "
+        "{acks} acknowledgements, {naks} NAKs",
+    ),
+    *(
+        Clause("pgmcc.acker", "sender", f"{{acker:node}} {how} (loss {{p:%}})", when=f"reason={n}")
+        for n, how in (
+            (0, "was elected acker: there was none"),
+            (1, "became acker, slower than the one before"),
+            (2, "was the acker and has left; there is none"),
+            (3, "was the acker and is silent; there is none"),
+        )
+    ),
+)
+
 
 EXPLANATIONS: dict[str, Callable[[Look], list[str]]] = {
     "ermcc": _ERMCC,
     "mdpcc": _MDPCC,
     "mlda": _MLDA,
+    "pgmcc": _PGMCC,
     "rla": _RLA,
     "sim": _sim,
+    "tfmcc": _TFMCC,
 }
