@@ -109,7 +109,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   } else if (loss.first && latest_.slow_start) {
     // It ends slow start. In the time of a round the rate would double many times more.
     set_timer(now, max_rtt());
-  } else if (suppressed()) {
+  } else if (!report_at_.is_never() && suppressed()) {
     report_at_ = Time::never();
   }
 }
