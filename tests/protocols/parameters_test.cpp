@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string_view>
+
 #include "protocols/base/units.h"
 #include "protocols/core/registry.h"
 
@@ -21,6 +24,15 @@ std::string error_of(Call call) {
 }
 
 Parameters sim_parameters() { return Parameters(find_scheme("sim").parameters); }
+
+TEST(Registry, NamesAndNumbersAreOnce) {
+  std::set<std::string_view> names;
+  std::set<unsigned> numbers;
+  for (const Scheme& scheme : schemes()) {
+    EXPECT_TRUE(names.insert(scheme.name).second) << scheme.name;
+    EXPECT_TRUE(numbers.insert(scheme.id).second) << scheme.name << " has " << unsigned{scheme.id};
+  }
+}
 
 TEST(Parameters, TakeNumbersAndUnits) {
   Parameters p = sim_parameters();

@@ -8,7 +8,7 @@ namespace tiercast::pgmcc {
 Scheme scheme() {
   return {
       .name = "pgmcc",
-      .id = static_cast<std::uint8_t>(wire::SchemeId::kRla),
+      .id = static_cast<std::uint8_t>(wire::SchemeId::kPgmcc),
       .layered = false,
       .parameters = parameter_list(),
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
