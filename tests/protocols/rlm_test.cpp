@@ -44,7 +44,8 @@ TEST(RlmSettings, LayersDoubleOrAreUniformUpToTheCap) {
   for (std::size_t k = 0; k < 6; ++k) EXPECT_EQ(papers.rate[k], Rate::kbit_per_second(kbit[k]));
   // SIM 4.2.7: the bottom group 1 Mbit/s, each upper one 4 / (n_g - 1).
   const Settings uniform = Settings::from(rlm_config(
-      5, {"rlm.base_rate=1Mbit/s", "rlm.step_rate=1Mbit/s", "rlm.growth=1", "rlm.max_rate=4.5Mbit/s"}));
+      5, {"rlm.base_rate=1Mbit/s", "rlm.step_rate=1Mbit/s", "rlm.growth=1",
+          "rlm.max_rate=4.5Mbit/s"}));
   for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(uniform.rate[k], Rate::mbit_per_second(1));
   EXPECT_NEAR(uniform.rate[4].mbit_per_second(), 0.5, 1e-9);
   EXPECT_THROW(Settings::from(rlm_config(4, {"rlm.join_max=1"})), ConfigError);

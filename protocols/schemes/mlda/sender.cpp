@@ -29,7 +29,8 @@ Sender::Sender(const SessionConfig& config)
 void Sender::membership(Time now, int top_rank, Sink& sink) {
   now = advance(now);
   const unsigned before = subscribed_;
-  subscribed_ = static_cast<unsigned>(std::clamp(top_rank + 1, 0, static_cast<int>(config_.layers)));
+  subscribed_ =
+      static_cast<unsigned>(std::clamp(top_rank + 1, 0, static_cast<int>(config_.layers)));
   if (before == 0 && subscribed_ > 0) {
     layering_ = {};
     layering_.rate[0] = settings_.initial_rate;
