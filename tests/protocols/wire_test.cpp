@@ -16,6 +16,7 @@
 #include "protocols/wire/mlda.h"
 #include "protocols/wire/pgmcc.h"
 #include "protocols/wire/rla.h"
+#include "protocols/wire/rlm.h"
 #include "protocols/wire/sim.h"
 #include "protocols/wire/tfmcc.h"
 
@@ -212,6 +213,15 @@ Json fields(const PgmccFeedback& m) {
 Json fields(const PgmccConfirmation& m) {
   return {{"kind", PgmccConfirmation::kKind}, {"source", m.source}, {"missing", m.missing}};
 }
+Json fields(const RlmData& m) { return {{"rank", m.rank}, {"seq", m.seq}}; }
+// An announcement's parser is told in which direction it goes.
+template <Type type>
+struct Announcement : RlmAnnouncement {};
+template <Type type>
+Error parse(std::span<const std::byte> message, Announcement<type>& out) {
+  return parse(message, type, static_cast<RlmAnnouncement&>(out));
+}
+Json fields(const RlmAnnouncement& m) { return {{"rank", m.rank}, {"source", m.source}}; }
 
 // Parses; if that succeeds, `parts` gets what was read, and `again`, a copy of the message, is
 // written over.
@@ -254,6 +264,9 @@ const std::map<std::string, Reader> kReaders = {
     {"PgmccData", read_as<PgmccData>},
     {"PgmccFeedback", read_as<PgmccFeedback>},
     {"PgmccConfirmation", read_as<PgmccConfirmation>},
+    {"RlmData", read_as<RlmData>},
+    {"RlmAnnouncement", read_as<Announcement<Type::kFeedback>>},
+    {"RlmAnnouncementReflection", read_as<Announcement<Type::kControl>>},
 };
 
 // SIM's vectors have all fields in one object, and do not name their message: an unknown or missing
@@ -276,7 +289,7 @@ std::vector<Json> vectors() {
     }
     all.push_back(vector);
   }
-  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc"}) {
+  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm"}) {
     const Json file = read(std::string("wire/") + scheme + ".json");
     for (const Json& vector : file["vectors"]) all.push_back(vector);
   }

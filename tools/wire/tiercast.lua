@@ -340,6 +340,30 @@ local MESSAGES = {
         },
         late_kind = true,
     },
+    {
+        name = "RlmData", scheme = 8, type = 1,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "seq", 4 },
+        },
+    },
+    {
+        name = "RlmAnnouncement", scheme = 8, type = 2,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "source", 4 },
+        },
+    },
+    {
+        name = "RlmAnnouncementReflection", scheme = 8, type = 3,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "reserved", 3, 0, 0, "reserved" },
+            { "source", 4 },
+        },
+    },
 }
 -- End of the table.
 

@@ -334,6 +334,12 @@ SAMPLES: dict[str, list[Sample]] = {
         ("of a NAK", dict(source=7, missing=1234567), [], ""),
         ("largest numbers", dict(source=BIG, missing=BIG), [], ""),
     ],
+    "RlmData": [
+        ("in mid-session, 4 bytes of payload", dict(rank=3, seq=1234567), [], "deadbeef"),
+        ("largest rank and number", dict(rank=7, seq=BIG), [], ""),
+    ],
+    "RlmAnnouncement": [("of layer 3", dict(rank=3, source=7), [], "")],
+    "RlmAnnouncementReflection": [("of layer 7", dict(rank=7, source=BIG), [], "")],
 }
 
 # What contradicts itself: changes of the first sample, and of its second record.

@@ -322,7 +322,14 @@ _PGMCC = (
     ),
 )
 
-MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC, *_PGMCC)
+_ANNOUNCEMENT = (RANK, reserved(3), u32("source"))
+_RLM = (
+    Message("RlmData", RLM, DATA, (RANK, reserved(3), u32("seq"))),
+    Message("RlmAnnouncement", RLM, FEEDBACK, _ANNOUNCEMENT),
+    Message("RlmAnnouncementReflection", RLM, CONTROL, _ANNOUNCEMENT),
+)
+
+MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC, *_PGMCC, *_RLM)
 
 
 def messages_of(scheme: int, type_: int) -> list[Message]:
