@@ -18,7 +18,8 @@
 namespace tiercast::vswitch {
 namespace {
 
-constexpr int kReceiveBuffer = 4 << 20;               // bytes; a stall of the process loses nothing
+// Bytes: room for some 14000 frames of 1 kB while the process is kept from running.
+constexpr int kReceiveBuffer = 32 << 20;
 constexpr std::int64_t kOldestStamp = 1'000'000'000;  // ns; an older stamp means a clock step
 
 }  // namespace
