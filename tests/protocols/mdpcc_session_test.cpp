@@ -173,10 +173,15 @@ TEST(MdpccSession, MarksReplaceLoss) {
   }
 }
 
-// Two branches of receivers; the bottleneck moves from one to the other.
+// Two branches of receivers; the bottleneck moves from one to the other. With up to three receivers
+// a branch both have representatives. With twenty, all five are of the old bottleneck, and the new
+// one is found by a report that had to wait: on average within five GRTTs, at worst after a
+// back-off and a pause of K = 4 GRTTs each.
 TEST(MdpccSession, TheWorstPathIsFoundWhenItMoves) {
   for (const unsigned each : {2u, 3u, 20u}) {
-    for (const std::uint64_t seed : {1, 2, 3}) {
+    const unsigned seeds = each < 20 ? 3 : 12;
+    double mean = 0;  // GRTTs
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
       SCOPED_TRACE(testing::Message() << each << " receivers a branch, seed " << seed);
       std::vector<Tree::Node> parents(3 + 2 * each, 1);
       parents[1] = parents[2] = 0;
@@ -208,10 +213,12 @@ TEST(MdpccSession, TheWorstPathIsFoundWhenItMoves) {
       }
       std::printf("%u a branch, seed %d: %.1f GRTTs of %.0f ms\n", each, static_cast<int>(seed),
                   (simulator.now() - lost_at) / grtt, grtt.seconds() * 1e3);
-      EXPECT_LE((simulator.now() - lost_at) / grtt, 5);
+      EXPECT_LE((simulator.now() - lost_at) / grtt, each < 20 ? 5 : 10);
+      mean += (simulator.now() - lost_at) / grtt / seeds;
       simulator.run_for(Duration::seconds(40));
       EXPECT_GE(list.clr()->id, 3 + each);
     }
+    EXPECT_LE(mean, 5);
   }
 }
 
