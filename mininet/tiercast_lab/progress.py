@@ -21,6 +21,7 @@ class Progress:
     now_s: float = 0.0
     phase: str = "starting"
     _layer_rate: dict[int, float] = field(default_factory=dict)  # rank -> bit/s
+    _sent: dict[int, tuple[float, float]] = field(default_factory=dict)  # rank -> s, bytes
     _top: dict[str, int] = field(default_factory=dict)
     _received: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _flows: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
@@ -33,7 +34,7 @@ class Progress:
     def take(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
         """One row, as the recorder gets it."""
         if kind == "layer" and agent == self.context.sender:
-            self._layer_rate[int(fields["rank"])] = 8 * float(fields["rate_Bps"])
+            self._take_layer(int(fields["rank"]), time_s, fields)
         elif kind == "subscription" and agent in self.context.available:
             self._top[agent] = int(fields["top"])
         elif kind in ("received", "tcp"):
@@ -56,6 +57,14 @@ class Progress:
             self.now_s = time_s
             self.cpu_percent = float(fields["cpu_percent"])
             self.wait_percent = float(fields["wait_percent"])
+
+    def _take_layer(self, rank: int, time_s: float, fields: dict[str, float | str]) -> None:
+        """The rate that the scheme has set, or of what it sent where it has a window instead."""
+        before, self._sent[rank] = self._sent.get(rank), (time_s, float(fields["sent_bytes"]))
+        rate = 8 * float(fields["rate_Bps"])
+        if not rate and before is not None and time_s > before[0]:
+            rate = 8 * (self._sent[rank][1] - before[1]) / (time_s - before[0])
+        self._layer_rate[rank] = rate
 
     @property
     def cumulative_rates(self) -> list[float]:

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from tiercast_lab import measures
 from tiercast_lab.measures import Context
+from tiercast_lab.progress import Progress
 
 CONTEXT = Context(
     window=(10.0, 20.0),
@@ -163,3 +164,11 @@ def test_queue_at_the_bottleneck() -> None:
         queue_packets=[50.0, 10.0, 20.0, 99.0],
     )
     assert measures.mean_queue({"port": port}, context) == pytest.approx(15.0)
+
+
+def test_the_live_view_shows_what_a_window_sends() -> None:
+    progress = Progress(CONTEXT, 90.0, {})
+    for time_s, sent in ((1.0, 0.0), (1.2, 25_000.0)):
+        progress.take("layer", time_s, "h0", {"rank": 0, "rate_Bps": 0.0, "sent_bytes": sent})
+    progress.take("layer", 1.2, "h0", {"rank": 1, "rate_Bps": 5e5, "sent_bytes": 7.0})
+    assert progress.cumulative_rates == pytest.approx([1e6, 5e6])
