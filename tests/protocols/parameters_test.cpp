@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocols/base/units.h"
 #include "protocols/core/registry.h"
+#include "protocols/wire/wire.h"
+#include "tests/protocols/sim_fixture.h"
 
 namespace tiercast {
 namespace {
@@ -108,6 +112,25 @@ TEST(Registry, WrongConfigsAreRefusedWithTheMember) {
   config.parameters.set("sim.initial_rate=1Mbit/s");
   config.parameters.set("sim.min_rate=2Mbit/s");
   EXPECT_THAT(error_of([&] { sim.make_sender(config); }), HasSubstr("sim.min_rate 2Mbit/s"));
+}
+
+// Runtimes tell sessions apart by it, before a core sees a message.
+TEST(Registry, EverySchemeWritesItsOwnId) {
+  for (const Scheme& scheme : schemes()) {
+    SCOPED_TRACE(std::string(scheme.name));
+    SessionConfig config;
+    config.parameters = Parameters(scheme.parameters);
+    RecordingSink sink;
+    const auto sender = scheme.make_sender(config);
+    sender->start(Time::zero(), sink);
+    sender->membership(Time::zero(), 0, sink);
+    std::vector<std::byte> message(972);
+    // Window-based schemes may have nothing to send before they have heard of a receiver.
+    if (sender->write_data(Time::zero(), 0, message) == 0) continue;
+    wire::CommonHeader header;
+    ASSERT_EQ(wire::parse_common(message, header), wire::Error::kOk);
+    EXPECT_EQ(static_cast<std::uint8_t>(header.scheme), scheme.id);
+  }
 }
 
 }  // namespace
