@@ -122,7 +122,7 @@ void FlatWriter::resolve(FlatCode& out) {
 
 void FlatWriter::call(std::uint32_t begin, std::uint32_t end) {
   if (begin == end) return;
-  emit({.op = FlatOp::kCall, .target = end, .i = begin});
+  // Noted first: the code may end the pipeline behind a store.
   for (std::uint32_t at = begin; at < end; ++at) {
     const Instruction& i = image_.code[at];
     if (i.op != Op::kStore && i.op != Op::kCopyCell && i.op != Op::kSetCell &&
@@ -131,6 +131,7 @@ void FlatWriter::call(std::uint32_t begin, std::uint32_t end) {
     }
     for (std::uint32_t c = 0; c < std::max(1u, cells_for(i.width)); ++c) note_write(i.a + c);
   }
+  emit({.op = FlatOp::kCall, .target = end, .i = begin});
 }
 
 // --- Expressions ---

@@ -107,6 +107,34 @@ void find_extracted_fields(Image& image) {
   }
 }
 
+// What egress, and the checksums behind it, may do to headers that leave.
+void find_egress_watch(Image& image) {
+  if (!image.deparser_code.empty() || !image.always_dirty.empty()) return;
+  CellSet written(image.phv_cells);
+  for (const std::uint32_t start : {image.flat.egress, image.flat.update_checksums}) {
+    const FlatGraph graph = to_blocks(image, image.flat, start);
+    const auto note = [&](const FlatInstruction& i) {
+      const Writes w = writes(image, i);
+      if (w.any) written.add_all();
+      if (operands(i.op).d) written.add(i.d);
+      for (std::uint32_t cell : w.certain) written.add(cell);
+      for (std::uint32_t cell : w.perhaps) written.add(cell);
+    };
+    for (std::uint32_t b : in_order(graph)) {
+      for (const FlatInstruction& i : graph.blocks[b].body) note(i);
+      note(graph.blocks[b].last);
+    }
+  }
+  std::vector<std::uint32_t> watch;
+  for (const DeparseStep& step : image.deparse_steps) {
+    if (step.origin_cell == 0 || written.has(step.origin_cell)) return;
+    for (const std::uint32_t cell : {step.valid_cell, step.dirty_cell}) {
+      if (written.has(cell)) watch.push_back(cell);
+    }
+  }
+  if (!written.has(image.tracked_cell)) image.egress_watch = std::move(watch);
+}
+
 }  // namespace
 
 void find_live_cells(Image& image) {
@@ -132,6 +160,7 @@ void find_live_cells(Image& image) {
   // Above shared_cells nothing outlives its part.
   image.initial_runs = runs(fresh, image.shared_cells);
   image.copied_runs = runs(queued, image.shared_cells);
+  find_egress_watch(image);
   image.early_rewrite = std::none_of(image.copied_headers.begin(), image.copied_headers.end(),
                                      [&](std::uint32_t header) {
                                        return queued.has(image.header_plans[header].origin_cell);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -398,6 +399,9 @@ struct Image {
   // Whether a packet's headers may be written to its frame before its egress: no copy of a header,
   // which would come from the same place of the frame, can outlive the ingress.
   bool early_rewrite = false;
+  // After that, the frame stays as it is while these cells are 0: those of validity and change that
+  // the flat egress may write. Absent: it may do something else to headers.
+  std::optional<std::vector<std::uint32_t>> egress_watch;
   std::vector<std::uint32_t> always_dirty;   // dirty cells of headers that others write, too
   std::vector<DeparseStep> deparse_steps;    // as deparser_order
   std::vector<ChecksumPlan> checksum_plans;  // as calculations

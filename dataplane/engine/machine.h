@@ -85,6 +85,11 @@ class Machine {
                    MatchTable::Outcome& outcome);
   // The bytes that deparse() will write.
   std::size_t header_bytes(const Cell* phv) const;
+  static bool all_zero(const Cell* phv, const std::vector<std::uint32_t>& cells) {
+    Cell any = 0;
+    for (const std::uint32_t cell : cells) any |= phv[cell];
+    return any == 0;
+  }
   // What has to be done to the frame. kRewrite: the valid headers are, in the deparser's order,
   // those that it starts with, and end at the cursor, so that rewrite() is enough. kNothing:
   // moreover none has changed.

@@ -33,6 +33,7 @@ struct Packet {
   std::uint32_t generation = 0;   // how often it was cloned, resubmitted or recirculated
   std::uint32_t queue_bytes = 0;  // what it counts for in its queue
   std::uint32_t enq_qdepth = 0;
+  bool is_written = false;   // the frame has its headers, while Image::egress_watch is 0
   std::uint32_t copy = 0;    // of a traced packet
   std::uint64_t trace = 0;   // its number; 0: it is not traced
   std::int64_t time_ns = 0;  // in a queue: when it arrived there; on a wire: when it leaves it
@@ -75,6 +76,7 @@ class PacketPool {
     packet->buffer = nullptr;
     packet->cursor = packet->truncate = packet->generation = 0;
     packet->trace = 0;
+    packet->is_written = false;
     return packet;
   }
   void give(Packet* packet) {

@@ -284,6 +284,7 @@ void Switch::State::copy_to_replicas(Packet* packet, const std::vector<Replica>&
       copy->received_length = packet->received_length;
       copy->ingress_port = packet->ingress_port;
       copy->truncate = packet->truncate;
+      copy->is_written = packet->is_written;
       copy->generation = packet->generation;
       if (packet->trace != 0) tracer.number_copy(*packet, *copy);
     }
@@ -297,11 +298,13 @@ void Switch::State::rewrite_once(Packet& packet) {
   const Image& image = loaded->image;
   if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->references > 1) return;
   Cell* const phv = packet.phv.data();
-  if (phv[image.tracked_cell] == 0 ||
-      loaded->machine.compare_with_frame(phv, packet.cursor) != Machine::Frame::kRewrite) {
-    return;
+  if (phv[image.tracked_cell] == 0) return;
+  const Machine::Frame needs = loaded->machine.compare_with_frame(phv, packet.cursor);
+  if (needs == Machine::Frame::kDeparse) return;
+  if (needs == Machine::Frame::kRewrite) {
+    loaded->machine.rewrite_early(phv, packet.buffer->bytes.get());
   }
-  loaded->machine.rewrite_early(phv, packet.buffer->bytes.get());
+  packet.is_written = image.egress_watch && loaded->machine.all_zero(phv, *image.egress_watch);
 }
 
 void Switch::State::clone(const Packet& original, const PacketState& state, bool from_egress) {
@@ -421,6 +424,10 @@ bool Switch::State::egress(std::uint32_t port, Packet& packet, std::uint32_t wai
 bool Switch::State::deparse(Packet& packet, const PacketState& state) {
   const Machine& machine = loaded->machine;
   FrameBuffer* received = packet.buffer;
+  if (packet.is_written && packet.truncate == 0 &&
+      machine.all_zero(state.phv, *loaded->image.egress_watch)) {
+    return true;
+  }
   const Machine::Frame needs = machine.compare_with_frame(state.phv, state.cursor);
   if (needs != Machine::Frame::kDeparse) {
     const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
