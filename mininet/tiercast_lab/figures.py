@@ -228,7 +228,8 @@ def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
 
 
 def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[str]) -> Path:
-    """One page with every figure: paper, measured, verdict, plots."""
+    """report.html, one page with every figure: paper, measured, verdict, plots; its tables as
+    report.md, and report.json."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -250,7 +251,28 @@ def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[st
     path = folder / "report.html"
     path.write_text(html)
     storage.write_json(folder / "report.json", {"figures": summaries})
+    (folder / "report.md").write_text(_as_markdown(summaries))
     return path
+
+
+def _as_markdown(summaries: list[dict[str, Any]]) -> str:
+    """The tables of all figures, for a page such as docs/reproduction.md."""
+    lines = []
+    for one in summaries:
+        command = f"`./tiercast figure {one['figure']}`, {len(one['runs'])} runs"
+        lines += [f"### {one['title']}: {one['verdict']}", "", f"{one['paper']}; {command}", ""]
+        lines += ["| | at | paper | required | measured | |", "|---|---|---|---|---|---|"]
+        for row in one["expected"]:
+            what = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
+            mark = ("met" if row["ok"] else "**not met**") + (
+                "" if row["gate"] else ", not required"
+            )
+            lines.append(
+                f"| {what} | {row['x']:g} | {row['paper_text']} | {row['required']} "
+                f"| {row['text']} | {mark} |"
+            )
+        lines += ["", *one["failures"], ""]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def as_json(summaries: list[dict[str, Any]]) -> str:
