@@ -63,6 +63,8 @@ class Simulation {
     report_ports_later();
     ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns));
     ns3::Simulator::Run();
+    report_ports();  // the end itself is not within Run()
+    tcp_.report();
     for (const auto& receiver : receivers_) receiver->finish();
     for (const auto& sender : senders_) sender->finish();
     records_.send_now("{\"end\":true}");

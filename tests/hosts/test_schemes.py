@@ -1,0 +1,77 @@
+"""Every scheme over real UDP and DPDK: a sender and a receiver on the ends of a veth; and the files
+that the reliable ones transfer. Root."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ..agent.network import HOST, Link, wait_until
+from .test_host import group
+
+SCHEMES = json.loads(
+    subprocess.run([HOST, "schemes"], capture_output=True, text=True, check=True).stdout
+    if HOST.exists()
+    else "[]"
+)
+# Their receivers speak when something is lost, or when a join experiment begins.
+SILENT = ("ermcc", "rlm")
+RELIABLE = ("rla", "mdpcc")
+
+
+@pytest.mark.parametrize("scheme", [one["name"] for one in SCHEMES])
+def test_a_session_runs(link: Link, scheme: str) -> None:
+    host = link.host(15, f"--scheme={scheme}")
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    # An unlimited veth has no congestion, so the pace is bounded where the scheme has a bound.
+    bounds = [
+        f"--set={parameter['name']}=2Mbit/s"
+        for one in SCHEMES
+        if one["name"] == scheme
+        for parameter in one["parameters"]
+        if parameter["name"] == f"{scheme}.max_rate"
+    ]
+    sender = link.sender(f"--scheme={scheme}", "--duration=5s", *bounds)
+    sent = sender.wait()
+    host.terminate()
+    ended = host.wait()
+    assert sent.status == 0, sent.stderr
+    assert ended.status == 0, ended.stderr
+    received = ended.of("received")[-1]
+    assert received["packets"] >= 20
+    assert ended.of("socket")[-1]["invalid"] == 0
+    assert ended.of("socket")[-1]["foreign"] == 0
+    feedback = sent.of("feedback")[-1]
+    assert (feedback["malformed"], feedback["refused"]) == (0, 0)
+    if scheme not in SILENT:
+        assert feedback["accepted"] >= 1
+
+
+@pytest.mark.parametrize("scheme", RELIABLE)
+def test_a_file_is_transferred_and_both_programs_end(
+    link: Link, tmp_path: Path, scheme: str
+) -> None:
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.write_bytes(random.Random(5).randbytes(200_123))
+    host = link.host(15, f"--scheme={scheme}", f"--output={copy}")
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    sender = link.sender(f"--scheme={scheme}", f"--input={original}", "--duration=100s")
+    sent = sender.wait(timeout=110)
+    ended = host.wait(timeout=30)
+    assert sent.status == 0, sent.stderr
+    assert ended.status == 0, ended.stderr
+    assert ended.of("received")[-1]["complete"] == 1
+    assert copy.read_bytes() == original.read_bytes()
+    assert os.path.getsize(copy) == 200_123
+
+
+def test_a_scheme_with_one_rate_takes_one_layer(link: Link) -> None:
+    sender = link.sender("--scheme=ermcc", "--layers=3", "--duration=1s")
+    ended = sender.wait()
+    assert ended.status == 2
+    assert "--layers: ermcc has one rate for all receivers; valid: 1, not 3" in ended.stderr
