@@ -9,6 +9,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::uint32_t kFullBuffers = 100;  // receivers
+constexpr double kShortBuffer = 16;          // packets
+
 double ns_since(Clock::time_point then) {
   return std::chrono::duration<double, std::nano>(Clock::now() - then).count();
 }
@@ -48,13 +51,17 @@ class Stretch {
 };
 
 // The bound on members that some schemes have, set to hold all of them; that on an object's
-// segments, which no session of the bench has, to its least.
+// segments, which no session of the bench has, to its least. Large groups get short buffers for
+// packets out of order, or 100,000 receivers of a reliable scheme would not fit into memory.
 void allow_members(const Scheme& scheme, std::uint32_t members, Parameters& parameters) {
   for (const ParameterInfo& info : scheme.parameters) {
     const bool bound =
         info.name.ends_with(".max_children") || info.name.ends_with(".max_receivers");
     if (bound) parameters.set(info.name, std::clamp<double>(members, info.min, info.max));
     if (info.name.ends_with(".max_segments")) parameters.set(info.name, info.min);
+    if (info.name.ends_with(".buffer") && members > kFullBuffers) {
+      parameters.set(info.name, std::max(info.min, kShortBuffer));
+    }
   }
 }
 
