@@ -57,8 +57,8 @@ bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/b
 	@ninja -C build -j $(JOBS) bench-switch-programs
 	@$(PYTHON) scripts/bench_switch.py
 
-bench-protocols: build  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
-	@ninja -C build -j $(JOBS) --quiet tiercast-protocols-bench
+bench-protocols: configure  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
+	@ninja -C build -j $(JOBS) tiercast-protocols-bench tiercast-host
 	@$(PYTHON) scripts/bench_protocols.py
 
 fuzz: setup       ## fuzz the engine (packets, JSON, entries, scripts): FUZZ_SECONDS=1800 for each
