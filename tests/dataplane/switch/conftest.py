@@ -39,6 +39,7 @@ TO_PORT_1 = PROGRAMS / "again.json"
 SWITCHES = ["tiercast"] + (["bmv2"] if shutil.which("simple_switch_grpc") else [])
 
 CLONE_NEWNET = 0x40000000
+SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
 ETH_P_ALL = 3
 PACKET_AUXDATA = 8
@@ -81,7 +82,8 @@ class HostPort:
         self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        # Every frame of a flood waits here if this process is late; SO_RCVBUF stops at rmem_max.
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
         self.socket.bind((interface, ETH_P_ALL))
 
     def send(self, frame: bytes) -> int:
