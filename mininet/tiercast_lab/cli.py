@@ -189,10 +189,18 @@ def _reproduce(
 
 @app.command("list")
 def list_experiments() -> None:
-    """Experiments and what each shows."""
+    """Experiments and what each shows; figures of the papers."""
+    _list(binaries.EXPERIMENTS)
+    console.print(
+        "\nfor `tiercast figure` and `tiercast reproduce`:", highlight=False, markup=False
+    )
+    _list(binaries.FIGURES)
+
+
+def _list(folder: Path) -> None:
     from tiercast_lab.yaml_source import load_yaml
 
-    for path in sorted(binaries.EXPERIMENTS.glob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         title = load_yaml(path).data.get("title", "")
         console.print(f"{path.stem:<20} {title}", highlight=False, markup=False, soft_wrap=True)
 

@@ -23,11 +23,14 @@ def tiercast(*arguments: str | Path, **options: object) -> subprocess.CompletedP
 
 def test_version_and_list() -> None:
     assert tiercast("--version").stdout.startswith("tiercast ")
-    listed = tiercast("list").stdout.splitlines()
-    assert [line.split()[0] for line in listed] == sorted(
-        path.stem for path in (ROOT / "experiments").glob("*.yaml")
-    )
-    assert all(len(line.split(maxsplit=1)[1]) > 10 for line in listed)
+    experiments, figures = tiercast("list").stdout.split("\n\n")
+    heading, *figures = figures.splitlines()
+    assert heading == "for `tiercast figure` and `tiercast reproduce`:"
+    for listed, folder in ((experiments.splitlines(), ""), (figures, "figures")):
+        assert [line.split()[0] for line in listed] == [
+            path.stem for path in sorted((ROOT / "experiments" / folder).glob("*.yaml"))
+        ]
+        assert all(len(line.split(maxsplit=1)[1]) > 10 for line in listed)
 
 
 def test_runs_from_any_folder(tmp_path: Path) -> None:
