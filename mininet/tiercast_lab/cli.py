@@ -163,6 +163,7 @@ def _reproduce(
     figures: list[Any], schemes: Any, quick: bool, as_json: bool, jobs: int, results: Path
 ) -> None:
     from tiercast_lab import figures as reproduction
+    from tiercast_lab import storage
     from tiercast_lab.figure_runs import Clock, run_all
     from tiercast_lab.interrupt import Interrupt
     from tiercast_lab.live import figure_tables, show_runs
@@ -178,7 +179,7 @@ def _reproduce(
         summaries.append(reproduction.write_figure(found, results, quick))
     path = reproduction.write_report(summaries, results, ["./tiercast", *sys.argv[1:]])
     if as_json:
-        print(reproduction.as_json(summaries))
+        print(storage.to_json(summaries))
     else:
         for summary in summaries:
             console.print(figure_tables(summary))

@@ -7,7 +7,6 @@ results/figures/<name>/ (summary.json, figure.png) and results/figures/report.ht
 from __future__ import annotations
 
 import base64
-import json
 import math
 import statistics
 from collections import defaultdict
@@ -22,7 +21,9 @@ from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Experiment, load_experiment
 from tiercast_lab.figure import FigureExpectation
 from tiercast_lab.figure_runs import Outcome, Task, describe
+from tiercast_lab.live import required_text
 from tiercast_lab.schemes import SchemeInfo
+from tiercast_lab.verdict import meets
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Two-sided 95 % quantiles of Student's t, by degrees of freedom; above, the normal one.
@@ -168,15 +169,8 @@ class Results:
             measured = here.value / there.value if here and there and there.value != 0 else None
         low, high = expectation.bound("min"), expectation.bound("max")
         paper = expectation.bound("paper")
-        ok = measured is not None
-        if measured is not None:
-            if expectation.tolerance is not None:
-                ok = abs(measured - paper) <= expectation.tolerance * abs(paper)
-            ok = ok and (low is None or measured >= low) and (high is None or measured <= high)
+        ok = meets(measured, paper, expectation.tolerance, low, high)
         show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
-        required = [f"± {expectation.tolerance * 100:g} %"] if expectation.tolerance else []
-        required += [f"≥ {show(low)}"] if low is not None else []
-        required += [f"≤ {show(high)}"] if high is not None else []
         text = "no data" if measured is None else show(measured)
         return Judged(
             measure=expectation.measure,
@@ -186,7 +180,7 @@ class Results:
             paper=paper,
             measured=measured,
             spread=spread,
-            required=", ".join(required),
+            required=required_text(show, expectation.tolerance, low, high),
             gate=expectation.gate,
             ok=ok,
             text=text if not spread else f"{text} ± {show(spread)}",
@@ -273,7 +267,3 @@ def _as_markdown(summaries: list[dict[str, Any]]) -> str:
             )
         lines += ["", *one["failures"], ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def as_json(summaries: list[dict[str, Any]]) -> str:
-    return json.dumps(storage._finite(summaries), indent=2)

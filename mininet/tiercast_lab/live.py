@@ -171,22 +171,25 @@ def result_tables(summary: dict[str, Any]) -> Group:
 def figure_row(figure: dict[str, Any]) -> dict[str, str]:
     """An expected figure as text, for the terminal and for the report."""
     spec, shown = spec_of(figure["name"])
-    required = []
-    if figure["tolerance"] is not None:
-        required.append(f"± {figure['tolerance'] * 100:g} %")
-    if figure["min"] is not None:
-        required.append(f"≥ {spec.show(figure['min'])}")
-    if figure["max"] is not None:
-        required.append(f"≤ {spec.show(figure['max'])}")
     return {
         "name": shown,
         "purpose": spec.purpose,
         "paper": "–" if figure["paper"] is None else spec.show(figure["paper"]),
-        "required": ", ".join(required),
+        "required": required_text(spec.show, figure["tolerance"], figure["min"], figure["max"]),
         "measured": "no data" if figure["measured"] is None else spec.show(figure["measured"]),
         "verdict": ("met" if figure["ok"] else "not met")
         + ("" if figure["gate"] else ", not required"),
     }
+
+
+def required_text(
+    show: Callable[[float], str], tolerance: float | None, low: float | None, high: float | None
+) -> str:
+    """What verdict.meets asks for: "± 15 %, ≤ 2.00 Mbit/s"."""
+    parts = [f"± {tolerance * 100:g} %"] if tolerance is not None else []
+    parts += [f"≥ {show(low)}"] if low is not None else []
+    parts += [f"≤ {show(high)}"] if high is not None else []
+    return ", ".join(parts)
 
 
 def check_row(check: dict[str, Any]) -> dict[str, str]:

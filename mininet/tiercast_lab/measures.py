@@ -494,10 +494,11 @@ def find_spec(name: str) -> MeasureSpec:
 
 def spec_of(name: str) -> tuple[MeasureSpec, str]:
     """Of a name that all_measures gives; and what people read."""
+    spec = find_spec(name)
     if name in MEASURES:
-        return MEASURES[name], name.replace("_", " ")
+        return spec, name.replace("_", " ")
     base, _, which = name.rpartition("_")
-    spec, shown = MEASURES[base], base.replace("_", " ")
+    shown = base.replace("_", " ")
     if spec.per_receiver:
         return spec, f"{shown}, {which}"
     return spec, f"{shown}, {which} layer{'s' if which != '1' else ''}"

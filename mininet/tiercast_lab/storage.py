@@ -69,7 +69,11 @@ def write_rows(directory: Path, frames: dict[str, pl.DataFrame]) -> None:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(_finite(value), indent=2, sort_keys=False) + "\n")
+    path.write_text(to_json(value) + "\n")
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(_finite(value), indent=2)
 
 
 def _finite(value: Any) -> Any:

@@ -182,14 +182,25 @@ class Figure:
     ok: bool
 
 
+def meets(
+    measured: float | None,
+    paper: float | None,
+    tolerance: float | None,
+    low: float | None,
+    high: float | None,
+) -> bool:
+    """Within `tolerance` of `paper` (relative) and within the bounds; None asks nothing."""
+    return (
+        measured is not None
+        and (tolerance is None or paper is None or abs(measured - paper) <= tolerance * abs(paper))
+        and (low is None or measured >= low)
+        and (high is None or measured <= high)
+    )
+
+
 def judge(expectation: Expectation, measured: float | None) -> Figure:
     paper = expectation.bound("paper")
     low, high = expectation.bound("min"), expectation.bound("max")
-    ok = measured is not None
-    if measured is not None:
-        if expectation.tolerance is not None and paper is not None:
-            ok = abs(measured - paper) <= expectation.tolerance * abs(paper)
-        ok = ok and (low is None or measured >= low) and (high is None or measured <= high)
     spec = MEASURES[expectation.measure]
     return Figure(
         name=expectation.name,
@@ -200,7 +211,7 @@ def judge(expectation: Expectation, measured: float | None) -> Figure:
         min=low,
         max=high,
         gate=expectation.gate,
-        ok=ok,
+        ok=meets(measured, paper, expectation.tolerance, low, high),
     )
 
 
