@@ -106,11 +106,10 @@ def run(
     raise typer.Exit(conduct(loaded, options, console))
 
 
-Results = Annotated[Path, typer.Option(help="Where figures and their runs are stored.")]
+Results = Annotated[Path, typer.Option(help="Where reports and the runs they stand on are stored.")]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was judged as JSON.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
-FIGURE_RESULTS = RESULTS / "figures"
 ALL_CORES = os.cpu_count() or 1
 
 
@@ -120,7 +119,7 @@ def figure(
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
-    results: Results = FIGURE_RESULTS,
+    results: Results = RESULTS,
 ) -> None:
     """Reproduce one figure or table of a paper in virtual time, and say whether it was.
 
@@ -140,7 +139,7 @@ def reproduce(
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
-    results: Results = FIGURE_RESULTS,
+    results: Results = RESULTS,
 ) -> None:
     """Reproduce every figure below experiments/figures/; one report of all.
 
@@ -164,14 +163,12 @@ def _reproduce(
 ) -> None:
     from tiercast_lab import figures as reproduction
     from tiercast_lab import storage
-    from tiercast_lab.figure_runs import Clock, run_all
-    from tiercast_lab.interrupt import Interrupt
-    from tiercast_lab.live import figure_tables, show_runs
+    from tiercast_lab.live import figure_tables
+    from tiercast_lab.workers import LocalWorkers
 
-    results = results.resolve()
     tasks = [task for one in figures for task in one.tasks(quick)]
-    with Interrupt() as interrupt, show_runs(Console(stderr=True), Clock()) as shown:
-        outcomes = run_all(tasks, schemes, results, jobs, interrupt, shown)
+    outcomes = _make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
+    results = results.resolve() / "figures"
     summaries = []
     for one in figures:
         mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
@@ -186,6 +183,16 @@ def _reproduce(
         console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
     verdicts = {summary["verdict"] for summary in summaries}
     raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int(verdicts != {"met"}))
+
+
+def _make_runs(tasks: Any, schemes: Any, results: Path, start_workers: Any) -> list[Any]:
+    from tiercast_lab.interrupt import Interrupt
+    from tiercast_lab.live import show_runs
+    from tiercast_lab.runs import Store, run_all
+
+    store = Store(results.resolve() / "runs")
+    with Interrupt() as interrupt, show_runs(Console(stderr=True)) as shown:
+        return run_all(tasks, schemes, store, start_workers, interrupt, shown)
 
 
 @app.command("list")

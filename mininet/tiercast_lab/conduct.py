@@ -15,7 +15,7 @@ from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View, make_view, result_tables
-from tiercast_lab.measures import Context, all_measures, spec_of
+from tiercast_lab.measures import Context, all_measures
 from tiercast_lab.progress import Progress
 from tiercast_lab.report import write_report
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
@@ -81,9 +81,7 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
             "checks": [as_dict(check) for check in checks],
             "hidden_queues": hidden,
         }
-        summary["measures"] = {
-            name: {"value": value, "unit": _unit(name)} for name, value in measures.items()
-        }
+        summary |= storage.measured(measures)
         summary["expected"] = [as_dict(figure) for figure in figures]
         storage.write_json(directory / "summary.json", summary)
         report = write_report(storage.load_run(directory)) if options.report else None
@@ -120,10 +118,6 @@ def _switch_kind(name: str, loaded: Loaded) -> Any:
     from tiercast_lab.switches import TiercastSwitches
 
     return TiercastSwitches()
-
-
-def _unit(name: str) -> str:
-    return spec_of(name)[0].unit
 
 
 def _short(path: Path) -> Path:

@@ -6,12 +6,12 @@ that names file, line, key path, the value seen and the valid choices.
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from tiercast_controller import ConfigurationError
 
 from tiercast_lab import binaries, units
@@ -19,7 +19,7 @@ from tiercast_lab.errors import InputError
 from tiercast_lab.figure import Figure
 from tiercast_lab.marking import Marking
 from tiercast_lab.measures import MEASURES
-from tiercast_lab.model import Strict
+from tiercast_lab.model import Strict, validate
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.topology import LinkParameters, Topology, tree_links
 from tiercast_lab.units import Queue
@@ -317,18 +317,17 @@ def load_experiment(
     schemes: dict[str, SchemeInfo],
     settings: list[str] | None = None,
     duration: str | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """`settings`: `key.path=value` over the file, or `sim.delta=0.9`, a parameter of a scheme."""
+    """`settings`: `key.path=value` over the file, or `sim.delta=0.9`, a parameter of a scheme;
+    `places`: where the setting of a key stands, for errors, if not on the command line."""
     source = _with_include(_with_base(file), file)
     for setting in settings or []:
-        _apply(source, setting, schemes)
+        _apply(source, setting, schemes, places or {})
     if duration is not None:
         source.data["duration"] = duration
         source.places[("duration",)] = "--duration"
-    try:
-        experiment = Experiment.model_validate(source.data)
-    except ValidationError as error:
-        raise _explain(source, error) from None
+    experiment = validate(Experiment, source)
     return _check(source, experiment, schemes, file)
 
 
@@ -363,7 +362,9 @@ def _with_include(source: Source, file: Path) -> Source:
     return merge(load_yaml(included), source, ("topology",))
 
 
-def _apply(source: Source, setting: str, schemes: dict[str, SchemeInfo]) -> None:
+def _apply(
+    source: Source, setting: str, schemes: dict[str, SchemeInfo], places: Mapping[str, str]
+) -> None:
     import yaml
 
     key, equals, text = setting.partition("=")
@@ -373,7 +374,7 @@ def _apply(source: Source, setting: str, schemes: dict[str, SchemeInfo]) -> None
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         raise InputError(f"--set {setting}: the value is not YAML") from None
-    place = f"--set {setting}"
+    place = places.get(key, f"--set {setting}")
     scheme = key.split(".")[0]
     if scheme in schemes:
         for index, session in enumerate(source.data.get("sessions") or []):
@@ -397,33 +398,6 @@ def _apply(source: Source, setting: str, schemes: dict[str, SchemeInfo]) -> None
     else:
         raise InputError(f"{place}: the experiment has no {last!r} there")
     source.places[tuple(key.split("."))] = place
-
-
-def _explain(source: Source, error: ValidationError) -> InputError:
-    first = error.errors()[0]
-    # Tags of unions ("literal['auto']", "function-before[...]") are no keys of the file.
-    path: KeyPath = ()
-    node: Any = source.data
-    for part in first["loc"]:
-        inside_mapping = isinstance(node, dict) and part in node
-        inside_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
-        if not inside_mapping and not inside_list:
-            if first["type"] == "missing":
-                path = (*path, str(part))
-            break
-        node = node[part]
-        path = (*path, str(part))
-    if first["type"] == "unknown_key":
-        key = first["ctx"]["key"]
-        valid = first["ctx"]["valid"]
-        close = difflib.get_close_matches(str(key), valid.split(", "), 1)
-        hint = f" (did you mean '{close[0]}'?)" if close else ""
-        return source.error((*path, str(key)), f"unknown key; valid: {valid}{hint}")
-    text = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":
-        return source.error(path, "this key is missing")
-    seen = "" if repr(node) in text or isinstance(node, (dict, list)) else f" (seen: {node!r})"
-    return source.error(path, text + seen)
 
 
 def _check(

@@ -119,7 +119,7 @@ class Figure(Strict):
                     )
         return self
 
-    def runs(self, quick: bool) -> Iterator[FigureRun]:
+    def runs(self, figure: str, quick: bool) -> Iterator[FigureRun]:
         for curve in self.curves:
             for point in self.points:
                 if quick and not point.quick:
@@ -127,6 +127,7 @@ class Figure(Strict):
                 for seed in self.seeds[:1] if quick else self.seeds:
                     settings = curve.set | point.set
                     yield FigureRun(
+                        figure,
                         curve.name,
                         point.x,
                         seed,
@@ -137,7 +138,13 @@ class Figure(Strict):
 
 @dataclass(frozen=True)
 class FigureRun:
+    figure: str
     curve: str
     x: float
     seed: int
     settings: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        curve = f" {self.curve}" if self.curve else ""
+        return f"{self.figure}{curve} at {self.x:g}, seed {self.seed}"

@@ -7,8 +7,6 @@ results/figures/<name>/ (summary.json, figure.png) and results/figures/report.ht
 from __future__ import annotations
 
 import base64
-import math
-import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,38 +15,16 @@ from typing import Any
 import jinja2
 
 from tiercast_lab import binaries, machine, storage
+from tiercast_lab.confidence import Mean, mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Experiment, load_experiment
 from tiercast_lab.figure import FigureExpectation
-from tiercast_lab.figure_runs import Outcome, Task, describe
 from tiercast_lab.live import required_text
+from tiercast_lab.runs import Outcome, Task
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.verdict import meets
 
 TEMPLATES = Path(__file__).parent / "templates"
-# Two-sided 95 % quantiles of Student's t, by degrees of freedom; above, the normal one.
-STUDENT_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
-NORMAL_95 = 1.96
-
-
-@dataclass(frozen=True)
-class Mean:
-    """Over seeds; `spread` is half of the 95 % confidence interval, None of a single run."""
-
-    value: float
-    spread: float | None
-    runs: int
-
-
-def mean(values: list[float]) -> Mean | None:
-    if not values:
-        return None
-    if len(values) == 1:
-        return Mean(values[0], None, 1)
-    freedom = len(values) - 1
-    quantile = STUDENT_95[freedom - 1] if freedom <= len(STUDENT_95) else NORMAL_95
-    spread = quantile * statistics.stdev(values) / math.sqrt(len(values))
-    return Mean(statistics.fmean(values), spread, len(values))
 
 
 @dataclass(frozen=True)
@@ -88,7 +64,7 @@ class FigureFile:
         return ", ".join([paper.name, *filter(None, parts)])
 
     def tasks(self, quick: bool) -> list[Task]:
-        return [Task(self.path, run) for run in self.experiment.figure.runs(quick)]
+        return [Task(self.path, run) for run in self.experiment.figure.runs(self.name, quick)]
 
 
 def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureFile]:
@@ -120,11 +96,7 @@ class Results:
     def __init__(self, figure: FigureFile, outcomes: list[Outcome]) -> None:
         self.figure = figure
         self.outcomes = outcomes
-        self.failures = [
-            f"{one.task.run.curve} x={one.task.run.x:g} seed {one.task.run.seed}: {one.failure}"
-            for one in outcomes
-            if one.failure
-        ]
+        self.failures = [f"{one.task.run.name}: {one.failure}" for one in outcomes if one.failure]
         self._values: dict[tuple[str, str, float], list[float]] = defaultdict(list)
         for one in outcomes:
             for name, value in one.measures.items():
@@ -211,7 +183,14 @@ def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
         "expected": [vars(one) for one in judged],
         "failures": results.failures,
         "runs": [
-            describe(one.task) | {"measures": one.measures, "directory": str(one.directory)}
+            {
+                "curve": one.task.run.curve,
+                "x": one.task.run.x,
+                "seed": one.task.run.seed,
+                "command": one.task.command,
+                "measures": one.measures,
+                "directory": str(one.directory),
+            }
             for one in results.outcomes
         ],
         "versions": machine.versions(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from types import FrameType, TracebackType
 
@@ -41,3 +42,13 @@ class Interrupt:
     def check(self) -> None:
         if self.signal is not None:
             raise Interrupted(f"interrupted by {self.signal.name}")
+
+
+def die_with_parent() -> None:
+    """The kernel kills this process when its parent dies, however that happens."""
+    import ctypes
+
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:  # it died before the call
+        os._exit(1)

@@ -12,8 +12,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tiercast_lab import units
 from tiercast_lab.measures import spec_of
-from tiercast_lab.progress import RUNNING, Progress
+from tiercast_lab.progress import RUNNING, Progress, Tally
 
 PLAIN_PERIOD_S = 5.0
 
@@ -209,34 +210,51 @@ def check_row(check: dict[str, Any]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def show_runs(console: Console, clock: Any) -> Iterator[Callable[[int, int, int], None]]:
-    """Progress and time left of many runs; what it gives is called with done, found and all."""
+def show_runs(console: Console) -> Iterator[Callable[[Tally], None]]:
+    """Progress and time left of many runs; what it gives is called with the state of them."""
     if not console.is_terminal:
-        last = [-1]
-
-        def say(done: int, found: int, total: int) -> None:
-            if done * 20 // max(total, 1) != last[0]:  # twenty lines
-                last[0] = done * 20 // max(total, 1)
-                left = clock.left_s(done, found, total)
-                tail = "" if left is None else f", {left:.0f} s left"
-                console.print(f"{done} of {total} runs{tail}", highlight=False, markup=False)
-
-        yield say
+        yield _PlainRuns(console).say
         return
     with Live(console=console, refresh_per_second=4, transient=True) as live:
 
-        def draw(done: int, found: int, total: int) -> None:
-            left = clock.left_s(done, found, total)
+        def draw(tally: Tally) -> None:
             grid = Table.grid(padding=(0, 2))
             grid.add_row(
-                f"{done} of {total} runs",
-                ProgressBar(total=max(total, 1), completed=done, width=40),
-                f"{found} found" if found else "",
-                "" if left is None else f"{left:.0f} s left",
+                f"{tally.done} of {tally.total} runs",
+                ProgressBar(total=max(tally.total, 1), completed=tally.done, width=40),
+                *_asides(tally),
             )
-            live.update(grid)
+            names = list(tally.running.values())[:RUNS_SHOWN]
+            live.update(Group(grid, *(Text(f"  {name}", style="dim") for name in names)))
 
         yield draw
+
+
+RUNS_SHOWN = 4
+
+
+class _PlainRuns:
+    """Twenty lines at most, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = -1
+
+    def say(self, tally: Tally) -> None:
+        step = tally.done * 20 // max(tally.total, 1)
+        if step != self._last:
+            self._last = step
+            text = ", ".join([f"{tally.done} of {tally.total} runs", *_asides(tally)])
+            self._console.print(text, highlight=False, markup=False)
+
+
+def _asides(tally: Tally) -> list[str]:
+    parts = [f"{tally.found} found"] if tally.found else []
+    if tally.deaths:
+        parts.append(f"{tally.deaths} workers died")
+    if tally.left_s is not None and tally.done < tally.total:
+        parts.append(f"{units.format_span(tally.left_s)} left")
+    return parts
 
 
 def figure_tables(summary: dict[str, Any]) -> Group:

@@ -7,9 +7,12 @@ Rows are polars frames, one per kind of record, each with `time_s` (since the st
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -472,6 +475,12 @@ MEASURES: dict[str, MeasureSpec] = {
     "tcp_worst": _tcp_spec(min, "slowest TCP flow at the bottleneck"),
     "tcp_best": _tcp_spec(max, "fastest TCP flow at the bottleneck"),
 }
+
+
+@cache
+def measures_version() -> str:
+    """Changes with how measures are taken."""
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
 
 
 def find_spec(name: str) -> MeasureSpec:

@@ -1,7 +1,9 @@
-"""The state of a run as it goes on, for the terminal: the newest of each kind of row."""
+"""The state of what goes on, for the terminal: of a run the newest of each kind of row, of many
+runs how many are done."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -138,3 +140,27 @@ def _rate(history: deque[tuple[float, float]] | None, now_s: float | None = None
     if now_s is not None and now_s - t1 > RATE_SPAN_S:
         return 0.0
     return 8 * (b1 - b0) / (t1 - t0)
+
+
+@dataclass
+class Tally:
+    """How far many runs are; runs are weighed by how long they may take."""
+
+    total: int
+    found: int  # were stored already
+    done: int = 0  # with those found
+    deaths: int = 0  # of workers
+    running: dict[str, str] = field(default_factory=dict)  # key -> name
+    weight: float = 0.0  # of those not found
+    weight_done: float = 0.0
+    _began: float = 0.0
+
+    def start(self) -> None:
+        self._began = time.monotonic()
+
+    @property
+    def left_s(self) -> float | None:
+        if not self.weight_done:
+            return None
+        spent = time.monotonic() - self._began
+        return spent / self.weight_done * (self.weight - self.weight_done)

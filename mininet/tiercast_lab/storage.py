@@ -24,7 +24,7 @@ import polars as pl
 
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Loaded, member_name
-from tiercast_lab.measures import Context
+from tiercast_lab.measures import Context, all_measures, measures_version, spec_of
 
 FORMAT = 1  # of summary.json and rows/
 
@@ -248,3 +248,22 @@ def load_run(directory: Path) -> StoredRun:
         seen = summary.get("format") if isinstance(summary, dict) else None
         raise InputError(f"{path}: format {seen!r}; valid: {FORMAT}")
     return StoredRun(directory, summary)
+
+
+def measured(measures: dict[str, float | None]) -> dict[str, Any]:
+    """The part of a summary that says what was measured, and by which version."""
+    return {
+        "measures": {
+            name: {"value": value, "unit": spec_of(name)[0].unit}
+            for name, value in measures.items()
+        },
+        "measured_by": measures_version(),
+    }
+
+
+def measure_again(run: StoredRun) -> None:
+    """Takes all measures anew from the rows; the summary is replaced in one step."""
+    summary = run.summary | measured(all_measures(run.rows, run.context))
+    scratch = run.directory / f".summary-{os.getpid()}"
+    write_json(scratch, summary)
+    os.replace(scratch, run.directory / "summary.json")

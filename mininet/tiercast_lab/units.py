@@ -89,3 +89,14 @@ def format_duration(nanoseconds: float) -> str:
         if nanoseconds >= _TIMES[unit]:
             return f"{round(nanoseconds / _TIMES[unit], 3):g}{unit}"
     return f"{round(nanoseconds)}ns"
+
+
+def format_span(seconds: float) -> str:
+    """A time to wait, as people say it: 40 s, 3 min 20 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"

@@ -7,9 +7,7 @@ controller, and takes its rows. docs/ns3.md has the lines that both exchange.
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -22,7 +20,7 @@ from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import RunFailed
 from tiercast_lab.experiment import Experiment, LinkEvent, Loaded
-from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.interrupt import Interrupt, die_with_parent
 from tiercast_lab.live import View
 from tiercast_lab.progress import RUNNING, Progress
 from tiercast_lab.storage import Recorder
@@ -76,7 +74,7 @@ class VirtualRun:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 # A signal to the terminal's group is this side's to act on.
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
                 start_new_session=True,
             )
             try:
@@ -127,15 +125,6 @@ class VirtualRun:
         kind, agent = message.pop("kind"), message.pop("agent")
         self.recorder.add(kind, time_s, agent, message)
         self.progress.take(kind, time_s, agent, message)
-
-
-def _die_with_parent() -> None:
-    import ctypes
-
-    PR_SET_PDEATHSIG = 1
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:  # it died before the call
-        os._exit(1)
 
 
 def _answer(controller: control.VirtualController, question: dict[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from tiercast_lab import binaries
+from tiercast_lab.confidence import mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.figure import FigureRun
-from tiercast_lab.figure_runs import Outcome, Task, key_of
-from tiercast_lab.figures import Results, all_figures, find_figure, mean, verdict_of
+from tiercast_lab.figures import Results, all_figures, find_figure, verdict_of
+from tiercast_lab.runs import Outcome, Task, key_of
 from tiercast_lab.schemes import known_schemes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +58,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def outcome(file: Path, curve: str, x: float, seed: int, **measures: float) -> Outcome:
-    return Outcome(Task(file, FigureRun(curve, x, seed, ())), Path(), measures)
+    return Outcome(Task(file, FigureRun(file.stem, curve, x, seed, ())), Path(), measures)
 
 
 def test_runs_are_curves_times_points_times_seeds(file: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_run_is_known_by_what_it_follows_from(file: Path) -> None:
 
 
 def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path) -> None:
-    results = tmp_path / "figures"
+    results = tmp_path / "results"
     command = [ROOT / "tiercast", "figure", file, "--results", results, "--json"]
     first = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert first.returncode in (0, 1), first.stderr
@@ -167,11 +168,11 @@ def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path
     assert len(summary["runs"]) == 8
     assert not summary["failures"]
     assert summary["verdict"] == ("met" if first.returncode == 0 else "not met")
-    assert (results / "two-points/figure.png").stat().st_size > 10_000
-    assert "Two points of two curves" in (results / "report.html").read_text()
+    assert (results / "figures/two-points/figure.png").stat().st_size > 10_000
+    assert "Two points of two curves" in (results / "figures/report.html").read_text()
     made = {path: os.stat(path).st_mtime_ns for path in (results / "runs").iterdir()}
     assert len(made) == 8
     again = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert "8 of 8 runs" in again.stderr
+    assert "8 of 8 runs, 8 found" in again.stderr
     assert json.loads(again.stdout)[0]["expected"] == summary["expected"]
     assert {path: os.stat(path).st_mtime_ns for path in made} == made

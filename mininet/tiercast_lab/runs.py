@@ -1,0 +1,205 @@
+"""Runs that figures and sweeps are made of: each kept, none made twice.
+
+results/runs/<key>/ holds a run as `tiercast run` stores it. The key is a hash of all that the run
+follows from: the experiment, the seed, the P4 program and the simulator. So what is there is
+done, also after an interrupt, whoever asked for it; and a change of any of them runs anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tiercast_lab import storage
+from tiercast_lab.errors import InputError
+from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.measures import measures_version
+from tiercast_lab.progress import Tally
+from tiercast_lab.schemes import SchemeInfo
+from tiercast_lab.workers import Job, Made, Workers, programs
+
+POLL_S = 0.2
+MAX_ATTEMPTS = 3  # of a run whose worker dies
+
+
+class Wanted(Protocol):
+    """What a figure or a sweep says of one of its runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """As for `--set`."""
+
+
+@dataclass(frozen=True)
+class Task:
+    file: Path
+    run: Any  # Wanted
+
+    def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
+        return load_experiment(self.file, schemes, list(self.run.settings))
+
+    @property
+    def command(self) -> list[str]:
+        """Which makes the run alone, with its report."""
+        settings = [part for setting in self.run.settings for part in ("--set", setting)]
+        file, seed = str(self.file), f"--seed={self.run.seed}"
+        return ["./tiercast", "run", file, "--runtime=ns3", seed, *settings]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`measures` by name, or why there are none."""
+
+    task: Task
+    directory: Path
+    measures: dict[str, float | None]
+    failure: str = ""
+
+
+def key_of(loaded: Loaded, seed: int) -> str:
+    # What is drawn and judged does not change the run.
+    data = {k: v for k, v in loaded.data.items() if k not in ("figure", "expect", "title", "paper")}
+    text = json.dumps([data, seed, programs()], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+class Store:
+    """The folder of runs, by key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def place(self, key: str) -> Path:
+        return self.folder / key
+
+    def has(self, key: str) -> bool:
+        return (self.place(key) / "summary.json").exists()
+
+    def put(self, key: str, files: dict[str, bytes]) -> None:
+        """The place appears when the run is whole."""
+        scratch = self.folder / f".{key}-{os.getpid()}"
+        for name, content in files.items():
+            path = scratch / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        try:
+            scratch.rename(self.place(key))
+        except OSError:  # another process was first with the same run
+            if not self.has(key):
+                raise
+            shutil.rmtree(scratch)
+
+    def measures(self, key: str) -> dict[str, float | None]:
+        """Taken anew from the run's rows where how they are taken has changed since."""
+        path = self.place(key) / "summary.json"
+        summary = json.loads(path.read_text())
+        if summary.get("measured_by") != measures_version():
+            storage.measure_again(storage.load_run(self.place(key)))
+            summary = json.loads(path.read_text())
+        return {name: measure["value"] for name, measure in summary["measures"].items()}
+
+
+def run_all(
+    tasks: Sequence[Task],
+    schemes: dict[str, SchemeInfo],
+    store: Store,
+    start_workers: Callable[[], AbstractContextManager[Workers]],
+    interrupt: Interrupt,
+    progress: Callable[[Tally], None],
+) -> list[Outcome]:
+    """In the order of `tasks`. Raises Interrupted, or InputError for what a worker has not.
+
+    Workers are started when there is something to run. A worker that dies costs its own run, which
+    is made again.
+    """
+    loaded_of: dict[tuple[Path, tuple[str, ...]], Loaded] = {}
+    keys, todo = [], {}
+    for task in tasks:
+        same = task.file, task.run.settings
+        if same not in loaded_of:
+            loaded_of[same] = task.load(schemes)
+        key = key_of(loaded_of[same], task.run.seed)
+        keys.append(key)
+        if not store.has(key):
+            todo[key] = task, loaded_of[same]
+    found = len(set(keys)) - len(todo)
+    tally = Tally(len(set(keys)), found, done=found)
+    tally.weight = sum(_weight(loaded) for _, loaded in todo.values())
+    progress(tally)
+    failures: dict[str, str] = {}
+    if todo:
+        with start_workers() as workers:
+            failures = _make_all(todo, store, workers, interrupt, progress, tally)
+    return [
+        Outcome(
+            task,
+            store.place(key),
+            {} if key in failures else store.measures(key),
+            failures.get(key, ""),
+        )
+        for task, key in zip(tasks, keys, strict=True)
+    ]
+
+
+def _make_all(
+    todo: dict[str, tuple[Task, Loaded]],
+    store: Store,
+    workers: Workers,
+    interrupt: Interrupt,
+    progress: Callable[[Tally], None],
+    tally: Tally,
+) -> dict[str, str]:
+    """Why runs failed, by key."""
+    needed = programs()
+    if workers.elsewhere:
+        needed |= programs(python=True)
+    # The longest first, so that they do not end alone.
+    waiting = sorted(todo, key=lambda key: _weight(todo[key][1]))
+    attempts = dict.fromkeys(todo, 0)
+    failures: dict[str, str] = {}
+    tally.start()
+    while waiting or tally.running:
+        interrupt.check()
+        while waiting and len(tally.running) < workers.room:
+            key = waiting.pop()
+            task, loaded = todo[key]
+            attempts[key] += 1
+            workers.submit(Job(key, task.run.name, loaded, task.run.seed, task.command, needed))
+            tally.running[key] = task.run.name
+        for job, made in workers.ended(POLL_S):
+            del tally.running[job.key]
+            if made is None:
+                tally.deaths += 1
+                if attempts[job.key] < MAX_ATTEMPTS:
+                    waiting.append(job.key)
+                    continue
+                made = Made(failure=f"its worker died, {MAX_ATTEMPTS} times")
+            if made.foreign:
+                raise InputError(made.foreign)
+            if made.failure:
+                failures[job.key] = made.failure
+            else:
+                store.put(job.key, made.files)
+            tally.done += 1
+            tally.weight_done += _weight(job.loaded)
+        progress(tally)
+    return failures
+
+
+def _weight(loaded: Loaded) -> float:
+    return loaded.experiment.duration / 1e9 * len(loaded.topology.links)

@@ -1,0 +1,43 @@
+"""Folders for what need not stay: removed at the end, and those of a killed process by the next."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "tiercast-scratch-"
+# A folder without a lock that is younger may be one whose owner has not locked it yet.
+MIN_AGE_S = 10.0
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A new folder below the machine's temporary one; its lock says that its owner lives."""
+    _remove_orphans()
+    path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_orphans() -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime < MIN_AGE_S:
+                continue
+            lock = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
