@@ -214,14 +214,19 @@ def _list(folder: Path) -> None:
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    dpdk: Annotated[
+        bool, typer.Option("--dpdk", help="For tiercast-send on a NIC (docs/dpdk.md) instead.")
+    ] = False,
+) -> None:
     """What this machine can and cannot do, what follows, and what to do about it.
 
-    Exit status: 0 if `tiercast run` can work, 2 if it cannot.
+    Exit status: 0 if `tiercast run` can work, 2 if it cannot; with --dpdk always 0.
     """
+    from tiercast_lab import doctor_dpdk
     from tiercast_lab.doctor import examine, show
 
-    findings = examine()
+    findings = doctor_dpdk.examine() if dpdk else examine()
     show(findings, console)
     if any(finding.needed and not finding.ok for finding in findings):
         raise typer.Exit(EXIT_INPUT)
