@@ -93,6 +93,7 @@ TcpSpec flow(const Json& json) {
   result.packet_size = json.at("packet_size");
   result.congestion = json.at("congestion");
   result.sack = json.at("sack");
+  result.ecn = json.at("ecn");
   return result;
 }
 

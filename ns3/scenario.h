@@ -76,6 +76,7 @@ struct TcpSpec {
   std::uint32_t packet_size = 1000;  // IP bytes of a full segment
   std::string congestion = "reno";   // "reno", "newreno", "cubic"
   bool sack = true;
+  bool ecn = false;
 };
 
 // A change of a port; what is absent stays.

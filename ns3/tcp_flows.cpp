@@ -9,6 +9,7 @@
 #include <ns3/bulk-send-helper.h>
 #include <ns3/config.h>
 #include <ns3/drop-tail-queue.h>
+#include <ns3/enum.h>
 #include <ns3/inet-socket-address.h>
 #include <ns3/internet-stack-helper.h>
 #include <ns3/ipv4-interface.h>
@@ -21,8 +22,11 @@
 #include <ns3/simple-net-device.h>
 #include <ns3/simulator.h>
 #include <ns3/tcp-cubic.h>
+#include <ns3/tcp-header.h>
 #include <ns3/tcp-l4-protocol.h>
 #include <ns3/tcp-linux-reno.h>
+#include <ns3/tcp-socket-base.h>
+#include <ns3/tcp-socket-state.h>
 #include <ns3/uinteger.h>
 
 #include <cstring>
@@ -51,6 +55,11 @@ ns3::TypeId congestion_control(const std::string& name) {
   if (name == "cubic") return ns3::TcpCubic::GetTypeId();
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
+
+// Close() would first send all that waits in the buffer.
+struct Resettable : ns3::TcpSocketBase {
+  static void reset(ns3::TcpSocketBase& socket) { (socket.*(&Resettable::SendRST))(); }
+};
 
 }  // namespace
 
@@ -142,6 +151,9 @@ struct TcpFlows::Flow {
   double cwnd = 0;      // packets
   double ssthresh = 0;  // packets
   double rtt_us = 0;
+  double sent_packets = 0;   // with data, retransmissions included
+  double retransmitted = 0;  // packets
+  ns3::SequenceNumber32 next_new;
 
   // The sending socket is made when its application starts.
   void watch(double segment) {
@@ -160,6 +172,18 @@ struct TcpFlows::Flow {
         "RTT", ns3::Callback<void, ns3::Time, ns3::Time>([this](ns3::Time, ns3::Time rtt) {
           rtt_us = static_cast<double>(rtt.GetMicroSeconds());
         }));
+    socket->TraceConnectWithoutContext("Tx", ns3::MakeCallback(&Flow::count, this));
+  }
+
+  void count(ns3::Ptr<const ns3::Packet> packet, const ns3::TcpHeader& header,
+             ns3::Ptr<const ns3::TcpSocketBase>) {
+    if (packet->GetSize() == 0) return;
+    const ns3::SequenceNumber32 first = header.GetSequenceNumber();
+    if (sent_packets++ > 0 && first < next_new) {
+      ++retransmitted;
+    } else {
+      next_new = first + packet->GetSize();
+    }
   }
 };
 
@@ -172,11 +196,13 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const Scenario& sc
   // acknowledgements, and with 200 ms a window of one packet never grew again.
   ns3::Config::SetDefault("ns3::TcpSocket::DelAckTimeout",
                           ns3::TimeValue(ns3::MilliSeconds(40)));
+  // A receiver takes part in ECN when it is asked to.
+  ns3::Config::SetDefault("ns3::TcpSocketBase::UseEcn",
+                          ns3::EnumValue(ns3::TcpSocketState::AcceptOnly));
   // A packet's checksum is real in our switches and in Mininet.
   ns3::Config::SetGlobal("ChecksumEnabled", ns3::BooleanValue(true));
   std::uint16_t port = kFirstPort;
   for (const TcpSpec& spec : scenario.tcp) {
-    // Read by sockets as they are made, so set for each flow before its own.
     Station& from = station(spec.from);
     Station& to = station(spec.to);
     const ns3::Address to_address =
@@ -191,11 +217,18 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const Scenario& sc
     flow->sink = ns3::DynamicCast<ns3::PacketSink>(sinks.Get(0));
     flows_.push_back(std::move(flow));
 
-    from.node()->GetObject<ns3::TcpL4Protocol>()->SetAttribute(
-        "SocketType", ns3::TypeIdValue(congestion_control(spec.congestion)));
-    ns3::Config::SetDefault("ns3::TcpSocket::SegmentSize",
-                            ns3::UintegerValue(spec.packet_size - kTcpHeaders));
-    ns3::Config::SetDefault("ns3::TcpSocketBase::Sack", ns3::BooleanValue(spec.sack));
+    // Sockets read them as they are made, which is when the application starts.
+    const auto tcp = from.node()->GetObject<ns3::TcpL4Protocol>();
+    const ns3::TypeId control = congestion_control(spec.congestion);
+    ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), [tcp, control, spec] {
+      tcp->SetAttribute("SocketType", ns3::TypeIdValue(control));
+      ns3::Config::SetDefault("ns3::TcpSocket::SegmentSize",
+                              ns3::UintegerValue(spec.packet_size - kTcpHeaders));
+      ns3::Config::SetDefault("ns3::TcpSocketBase::Sack", ns3::BooleanValue(spec.sack));
+      ns3::Config::SetDefault("ns3::TcpSocketBase::UseEcn",
+                              ns3::EnumValue(spec.ecn ? ns3::TcpSocketState::On
+                                                      : ns3::TcpSocketState::AcceptOnly));
+    });
     ns3::BulkSendHelper source("ns3::TcpSocketFactory", to_address);
     source.SetAttribute("SendSize", ns3::UintegerValue(spec.packet_size - kTcpHeaders));
     ns3::ApplicationContainer sources = source.Install(from.node());
@@ -206,6 +239,11 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const Scenario& sc
     ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), [started, segment = spec.packet_size -
                                                                kTcpHeaders] {
       ns3::Simulator::ScheduleNow([started, segment] { started->watch(segment); });
+    });
+    // Before the application's own stop, at the same time.
+    ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns), [started] {
+      const auto socket = ns3::DynamicCast<ns3::TcpSocketBase>(started->source->GetSocket());
+      if (socket) Resettable::reset(*socket);
     });
   }
 }
@@ -225,7 +263,11 @@ void TcpFlows::report() {
     records_.add(ns3::Simulator::Now().GetNanoSeconds(), flow->name, "tcp",
                  {{"bytes", static_cast<double>(flow->sink->GetTotalRx()) * flow->ip_bytes_per_byte}});
     records_.add(ns3::Simulator::Now().GetNanoSeconds(), flow->name, "tcp.sender",
-                 {{"cwnd", flow->cwnd}, {"ssthresh", flow->ssthresh}, {"rtt_us", flow->rtt_us}});
+                 {{"cwnd", flow->cwnd},
+                  {"ssthresh", flow->ssthresh},
+                  {"rtt_us", flow->rtt_us},
+                  {"sent_packets", flow->sent_packets},
+                  {"retransmitted", flow->retransmitted}});
   }
 }
 

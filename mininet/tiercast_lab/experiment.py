@@ -98,6 +98,7 @@ class Traffic(Strict):
     count: Annotated[int, Field(ge=1, le=200)] = 1
     congestion_control: Literal["reno", "cubic"] = "reno"
     packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
+    ecn: bool = False
 
 
 class Event(Strict):
@@ -151,7 +152,11 @@ class MemberChange:
 
 
 class Window(Strict):
+    """What is measured: the time from `last` before `until` on, which is the end of the run unless
+    it is given."""
+
     last: Duration
+    until: Duration | None = None
 
 
 class Expectation(Strict):
@@ -254,6 +259,8 @@ class Experiment(Strict):
             keys.append("sessions.start")
         if self.members:
             keys.append("members")
+        if any(entry.ecn for entry in self.traffic):
+            keys.append("traffic.ecn")
         return keys
 
     def marking_of(self, link: str) -> Marking:
@@ -308,8 +315,9 @@ class Loaded:
     @property
     def window(self) -> tuple[float, float]:
         """Start and end of the measured part of the run, s."""
-        end = self.experiment.duration / 1e9
-        return max(0.0, end - self.experiment.measure.last / 1e9), end
+        measure, end = self.experiment.measure, self.experiment.duration
+        end = min(measure.until or end, end) / 1e9
+        return max(0.0, end - measure.last / 1e9), end
 
 
 def load_experiment(

@@ -293,9 +293,10 @@ def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
 
 
 def _contest(rows: Rows, context: Context) -> tuple[dict[str, float], dict[str, float]] | None:
-    """bit/s of the receivers that have rivals, and of these; over the part of the window in which
-    all these flows are there."""
-    names = sorted({name for rivals in context.rivals.values() for name in rivals})
+    """bit/s of the receivers that have rivals in the window, and of these; over the part of the
+    window in which all these flows are there."""
+    rivals = _rivals(context)
+    names = sorted({name for flows in rivals.values() for name in flows})
     if not names or "received" not in rows or "tcp" not in rows:
         return None
     start = max(context.window[0], *(context.flows[name][0] for name in names))
@@ -304,9 +305,20 @@ def _contest(rows: Rows, context: Context) -> tuple[dict[str, float], dict[str, 
         return None
     edges = np.array([start, end])
     return (
-        {agent: float(received_rate(rows, agent, edges)[0]) for agent in context.rivals},
+        {agent: float(received_rate(rows, agent, edges)[0]) for agent in rivals},
         {name: float(flow_rate(rows, name, edges)[0]) for name in names},
     )
+
+
+def _rivals(context: Context) -> dict[str, list[str]]:
+    """Flows at the bottlenecks of receivers, at some time of the window."""
+    start, end = context.window
+    present = {name for name, (on, off) in context.flows.items() if on < end and off > start}
+    rivals = {
+        agent: [name for name in flows if name in present]
+        for agent, flows in context.rivals.items()
+    }
+    return {agent: flows for agent, flows in rivals.items() if flows}
 
 
 def tcp_ratio(rows: Rows, context: Context) -> float | None:
@@ -315,9 +327,10 @@ def tcp_ratio(rows: Rows, context: Context) -> float | None:
     if (contest := _contest(rows, context)) is None:
         return None
     received, flows = contest
+    rivals = _rivals(context)
     ratios = []
     for agent, rate in received.items():
-        fair = float(np.mean([flows[name] for name in context.rivals[agent]]))
+        fair = float(np.mean([flows[name] for name in rivals[agent]]))
         if fair == 0:
             return None
         ratios.append(rate / fair)
@@ -329,6 +342,19 @@ def tcp_throughput(
 ) -> float | None:
     contest = _contest(rows, context)
     return None if contest is None else float(of(list(contest[1].values())))
+
+
+def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
+    """Packets sent again / packets sent, all flows at the receivers' bottlenecks together."""
+    frame = rows.get("tcp.sender")
+    if frame is None or "retransmitted" not in frame.columns:
+        return None
+    sent = again = 0.0
+    for name in {name for flows in _rivals(context).values() for name in flows}:
+        mine = frame.filter(pl.col("agent") == name)
+        again += float(np.diff(counter_at(mine, "retransmitted", _edges(context)))[0])
+        sent += float(np.diff(counter_at(mine, "sent_packets", _edges(context)))[0])
+    return again / sent if sent else None
 
 
 def session_throughput(rows: Rows, context: Context) -> float | None:
@@ -406,9 +432,16 @@ def _time_spec(quantile: float, purpose: str) -> MeasureSpec:
     )
 
 
-def _fraction_spec(compute: Callable[..., float | None], purpose: str) -> MeasureSpec:
+def _fraction_spec(
+    compute: Callable[..., float | None], purpose: str, of_traffic: bool = False
+) -> MeasureSpec:
     return MeasureSpec(
-        compute, "fraction", units.parse_fraction, lambda v: f"{v * 100:.2f} %", purpose
+        compute,
+        "fraction",
+        units.parse_fraction,
+        lambda v: f"{v * 100:.2f} %",
+        purpose,
+        of_traffic=of_traffic,
     )
 
 
@@ -474,6 +507,11 @@ MEASURES: dict[str, MeasureSpec] = {
     ),
     "tcp_worst": _tcp_spec(min, "slowest TCP flow at the bottleneck"),
     "tcp_best": _tcp_spec(max, "fastest TCP flow at the bottleneck"),
+    "tcp_retransmitted": _fraction_spec(
+        tcp_retransmitted,
+        "packets that the TCP flows at the bottleneck sent again",
+        of_traffic=True,
+    ),
 }
 
 

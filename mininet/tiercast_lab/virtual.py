@@ -199,6 +199,7 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
                 "packet_size": experiment.traffic[flow.entry].packet_size,
                 "congestion": experiment.traffic[flow.entry].congestion_control,
                 "sack": True,  # as a kernel has it
+                "ecn": experiment.traffic[flow.entry].ecn,
             }
             for name, flow in loaded.flows.items()
         ],

@@ -122,7 +122,7 @@ def test_include_names_the_file_it_is_in(load, tmp_path: Path) -> None:
         load(text)
     shared.write_text(shared.read_text().replace("delay: 5,", "delay: 5ms,"))
     assert load(text).topology.links["0-1"].parameters.rate == 7_000_000
-    with pytest.raises(InputError, match="no topology 'missing'.*valid: shared"):
+    with pytest.raises(InputError, match="no topology 'missing'; valid: .*shared"):
         load(text.replace("include: shared", "include: missing"))
 
 

@@ -155,6 +155,29 @@ def test_beside_tcp() -> None:
     assert "tcp_ratio" not in measures.all_measures({}, CONTEXT)
 
 
+def test_only_flows_of_the_window_count() -> None:
+    frame = rows(time_s=[0.0, 40.0], agent=["h3", "h3"], bytes=[0.0, 40e6])
+    flows = {"tcp1": (0.0, 9.0), "tcp2": (8.0, 18.0), "tcp3": (12.0, 40.0), "tcp4": (20.0, 40.0)}
+    tcp = pl.concat(
+        rows(time_s=[0.0, 40.0], agent=[name] * 2, bytes=[0.0, rate * 40])
+        for name, rate in (("tcp1", 9e6), ("tcp2", 2e6), ("tcp3", 3e6), ("tcp4", 9e6))
+    )
+    sender = pl.concat(
+        rows(time_s=[10.0, 20.0], agent=[name] * 2, sent_packets=[5.0, 105.0], retransmitted=again)
+        for name, again in (("tcp1", [0.0, 9.0]), ("tcp2", [2.0, 3.0]), ("tcp3", [4.0, 8.0]))
+    )
+    context = Context(
+        window=(10.0, 20.0), sender="h0", layers=1, available={"h3": [(0.0, 1e9)]},
+        round_trip=0.04, flows=flows, rivals={"h3": tuple(flows)},
+    )  # fmt: skip
+    kinds = {"received": frame, "tcp": tcp, "tcp.sender": sender}
+    # tcp2 and tcp3 are both there from 12 to 18 s.
+    assert measures.tcp_ratio(kinds, context) == pytest.approx(1e6 / 2.5e6)
+    for name, value in [("tcp_worst", 16e6), ("tcp_best", 24e6), ("tcp_retransmitted", 5 / 200)]:
+        assert measures.MEASURES[name].compute(kinds, context) == pytest.approx(value)
+    assert measures.tcp_retransmitted({}, context) is None
+
+
 def test_queue_at_the_bottleneck() -> None:
     context = Context((10.0, 20.0), "h0", 1, {"h3": [(0.0, 1e6)]}, 0.1, bottlenecks={"h3": "1>3"})
     port = rows(

@@ -43,39 +43,99 @@ def test_a_run_is_a_function_of_its_yaml_and_seed(tmp_path: Path) -> None:
     assert first["received.parquet"] != other["received.parquet"]
 
 
+def tcp_beside_a_trickle(
+    folder: Path, traffic: str, marking: str = "none", duration: int = 40, window: str = "last: 30s"
+) -> Path:
+    """TCP flows on a link of 2 Mbit/s, from 0 to 1; SIM beside them is held to 100 kbit/s."""
+    experiment = folder / "tcp.yaml"
+    experiment.write_text(f"""\
+name: tcp
+title: TCP flows
+topology: {{include: shared-bottleneck}}
+marking: {{kind: {marking}}}
+sessions:
+  - scheme: sim
+    sender: 0
+    parameters: {{sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}}
+traffic:
+{traffic}
+duration: {duration}s
+measure: {{{window}}}
+""")
+    return run(folder / "r", str(experiment))[1]
+
+
+def mbit(run_directory: Path, flow: str, start: float, end: float) -> float:
+    tcp = pl.read_parquet(run_directory / "rows/tcp.parquet").sort("time_s")
+    mine = tcp.filter((pl.col("agent") == flow) & pl.col("time_s").is_between(start, end))
+    return 8e-6 * (mine["bytes"][-1] - mine["bytes"][0]) / (mine["time_s"][-1] - mine["time_s"][0])
+
+
 @pytest.mark.parametrize("congestion_control", ["reno", "cubic"])
 def test_tcp_fills_a_bottleneck_and_its_flows_share_it(
     tmp_path: Path, congestion_control: str
 ) -> None:
-    """Two flows of ns-3's TCP over the engine's queue; SIM beside them is held to 100 kbit/s."""
-    experiment = tmp_path / "tcp.yaml"
-    experiment.write_text(f"""\
-name: tcp
-title: Two TCP flows
-topology: {{include: shared-bottleneck}}
-marking: {{kind: none}}
-sessions:
-  - scheme: sim
-    sender: 0
-    layers: 1
-    parameters: {{sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}}
-traffic:
-  - {{kind: tcp, from: 0, to: 1, count: 2, congestion_control: {congestion_control}}}
-duration: 120s
-measure: {{last: 100s}}
-""")
-    _, directory = run(tmp_path / "r", str(experiment))
-    tcp = pl.read_parquet(directory / "rows/tcp.parquet")
-    rates = {}
-    for flow in ("tcp1", "tcp2"):
-        mine = tcp.filter((pl.col("agent") == flow) & (pl.col("time_s") >= 20))
-        rates[flow] = (
-            8e-6 * (mine["bytes"][-1] - mine["bytes"][0]) / (mine["time_s"][-1] - mine["time_s"][0])
-        )
+    """Two flows of ns-3's TCP over the engine's queue."""
+    flows = f"{{kind: tcp, from: 0, to: 1, count: 2, congestion_control: {congestion_control}}}"
+    directory = tcp_beside_a_trickle(tmp_path, f"  - {flows}", duration=120)
+    rates = [mbit(directory, flow, 20, 120) for flow in ("tcp1", "tcp2")]
     # 2 Mbit/s less SIM's layer; what TCP sends twice is its own loss.
-    assert 1.7 < sum(rates.values()) < 1.92, rates
+    assert 1.7 < sum(rates) < 1.92, rates
     # Drop tail is no fair queue: neither flow starves.
-    assert min(rates.values()) > 0.25 * max(rates.values()), rates
+    assert min(rates) > 0.25 * max(rates), rates
+
+
+def test_a_flow_that_stops_sends_nothing_more(tmp_path: Path) -> None:
+    directory = tcp_beside_a_trickle(
+        tmp_path,
+        "  - {kind: tcp, from: 0, to: 1, stop: 20s}\n  - {kind: tcp, from: 0, to: 1, start: 21s}",
+    )
+    assert mbit(directory, "tcp1", 0, 20) > 1.6
+    assert mbit(directory, "tcp1", 21, 40) == 0  # a queue and a round trip later
+    assert mbit(directory, "tcp2", 30, 40) > 1.7
+
+
+def test_each_flow_has_packets_of_its_size(tmp_path: Path) -> None:
+    directory = tcp_beside_a_trickle(
+        tmp_path,
+        "  - {kind: tcp, from: 0, to: 1, stop: 19s, packet_size: 600B}\n"
+        "  - {kind: tcp, from: 0, to: 1, start: 20s, packet_size: 1400B}",
+    )
+    port = pl.read_parquet(directory / "rows/port.parquet").filter(pl.col("link") == "0>1")
+    for start, end, size in ((5, 18, 600), (25, 40, 1400)):
+        part = port.filter(pl.col("time_s").is_between(start, end)).sort("time_s")
+        sent = {name: part[name][-1] - part[name][0] for name in ("tx_bytes", "tx_packets")}
+        # SIM's packets have 1000 B.
+        assert sent["tx_bytes"] / sent["tx_packets"] == pytest.approx(size, rel=0.06)
+
+
+def test_flows_with_ecn_are_marked_where_others_lose_packets(tmp_path: Path) -> None:
+    measured = {}
+    for ecn in ("true", "false"):
+        (folder := tmp_path / ecn).mkdir()
+        flows = f"  - {{kind: tcp, from: 0, to: 1, ecn: {ecn}}}"
+        directory = tcp_beside_a_trickle(folder, flows, "red, ecn: true")
+        summary = json.loads((directory / "summary.json").read_text())
+        measured[ecn] = {name: one["value"] for name, one in summary["measures"].items()}
+        ports = pl.read_parquet(directory / "rows/port.parquet").filter(pl.col("link") == "0>1")
+        measured[ecn]["drops"] = (
+            ports["drops"][-1] - ports.filter(pl.col("time_s") >= 10)["drops"][0]
+        )
+    assert measured["true"]["tcp_retransmitted"] == measured["true"]["drops"] == 0
+    assert measured["false"]["tcp_retransmitted"] > 0.001
+    for one in measured.values():
+        assert one["tcp_throughput"] > 1.6e6
+    # Marks hold the queue as drops do: far from the link's 50 packets.
+    assert measured["true"]["mean_queue"] < 15
+
+
+def test_the_window_may_end_before_the_run(tmp_path: Path) -> None:
+    directory = tcp_beside_a_trickle(
+        tmp_path, "  - {kind: tcp, from: 0, to: 1, start: 35s}", window="last: 30s, until: 30s"
+    )
+    summary = json.loads((directory / "summary.json").read_text())
+    assert summary["window_s"] == [0, 30]
+    assert summary["measures"]["tcp_throughput"]["value"] is None
 
 
 def test_a_link_changes_at_its_time(tmp_path: Path) -> None:
