@@ -19,6 +19,7 @@
 #include "ns3/records.h"
 #include "ns3/scenario.h"
 #include "ns3/tcp_flows.h"
+#include "ns3/udp_flows.h"
 #include "ns3/virtual_network.h"
 #include "protocols/base/units.h"
 
@@ -36,7 +37,8 @@ class Simulation {
         network_(scenario_),
         control_(std::cin, network_, records_,
                  [this](std::uint16_t session, int top) { tell_sender(session, top); }),
-        tcp_(network_, records_, scenario_) {
+        tcp_(network_, records_, scenario_),
+        udp_(network_, records_, scenario_) {
     control_.apply_next_line();
     for (const SessionSpec& session : scenario_.sessions) {
       senders_.push_back(std::make_unique<SenderAgent>(network_, records_, session));
@@ -65,6 +67,7 @@ class Simulation {
     ns3::Simulator::Run();
     report_ports();  // the end itself is not within Run()
     tcp_.report();
+    udp_.report();
     for (const auto& receiver : receivers_) receiver->finish();
     for (const auto& sender : senders_) sender->finish();
     records_.send_now("{\"end\":true}");
@@ -94,6 +97,7 @@ class Simulation {
     ns3::Simulator::Schedule(ns3::NanoSeconds(kPortsNs), [this] {
       report_ports();
       tcp_.report();
+      udp_.report();
       report_ports_later();
     });
   }
@@ -129,6 +133,7 @@ class Simulation {
   VirtualNetwork network_;
   ControlLink control_;
   TcpFlows tcp_;
+  UdpFlows udp_;
   std::vector<std::unique_ptr<SenderAgent>> senders_;
   std::vector<std::unique_ptr<ReceiverAgent>> receivers_;
 };

@@ -83,17 +83,62 @@ SessionSpec session(const Json& json) {
   return result;
 }
 
-TcpSpec flow(const Json& json) {
-  TcpSpec result;
+LengthSpec length(const Json& json) {
+  LengthSpec result;
+  const std::string distribution = json.at("distribution");
+  if (distribution == "constant") {
+    result.distribution = LengthSpec::Distribution::kConstant;
+  } else if (distribution == "exponential") {
+    result.distribution = LengthSpec::Distribution::kExponential;
+  } else if (distribution == "pareto") {
+    result.distribution = LengthSpec::Distribution::kPareto;
+    result.shape = json.at("shape");
+    if (!(result.shape > 1)) throw ConfigError("scenario: shape: valid: above 1");
+  } else {
+    throw ConfigError("scenario: distribution '" + distribution +
+                      "'; valid: constant, exponential, pareto");
+  }
+  if (json.contains("mean_packets")) {
+    result.unit = LengthSpec::Unit::kPackets;
+    result.mean = json.at("mean_packets");
+  } else {
+    result.mean = json.at("mean_ns");
+  }
+  if (!(result.mean > 0)) throw ConfigError("scenario: mean: valid: above 0");
+  return result;
+}
+
+std::optional<OnOffSpec> on_off(const Json& json) {
+  if (!json.contains("on")) return std::nullopt;
+  return OnOffSpec{length(json.at("on")), length(json.at("off"))};
+}
+
+// What flows of either kind have.
+template <typename Flow>
+Flow flow(const Json& json) {
+  Flow result;
   result.name = json.at("name");
   result.from = json.at("from");
   result.to = json.at("to");
   result.start_ns = json.at("start_ns");
   result.stop_ns = json.at("stop_ns");
   result.packet_size = json.at("packet_size");
+  result.on_off = on_off(json);
+  return result;
+}
+
+TcpSpec tcp_flow(const Json& json) {
+  auto result = flow<TcpSpec>(json);
   result.congestion = json.at("congestion");
   result.sack = json.at("sack");
   result.ecn = json.at("ecn");
+  return result;
+}
+
+UdpSpec udp_flow(const Json& json) {
+  auto result = flow<UdpSpec>(json);
+  result.rate_bps = json.at("rate_bps");
+  if (result.rate_bps < 1) throw ConfigError("scenario: rate_bps: valid: above 0");
   return result;
 }
 
@@ -127,7 +172,8 @@ Scenario Scenario::parse(const std::string& text) {
     }
     for (const Json& one : json.at("hosts")) result.hosts.push_back(host(one));
     for (const Json& one : json.at("sessions")) result.sessions.push_back(session(one));
-    for (const Json& one : json.at("tcp")) result.tcp.push_back(flow(one));
+    for (const Json& one : json.at("tcp")) result.tcp.push_back(tcp_flow(one));
+    for (const Json& one : json.at("udp")) result.udp.push_back(udp_flow(one));
     for (const Json& one : json.at("members")) {
       result.members.push_back({one.at("at_ns"), one.at("host"), one.at("joins")});
     }

@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataplane/engine/switch.h"
+#include "ns3/on_off.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::ns3_runtime {
@@ -77,6 +79,18 @@ struct TcpSpec {
   std::string congestion = "reno";   // "reno", "newreno", "cubic"
   bool sack = true;
   bool ecn = false;
+  // Each on-period is a connection of its own; without, one connection from start to stop.
+  std::optional<OnOffSpec> on_off;
+};
+
+struct UdpSpec {
+  std::string name;
+  std::string from, to;  // hosts
+  std::int64_t start_ns = 0;
+  std::int64_t stop_ns = 0;
+  std::uint32_t packet_size = 1000;  // IP bytes
+  std::int64_t rate_bps = 0;         // of IP bytes, while on
+  std::optional<OnOffSpec> on_off;   // without: on from start to stop
 };
 
 // A change of a port; what is absent stays.
@@ -95,6 +109,7 @@ struct Scenario {
   std::vector<HostSpec> hosts;
   std::vector<SessionSpec> sessions;
   std::vector<TcpSpec> tcp;
+  std::vector<UdpSpec> udp;
   std::vector<MemberSpec> members;
   std::vector<EventSpec> events;
 

@@ -2,12 +2,10 @@
 #include "ns3/tcp_flows.h"
 
 // Headers one by one: the modules' bring some that are not C++20.
-#include <ns3/application-container.h>
 #include <ns3/arp-cache.h>
 #include <ns3/boolean.h>
-#include <ns3/bulk-send-application.h>
-#include <ns3/bulk-send-helper.h>
 #include <ns3/config.h>
+#include <ns3/double.h>
 #include <ns3/drop-tail-queue.h>
 #include <ns3/enum.h>
 #include <ns3/inet-socket-address.h>
@@ -16,8 +14,6 @@
 #include <ns3/ipv4-l3-protocol.h>
 #include <ns3/ipv4-static-routing-helper.h>
 #include <ns3/node.h>
-#include <ns3/packet-sink-helper.h>
-#include <ns3/packet-sink.h>
 #include <ns3/simple-channel.h>
 #include <ns3/simple-net-device.h>
 #include <ns3/simulator.h>
@@ -29,7 +25,9 @@
 #include <ns3/tcp-socket-state.h>
 #include <ns3/uinteger.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
@@ -40,6 +38,9 @@ namespace {
 constexpr std::uint16_t kFirstPort = 5600;
 constexpr std::uint32_t kTcpHeaders = 20 + 20 + 12;  // IP, TCP and its time stamps
 constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound by it
+constexpr std::uint32_t kUnsent = 32 << 10;          // bytes that wait behind the window
+constexpr double kMaxSegmentLifeS = 1;
+constexpr std::uint16_t kKind = 0;  // of random numbers
 
 ns3::Mac48Address to_ns3(const wire::MacAddress& mac) {
   ns3::Mac48Address result;
@@ -55,11 +56,6 @@ ns3::TypeId congestion_control(const std::string& name) {
   if (name == "cubic") return ns3::TcpCubic::GetTypeId();
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
-
-// Close() would first send all that waits in the buffer.
-struct Resettable : ns3::TcpSocketBase {
-  static void reset(ns3::TcpSocketBase& socket) { (socket.*(&Resettable::SendRST))(); }
-};
 
 }  // namespace
 
@@ -143,48 +139,213 @@ class TcpFlows::Station : public HostEndpoint {
   std::vector<std::byte> frame_;
 };
 
-struct TcpFlows::Flow {
-  std::string name;
-  double ip_bytes_per_byte = 1;  // of payload
-  ns3::Ptr<ns3::PacketSink> sink;
-  ns3::Ptr<ns3::BulkSendApplication> source;
-  double cwnd = 0;      // packets
-  double ssthresh = 0;  // packets
-  double rtt_us = 0;
-  double sent_packets = 0;   // with data, retransmissions included
-  double retransmitted = 0;  // packets
-  ns3::SequenceNumber32 next_new;
+// A flow: one connection without end, or one after the other.
+class TcpFlows::Flow {
+ public:
+  Flow(const TcpSpec& spec, Station& from, Station& to, std::uint16_t port, Rng rng)
+      : spec_(spec),
+        payload_(spec.packet_size - kTcpHeaders),
+        from_(from),
+        congestion_(congestion_control(spec.congestion)),
+        destination_(ns3::Ipv4Address(to.host().address), port),
+        rng_(rng) {
+    listener_ = make_socket(to);
+    listener_->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port));
+    listener_->SetAcceptCallback(
+        ns3::MakeNullCallback<bool, ns3::Ptr<ns3::Socket>, const ns3::Address&>(),
+        ns3::MakeCallback(&Flow::accept, this));
+    listener_->Listen();
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), &Flow::begin, this);
+    stop_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns), &Flow::stop, this);
+  }
 
-  // The sending socket is made when its application starts.
-  void watch(double segment) {
-    const auto socket = source->GetSocket();
-    socket->TraceConnectWithoutContext(
-        "CongestionWindow", ns3::Callback<void, std::uint32_t, std::uint32_t>(
-                                [this, segment](std::uint32_t, std::uint32_t bytes) {
-                                  cwnd = bytes / segment;
-                                }));
-    socket->TraceConnectWithoutContext(
-        "SlowStartThreshold", ns3::Callback<void, std::uint32_t, std::uint32_t>(
-                                  [this, segment](std::uint32_t, std::uint32_t bytes) {
-                                    ssthresh = bytes / segment;
-                                  }));
-    socket->TraceConnectWithoutContext(
-        "RTT", ns3::Callback<void, ns3::Time, ns3::Time>([this](ns3::Time, ns3::Time rtt) {
-          rtt_us = static_cast<double>(rtt.GetMicroSeconds());
+  ~Flow() {
+    call_.Cancel();
+    stop_.Cancel();
+  }
+
+  void report(Records& records) const {
+    const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
+    const double ip_bytes_per_byte = static_cast<double>(spec_.packet_size) / payload_;
+    records.add(now, spec_.name, "tcp",
+                {{"bytes", static_cast<double>(read_) * ip_bytes_per_byte}});
+    records.add(now, spec_.name, "tcp.sender",
+                {{"cwnd", cwnd_},
+                 {"ssthresh", ssthresh_},
+                 {"rtt_us", rtt_us_},
+                 {"sent_packets", sent_packets_},
+                 {"retransmitted", retransmitted_}});
+  }
+
+ private:
+  using SocketPtr = ns3::Ptr<ns3::TcpSocketBase>;
+
+  // Close() would first send all that waits in the buffer.
+  struct Reset : ns3::TcpSocketBase {
+    static void send(ns3::TcpSocketBase& socket) { (socket.*(&Reset::SendRST))(); }
+  };
+
+  SocketPtr make_socket(const Station& at) const {
+    const auto socket = ns3::DynamicCast<ns3::TcpSocketBase>(
+        at.node()->GetObject<ns3::TcpL4Protocol>()->CreateSocket(congestion_));
+    socket->SetAttribute("SegmentSize", ns3::UintegerValue(payload_));
+    socket->SetAttribute("Sack", ns3::BooleanValue(spec_.sack));
+    // A receiver takes part in ECN when it is asked to.
+    socket->SetAttribute("UseEcn", ns3::EnumValue(spec_.ecn ? ns3::TcpSocketState::On
+                                                            : ns3::TcpSocketState::AcceptOnly));
+    return socket;
+  }
+
+  // ---- the receiving end
+
+  void accept(ns3::Ptr<ns3::Socket> connection, const ns3::Address&) {
+    connection->SetRecvCallback(ns3::MakeCallback(&Flow::read, this));
+    const auto close = [](ns3::Ptr<ns3::Socket> socket) { socket->Close(); };
+    connection->SetCloseCallbacks(close, ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>>());
+  }
+
+  void read(ns3::Ptr<ns3::Socket> connection) {
+    while (const auto packet = connection->Recv()) {
+      if (packet->GetSize() == 0) break;
+      read_ += packet->GetSize();
+    }
+  }
+
+  // ---- the sending end
+
+  void begin() {
+    const bool transfer =
+        spec_.on_off && spec_.on_off->on.unit == LengthSpec::Unit::kPackets;
+    unsent_ = kWithoutEnd;
+    if (transfer) {
+      unsent_ = spec_.on_off->on.draw(rng_);
+    } else if (spec_.on_off) {
+      const std::uint64_t period = spec_.on_off->on.draw(rng_);
+      call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(static_cast<std::int64_t>(period)),
+                                       &Flow::end, this);
+    }
+    connect();
+  }
+
+  void connect() {
+    connection_ = make_socket(from_);
+    watch();
+    connection_->SetSendCallback(ns3::MakeCallback(&Flow::fill, this));
+    const auto failed = ns3::MakeCallback(&Flow::broken, this);
+    connection_->SetConnectCallback(ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>>(), failed);
+    connection_->SetCloseCallbacks(ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>>(), failed);
+    connection_->Bind();
+    connection_->Connect(destination_);
+  }
+
+  // Called at every acknowledgement. What waits behind the window is little, and soon made anew.
+  void fill(ns3::Ptr<ns3::Socket>, std::uint32_t free) {
+    std::uint32_t waiting = kBuffer - free;
+    const std::uint32_t most = static_cast<std::uint32_t>(cwnd_ * payload_) + kUnsent;
+    while (unsent_ > 0 && waiting + payload_ <= std::min(most, kBuffer)) {
+      connection_->Send(ns3::Create<ns3::Packet>(payload_), 0);
+      waiting += payload_;
+      --unsent_;
+      if (!connected()) return;  // what was sent may have ended it
+    }
+    // A transfer is over with its last acknowledgement, and closes as TCP does.
+    if (unsent_ == 0 && waiting == 0) {
+      forget()->Close();
+      pause();
+    }
+  }
+
+  // It has given up: no answer to its SYN or to what it sent again and again.
+  void broken(ns3::Ptr<ns3::Socket>) {
+    forget();
+    call_.Cancel();
+    spec_.on_off ? pause() : begin();
+  }
+
+  void end() {
+    if (connected()) Reset::send(*forget());
+    pause();
+  }
+
+  void pause() {
+    const std::uint64_t off = spec_.on_off->off.draw(rng_);
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(static_cast<std::int64_t>(off)),
+                                     &Flow::begin, this);
+  }
+
+  // Nothing is sent after it.
+  void stop() {
+    call_.Cancel();
+    if (connected()) Reset::send(*forget());
+  }
+
+  bool connected() const { return connection_ != nullptr; }
+
+  // The connection no longer calls back.
+  SocketPtr forget() {
+    const SocketPtr old = connection_;
+    connection_ = nullptr;
+    const auto nothing = ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>>();
+    old->SetSendCallback(ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>, std::uint32_t>());
+    old->SetConnectCallback(nothing, nothing);
+    old->SetCloseCallbacks(nothing, nothing);
+    cwnd_ = ssthresh_ = rtt_us_ = 0;
+    return old;
+  }
+
+  void watch() {
+    const auto* const mine = ns3::PeekPointer(connection_);
+    const auto packets = [this, mine](double& value) {
+      return ns3::Callback<void, std::uint32_t, std::uint32_t>(
+          [this, mine, &value](std::uint32_t, std::uint32_t bytes) {
+            if (ns3::PeekPointer(connection_) != mine) return;
+            value = bytes / static_cast<double>(payload_);
+          });
+    };
+    connection_->TraceConnectWithoutContext("CongestionWindow", packets(cwnd_));
+    connection_->TraceConnectWithoutContext("SlowStartThreshold", packets(ssthresh_));
+    connection_->TraceConnectWithoutContext(
+        "RTT", ns3::Callback<void, ns3::Time, ns3::Time>([this, mine](ns3::Time, ns3::Time rtt) {
+          if (ns3::PeekPointer(connection_) == mine) {
+            rtt_us_ = static_cast<double>(rtt.GetMicroSeconds());
+          }
         }));
-    socket->TraceConnectWithoutContext("Tx", ns3::MakeCallback(&Flow::count, this));
+    next_new_.reset();
+    connection_->TraceConnectWithoutContext("Tx", ns3::MakeCallback(&Flow::count, this));
   }
 
   void count(ns3::Ptr<const ns3::Packet> packet, const ns3::TcpHeader& header,
-             ns3::Ptr<const ns3::TcpSocketBase>) {
-    if (packet->GetSize() == 0) return;
+             ns3::Ptr<const ns3::TcpSocketBase> socket) {
+    if (packet->GetSize() == 0 || socket != connection_) return;
     const ns3::SequenceNumber32 first = header.GetSequenceNumber();
-    if (sent_packets++ > 0 && first < next_new) {
-      ++retransmitted;
+    ++sent_packets_;
+    if (next_new_ && first < *next_new_) {
+      ++retransmitted_;
     } else {
-      next_new = first + packet->GetSize();
+      next_new_ = first + packet->GetSize();
     }
   }
+
+  static constexpr std::uint64_t kWithoutEnd = ~std::uint64_t{0};
+
+  const TcpSpec& spec_;
+  const std::uint32_t payload_;  // bytes of a full packet
+  Station& from_;
+  const ns3::TypeId congestion_;
+  const ns3::InetSocketAddress destination_;
+  Rng rng_;
+  SocketPtr listener_;
+  SocketPtr connection_;  // null: off
+  std::uint64_t unsent_ = kWithoutEnd;  // packets, of this connection
+  std::uint64_t read_ = 0;              // bytes of payload, of all connections
+  double cwnd_ = 0;                     // packets
+  double ssthresh_ = 0;                 // packets
+  double rtt_us_ = 0;
+  double sent_packets_ = 0;   // with data, retransmissions included
+  double retransmitted_ = 0;  // packets
+  std::optional<ns3::SequenceNumber32> next_new_;  // of this connection
+  ns3::EventId call_;
+  ns3::EventId stop_;
 };
 
 TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario)
@@ -196,55 +357,16 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const Scenario& sc
   // acknowledgements, and with 200 ms a window of one packet never grew again.
   ns3::Config::SetDefault("ns3::TcpSocket::DelAckTimeout",
                           ns3::TimeValue(ns3::MilliSeconds(40)));
-  // A receiver takes part in ECN when it is asked to.
-  ns3::Config::SetDefault("ns3::TcpSocketBase::UseEcn",
-                          ns3::EnumValue(ns3::TcpSocketState::AcceptOnly));
+  // Closed connections wait for four minutes otherwise, and short transfers run out of ports.
+  ns3::Config::SetDefault("ns3::TcpSocketBase::MaxSegLifetime", ns3::DoubleValue(kMaxSegmentLifeS));
   // A packet's checksum is real in our switches and in Mininet.
   ns3::Config::SetGlobal("ChecksumEnabled", ns3::BooleanValue(true));
-  std::uint16_t port = kFirstPort;
+  std::uint16_t number = 0;
   for (const TcpSpec& spec : scenario.tcp) {
-    Station& from = station(spec.from);
-    Station& to = station(spec.to);
-    const ns3::Address to_address =
-        ns3::InetSocketAddress(ns3::Ipv4Address(to.host().address), port++);
-    ns3::PacketSinkHelper sink("ns3::TcpSocketFactory", to_address);
-    auto flow = std::make_unique<Flow>();
-    flow->name = spec.name;
-    flow->ip_bytes_per_byte =
-        static_cast<double>(spec.packet_size) / (spec.packet_size - kTcpHeaders);
-    ns3::ApplicationContainer sinks = sink.Install(to.node());
-    sinks.Start(ns3::Seconds(0));
-    flow->sink = ns3::DynamicCast<ns3::PacketSink>(sinks.Get(0));
-    flows_.push_back(std::move(flow));
-
-    // Sockets read them as they are made, which is when the application starts.
-    const auto tcp = from.node()->GetObject<ns3::TcpL4Protocol>();
-    const ns3::TypeId control = congestion_control(spec.congestion);
-    ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), [tcp, control, spec] {
-      tcp->SetAttribute("SocketType", ns3::TypeIdValue(control));
-      ns3::Config::SetDefault("ns3::TcpSocket::SegmentSize",
-                              ns3::UintegerValue(spec.packet_size - kTcpHeaders));
-      ns3::Config::SetDefault("ns3::TcpSocketBase::Sack", ns3::BooleanValue(spec.sack));
-      ns3::Config::SetDefault("ns3::TcpSocketBase::UseEcn",
-                              ns3::EnumValue(spec.ecn ? ns3::TcpSocketState::On
-                                                      : ns3::TcpSocketState::AcceptOnly));
-    });
-    ns3::BulkSendHelper source("ns3::TcpSocketFactory", to_address);
-    source.SetAttribute("SendSize", ns3::UintegerValue(spec.packet_size - kTcpHeaders));
-    ns3::ApplicationContainer sources = source.Install(from.node());
-    sources.Start(ns3::NanoSeconds(spec.start_ns));
-    sources.Stop(ns3::NanoSeconds(spec.stop_ns));
-    Flow* const started = flows_.back().get();
-    started->source = ns3::DynamicCast<ns3::BulkSendApplication>(sources.Get(0));
-    ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), [started, segment = spec.packet_size -
-                                                               kTcpHeaders] {
-      ns3::Simulator::ScheduleNow([started, segment] { started->watch(segment); });
-    });
-    // Before the application's own stop, at the same time.
-    ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns), [started] {
-      const auto socket = ns3::DynamicCast<ns3::TcpSocketBase>(started->source->GetSocket());
-      if (socket) Resettable::reset(*socket);
-    });
+    const auto port = static_cast<std::uint16_t>(kFirstPort + number);
+    flows_.push_back(std::make_unique<Flow>(spec, station(spec.from), station(spec.to), port,
+                                            flow_rng(scenario.seed, kKind, number)));
+    ++number;
   }
 }
 
@@ -259,16 +381,7 @@ TcpFlows::Station& TcpFlows::station(const std::string& host) {
 }
 
 void TcpFlows::report() {
-  for (const auto& flow : flows_) {
-    records_.add(ns3::Simulator::Now().GetNanoSeconds(), flow->name, "tcp",
-                 {{"bytes", static_cast<double>(flow->sink->GetTotalRx()) * flow->ip_bytes_per_byte}});
-    records_.add(ns3::Simulator::Now().GetNanoSeconds(), flow->name, "tcp.sender",
-                 {{"cwnd", flow->cwnd},
-                  {"ssthresh", flow->ssthresh},
-                  {"rtt_us", flow->rtt_us},
-                  {"sent_packets", flow->sent_packets},
-                  {"retransmitted", flow->retransmitted}});
-  }
+  for (const auto& flow : flows_) flow->report(records_);
 }
 
 }  // namespace tiercast::ns3_runtime

@@ -23,7 +23,7 @@ class TcpFlows {
 
  private:
   class Station;  // an ns-3 node of a host
-  struct Flow;
+  class Flow;
 
   Station& station(const std::string& host);
 

@@ -6,6 +6,7 @@ that names file, line, key path, the value seen and the valid choices.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from tiercast_lab.errors import InputError
 from tiercast_lab.figure import Figure
 from tiercast_lab.marking import Marking
 from tiercast_lab.measures import MEASURES
-from tiercast_lab.model import Strict, validate
+from tiercast_lab.model import Strict, require_known, validate
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.topology import LinkParameters, Topology, tree_links
 from tiercast_lab.units import Queue
@@ -87,10 +88,46 @@ class Session(Strict):
     parameters: dict[str, float | str] = {}
 
 
-class Traffic(Strict):
-    """TCP flows of two hosts' kernels, beside the sessions; each sends all that it may."""
+class Period(Strict):
+    """How long flows are on, or off: a distribution and its mean, a time; of TCP's on-periods also
+    a number of packets, the size of a transfer."""
 
-    kind: Literal["tcp"]
+    distribution: Literal["constant", "exponential", "pareto"]
+    mean: int  # ns, or packets
+    in_packets: bool = False
+    shape: Annotated[float, Field(gt=1, le=100)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mean_with_unit(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        require_known(data, ("distribution", "mean", "shape"))
+        if "mean" not in data:
+            return data
+        packets = str(data["mean"]).strip().endswith("p")
+        parse = units.parse_packets if packets else units.parse_duration
+        mean = parse(data["mean"])
+        if mean < 1:
+            raise ValueError(f"mean is {data['mean']}; valid: above 0")
+        return data | {"mean": mean, "in_packets": packets}
+
+    @model_validator(mode="after")
+    def _shaped(self) -> Period:
+        if (self.distribution == "pareto") != (self.shape is not None):
+            need = "needs" if self.distribution == "pareto" else "takes no"
+            raise ValueError(f"{self.distribution} {need} 'shape'")
+        return self
+
+
+class Traffic(Strict):
+    """Flows beside the sessions: TCP, each sending all that it may, or UDP at a constant rate.
+
+    With `on` and `off` they come and go: background, and no rivals of the sessions' receivers
+    unless `rival` says so. Every on-period of TCP is a connection of its own.
+    """
+
+    kind: Literal["tcp", "udp"]
     from_: Annotated[int, Field(alias="from")]
     to: int
     start: Duration = 0
@@ -99,6 +136,32 @@ class Traffic(Strict):
     congestion_control: Literal["reno", "cubic"] = "reno"
     packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
     ecn: bool = False
+    rate: Annotated[Rate, Field(ge=1)] | None = None  # of each UDP flow, while it is on
+    on: Period | None = None
+    off: Period | None = None
+    rival: bool | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Traffic:
+        if (self.kind == "udp") != (self.rate is not None):
+            raise ValueError(f"{self.kind} {'needs' if self.kind == 'udp' else 'takes no'} 'rate'")
+        for key in ("congestion_control", "ecn"):
+            if self.kind == "udp" and key in self.model_fields_set:
+                raise ValueError(f"udp takes no '{key}'")
+        if (self.on is None) != (self.off is None):
+            raise ValueError("'on' and 'off' go together")
+        if self.on is not None and self.on.in_packets and self.kind != "tcp":
+            raise ValueError("on: packets are the size of a TCP transfer; valid: a time")
+        if self.off is not None and self.off.in_packets:
+            raise ValueError("off: packets are no time between transfers; valid: a time")
+        if self.rival and self.kind != "tcp":
+            raise ValueError("rivals are TCP flows; valid: false")
+        return self
+
+    @property
+    def is_rival(self) -> bool:
+        """Whether the session's share of a link is measured by these flows."""
+        return (self.kind == "tcp" and self.on is None) if self.rival is None else self.rival
 
 
 class Event(Strict):
@@ -261,6 +324,11 @@ class Experiment(Strict):
             keys.append("members")
         if any(entry.ecn for entry in self.traffic):
             keys.append("traffic.ecn")
+        for index, entry in enumerate(self.traffic):
+            if entry.kind != "tcp":
+                keys.append(f"traffic.{index}.kind: {entry.kind}")
+            if entry.on is not None:
+                keys.append(f"traffic.{index}.on")
         return keys
 
     def marking_of(self, link: str) -> Marking:
@@ -278,6 +346,8 @@ class Flow:
     """One of the flows of an entry of `traffic`."""
 
     entry: int
+    kind: str  # "tcp", "udp": of its rows
+    rival: bool
     source: int  # node numbers
     destination: int
     start_s: float
@@ -297,20 +367,23 @@ class Loaded:
 
     @property
     def flows(self) -> dict[str, Flow]:
-        """tcp1, tcp2, ... in the order of `traffic`."""
+        """tcp1, tcp2, ..., udp1, ... in the order of `traffic`."""
         end = self.experiment.duration
-        flows = [
-            Flow(
-                entry=index,
-                source=one.from_,
-                destination=one.to,
-                start_s=one.start / 1e9,
-                stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
-            )
-            for index, one in enumerate(self.experiment.traffic)
-            for _ in range(one.count)
-        ]
-        return {f"tcp{number}": flow for number, flow in enumerate(flows, 1)}
+        numbers: Counter[str] = Counter()
+        flows = {}
+        for index, one in enumerate(self.experiment.traffic):
+            for _ in range(one.count):
+                numbers[one.kind] += 1
+                flows[f"{one.kind}{numbers[one.kind]}"] = Flow(
+                    entry=index,
+                    kind=one.kind,
+                    rival=one.is_rival,
+                    source=one.from_,
+                    destination=one.to,
+                    start_s=one.start / 1e9,
+                    stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
+                )
+        return flows
 
     @property
     def window(self) -> tuple[float, float]:
@@ -490,9 +563,12 @@ def _check(
                 ("expect", str(index), "layers"),
                 f"{expectation.layers} layers, but no session has more than {most}",
             )
-        if MEASURES[expectation.measure].of_traffic and not experiment.traffic:
+        if MEASURES[expectation.measure].of_traffic and not any(
+            entry.is_rival for entry in experiment.traffic
+        ):
             raise source.error(
-                ("expect", str(index), "measure"), f"{expectation.measure} needs `traffic`"
+                ("expect", str(index), "measure"),
+                f"{expectation.measure} needs `traffic` of rivals: TCP flows that stay, or `rival`",
             )
     layered = schemes[experiment.sessions[0].scheme].layered
     return Loaded(experiment, topology, tuple(receivers), layered, source.data, str(file))

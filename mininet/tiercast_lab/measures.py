@@ -28,8 +28,8 @@ class Context:
 
     available[agent]: steps (time_s, bit/s) of the smallest link rate on the receiver's path.
     bottlenecks[agent]: the direction of a link, as in `port` rows: "0>1". flows: TCP flows with
-    their start and stop, s. rivals[agent]: the flows at the bottleneck of a receiver, of those
-    receivers by which the session's share is measured.
+    their start and stop, s, without background that comes and goes. rivals[agent]: the flows at
+    the bottleneck of a receiver, of those receivers by which the session's share is measured.
     """
 
     window: tuple[float, float]  # s

@@ -39,7 +39,7 @@ class Progress:
             self._take_layer(int(fields["rank"]), time_s, fields)
         elif kind == "subscription" and agent in self.context.available:
             self._top[agent] = int(fields["top"])
-        elif kind in ("received", "tcp"):
+        elif kind == "received" or (kind == "tcp" and agent in self.context.flows):
             histories = self._received if kind == "received" else self._flows
             history = histories.setdefault(agent, deque())
             history.append((time_s, float(fields["bytes"])))

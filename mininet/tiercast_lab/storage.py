@@ -103,12 +103,15 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
             "from": flow.source,
             "to": flow.destination,
             "directions": topology.directions(flow.source, flow.destination),
+            "kind": flow.kind,
+            "rival": flow.rival,
             "start_s": flow.start_s,
             "stop_s": flow.stop_s,
         }
         for name, flow in loaded.flows.items()
     }
-    users = Counter(direction for flow in flows.values() for direction in flow["directions"])
+    contenders = {name: flow for name, flow in flows.items() if flow["rival"]}
+    users = Counter(direction for flow in contenders.values() for direction in flow["directions"])
     receivers = {}
     for node in loaded.receivers[0]:
         path = topology.path(session.sender, node)
@@ -121,7 +124,9 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
             "directions": directions,
             "bottleneck": link,
             "share": share,
-            "rivals": [name for name, flow in flows.items() if direction in flow["directions"]],
+            "rivals": [
+                name for name, flow in contenders.items() if direction in flow["directions"]
+            ],
             "available": available_steps(loaded, node),
             "absences": absences(loaded, node),
         }
@@ -201,7 +206,11 @@ def context_of(summary: dict[str, Any]) -> Context:
             for agent, facts in receivers.items()
             if "directions" in facts
         },
-        flows={name: (flow["start_s"], flow["stop_s"]) for name, flow in flows.items()},
+        flows={
+            name: (flow["start_s"], flow["stop_s"])
+            for name, flow in flows.items()
+            if flow.get("rival", True)
+        },
         rivals={agent: names for agent, names in rivals.items() if names},
         absences={
             agent: [tuple(interval) for interval in facts.get("absences", ())]

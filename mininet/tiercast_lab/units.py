@@ -40,6 +40,11 @@ def parse_size(text: object) -> int:
     return round(_with_unit(text, _SIZES, "size", "1000B"))
 
 
+def parse_packets(text: object) -> int:
+    """`20p` -> 20."""
+    return round(_with_unit(text, {"p": 1}, "number of packets", "20p"))
+
+
 def parse_fraction(text: object) -> float:
     """`15%` or 0.15 -> 0.15."""
     if isinstance(text, (int, float)) and not isinstance(text, bool):

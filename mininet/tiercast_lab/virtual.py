@@ -19,7 +19,7 @@ import tiercast_controller as control
 from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import RunFailed
-from tiercast_lab.experiment import Experiment, LinkEvent, Loaded
+from tiercast_lab.experiment import Experiment, LinkEvent, Loaded, Period
 from tiercast_lab.interrupt import Interrupt, die_with_parent
 from tiercast_lab.live import View
 from tiercast_lab.progress import RUNNING, Progress
@@ -190,18 +190,19 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
             )
         ],
         "tcp": [
-            {
-                "name": name,
-                "from": f"t{flow.source}",
-                "to": f"t{flow.destination}",
-                "start_ns": round(flow.start_s * 1e9),
-                "stop_ns": round(flow.stop_s * 1e9),
-                "packet_size": experiment.traffic[flow.entry].packet_size,
+            _flow(loaded, name)
+            | {
                 "congestion": experiment.traffic[flow.entry].congestion_control,
                 "sack": True,  # as a kernel has it
                 "ecn": experiment.traffic[flow.entry].ecn,
             }
             for name, flow in loaded.flows.items()
+            if flow.kind == "tcp"
+        ],
+        "udp": [
+            _flow(loaded, name) | {"rate_bps": experiment.traffic[flow.entry].rate}
+            for name, flow in loaded.flows.items()
+            if flow.kind == "udp"
         ],
         "members": [
             {"at_ns": change.at, "host": f"h{node}", "joins": change.joins}
@@ -212,6 +213,28 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
             change for event in experiment.link_events for change in _changes(topology, event)
         ],
     }
+
+
+def _flow(loaded: Loaded, name: str) -> dict[str, Any]:
+    flow = loaded.flows[name]
+    entry = loaded.experiment.traffic[flow.entry]
+    description = {
+        "name": name,
+        "from": f"t{flow.source}",
+        "to": f"t{flow.destination}",
+        "start_ns": round(flow.start_s * 1e9),
+        "stop_ns": round(flow.stop_s * 1e9),
+        "packet_size": entry.packet_size,
+    }
+    if entry.on is not None and entry.off is not None:
+        description |= {"on": _period(entry.on), "off": _period(entry.off)}
+    return description
+
+
+def _period(period: Period) -> dict[str, Any]:
+    shape = {} if period.shape is None else {"shape": period.shape}
+    unit = "mean_packets" if period.in_packets else "mean_ns"
+    return {"distribution": period.distribution, unit: period.mean} | shape
 
 
 def _suffixes(experiment: Experiment) -> list[str]:

@@ -11,6 +11,7 @@ from tiercast_lab.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment import load_experiment
 from tiercast_lab.marking import Marking
 from tiercast_lab.schemes import known_schemes
+from tiercast_lab.storage import network_facts
 
 from .conftest import ROOT, SCHEMES, SMALL
 
@@ -237,7 +238,22 @@ def test_traffic(load) -> None:
         ("to: 1", "to: 0", "traffic.0.to: a flow from node 0 to itself"),
         ("stop: 12s", "stop: 21s", "traffic.0.stop: stop is 21s; valid: before 20s"),
         ("start: 2s", "start: 12s", "traffic.0.start: start is 12s; valid: before 12s"),
-        ("kind: tcp", "kind: udp", "traffic.0.kind: .*'tcp'"),
+        ("kind: tcp", "kind: sctp", "traffic.0.kind: .*'tcp'.*'udp'"),
+        ("kind: tcp", "kind: udp", "traffic.0: udp needs 'rate'"),
+        ("count: 2", "rate: 1Mbit/s", "traffic.0: tcp takes no 'rate'"),
+        ("count: 2", "on: {distribution: constant, mean: 1s}", "'on' and 'off' go together"),
+        ("count: 2", "on: {distribution: pareto, mean: 1s}", "traffic.0.on: pareto needs 'shape'"),
+        ("count: 2", "on: {distribution: constant, shape: 2, mean: 1s}", "constant takes no 'sha"),
+        (
+            "count: 2",
+            "on: {distribution: pareto, shape: 1, mean: 1s}",
+            "on.shape: .*greater than 1",
+        ),
+        ("count: 2", "on: {distribution: weibull, mean: 1s}", "'exponential' or 'pareto'.*weib"),
+        ("count: 2", "on: {distribution: constant, mean: 1}", "on: 1 is not a time"),
+        ("count: 2", "on: {distribution: constant, mean: 0p}", "on: mean is 0p; valid: above 0"),
+        ("count: 2", "on: {distribution: constant, means: 1s}", "on.means: unknown key"),
+        ("count: 2", "on: {distribution: constant}", "on.mean: this key is missing"),
         ("count: 2", "count: 0", "traffic.0.count: .*seen: 0"),
         ("count: 2", "congestion_control: tahoe", "'reno' or 'cubic'.*seen: 'tahoe'"),
     ],
@@ -246,6 +262,63 @@ def test_traffic_is_checked(load, old: str, new: str, said: str) -> None:
     assert old in TRAFFIC
     with pytest.raises(InputError, match=rf"experiment.yaml:1[56]: .*{said}"):
         load(textwrap.dedent(SMALL) + TRAFFIC.replace(old, new))
+
+
+ON_OFF = """\
+traffic:
+  - kind: tcp
+    from: 0
+    to: 3
+    count: 2
+    on: {distribution: pareto, shape: 1.1, mean: 20p}
+    off: {distribution: exponential, mean: 500ms}
+  - {kind: udp, from: 0, to: 4, rate: 200kbit/s}
+  - {kind: tcp, from: 0, to: 5}
+"""
+
+
+def test_traffic_that_comes_and_goes(load) -> None:
+    loaded = load(textwrap.dedent(SMALL) + ON_OFF)
+    assert list(loaded.flows) == ["tcp1", "tcp2", "udp1", "tcp3"]
+    assert [flow.rival for flow in loaded.flows.values()] == [False, False, False, True]
+    entry = loaded.experiment.traffic[0]
+    assert (entry.on.mean, entry.on.in_packets, entry.off.mean) == (20, True, 500_000_000)
+    assert loaded.experiment.only_in_virtual_time == ["traffic.0.on", "traffic.1.kind: udp"]
+    facts = network_facts(loaded)
+    rivals = {agent: facts["receivers"][agent]["rivals"] for agent in ("h3", "h5")}
+    assert rivals == {"h3": [], "h5": ["tcp3"]}
+    # h3's bottleneck is the link of 1 Mbit/s, which it shares with nobody that stays.
+    assert facts["receivers"]["h3"]["share"] == 1_000_000
+    asked = load(textwrap.dedent(SMALL) + ON_OFF.replace("count: 2", "count: 2\n    rival: true"))
+    assert network_facts(asked)["receivers"]["h3"]["rivals"] == ["tcp1", "tcp2"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("mean: 500ms", "mean: 5p", "traffic.0: off: packets are no time"),
+        (
+            "rate: 200kbit/s",
+            "rate: 200kbit/s, on: {distribution: constant, mean: 2p},"
+            " off: {distribution: constant, mean: 1s}",
+            "traffic.1: on: packets are the size of a TCP transfer",
+        ),
+        ("rate: 200kbit/s", "rate: 200kbit/s, rival: true", "traffic.1: rivals are TCP flows"),
+        ("rate: 200kbit/s", "rate: 0bit/s", "traffic.1.rate: "),
+        ("rate: 200kbit/s", "rate: 1bit/s, congestion_control: reno", "udp takes no 'congestion_"),
+    ],
+)
+def test_periods_are_checked(load, old: str, new: str, said: str) -> None:
+    assert old in ON_OFF
+    with pytest.raises(InputError, match=said):
+        load(textwrap.dedent(SMALL) + ON_OFF.replace(old, new))
+
+
+def test_background_is_no_rival_to_measure_by(load) -> None:
+    text = SMALL.replace("{measure: efficiency, min: 0.9}", "{measure: tcp_ratio, max: 2}")
+    background = ON_OFF[: ON_OFF.index("  - {kind: tcp")]
+    with pytest.raises(InputError, match="expect.1.measure: tcp_ratio needs `traffic` of rivals"):
+        load(textwrap.dedent(text) + background)
 
 
 def test_a_figure_beside_tcp_needs_traffic(load) -> None:

@@ -138,6 +138,86 @@ def test_the_window_may_end_before_the_run(tmp_path: Path) -> None:
     assert summary["measures"]["tcp_throughput"]["value"] is None
 
 
+ON_OFF = """\
+name: on-off
+title: Traffic that comes and goes
+topology: {include: shared-bottleneck, link: {rate: 20Mbit/s}, links: {0-1: {rate: 20Mbit/s}}}
+marking: {kind: none}
+sessions:
+  - scheme: sim
+    sender: 0
+    layers: 1
+    parameters: {sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}
+traffic:
+  - kind: udp
+    from: 0
+    to: 1
+    count: 20
+    rate: 200kbit/s
+    on: {distribution: exponential, mean: 1s}
+    off: {distribution: exponential, mean: 3s}
+  - kind: tcp
+    from: 0
+    to: 1
+    count: 20
+    on: {distribution: pareto, shape: 1.8, mean: 20p}
+    off: {distribution: constant, mean: 1s}
+  - kind: tcp
+    from: 1
+    to: 0
+    start: 5s
+    stop: 42s
+    on: {distribution: constant, mean: 10s}
+    off: {distribution: constant, mean: 5s}
+duration: 60s
+measure: {last: 50s}
+"""
+
+
+@pytest.fixture(scope="module")
+def on_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("on-off")
+    (folder / "on-off.yaml").write_text(ON_OFF)
+    return run(folder / "r", str(folder / "on-off.yaml"))[1]
+
+
+def received_bytes(run_directory: Path, kind: str, agents: list[str]) -> pl.DataFrame:
+    """By the second, of all these flows together."""
+    rows = pl.read_parquet(run_directory / f"rows/{kind}.parquet")
+    mine = rows.filter(pl.col("agent").is_in(agents))
+    return mine.group_by("time_s").agg(pl.col("bytes").sum()).sort("time_s")
+
+
+def test_udp_flows_are_on_for_their_share_of_the_time(on_off: Path) -> None:
+    flows = received_bytes(on_off, "udp", [f"udp{n}" for n in range(1, 21)])
+    # 1 s of 4 at 200 kbit/s each. The standard deviation of the mean is about 8 %.
+    assert flows["bytes"][-1] * 8 / 60 == pytest.approx(20 * 50e3, rel=0.25)
+    single = received_bytes(on_off, "udp", ["udp1"])["bytes"].diff().drop_nulls() * 8
+    assert single.max() <= 200e3 + 8000  # a packet more or less in a second
+    assert single.min() == 0
+
+
+def test_tcp_transfers_have_their_mean_size(on_off: Path) -> None:
+    flows = received_bytes(on_off, "tcp", [f"tcp{n}" for n in range(1, 21)])
+    # 20 packets of 1000 B, and then a second of silence; the way there and back is 40 ms and
+    # 20 packets take two or three of them. Pareto with 1.8 has no variance: hence the bounds.
+    transfers = flows["bytes"][-1] / 20e3
+    assert 0.6 < transfers / (20 * 60 / 1.1) < 1.5
+
+
+def test_a_period_ends_with_what_is_on_its_way(on_off: Path) -> None:
+    """On from 5, 20 and 35 s for 10 s each, the last until 42 s, each a new connection."""
+    flow = received_bytes(on_off, "tcp", ["tcp21"])
+    by_second = dict(zip(flow["time_s"].round(3), flow["bytes"].diff(), strict=True))
+    grown = {t for t, size in by_second.items() if size}
+    on = {*range(6, 16), *range(21, 31), *range(36, 43)}
+    # In the second after each period the rest arrives, if there is any.
+    assert on <= grown <= on | {16, 31, 43}
+    sender = pl.read_parquet(on_off / "rows/tcp.sender.parquet")
+    off = sender.filter((pl.col("agent") == "tcp21") & (pl.col("time_s").is_between(16, 19)))
+    assert off["cwnd"].to_list() == [0] * len(off)
+
+
 def test_a_link_changes_at_its_time(tmp_path: Path) -> None:
     experiment = tmp_path / "event.yaml"
     experiment.write_text("""\

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/on_off.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tiercast::ns3_runtime {
+namespace {
+
+// A Pareto tail has no end: beyond this any run is over (ns: 31 years).
+constexpr double kMost = 1e18;
+
+}  // namespace
+
+std::uint64_t LengthSpec::draw(Rng& rng) const {
+  double length = mean;
+  const double u = 1 - rng.uniform();  // in (0, 1]
+  if (distribution == Distribution::kExponential) length = -mean * std::log(u);
+  if (distribution == Distribution::kPareto) {
+    length = mean * (shape - 1) / shape * std::pow(u, -1 / shape);
+  }
+  return static_cast<std::uint64_t>(std::clamp(std::round(length), 1.0, kMost));
+}
+
+Rng flow_rng(std::uint64_t seed, std::uint16_t kind, std::uint16_t number) {
+  return Rng(seed << 32 | std::uint64_t{kind} << 16 | number);
+}
+
+}  // namespace tiercast::ns3_runtime

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/udp_flows.h"
+
+#include <ns3/event-id.h>
+#include <ns3/simulator.h>
+
+#include <algorithm>
+
+#include "protocols/wire/udp_frame.h"
+
+namespace tiercast::ns3_runtime {
+namespace {
+
+constexpr std::uint16_t kFirstPort = 5600;
+constexpr std::uint16_t kKind = 1;  // of random numbers
+
+std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
+
+}  // namespace
+
+// The end of a flow at its host; others may end there, too.
+class UdpFlows::Sink : public HostEndpoint {
+ public:
+  Sink(VirtualNetwork& network, const UdpSpec& spec, std::uint16_t port)
+      : spec_(spec), address_(network.host(spec.to).address), port_(port) {
+    network.attach(spec.to, *this);
+  }
+
+  void receive(std::span<const std::byte> frame) override {
+    wire::UdpPacket packet;
+    if (wire::parse_udp_frame(frame, packet) != wire::FrameError::kOk) return;
+    if (packet.destination == address_ && packet.destination_port == port_) {
+      bytes_ += packet.ip_length;
+    }
+  }
+
+  void report(Records& records) const {
+    records.add(now_ns(), spec_.name, "udp", {{"bytes", static_cast<double>(bytes_)}});
+  }
+
+ private:
+  const UdpSpec& spec_;
+  const std::uint32_t address_;
+  const std::uint16_t port_;
+  std::uint64_t bytes_ = 0;
+};
+
+class UdpFlows::Source {
+ public:
+  Source(VirtualNetwork& network, const UdpSpec& spec, std::uint16_t port, Rng rng)
+      : network_(network), spec_(spec), host_(network.host(spec.from)), rng_(rng) {
+    const HostSpec& to = network.host(spec.to);
+    flow_.source_mac = host_.mac;
+    flow_.destination_mac = host_.gateway_mac;
+    flow_.source = host_.address;
+    flow_.destination = to.address;
+    flow_.source_port = port;
+    flow_.destination_port = port;
+    frame_.resize(wire::kEthernetBytes + spec.packet_size);
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), &Source::begin, this);
+  }
+  ~Source() { call_.Cancel(); }
+
+ private:
+  // A period of packets at the rate, the first at once.
+  void begin() {
+    const std::int64_t left = spec_.stop_ns - now_ns();
+    if (left <= 0) return;
+    std::int64_t period = left;
+    if (spec_.on_off) {
+      period = std::min(left, static_cast<std::int64_t>(spec_.on_off->on.draw(rng_)));
+    }
+    ends_ = now_ns() + period;
+    send();
+  }
+
+  void send() {
+    if (now_ns() >= ends_) {
+      pause();
+      return;
+    }
+    wire::write_udp_headers(flow_, next_ip_id_++, frame_);
+    network_.send(host_, frame_);
+    const double gap = 8e9 * static_cast<double>(spec_.packet_size) /
+                       static_cast<double>(spec_.rate_bps);
+    const std::int64_t next = now_ns() + static_cast<std::int64_t>(gap);
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(std::min(next, ends_) - now_ns()),
+                                     &Source::send, this);
+  }
+
+  void pause() {
+    if (!spec_.on_off) return;
+    const auto off = static_cast<std::int64_t>(spec_.on_off->off.draw(rng_));
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(off), &Source::begin, this);
+  }
+
+  VirtualNetwork& network_;
+  const UdpSpec& spec_;
+  const HostSpec& host_;
+  wire::UdpFlow flow_;
+  std::vector<std::byte> frame_;
+  Rng rng_;
+  std::int64_t ends_ = 0;  // of the period
+  std::uint16_t next_ip_id_ = 0;
+  ns3::EventId call_;
+};
+
+UdpFlows::UdpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario)
+    : records_(records) {
+  std::uint16_t number = 0;
+  for (const UdpSpec& spec : scenario.udp) {
+    const auto port = static_cast<std::uint16_t>(kFirstPort + number);
+    sinks_.push_back(std::make_unique<Sink>(network, spec, port));
+    sources_.push_back(std::make_unique<Source>(network, spec, port,
+                                                flow_rng(scenario.seed, kKind, number)));
+    ++number;
+  }
+}
+
+UdpFlows::~UdpFlows() = default;
+
+void UdpFlows::report() {
+  for (const auto& sink : sinks_) sink->report(records_);
+}
+
+}  // namespace tiercast::ns3_runtime

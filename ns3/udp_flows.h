@@ -1,0 +1,30 @@
+// Competing traffic without congestion control: UDP at a constant rate, always or in bursts.
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ns3/records.h"
+#include "ns3/virtual_network.h"
+
+namespace tiercast::ns3_runtime {
+
+class UdpFlows {
+ public:
+  UdpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario);
+  ~UdpFlows();
+
+  // A record of each flow, now: IP bytes that have arrived.
+  void report();
+
+ private:
+  class Source;
+  class Sink;
+
+  Records& records_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::vector<std::unique_ptr<Source>> sources_;
+};
+
+}  // namespace tiercast::ns3_runtime
