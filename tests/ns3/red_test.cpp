@@ -1,0 +1,287 @@
+// The P4 program's RED in the engine beside ns-3's RedQueueDisc: the same arrivals at either.
+// SPDX-License-Identifier: GPL-2.0-only
+#include <gtest/gtest.h>
+// Headers one by one: the modules' bring some that are not C++20.
+#include <ns3/boolean.h>
+#include <ns3/data-rate.h>
+#include <ns3/double.h>
+#include <ns3/ipv4-header.h>
+#include <ns3/ipv4-queue-disc-item.h>
+#include <ns3/mac48-address.h>
+#include <ns3/packet.h>
+#include <ns3/red-queue-disc.h>
+#include <ns3/simulator.h>
+#include <ns3/string.h>
+#include <ns3/uinteger.h>
+
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <ostream>
+#include <random>
+#include <vector>
+
+#include "tests/p4src/bench.h"
+#include "tests/p4src/red_model.h"
+
+namespace tiercast::p4test {
+namespace {
+
+constexpr std::uint32_t kPort = 2;
+constexpr std::uint32_t kIpBytes = 1000;
+constexpr std::int64_t kService = kMillisecond;  // of a packet at 8 Mbit/s
+constexpr std::size_t kPackets = 60'000;         // 16 bits tell them apart
+
+struct Fate {
+  double dropped = 0, marked = 0;  // of the packets that came
+  double wait = 0;                 // in the queue, mean of those that left it: packet times
+};
+
+// `load`: of the link. Poisson, or gaps that are uniform between a half and one and a half of their
+// mean.
+std::vector<std::int64_t> arrivals(double load, bool poisson) {
+  std::mt19937_64 random(7);
+  std::exponential_distribution<double> exponential;
+  std::uniform_real_distribution<double> uniform(0.5, 1.5);
+  std::vector<std::int64_t> times(kPackets);
+  double now = 0;
+  for (std::int64_t& time : times) {
+    now += (poisson ? exponential(random) : uniform(random)) * kService / load;
+    time = static_cast<std::int64_t>(now);
+  }
+  return times;
+}
+
+// RED in real numbers, with what the two do differently.
+struct Model {
+  // The program: a packet that will be dropped waits until it is its turn, and counts until then;
+  // the link's idle time is counted from the end of its transmission, as if there were one.
+  bool at_departure;
+  bool spare_short_queue;  // ns-2 and ns-3: who finds fewer than two waiting is never dropped
+
+  Fate carry(const RedParameters& red, const std::vector<std::int64_t>& times) const {
+    struct Waiting {
+      double since;
+      bool dropped;
+    };
+    std::mt19937_64 random(11);
+    std::uniform_real_distribution<double> uniform(red.wait, 1.0 + red.wait);
+    std::deque<Waiting> queue;
+    double link_free = 0, idle_since = 0, average = 0, until_mark = uniform(random), left = 0;
+    Fate fate;
+    const auto serve = [&](double now) {
+      while (!queue.empty()) {
+        const double start = std::max(link_free, queue.front().since);
+        if (start > now) break;
+        const Waiting head = queue.front();
+        queue.pop_front();
+        idle_since = start + 1;
+        if (head.dropped) continue;
+        fate.wait += start - head.since;
+        ++left;
+        link_free = start + 1;
+      }
+    };
+    for (const std::int64_t time : times) {
+      const double now = static_cast<double>(time) / kService;
+      serve(now);
+      const auto waiting = static_cast<double>(queue.size());
+      if (queue.empty() && link_free <= now) {
+        const double idle = std::max(0.0, now - idle_since) * kIpBytes / red.mean_packet;
+        average *= std::pow(1 - kRedWeight, 1 + std::floor(idle));
+        idle_since = now;
+      } else {
+        average += kRedWeight * (waiting - average);
+      }
+      const double p_b = spare_short_queue && waiting < 2 ? 0 : red_p_b(red, average);
+      const bool forced = p_b == 1;
+      bool hit = forced;
+      if (p_b > 0 && !forced && until_mark > p_b) {
+        until_mark -= p_b;
+      } else {
+        hit = p_b > 0;
+        until_mark = uniform(random);
+      }
+      const bool mark = hit && !forced && red.ecn;
+      fate.marked += mark;
+      fate.dropped += hit && !mark;
+      if (!hit || mark || at_departure) queue.push_back({now, hit && !mark});
+    }
+    serve(1e18);
+    fate.wait /= left;
+    fate.marked /= kPackets;
+    fate.dropped /= kPackets;
+    return fate;
+  }
+};
+
+Fate through_program(const RedParameters& red, const std::vector<std::int64_t>& times) {
+  Bench bench;
+  bench.limit(kPort, 8e6, 0);
+  bench.host("10.0.1.2", kPort, 0x020000000202);
+  bench.red(kPort, red);
+  Fate fate;
+  std::size_t left = 0;
+  const auto take = [&] {
+    for (const Sent& sent : bench.sent()) {
+      const std::size_t id = std::to_integer<std::size_t>(sent.frame[kEthernetBytes + 4]) << 8 |
+                             std::to_integer<std::size_t>(sent.frame[kEthernetBytes + 5]);
+      fate.wait += static_cast<double>(sent.due_ns - kService - times[id]) / kService;
+      ++left;
+    }
+    bench.clear();
+  };
+  Packet packet;
+  packet.ecn = kEct0;
+  packet.payload.resize(kIpBytes - kIpv4Bytes);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    bench.advance_to(times[i]);
+    packet.identification = static_cast<std::uint16_t>(i);
+    bench.receive(1, packet);
+    take();
+  }
+  bench.finish();
+  take();
+  fate.wait /= static_cast<double>(left);
+  fate.dropped = static_cast<double>(bench.counter("dropped", kPort).packets) / kPackets;
+  fate.marked = static_cast<double>(bench.counter("marked", kPort).packets) / kPackets;
+  return fate;
+}
+
+// RedQueueDisc before a link that sends a packet in kService.
+class Ns3Link {
+ public:
+  explicit Ns3Link(const RedParameters& red) {
+    disc_->SetAttribute("MaxSize", ns3::StringValue("100000p"));
+    disc_->SetAttribute("MinTh", ns3::DoubleValue(red.min_th));
+    disc_->SetAttribute("MaxTh", ns3::DoubleValue(red.max_th));
+    disc_->SetAttribute("LInterm", ns3::DoubleValue(1 / red.max_p));
+    disc_->SetAttribute("QW", ns3::DoubleValue(1 / 512.0));
+    disc_->SetAttribute("Gentle", ns3::BooleanValue(red.gentle));
+    disc_->SetAttribute("Wait", ns3::BooleanValue(red.wait));
+    disc_->SetAttribute("UseEcn", ns3::BooleanValue(red.ecn));
+    disc_->SetAttribute("UseHardDrop", ns3::BooleanValue(!red.mark_above_max));
+    disc_->SetAttribute("MeanPktSize",
+                        ns3::UintegerValue(static_cast<std::uint32_t>(red.mean_packet)));
+    disc_->SetAttribute("LinkBandwidth", ns3::DataRateValue(ns3::DataRate(
+                                             static_cast<std::uint64_t>(red.link_bps))));
+    disc_->AssignStreams(1);
+    disc_->Initialize();
+  }
+
+  Fate carry(const std::vector<std::int64_t>& times) {
+    for (const std::int64_t time : times) {
+      ns3::Simulator::Schedule(ns3::NanoSeconds(time), &Ns3Link::receive, this);
+    }
+    ns3::Simulator::Run();
+    ns3::Simulator::Destroy();
+    const ns3::QueueDisc::Stats& stats = disc_->GetStats();
+    Fate fate;
+    fate.dropped = static_cast<double>(stats.nTotalDroppedPackets) / kPackets;
+    fate.marked = static_cast<double>(stats.nTotalMarkedPackets) / kPackets;
+    fate.wait = wait_ / static_cast<double>(stats.nTotalDequeuedPackets);
+    return fate;
+  }
+
+ private:
+  void receive() {
+    ns3::Ipv4Header header;
+    header.SetEcn(ns3::Ipv4Header::ECN_ECT0);
+    const auto packet = ns3::Create<ns3::Packet>(kIpBytes - header.GetSerializedSize());
+    disc_->Enqueue(ns3::Create<ns3::Ipv4QueueDiscItem>(packet, ns3::Mac48Address(), 0x0800, header));
+    if (!busy_) send();
+  }
+
+  void send() {
+    const auto item = disc_->Dequeue();
+    busy_ = item != nullptr;
+    if (!busy_) return;
+    const ns3::Time waited = ns3::Simulator::Now() - item->GetTimeStamp();
+    wait_ += static_cast<double>(waited.GetNanoSeconds()) / kService;
+    ns3::Simulator::Schedule(ns3::NanoSeconds(kService), &Ns3Link::send, this);
+  }
+
+  ns3::Ptr<ns3::RedQueueDisc> disc_ = ns3::CreateObject<ns3::RedQueueDisc>();
+  bool busy_ = false;
+  double wait_ = 0;  // packet times, all together
+};
+
+struct Case {
+  const char* name;
+  double load;
+  bool poisson;
+  RedParameters red;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.name << " at load " << c.load;
+}
+
+// Nobody is surprised by chance: four deviations of a count, and `relative` for what the model
+// leaves out (fixed point; p_b of each packet instead of p_a at once; when counting begins).
+void expect_like(double seen, double model, double relative, const char* what) {
+  EXPECT_NEAR(seen, model, relative * model + 4 * std::sqrt(model / kPackets)) << what;
+}
+
+class RedBesideNs3 : public ::testing::TestWithParam<Case> {};
+
+TEST_P(RedBesideNs3, SameArrivals) {
+  const Case& c = GetParam();
+  const std::vector<std::int64_t> times = arrivals(c.load, c.poisson);
+  const Fate ours = through_program(c.red, times);
+  const Fate theirs = Ns3Link(c.red).carry(times);
+  std::cout << c << ": dropped " << ours.dropped << " (ns-3 " << theirs.dropped << "), marked "
+            << ours.marked << " (" << theirs.marked << "), waited " << ours.wait << " ("
+            << theirs.wait << ") packet times\n";
+  if (!c.poisson) {
+    // The queue neither empties nor passes the thresholds, so both drop what the link cannot carry,
+    // at the same average. Ours counts those that will be dropped, who then take no time.
+    EXPECT_GT(theirs.dropped, 0.99 * (1 - 1 / c.load));
+    EXPECT_NEAR(ours.dropped, theirs.dropped, 0.005);
+    EXPECT_NEAR(ours.wait, (1 - ours.dropped) * theirs.wait, 0.05 * theirs.wait);
+  } else if (c.load < 1) {
+    EXPECT_NEAR(ours.dropped, theirs.dropped, 0.007);
+    EXPECT_NEAR(ours.marked, theirs.marked, 0.007);
+    EXPECT_NEAR(ours.wait, theirs.wait, 0.03 * theirs.wait);
+  }
+  // And what is between them has these two causes, and no other.
+  const Fate as_ours = Model{true, false}.carry(c.red, times);
+  const Fate as_theirs = Model{false, true}.carry(c.red, times);
+  expect_like(ours.dropped, as_ours.dropped, 0.05, "dropped by the program");
+  expect_like(ours.marked, as_ours.marked, 0.05, "marked by the program");
+  EXPECT_NEAR(ours.wait, as_ours.wait, 0.03 * as_ours.wait);
+  expect_like(theirs.dropped, as_theirs.dropped, 0.05, "dropped by ns-3");
+  expect_like(theirs.marked, as_theirs.marked, 0.05, "marked by ns-3");
+  EXPECT_NEAR(theirs.wait, as_theirs.wait, 0.07 * as_theirs.wait);
+}
+
+RedParameters with(bool ecn, bool wait, bool gentle) {
+  RedParameters red;
+  red.ecn = ecn;
+  red.wait = wait;
+  red.gentle = gentle;
+  return red;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , RedBesideNs3,
+    ::testing::Values(Case{"ns-2's at the papers' time", 0.9, true, with(false, true, false)},
+                      Case{"ns-2's at the papers' time", 0.97, true, with(false, true, false)},
+                      Case{"ns-2's at the papers' time", 1.05, true, with(false, true, false)},
+                      Case{"ns-2's at the papers' time", 1.2, true, with(false, true, false)},
+                      Case{"1993", 0.97, true, with(false, false, false)},
+                      Case{"1993", 1.05, true, with(false, false, false)},
+                      Case{"1993", 1.2, true, with(false, false, false)},
+                      Case{"gentle", 1.05, true, with(false, true, true)},
+                      Case{"gentle", 1.3, true, with(false, true, true)},
+                      Case{"steady", 1.02, false, with(false, true, false)},
+                      Case{"steady", 1.05, false, with(false, true, false)},
+                      Case{"steady 1993", 1.05, false, with(false, false, false)},
+                      Case{"steady 1993", 1.08, false, with(false, false, false)},
+                      Case{"steady gentle", 1.2, false, with(false, true, true)},
+                      Case{"ECN", 0.9, true, with(true, true, false)},
+                      Case{"ECN", 0.95, true, with(true, true, false)},
+                      Case{"ECN", 0.95, true, with(true, false, false)}));
+
+}  // namespace
+}  // namespace tiercast::p4test
