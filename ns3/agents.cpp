@@ -59,6 +59,10 @@ void Agent::finish() {
   if (running_) report(true);
 }
 
+void Agent::report_now() {
+  if (running_) report(false);
+}
+
 void Agent::trace(std::string_view kind, std::span<const TraceField> fields) {
   records_.add(now().ns(), name_, kind, fields);
 }

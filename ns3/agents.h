@@ -33,6 +33,8 @@ class Agent : public HostEndpoint, protected Sink {
   virtual void stop() = 0;
   // The last records of a run that is over.
   void finish();
+  // Records between those that come at their times.
+  void report_now();
 
  protected:
   static constexpr std::int64_t kReportNs = 200'000'000;  // as in real time

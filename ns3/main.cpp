@@ -56,8 +56,7 @@ class Simulation {
       ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns), [this, &member] { change(member); });
     }
     for (const EventSpec& event : scenario_.events) {
-      ns3::Simulator::Schedule(ns3::NanoSeconds(event.at_ns),
-                               [this, &event] { network_.apply(event); });
+      ns3::Simulator::Schedule(ns3::NanoSeconds(event.at_ns), [this, &event] { change(event); });
     }
   }
 
@@ -85,6 +84,12 @@ class Simulation {
       if (hosts[i].host != member.host) continue;
       member.joins ? receivers_[i]->start() : receivers_[i]->stop();
     }
+  }
+
+  // What came before a link changed and what comes after can be told apart in the rows.
+  void change(const EventSpec& event) {
+    for (const auto& receiver : receivers_) receiver->report_now();
+    network_.apply(event);
   }
 
   void tell_sender(std::uint16_t session, int top_rank) {

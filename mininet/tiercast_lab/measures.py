@@ -111,11 +111,16 @@ def received_rate(rows: Rows, agent: str, edges: np.ndarray) -> np.ndarray:
     return rate_series(frame.filter(pl.col("agent") == agent), "bytes", edges)
 
 
-def available_rate(context: Context, agent: str, edges: np.ndarray) -> np.ndarray:
-    """a_i in the middle of each interval."""
-    times, rates = zip(*context.available[agent], strict=True)
-    middle = (edges[:-1] + edges[1:]) / 2
-    return step_at(np.array(times), np.array(rates), middle, rates[0])
+def utilisation(rows: Rows, context: Context, agent: str, edges: np.ndarray) -> np.ndarray:
+    """Mean of r_i(t) / a_i(t) over each interval, which is divided where a_i changes: bytes that
+    came while the link was fast do not count for when it was slow."""
+    times, rates = (np.array(column) for column in zip(*context.available[agent], strict=True))
+    inside = times[(times > edges[0]) & (times < edges[-1])]
+    parts = np.union1d(edges, inside)
+    available = step_at(times, rates, (parts[:-1] + parts[1:]) / 2, rates[0])
+    used = received_rate(rows, agent, parts) / available * np.diff(parts)
+    so_far = np.concatenate(([0.0], np.cumsum(used)))[np.searchsorted(parts, edges)]
+    return np.diff(so_far) / np.diff(edges)
 
 
 def present(context: Context, agent: str, edges: np.ndarray) -> np.ndarray:
@@ -131,7 +136,7 @@ def efficiency_series(rows: Rows, context: Context, edges: np.ndarray) -> np.nda
     shares = [
         np.where(
             present(context, agent, edges),
-            received_rate(rows, agent, edges) / available_rate(context, agent, edges),
+            utilisation(rows, context, agent, edges),
             np.nan,
         )
         for agent in context.receivers

@@ -52,6 +52,17 @@ def test_efficiency_follows_the_available_bandwidth() -> None:
     assert measures.efficiency({"received": frame}, CONTEXT) == pytest.approx(expected)
 
 
+def test_efficiency_of_a_link_that_changes_within_a_second() -> None:
+    """9 and 1 Mbit/s in turn, 250 ms each; what is received fills neither more than half."""
+    steps = [(0.25 * n, 9e6 if n % 2 == 0 else 1e6) for n in range(80)]
+    context = Context(window=(0.0, 20.0), sender="h0", layers=1, available={"h3": steps},
+                      round_trip=0.040)  # fmt: skip
+    times = [0.0, *(at for at, _ in steps[1:]), 20.0]
+    rates = [0.5 * rate for _, rate in steps]
+    frame = rows(time_s=times, agent=["h3"] * 81, bytes=[0.0, *np.cumsum(rates) * 0.25 / 8])
+    assert measures.efficiency({"received": frame}, context) == pytest.approx(0.5)
+
+
 def test_subscribers_and_instability() -> None:
     frame = rows(
         time_s=[0.0, 0.0, 5.0, 12.0, 17.0, 18.0],

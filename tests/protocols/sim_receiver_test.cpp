@@ -108,15 +108,29 @@ TEST_F(SimReceiver, ReportsItsReceivedRateInIpBytes) {
   EXPECT_EQ(receiver_->counters().bytes, receiver_->counters().packets * 1000);
 }
 
-TEST_F(SimReceiver, AddsWhenUncongestedThreeTimesAndTheRateFalls) {
+TEST_F(SimReceiver, AddsWhenTheRateFallsThreeTimesThoughItIsUncongested) {
   make(3);
+  for (int i = 0; i < 10; ++i) round(false, +100);  // as it wishes
+  round(false, -100);
+  round(false, -100);
   round(false, +100);
-  round(false, -100);  // twice only
-  round(false, +100);  // the third, but the rate rises
   EXPECT_THAT(sink_.joined, ElementsAre(0));
   round(false, -100);
   EXPECT_THAT(sink_.joined, ElementsAre(0, 1));
   EXPECT_EQ(receiver_->counters().top, 1);
+}
+
+TEST_F(SimReceiver, CutsCountFromWhenItWasLastCongested) {
+  make(3);
+  round(false, -100);
+  round(false, -100);
+  round(true, +100);
+  round(false, -100);  // answers the congestion of the round before
+  round(false, -100);
+  round(false, -100);
+  EXPECT_THAT(sink_.joined, ElementsAre(0));
+  round(false, -100);
+  EXPECT_THAT(sink_.joined, ElementsAre(0, 1));
 }
 
 TEST_F(SimReceiver, ACongestedReceiverDoesNotAdd) {

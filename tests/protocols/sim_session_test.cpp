@@ -94,8 +94,10 @@ TEST(SimSession, OneReceiverFillsItsLink) {
   }
 }
 
-// S6: two sessions that start together get 3, 2 and 1 Mbit/s each.
-TEST(SimSession, TwoSessionsShareTheirBottlenecks) {
+// S6: two sessions get 3, 2 and 1 Mbit/s each, if they start together or one after the other.
+class Figure7 : public testing::TestWithParam<Duration> {};
+
+TEST_P(Figure7, TwoSessionsShareTheirBottlenecks) {
   Simulator simulator;
   Tree tree(simulator, Tree::balanced_parents(16), link(10), Duration::milliseconds(10));
   tree.set_rate(1, Rate::mbit_per_second(6));
@@ -107,6 +109,7 @@ TEST(SimSession, TwoSessionsShareTheirBottlenecks) {
   Session first(simulator, tree, a);
   Session second(simulator, tree, b);
   first.start();
+  simulator.run_for(GetParam());
   second.start();
   simulator.run_for(Duration::seconds(60));
   const std::vector<double> share = {3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 1, 1};
@@ -121,6 +124,9 @@ TEST(SimSession, TwoSessionsShareTheirBottlenecks) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(SecondStarts, Figure7,
+                         testing::Values(Duration::zero(), Duration::seconds(60)));
 
 // All but the slowest receivers leave: the upper layers stop, and those that stay keep their
 // service.

@@ -139,9 +139,10 @@ void Receiver::note_epoch(const wire::SimData& data, Sink& sink) {
   if (known) participate(reduced, sink);
 }
 
-// SIM 3.2, once per notification, when the rate that answers it is seen. "Fails to affect the
-// transmitted rate in a desired fashion": a congested receiver leaves also when the rate stays, as
-// it does at its floor.
+// SIM 3.2, once per notification, when the rate that answers it is seen: "if its feedback
+// consistently fails to affect the transmitted rate in a desired fashion". So cuts count that this
+// receiver did not ask for, one after the other until it is congested itself; and a congested
+// receiver leaves also when the rate stays, as it does at its floor.
 void Receiver::participate(bool reduced, Sink& sink) {
   if (!notified_) return;
   notified_ = false;
@@ -149,12 +150,15 @@ void Receiver::participate(bool reduced, Sink& sink) {
     --settling_;
     return;
   }
-  uncongested_in_a_row_ = congested_ ? 0 : uncongested_in_a_row_ + 1;
+  if (congested_) {
+    needless_cuts_ = 0;
+  } else if (reduced) {
+    ++needless_cuts_;
+  }
   congested_in_a_row_ = congested_ ? congested_in_a_row_ + 1 : 0;
   lossy_in_a_row_ = lossy_ ? lossy_in_a_row_ + 1 : 0;
   const int top = counters_.top;
-  if (top + 1 < static_cast<int>(config_.layers) && reduced &&
-      uncongested_in_a_row_ >= settings_.add_after) {
+  if (top + 1 < static_cast<int>(config_.layers) && needless_cuts_ >= settings_.add_after) {
     change_top(top + 1, sink);
   } else if (top >= 1 && !reduced &&
              (congested_in_a_row_ >= settings_.drop_after ||
@@ -178,7 +182,7 @@ void Receiver::change_top(int top, Sink& sink) {
   congested_ = false;
   lossy_ = false;
   notified_ = false;
-  uncongested_in_a_row_ = 0;
+  needless_cuts_ = 0;
   congested_in_a_row_ = 0;
   lossy_in_a_row_ = 0;
   settling_ = settings_.settle_epochs;

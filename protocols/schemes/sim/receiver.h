@@ -62,7 +62,7 @@ class Receiver final : public ReceiverCore {
   bool congested_ = false;  // as last reported
   bool lossy_ = false;      // and the queue overflowed
   bool notified_ = false;   // reported since the epoch began
-  unsigned uncongested_in_a_row_ = 0;
+  unsigned needless_cuts_ = 0;  // since it was last congested
   unsigned congested_in_a_row_ = 0;
   unsigned lossy_in_a_row_ = 0;
   unsigned settling_ = 0;
