@@ -198,8 +198,8 @@ class LinkEvent:
 
 
 class MemberEvent(Strict):
-    """Receivers of the first session leave, or join again, at a time of the run; with `every`
-    in turn until its end, a leave first."""
+    """Receivers of the first session leave, or join, at a time of the run; with `every` in turn
+    until its end, `action` first. One whose first change is a join is absent until then."""
 
     at: Duration
     every: Annotated[Duration, Field(ge=10**6)] | None = None
@@ -215,11 +215,22 @@ class MemberChange:
 
 
 class Window(Strict):
-    """What is measured: the time from `last` before `until` on, which is the end of the run unless
-    it is given."""
+    """What measures are taken over: the time from `last` before `until` on, which is the end of the
+    run unless it is given; and each of the named `periods` [from, to], of which a measure's name
+    ends in @<period>."""
 
     last: Duration
     until: Duration | None = None
+    periods: dict[
+        Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], tuple[Duration, Duration]
+    ] = {}
+
+    @model_validator(mode="after")
+    def _forward(self) -> Window:
+        for name, (start, end) in self.periods.items():
+            if start >= end:
+                raise ValueError(f"period {name!r} ends before it begins; valid: [from, to]")
+        return self
 
 
 class Expectation(Strict):
@@ -330,6 +341,11 @@ class Experiment(Strict):
             if entry.on is not None:
                 keys.append(f"traffic.{index}.on")
         return keys
+
+    def first_join(self, node: int) -> int | None:
+        """When a receiver of the first session becomes one, ns; None: at the session's start."""
+        mine = [change for change in self.member_changes if node in change.receivers]
+        return mine[0].at if mine and mine[0].joins else None
 
     def marking_of(self, link: str) -> Marking:
         """Of a link, by the name that it has in the topology: its own, or everybody's."""
@@ -547,6 +563,14 @@ def _check(
                     f"no receiver of the first session is at node {node}; valid: "
                     f"{', '.join(map(str, receivers[0]))}",
                 )
+    for name, (_, end_ns) in experiment.measure.periods.items():
+        if end_ns > experiment.duration:
+            raise source.error(
+                ("measure", "periods", name),
+                f"it ends at {units.format_duration(end_ns)}; valid: by the end of the run "
+                f"({units.format_duration(experiment.duration)})",
+            )
+    _check_figure_periods(source, experiment)
     for index, expectation in enumerate(experiment.expect):
         if expectation.session is not None and expectation.session not in numbers:
             raise source.error(
@@ -572,6 +596,19 @@ def _check(
             )
     layered = schemes[experiment.sessions[0].scheme].layered
     return Loaded(experiment, topology, tuple(receivers), layered, source.data, str(file))
+
+
+def _check_figure_periods(source: Source, experiment: Experiment) -> None:
+    known = experiment.measure.periods
+    for index, expectation in enumerate(experiment.figure.expect if experiment.figure else []):
+        over = expectation.over and expectation.over.measure
+        for name in filter(None, (expectation.measure, over)):
+            _, at, period = name.partition("@")
+            if at and period not in known:
+                raise source.error(
+                    ("figure", "expect", str(index), "measure"),
+                    f"{name}: no period {period!r}; valid: {', '.join(known) or 'none'}",
+                )
 
 
 def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkParameters]:

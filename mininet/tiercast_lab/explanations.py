@@ -414,6 +414,20 @@ _RLM = told(
     ),
 )
 
+_RLC = told(
+    Clause(
+        "rlc.join",
+        "receiver",
+        "it last joined level {level} at a synchronization point, having lost nothing since the "
+        "one before",
+    ),
+    Clause(
+        "rlc.leave",
+        "receiver",
+        "its last loss made it fall to level {level}, and then be deaf to losses for {deaf_s:g} s",
+    ),
+)
+
 
 EXPLANATIONS: dict[str, Callable[[Look], list[str]]] = {
     "ermcc": _ERMCC,
@@ -421,6 +435,7 @@ EXPLANATIONS: dict[str, Callable[[Look], list[str]]] = {
     "mlda": _MLDA,
     "pgmcc": _PGMCC,
     "rla": _RLA,
+    "rlc": _RLC,
     "rlm": _RLM,
     "sim": _sim,
     "tfmcc": _TFMCC,

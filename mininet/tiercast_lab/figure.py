@@ -41,16 +41,19 @@ class Plot(Strict):
 
 
 class Of(Strict):
-    """Which number: of a curve (the first, unless it says) at a point."""
+    """Which number: a measure (the same, unless it says) of a curve at a point. Where it says
+    neither point nor measure, the curve is the first; else the same."""
 
     curve: str | None = None
     at: float | None = None
+    measure: str | None = None
 
 
 class FigureExpectation(Strict):
     """A number of the figure, or its ratio to another (`over`), and when it counts as met.
 
-    `measure` is a name as in summary.json: efficiency, cumulative_rate_2, receiver_rate_h15.
+    `measure` is a name as in summary.json: efficiency, cumulative_rate_2, receiver_rate_h15,
+    receiver_rate_h15@before.
     `at`: a point's x, or `each`. Class A is gated, class B is reported (`gate: false`).
     """
 
@@ -67,6 +70,8 @@ class FigureExpectation(Strict):
     @model_validator(mode="after")
     def _judgeable(self) -> FigureExpectation:
         find_spec(self.measure)
+        if self.over is not None and self.over.measure is not None:
+            find_spec(self.over.measure)
         if self.tolerance is not None and self.paper is None:
             raise ValueError("'tolerance' needs 'paper'")
         if self.tolerance is None and self.min is None and self.max is None:

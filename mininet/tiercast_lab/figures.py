@@ -132,11 +132,12 @@ class Results:
     def _judge_at(self, expectation: FigureExpectation, curve: str, x: float, first: str) -> Judged:
         here = self.mean(expectation.measure, curve, x)
         measured, spread, over = here and here.value, here and here.spread, ""
-        if expectation.over is not None:
-            other_curve = expectation.over.curve or (curve if expectation.over.at else first)
-            other_x = x if expectation.over.at is None else expectation.over.at
-            there = self.mean(expectation.measure, other_curve, other_x)
-            over = f"over {other_curve} at {other_x:g}".replace("  ", " ")
+        if (other := expectation.over) is not None:
+            own_curve = other.at is not None or other.measure is not None
+            other_curve = other.curve or (curve if own_curve else first)
+            other_x = x if other.at is None else other.at
+            there = self.mean(other.measure or expectation.measure, other_curve, other_x)
+            over = " ".join(filter(None, ("over", other.measure, other_curve, f"at {other_x:g}")))
             spread = None
             measured = here.value / there.value if here and there and there.value != 0 else None
         low, high = expectation.bound("min"), expectation.bound("max")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Context:
     # absences[agent]: intervals (from, to), s, in which a receiver is none.
     absences: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
     members: tuple[str, ...] = ()  # receivers of every session
+    periods: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # further windows
 
     @property
     def receivers(self) -> list[str]:
@@ -209,6 +210,21 @@ def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
     return float(received_rate(rows, agent, _edges(context))[0])
 
 
+def level(rows: Rows, context: Context, agent: str) -> float | None:
+    """Layers that a receiver is subscribed to, time average."""
+    if "subscription" not in rows:
+        return None
+    return float(top_at(rows, agent, np.arange(*context.window, 0.05)).mean()) + 1
+
+
+def rate_variation(rows: Rows, context: Context, agent: str) -> float | None:
+    """Standard deviation / mean of a receiver's rate in each second."""
+    if "received" not in rows:
+        return None
+    rates = received_rate(rows, agent, _seconds(context))
+    return float(rates.std() / rates.mean()) if rates.mean() > 0 else None
+
+
 def instability(rows: Rows, context: Context) -> float | None:
     if "subscription" not in rows:
         return None
@@ -342,6 +358,26 @@ def tcp_ratio(rows: Rows, context: Context) -> float | None:
     return float(np.mean(ratios))
 
 
+def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
+    """Throughput at one receiver / mean throughput of the flows at its bottleneck."""
+    contest = _contest(rows, context)
+    if contest is None or agent not in contest[0]:
+        return None
+    fair = float(np.mean([contest[1][name] for name in context.rivals[agent]]))
+    return contest[0][agent] / fair if fair else None
+
+
+def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
+    """Mean throughput of the receivers of all sessions / mean throughput of the flows at the first
+    session's bottlenecks."""
+    if (contest := _contest(rows, context)) is None or not context.members:
+        return None
+    edges = _edges(context)
+    rates = [float(received_rate(rows, agent, edges)[0]) for agent in context.members]
+    fair = float(np.mean(list(contest[1].values())))
+    return float(np.mean(rates)) / fair if fair else None
+
+
 def tcp_throughput(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
@@ -457,9 +493,17 @@ def _number_spec(
     digits: int,
     per_layer: bool = False,
     of_traffic: bool = False,
+    per_receiver: bool = False,
 ) -> MeasureSpec:
     return MeasureSpec(
-        compute, unit, _plain, lambda v: f"{v:.{digits}f}", purpose, per_layer, of_traffic
+        compute,
+        unit,
+        _plain,
+        lambda v: f"{v:.{digits}f}",
+        purpose,
+        per_layer,
+        of_traffic,
+        per_receiver,
     )
 
 
@@ -476,6 +520,16 @@ MEASURES: dict[str, MeasureSpec] = {
         units.parse_rate,
         lambda v: f"{v / 1e6:.2f} Mbit/s",
         "received rate of one receiver",
+        per_receiver=True,
+    ),
+    "level": _number_spec(
+        level, "layers", "layers that one receiver has, time average", 2, per_receiver=True
+    ),
+    "rate_variation": _number_spec(
+        rate_variation,
+        "",
+        "standard deviation / mean of one receiver's rate in each second",
+        2,
         per_receiver=True,
     ),
     "efficiency": _number_spec(
@@ -507,6 +561,21 @@ MEASURES: dict[str, MeasureSpec] = {
         2,
         of_traffic=True,
     ),
+    "receiver_tcp_ratio": _number_spec(
+        receiver_tcp_ratio,
+        "",
+        "throughput of one receiver / mean of the TCP flows at its bottleneck",
+        2,
+        of_traffic=True,
+        per_receiver=True,
+    ),
+    "sessions_tcp_ratio": _number_spec(
+        sessions_tcp_ratio,
+        "",
+        "mean throughput of all sessions' receivers / mean of the TCP flows",
+        2,
+        of_traffic=True,
+    ),
     "tcp_throughput": _tcp_spec(
         lambda rates: sum(rates) / len(rates), "TCP flows at the bottleneck, mean"
     ),
@@ -528,6 +597,7 @@ def measures_version() -> str:
 
 def find_spec(name: str) -> MeasureSpec:
     """Raises ValueError for a name that all_measures never gives."""
+    name, _, _ = name.partition("@")
     if name in MEASURES and not (MEASURES[name].per_layer or MEASURES[name].per_receiver):
         return MEASURES[name]
     spec = MEASURES.get(name.rpartition("_")[0])
@@ -547,6 +617,9 @@ def find_spec(name: str) -> MeasureSpec:
 def spec_of(name: str) -> tuple[MeasureSpec, str]:
     """Of a name that all_measures gives; and what people read."""
     spec = find_spec(name)
+    name, _, period = name.partition("@")
+    if period:
+        return spec, f"{spec_of(name)[1]} ({period})"
     if name in MEASURES:
         return spec, name.replace("_", " ")
     base, _, which = name.rpartition("_")
@@ -558,8 +631,11 @@ def spec_of(name: str) -> tuple[MeasureSpec, str]:
 
 def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
     """Every measure; those per layer as name_1 ... name_n, those per receiver as name_h15. Those
-    beside TCP where there is some."""
+    beside TCP where there is some. And all of these over each period, as name@period."""
     result: dict[str, float | None] = {}
+    for period, window in context.periods.items():
+        part = all_measures(rows, replace(context, window=window, periods={}))
+        result |= {f"{name}@{period}": value for name, value in part.items()}
     for name, spec in MEASURES.items():
         if spec.of_traffic and not context.flows:
             continue

@@ -157,7 +157,8 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
 
 def absences(loaded: Loaded, node: int) -> list[tuple[float, float]]:
     """Intervals, s, in which the receiver has left, as `members` says."""
-    result, since = [], None
+    result = []
+    since = None if loaded.experiment.first_join(node) is None else 0.0
     for change in loaded.experiment.member_changes:
         if node not in change.receivers:
             continue
@@ -217,6 +218,7 @@ def context_of(summary: dict[str, Any]) -> Context:
             for agent, facts in receivers.items()
         },
         members=tuple(network.get("members", receivers)),
+        periods={name: tuple(ends) for name, ends in summary.get("periods_s", {}).items()},
     )
 
 

@@ -141,6 +141,7 @@ def _answer(controller: control.VirtualController, question: dict[str, Any]) -> 
 def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
     """The first line that tiercast-ns3 reads (ns3/scenario.h)."""
     experiment, topology = loaded.experiment, loaded.topology
+    first_joins = {node: experiment.first_join(node) for node in loaded.receivers[0]}
     random_numbers = random.Random(seed)
     return {
         "program": str(binaries.P4_JSON),
@@ -179,7 +180,10 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
                 "receivers": [
                     {
                         "host": f"h{node}",
-                        "start_ns": session.start + random_numbers.randrange(START_SPREAD_NS),
+                        "start_ns": (
+                            session.start if suffix else first_joins[node] or session.start
+                        )
+                        + random_numbers.randrange(START_SPREAD_NS),
                     }
                     for node in receivers
                 ],
@@ -208,6 +212,7 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
             {"at_ns": change.at, "host": f"h{node}", "joins": change.joins}
             for change in experiment.member_changes
             for node in change.receivers
+            if change.at != first_joins[node]  # it starts then
         ],
         "events": [
             change for event in experiment.link_events for change in _changes(topology, event)

@@ -7,6 +7,7 @@
 #include "protocols/schemes/mdpcc/mdpcc.h"
 #include "protocols/schemes/pgmcc/pgmcc.h"
 #include "protocols/schemes/rla/rla.h"
+#include "protocols/schemes/rlc/rlc.h"
 #include "protocols/schemes/rlm/rlm.h"
 #include "protocols/schemes/sim/sim.h"
 #include "protocols/schemes/tfmcc/tfmcc.h"
@@ -23,6 +24,7 @@ std::span<const Scheme> schemes() {
       tfmcc::scheme(),
       pgmcc::scheme(),
       rlm::scheme(),
+      rlc::scheme(),
   };
   return kSchemes;
 }

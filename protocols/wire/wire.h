@@ -33,6 +33,7 @@ enum class SchemeId : std::uint8_t {
   kTfmcc = 6,
   kPgmcc = 7,
   kRlm = 8,
+  kRlc = 9,
   kTrial = 255  // a scheme under development, which has no number yet
 };
 

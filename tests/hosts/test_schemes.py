@@ -19,8 +19,8 @@ SCHEMES = json.loads(
     if HOST.exists()
     else "[]"
 )
-# Their receivers speak when something is lost, or when a join experiment begins.
-SILENT = ("ermcc", "rlm")
+# Their receivers speak when something is lost, or when a join experiment begins; RLC's never.
+SILENT = ("ermcc", "rlm", "rlc")
 RELIABLE = ("rla", "mdpcc")
 
 

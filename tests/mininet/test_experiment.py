@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiercast_controller as control
+from tiercast_lab import storage, virtual
 from tiercast_lab.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment import load_experiment
 from tiercast_lab.marking import Marking
@@ -342,3 +343,16 @@ def test_a_file_may_extend_a_base(load, tmp_path: Path) -> None:
     base.write_text(base.read_text().replace("duration: 20s", "duration: 20"))
     with pytest.raises(InputError, match=rf"^{base}:9: duration: 20 is not a time"):
         load(text)
+
+
+def test_a_receiver_whose_first_change_is_a_join_is_absent_until_then(load) -> None:
+    loaded = load(SMALL + "members: [{at: 5s, every: 10s, receivers: [3], action: join}]\n")
+    assert loaded.experiment.first_join(3) == 5 * 10**9
+    assert loaded.experiment.first_join(4) is None
+    assert storage.absences(loaded, 3) == [(0.0, 5.0), (15.0, 20.0)]
+    assert storage.absences(loaded, 4) == []
+    message = virtual.scenario(loaded, seed=1)
+    starts = {one["host"]: one["start_ns"] for one in message["sessions"][0]["receivers"]}
+    assert 5 * 10**9 <= starts["h3"] < 5.1 * 10**9
+    assert starts["h4"] < 0.1 * 10**9
+    assert message["members"] == [{"at_ns": 15 * 10**9, "host": "h3", "joins": False}]

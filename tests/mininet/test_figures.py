@@ -97,6 +97,23 @@ def test_means_over_seeds_are_judged_against_the_papers_numbers(file: Path) -> N
     assert verdict_of(judged, ["a run failed"]) == "failed"
 
 
+def test_a_ratio_of_two_measures_is_taken_on_the_same_curve(file: Path) -> None:
+    text = file.read_text()
+    old = "{measure: efficiency, curve: two layers, over: {curve: one layer}, min: 0.5}"
+    new = "{measure: efficiency@late, curve: two layers, over: {measure: efficiency}, max: 0.6}"
+    file.write_text(
+        text.replace(old, new).replace("{last: 10s}", "{last: 10s, periods: {late: [15s, 20s]}}")
+    )
+    figure = find_figure(str(file), known_schemes())
+    outcomes = [
+        outcome(file, curve, 1, 1, **{"efficiency": 0.8, "efficiency@late": late})
+        for curve, late in (("one layer", 0.9), ("two layers", 0.4))
+    ]
+    (judged,) = [one for one in Results(figure, outcomes).judge() if "late" in one.measure]
+    assert (judged.measured, judged.ok) == (pytest.approx(0.5), True)
+    assert judged.over == "over efficiency two layers at 1"
+
+
 def test_a_quick_reproduction_judges_what_it_has(file: Path) -> None:
     figure = find_figure(str(file), known_schemes())
     outcomes = [
@@ -124,6 +141,9 @@ def test_confidence_is_students() -> None:
         ("measure: session_throughput, at: 2", "measure: speed, at: 2", "unknown measure 'speed'"),
         ("over: {at: 1}, min: 1.5", "over: {at: 1}, min: 1Mbit/s", "not a plain number"),
         ("x: 2,", "x: 1,", "an x, of their own"),
+        ("measure: session_throughput, at: 2", "measure: loss@late, at: 2", "no period 'late'"),
+        ("{last: 10s}", "{last: 10s, periods: {late: [9s, 8s]}}", "ends before it begins"),
+        ("{last: 10s}", "{last: 10s, periods: {late: [9s, 30s]}}", "by the end of the run (20s)"),
     ],
 )
 def test_a_wrong_figure_is_named(file: Path, old: str, new: str, text: str) -> None:

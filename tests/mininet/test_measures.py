@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -206,3 +208,51 @@ def test_the_live_view_shows_what_a_window_sends() -> None:
         progress.take("layer", time_s, "h0", {"rank": 0, "rate_Bps": 0.0, "sent_bytes": sent})
     progress.take("layer", 1.2, "h0", {"rank": 1, "rate_Bps": 5e5, "sent_bytes": 7.0})
     assert progress.cumulative_rates == pytest.approx([1e6, 5e6])
+
+
+def test_periods_are_windows_of_their_own() -> None:
+    frame = rows(
+        time_s=[0.0, 10.0, 20.0, 30.0], agent=["h3"] * 4, bytes=[0.0, 1e6, 4e6, 5e6],
+        packets=[0, 1000, 4000, 5000], lost=[0, 0, 0, 0], marked=[0, 0, 0, 0],
+    )  # fmt: skip
+    context = replace(
+        CONTEXT, members=("h3",), available={"h3": [(0.0, 1e6)]},
+        periods={"before": (0.0, 10.0), "after": (20.0, 30.0)},
+    )  # fmt: skip
+    figures = measures.all_measures({"received": frame}, context)
+    assert figures["receiver_rate_h3"] == pytest.approx(2.4e6)
+    assert figures["receiver_rate_h3@before"] == pytest.approx(0.8e6)
+    assert figures["receiver_rate_h3@after"] == pytest.approx(0.8e6)
+    assert measures.spec_of("receiver_rate_h3@before")[1] == "receiver rate, h3 (before)"
+    assert measures.spec_of("loss@after")[0] is measures.MEASURES["loss"]
+
+
+def test_level_and_variation_of_one_receiver() -> None:
+    changes = rows(time_s=[0.0, 12.0, 17.0], agent=["h3"] * 3, top=[0, 2, 1])
+    # One layer for 2 s, three for 5 s, two for 3 s.
+    assert measures.level({"subscription": changes}, CONTEXT, "h3") == pytest.approx(2.3, abs=0.01)
+    # 1 and 3 Mbit/s in turn: mean 2, deviation 1.
+    steps = np.cumsum([0.0, *([0.125e6, 0.375e6] * 5)])
+    frame = rows(time_s=np.arange(10.0, 21.0), agent=["h3"] * 11, bytes=steps)
+    assert measures.rate_variation({"received": frame}, CONTEXT, "h3") == pytest.approx(0.5)
+    assert measures.rate_variation({"received": frame}, CONTEXT, "h4") is None
+
+
+def test_ratios_to_tcp_of_one_receiver_and_of_all_sessions() -> None:
+    received = rows(
+        time_s=[10.0, 20.0] * 3, agent=["h3", "h3", "h4", "h4", "h3.s2", "h3.s2"],
+        bytes=[0.0, 1e6, 0.0, 2e6, 0.0, 3e6],
+        packets=[0, 1000] * 3, lost=[0] * 6, marked=[0] * 6,
+    )  # fmt: skip
+    flows = rows(
+        time_s=[10.0, 20.0] * 2, agent=["tcp1"] * 2 + ["tcp2"] * 2, bytes=[0.0, 1e6, 0.0, 3e6]
+    )
+    context = replace(
+        CONTEXT, members=("h3", "h4", "h3.s2"), rivals={"h3": ("tcp1",), "h4": ("tcp1", "tcp2")},
+        flows={"tcp1": (0.0, 20.0), "tcp2": (0.0, 20.0)},
+    )  # fmt: skip
+    figures = measures.all_measures({"received": received, "tcp": flows}, context)
+    assert figures["receiver_tcp_ratio_h3"] == pytest.approx(1.0)  # 1 of tcp1's 1
+    assert figures["receiver_tcp_ratio_h4"] == pytest.approx(1.0)  # 2 of a mean of 2
+    assert figures["receiver_tcp_ratio_h3.s2"] is None  # its rivals are not known
+    assert figures["sessions_tcp_ratio"] == pytest.approx(1.0)  # (1 + 2 + 3) / 3 of 2

@@ -16,6 +16,7 @@
 #include "protocols/wire/mlda.h"
 #include "protocols/wire/pgmcc.h"
 #include "protocols/wire/rla.h"
+#include "protocols/wire/rlc.h"
 #include "protocols/wire/rlm.h"
 #include "protocols/wire/sim.h"
 #include "protocols/wire/tfmcc.h"
@@ -221,6 +222,9 @@ template <Type type>
 Error parse(std::span<const std::byte> message, Announcement<type>& out) {
   return parse(message, type, static_cast<RlmAnnouncement&>(out));
 }
+Json fields(const RlcData& m) {
+  return {{"rank", m.rank}, {"sync_point", m.sync_point ? 1 : 0}, {"seq", m.seq}};
+}
 Json fields(const RlmAnnouncement& m) { return {{"rank", m.rank}, {"source", m.source}}; }
 
 // Parses; if that succeeds, `parts` gets what was read, and `again`, a copy of the message, is
@@ -266,6 +270,7 @@ const std::map<std::string, Reader> kReaders = {
     {"PgmccConfirmation", read_as<PgmccConfirmation>},
     {"RlmData", read_as<RlmData>},
     {"RlmAnnouncement", read_as<Announcement<Type::kFeedback>>},
+    {"RlcData", read_as<RlcData>},
     {"RlmAnnouncementReflection", read_as<Announcement<Type::kControl>>},
 };
 
@@ -289,7 +294,7 @@ std::vector<Json> vectors() {
     }
     all.push_back(vector);
   }
-  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm"}) {
+  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc"}) {
     const Json file = read(std::string("wire/") + scheme + ".json");
     for (const Json& vector : file["vectors"]) all.push_back(vector);
   }

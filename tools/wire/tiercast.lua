@@ -20,7 +20,7 @@ end
 
 -- A field is { name, bytes } or { name, bytes, least, most, error of another value }.
 -- The table of messages, made by `python -m tiercast_wire.lua` from messages.py.
-local SCHEMES = { "sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm" }
+local SCHEMES = { "sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc" }
 local MESSAGES = {
     {
         name = "SimData", scheme = 1, type = 1,
@@ -362,6 +362,15 @@ local MESSAGES = {
             { "rank", 1, 0, 7, "rank" },
             { "reserved", 3, 0, 0, "reserved" },
             { "source", 4 },
+        },
+    },
+    {
+        name = "RlcData", scheme = 9, type = 1,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "sync_point", 1, 0, 1, "reserved" },
+            { "reserved", 2, 0, 0, "reserved" },
+            { "seq", 4 },
         },
     },
 }

@@ -340,6 +340,10 @@ SAMPLES: dict[str, list[Sample]] = {
     ],
     "RlmAnnouncement": [("of layer 3", dict(rank=3, source=7), [], "")],
     "RlmAnnouncementReflection": [("of layer 7", dict(rank=7, source=BIG), [], "")],
+    "RlcData": [
+        ("in mid-session, 4 bytes of payload", dict(rank=3, seq=1234567), [], "deadbeef"),
+        ("a synchronization point", dict(rank=7, sync_point=1, seq=BIG), [], ""),
+    ],
 }
 
 # What contradicts itself: changes of the first sample, and of its second record.
@@ -442,7 +446,7 @@ def wrong(layout: Message) -> list[tuple[str, bytes, str]]:
     for offset, error, values in (
         (0, "version", (0, 2)),
         (1, "type", (0, 4, 255)),
-        (2, "scheme", (0, 9, 254, layout.scheme % 8 + 1)),
+        (2, "scheme", (0, 10, 254, layout.scheme % 9 + 1)),
         (3, "flags", (1, 128)),
     ):
         cases += [(f"{error} {value}", put(right, offset, value), error) for value in values]

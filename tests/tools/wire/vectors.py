@@ -59,6 +59,7 @@ def _read(schemes: dict[int, str]) -> list[Vector]:
     return found
 
 
-VECTORS = _read({2: "ermcc", 3: "rla", 4: "mlda", 5: "mdpcc", 6: "tfmcc", 7: "pgmcc", 8: "rlm"})
+SCHEMES = ("ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc")  # from 2 on
+VECTORS = _read(dict(enumerate(SCHEMES, 2)))
 VALID = [vector for vector in VECTORS if vector.parts is not None]
 INVALID = [vector for vector in VECTORS if vector.error is not None]

@@ -19,6 +19,7 @@ SCHEMES = {
     6: "tfmcc",
     7: "pgmcc",
     8: "rlm",
+    9: "rlc",
 }
 COMMON_BYTES = 8
 MAX_RANK = 7
@@ -101,7 +102,7 @@ def count(most: int, least: int = 0) -> Field:
 
 
 RANK = small("rank", MAX_RANK, "rank")
-SIM, ERMCC, RLA, MLDA, MDPCC, TFMCC, PGMCC, RLM = 1, 2, 3, 4, 5, 6, 7, 8
+SIM, ERMCC, RLA, MLDA, MDPCC, TFMCC, PGMCC, RLM, RLC = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 _SIM = (
     Message(
@@ -329,7 +330,9 @@ _RLM = (
     Message("RlmAnnouncementReflection", RLM, CONTROL, _ANNOUNCEMENT),
 )
 
-MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC, *_PGMCC, *_RLM)
+_RLC = (Message("RlcData", RLC, DATA, (RANK, small("sync_point", 1), reserved(2), u32("seq"))),)
+
+MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC, *_PGMCC, *_RLM, *_RLC)
 
 
 def messages_of(scheme: int, type_: int) -> list[Message]:
