@@ -71,8 +71,9 @@ class Outcome:
 
 
 def key_of(loaded: Loaded, seed: int) -> str:
-    # What is drawn and judged does not change the run.
-    data = {k: v for k, v in loaded.data.items() if k not in ("figure", "expect", "title", "paper")}
+    # What it is called, drawn and judged by does not change the run: figures may share it.
+    said = ("name", "title", "paper", "figure", "expect")
+    data = {key: value for key, value in loaded.data.items() if key not in said}
     text = json.dumps([data, seed, programs()], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
