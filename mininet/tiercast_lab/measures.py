@@ -417,6 +417,56 @@ def feedback_rate(rows: Rows, context: Context) -> float | None:
     return float(np.diff(counter_at(mine, "accepted", _edges(context)))[0]) / (end - start)
 
 
+# ---- representatives ----------------------------------------------------------------------------
+
+
+def representatives(rows: Rows, context: Context) -> float | None:
+    """The most at once, of MDP-CC's sender."""
+    frame = rows.get("mdpcc.representatives")
+    if frame is None or (windowed := _in_window(frame, context)).is_empty():
+        return None
+    return float(windowed["count"].max())
+
+
+def clr_delay(rows: Rows, context: Context) -> float | None:
+    """GRTTs, the longest of the window: from the first loss event at a receiver of what has become
+    the worst path until MDP-CC's sender adjusts its rate to such a receiver's report."""
+    rates, events = rows.get("mdpcc.rate"), rows.get("mdpcc.loss_event")
+    if rates is None or events is None:
+        return None
+    times = sorted({time for steps in context.available.values() for time, _ in steps})
+    available = {
+        agent: step_at(*(np.array(column) for column in zip(*steps, strict=True)), times, 0.0)
+        for agent, steps in context.available.items()
+    }
+    delays = []
+    before: set[str] = set()
+    for turn, (moved, until) in enumerate(zip(times, [*times[1:], np.inf], strict=True)):
+        least = min(values[turn] for values in available.values())
+        worst = {agent for agent, values in available.items() if values[turn] == least}
+        if worst != before and turn > 0 and context.window[0] <= moved <= context.window[1]:
+            delays.append(_found_after(rates, events, worst, moved, until))
+        before = worst
+    return max(delays) if delays and None not in delays else None
+
+
+def _found_after(
+    rates: pl.DataFrame, events: pl.DataFrame, worst: set[str], moved: float, until: float
+) -> float | None:
+    """GRTTs; None: nothing was lost there, or it was not found before `until`."""
+    lost = events.filter(pl.col("agent").is_in(worst) & pl.col("time_s").is_between(moved, until))
+    if lost.is_empty():
+        return None
+    first = lost["time_s"].min()
+    clr = pl.format("h{}", pl.col("clr").cast(pl.Int64))
+    after = rates.filter(pl.col("time_s").is_between(moved, until)).sort("time_s")
+    found = after.filter((pl.col("time_s") >= first) & clr.is_in(worst))
+    if found.is_empty():
+        return None
+    grtt = after.filter(pl.col("time_s") <= found["time_s"][0])["grtt_us"].mean() / 1e6
+    return float((found["time_s"][0] - first) / grtt)
+
+
 # ---- the list -----------------------------------------------------------------------------------
 
 
@@ -552,6 +602,12 @@ MEASURES: dict[str, MeasureSpec] = {
     "longest_queue": _number_spec(longest_queue, "packets", "longest queue of any port", 0),
     "mean_queue": _number_spec(
         mean_queue, "packets", "queue at the receivers' bottlenecks, mean over time", 1
+    ),
+    "representatives": _number_spec(
+        representatives, "receivers", "MDP-CC's representatives, the most at once", 0
+    ),
+    "clr_delay": _number_spec(
+        clr_delay, "GRTT", "from a loss on MDP-CC's new worst path until its receiver is CLR", 1
     ),
     "session_throughput": _rate_spec(session_throughput, "received rate, mean over receivers"),
     "tcp_ratio": _number_spec(

@@ -191,6 +191,33 @@ def test_only_flows_of_the_window_count() -> None:
     assert measures.tcp_retransmitted({}, context) is None
 
 
+def test_how_soon_the_worst_path_is_found() -> None:
+    context = Context(
+        window=(10.0, 40.0), sender="h0", layers=1, round_trip=0.04,
+        # h3 is the worst until 12, h4 until 20, both of them from 20 to 30 s, then h3.
+        available={
+            "h3": [(0.0, 1e6), (12.0, 2e6), (20.0, 1e6)],
+            "h4": [(0.0, 2e6), (12.0, 1e6), (30.0, 2e6)],
+        },
+    )  # fmt: skip
+    events = rows(
+        time_s=[11.0, 12.5, 13.0, 13.5, 21.0, 30.5], agent=["h4", "h3", "h4", "h4", "h3", "h3"]
+    )
+    rates = rows(
+        time_s=[11.0, 13.2, 14.0, 21.5, 30.4, 31.0, 31.5],
+        clr=[4.0, 3.0, 4.0, 4.0, 3.0, 4.0, 3.0],
+        grtt_us=[1e6, 2e5, 3e5, 5e5, 4e5, 4e5, 4e5],
+    )
+    kinds = {"mdpcc.loss_event": events, "mdpcc.rate": rates}
+    # From 13 to 14 s at a GRTT of 0.25 s; from 21 to 21.5 at 0.5; from 30.5 to 31.5 at 0.4.
+    assert measures.clr_delay(kinds, context) == pytest.approx(4.0)
+    silent = kinds | {"mdpcc.rate": rates.filter(pl.col("time_s") < 31.2)}
+    assert measures.clr_delay(silent, context) is None, "h3 was never found"
+    assert measures.clr_delay({}, context) is None
+    listed = rows(time_s=[9.0, 15.0, 20.0], count=[5.0, 2.0, 3.0])
+    assert measures.representatives({"mdpcc.representatives": listed}, context) == 3
+
+
 def test_queue_at_the_bottleneck() -> None:
     context = Context((10.0, 20.0), "h0", 1, {"h3": [(0.0, 1e6)]}, 0.1, bottlenecks={"h3": "1>3"})
     port = rows(
