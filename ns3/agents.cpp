@@ -45,13 +45,13 @@ void Agent::call_at(Time due) {
 
 void Agent::begin_reports() {
   next_report_.Cancel();
-  next_report_ =
-      ns3::Simulator::Schedule(ns3::NanoSeconds(kReportNs), &Agent::report_and_go_on, this);
+  next_report_ = ns3::Simulator::Schedule(ns3::NanoSeconds(records_.interval(kReportNs)),
+                                          &Agent::report_and_go_on, this);
 }
 
 void Agent::report_and_go_on() {
   if (!running_) return;
-  report(++reports_ % kReportsPerSecond == 0);
+  report(++reports_ * records_.interval(kReportNs) % kSecondNs == 0);
   begin_reports();
 }
 

@@ -38,7 +38,7 @@ class Agent : public HostEndpoint, protected Sink {
 
  protected:
   static constexpr std::int64_t kReportNs = 200'000'000;  // as in real time
-  static constexpr unsigned kReportsPerSecond = 5;
+  static constexpr std::int64_t kSecondNs = 1'000'000'000;
 
   static Time now();
   SessionConfig config(std::uint64_t seed) const;
@@ -70,7 +70,7 @@ class Agent : public HostEndpoint, protected Sink {
 
   ns3::EventId call_;
   ns3::EventId next_report_;
-  unsigned reports_ = 0;
+  std::int64_t reports_ = 0;
   std::uint16_t next_ip_id_ = 0;
   std::vector<std::byte> frame_;
 };

@@ -34,6 +34,7 @@ class Simulation {
  public:
   explicit Simulation(Scenario scenario)
       : scenario_(std::move(scenario)),
+        records_(scenario_.record_every_ns),
         network_(scenario_),
         control_(std::cin, network_, records_,
                  [this](std::uint16_t session, int top) { tell_sender(session, top); }),
@@ -99,7 +100,7 @@ class Simulation {
   }
 
   void report_ports_later() {
-    ns3::Simulator::Schedule(ns3::NanoSeconds(kPortsNs), [this] {
+    ns3::Simulator::Schedule(ns3::NanoSeconds(records_.interval(kPortsNs)), [this] {
       report_ports();
       tcp_.report();
       udp_.report();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -17,6 +18,11 @@ class Records {
  public:
   using Field = std::pair<std::string_view, double>;
 
+  // `every_ns`: at least so long between two of what is recorded regularly.
+  explicit Records(std::int64_t every_ns) : every_ns_(every_ns) {}
+  // Between two of them, of a kind that usually comes every `usual_ns`.
+  std::int64_t interval(std::int64_t usual_ns) const { return std::max(usual_ns, every_ns_); }
+
   // {"time_ns":..., "agent":..., "kind":..., field:value...}; a figure that is not finite is null.
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
            std::initializer_list<Field> fields, std::string_view link = {});
@@ -30,6 +36,7 @@ class Records {
   void number(std::string_view name, double value);
   void end();
 
+  const std::int64_t every_ns_;
   std::string line_;
 };
 

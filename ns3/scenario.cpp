@@ -132,6 +132,8 @@ TcpSpec tcp_flow(const Json& json) {
   result.congestion = json.at("congestion");
   result.sack = json.at("sack");
   result.ecn = json.at("ecn");
+  result.delayed_acks = json.at("delayed_acks");
+  result.overhead_ns = json.at("overhead_ns");
   return result;
 }
 
@@ -164,6 +166,7 @@ Scenario Scenario::parse(const std::string& text) {
     result.program = json.at("program");
     result.seed = json.at("seed");
     result.duration_ns = json.at("duration_ns");
+    result.record_every_ns = json.at("record_every_ns");
     for (const Json& one : json.at("switches")) {
       SwitchSpec spec;
       spec.name = one.at("name");

@@ -79,6 +79,8 @@ struct TcpSpec {
   std::string congestion = "reno";   // "reno", "newreno", "cubic"
   bool sack = true;
   bool ecn = false;
+  bool delayed_acks = true;
+  std::int64_t overhead_ns = 0;  // largest random time before a transmission
   // Each on-period is a connection of its own; without, one connection from start to stop.
   std::optional<OnOffSpec> on_off;
 };
@@ -105,6 +107,7 @@ struct Scenario {
   std::string program;  // path of the bmv2 JSON
   std::uint64_t seed = 1;
   std::int64_t duration_ns = 0;
+  std::int64_t record_every_ns = 0;  // at least so long between records of agents, ports and flows
   std::vector<SwitchSpec> switches;
   std::vector<HostSpec> hosts;
   std::vector<SessionSpec> sessions;

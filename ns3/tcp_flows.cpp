@@ -14,6 +14,7 @@
 #include <ns3/ipv4-l3-protocol.h>
 #include <ns3/ipv4-static-routing-helper.h>
 #include <ns3/node.h>
+#include <ns3/random-variable-stream.h>
 #include <ns3/simple-channel.h>
 #include <ns3/simple-net-device.h>
 #include <ns3/simulator.h>
@@ -27,7 +28,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
@@ -56,6 +59,37 @@ ns3::TypeId congestion_control(const std::string& name) {
   if (name == "cubic") return ns3::TcpCubic::GetTypeId();
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
+
+// A quantity that changes in steps, and its mean over time.
+class Steps {
+ public:
+  void set(double value) {
+    add_up();
+    value_ = value;
+  }
+  double value() const { return value_; }
+  // Since the last call.
+  double mean() {
+    add_up();
+    const double result = seconds_ > 0 ? sum_ / seconds_ : value_;
+    sum_ = seconds_ = 0;
+    return result;
+  }
+
+ private:
+  void add_up() {
+    const ns3::Time now = ns3::Simulator::Now();
+    const double passed = (now - since_).GetSeconds();
+    sum_ += value_ * passed;
+    seconds_ += passed;
+    since_ = now;
+  }
+
+  double value_ = 0;
+  double sum_ = 0;
+  double seconds_ = 0;
+  ns3::Time since_;
+};
 
 }  // namespace
 
@@ -87,6 +121,10 @@ class TcpFlows::Station : public HostEndpoint {
 
   const HostSpec& host() const { return host_; }
   ns3::Ptr<ns3::Node> node() const { return node_; }
+
+  // What is sent to `port` leaves after a random time of up to `most`, and what comes meanwhile
+  // with it: ns-2's overhead_ of its TCP.
+  void hold_back(std::uint16_t port, ns3::Time most) { held_[port].most = most; }
 
   void receive(std::span<const std::byte> frame) override {
     if (frame.size() < wire::kEthernetBytes + wire::kIpv4Bytes) return;
@@ -126,9 +164,32 @@ class TcpFlows::Station : public HostEndpoint {
     ns3::Mac48Address::ConvertFrom(from).CopyTo(bytes + 6);
     wire::put16(frame_, 12, protocol);
     packet->CopyData(bytes + wire::kEthernetBytes, packet->GetSize());
-    network_.send(host_, frame_);
+    if (!hold()) network_.send(host_, frame_);
     return true;
   }
+
+  // Whether frame_ leaves later.
+  bool hold() {
+    if (held_.empty() || frame_.size() < kPortAt + 2) return false;
+    const auto found = held_.find(wire::get16(frame_, kPortAt));
+    if (found == held_.end()) return false;
+    Held& held = found->second;
+    if (held.frames.empty()) {
+      ns3::Simulator::Schedule(random_->GetValue() * held.most, [this, &held] {
+        const auto frames = std::exchange(held.frames, {});
+        for (const auto& frame : frames) network_.send(host_, frame);
+      });
+    }
+    held.frames.push_back(frame_);
+    return true;
+  }
+
+  struct Held {
+    ns3::Time most;
+    std::vector<std::vector<std::byte>> frames;
+  };
+  // The TCP header's destination port; ns-3 sends IP without options.
+  static constexpr std::size_t kPortAt = wire::kEthernetBytes + wire::kIpv4Bytes + 2;
 
   VirtualNetwork& network_;
   const HostSpec& host_;
@@ -137,6 +198,9 @@ class TcpFlows::Station : public HostEndpoint {
   ns3::Ptr<ns3::SimpleNetDevice> device_;
   ns3::Ptr<ns3::SimpleNetDevice> bridge_;
   std::vector<std::byte> frame_;
+  std::map<std::uint16_t, Held> held_;  // by destination port: a flow's
+  ns3::Ptr<ns3::UniformRandomVariable> random_ =
+      ns3::CreateObject<ns3::UniformRandomVariable>();  // 0 to 1
 };
 
 // A flow: one connection without end, or one after the other.
@@ -150,6 +214,9 @@ class TcpFlows::Flow {
         destination_(ns3::Ipv4Address(to.host().address), port),
         rng_(rng) {
     listener_ = make_socket(to);
+    // Its connections take it over.
+    if (!spec.delayed_acks) listener_->SetAttribute("DelAckCount", ns3::UintegerValue(1));
+    if (spec.overhead_ns > 0) from.hold_back(port, ns3::NanoSeconds(spec.overhead_ns));
     listener_->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port));
     listener_->SetAcceptCallback(
         ns3::MakeNullCallback<bool, ns3::Ptr<ns3::Socket>, const ns3::Address&>(),
@@ -164,21 +231,26 @@ class TcpFlows::Flow {
     stop_.Cancel();
   }
 
-  void report(Records& records) const {
+  void report(Records& records) {
     const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
     const double ip_bytes_per_byte = static_cast<double>(spec_.packet_size) / payload_;
     records.add(now, spec_.name, "tcp",
                 {{"bytes", static_cast<double>(read_) * ip_bytes_per_byte}});
     records.add(now, spec_.name, "tcp.sender",
-                {{"cwnd", cwnd_},
-                 {"ssthresh", ssthresh_},
-                 {"rtt_us", rtt_us_},
+                {{"cwnd", cwnd_.value()},
+                 {"cwnd_mean", cwnd_.mean()},
+                 {"ssthresh", ssthresh_.value()},
+                 {"rtt_us", rtt_us_.value()},
+                 {"rtt_mean_us", rtt_us_.mean()},
                  {"sent_packets", sent_packets_},
-                 {"retransmitted", retransmitted_}});
+                 {"retransmitted", retransmitted_},
+                 {"fast_retransmits", fast_retransmits_},
+                 {"timeouts", timeouts_}});
   }
 
  private:
   using SocketPtr = ns3::Ptr<ns3::TcpSocketBase>;
+  using CongState = ns3::TcpSocketState::TcpCongState_t;
 
   // Close() would first send all that waits in the buffer.
   struct Reset : ns3::TcpSocketBase {
@@ -241,7 +313,7 @@ class TcpFlows::Flow {
   // Called at every acknowledgement. What waits behind the window is little, and soon made anew.
   void fill(ns3::Ptr<ns3::Socket>, std::uint32_t free) {
     std::uint32_t waiting = kBuffer - free;
-    const std::uint32_t most = static_cast<std::uint32_t>(cwnd_ * payload_) + kUnsent;
+    const std::uint32_t most = static_cast<std::uint32_t>(cwnd_.value() * payload_) + kUnsent;
     while (unsent_ > 0 && waiting + payload_ <= std::min(most, kBuffer)) {
       connection_->Send(ns3::Create<ns3::Packet>(payload_), 0);
       waiting += payload_;
@@ -289,17 +361,17 @@ class TcpFlows::Flow {
     old->SetSendCallback(ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>, std::uint32_t>());
     old->SetConnectCallback(nothing, nothing);
     old->SetCloseCallbacks(nothing, nothing);
-    cwnd_ = ssthresh_ = rtt_us_ = 0;
+    for (Steps* one : {&cwnd_, &ssthresh_, &rtt_us_}) one->set(0);
     return old;
   }
 
   void watch() {
     const auto* const mine = ns3::PeekPointer(connection_);
-    const auto packets = [this, mine](double& value) {
+    const auto packets = [this, mine](Steps& value) {
       return ns3::Callback<void, std::uint32_t, std::uint32_t>(
           [this, mine, &value](std::uint32_t, std::uint32_t bytes) {
             if (ns3::PeekPointer(connection_) != mine) return;
-            value = bytes / static_cast<double>(payload_);
+            value.set(bytes / static_cast<double>(payload_));
           });
     };
     connection_->TraceConnectWithoutContext("CongestionWindow", packets(cwnd_));
@@ -307,8 +379,15 @@ class TcpFlows::Flow {
     connection_->TraceConnectWithoutContext(
         "RTT", ns3::Callback<void, ns3::Time, ns3::Time>([this, mine](ns3::Time, ns3::Time rtt) {
           if (ns3::PeekPointer(connection_) == mine) {
-            rtt_us_ = static_cast<double>(rtt.GetMicroSeconds());
+            rtt_us_.set(static_cast<double>(rtt.GetMicroSeconds()));
           }
+        }));
+    connection_->TraceConnectWithoutContext(
+        "CongState",
+        ns3::Callback<void, CongState, CongState>([this, mine](CongState, CongState now) {
+          if (ns3::PeekPointer(connection_) != mine) return;
+          if (now == ns3::TcpSocketState::CA_RECOVERY) ++fast_retransmits_;
+          if (now == ns3::TcpSocketState::CA_LOSS) ++timeouts_;
         }));
     next_new_.reset();
     connection_->TraceConnectWithoutContext("Tx", ns3::MakeCallback(&Flow::count, this));
@@ -338,9 +417,11 @@ class TcpFlows::Flow {
   SocketPtr connection_;  // null: off
   std::uint64_t unsent_ = kWithoutEnd;  // packets, of this connection
   std::uint64_t read_ = 0;              // bytes of payload, of all connections
-  double cwnd_ = 0;                     // packets
-  double ssthresh_ = 0;                 // packets
-  double rtt_us_ = 0;
+  Steps cwnd_;                          // packets
+  Steps ssthresh_;                      // packets
+  Steps rtt_us_;                        // samples
+  double fast_retransmits_ = 0;
+  double timeouts_ = 0;
   double sent_packets_ = 0;   // with data, retransmissions included
   double retransmitted_ = 0;  // packets
   std::optional<ns3::SequenceNumber32> next_new_;  // of this connection

@@ -18,7 +18,9 @@ class TcpFlows {
   TcpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario);
   ~TcpFlows();
 
-  // A record of each flow, now: IP bytes of what its receiving end has read.
+  // Records of each flow, now: IP bytes of what its receiving end has read; the sender's window
+  // (packets) and round trip, with their means over the time since the last record, and how often
+  // the window was cut so far, by fast retransmit and by time-out.
   void report();
 
  private:

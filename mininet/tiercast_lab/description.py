@@ -32,15 +32,15 @@ def described_topology(
         described.add_host(control.Host(host.name, interface, mac))
     packet_size = experiment.sessions[0].packet_size
     for link in topology.links.values():
-        marking = experiment.marking_of(link.name).policy(
-            link.parameters.rate, packet_size, idle_us
-        )
+        kind = experiment.marking_of(link.name)
+        marking = kind.policy(link.sent_by(link.a).rate, packet_size, idle_us)
         port = topology.switches[link.a].port_to(link.b)
         if link.b in topology.hosts:
             described.connect(link.a, port, link.b, marking=marking)
         else:
             back = topology.switches[link.b].port_to(link.a)
-            described.connect(link.a, port, link.b, back, marking, marking)
+            marking_back = kind.policy(link.sent_by(link.b).rate, packet_size, idle_us)
+            described.connect(link.a, port, link.b, back, marking, marking_back)
     return described
 
 

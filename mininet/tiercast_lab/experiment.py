@@ -22,7 +22,7 @@ from tiercast_lab.marking import Marking
 from tiercast_lab.measures import MEASURES
 from tiercast_lab.model import Strict, require_known, validate
 from tiercast_lab.schemes import SchemeInfo
-from tiercast_lab.topology import LinkParameters, Topology, tree_links
+from tiercast_lab.topology import LinkParameters, Topology, tree_levels
 from tiercast_lab.units import Queue
 from tiercast_lab.yaml_source import KeyPath, Source, load_yaml, merge
 
@@ -56,24 +56,61 @@ class LinkDefault(Strict):
     queue: QueueLimit
 
 
+Fanout = Annotated[int, Field(ge=1, le=16)]
+
+
 class Tree(Strict):
+    """`fanout`: of every node, or of the nodes of each level, from the root on."""
+
     depth: Annotated[int, Field(ge=1, le=10)]
-    fanout: Annotated[int, Field(ge=1, le=16)] = 2
+    fanout: Fanout | list[Fanout] = 2
+
+    @model_validator(mode="after")
+    def _every_level(self) -> Tree:
+        if isinstance(self.fanout, list) and len(self.fanout) != self.depth:
+            raise ValueError(f"'fanout' has {len(self.fanout)} levels; valid: {self.depth}")
+        return self
+
+    @property
+    def levels(self) -> list[list[tuple[int, int]]]:
+        fanouts = self.fanout if isinstance(self.fanout, list) else [self.fanout] * self.depth
+        return tree_levels(fanouts)
 
 
 class TopologyModel(Strict):
-    """`tree`, with `links` that differ from `link`; or `nodes`, with all of their `links`."""
+    """`tree`, with `links` that differ from `link`; or `nodes`, with all of their `links`.
+
+    `levels`: what all links of a tree's level have, L1 being the root's.
+    """
 
     tree: Tree | None = None
     nodes: list[Annotated[int, Field(ge=0, le=65535)]] | None = None
     link: LinkDefault
+    # Rates and queues are of the direction from a link's first node to its second; back to the
+    # first one nothing waits or is lost.
+    one_way: bool = False
+    levels: dict[str, LinkChange] = {}
     links: dict[str, LinkChange] = {}
 
     @model_validator(mode="after")
     def _one_form(self) -> TopologyModel:
         if (self.tree is None) == (self.nodes is None):
             raise ValueError("exactly one of 'tree' and 'nodes' must be given")
+        valid = [f"L{n}" for n in range(1, self.tree.depth + 1)] if self.tree else []
+        for level in self.levels:
+            if level not in valid:
+                raise ValueError(
+                    f"'levels' has {level!r}; valid: {', '.join(valid) or 'none without a tree'}"
+                )
         return self
+
+    def changes(self, link: str) -> list[LinkChange]:
+        """What differs from `link`, the link's own first, then its level's."""
+        found = [self.links[link]] if link in self.links else []
+        for number, links in enumerate(self.tree.levels if self.levels else [], 1):
+            if f"L{number}" in self.levels and link in (f"{a}-{b}" for a, b in links):
+                found.append(self.levels[f"L{number}"])
+        return found
 
 
 class Session(Strict):
@@ -136,6 +173,10 @@ class Traffic(Strict):
     congestion_control: Literal["reno", "cubic"] = "reno"
     packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
     ecn: bool = False
+    # Only in virtual time. Kernels delay acknowledgements, ns-2's receivers do not; ns-2's senders
+    # may take a random time of up to `overhead` before a transmission, against phase effects.
+    delayed_acks: bool = True
+    overhead: Duration = 0
     rate: Annotated[Rate, Field(ge=1)] | None = None  # of each UDP flow, while it is on
     on: Period | None = None
     off: Period | None = None
@@ -145,7 +186,7 @@ class Traffic(Strict):
     def _consistent(self) -> Traffic:
         if (self.kind == "udp") != (self.rate is not None):
             raise ValueError(f"{self.kind} {'needs' if self.kind == 'udp' else 'takes no'} 'rate'")
-        for key in ("congestion_control", "ecn"):
+        for key in ("congestion_control", "ecn", "delayed_acks", "overhead"):
             if self.kind == "udp" and key in self.model_fields_set:
                 raise ValueError(f"udp takes no '{key}'")
         if (self.on is None) != (self.off is None):
@@ -299,8 +340,23 @@ class Experiment(Strict):
     members: list[MemberEvent] = []
     duration: Annotated[Duration, Field(ge=5 * 10**9)]
     measure: Window
+    # At least so long between records of agents, ports and flows: long runs would not fit into
+    # memory with five a second.
+    record_every: Duration | None = None
     expect: list[Expectation] = []
     figure: Figure | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_entry_for_each_end(cls, data: Any) -> Any:
+        """`to: [9, 10]` in `traffic` stands for two entries."""
+        if not isinstance(data, dict) or not isinstance(data.get("traffic"), list):
+            return data
+        entries = []
+        for entry in data["traffic"]:
+            to = entry.get("to") if isinstance(entry, dict) else None
+            entries += [entry | {"to": node} for node in to] if isinstance(to, list) else [entry]
+        return data | {"traffic": entries}
 
     @property
     def link_events(self) -> list[LinkEvent]:
@@ -340,6 +396,12 @@ class Experiment(Strict):
                 keys.append(f"traffic.{index}.kind: {entry.kind}")
             if entry.on is not None:
                 keys.append(f"traffic.{index}.on")
+        if self.topology.one_way:
+            keys.append("topology.one_way")
+        if self.record_every is not None:
+            keys.append("record_every")
+        if any(not entry.delayed_acks or entry.overhead for entry in self.traffic):
+            keys.append("traffic.delayed_acks, traffic.overhead")
         return keys
 
     def first_join(self, node: int) -> int | None:
@@ -349,8 +411,8 @@ class Experiment(Strict):
 
     def marking_of(self, link: str) -> Marking:
         """Of a link, by the name that it has in the topology: its own, or everybody's."""
-        change = self.topology.links.get(link)
-        return self.marking if change is None or change.marking is None else change.marking
+        own = (change.marking for change in self.topology.changes(link))
+        return next((marking for marking in own if marking is not None), self.marking)
 
 
 def _times(at: int, every: int | None, end: int) -> range:
@@ -612,9 +674,8 @@ def _check_figure_periods(source: Source, experiment: Experiment) -> None:
 
 
 def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkParameters]:
-    default = model.link
-    changes: dict[tuple[int, int], LinkChange] = {}
-    for name, change in model.links.items():
+    named: list[tuple[int, int]] = []
+    for name in model.links:
         a, dash, b = name.partition("-")
         if not (dash and a.isdigit() and b.isdigit() and a != b):
             raise source.error(
@@ -622,15 +683,15 @@ def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkPa
             )
         if name != f"{int(a)}-{int(b)}":
             raise source.error(("topology", "links", name), f"valid: {int(a)}-{int(b)}")
-        changes[int(a), int(b)] = change
+        named.append((int(a), int(b)))
     if model.tree is not None:
-        ends = tree_links(model.tree.depth, model.tree.fanout)
-        for link in changes:
+        ends = [link for level in model.tree.levels for link in level]
+        for link in named:
             if link not in ends:
                 name = f"{link[0]}-{link[1]}"
                 raise source.error(("topology", "links", name), _no_link(name, ends))
     else:
-        ends = list(changes)
+        ends = named
         for a, b in ends:
             for node in (a, b):
                 if node not in (model.nodes or []):
@@ -641,11 +702,13 @@ def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkPa
         _check_tree(source, model.nodes or [], ends)
     result = {}
     for link in ends:
-        change = changes.get(link, LinkChange())
+        layers = [*model.changes(f"{link[0]}-{link[1]}"), model.link]
+
+        def first(key: str, layers: list[LinkChange | LinkDefault] = layers) -> Any:
+            return next(v for layer in layers if (v := getattr(layer, key)) is not None)
+
         result[link] = LinkParameters(
-            rate=default.rate if change.rate is None else change.rate,
-            delay=default.delay if change.delay is None else change.delay,
-            queue=default.queue if change.queue is None else change.queue,
+            first("rate"), first("delay"), first("queue"), one_way=model.one_way
         )
     return result
 

@@ -33,10 +33,14 @@ class Curve(Strict):
 
 
 class Plot(Strict):
-    """A measure over the x axis, a line for each curve; `reference`: the paper's, at each x."""
+    """A measure over the x axis, a line for each curve; `reference`: the paper's, at each x.
+
+    `bars`, for a table: bars side by side at each point, the paper's and one of each curve.
+    """
 
     measure: str
     log: bool = False
+    bars: bool = False
     reference: dict[float, float] = {}
 
 
@@ -44,9 +48,9 @@ class Of(Strict):
     """Which number: a measure (the same, unless it says) of a curve at a point. Where it says
     neither point nor measure, the curve is the first; else the same."""
 
+    measure: str | None = None
     curve: str | None = None
     at: float | None = None
-    measure: str | None = None
 
 
 class FigureExpectation(Strict):
@@ -54,39 +58,52 @@ class FigureExpectation(Strict):
 
     `measure` is a name as in summary.json: efficiency, cumulative_rate_2, receiver_rate_h15,
     receiver_rate_h15@before.
-    `at`: a point's x, or `each`. Class A is gated, class B is reported (`gate: false`).
+    `at`: a point's x, or `each`; `paper` may be a row of a table, by x, which is then what `each`
+    means. Class A is gated, class B is reported (`gate: false`).
     """
 
     measure: str
     curve: str | None = None
     at: float | Literal["each"] = "each"
     over: Of | None = None
-    paper: str | float | None = None
+    paper: float | str | dict[float, float | str] | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
     min: str | float | None = None
     max: str | float | None = None
     gate: bool = True
+    quick: bool = True  # judged in a quick reproduction, too
 
     @model_validator(mode="after")
     def _judgeable(self) -> FigureExpectation:
         find_spec(self.measure)
         if self.over is not None and self.over.measure is not None:
             find_spec(self.over.measure)
+        if isinstance(self.paper, dict) and self.at != "each":
+            raise ValueError(f"'paper' has its points itself; valid: no 'at' (seen: {self.at:g})")
         if self.tolerance is not None and self.paper is None:
             raise ValueError("'tolerance' needs 'paper'")
         if self.tolerance is None and self.min is None and self.max is None:
             raise ValueError("nothing to judge by; valid: tolerance (with paper), min, max")
-        for key in ("paper", "min", "max"):
-            self.bound(key)
+        for x in self.paper if isinstance(self.paper, dict) else (None,):
+            for key in ("paper", "min", "max"):
+                self.bound(key, x)
         return self
 
     @property
     def spec(self) -> MeasureSpec:
         return find_spec(self.measure)
 
-    def bound(self, key: str) -> float | None:
-        """`paper`, `min` or `max` in the unit of the measure; a plain number of a ratio."""
+    def at_points(self, points: list[float]) -> list[float]:
+        """Those of the figure's points at which it is judged."""
+        if isinstance(self.paper, dict):
+            return [x for x in points if x in self.paper]
+        return [x for x in points if self.at in ("each", x)]
+
+    def bound(self, key: str, x: float | None = None) -> float | None:
+        """`paper` (at x), `min` or `max` in the unit of the measure; a plain number of a ratio."""
         value = getattr(self, key)
+        if isinstance(value, dict):
+            value = value[x]
         if value is None:
             return None
         if self.over is None:
@@ -102,6 +119,7 @@ class Figure(Strict):
     points: Annotated[list[Point], Field(min_length=1)] = [Point()]
     curves: Annotated[list[Curve], Field(min_length=1)] = [Curve(name="")]
     seeds: Annotated[list[int], Field(min_length=1)] = [1, 2, 3]
+    quick: Settings = {}  # of every run of a quick reproduction: {duration: 200s}
     plots: list[Plot] = []
     expect: list[FigureExpectation] = []
 
@@ -113,16 +131,31 @@ class Figure(Strict):
         for plot in self.plots:
             find_spec(plot.measure)
         for expectation in self.expect:
-            for which in (expectation, expectation.over):
-                if which is None:
-                    continue
-                if which.curve is not None and which.curve not in names:
-                    raise ValueError(f"no curve {which.curve!r}; valid: {', '.join(names)}")
-                if which.at not in (None, "each", *xs):
+            over = expectation.over or Of()
+            for curve in (expectation.curve, over.curve):
+                if curve not in (None, *names):
+                    raise ValueError(f"no curve {curve!r}; valid: {', '.join(names)}")
+            row = expectation.paper if isinstance(expectation.paper, dict) else ()
+            for at in (expectation.at, over.at, *row):
+                if at not in (None, "each", *xs):
                     raise ValueError(
-                        f"no point at {which.at:g}; valid: {', '.join(f'{x:g}' for x in xs)}"
+                        f"no point at {at:g}; valid: {', '.join(f'{x:g}' for x in xs)}"
                     )
         return self
+
+    def reference(self, plot: Plot) -> dict[float, float]:
+        """The paper's numbers of a plot: its own, or what is expected of the first curve."""
+        if plot.reference:
+            return plot.reference
+        found = {}
+        for expectation in self.expect:
+            if expectation.measure != plot.measure or expectation.over is not None:
+                continue
+            if expectation.paper is None or expectation.curve not in (None, self.curves[0].name):
+                continue
+            for x in expectation.at_points([point.x for point in self.points]):
+                found[x] = expectation.bound("paper", x)
+        return found
 
     def runs(self, figure: str, quick: bool) -> Iterator[FigureRun]:
         for curve in self.curves:
@@ -130,7 +163,7 @@ class Figure(Strict):
                 if quick and not point.quick:
                     continue
                 for seed in self.seeds[:1] if quick else self.seeds:
-                    settings = curve.set | point.set
+                    settings = curve.set | point.set | (self.quick if quick else {})
                     yield FigureRun(
                         figure,
                         curve.name,

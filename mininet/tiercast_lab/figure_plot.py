@@ -17,13 +17,15 @@ from tiercast_lab.plots import DPI, METADATA, STYLE, draw
 from tiercast_lab.storage import load_run
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+PAPER = "#555555"
 SINGLE_RUN_PANELS = 6
+PLOTS_ACROSS = 4
 
 
 def draw_figure(results: Results, path: Path) -> None:
     figure = results.figure.experiment.figure
     with plt.rc_context(STYLE):
-        if figure.plots and len(results.points) > 1:
+        if figure.plots and (len(results.points) > 1 or figure.plots[0].bars):
             drawing = _over_points(results)
         else:
             drawing = _one_run(results)
@@ -34,32 +36,20 @@ def draw_figure(results: Results, path: Path) -> None:
 
 def _over_points(results: Results) -> plt.Figure:
     figure = results.figure.experiment.figure
+    across = min(len(figure.plots), PLOTS_ACROSS)
+    down = -(-len(figure.plots) // across)
     drawing, axes = plt.subplots(
-        1, len(figure.plots), figsize=(6.5 * len(figure.plots), 4.6), layout="constrained",
-        squeeze=False,
-    )  # fmt: skip
-    for axis, plot in zip(axes[0], figure.plots, strict=True):
+        down, across, figsize=(6.5 * across, 4.6 * down), layout="constrained", squeeze=False
+    )
+    for axis, plot in zip(axes.flat, figure.plots, strict=False):
         spec, shown = spec_of(plot.measure)
         scale = 1e6 if spec.unit == "bit/s" else 1
-        for colour, curve in zip(COLOURS, figure.curves, strict=False):
-            points = [(x, results.mean(plot.measure, curve.name, x)) for x in results.points]
-            points = [(x, value) for x, value in points if value is not None]
-            axis.errorbar(
-                [x for x, _ in points],
-                [value.value / scale for _, value in points],
-                [(value.spread or 0) / scale for _, value in points],
-                color=colour, marker="o", capsize=3, label=curve.name or None,
-            )  # fmt: skip
-        if plot.reference:
-            axis.plot(
-                plot.reference.keys(), plot.reference.values(),
-                color="#555555", linestyle="--", marker="x", label="paper",
-            )  # fmt: skip
+        reference = {x: value / scale for x, value in figure.reference(plot).items()}
+        (_bars if plot.bars else _lines)(axis, results, plot.measure, scale, reference)
         axis.set_title(shown)
         axis.set_xlabel(figure.x)
-        unit = "Mbit/s" if spec.unit == "bit/s" else spec.unit
-        axis.set_ylabel(unit)
-        if figure.log_x:
+        axis.set_ylabel("Mbit/s" if spec.unit == "bit/s" else spec.unit)
+        if figure.log_x and not plot.bars:
             axis.set_xscale("log", base=2)
             axis.set_xticks(results.points, [f"{x:g}" for x in results.points])
             axis.minorticks_off()
@@ -67,9 +57,64 @@ def _over_points(results: Results) -> plt.Figure:
             axis.set_yscale("log")
         else:
             axis.set_ylim(bottom=0)
-        if plot.reference or len(figure.curves) > 1:
+        if reference or len(figure.curves) > 1:
             axis.legend(frameon=False)
+    for axis in axes.flat[len(figure.plots) :]:
+        axis.set_axis_off()
     return drawing
+
+
+def _means(
+    results: Results, measure: str, curve: str, scale: float
+) -> tuple[list[float], list[float], list[float]]:
+    """x, mean and half the confidence interval, where there are any."""
+    points = [(x, results.mean(measure, curve, x)) for x in results.points]
+    known = [(x, mean) for x, mean in points if mean is not None]
+    return (
+        [x for x, _ in known],
+        [mean.value / scale for _, mean in known],
+        [(mean.spread or 0) / scale for _, mean in known],
+    )
+
+
+def _lines(
+    axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
+) -> None:
+    for colour, curve in zip(COLOURS, results.figure.experiment.figure.curves, strict=False):
+        axis.errorbar(
+            *_means(results, measure, curve.name, scale),
+            color=colour, marker="o", capsize=3, label=curve.name or None,
+        )  # fmt: skip
+    if reference:
+        axis.plot(
+            reference.keys(), reference.values(),
+            color=PAPER, linestyle="--", marker="x", label="paper",
+        )  # fmt: skip
+
+
+def _bars(
+    axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
+) -> None:
+    """At each point the paper's number beside each curve's; the points stand at equal distances."""
+    curves = results.figure.experiment.figure.curves
+    places = {x: place for place, x in enumerate(results.points)}
+    reference = {x: value for x, value in reference.items() if x in places}
+    wide = 0.8 / (len(curves) + bool(reference))
+    left = -0.4 + wide / 2
+    if reference:
+        axis.bar(
+            [places[x] + left for x in reference], reference.values(), wide,
+            color=PAPER, label="paper",
+        )  # fmt: skip
+        left += wide
+    for colour, curve in zip(COLOURS, curves, strict=False):
+        xs, values, spreads = _means(results, measure, curve.name, scale)
+        axis.bar(
+            [places[x] + left for x in xs], values, wide,
+            yerr=spreads, capsize=3, color=colour, label=curve.name or "measured",
+        )  # fmt: skip
+        left += wide
+    axis.set_xticks(range(len(places)), [f"{x:g}" for x in places])
 
 
 def _one_run(results: Results) -> plt.Figure:

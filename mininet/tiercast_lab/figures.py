@@ -110,10 +110,11 @@ class Results:
     def points(self) -> list[float]:
         return sorted({one.task.run.x for one in self.outcomes})
 
-    def judge(self) -> list[Judged]:
+    def judge(self, quick: bool = False) -> list[Judged]:
         return [
             judged
             for expectation in self.figure.experiment.figure.expect
+            if expectation.quick or not quick
             for judged in self._judge(expectation)
         ]
 
@@ -121,12 +122,10 @@ class Results:
         first = self.figure.experiment.figure.curves[0].name
         curve = first if expectation.curve is None else expectation.curve
         # A quick reproduction leaves points out, and what is said of them.
-        points = self.points if expectation.at == "each" else [expectation.at]
         return [
             self._judge_at(expectation, curve, x, first)
-            for x in points
-            if x in self.points
-            and (expectation.over is None or expectation.over.at in (None, *self.points))
+            for x in expectation.at_points(self.points)
+            if expectation.over is None or expectation.over.at in (None, *self.points)
         ]
 
     def _judge_at(self, expectation: FigureExpectation, curve: str, x: float, first: str) -> Judged:
@@ -141,7 +140,7 @@ class Results:
             spread = None
             measured = here.value / there.value if here and there and there.value != 0 else None
         low, high = expectation.bound("min"), expectation.bound("max")
-        paper = expectation.bound("paper")
+        paper = expectation.bound("paper", x)
         ok = meets(measured, paper, expectation.tolerance, low, high)
         show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
         text = "no data" if measured is None else show(measured)
@@ -174,7 +173,7 @@ def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
     figure = results.figure
     directory = folder / figure.name
     directory.mkdir(parents=True, exist_ok=True)
-    judged = results.judge()
+    judged = results.judge(quick)
     summary = {
         "figure": figure.name,
         "title": figure.experiment.title,

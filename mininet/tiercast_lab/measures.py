@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from tiercast_lab import units
+from tiercast_lab import units, windows
 
 Rows = Mapping[str, pl.DataFrame]
 
@@ -44,10 +44,17 @@ class Context:
     absences: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
     members: tuple[str, ...] = ()  # receivers of every session
     periods: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # further windows
+    senders: Mapping[int, str] = field(default_factory=dict)  # of every session, by its number
+    packet_sizes: Mapping[str, int] = field(default_factory=dict)  # of flows, IP bytes
 
     @property
     def receivers(self) -> list[str]:
         return list(self.available)
+
+    @property
+    def competing(self) -> list[str]:
+        """The flows by which the session's share is measured."""
+        return sorted({name for rivals in self.rivals.values() for name in rivals})
 
 
 # ---- series -------------------------------------------------------------------------------------
@@ -467,6 +474,55 @@ def _found_after(
     return float((found["time_s"][0] - first) / grtt)
 
 
+# ---- windows (RLA 5.1) --------------------------------------------------------------------------
+
+
+def of_sender(
+    rows: Rows, context: Context, agent: str, of: Callable[[windows.Sender], float | None]
+) -> float | None:
+    found = windows.sender(rows, agent, context.window)
+    return None if found is None else of(found)
+
+
+def of_flow(
+    rows: Rows,
+    context: Context,
+    choose: Callable[..., windows.TcpFlow],
+    of: Callable[[windows.TcpFlow], float | None],
+) -> float | None:
+    """Of the slowest (min) or the fastest (max) of all TCP flows."""
+    flows = _tcp_flows(rows, context, context.flows)
+    return of(choose(flows, key=lambda flow: flow.packet_rate)) if flows else None
+
+
+def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[windows.TcpFlow]:
+    found = (
+        windows.tcp_flow(rows, name, context.packet_sizes.get(name, 0), context.window)
+        for name in names
+        if context.packet_sizes.get(name)
+    )
+    return [flow for flow in found if flow is not None]
+
+
+Summary = Callable[[list[float]], float]
+
+
+def receivers_signals(
+    rows: Rows, context: Context, at_bottleneck: bool, of: Summary
+) -> float | None:
+    """Of the receivers behind the soft bottleneck, or of all others."""
+    chosen = [name for name in context.receivers if (name in context.rivals) == at_bottleneck]
+    signals = windows.signals_of(rows, context.sender, chosen, context.window)
+    return of(signals) if signals else None
+
+
+def flows_cuts(rows: Rows, context: Context, at_bottleneck: bool, of: Summary) -> float | None:
+    competing = context.competing
+    chosen = [name for name in context.flows if (name in competing) == at_bottleneck]
+    cuts = [flow.cuts for flow in _tcp_flows(rows, context, chosen)]
+    return of(cuts) if cuts and None not in cuts else None
+
+
 # ---- the list -----------------------------------------------------------------------------------
 
 
@@ -482,6 +538,7 @@ class MeasureSpec:
     per_layer: bool = False
     of_traffic: bool = False  # it needs competing flows
     per_receiver: bool = False
+    per_session: bool = False  # the first has the plain name
 
 
 def _plain(value: object) -> float:
@@ -555,6 +612,86 @@ def _number_spec(
         of_traffic,
         per_receiver,
     )
+
+
+def _sender_spec(
+    of: Callable[[windows.Sender], float | None], unit: str, purpose: str, digits: int
+) -> MeasureSpec:
+    number = _number_spec(
+        lambda rows, context, agent: of_sender(rows, context, agent, of), unit, purpose, digits
+    )
+    return replace(number, per_session=True)
+
+
+def _count_spec(compute: Callable[..., float | None], purpose: str) -> MeasureSpec:
+    """How often per second; papers say how often in a run: `840 in 2900s`."""
+    return MeasureSpec(compute, "1/s", units.parse_frequency, lambda v: f"{v:.4g} /s", purpose)
+
+
+def _window_specs() -> dict[str, MeasureSpec]:
+    """The rows of RLA's figures 7 to 10."""
+
+    def of(name: str) -> Callable[[object], float | None]:
+        return lambda found: getattr(found, name)
+
+    specs = {
+        "packet_rate": _sender_spec(
+            of("packet_rate"), "packets/s", "packets that all receivers have", 1
+        ),
+        "cwnd": _sender_spec(of("cwnd"), "packets", "the sender's window, mean over time", 1),
+        "rtt": _sender_spec(
+            of("rtt"), "s", "until all have acknowledged a packet that left once, mean", 3
+        ),
+        "window_balance": _sender_spec(of("balance"), "", "cwnd / (packet_rate rtt)", 3),
+    }
+    for name, attribute, purpose in (
+        ("congestion_signals", "signals", "congestion signals, of all receivers together"),
+        ("window_cuts", "cuts", "cuts of the sender's window"),
+        ("forced_cuts", "forced_cuts", "of them forced ones"),
+    ):
+        compute = partial(of_sender, of=of(attribute))
+        specs[name] = replace(_count_spec(compute, purpose), per_session=True)
+    summaries = {"worst": max, "best": min, "mean": lambda values: sum(values) / len(values)}
+    for where, place, purpose in (
+        (True, "", "behind the soft bottleneck"),
+        (False, "_elsewhere", "of all others"),
+    ):
+        for which, summary in summaries.items():
+            for name, compute in (
+                ("signals", receivers_signals),
+                ("tcp_cuts", flows_cuts),
+            ):
+                specs[f"{name}_{which}{place}"] = replace(
+                    _count_spec(
+                        partial(compute, at_bottleneck=where, of=summary),
+                        f"congestion signals of a receiver {purpose}: {which}"
+                        if name == "signals"
+                        else f"window cuts of a TCP flow {purpose}: {which}",
+                    ),
+                    of_traffic=True,
+                )
+    for short, choose, which in (("wtcp", min, "slowest"), ("btcp", max, "fastest")):
+
+        def flow(
+            attribute: str, choose: Callable[..., windows.TcpFlow] = choose
+        ) -> Callable[..., float | None]:
+            return partial(of_flow, choose=choose, of=of(attribute))
+
+        what = f"of the {which} TCP flow"
+        for name, unit, digits in (
+            ("packet_rate", "packets/s", 1),
+            ("cwnd", "packets", 1),
+            ("rtt", "s", 3),
+        ):
+            specs[f"{short}_{name}"] = _number_spec(
+                flow(name), unit, f"{name} {what}", digits, of_traffic=True
+            )
+        for name, purpose in (
+            ("cuts", f"window cuts {what}, fast retransmits and time-outs"),
+            ("timeouts", f"time-outs {what}"),
+        ):
+            specs[f"{short}_{name}"] = replace(_count_spec(flow(name), purpose), of_traffic=True)
+    return specs
 
 
 MEASURES: dict[str, MeasureSpec] = {
@@ -642,13 +779,15 @@ MEASURES: dict[str, MeasureSpec] = {
         "packets that the TCP flows at the bottleneck sent again",
         of_traffic=True,
     ),
+    **_window_specs(),
 }
 
 
 @cache
 def measures_version() -> str:
     """Changes with how measures are taken."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    code = (Path(__file__), Path(windows.__file__))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
 
 
 def find_spec(name: str) -> MeasureSpec:
@@ -657,7 +796,7 @@ def find_spec(name: str) -> MeasureSpec:
     if name in MEASURES and not (MEASURES[name].per_layer or MEASURES[name].per_receiver):
         return MEASURES[name]
     spec = MEASURES.get(name.rpartition("_")[0])
-    if spec is None or not (spec.per_layer or spec.per_receiver):
+    if spec is None or not (spec.per_layer or spec.per_receiver or spec.per_session):
         valid = ", ".join(
             f"{known}_<layers>"
             if one.per_layer
@@ -682,6 +821,8 @@ def spec_of(name: str) -> tuple[MeasureSpec, str]:
     shown = base.replace("_", " ")
     if spec.per_receiver:
         return spec, f"{shown}, {which}"
+    if spec.per_session:
+        return spec, f"{shown}, session {which[1:]}"
     return spec, f"{shown}, {which} layer{'s' if which != '1' else ''}"
 
 
@@ -701,6 +842,10 @@ def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
         elif spec.per_receiver:
             for agent in context.members:
                 result[f"{name}_{agent}"] = spec.compute(rows, context, agent)
+        elif spec.per_session:
+            for index, (session, agent) in enumerate(context.senders.items()):
+                key = name if index == 0 else f"{name}_s{session}"
+                result[key] = spec.compute(rows, context, agent)
         else:
             result[name] = spec.compute(rows, context)
     return result

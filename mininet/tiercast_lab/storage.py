@@ -107,6 +107,7 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
             "rival": flow.rival,
             "start_s": flow.start_s,
             "stop_s": flow.stop_s,
+            "packet_size": loaded.experiment.traffic[flow.entry].packet_size,
         }
         for name, flow in loaded.flows.items()
     }
@@ -133,6 +134,10 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
     return {
         "sender": f"h{session.sender}",
         "sender_node": session.sender,
+        "senders": [
+            [one.session, member_name(one.sender, one.session if index else None)]
+            for index, one in enumerate(loaded.experiment.sessions)
+        ],
         "links": {
             link.name: {
                 "rate": link.parameters.rate,
@@ -219,6 +224,10 @@ def context_of(summary: dict[str, Any]) -> Context:
         },
         members=tuple(network.get("members", receivers)),
         periods={name: tuple(ends) for name, ends in summary.get("periods_s", {}).items()},
+        senders=dict(network.get("senders", [[1, network["sender"]]])),
+        packet_sizes={
+            name: flow["packet_size"] for name, flow in flows.items() if "packet_size" in flow
+        },
     )
 
 

@@ -8,7 +8,7 @@ without delay, so that every link of the paper has its queue in a switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import networkx
@@ -23,11 +23,12 @@ class LinkParameters:
     rate: int  # bit/s, of IP bytes; 0: unlimited
     delay: int  # ns, one way
     queue: Queue
+    one_way: bool = False  # rate and queue are of a's direction alone
 
 
 @dataclass(frozen=True)
 class Link:
-    """Undirected; both directions have the same parameters. `a` and `b` name nodes: s7, h15."""
+    """Between two nodes, s7 or h15; `a` is the one that the experiment names first."""
 
     name: str  # as the experiment spells it: "7-15"; "h0" or "t0" for that of an attached host
     a: str
@@ -38,6 +39,12 @@ class Link:
     def attaches(self) -> bool:
         """It is none of the paper's links."""
         return "-" not in self.name
+
+    def sent_by(self, end: str) -> LinkParameters:
+        """Of the direction away from `end`."""
+        if self.parameters.one_way and end != self.a:
+            return LinkParameters(UNLIMITED, self.parameters.delay, Queue())
+        return self.parameters
 
 
 @dataclass
@@ -176,7 +183,18 @@ class Topology:
         )
 
 
+def tree_levels(fanouts: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """The links of each level of a tree, parent first; `fanouts`: children of the nodes of each
+    level, the root's first. Nodes are numbered level by level, as in SIM's figure 1."""
+    levels, parents = [], range(1)
+    for fanout in fanouts:
+        first = parents.stop
+        children = range(first, first + fanout * len(parents))
+        levels.append([(parents[i // fanout], child) for i, child in enumerate(children)])
+        parents = children
+    return levels
+
+
 def tree_links(depth: int, fanout: int) -> list[tuple[int, int]]:
     """A balanced tree: the children of node i are fanout*i+1 ... fanout*i+fanout (SIM figure 1)."""
-    inner = sum(fanout**level for level in range(depth))
-    return [(i, fanout * i + c) for i in range(inner) for c in range(1, fanout + 1)]
+    return [link for level in tree_levels([fanout] * depth) for link in level]

@@ -52,6 +52,18 @@ def parse_fraction(text: object) -> float:
     return _with_unit(text, {"%": 1}, "fraction", "15% (or a plain 0.15)") / 100
 
 
+def parse_frequency(text: object) -> float:
+    """`840 in 2900s`, or a plain 0.29 -> per second."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text)
+    match = re.fullmatch(rf"{_NUMBER} in (\S+)", text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(
+            f"{text!r} does not say how often; valid: a number per second, or `840 in 2900s`"
+        )
+    return float(match[1]) * 1e9 / parse_duration(match[2])
+
+
 @dataclass(frozen=True)
 class Queue:
     """Limits of a queue; 0: no limit. The packet in service does not count."""

@@ -147,6 +147,7 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
         "program": str(binaries.P4_JSON),
         "seed": seed,
         "duration_ns": experiment.duration,
+        "record_every_ns": experiment.record_every or 0,
         "switches": [
             {
                 "name": switch.name,
@@ -199,6 +200,8 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
                 "congestion": experiment.traffic[flow.entry].congestion_control,
                 "sack": True,  # as a kernel has it
                 "ecn": experiment.traffic[flow.entry].ecn,
+                "delayed_acks": experiment.traffic[flow.entry].delayed_acks,
+                "overhead_ns": experiment.traffic[flow.entry].overhead,
             }
             for name, flow in loaded.flows.items()
             if flow.kind == "tcp"
@@ -249,7 +252,7 @@ def _suffixes(experiment: Experiment) -> list[str]:
 
 def _port(topology: Topology, switch: str, number: int) -> dict[str, Any]:
     neighbour, link = topology.switches[switch].ports[number - 1]
-    parameters, to_host = link.parameters, neighbour in topology.hosts
+    parameters, to_host = link.sent_by(switch), neighbour in topology.hosts
     return {
         "port": number,
         "rate_bps": parameters.rate,
@@ -272,13 +275,15 @@ def _changes(topology: Topology, event: LinkEvent) -> list[dict[str, Any]]:
     for end, other in ((link.a, link.b), (link.b, link.a)):
         if end not in topology.switches:
             continue
+        limited = end == link.a or not link.parameters.one_way
+        queue = event.queue if limited else None
         change = {
             "at_ns": event.at,
             "switch": end,
             "port": topology.switches[end].port_to(other),
-            "rate_bps": event.rate,
-            "queue_packets": event.queue and event.queue.packets,
-            "queue_bytes": event.queue and event.queue.bytes,
+            "rate_bps": event.rate if limited else None,
+            "queue_packets": queue and queue.packets,
+            "queue_bytes": queue and queue.bytes,
             "delay_ns": event.delay,
             "rx_delay_ns": event.delay if other in topology.hosts else None,
         }

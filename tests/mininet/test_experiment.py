@@ -356,3 +356,38 @@ def test_a_receiver_whose_first_change_is_a_join_is_absent_until_then(load) -> N
     assert 5 * 10**9 <= starts["h3"] < 5.1 * 10**9
     assert starts["h4"] < 0.1 * 10**9
     assert message["members"] == [{"at_ns": 15 * 10**9, "host": "h3", "joins": False}]
+
+
+def test_levels_of_a_tree(load) -> None:
+    text = SMALL.replace("tree: {depth: 2}", "tree: {depth: 2, fanout: [1, 3]}").replace(
+        "      links:\n        1-3: {rate: 1Mbit/s}\n",
+        "      levels:\n        L2: {rate: 3Mbit/s, marking: {kind: none}}\n"
+        "      links:\n        1-3: {rate: 1Mbit/s}\n",
+    )
+    loaded = load(text)
+    rates = {name: link.parameters.rate // 10**6 for name, link in loaded.topology.links.items()}
+    assert rates == {"0-1": 6, "1-2": 3, "1-3": 1, "1-4": 3, "h0": 0}
+    kinds = [loaded.experiment.marking_of(name).kind for name in ("0-1", "1-2", "1-3")]
+    assert kinds == ["priority", "none", "none"]
+    # As figures change them.
+    again = load(text, settings=["topology.levels.L2.rate=4Mbit/s"])
+    assert again.topology.links["1-2"].parameters.rate == 4 * 10**6
+    for old, new, said in (
+        ("L2:", "L3:", "'L3'; valid: L1, L2"),
+        ("fanout: [1, 3]", "fanout: [1, 3, 3]", "'fanout' has 3 levels; valid: 2"),
+    ):
+        with pytest.raises(InputError, match=said):
+            load(text.replace(old, new))
+
+
+def test_traffic_to_several_nodes_is_an_entry_for_each(load) -> None:
+    text = (
+        textwrap.dedent(SMALL)
+        + "traffic:\n  - {kind: tcp, from: 0, to: [3, 4, 5], overhead: 5ms}\n"
+    )
+    loaded = load(text)
+    assert [flow.destination for flow in loaded.flows.values()] == [3, 4, 5]
+    assert {entry.overhead for entry in loaded.experiment.traffic} == {5_000_000}
+    assert "traffic.overhead" in " ".join(loaded.experiment.only_in_virtual_time)
+    with pytest.raises(InputError, match="no node 9"):
+        load(text.replace("5]", "9]"))

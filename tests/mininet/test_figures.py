@@ -13,6 +13,7 @@ from tiercast_lab import binaries
 from tiercast_lab.confidence import mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.figure import FigureRun
+from tiercast_lab.figure_plot import draw_figure
 from tiercast_lab.figures import Results, all_figures, find_figure, verdict_of
 from tiercast_lab.runs import Outcome, Task, key_of
 from tiercast_lab.schemes import known_schemes
@@ -125,6 +126,40 @@ def test_a_quick_reproduction_judges_what_it_has(file: Path) -> None:
     assert verdict_of(judged, []) == "not met"  # 2 Mbit/s where the paper has 1
 
 
+def test_a_row_of_a_table_is_judged_point_by_point(file: Path, tmp_path: Path) -> None:
+    content = file.read_text()
+    begin = content.index("  expect:")
+    file.write_text(
+        content[:begin].replace("{measure: efficiency}", "{measure: efficiency, bars: true}")
+        + """\
+  quick: {duration: 5s}
+  expect:
+    - {measure: efficiency, paper: {1: 0.8, 2: 0.5}, tolerance: 10%}
+    - {measure: efficiency, over: {measure: instability},
+       paper: {2: 4}, tolerance: 10%, quick: false}
+"""
+    )
+    figure = find_figure(str(file), known_schemes())
+    assert 'duration="5s"' in figure.tasks(quick=True)[0].run.settings
+    assert not any("duration" in setting for setting in figure.tasks(quick=False)[0].run.settings)
+    outcomes = [
+        outcome(file, "one layer", x, 1, efficiency=0.8, instability=0.2 * x) for x in (1, 2)
+    ]
+    results = Results(figure, outcomes)
+    judged = results.judge()
+    assert [(one.x, one.measured, one.paper, one.ok) for one in judged] == [
+        (1, 0.8, 0.8, True),
+        (2, 0.8, 0.5, False),
+        (2, pytest.approx(2.0), 4.0, False),
+    ]
+    assert judged[2].over == "over instability one layer at 2"
+    assert len(results.judge(quick=True)) == 2
+    described = figure.experiment.figure
+    assert described.reference(described.plots[0]) == {1: 0.8, 2: 0.5}
+    draw_figure(results, tmp_path / "bars.png")
+    assert (tmp_path / "bars.png").stat().st_size > 5_000
+
+
 def test_confidence_is_students() -> None:
     assert mean([]) is None
     assert mean([2.0]).spread is None
@@ -144,6 +179,9 @@ def test_confidence_is_students() -> None:
         ("measure: session_throughput, at: 2", "measure: loss@late, at: 2", "no period 'late'"),
         ("{last: 10s}", "{last: 10s, periods: {late: [9s, 8s]}}", "ends before it begins"),
         ("{last: 10s}", "{last: 10s, periods: {late: [9s, 30s]}}", "by the end of the run (20s)"),
+        ("at: each, min: 2", "paper: {1: 1, 7: 2}, min: 2", "no point at 7; valid: 1, 2"),
+        ("at: each, min: 2", "at: 1, paper: {1: 1}, min: 2", "'paper' has its points itself"),
+        ("over: {at: 1}, min: 1.5", "over: {measure: speed}, min: 1.5", "unknown measure 'speed'"),
     ],
 )
 def test_a_wrong_figure_is_named(file: Path, old: str, new: str, text: str) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tiercast_lab.commands import switch_command
-from tiercast_lab.topology import LinkParameters, Topology, tree_links
+from tiercast_lab.topology import LinkParameters, Topology, tree_levels, tree_links
 from tiercast_lab.units import Queue
 
 LINK = LinkParameters(6_000_000, 5_000_000, Queue(50))
@@ -12,6 +12,24 @@ def test_tree_is_the_papers() -> None:
     assert len(links) == 30
     assert links[:4] == [(0, 1), (0, 2), (1, 3), (1, 4)]
     assert links[-1] == (14, 30)
+
+
+def test_levels_may_differ_in_fanout() -> None:
+    """RLA's figure 6: 1, 3, 9 and 27 nodes below the root."""
+    levels = tree_levels([1, 3, 3, 3])
+    assert [len(level) for level in levels] == [1, 3, 9, 27]
+    assert levels[1] == [(1, 2), (1, 3), (1, 4)]
+    assert levels[2][3] == (3, 8)
+    assert levels[3][-1] == (13, 40)
+
+
+def test_a_one_way_link_limits_the_direction_from_its_first_node() -> None:
+    parameters = LinkParameters(6_000_000, 5_000_000, Queue(50), one_way=True)
+    topology = Topology({(0, 1): parameters, (1, 2): parameters}, [0], [2])
+    link = topology.links["0-1"]
+    assert link.sent_by("s0") == parameters
+    back = link.sent_by("s1")
+    assert (back.rate, back.delay, back.queue) == (0, 5_000_000, Queue())
 
 
 def test_leaves_are_hosts_and_the_sender_hangs_on_its_switch() -> None:

@@ -44,3 +44,11 @@ def test_rates_read_back(kilobits: int) -> None:
     # Three decimals of a unit are written, so multiples of 1 kbit/s below 1 Gbit/s are exact.
     rate = kilobits % 10**6 * 1000 or 1000
     assert units.parse_rate(units.format_rate(rate)) == rate
+
+
+def test_frequency() -> None:
+    assert units.parse_frequency("840 in 2900s") == pytest.approx(840 / 2900)
+    assert units.parse_frequency(0.29) == 0.29
+    for wrong in ("840", "840 in 2900", "often", True):
+        with pytest.raises(ValueError):
+            units.parse_frequency(wrong)

@@ -33,6 +33,7 @@ struct PacketState {
   std::uint32_t previous = 0;  // in its list
   std::uint32_t next = 0;
   Repair repair = Repair::kNone;
+  bool repeated = false;
   bool done = false;  // all receivers have had it
 };
 
@@ -127,6 +128,7 @@ class Scoreboard {
     PacketState& state = packet(seq);
     state.mark = next_;
     state.sent = now;
+    state.repeated = true;
     if (state.lost == 0) return;
     state.lost = 0;
     std::uint64_t* words = row(seq);

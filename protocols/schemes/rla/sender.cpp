@@ -288,6 +288,10 @@ void Sender::evaluate(std::uint32_t seq) {
     if (state.done) return;
     state.done = true;
     ++counts_.acknowledged;
+    if (!state.repeated) {
+      rtt_sum_ = rtt_sum_ + (now_ - state.sent);
+      ++rtt_samples_;
+    }
     listening_.acked_by_all();
     overdue_at_ = now_ + repair_after();
     if (serial_newer(seq, max_reach_all_)) max_reach_all_ = seq;
@@ -351,15 +355,16 @@ std::uint32_t Sender::sendable() const {
   return static_cast<std::uint32_t>(std::max<std::int64_t>(0, limit - under_way));
 }
 
-// Lets packets leave as far as the windows are open, at most max_burst of them.
-void Sender::pump(Sink& sink) {
+// Lets packets leave as far as the windows are open, at most max_burst of them. `processed`: the
+// random processing time is over.
+void Sender::pump(Sink& sink, bool processed) {
   if (!started_ || !subscribed_ || finished_) return;
   std::uint32_t budget = settings_.max_burst;
   repair(budget, sink);
   const std::uint32_t wanted = ready_.size() + sendable();
   if (wanted <= credits_) return;
-  if (settings_.overhead > Duration::zero()) {
-    // RLA 3.1: a random processing time before each transmission.
+  if (settings_.overhead > Duration::zero() && !processed) {
+    // RLA 3.1: a random processing time; what may leave by then leaves together, as in ns-2's TCP.
     if (departure_.is_never()) departure_ = now_ + settings_.overhead * rng_.uniform();
     return;
   }
@@ -459,16 +464,11 @@ void Sender::timer(Time now, Sink& sink) {
     started_ = true;
     arm();
   }
-  if (now_ >= departure_) {
-    departure_ = Time::never();
-    if (ready_.size() + sendable() > credits_) {
-      ++credits_;
-      sink.release(0, 1);
-    }
-  }
+  const bool processed = now_ >= departure_;
+  if (processed) departure_ = Time::never();
   if (now_ >= overdue_at_) overdue(sink);
   if (now_ >= expires_) expire(sink);
-  pump(sink);
+  pump(sink, processed);
 }
 
 // Rule 1 detects losses by gaps or by time. Without the latter a small window stands still until
@@ -595,7 +595,10 @@ void Sender::drop_slow(Sink& sink) {
   }
 }
 
-void Sender::trace_window(Sink& sink) const {
+void Sender::trace_window(Sink& sink) {
+  const double rtt_us = rtt_samples_ > 0 ? static_cast<double>(rtt_sum_.us()) / rtt_samples_ : 0;
+  rtt_sum_ = Duration::zero();
+  rtt_samples_ = 0;
   const TraceField fields[] = {
       {"cwnd", listening_.cwnd()},
       {"awnd", listening_.awnd()},
@@ -604,6 +607,7 @@ void Sender::trace_window(Sink& sink) const {
       {"receivers", static_cast<double>(board_.members())},
       {"under_way", static_cast<double>(board_.under_way())},
       {"srtt_max_us", static_cast<double>(max_srtt_.us())},
+      {"rtt_us", rtt_us},
       {"acknowledged", static_cast<double>(counts_.acknowledged)},
       {"signals", static_cast<double>(listening_.signals())},
       {"randomized_cuts", static_cast<double>(listening_.randomized_cuts())},

@@ -85,7 +85,7 @@ class Sender final : public SenderCore {
   void take_from_lists(std::uint32_t seq);
   void slide();
 
-  void pump(Sink& sink);
+  void pump(Sink& sink, bool processed = false);
   std::uint32_t sendable() const;  // new packets that the windows allow
   void repair(std::uint32_t& budget, Sink& sink);
   void unicast(std::uint32_t seq, const Member& to, Sink& sink);
@@ -101,7 +101,7 @@ class Sender final : public SenderCore {
     return static_cast<std::uint32_t>(&member - members_.data());
   }
   Duration timeout_after() const;
-  void trace_window(Sink& sink) const;
+  void trace_window(Sink& sink);
 
   const SessionConfig config_;
   const Settings settings_;
@@ -132,11 +132,14 @@ class Sender final : public SenderCore {
   double backoff_ = 1;
   Duration max_srtt_;
   Duration max_timeout_;  // before backoff
+  // Until all had acknowledged a packet that left once, since the last record (RLA 5.1).
+  Duration rtt_sum_;
+  std::uint32_t rtt_samples_ = 0;
 
   Time now_;
   Time stranger_at_ = Time::never();  // a receiver that is no member spoke
   Time start_at_ = Time::never();
-  Time departure_ = Time::never();  // after the random delay
+  Time departure_ = Time::never();  // the random processing time's end
   Time overdue_at_ = Time::never();  // nothing has been acknowledged by all for too long
   Time expires_ = Time::never();     // retransmission time-out
   Time refresh_at_;

@@ -1,0 +1,116 @@
+"""What senders with a window did in an interval: RLA's, and TCP's beside it.
+
+Packets are full packets, times are in seconds, counts are per second, so that runs of any length
+compare. A mean over time is that of the rows: they stand at equal distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+Rows = Mapping[str, pl.DataFrame]
+Interval = tuple[float, float]  # s
+
+SESSION = "rla.window"  # the sender's record, once a round trip
+SIGNAL = "rla.signal"  # one for each congestion signal that the sender detected
+
+
+def counted(frame: pl.DataFrame, columns: Iterable[str], interval: Interval) -> float:
+    """Growth of the columns' sum, per second; counters stand still between their rows' lines."""
+    frame = frame.sort("time_s")
+    times = frame["time_s"].to_numpy()
+    total = sum(
+        np.diff(np.interp(interval, times, frame[name].to_numpy(), left=0.0))[0] for name in columns
+    )
+    return float(total) / (interval[1] - interval[0])
+
+
+def mean(frame: pl.DataFrame, column: str, interval: Interval) -> float | None:
+    value = frame.filter(pl.col("time_s").is_between(*interval))[column].mean()
+    return None if value is None else float(value)
+
+
+@dataclass(frozen=True)
+class Sender:
+    """RLA figure 7's rows of a session. Every congestion signal counts, also an ignored one."""
+
+    packet_rate: float  # that all receivers have
+    cwnd: float | None
+    rtt: float | None  # until all have acknowledged a packet that left once
+    signals: float
+    cuts: float  # forced ones included
+    forced_cuts: float
+
+    @property
+    def balance(self) -> float | None:
+        """cwnd / (rate RTT): 1 where the window is what limits the rate."""
+        if not self.cwnd or not self.rtt or not self.packet_rate:
+            return None
+        return self.cwnd / (self.packet_rate * self.rtt)
+
+
+def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
+    if SESSION not in rows:
+        return None
+    mine = rows[SESSION].filter(pl.col("agent") == agent)
+    if mine.is_empty():
+        return None
+    # 0: no packet that left once was acknowledged since the record before.
+    rtt = mean(mine.filter(pl.col("rtt_us") > 0), "rtt_us", interval)
+    return Sender(
+        packet_rate=counted(mine, ["acknowledged"], interval),
+        cwnd=mean(mine, "cwnd", interval),
+        rtt=None if rtt is None else rtt / 1e6,
+        signals=counted(mine, ["signals"], interval),
+        cuts=counted(mine, ["randomized_cuts", "forced_cuts"], interval),
+        forced_cuts=counted(mine, ["forced_cuts"], interval),
+    )
+
+
+def signals_of(
+    rows: Rows, agent: str, receivers: Iterable[str], interval: Interval
+) -> list[float] | None:
+    """Congestion signals per second that the sender detected from each of the receivers."""
+    if SIGNAL not in rows:
+        return None
+    mine = rows[SIGNAL].filter((pl.col("agent") == agent) & pl.col("time_s").is_between(*interval))
+    counts = dict(mine.group_by("receiver").len().iter_rows())
+    seconds = interval[1] - interval[0]
+    # A host's number is its node's: h14 or, of the second session, h14.s2.
+    return [counts.get(float(name[1:].partition(".")[0]), 0) / seconds for name in receivers]
+
+
+@dataclass(frozen=True)
+class TcpFlow:
+    packet_rate: float  # read by the receiving end
+    cwnd: float | None
+    rtt: float | None  # of its samples
+    cuts: float | None  # fast retransmits and time-outs
+    timeouts: float | None
+
+
+def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> TcpFlow | None:
+    """None where there are no rows of both ends; a kernel does not say how often it cut."""
+    if "tcp" not in rows or "tcp.sender" not in rows:
+        return None
+    read, sent = (rows[kind].filter(pl.col("agent") == name) for kind in ("tcp", "tcp.sender"))
+    if read.is_empty() or sent.is_empty():
+        return None
+
+    def over_time(of_records: str, at_records: str) -> float | None:
+        known = of_records in sent.columns
+        return mean(sent, of_records if known else at_records, interval)
+
+    rtt = over_time("rtt_mean_us", "rtt_us")
+    counts = "fast_retransmits" in sent.columns
+    return TcpFlow(
+        packet_rate=counted(read, ["bytes"], interval) / packet_size,
+        cwnd=over_time("cwnd_mean", "cwnd"),
+        rtt=None if rtt is None else rtt / 1e6,
+        cuts=counted(sent, ["fast_retransmits", "timeouts"], interval) if counts else None,
+        timeouts=counted(sent, ["timeouts"], interval) if counts else None,
+    )
