@@ -1,4 +1,4 @@
-"""The command line: tiercast run, list, doctor, report, explain."""
+"""The command line: tiercast run, figure, reproduce, sweep, list, doctor, report, explain."""
 
 from __future__ import annotations
 
@@ -101,10 +101,21 @@ def run(
     loaded = load_experiment(_find(experiment), known_schemes(), settings, duration)
     if in_mininet:
         require_kernel()
-    command = ["./tiercast", *sys.argv[1:]]
+    command = _typed()
     options = Options(seed, runtime, switch, results.resolve(), command)
     raise typer.Exit(conduct(loaded, options, console))
 
+
+# A line of its own each: paragraphs without a line between are one.
+SWEEP_EXAMPLES = """Examples:
+
+tiercast sweep matrix --quick
+
+tiercast sweep matrix --only scheme=sim --only scheme=tfmcc
+
+tiercast sweep my-sweep.yaml --jobs 1 --results /data/results
+
+tiercast sweep matrix --address auto"""
 
 Results = Annotated[Path, typer.Option(help="Where reports and the runs they stand on are stored.")]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
@@ -174,7 +185,7 @@ def _reproduce(
         mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
         found = reproduction.Results(one, mine)
         summaries.append(reproduction.write_figure(found, results, quick))
-    path = reproduction.write_report(summaries, results, ["./tiercast", *sys.argv[1:]])
+    path = reproduction.write_report(summaries, results, _typed())
     if as_json:
         print(storage.to_json(summaries))
     else:
@@ -183,6 +194,55 @@ def _reproduce(
         console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
     verdicts = {summary["verdict"] for summary in summaries}
     raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int(verdicts != {"met"}))
+
+
+@app.command(epilog=SWEEP_EXAMPLES)
+def sweep(
+    name: Annotated[
+        str, typer.Argument(metavar="SWEEP", help="A YAML, or a name below experiments/sweeps/.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="The first seed alone.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AXIS=NAME", help="With this setting of an axis alone; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print sweep.json.")] = False,
+    jobs: Jobs = ALL_CORES,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of a Ray cluster that runs: auto, HOST:PORT, ray://HOST:PORT. Without it Ray "
+            "is started here, with --jobs runs at a time.",
+        ),
+    ] = None,
+    results: Results = RESULTS,
+) -> None:
+    """Run schemes x topologies x parameters x seeds in virtual time, as tasks of Ray.
+
+    Writes results/sweeps/<name>/report.html, with the mean and 95 % confidence interval of each
+    measure in each cell. Runs that are stored already are not made again; one whose worker dies
+    is. Exit status: 0 all runs are there, 2 bad input, 4 a run failed, 130 interrupted.
+    """
+    from tiercast_lab import storage
+    from tiercast_lab.ray_workers import RayWorkers
+    from tiercast_lab.schemes import known_schemes
+    from tiercast_lab.sweep import find_sweep
+    from tiercast_lab.sweeps import results_of, write_sweep
+
+    found = find_sweep(name).only(only or [])
+    outcomes = _make_runs(
+        found.tasks(quick), known_schemes(), results, lambda: RayWorkers(jobs, address)
+    )
+    folder = results.resolve() / "sweeps"
+    path, summary = write_sweep(results_of(found, outcomes), folder, _typed())
+    if as_json:
+        print(storage.to_json(summary))
+    else:
+        for failure in summary["failures"]:
+            console.print(f"failed: {failure}", highlight=False, markup=False)
+        console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    raise typer.Exit(EXIT_FAILED if summary["failures"] else 0)
 
 
 def _make_runs(tasks: Any, schemes: Any, results: Path, start_workers: Any) -> list[Any]:
@@ -203,6 +263,8 @@ def list_experiments() -> None:
         "\nfor `tiercast figure` and `tiercast reproduce`:", highlight=False, markup=False
     )
     _list(binaries.FIGURES)
+    console.print("\nfor `tiercast sweep`:", highlight=False, markup=False)
+    _list(binaries.SWEEPS)
 
 
 def _list(folder: Path) -> None:
@@ -257,6 +319,11 @@ def explain(
     from tiercast_lab.explain import look_at
 
     print("\n".join(lines_of(look_at(_stored(run_directory), receiver, at))))
+
+
+def _typed() -> list[str]:
+    """The command line, for the report's "how to repeat"."""
+    return ["./tiercast", *sys.argv[1:]]
 
 
 def _stored(run_directory: Path) -> Any:

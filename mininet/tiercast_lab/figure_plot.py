@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import matplotlib
@@ -12,11 +13,10 @@ import matplotlib.pyplot as plt
 
 from tiercast_lab.figures import Results
 from tiercast_lab.measures import spec_of
-from tiercast_lab.panels import all_panels
+from tiercast_lab.panels import COLOURS, all_panels
 from tiercast_lab.plots import DPI, METADATA, STYLE, draw
 from tiercast_lab.storage import load_run
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 PAPER = "#555555"
 SINGLE_RUN_PANELS = 6
 PLOTS_ACROSS = 4
@@ -80,7 +80,7 @@ def _means(
 def _lines(
     axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
 ) -> None:
-    for colour, curve in zip(COLOURS, results.figure.experiment.figure.curves, strict=False):
+    for colour, curve in zip(itertools.cycle(COLOURS), results.figure.experiment.figure.curves, strict=False):
         axis.errorbar(
             *_means(results, measure, curve.name, scale),
             color=colour, marker="o", capsize=3, label=curve.name or None,
@@ -107,7 +107,7 @@ def _bars(
             color=PAPER, label="paper",
         )  # fmt: skip
         left += wide
-    for colour, curve in zip(COLOURS, curves, strict=False):
+    for colour, curve in zip(itertools.cycle(COLOURS), curves, strict=False):
         xs, values, spreads = _means(results, measure, curve.name, scale)
         axis.bar(
             [places[x] + left for x in xs], values, wide,

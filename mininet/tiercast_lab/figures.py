@@ -6,15 +6,13 @@ results/figures/<name>/ (summary.json, figure.png) and results/figures/report.ht
 
 from __future__ import annotations
 
-import base64
+import shlex
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
-from tiercast_lab import binaries, machine, storage
+from tiercast_lab import binaries, machine, pages, storage
 from tiercast_lab.confidence import Mean, mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Experiment, load_experiment
@@ -23,8 +21,6 @@ from tiercast_lab.live import required_text
 from tiercast_lab.runs import Outcome, Task
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.verdict import meets
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -203,22 +199,14 @@ def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
 def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[str]) -> Path:
     """report.html, one page with every figure: paper, measured, verdict, plots; its tables as
     report.md, and report.json."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    images = {
-        one["figure"]: base64.b64encode((folder / one["figure"] / "figure.png").read_bytes())
-        for one in summaries
-    }
-    html = environment.get_template("figures.html.j2").render(
+    html = pages.render(
+        "figures.html.j2",
         summaries=summaries,
-        images={name: data.decode() for name, data in images.items()},
-        css=(TEMPLATES / "report.css").read_text(),
-        command=" ".join(command),
+        images={
+            one["figure"]: pages.embedded(folder / one["figure"] / "figure.png")
+            for one in summaries
+        },
+        command=shlex.join(command),
         met=sum(one["verdict"] == "met" for one in summaries),
     )
     path = folder / "report.html"

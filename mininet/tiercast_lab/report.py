@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shlex
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from tiercast_lab import pages
 from tiercast_lab.drawing import topology_svg
 from tiercast_lab.live import check_row, figure_row
 from tiercast_lab.measures import spec_of
@@ -19,21 +18,13 @@ from tiercast_lab.panels import Panel, all_panels
 from tiercast_lab.plots import write_plots
 from tiercast_lab.storage import StoredRun
 
-TEMPLATES = Path(__file__).parent / "templates"
-
 
 def write_report(run: StoredRun) -> Path:
     """Plots and report.html; the same rows make the same bytes."""
     plots = write_plots(run)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     summary = run.summary
-    html = environment.get_template("report.html.j2").render(
+    html = pages.render(
+        "report.html.j2",
         summary=summary,
         paper=_paper(summary["experiment"].get("paper")),
         figures=[figure_row(f) | {"ok": f["ok"]} for f in summary["expected"]],
@@ -41,9 +32,8 @@ def write_report(run: StoredRun) -> Path:
         measures=[_measure_row(name, m) for name, m in summary["measures"].items()],
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
-        plot=base64.b64encode(plots[0].read_bytes()).decode(),
-        css=Markup((TEMPLATES / "report.css").read_text()),
-        script=Markup((TEMPLATES / "charts.js").read_text()),
+        plot=pages.embedded(plots[0]),
+        script=Markup((pages.TEMPLATES / "charts.js").read_text()),
         command=shlex.join(summary["command"]),
         duration=summary["duration_s"],
         window=list(run.context.window),

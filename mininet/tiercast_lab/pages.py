@@ -1,0 +1,30 @@
+"""HTML pages: one file each, without references to others."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(template: str, **values: Any) -> str:
+    """`css` is there for every template."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    css = Markup((TEMPLATES / "report.css").read_text())
+    return environment.get_template(template).render(css=css, **values)
+
+
+def embedded(image: Path) -> str:
+    """A PNG as a URL."""
+    return "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()

@@ -1,0 +1,260 @@
+"""What a sweep's file says: axes of named settings over experiments, seeds and measures, and which
+combinations are left out (docs/sweeps.md).
+
+A cell is one setting of every axis. A run is a cell with a seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from tiercast_lab import binaries
+from tiercast_lab.errors import InputError
+from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.figure import Settings
+from tiercast_lab.measures import find_spec
+from tiercast_lab.model import Strict, require_known, validate
+from tiercast_lab.runs import Task
+from tiercast_lab.schemes import SchemeInfo
+from tiercast_lab.yaml_source import KeyPath, Source, load_yaml
+
+NAME = r"^[a-z0-9][a-z0-9-]*$"
+
+
+class Setting(Strict):
+    """A place on an axis: what it sets, and the experiment that it is set in, if it says one."""
+
+    name: str
+    x: float | None = None  # where the axis is one of numbers
+    experiment: str | None = None
+    set: Settings = {}
+
+
+def _settings_of(axis: Any) -> Any:
+    """`{key: topology.link.queue, values: [10p, 20p]}` in full: a setting for each value."""
+    if not isinstance(axis, dict):
+        return axis
+    require_known(axis, ("key", "values"))
+    key, values = axis.get("key"), axis.get("values")
+    if not isinstance(key, str) or not isinstance(values, list) or not values:
+        raise ValueError("valid: a list of settings, or {key: …, values: […]}")
+    xs = _numbers(values)
+    return [
+        {"name": str(value), "set": {key: value}} | ({} if xs is None else {"x": x})
+        for value, x in zip(values, xs or values, strict=True)
+    ]
+
+
+def _numbers(values: list[Any]) -> list[float] | None:
+    """The numbers of values that differ in nothing else: 10p, 20p."""
+    found = [re.fullmatch(r"(-?[0-9.]+(?:e-?[0-9]+)?)\s*(\D*)", str(value)) for value in values]
+    if any(one is None for one in found) or len({one[2] for one in found}) > 1:
+        return None
+    try:
+        return [float(one[1]) for one in found]
+    except ValueError:
+        return None
+
+
+Axis = Annotated[list[Setting], Field(min_length=1, max_length=100), BeforeValidator(_settings_of)]
+
+
+class Exclusion(Strict):
+    """Cells that are not run: those with all of these settings, by axis."""
+
+    where: Annotated[dict[str, str | list[str]], Field(min_length=1)]
+    why: str
+
+    def holds(self, cell: Mapping[str, str]) -> bool:
+        return all(
+            cell[axis] in ([names] if isinstance(names, str) else names)
+            for axis, names in self.where.items()
+        )
+
+
+class Sweep(Strict):
+    name: Annotated[str, Field(pattern=NAME)]
+    title: str
+    experiment: str | None = None  # of cells whose settings name none
+    set: Settings = {}  # in every cell, before the axes' settings
+    axes: Annotated[dict[str, Axis], Field(min_length=1)]
+    seeds: Annotated[list[int], Field(min_length=1)] = [1, 2, 3]
+    measures: Annotated[list[str], Field(min_length=1)]
+    exclude: list[Exclusion] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Sweep:
+        for axis, settings in self.axes.items():
+            names = [one.name for one in settings]
+            if len(set(names)) < len(names):
+                raise ValueError(f"axes.{axis}: settings need names of their own")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds: a seed stands twice; valid: once")
+        return self
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`names`: of its settings, by axis; `excluded`: why it is not run, or empty."""
+
+    names: Mapping[str, str]
+    file: Path
+    settings: tuple[str, ...]
+    places: Mapping[str, str]  # of the settings' keys
+    excluded: str
+
+    def __str__(self) -> str:
+        return ", ".join(self.names.values())
+
+
+@dataclass(frozen=True)
+class CellRun:
+    sweep: str
+    cell: Cell
+    seed: int
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return self.cell.settings
+
+    @property
+    def name(self) -> str:
+        return f"{self.sweep}: {self.cell}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class CellTask(Task):
+    def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
+        cell = self.run.cell
+        try:
+            return load_experiment(self.file, schemes, list(cell.settings), places=cell.places)
+        except InputError as error:
+            raise InputError(f"{error} (in the cell {cell})") from None
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    path: Path
+    sweep: Sweep
+    cells: tuple[Cell, ...]
+
+    def tasks(self, quick: bool) -> list[CellTask]:
+        seeds = self.sweep.seeds[:1] if quick else self.sweep.seeds
+        return [
+            CellTask(cell.file, CellRun(self.sweep.name, cell, seed))
+            for cell in self.cells
+            if not cell.excluded
+            for seed in seeds
+        ]
+
+    def only(self, choices: Sequence[str]) -> SweepFile:
+        """With the settings that `choices` name alone: `axis=name`; of one axis any of them."""
+        wanted: dict[str, set[str]] = {}
+        for choice in choices:
+            axis, _, name = choice.partition("=")
+            if axis not in self.sweep.axes:
+                valid = ", ".join(self.sweep.axes)
+                raise InputError(f"--only {choice}: no axis {axis!r}; valid: {valid}")
+            names = [one.name for one in self.sweep.axes[axis]]
+            if name not in names:
+                valid = ", ".join(names)
+                raise InputError(f"--only {choice}: no {axis} {name!r}; valid: {valid}")
+            wanted.setdefault(axis, set()).add(name)
+        axes = {
+            axis: [one for one in settings if one.name in wanted.get(axis, {one.name})]
+            for axis, settings in self.sweep.axes.items()
+        }
+        cells = [
+            cell
+            for cell in self.cells
+            if all(cell.names[axis] in names for axis, names in wanted.items())
+        ]
+        return SweepFile(self.path, self.sweep.model_copy(update={"axes": axes}), tuple(cells))
+
+
+def find_sweep(name: str) -> SweepFile:
+    """Of a file, or of a name below experiments/sweeps/. InputError for the first thing wrong."""
+    path = Path(name)
+    if not path.is_file():
+        path = binaries.SWEEPS / f"{name}.yaml"
+    if not path.is_file():
+        valid = ", ".join(sorted(found.stem for found in binaries.SWEEPS.glob("*.yaml")))
+        raise InputError(f"no sweep {name!r}; valid: a YAML file, or one of {valid}")
+    source = load_yaml(path)
+    sweep = validate(Sweep, source)
+    for index, measure in enumerate(sweep.measures):
+        try:
+            find_spec(measure)
+        except ValueError as error:
+            raise source.error(("measures", str(index)), str(error)) from None
+    for index, exclusion in enumerate(sweep.exclude):
+        _check_exclusion(source, ("exclude", str(index), "where"), sweep, exclusion)
+    cells = tuple(
+        _cell(source, sweep, path, chosen)
+        for chosen in itertools.product(*(enumerate(settings) for settings in sweep.axes.values()))
+    )
+    if all(cell.excluded for cell in cells):
+        raise source.error(("exclude",), "no cell is left")
+    return SweepFile(path, sweep, cells)
+
+
+def _check_exclusion(source: Source, path: KeyPath, sweep: Sweep, exclusion: Exclusion) -> None:
+    for axis, names in exclusion.where.items():
+        if axis not in sweep.axes:
+            raise source.error((*path, axis), f"no such axis; valid: {', '.join(sweep.axes)}")
+        known = [one.name for one in sweep.axes[axis]]
+        for name in [names] if isinstance(names, str) else names:
+            if name not in known:
+                raise source.error((*path, axis), f"no {name!r}; valid: {', '.join(known)}")
+
+
+def _cell(
+    source: Source, sweep: Sweep, file: Path, chosen: tuple[tuple[int, Setting], ...]
+) -> Cell:
+    names = {axis: setting.name for axis, (_, setting) in zip(sweep.axes, chosen, strict=True)}
+    values: Settings = dict(sweep.set)
+    places = {key: source.place(("set", key)) for key in sweep.set}
+    experiment, named_at = sweep.experiment, ("experiment",)
+    for axis, (index, setting) in zip(sweep.axes, chosen, strict=True):
+        here = ("axes", axis, str(index))
+        if setting.experiment is not None:
+            if experiment is not None and named_at != ("experiment",):
+                raise source.error(
+                    (*here, "experiment"), f"{source.place(named_at)} names one, too; valid: once"
+                )
+            experiment, named_at = setting.experiment, (*here, "experiment")
+        for key, value in setting.set.items():
+            values.pop(key, None)  # in the order in which they are set
+            values[key] = value
+            places[key] = source.place((*here, "set", key))
+    if experiment is None:
+        raise source.error((), f"no `experiment`, here or in a setting (cell {names})")
+    return Cell(
+        names,
+        _experiment(source, named_at, experiment, file),
+        tuple(f"{key}={json.dumps(value)}" for key, value in values.items()),
+        places,
+        next((one.why for one in sweep.exclude if one.holds(names)), ""),
+    )
+
+
+def _experiment(source: Source, path: KeyPath, name: str, file: Path) -> Path:
+    """A file beside the sweep's, or an experiment by its name."""
+    beside = file.parent / f"{name.removesuffix('.yaml')}.yaml"
+    known = {found.stem: found for found in binaries.EXPERIMENTS.glob("*.yaml")}
+    if beside.is_file() and beside.resolve() != file.resolve():
+        return beside
+    if name not in known:
+        raise source.error(
+            path,
+            f"no experiment {name!r}; valid: a file beside this one, {', '.join(sorted(known))}",
+        )
+    return known[name]
