@@ -251,7 +251,7 @@ class _PlainRuns:
 def _asides(tally: Tally) -> list[str]:
     parts = [f"{tally.found} found"] if tally.found else []
     if tally.deaths:
-        parts.append(f"{tally.deaths} workers died")
+        parts.append(f"{tally.deaths} worker{'s' if tally.deaths > 1 else ''} died")
     if tally.left_s is not None and tally.done < tally.total:
         parts.append(f"{units.format_span(tally.left_s)} left")
     return parts

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
+import socket
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tiercast_lab.errors import InputError, Interrupted
@@ -22,10 +26,20 @@ AHEAD = 2
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else what befell a worker goes to standard output
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the new default, without its warning
 }
 # Ray on one machine talks over the loopback alone, as it does on other systems than Linux.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+@cache  # Ray reads it once
+def _own_token() -> dict[str, str]:
+    """Who may hand this machine's Ray work: this process alone. Ray would write a token that
+    stays into the home directory."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
 CONNECT_TIMEOUT_S = 10
 
 
@@ -36,11 +50,11 @@ class RayWorkers:
     def __init__(self, jobs: int, address: str | None) -> None:
         self._jobs, self._address = jobs, address
         self._jobs_of: dict[Any, Job] = {}
+        self._scratch: Path | None = None
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> RayWorkers:
-        os.environ.update(QUIET if self._address else QUIET | LOOPBACK)
-        os.environ.setdefault("RAY_gcs_rpc_server_connect_timeout_s", str(CONNECT_TIMEOUT_S))
+        os.environ.update(QUIET if self._address else QUIET | LOOPBACK | _own_token())
         # Ray takes SIGTERM for itself.
         before = {number: signal.getsignal(number) for number in SIGNALS}
         try:
@@ -50,7 +64,7 @@ class RayWorkers:
             self._open.callback(ray.shutdown)
             quiet = {"log_to_driver": False, "logging_level": "ERROR"}
             if self._address is None:
-                folder = self._open.enter_context(scratch_folder())
+                folder = self._scratch = self._open.enter_context(scratch_folder())
                 self._open.callback(ray.shutdown)  # before its folder goes
                 ray.init(
                     "local",
@@ -76,12 +90,15 @@ class RayWorkers:
 
     def _connect(self, quiet: dict[str, Any]) -> None:
         try:
+            host, _, port = self._address.removeprefix("ray://").rpartition(":")
+            if host and port.isdigit():  # Ray itself tries for minutes
+                socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
             self._ray.init(self._address, **quiet)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        except (OSError, ValueError, RuntimeError, TimeoutError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise InputError(
                 f"--address {self._address}: {reason}; valid: auto, HOST:PORT of `ray start "
-                "--head`, or ray://HOST:10001"
+                "--head`, or ray://HOST:10001, with its RAY_AUTH_MODE and token (docs/sweeps.md)"
             ) from None
 
     def __exit__(self, *error: object) -> None:
@@ -102,7 +119,7 @@ class RayWorkers:
         return max(1, int(AHEAD * cpus))
 
     def submit(self, job: Job) -> None:
-        self._jobs_of[self._make.remote(job)] = job
+        self._jobs_of[self._make.remote(job, self._scratch)] = job
 
     def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
         ready, _ = self._ray.wait(list(self._jobs_of), num_returns=1, timeout=timeout_s)

@@ -17,10 +17,11 @@ MIN_AGE_S = 10.0
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A new folder below the machine's temporary one; its lock says that its owner lives."""
+def scratch_folder(within: Path | None = None) -> Iterator[Path]:
+    """A new folder below the machine's temporary one, or in one that is scratch itself; its lock
+    says that its owner lives."""
     _remove_orphans()
-    path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=within))
     lock = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from tiercast_lab import binaries
 from tiercast_lab.errors import InputError
@@ -89,16 +89,6 @@ class Sweep(Strict):
     seeds: Annotated[list[int], Field(min_length=1)] = [1, 2, 3]
     measures: Annotated[list[str], Field(min_length=1)]
     exclude: list[Exclusion] = []
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Sweep:
-        for axis, settings in self.axes.items():
-            names = [one.name for one in settings]
-            if len(set(names)) < len(names):
-                raise ValueError(f"axes.{axis}: settings need names of their own")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds: a seed stands twice; valid: once")
-        return self
 
 
 @dataclass(frozen=True)
@@ -195,6 +185,13 @@ def find_sweep(name: str) -> SweepFile:
             find_spec(measure)
         except ValueError as error:
             raise source.error(("measures", str(index)), str(error)) from None
+    lists = {("seeds",): list(map(str, sweep.seeds))} | {
+        ("axes", axis): [one.name for one in settings] for axis, settings in sweep.axes.items()
+    }
+    for where, names in lists.items():
+        for index, one in enumerate(names):
+            if one in names[:index]:
+                raise source.error((*where, str(index)), f"{one!r} stands twice; valid: once")
     for index, exclusion in enumerate(sweep.exclude):
         _check_exclusion(source, ("exclude", str(index), "where"), sweep, exclusion)
     cells = tuple(

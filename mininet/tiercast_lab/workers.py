@@ -90,8 +90,9 @@ def _digest_of(path: Path, _mtime_ns: int, _size: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def make(job: Job) -> Made:
-    """A run, on the node of the worker that calls this. Raises Interrupted."""
+def make(job: Job, scratch: Path | None = None) -> Made:
+    """A run, on the node of the worker that calls this. `scratch`: a folder that somebody removes
+    should this process be killed. Raises Interrupted."""
     from rich.console import Console
 
     from tiercast_lab.conduct import Options, conduct
@@ -104,7 +105,7 @@ def make(job: Job) -> Made:
                     foreign=f"node {socket.gethostname()}: another {name} below {binaries.ROOT}, "
                     f"{own[name][:12]}; valid: {wanted[:12]}, as where this was started"
                 )
-        with scratch_folder() as folder, open(os.devnull, "w") as nowhere:
+        with scratch_folder(scratch) as folder, open(os.devnull, "w") as nowhere:
             options = Options(job.seed, "ns3", "tiercast", folder, job.command, report=False)
             conduct(job.loaded, options, Console(file=nowhere))
             return Made(_pack((folder / "latest").resolve()))
@@ -129,14 +130,16 @@ class LocalWorkers:
         # Not forked from the driver, whose libraries have threads.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["tiercast_lab.conduct", "tiercast_lab.virtual"])
+        self._open = contextlib.ExitStack()
         self._running: dict[Connection, tuple[Job, multiprocessing.Process]] = {}
 
     def __enter__(self) -> LocalWorkers:
+        self._scratch = self._open.enter_context(scratch_folder())
         return self
 
     def submit(self, job: Job) -> None:
         mine, its = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=_work, args=(its, job), daemon=True)
+        process = self._context.Process(target=_work, args=(its, job, self._scratch), daemon=True)
         process.start()
         its.close()  # so that the end of the process is the end of the pipe
         self._running[mine] = job, process
@@ -168,9 +171,10 @@ class LocalWorkers:
             process.kill()
             process.join()
         self._running.clear()
+        self._open.close()
 
 
-def _work(connection: Connection, job: Job) -> None:
+def _work(connection: Connection, job: Job, scratch: Path) -> None:
     die_with_parent()
     with contextlib.suppress(Interrupted):  # what it says is for the driver to know
-        connection.send(make(job))
+        connection.send(make(job, scratch))

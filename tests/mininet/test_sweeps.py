@@ -1,0 +1,310 @@
+"""Sweeps: what a file says, means and tables, and real runs as tasks of Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tiercast_lab import binaries, workers
+from tiercast_lab.errors import InputError
+from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.progress import Tally
+from tiercast_lab.runs import Outcome, Store, run_all
+from tiercast_lab.schemes import known_schemes
+from tiercast_lab.sweep import SweepFile, find_sweep
+from tiercast_lab.sweeps import results_of, write_sweep
+from tiercast_lab.workers import Job, LocalWorkers, Made
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ONE_LINK = """\
+    name: one-link
+    title: One link
+    topology:
+      nodes: [0, 1, 2]
+      link: {rate: 2Mbit/s, delay: 5ms, queue: 50p}
+      links: {0-1: {}, 1-2: {}}
+    sessions:
+      - {scheme: tfmcc, sender: 0, receivers: [2]}
+    duration: 10s
+    measure: {last: 5s}
+    """
+
+SWEEP = """\
+    name: tiny
+    title: Two schemes at two rates
+    experiment: one-link
+    axes:
+      scheme:
+        - {name: TFMCC, set: {sessions.0.scheme: tfmcc}}
+        - {name: SIM, set: {sessions.0.scheme: sim, sessions.0.layers: 2}}
+      rate: {key: topology.link.rate, values: [1Mbit/s, 2Mbit/s]}
+    seeds: [1, 2]
+    measures: [session_throughput, efficiency]
+    exclude:
+      - {where: {scheme: SIM, rate: 2Mbit/s}, why: it is told apart}
+    """
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "one-link.yaml").write_text(textwrap.dedent(ONE_LINK))
+    path = tmp_path / "tiny.yaml"
+    path.write_text(textwrap.dedent(SWEEP))
+    return path
+
+
+def outcomes_of(sweep: SweepFile) -> list[Outcome]:
+    return [
+        Outcome(task, Path(), {"session_throughput": 1e6 * task.run.seed, "efficiency": 0.5})
+        for task in sweep.tasks(quick=False)
+    ]
+
+
+def test_runs_are_cells_times_seeds_without_those_left_out(file: Path) -> None:
+    sweep = find_sweep(str(file))
+    assert [(str(task.run.cell), task.run.seed) for task in sweep.tasks(quick=False)] == [
+        (cell, seed)
+        for cell in ("TFMCC, 1Mbit/s", "TFMCC, 2Mbit/s", "SIM, 1Mbit/s")
+        for seed in (1, 2)
+    ]
+    assert len(sweep.tasks(quick=True)) == 3
+    assert [one.x for one in sweep.sweep.axes["rate"]] == [1, 2]
+    experiment = sweep.tasks(quick=True)[2].load(known_schemes()).experiment
+    assert (experiment.sessions[0].scheme, experiment.sessions[0].layers) == ("sim", 2)
+    assert experiment.topology.link.rate == 1_000_000
+    only = sweep.only(["scheme=TFMCC", "rate=2Mbit/s"])
+    assert [str(task.run.cell) for task in only.tasks(quick=True)] == ["TFMCC, 2Mbit/s"]
+
+
+def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -> None:
+    sweep = find_sweep(str(file))
+    report, summary = write_sweep(results_of(sweep, outcomes_of(sweep)), tmp_path, ["sweep"])
+    first = summary["cells"][0]["measures"]["session_throughput"]
+    assert first["value"] == 1.5e6
+    assert first["spread"] == pytest.approx(12.71 * 0.5e6)  # s = 0.707e6, of two runs; t(1) = 12.71
+    table = pl.read_parquet(report.parent / "cells.parquet")
+    assert table.shape == (4, 7)
+    assert table.equals(pl.read_csv(report.parent / "cells.csv", schema=table.schema))
+    assert table["session_throughput"].to_list() == [1.5e6, 1.5e6, 1.5e6, None]
+    assert summary["cells"][3]["excluded"] == "it is told apart"
+    html = report.read_text()
+    assert f"1.50 Mbit/s ± {12.71 * 0.5:.2f} Mbit/s" in html
+    assert "left out: it is told apart" in html
+    assert json.loads((report.parent / "sweep.json").read_text())["runs"] == 6
+
+
+@pytest.mark.parametrize("axes", ["scheme", "scheme, marking, room"])
+def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> None:
+    lines = ["axes:"]
+    for axis in axes.split(", "):
+        lines += [f"  {axis}:", "    - {name: a}", "    - {name: b}"]
+    before, _, after = file.read_text().partition("axes:")
+    rest = after[after.index("seeds:") : after.index("exclude:")]
+    file.write_text(before + "\n".join(lines) + "\n" + rest)
+    sweep = find_sweep(str(file))
+    report, _ = write_sweep(results_of(sweep, outcomes_of(sweep)), tmp_path, ["sweep"])
+    for measure in ("session_throughput", "efficiency"):
+        assert (report.parent / f"{measure}.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "text"),
+    [
+        ("title:", "titel:", 2, "titel: unknown key; valid: name, title"),
+        ("experiment: one-link", "experiment: two", 3, "experiment: no experiment 'two'; valid: "),
+        ("experiment: one-link", "seeds: [1]", 9, "stands twice"),
+        ("sessions.0.scheme: sim,", "sessions.0.scheme: sum,", 7, "unknown scheme 'sum'; valid: "),
+        ("sessions.0.layers: 2", "sessions.0.layers: 9", 7, "less than or equal to 8 (seen: 9)"),
+        (
+            "values: [1Mbit/s, 2Mbit/s]",
+            "values: [fast, 2Mbit/s]",
+            8,
+            "topology.link.rate: 'fast' is not a rate",
+        ),
+        ("values: [1Mbit/s, 2Mbit/s]", "value: [1]", 8, "axes.rate.value: unknown key; valid: key"),
+        ("name: SIM", "name: TFMCC", 7, "axes.scheme.1: 'TFMCC' stands twice; valid: once"),
+        ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' stands twice; valid: once"),
+        ("efficiency]", "speed]", 10, "measures.1: unknown measure 'speed'; valid: "),
+        ("rate: 2Mbit/s}", "delay: long}", 12, "no such axis; valid: scheme, rate"),
+        ("rate: 2Mbit/s}", "rate: 3Mbit/s}", 12, "no '3Mbit/s'; valid: 1Mbit/s, 2Mbit/s"),
+    ],
+)
+def test_what_is_wrong_is_named(file: Path, old: str, new: str, line: int, text: str) -> None:
+    content = file.read_text()
+    assert old in content
+    file.write_text(content.replace(old, new))
+    with pytest.raises(InputError) as error:
+        for task in find_sweep(str(file)).tasks(quick=True):
+            task.load(known_schemes())
+    assert text in str(error.value)
+    assert f"tiny.yaml:{line}:" in str(error.value)
+
+
+def test_every_sweep_of_the_repository_loads() -> None:
+    schemes = known_schemes()
+    for path in binaries.SWEEPS.glob("*.yaml"):
+        for task in find_sweep(str(path)).tasks(quick=True):
+            task.load(schemes)
+
+
+def tiercast(*arguments: object, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [ROOT / "tiercast", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True, **options,
+    )  # fmt: skip
+
+
+def test_a_wrong_choice_is_named_on_the_command_line(file: Path) -> None:
+    for arguments, text in (
+        (["nothing"], "no sweep 'nothing'; valid: a YAML file, or one of"),
+        ([file, "--only", "scheme=RLM"], "no scheme 'RLM'; valid: TFMCC, SIM"),
+        ([file, "--only", "colour=red"], "no axis 'colour'; valid: scheme, rate"),
+    ):
+        process = tiercast("sweep", *arguments)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert text in errors
+
+
+# ---- who makes the runs -------------------------------------------------------------------------
+
+
+class Fragile(LocalWorkers):
+    """The first worker dies; `foreign`: what each says of its programs."""
+
+    def __init__(self, foreign: str = "") -> None:
+        super().__init__(1)
+        self.foreign = foreign
+        self.submitted: list[str] = []
+
+    def submit(self, job: Job) -> None:
+        self.submitted.append(job.name)
+        self._job = job
+
+    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
+        made = Made({"summary.json": b'{"measures": {"efficiency": {"value": 1}}}'})
+        if self.foreign:
+            made = Made(foreign=self.foreign)
+        return [(self._job, None if len(self.submitted) == 1 and not self.foreign else made)]
+
+
+def test_a_run_whose_worker_died_is_made_again(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "measures", lambda *_: {"efficiency": 1.0})
+    fragile, seen = Fragile(), []
+    store = Store(tmp_path / "runs")
+    tasks = find_sweep(str(file)).tasks(quick=True)
+
+    def note(tally: Tally) -> None:
+        seen.append((tally.done, tally.deaths))
+
+    outcomes = run_all(tasks, known_schemes(), store, lambda: fragile, Interrupt(), note)
+    assert [one.failure for one in outcomes] == ["", "", ""]
+    names = [task.run.name for task in tasks]
+    assert sorted(fragile.submitted) == sorted([fragile.submitted[0], *names])
+    assert seen[-1] == (3, 1)
+
+
+def test_a_node_with_other_programs_is_named(file: Path, tmp_path: Path) -> None:
+    task = find_sweep(str(file)).tasks(quick=True)[0]
+    loaded = task.load(known_schemes())
+    other = workers.programs() | {"tiercast-ns3": "0123456789abcdef"}
+    made = workers.make(Job("key", "run", loaded, 1, [], other))
+    assert "another tiercast-ns3" in made.foreign
+    assert "valid: 0123456789ab" in made.foreign
+    assert os.uname().nodename in made.foreign
+    with pytest.raises(InputError, match="another tiercast-ns3"):
+        run_all(
+            [task], known_schemes(), Store(tmp_path / "runs"), lambda: Fragile(made.foreign),
+            Interrupt(), lambda _: None,
+        )  # fmt: skip
+
+
+def simulators_below(pid: int) -> list[tuple[int, int]]:
+    """(tiercast-ns3, its parent) of all descendants of a process."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, _, tail = stat.read_text().rpartition(")")
+        except OSError:
+            continue
+        children.setdefault(int(tail.split()[1]), []).append(
+            (int(stat.parent.name), head.partition("(")[2])
+        )
+    found, waiting = [], [pid]
+    while waiting:
+        parent = waiting.pop()
+        for child, name in children.get(parent, []):
+            waiting.append(child)
+            if name == binaries.NS3.name:
+                found.append((child, parent))
+    return found
+
+
+def wait_for_simulator(pid: int, but: int = 0) -> tuple[int, int]:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        for found in simulators_below(pid):
+            if found[0] != but:
+                return found
+        time.sleep(0.01)
+    raise AssertionError("no run began")
+
+
+@pytest.mark.timeout(300)  # Ray takes its time on a busy machine
+def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_path: Path) -> None:
+    temporary = Path("/tmp") / f"tc-{os.getpid()}"  # Ray's sockets need a short path
+    temporary.mkdir()
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    results = tmp_path / "results"
+    # Long enough to be met while they run.
+    file.write_text(file.read_text() + "set: {duration: 40s}\n")
+    command = ["sweep", file, "--jobs", 1, "--results", results, "--json"]
+    runs = results / "runs"
+    shared = set(Path("/dev/shm").iterdir())
+    try:
+        first = tiercast(*command, env=environment)
+        simulator, _ = wait_for_simulator(first.pid)
+        wait_for_simulator(first.pid, but=simulator)  # the first run is done
+        first.send_signal(signal.SIGINT)
+        _, errors = first.communicate(timeout=60)
+        assert first.returncode == 130, errors
+        assert "interrupted by SIGINT" in errors
+        kept = {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
+        assert 1 <= len(kept) < 6
+        assert not list(temporary.iterdir())
+
+        second = tiercast(*command, env=environment)
+        _, worker = wait_for_simulator(second.pid)
+        os.kill(worker, signal.SIGKILL)
+        output, errors = second.communicate(timeout=110)
+        assert second.returncode == 0, errors
+        assert "1 worker died" in errors
+        assert f"{len(kept)} of 6 runs, {len(kept)} found" in errors
+        cells = json.loads(output)["cells"]
+        assert [len(cell["runs"]) for cell in cells] == [2, 2, 2, 0]
+        throughput = cells[2]["measures"]["session_throughput"]
+        assert 0.7e6 < throughput["value"] < 1.0e6  # SIM's layers fill the 1 Mbit/s link
+        made = {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
+        assert len(made) == 6
+        assert made | kept == made  # those of before stayed as they were
+
+        third = tiercast(*command, env=environment)
+        again, errors = third.communicate(timeout=60)
+        assert "6 of 6 runs, 6 found" in errors
+        assert json.loads(again)["cells"] == cells
+        assert made == {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
+        assert not list(temporary.iterdir())
+    finally:
+        shutil.rmtree(temporary)
+    assert set(Path("/dev/shm").iterdir()) <= shared
