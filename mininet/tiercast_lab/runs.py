@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,12 +21,14 @@ from tiercast_lab import storage
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Loaded, load_experiment
 from tiercast_lab.interrupt import Interrupt
-from tiercast_lab.measures import measures_version
+from tiercast_lab.measures import all_measures, measures_version
 from tiercast_lab.progress import Tally
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.workers import Job, Made, Workers, programs
 
 POLL_S = 0.2
+# What it is called, measured, drawn and judged by does not change a run: figures may share it.
+NOT_OF_THE_RUN = ("name", "measure", "figure", "expect", "title", "paper")
 MAX_ATTEMPTS = 3  # of a run whose worker dies
 
 
@@ -71,9 +73,7 @@ class Outcome:
 
 
 def key_of(loaded: Loaded, seed: int) -> str:
-    # What it is called, drawn and judged by does not change the run: figures may share it.
-    said = ("name", "title", "paper", "figure", "expect")
-    data = {key: value for key, value in loaded.data.items() if key not in said}
+    data = {name: value for name, value in loaded.data.items() if name not in NOT_OF_THE_RUN}
     text = json.dumps([data, seed, programs()], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -105,14 +105,21 @@ class Store:
                 raise
             shutil.rmtree(scratch)
 
-    def measures(self, key: str) -> dict[str, float | None]:
-        """Taken anew from the run's rows where how they are taken has changed since."""
-        path = self.place(key) / "summary.json"
-        summary = json.loads(path.read_text())
-        if summary.get("measured_by") != measures_version():
-            storage.measure_again(storage.load_run(self.place(key)))
-            summary = json.loads(path.read_text())
-        return {name: measure["value"] for name, measure in summary["measures"].items()}
+    def measures(self, key: str, window: tuple[float, float]) -> dict[str, float | None]:
+        """Over `window`, s. Taken from the run's rows where its summary has another window, or how
+        measures are taken has changed since; what was taken is kept beside it."""
+        asked = {"measured_by": measures_version(), "window_s": list(window)}
+        again = self.place(key) / f"measures-{window[0]:g}-{window[1]:g}.json"
+        for path in (self.place(key) / "summary.json", again):
+            stored = json.loads(path.read_text()) if path.exists() else {}
+            if all(stored.get(name) == value for name, value in asked.items()):
+                return {name: measure["value"] for name, measure in stored["measures"].items()}
+        run = storage.load_run(self.place(key))
+        measures = all_measures(run.rows, replace(run.context, window=window))
+        scratch = again.with_name(f".{again.name}-{os.getpid()}")
+        storage.write_json(scratch, asked | storage.measured(measures))
+        scratch.replace(again)
+        return measures
 
 
 def run_all(
@@ -129,13 +136,14 @@ def run_all(
     is made again.
     """
     loaded_of: dict[tuple[Path, tuple[str, ...]], Loaded] = {}
-    keys, todo = [], {}
+    keys, windows, todo = [], [], {}
     for task in tasks:
         same = task.file, task.run.settings
         if same not in loaded_of:
             loaded_of[same] = task.load(schemes)
         key = key_of(loaded_of[same], task.run.seed)
         keys.append(key)
+        windows.append(loaded_of[same].window)
         if not store.has(key):
             todo[key] = task, loaded_of[same]
     found = len(set(keys)) - len(todo)
@@ -150,10 +158,10 @@ def run_all(
         Outcome(
             task,
             store.place(key),
-            {} if key in failures else store.measures(key),
+            {} if key in failures else store.measures(key, window),
             failures.get(key, ""),
         )
-        for task, key in zip(tasks, keys, strict=True)
+        for task, key, window in zip(tasks, keys, windows, strict=True)
     ]
 
 

@@ -24,7 +24,7 @@ import polars as pl
 
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Loaded, member_name
-from tiercast_lab.measures import Context, all_measures, measures_version, spec_of
+from tiercast_lab.measures import Context, measures_version, spec_of
 
 FORMAT = 1  # of summary.json and rows/
 
@@ -279,11 +279,3 @@ def measured(measures: dict[str, float | None]) -> dict[str, Any]:
         },
         "measured_by": measures_version(),
     }
-
-
-def measure_again(run: StoredRun) -> None:
-    """Takes all measures anew from the rows; the summary is replaced in one step."""
-    summary = run.summary | measured(all_measures(run.rows, run.context))
-    scratch = run.directory / f".summary-{os.getpid()}"
-    write_json(scratch, summary)
-    os.replace(scratch, run.directory / "summary.json")

@@ -23,10 +23,13 @@ def tiercast(*arguments: str | Path, **options: object) -> subprocess.CompletedP
 
 def test_version_and_list() -> None:
     assert tiercast("--version").stdout.startswith("tiercast ")
-    experiments, figures = tiercast("list").stdout.split("\n\n")
-    heading, *figures = figures.splitlines()
-    assert heading == "for `tiercast figure` and `tiercast reproduce`:"
-    for listed, folder in ((experiments.splitlines(), ""), (figures, "figures")):
+    experiments, figures, sweeps = tiercast("list").stdout.split("\n\n")
+    figure_heading, *figures = figures.splitlines()
+    assert figure_heading == "for `tiercast figure` and `tiercast reproduce`:"
+    sweep_heading, *sweeps = sweeps.splitlines()
+    assert sweep_heading == "for `tiercast sweep`:"
+    lists = (experiments.splitlines(), ""), (figures, "figures"), (sweeps, "sweeps")
+    for listed, folder in lists:
         assert [line.split()[0] for line in listed] == [
             path.stem for path in sorted((ROOT / "experiments" / folder).glob("*.yaml"))
         ]

@@ -15,8 +15,9 @@ from tiercast_lab.errors import InputError
 from tiercast_lab.figure import FigureRun
 from tiercast_lab.figure_plot import draw_figure
 from tiercast_lab.figures import Results, all_figures, find_figure, verdict_of
-from tiercast_lab.runs import Outcome, Task, key_of
+from tiercast_lab.runs import Outcome, Store, Task, key_of
 from tiercast_lab.schemes import known_schemes
+from tiercast_lab.storage import StoredRun
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -212,10 +213,29 @@ def test_a_run_is_known_by_what_it_follows_from(file: Path) -> None:
     assert key == key_of(first.load(schemes), 1)
     assert key != key_of(first.load(schemes), 2)
     assert key != key_of(second.load(schemes), 1)
-    # What it is called and how it is judged does not change a run.
-    text = file.read_text().replace("tolerance: 20%", "tolerance: 10%")
+    # What it is called and how it is measured and judged does not change a run.
+    text = file.read_text().replace("tolerance: 20%", "tolerance: 10%").replace("10s", "5s")
     file.write_text(text.replace("name: two-points", "name: the-same-points"))
     assert key == key_of(first.load(schemes), 1)
+
+
+def test_a_stored_run_is_measured_over_the_window_that_is_asked_for(
+    stored: StoredRun,
+) -> None:
+    store = Store(stored.directory.parent)
+    last = store.measures(stored.directory.name, (10.0, 20.0))
+    assert last["cumulative_rate_2"] == pytest.approx(6e6)
+    assert last["subscribers_2"] == pytest.approx(3)
+    first = store.measures(stored.directory.name, (0.0, 10.0))
+    assert first["subscribers_2"] == pytest.approx(1.5)  # a second layer from 5 s on
+    # What was taken is read again, unless how measures are taken has changed.
+    (kept,) = stored.directory.glob("measures-0-10.json")
+    told = json.loads(kept.read_text())
+    told["measures"]["subscribers_2"]["value"] = 7.0
+    kept.write_text(json.dumps(told))
+    assert store.measures(stored.directory.name, (0.0, 10.0))["subscribers_2"] == 7
+    kept.write_text(json.dumps(told | {"measured_by": "before"}))
+    assert store.measures(stored.directory.name, (0.0, 10.0))["subscribers_2"] == 1.5
 
 
 def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path) -> None:
