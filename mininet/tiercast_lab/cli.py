@@ -230,10 +230,9 @@ def sweep(
     from tiercast_lab.sweep import find_sweep
     from tiercast_lab.sweeps import results_of, write_sweep
 
-    found = find_sweep(name).only(only or [])
-    outcomes = _make_runs(
-        found.tasks(quick), known_schemes(), results, lambda: RayWorkers(jobs, address)
-    )
+    schemes = known_schemes()
+    found = find_sweep(name, schemes).only(only or [])
+    outcomes = _make_runs(found.tasks(quick), schemes, results, lambda: RayWorkers(jobs, address))
     folder = results.resolve() / "sweeps"
     path, summary = write_sweep(results_of(found, outcomes), folder, _typed())
     if as_json:

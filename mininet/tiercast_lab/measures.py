@@ -385,6 +385,18 @@ def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
     return float(np.mean(rates)) / fair if fair else None
 
 
+def tcp_ratio_extreme(
+    rows: Rows, context: Context, of: Callable[[list[float]], float]
+) -> float | None:
+    """Of a receiver's throughput / that of a flow at its bottleneck, over all such pairs."""
+    if (contest := _contest(rows, context)) is None:
+        return None
+    received, flows = contest
+    if not all(flows[name] for agent in received for name in context.rivals[agent]):
+        return None
+    return of([r / flows[name] for agent, r in received.items() for name in context.rivals[agent]])
+
+
 def tcp_throughput(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
@@ -766,6 +778,20 @@ MEASURES: dict[str, MeasureSpec] = {
         sessions_tcp_ratio,
         "",
         "mean throughput of all sessions' receivers / mean of the TCP flows",
+        2,
+        of_traffic=True,
+    ),
+    "tcp_ratio_to_worst": _number_spec(
+        lambda rows, context: tcp_ratio_extreme(rows, context, max),
+        "",
+        "throughput of the session / slowest TCP flow at its bottleneck; largest of a receiver",
+        2,
+        of_traffic=True,
+    ),
+    "tcp_ratio_to_best": _number_spec(
+        lambda rows, context: tcp_ratio_extreme(rows, context, min),
+        "",
+        "throughput of the session / fastest TCP flow at its bottleneck; smallest of a receiver",
         2,
         of_traffic=True,
     ),

@@ -170,7 +170,7 @@ class SweepFile:
         return SweepFile(self.path, self.sweep.model_copy(update={"axes": axes}), tuple(cells))
 
 
-def find_sweep(name: str) -> SweepFile:
+def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
     """Of a file, or of a name below experiments/sweeps/. InputError for the first thing wrong."""
     path = Path(name)
     if not path.is_file():
@@ -179,6 +179,7 @@ def find_sweep(name: str) -> SweepFile:
         valid = ", ".join(sorted(found.stem for found in binaries.SWEEPS.glob("*.yaml")))
         raise InputError(f"no sweep {name!r}; valid: a YAML file, or one of {valid}")
     source = load_yaml(path)
+    _name_schemes(source, schemes)
     sweep = validate(Sweep, source)
     for index, measure in enumerate(sweep.measures):
         try:
@@ -201,6 +202,36 @@ def find_sweep(name: str) -> SweepFile:
     if all(cell.excluded for cell in cells):
         raise source.error(("exclude",), "no cell is left")
     return SweepFile(path, sweep, cells)
+
+
+def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:
+    """`{schemes: all, layers: 5, set: {rlm: {…}}}` in full: a setting for each scheme, with so many
+    layers where it has some, and what is set for it alone."""
+    axes = source.data.get("axes")
+    for axis, form in axes.items() if isinstance(axes, dict) else ():
+        if not isinstance(form, dict) or "schemes" not in form:
+            continue
+        here = ("axes", axis)
+        for key in form:
+            if key not in (valid := ("schemes", "layers", "set")):
+                raise source.error((*here, key), f"unknown key; valid: {', '.join(valid)}")
+        own = form.get("set", {})
+        chosen = list(schemes) if form["schemes"] == "all" else form["schemes"]
+        for key, found in (("schemes", chosen), ("set", own)):
+            unknown = [one for one in found if one not in schemes] if found else []
+            if not isinstance(found, list if key == "schemes" else dict) or unknown:
+                seen = f"no scheme {unknown[0]!r}" if unknown else f"{found!r}"
+                valid = ", ".join([*(["all"] if key == "schemes" else []), *schemes])
+                raise source.error((*here, key), f"{seen}; valid: {valid}")
+        axes[axis] = [
+            {
+                "name": scheme,
+                "set": {"sessions.0.scheme": scheme}
+                | {"sessions.0.layers": form.get("layers", 1) if schemes[scheme].layered else 1}
+                | own.get(scheme, {}),
+            }
+            for scheme in chosen
+        ]
 
 
 def _check_exclusion(source: Source, path: KeyPath, sweep: Sweep, exclusion: Exclusion) -> None:

@@ -70,7 +70,7 @@ def outcomes_of(sweep: SweepFile) -> list[Outcome]:
 
 
 def test_runs_are_cells_times_seeds_without_those_left_out(file: Path) -> None:
-    sweep = find_sweep(str(file))
+    sweep = find_sweep(str(file), known_schemes())
     assert [(str(task.run.cell), task.run.seed) for task in sweep.tasks(quick=False)] == [
         (cell, seed)
         for cell in ("TFMCC, 1Mbit/s", "TFMCC, 2Mbit/s", "SIM, 1Mbit/s")
@@ -85,8 +85,25 @@ def test_runs_are_cells_times_seeds_without_those_left_out(file: Path) -> None:
     assert [str(task.run.cell) for task in only.tasks(quick=True)] == ["TFMCC, 2Mbit/s"]
 
 
+def test_schemes_of_the_registry_make_an_axis(file: Path) -> None:
+    schemes = known_schemes()
+    before, _, after = file.read_text().partition("  scheme:\n")
+    rest = after[after.index("  rate:") : after.index("exclude:")]
+    form = "{schemes: all, layers: 3, set: {rlm: {sessions.0.layers: 6}}}"
+    file.write_text(f"{before}  scheme: {form}\n{rest}")
+    cells = {
+        task.run.cell.names["scheme"]: task
+        for task in find_sweep(str(file), schemes).tasks(quick=True)
+    }
+    assert list(cells) == list(schemes)
+    layers = {
+        name: task.load(schemes).experiment.sessions[0].layers for name, task in cells.items()
+    }
+    assert layers == {n: 6 if n == "rlm" else 3 if s.layered else 1 for n, s in schemes.items()}
+
+
 def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -> None:
-    sweep = find_sweep(str(file))
+    sweep = find_sweep(str(file), known_schemes())
     report, summary = write_sweep(results_of(sweep, outcomes_of(sweep)), tmp_path, ["sweep"])
     first = summary["cells"][0]["measures"]["session_throughput"]
     assert first["value"] == 1.5e6
@@ -110,7 +127,7 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
     before, _, after = file.read_text().partition("axes:")
     rest = after[after.index("seeds:") : after.index("exclude:")]
     file.write_text(before + "\n".join(lines) + "\n" + rest)
-    sweep = find_sweep(str(file))
+    sweep = find_sweep(str(file), known_schemes())
     report, _ = write_sweep(results_of(sweep, outcomes_of(sweep)), tmp_path, ["sweep"])
     for measure in ("session_throughput", "efficiency"):
         assert (report.parent / f"{measure}.png").stat().st_size > 5_000
@@ -131,6 +148,12 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
             "topology.link.rate: 'fast' is not a rate",
         ),
         ("values: [1Mbit/s, 2Mbit/s]", "value: [1]", 8, "axes.rate.value: unknown key; valid: key"),
+        (
+            "- {name: TFMCC, set: {sessions.0.scheme: tfmcc}}\n    - ",
+            "{schemes: [sum], set: ",
+            6,
+            "axes.scheme.schemes: no scheme 'sum'; valid: all, sim, ",
+        ),
         ("name: SIM", "name: TFMCC", 7, "axes.scheme.1: 'TFMCC' stands twice; valid: once"),
         ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' stands twice; valid: once"),
         ("efficiency]", "speed]", 10, "measures.1: unknown measure 'speed'; valid: "),
@@ -143,7 +166,7 @@ def test_what_is_wrong_is_named(file: Path, old: str, new: str, line: int, text:
     assert old in content
     file.write_text(content.replace(old, new))
     with pytest.raises(InputError) as error:
-        for task in find_sweep(str(file)).tasks(quick=True):
+        for task in find_sweep(str(file), known_schemes()).tasks(quick=True):
             task.load(known_schemes())
     assert text in str(error.value)
     assert f"tiny.yaml:{line}:" in str(error.value)
@@ -152,7 +175,7 @@ def test_what_is_wrong_is_named(file: Path, old: str, new: str, line: int, text:
 def test_every_sweep_of_the_repository_loads() -> None:
     schemes = known_schemes()
     for path in binaries.SWEEPS.glob("*.yaml"):
-        for task in find_sweep(str(path)).tasks(quick=True):
+        for task in find_sweep(str(path), schemes).tasks(quick=True):
             task.load(schemes)
 
 
@@ -203,7 +226,7 @@ def test_a_run_whose_worker_died_is_made_again(
     monkeypatch.setattr(Store, "measures", lambda *_: {"efficiency": 1.0})
     fragile, seen = Fragile(), []
     store = Store(tmp_path / "runs")
-    tasks = find_sweep(str(file)).tasks(quick=True)
+    tasks = find_sweep(str(file), known_schemes()).tasks(quick=True)
 
     def note(tally: Tally) -> None:
         seen.append((tally.done, tally.deaths))
@@ -216,7 +239,7 @@ def test_a_run_whose_worker_died_is_made_again(
 
 
 def test_a_node_with_other_programs_is_named(file: Path, tmp_path: Path) -> None:
-    task = find_sweep(str(file)).tasks(quick=True)[0]
+    task = find_sweep(str(file), known_schemes()).tasks(quick=True)[0]
     loaded = task.load(known_schemes())
     other = workers.programs() | {"tiercast-ns3": "0123456789abcdef"}
     made = workers.make(Job("key", "run", loaded, 1, [], other))
