@@ -54,6 +54,12 @@ SWEEP = """\
     """
 
 
+SETTINGS = """\
+- {name: TFMCC, set: {sessions.0.scheme: tfmcc}}
+    - {name: SIM, set: {sessions.0.scheme: sim, sessions.0.layers: 2}}
+"""
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     (tmp_path / "one-link.yaml").write_text(textwrap.dedent(ONE_LINK))
@@ -148,12 +154,7 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
             "topology.link.rate: 'fast' is not a rate",
         ),
         ("values: [1Mbit/s, 2Mbit/s]", "value: [1]", 8, "axes.rate.value: unknown key; valid: key"),
-        (
-            "- {name: TFMCC, set: {sessions.0.scheme: tfmcc}}\n    - ",
-            "{schemes: [sum], set: ",
-            6,
-            "axes.scheme.schemes: no scheme 'sum'; valid: all, sim, ",
-        ),
+        (SETTINGS, "{schemes: [sum]}\n", 6, "schemes: no scheme 'sum'; valid: all, sim, "),
         ("name: SIM", "name: TFMCC", 7, "axes.scheme.1: 'TFMCC' stands twice; valid: once"),
         ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' stands twice; valid: once"),
         ("efficiency]", "speed]", 10, "measures.1: unknown measure 'speed'; valid: "),
