@@ -56,7 +56,7 @@ def test_a_kernel_feature_that_is_missing_is_the_first_line() -> None:
 def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     for arguments, said in [
         (["nosuch"], "no experiment 'nosuch'; valid: a YAML file, or one of basic-"),
-        (["sim-smoke", "--set", "sessions.0.scheme=rlc"], "unknown scheme 'rlc'; valid: "),
+        (["sim-smoke", "--set", "sessions.0.scheme=ftp"], "unknown scheme 'ftp'; valid: "),
         (["sim-smoke", "--set", "sim.nosuch=1"], "unknown parameter of sim; valid: sim."),
         (["sim-smoke", "--duration", "20"], "--duration: duration: "),
         (["sim-smoke", "--switch", "ovs"], "'ovs'"),
