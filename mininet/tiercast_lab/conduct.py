@@ -57,11 +57,7 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         "layered": loaded.layered,
         "layers": loaded.experiment.sessions[0].layers,
         "duration_s": loaded.experiment.duration / 1e9,
-        "window_s": list(loaded.window),
-        "periods_s": {
-            name: [start / 1e9, end / 1e9]
-            for name, (start, end) in loaded.experiment.measure.periods.items()
-        },
+        **loaded.measured_over,
     }
     context = storage.context_of(summary)
     view = make_view(console)

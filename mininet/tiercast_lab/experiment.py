@@ -470,6 +470,15 @@ class Loaded:
         end = min(measure.until or end, end) / 1e9
         return max(0.0, end - measure.last / 1e9), end
 
+    @property
+    def measured_over(self) -> dict[str, Any]:
+        """The window and the periods, s, as a summary has them."""
+        periods = self.experiment.measure.periods.items()
+        return {
+            "window_s": list(self.window),
+            "periods_s": {name: [start / 1e9, end / 1e9] for name, (start, end) in periods},
+        }
+
 
 def load_experiment(
     file: Path,

@@ -80,7 +80,9 @@ def _means(
 def _lines(
     axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
 ) -> None:
-    for colour, curve in zip(itertools.cycle(COLOURS), results.figure.experiment.figure.curves, strict=False):
+    for colour, curve in zip(
+        itertools.cycle(COLOURS), results.figure.experiment.figure.curves, strict=False
+    ):
         axis.errorbar(
             *_means(results, measure, curve.name, scale),
             color=colour, marker="o", capsize=3, label=curve.name or None,

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,19 +105,20 @@ class Store:
                 raise
             shutil.rmtree(scratch)
 
-    def measures(self, key: str, window: tuple[float, float]) -> dict[str, float | None]:
-        """Over `window`, s. Taken from the run's rows where its summary has another window, or how
-        measures are taken has changed since; what was taken is kept beside it."""
-        asked = {"measured_by": measures_version(), "window_s": list(window)}
-        again = self.place(key) / f"measures-{window[0]:g}-{window[1]:g}.json"
+    def measures(self, key: str, over: dict[str, Any]) -> dict[str, float | None]:
+        """`over`: Loaded.measured_over. Taken from the run's rows where its summary is over
+        something else, or how measures are taken has changed since; what was taken is kept."""
+        asked = over | {"measured_by": measures_version()}
+        name = hashlib.sha256(json.dumps(over, sort_keys=True).encode()).hexdigest()[:12]
+        again = self.place(key) / f"measures-{name}.json"
         for path in (self.place(key) / "summary.json", again):
             stored = json.loads(path.read_text()) if path.exists() else {}
-            if all(stored.get(name) == value for name, value in asked.items()):
+            if all(stored.get(key) == value for key, value in asked.items()):
                 return {name: measure["value"] for name, measure in stored["measures"].items()}
         run = storage.load_run(self.place(key))
-        measures = all_measures(run.rows, replace(run.context, window=window))
+        measures = all_measures(run.rows, storage.context_of(run.summary | over))
         scratch = again.with_name(f".{again.name}-{os.getpid()}")
-        storage.write_json(scratch, asked | storage.measured(measures))
+        storage.write_json(scratch, over | storage.measured(measures))
         scratch.replace(again)
         return measures
 
@@ -136,14 +137,14 @@ def run_all(
     is made again.
     """
     loaded_of: dict[tuple[Path, tuple[str, ...]], Loaded] = {}
-    keys, windows, todo = [], [], {}
+    keys, overs, todo = [], [], {}
     for task in tasks:
         same = task.file, task.run.settings
         if same not in loaded_of:
             loaded_of[same] = task.load(schemes)
         key = key_of(loaded_of[same], task.run.seed)
         keys.append(key)
-        windows.append(loaded_of[same].window)
+        overs.append(loaded_of[same].measured_over)
         if not store.has(key):
             todo[key] = task, loaded_of[same]
     found = len(set(keys)) - len(todo)
@@ -158,10 +159,10 @@ def run_all(
         Outcome(
             task,
             store.place(key),
-            {} if key in failures else store.measures(key, window),
+            {} if key in failures else store.measures(key, over),
             failures.get(key, ""),
         )
-        for task, key, window in zip(tasks, keys, windows, strict=True)
+        for task, key, over in zip(tasks, keys, overs, strict=True)
     ]
 
 

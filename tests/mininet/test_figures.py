@@ -223,19 +223,25 @@ def test_a_stored_run_is_measured_over_the_window_that_is_asked_for(
     stored: StoredRun,
 ) -> None:
     store = Store(stored.directory.parent)
-    last = store.measures(stored.directory.name, (10.0, 20.0))
+
+    def measures(start: float, end: float) -> dict[str, float | None]:
+        over = {"window_s": [start, end], "periods_s": {"end": [15.0, 20.0]}}
+        return store.measures(stored.directory.name, over)
+
+    last = measures(10.0, 20.0)
     assert last["cumulative_rate_2"] == pytest.approx(6e6)
     assert last["subscribers_2"] == pytest.approx(3)
-    first = store.measures(stored.directory.name, (0.0, 10.0))
+    first = measures(0.0, 10.0)
     assert first["subscribers_2"] == pytest.approx(1.5)  # a second layer from 5 s on
+    assert first["subscribers_2@end"] == pytest.approx(3)
     # What was taken is read again, unless how measures are taken has changed.
-    (kept,) = stored.directory.glob("measures-0-10.json")
+    kept = max(stored.directory.glob("measures-*.json"), key=lambda path: path.stat().st_mtime_ns)
     told = json.loads(kept.read_text())
     told["measures"]["subscribers_2"]["value"] = 7.0
     kept.write_text(json.dumps(told))
-    assert store.measures(stored.directory.name, (0.0, 10.0))["subscribers_2"] == 7
+    assert measures(0.0, 10.0)["subscribers_2"] == 7
     kept.write_text(json.dumps(told | {"measured_by": "before"}))
-    assert store.measures(stored.directory.name, (0.0, 10.0))["subscribers_2"] == 1.5
+    assert measures(0.0, 10.0)["subscribers_2"] == 1.5
 
 
 def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path) -> None:
