@@ -1,0 +1,289 @@
+// Which of very many entries is due next? A hierarchical timing wheel of 64 ns for callers that
+// poll.
+//
+// Entries are numbers 0 .. size-1; each is scheduled at most once. Every operation costs the same
+// with ten entries as with 100,000, and no single call moves many of them: entries far ahead are
+// brought down to the finest level a few at a time, ahead of need. Memory is taken once, at
+// construction. Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tiercast {
+
+// What the wheel keeps of an entry; its owner derives from it, so that both share a cache line.
+struct WheelNode {
+  std::int64_t due_ns = 0;
+  std::uint32_t next = 0xffffffff;
+  std::uint32_t previous = 0xffffffff;
+  std::uint32_t slot = 0xffffffff;  // level * slots + index; all ones: not scheduled
+};
+
+template <typename Entry>
+class TimingWheel {
+ public:
+  using Index = std::uint32_t;
+  static constexpr Index kNone = 0xffffffff;
+  static constexpr unsigned kTickShift = 6;  // a slot of the finest level is 64 ns wide
+
+  explicit TimingWheel(std::uint32_t size) : entries_(size), slots_(kLevels * kSlots) {}
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+  Entry& operator[](Index index) { return entries_[index]; }
+  const Entry& operator[](Index index) const { return entries_[index]; }
+  bool scheduled(Index index) const { return entries_[index].slot != kNone; }
+  bool empty() const { return count_ == 0; }
+
+  // `index` must not be scheduled. Entries of one tick are kept in the order of their due times as
+  // long as that takes few steps; equal ones in the order of insertion. What is overdue queues
+  // behind what waits already.
+  void insert(std::int64_t now_ns, Index index, std::int64_t due_ns) {
+    if (count_++ == 0) restart(tick_of(now_ns));
+    entries_[index].due_ns = due_ns;
+    place(index);
+  }
+
+  void remove(Index index) {
+    --count_;
+    unlink(index);
+  }
+
+  // The entry with the earliest due time, if that is not after `now_ns`; kNone otherwise. It stays
+  // scheduled. A `now_ns` before an earlier one finds less, nothing worse.
+  Index first(std::int64_t now_ns) {
+    if (count_ == 0) return kNone;
+    const std::uint64_t horizon = tick_of(now_ns);
+    for (;;) {
+      const std::uint64_t tick = first_tick();
+      if (tick != kNoTick && tick >> kRatioBits < ready_[0]) {
+        if (tick > horizon) {
+          current_ = std::max(current_, horizon);
+          return kNone;
+        }
+        current_ = tick;
+        const Index head = slots_[tick & kMask].head;
+        return entries_[head].due_ns <= now_ns ? head : kNone;
+      }
+      if (ready_[0] > horizon >> kRatioBits) {
+        current_ = std::max(current_, horizon);
+        return kNone;
+      }
+      pull(0, horizon >> kRatioBits);
+    }
+  }
+
+  // Brings at most `steps` entries down a level, ahead of need: to be called about once per entry
+  // taken, and when there is nothing else to do. Without it first() does it all at once when the
+  // time has come.
+  void prepare(unsigned steps) {
+    for (unsigned level = 0; level + 1 < kLevels; ++level) {
+      const std::uint64_t wanted = (current_ >> (level + 1) * kRatioBits) + kAhead;
+      while (ready_[level] < wanted && complete_above(level)) {
+        Slot& slot = slots_[(level + 1) * kSlots + (ready_[level] & kMask)];
+        if (slot.head == kNone) {
+          ++ready_[level];
+          continue;
+        }
+        if (steps == 0) return;
+        --steps;
+        const Index index = slot.head;
+        const Index following = entries_[index].next;
+        if (following != kNone) __builtin_prefetch(&entries_[following], 1);
+        unlink(index);
+        place(index);
+      }
+    }
+  }
+
+  // A lower bound of the earliest due time, exact where that is near; the largest int64 if nothing
+  // is scheduled.
+  std::int64_t bound_ns() const {
+    std::int64_t bound = INT64_MAX;
+    if (count_ == 0) return bound;
+    for (unsigned level = 0; level < kLevels; ++level) {
+      if (counts_[level] == 0) continue;
+      const std::uint64_t from = current_ >> level * kRatioBits;
+      const std::uint64_t unit = from + distance(level, from & kMask);
+      // What has not come down to the finest level yet is due in unit ready_[0] or later.
+      const std::int64_t start =
+          level == 0 ? entries_[slots_[unit & kMask].head].due_ns
+                     : static_cast<std::int64_t>(
+                           std::max(unit << level * kRatioBits, ready_[0] << kRatioBits)
+                           << kTickShift);
+      bound = std::min(bound, start);
+    }
+    return bound;
+  }
+
+  // The first entry of the first occupied slot at least `ticks` ahead on the finest level; kNone if
+  // none. For prefetching.
+  Index ahead(unsigned ticks) const {
+    if (counts_[0] == 0) return kNone;
+    return slots_[(current_ + ticks + distance(0, (current_ + ticks) & kMask)) & kMask].head;
+  }
+
+ private:
+  // A slot of level l covers 2^(10 l) ticks and a level has 2^13 slots: 64 ns x 2^13 = 0.5 ms, then
+  // 0.5 s, 9 min and 6.5 days. Farther entries wait in the last slot.
+  static constexpr unsigned kLevels = 4;
+  static constexpr unsigned kSlotBits = 13;
+  static constexpr unsigned kRatioBits = 10;
+  static constexpr std::uint32_t kSlots = 1u << kSlotBits;
+  static constexpr std::uint32_t kMask = kSlots - 1;
+  static constexpr unsigned kAhead = 4;     // units of the next level, of the 8 that a level holds
+  static constexpr unsigned kMaxWalk = 16;  // steps to an entry's place within a tick
+  static constexpr std::uint64_t kNoTick = ~0ull;
+
+  struct Slot {
+    Index head = kNone;
+    Index tail = kNone;
+  };
+
+  // Which slots of a level hold entries.
+  struct Occupied {
+    std::array<std::uint64_t, kSlots / 4096> summary{};
+    std::array<std::uint64_t, kSlots / 64> words{};
+  };
+
+  static std::uint64_t tick_of(std::int64_t ns) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0)) >> kTickShift;
+  }
+
+  void restart(std::uint64_t tick) {
+    current_ = std::max(current_, tick);
+    for (unsigned level = 0; level + 1 < kLevels; ++level) {
+      ready_[level] = (current_ >> (level + 1) * kRatioBits) + 1;
+    }
+  }
+
+  // All entries before the end of unit ready_[level] have left the levels above level + 1.
+  bool complete_above(unsigned level) const {
+    return level + 2 >= kLevels || ready_[level] >> kRatioBits < ready_[level + 1];
+  }
+
+  void place(Index index) {
+    Entry& entry = entries_[index];
+    const std::uint64_t due_tick = tick_of(entry.due_ns);
+    const std::uint64_t tick = std::max(due_tick, current_);
+    unsigned level = 0;
+    std::uint64_t unit = tick;
+    // unit >> kRatioBits is the tick in units of the level above.
+    while (level + 1 < kLevels && unit >> kRatioBits > ready_[level]) {
+      unit >>= kRatioBits;
+      ++level;
+    }
+    if (level + 1 == kLevels) {
+      unit = std::min(unit, (current_ >> level * kRatioBits) + kSlots - 1);
+    }
+    const auto at = static_cast<std::uint32_t>(unit & kMask);
+    entry.slot = level * kSlots + at;
+    ++counts_[level];
+    Slot& slot = slots_[entry.slot];
+    if (slot.head == kNone) {
+      slot.head = slot.tail = index;
+      entry.next = entry.previous = kNone;
+      occupied_[level].words[at / 64] |= 1ull << at % 64;
+      occupied_[level].summary[at / 4096] |= 1ull << at / 64 % 64;
+      return;
+    }
+    Index before = slot.tail;
+    if (level == 0 && due_tick == tick) {
+      for (unsigned walk = 0;
+           walk < kMaxWalk && before != kNone && entries_[before].due_ns > entry.due_ns; ++walk) {
+        before = entries_[before].previous;
+      }
+    }
+    entry.previous = before;
+    entry.next = before == kNone ? slot.head : entries_[before].next;
+    (before == kNone ? slot.head : entries_[before].next) = index;
+    (entry.next == kNone ? slot.tail : entries_[entry.next].previous) = index;
+  }
+
+  void unlink(Index index) {
+    Entry& entry = entries_[index];
+    const unsigned level = entry.slot / kSlots;
+    const std::uint32_t at = entry.slot % kSlots;
+    Slot& slot = slots_[entry.slot];
+    (entry.previous == kNone ? slot.head : entries_[entry.previous].next) = entry.next;
+    (entry.next == kNone ? slot.tail : entries_[entry.next].previous) = entry.previous;
+    if (slot.head == kNone) {
+      Occupied& occupied = occupied_[level];
+      occupied.words[at / 64] &= ~(1ull << at % 64);
+      if (occupied.words[at / 64] == 0) occupied.summary[at / 4096] &= ~(1ull << at / 64 % 64);
+    }
+    --counts_[level];
+    entry.slot = kNone;
+  }
+
+  // Slots from `at` to the first occupied one, around the end; the level holds an entry.
+  std::uint32_t distance(unsigned level, std::uint64_t from) const {
+    const Occupied& occupied = occupied_[level];
+    const auto at = static_cast<std::uint32_t>(from);
+    const std::uint64_t here = occupied.words[at / 64] >> at % 64;
+    if (here != 0) return static_cast<std::uint32_t>(std::countr_zero(here));
+    std::uint32_t word = at / 64;
+    constexpr auto kParts = static_cast<std::uint32_t>(kSlots / 4096);
+    for (std::uint32_t step = 0; step <= kParts; ++step) {
+      const std::uint32_t part = (word / 64 + step) % kParts;
+      std::uint64_t bits = occupied.summary[part];
+      if (step == 0) bits &= word % 64 == 63 ? 0 : ~0ull << (word % 64 + 1);
+      if (bits == 0) continue;
+      word = part * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+      const std::uint32_t found =
+          word * 64 + static_cast<std::uint32_t>(std::countr_zero(occupied.words[word]));
+      return (found - at) & kMask;
+    }
+    return 0;
+  }
+
+  std::uint64_t first_tick() const {
+    return counts_[0] == 0 ? kNoTick : current_ + distance(0, current_ & kMask);
+  }
+
+  // Brings the next unit of level + 1 down, none after `limit`; what has no entries is jumped over.
+  // Everything before that unit has been taken.
+  void pull(unsigned level, std::uint64_t limit) {
+    while (!complete_above(level)) pull(level + 1, limit >> kRatioBits);
+    bool below_is_empty = true;
+    for (unsigned l = 0; l <= level; ++l) below_is_empty &= counts_[l] == 0;
+    if (below_is_empty) {
+      std::uint64_t end = limit + 1;
+      if (level + 2 < kLevels) end = std::min(end, ready_[level + 1] << kRatioBits);
+      if (counts_[level + 1] > 0) {
+        end = std::min(end, ready_[level] + distance(level + 1, ready_[level] & kMask));
+      }
+      ready_[level] = std::max(ready_[level], end);
+    }
+    if (ready_[level] > limit) return;
+    current_ = std::max(current_, ready_[level] << (level + 1) * kRatioBits);
+    for (unsigned l = 0; l < level; ++l) {
+      ready_[l] = std::max(ready_[l], current_ >> (l + 1) * kRatioBits);
+    }
+    Slot& slot = slots_[(level + 1) * kSlots + (ready_[level] & kMask)];
+    Index index = slot.head;
+    while (index != kNone) {
+      const Index following = entries_[index].next;
+      unlink(index);
+      place(index);
+      index = following;
+    }
+    ++ready_[level];
+  }
+
+  std::vector<Entry> entries_;
+  std::vector<Slot> slots_;
+  std::array<Occupied, kLevels> occupied_;
+  std::array<std::uint32_t, kLevels> counts_{};
+  std::uint32_t count_ = 0;
+  std::uint64_t current_ = 0;  // tick; no entry lies before it
+  // Entries of units (of level + 1) before this one have all come down to `level`; those of the
+  // unit itself may be on both.
+  std::array<std::uint64_t, kLevels - 1> ready_{1, 1, 1};
+};
+
+}  // namespace tiercast
