@@ -1,18 +1,8 @@
 #include "agent/histogram.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace tiercast::agent {
-
-// Values below 2^(kSubBits+1) are their own bin. Above, the bin number is made of the exponent and
-// the kSubBits bits below the leading one.
-std::size_t Histogram::bin_of(std::uint64_t value) {
-  if (value < (2u << kSubBits)) return value;
-  const unsigned shift = std::bit_width(value) - (kSubBits + 1);
-  return (static_cast<std::size_t>(shift) << kSubBits) + (value >> shift);
-}
 
 std::uint64_t Histogram::upper_bound(std::size_t bin) {
   if (bin < (2u << kSubBits)) return bin;

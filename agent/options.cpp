@@ -22,7 +22,7 @@ void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--layers", layers, "layers of the session; by default 5, or 1 with one rate for all")
       ->check(CLI::Range(1u, kMaxLayers));
   app.add_option("--packet-size", session.packet_size, "IP bytes of a data packet")
-      ->check(CLI::Range(100, 9000))
+      ->check(CLI::Range(46, 9000))
       ->capture_default_str();
   app.add_option("--id", session.self_id, "number of this agent in feedback")
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// tiercast-send: a DPDK application that paces the layers of one session.
+// tiercast-send: a DPDK application that paces the layers of sessions.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include "agent/file.h"
 #include "agent/interface.h"
 #include "agent/run.h"
+#include "dataplane/sender/line_run.h"
 #include "dataplane/sender/options.h"
 #include "dataplane/sender/port.h"
 #include "dataplane/sender/sender.h"
@@ -21,6 +22,8 @@ int run(const std::vector<std::string>& arguments) {
   sender::SenderOptions options;
   if (const auto status = options.parse(arguments)) return *status;
 
+  if (options.line()) return run_line(options);
+
   std::optional<agent::FileView> object;
   if (!options.input.empty()) {
     object.emplace(options.input);
@@ -29,7 +32,8 @@ int run(const std::vector<std::string>& arguments) {
 
   agent::EventLoop loop;  // first: it blocks the signals before the EAL starts threads
   agent::Telemetry telemetry(options.agent.trace, !options.agent.lab.empty());
-  sender::Port port("tiercast-send", options.eal_arguments, options.agent.session.packet_size);
+  sender::Port port("tiercast-send", options.eal_arguments,
+                    {.ip_bytes = options.agent.session.packet_size});
   if (!port.interface().empty()) {
     if (const std::string problem = agent::disable_veth_offloads(port.interface());
         !problem.empty()) {

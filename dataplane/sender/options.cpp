@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "protocols/wire/wire.h"
+
 namespace tiercast::sender {
 namespace {
 
 constexpr const char* kDescription =
-    "Sends the layers of one multicast session, each at the rate that its congestion control sets, "
-    "on one DPDK "
-    "port.\nCommand line: tiercast-send EAL-ARGUMENTS -- OPTIONS";
+    "Sends the layers of multicast sessions, each at the rate that its congestion control sets, on "
+    "one DPDK port.\nCommand line: tiercast-send EAL-ARGUMENTS -- OPTIONS";
 
 constexpr const char* kExamples = R"(Examples:
   in a lab, on a veth, without huge pages:
@@ -17,7 +18,33 @@ constexpr const char* kExamples = R"(Examples:
   packets to a capture file for five seconds, records to the terminal:
     tiercast-send --vdev=net_pcap0,tx_pcap=/tmp/out.pcap --no-huge --no-shconf -m 64 --no-pci \
       --no-telemetry -- --address 10.0.0.2 --duration 5s --trace -
+  the sessions of a file at line rate, sent by core 1, their feedback taken by core 0:
+    tiercast-send -l 0,1 -a 0000:01:00.0 -- --address 10.0.0.2 --gateway 10.0.0.1 --poll \
+      --sessions sessions.json
+  the schedule of one second of them, without a device, into plan.pcap and plan.json:
+    tiercast-send -- --address 10.0.0.2 --sessions sessions.json --duration 1s --dry-run plan
+A file of sessions: {"sessions": [{"session": 0, "count": 100, "scheme": "rlm", "layers": 8,
+  "packet_size": 1000, "parameters": {"rlm.base_rate": "1Mbit/s"}}, {"session": 100}]}
 )";
+
+// "100" or "100:5".
+Vlan parse_vlan(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  try {
+    const double id = parse_number(text.substr(0, colon));
+    const double priority =
+        colon == std::string::npos ? 0 : parse_number(std::string_view(text).substr(colon + 1));
+    if (id >= 1 && id <= 4094 && id == static_cast<int>(id) && priority >= 0 && priority <= 7 &&
+        priority == static_cast<int>(priority)) {
+      return {static_cast<std::uint16_t>(id), static_cast<std::uint8_t>(priority)};
+    }
+  } catch (const ConfigError&) {
+    // Not a number: refused below, with the form.
+  }
+  throw ConfigError("--vlan: '" + text + "' is no tag; valid: 1 to 4094, or with a priority of 0 "
+                    "to 7 as in 100:5");
+}
+
 
 }  // namespace
 
@@ -48,9 +75,30 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   app.add_option("--input", input,
                  "file to transfer to every receiver, by a reliable scheme (rla, mdpcc)")
       ->check(CLI::ExistingFile);
+  std::string own_gateway;
+  app.add_option("--gateway", own_gateway,
+                 "IPv4 address of that next hop, whose MAC address is asked for by ARP");
+  app.add_flag("--poll", poll, "never sleep between departures: for NICs and benchmarks");
+  app.add_option("--sessions", sessions,
+                 "file of sessions, as JSON (see below); without it one, by the options above")
+      ->check(CLI::ExistingFile);
+  app.add_option("--max-sessions", max_sessions,
+                 "sessions that there is room for; by default those that are given")
+      ->check(CLI::Range(1, wire::kMaxSession + 1));
+  std::string ramp_text;
+  app.add_option("--ramp", ramp_text, "start the sessions spread over this time, such as 1s")
+      ->type_name("TIME");
+  app.add_option("--payload", payload,
+                 "what packets carry: a file, over and over, or - for standard input; by default "
+                 "byte i holds i mod 256");
+  std::string vlan_text;
+  app.add_option("--vlan", vlan_text, "tag of all frames")->type_name("ID[:PRIORITY]");
+  app.add_option("--dry-run", dry_run,
+                 "no device: write the schedule of --duration to PREFIX.pcap and PREFIX.json")
+      ->type_name("PREFIX");
   if (const auto status = agent::parse_command_line(app, std::move(own))) return status;
 
-  if (separator == arguments.end()) {
+  if (separator == arguments.end() && dry_run.empty()) {
     throw ConfigError(
         "no EAL arguments: the device stands before '--', as in "
         "'tiercast-send --vdev=net_af_packet0,iface=NAME -- --address 10.0.0.2'");
@@ -62,6 +110,22 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   }
   if (!mac_text.empty()) mac = agent::parse_mac(mac_text, "--mac");
   gateway_mac = agent::parse_mac(gateway_text, "--gateway-mac");
+  if (!own_gateway.empty()) gateway = agent::parse_ipv4(own_gateway, "--gateway");
+  if (!vlan_text.empty()) vlan = parse_vlan(vlan_text);
+  if (!ramp_text.empty()) {
+    try {
+      ramp = parse_duration(ramp_text);
+    } catch (const ConfigError& error) {
+      throw ConfigError(std::string("--ramp: ") + error.what());
+    }
+  }
+  if (line() && !agent.lab.empty()) {
+    throw ConfigError(
+        "--lab: not with --poll, --sessions, --max-sessions, --payload, --vlan or --gateway");
+  }
+  if (!dry_run.empty() && agent.duration == Duration::infinite()) {
+    throw ConfigError("--dry-run: say how much of the schedule by --duration, such as 1s");
+  }
   return std::nullopt;
 }
 

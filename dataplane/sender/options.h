@@ -8,6 +8,7 @@
 
 #include "agent/address.h"
 #include "agent/options.h"
+#include "dataplane/sender/sender_addresses.h"
 
 namespace tiercast::sender {
 
@@ -18,7 +19,22 @@ struct SenderOptions {
   std::uint32_t address = 0;             // the sender's, host order
   std::optional<agent::MacAddress> mac;  // none: the device's own
   agent::MacAddress gateway_mac{};
+  std::uint32_t gateway = 0;  // its IPv4 address, to be asked for by ARP; 0: by gateway_mac
   std::string input;  // file that a reliable scheme transfers; "": a stream without end
+
+  // Of many sessions, or at line rate.
+  bool poll = false;      // never sleeps
+  std::string sessions;   // file of a SessionList; "": the one of `agent`
+  std::uint32_t max_sessions = 0;  // that may run at once; 0: those of the file
+  std::string payload;    // "": the pattern; a file; "-": standard input
+  std::optional<Vlan> vlan;
+  Duration ramp = Duration::zero();
+  std::string dry_run;  // where the files of a dry run go; "": not one
+  // Whether LineSender serves them, and not Sender, which sleeps and has one session.
+  bool line() const {
+    return poll || !sessions.empty() || max_sessions > 0 || !payload.empty() || vlan.has_value() ||
+           gateway != 0;
+  }
 
   // `arguments` without the program's name. A value is an exit status: the program is not to go on
   // (--help, --version, or an error was printed). ConfigError names option, value and choices.

@@ -4,6 +4,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_lcore.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -24,7 +25,9 @@ namespace {
 
 constexpr unsigned kBuffers =
     2047;  // 2^n - 1 uses a mempool's memory best; both directions share them
+constexpr unsigned kSharedBuffers = 8191;  // a receiving thread and its workers hold more
 constexpr unsigned kCache = 64;
+constexpr unsigned kWorkerCache = 256;
 constexpr std::uint16_t kDescriptors = 512;
 constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
 constexpr std::uint16_t kJumboRoom = RTE_PKTMBUF_HEADROOM + 9216;
@@ -81,7 +84,7 @@ void check(int result, std::string_view what, std::string_view driver) {
 }  // namespace
 
 Port::Port(const std::string& program, const std::vector<std::string>& eal_arguments,
-           std::uint32_t ip_bytes) {
+           const PortNeeds& needs) {
   std::vector<std::string> arguments{program};
   arguments.insert(arguments.end(), eal_arguments.begin(), eal_arguments.end());
   if (!has_option(eal_arguments, {"-l", "-c", "--lcores"})) arguments.push_back(floating_lcore());
@@ -92,14 +95,15 @@ Port::Port(const std::string& program, const std::vector<std::string>& eal_argum
                                   device_choices()));
   }
   try {
-    configure(given, ip_bytes);
+    configure(given, needs);
   } catch (...) {
     rte_eal_cleanup();
     throw;
   }
 }
 
-void Port::configure(const std::string& eal_arguments, std::uint32_t ip_bytes) {
+void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
+  const std::uint32_t ip_bytes = needs.ip_bytes;
   const unsigned ports = rte_eth_dev_count_avail();
   if (ports != 1) {
     throw ConfigError(fmt::format(
@@ -120,15 +124,31 @@ void Port::configure(const std::string& eal_arguments, std::uint32_t ip_bytes) {
   }
 
   const bool jumbo = ip_bytes + wire::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
-  pool_ = rte_pktmbuf_pool_create("tiercast-send", kBuffers, kCache, 0,
+  pool_ = rte_pktmbuf_pool_create("tiercast-send", needs.workers ? kSharedBuffers : kBuffers,
+                                  kCache, needs.private_bytes,
                                   jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
   if (pool_ == nullptr) {
     throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
                                   kBuffers, rte_strerror(rte_errno)));
   }
 
-  const rte_eth_conf plain{};
-  check(rte_eth_dev_configure(id_, 1, 1, &plain), "configuring it", driver_);
+  rte_eth_conf configuration{};
+  const std::uint16_t queues =
+      needs.workers ? static_cast<std::uint16_t>(worker_lcores().size()) : std::uint16_t{1};
+  if (needs.workers) {
+    if (queues > info.max_tx_queues) {
+      throw ConfigError(fmt::format("{} workers, by -l, need as many transmit queues; {} has {}",
+                                    queues, driver_, info.max_tx_queues));
+    }
+    configuration.txmode.offloads =
+        info.tx_offload_capa & (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
+                                RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP);
+    checksum_offload_ = {(configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0,
+                         (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0};
+    sends_on_timestamp_ =
+        (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0;
+  }
+  check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
   std::uint16_t rx_descriptors = kDescriptors;
   std::uint16_t tx_descriptors = kDescriptors;
   check(rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors, &tx_descriptors),
@@ -136,8 +156,10 @@ void Port::configure(const std::string& eal_arguments, std::uint32_t ip_bytes) {
   const auto socket = static_cast<unsigned>(rte_eth_dev_socket_id(id_));
   check(rte_eth_rx_queue_setup(id_, 0, rx_descriptors, socket, nullptr, pool_),
         "setting up its receive queue", driver_);
-  check(rte_eth_tx_queue_setup(id_, 0, tx_descriptors, socket, nullptr),
-        "setting up its transmit queue", driver_);
+  for (std::uint16_t queue = 0; queue < queues; ++queue) {
+    check(rte_eth_tx_queue_setup(id_, queue, tx_descriptors, socket, nullptr),
+          "setting up a transmit queue", driver_);
+  }
   check(rte_eth_dev_start(id_), "starting it", driver_);
 
   if (driver_ == "net_af_packet") {
@@ -195,6 +217,40 @@ std::uint64_t Port::device_errors() const {
   rte_eth_stats stats{};
   rte_eth_stats_get(id_, &stats);
   return stats.oerrors;
+}
+
+std::vector<unsigned> Port::worker_lcores() {
+  std::vector<unsigned> lcores;
+  unsigned lcore;
+  RTE_LCORE_FOREACH_WORKER(lcore) lcores.push_back(lcore);
+  if (lcores.empty()) lcores.push_back(rte_get_main_lcore());
+  return lcores;
+}
+
+unsigned Port::transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned count) const {
+  return rte_eth_tx_burst(id_, queue, buffers, static_cast<std::uint16_t>(count));
+}
+
+rte_mempool* Port::make_pool(const std::string& name, unsigned count,
+                             std::size_t frame_bytes) const {
+  const std::size_t room = std::max<std::size_t>(kDataRoom, RTE_PKTMBUF_HEADROOM + frame_bytes);
+  rte_mempool* const pool =
+      rte_pktmbuf_pool_create(name.c_str(), count, kWorkerCache, 0,
+                              static_cast<std::uint16_t>(room), rte_eth_dev_socket_id(id_));
+  if (pool == nullptr) {
+    throw ConfigError(fmt::format(
+        "no memory for {} packet buffers of {} bytes: {} (-m gives the EAL more MB)", count, room,
+        rte_strerror(rte_errno)));
+  }
+  return pool;
+}
+
+bool Port::read_clock(std::uint64_t& ticks) const { return rte_eth_read_clock(id_, &ticks) == 0; }
+
+bool Port::link_up() const {
+  if (interface_state_) return interface_state_->running();
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
 }
 
 unsigned Port::receive_burst(std::span<rte_mbuf*, kBurst> frames) {

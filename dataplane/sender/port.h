@@ -1,8 +1,8 @@
-// The one Ethernet port that tiercast-send owns: DPDK's environment, a pool
-// of buffers, one queue each way.
+// The one Ethernet port that tiercast-send owns: DPDK's environment, a pool of buffers, one receive
+// queue and a transmit queue for each worker.
 //
-// Any DPDK driver: net_af_packet, net_ring, net_null, net_pcap, or a
-// NIC. One thread calls everything.
+// Any DPDK driver: net_af_packet, net_ring, net_null, net_pcap, or a NIC. One thread calls
+// everything, but for what says otherwise.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -15,16 +15,24 @@
 
 #include "agent/address.h"
 #include "agent/interface.h"
+#include "dataplane/sender/frame_template.h"
 
 namespace tiercast::sender {
+
+// What a sender asks of its port.
+struct PortNeeds {
+  std::uint32_t ip_bytes = 1500;     // of the largest packet that will be sent
+  bool workers = false;              // a transmit queue per worker (see lcores()), offloads, ...
+  std::uint16_t private_bytes = 0;   // of each received buffer
+};
 
 class Port {
  public:
   // `eal_arguments`: what stands before "--" on the command line. Initialises the EAL, which a
-  // process can do once. `ip_bytes`: the largest IP packet that will be sent. ConfigError: the
-  // arguments give no port, more than one, one that cannot be set up, or too small an MTU.
+  // process can do once. ConfigError: the arguments give no port, more than one, one that cannot be
+  // set up, or too small an MTU.
   Port(const std::string& program, const std::vector<std::string>& eal_arguments,
-       std::uint32_t ip_bytes);
+       const PortNeeds& needs);
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
@@ -58,9 +66,27 @@ class Port {
 
   static constexpr unsigned kBurst = 32;
 
- private:
-  void configure(const std::string& eal_arguments, std::uint32_t ip_bytes);
+  // For workers.
+  // The EAL's cores on which workers run: all but the main one, or that if there is no other.
+  static std::vector<unsigned> worker_lcores();
+  // Any thread, one per queue at a time: hands `count` buffers over, returns how many the device
+  // took. The rest stays the caller's.
+  unsigned transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned count) const;
+  // The receiving thread.
   unsigned receive_burst(std::span<rte_mbuf*, kBurst> frames);
+  // Any thread. A buffer of the port's own pool; nullptr: none left.
+  rte_mbuf* allocate_buffer() const { return rte_pktmbuf_alloc(pool_); }
+  // A pool of `count` buffers, each with room for `frame_bytes`. ConfigError: no memory.
+  rte_mempool* make_pool(const std::string& name, unsigned count, std::size_t frame_bytes) const;
+  // What the device does of a packet's work, and is told to do.
+  ChecksumOffload checksum_offload() const { return checksum_offload_; }
+  bool sends_on_timestamp() const { return sends_on_timestamp_; }
+  bool read_clock(std::uint64_t& ticks) const;
+  // Up, as far as the driver says.
+  bool link_up() const;
+
+ private:
+  void configure(const std::string& eal_arguments, const PortNeeds& needs);
   std::uint64_t device_errors() const;
 
   std::uint16_t id_ = 0;
@@ -68,6 +94,8 @@ class Port {
   std::string driver_;
   std::string interface_;
   int receive_descriptor_ = -1;
+  ChecksumOffload checksum_offload_;
+  bool sends_on_timestamp_ = false;
   std::optional<agent::InterfaceState> interface_state_;  // net_af_packet only
   std::uint64_t errors_seen_ = 0;
 };

@@ -14,6 +14,7 @@
 #include "agent/telemetry.h"
 #include "dataplane/sender/port.h"
 #include "dataplane/sender/responder.h"
+#include "dataplane/sender/sender_addresses.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/pacer/pacer.h"
@@ -21,11 +22,6 @@
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
-
-struct SenderAddresses {
-  OwnAddress own;
-  agent::MacAddress gateway{};  // next hop of unicast messages
-};
 
 class Sender : public agent::Activity, private Sink {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "protocols/core/session_config.h"
+#include "protocols/wire/rlm.h"
 
 namespace tiercast::rlm {
 namespace {
@@ -38,7 +39,7 @@ constexpr ParameterInfo kParameters[] = {
 std::span<const ParameterInfo> parameter_list() { return kParameters; }
 
 Settings Settings::from(const SessionConfig& config) {
-  check_session(config, kMaxLayers);
+  check_session(config, kMaxLayers, wire::RlmData::kBytes);
   const Parameters& p = config.parameters;
   Settings s{};
   const double max = p.get("rlm.max_rate");

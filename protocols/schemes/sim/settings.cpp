@@ -3,6 +3,7 @@
 #include <string>
 
 #include "protocols/core/session_config.h"
+#include "protocols/wire/sim.h"
 
 namespace tiercast::sim {
 namespace {
@@ -46,7 +47,7 @@ constexpr ParameterInfo kParameters[] = {
 std::span<const ParameterInfo> parameter_list() { return kParameters; }
 
 Settings Settings::from(const SessionConfig& config) {
-  check_session(config, kMaxLayers);
+  check_session(config, kMaxLayers, wire::SimData::kBytes);
   const Parameters& p = config.parameters;
   const auto rate = [&](std::string_view name) { return Rate::bits_per_second(p.get(name)); };
   const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };

@@ -1,0 +1,133 @@
+#include "dataplane/sender/feedback_receiver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "protocols/wire/bytes.h"
+#include "protocols/wire/udp_frame.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr std::uint16_t kEtherTypeVlan = 0x8100;
+constexpr std::size_t kMacBytes = 12;
+
+}  // namespace
+
+FeedbackReceiver::FeedbackReceiver(const SenderAddresses& addresses, Port& port,
+                                   std::vector<Worker*> workers)
+    : addresses_(addresses),
+      port_(port),
+      workers_(std::move(workers)),
+      sessions_(wire::kMaxSession + 1u) {
+  for (auto& session : sessions_) session.store(kNobody, std::memory_order_relaxed);
+}
+
+void FeedbackReceiver::enter(std::uint16_t session, std::uint8_t scheme, unsigned worker,
+                             std::uint32_t slot) {
+  sessions_[session].store(static_cast<std::uint64_t>(worker) << 40 |
+                               static_cast<std::uint64_t>(scheme) << 32 | slot,
+                           std::memory_order_release);
+}
+
+void FeedbackReceiver::remove(std::uint16_t session) {
+  sessions_[session].store(kNobody, std::memory_order_release);
+}
+
+unsigned FeedbackReceiver::poll() {
+  std::array<rte_mbuf*, Port::kBurst> frames;
+  const unsigned count = port_.receive_burst(frames);
+  for (unsigned i = 0; i < count; ++i) take(frames[i]);
+  return count;
+}
+
+bool FeedbackReceiver::strip_vlan(rte_mbuf* mbuf) const {
+  if (!addresses_.vlan) return true;
+  std::byte* const frame = rte_pktmbuf_mtod(mbuf, std::byte*);
+  const std::span<const std::byte> bytes(frame, rte_pktmbuf_data_len(mbuf));
+  if (bytes.size() < wire::kEthernetBytes + kVlanBytes ||
+      wire::get16(bytes, kMacBytes) != kEtherTypeVlan ||
+      (wire::get16(bytes, kMacBytes + 2) & 0xfff) != addresses_.vlan->id) {
+    return false;
+  }
+  std::memmove(frame + kVlanBytes, frame, kMacBytes);
+  return rte_pktmbuf_adj(mbuf, kVlanBytes) != nullptr;
+}
+
+// Every path frees the buffer or gives it away.
+void FeedbackReceiver::take(rte_mbuf* mbuf) {
+  received_.add();
+  const auto refuse = [mbuf](Counter& counter) {
+    counter.add();
+    rte_pktmbuf_free(mbuf);
+  };
+  if (mbuf->nb_segs != 1) return refuse(malformed_);
+  if (!strip_vlan(mbuf)) return refuse(foreign_);
+  const std::span<std::byte> frame(rte_pktmbuf_mtod(mbuf, std::byte*), rte_pktmbuf_data_len(mbuf));
+  auto* const note = static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf));
+
+  if (const auto reply = answer(addresses_.own, frame); !reply.empty()) {
+    rte_pktmbuf_trim(mbuf, static_cast<std::uint16_t>(frame.size() - reply.size()));
+    if (addresses_.vlan) {
+      std::byte* const tagged =
+          reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(mbuf, kVlanBytes));
+      if (tagged == nullptr) return refuse(foreign_);
+      std::memmove(tagged, tagged + kVlanBytes, kMacBytes);
+      const std::span<std::byte> tag(tagged + kMacBytes, kVlanBytes);
+      wire::put16(tag, 0, kEtherTypeVlan);
+      wire::put16(tag, 2, static_cast<std::uint16_t>(addresses_.vlan->priority << 13 |
+                                                     addresses_.vlan->id));
+    }
+    *note = {};
+    note->slot = kAnswer;
+    if (!workers_.front()->deliver(mbuf)) return refuse(ring_full_);
+    answered_.add();
+    workers_.front()->wake();
+    return;
+  }
+
+  wire::UdpPacket packet;
+  switch (wire::parse_udp_frame(frame, packet)) {
+    case wire::FrameError::kOk:
+      break;
+    case wire::FrameError::kNotIpv4:
+    case wire::FrameError::kNotUdp:
+      return refuse(foreign_);
+    default:
+      return refuse(malformed_);
+  }
+  if (packet.destination != addresses_.own.ip || packet.destination_port != wire::kFeedbackPort) {
+    return refuse(foreign_);
+  }
+  wire::CommonHeader header;
+  if (wire::parse_common(packet.payload, header) != wire::Error::kOk) return refuse(malformed_);
+  const std::uint64_t session = sessions_[header.session].load(std::memory_order_acquire);
+  if (session == kNobody ||
+      static_cast<std::uint8_t>(session >> 32) != static_cast<std::uint8_t>(header.scheme)) {
+    return refuse(foreign_);
+  }
+  note->slot = static_cast<std::uint32_t>(session);
+  note->session = header.session;
+  note->from = packet.source;
+  note->ip_length = packet.ip_length;
+  note->ce = packet.ecn == wire::Ecn::kCe;
+  note->message_at = static_cast<std::uint16_t>(packet.payload.data() - frame.data());
+  note->message_bytes = static_cast<std::uint16_t>(packet.payload.size());
+  Worker& worker = *workers_[session >> 40];
+  if (!worker.deliver(mbuf)) return refuse(ring_full_);
+  handed_on_.add();
+  worker.wake();
+}
+
+FeedbackStatistics FeedbackReceiver::statistics() const {
+  FeedbackStatistics out;
+  out.received = received_.get();
+  out.handed_on = handed_on_.get();
+  out.malformed = malformed_.get();
+  out.foreign = foreign_.get();
+  out.answered = answered_.get();
+  out.ring_full = ring_full_.get();
+  return out;
+}
+
+}  // namespace tiercast::sender

@@ -1,0 +1,50 @@
+// Takes what the port receives: answers ARP and echo, validates feedback, hands it to the worker
+// that runs its session.
+//
+// One thread calls poll(), another one may enter and remove sessions meanwhile.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dataplane/sender/port.h"
+#include "dataplane/sender/sender_addresses.h"
+#include "dataplane/sender/statistics.h"
+#include "dataplane/sender/worker.h"
+#include "protocols/wire/wire.h"
+
+namespace tiercast::sender {
+
+class FeedbackReceiver {
+ public:
+  // `workers` get the feedback; the first one also sends the answers. Workers and port must outlive
+  // the object.
+  FeedbackReceiver(const SenderAddresses& addresses, Port& port, std::vector<Worker*> workers);
+
+  // Takes at most a burst; returns how many frames there were.
+  unsigned poll();
+
+  // The controlling thread: feedback of `session` goes to `worker` from now on, or to nobody.
+  void enter(std::uint16_t session, std::uint8_t scheme, unsigned worker, std::uint32_t slot);
+  void remove(std::uint16_t session);
+
+  FeedbackStatistics statistics() const;
+
+ private:
+  void take(rte_mbuf* mbuf);
+  // Moves a tagged frame's addresses over its tag; false: another VLAN's frame.
+  bool strip_vlan(rte_mbuf* mbuf) const;
+
+  static constexpr std::uint64_t kNobody = ~0ull;  // else worker << 40 | scheme << 32 | slot
+
+  const SenderAddresses addresses_;
+  Port& port_;
+  const std::vector<Worker*> workers_;
+  std::vector<std::atomic<std::uint64_t>> sessions_;  // by number
+  Counter received_, handed_on_, malformed_, foreign_, answered_, ring_full_;
+};
+
+}  // namespace tiercast::sender

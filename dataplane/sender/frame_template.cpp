@@ -1,0 +1,52 @@
+#include "dataplane/sender/frame_template.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "protocols/wire/bytes.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr std::uint16_t kEtherTypeVlan = 0x8100;
+constexpr std::uint8_t kProtocolUdp = 17;
+constexpr std::size_t kMacBytes = 12;
+
+}  // namespace
+
+FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan>& vlan,
+                             std::uint32_t ip_bytes, ChecksumOffload offload)
+    : offload_(offload) {
+  // The plain writer makes the headers of a packet of this length; then what changes is taken out.
+  std::vector<std::byte> frame(wire::kEthernetBytes + ip_bytes);
+  wire::write_udp_headers(flow, 0, frame);
+  const std::span<std::byte> ip = std::span(frame).subspan(wire::kEthernetBytes);
+  const std::span<std::byte> udp = ip.subspan(wire::kIpv4Bytes);
+  wire::put16(ip, 10, 0);
+  wire::put16(udp, 6, 0);
+  ip_sum_ = static_cast<std::uint32_t>(sum_words(ip.data(), wire::kIpv4Bytes));
+  std::array<std::byte, 12> pseudo{};  // RFC 768
+  std::copy_n(ip.begin() + 12, 8, pseudo.begin());
+  pseudo[9] = std::byte{kProtocolUdp};
+  std::copy_n(udp.begin() + 4, 2, pseudo.begin() + 10);
+  const std::uint64_t pseudo_sum = sum_words(pseudo.data(), pseudo.size());
+  udp_sum_ = fold(pseudo_sum + sum_words(udp.data(), wire::kUdpBytes));
+  if (offload.udp) {
+    const std::uint16_t start = fold(pseudo_sum);  // devices go on from the pseudo header's sum
+    std::memcpy(udp.data() + 6, &start, 2);
+  }
+
+  std::size_t at = kMacBytes;
+  std::copy_n(frame.begin(), kMacBytes, header_.begin());
+  if (vlan) {
+    wire::put16(header_, at, kEtherTypeVlan);
+    wire::put16(header_, at + 2, static_cast<std::uint16_t>(vlan->priority << 13 | vlan->id));
+    at += kVlanBytes;
+  }
+  const std::size_t rest = wire::kFrameHeaderBytes - kMacBytes;
+  std::copy_n(frame.begin() + kMacBytes, rest, header_.begin() + static_cast<std::ptrdiff_t>(at));
+  header_bytes_ = static_cast<std::uint8_t>(at + rest);
+  frame_bytes_ = static_cast<std::uint16_t>(frame.size() + (vlan ? kVlanBytes : 0));
+}
+
+}  // namespace tiercast::sender

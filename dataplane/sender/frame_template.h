@@ -1,0 +1,103 @@
+// A layer's Ethernet, VLAN, IPv4 and UDP headers, made once; each packet adds its number and the
+// checksums.
+//
+// The bytes are those of wire::write_udp_headers, for a few nanoseconds: the IPv4 checksum is
+// brought up to date from the number alone, UDP's from the bytes that changed. Sums are kept in the
+// machine's byte order, which RFC 1071 2(B) allows.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "dataplane/sender/sender_addresses.h"
+#include "protocols/wire/udp_frame.h"
+
+namespace tiercast::sender {
+
+inline constexpr std::size_t kVlanBytes = 4;
+
+// What the device does itself.
+struct ChecksumOffload {
+  bool ipv4 = false;
+  bool udp = false;
+};
+
+// Ones' complement sum of 16-bit words, not folded; an odd last byte is padded with zero. Up to
+// 2^16 bytes.
+inline std::uint64_t sum_words(const std::byte* bytes, std::size_t n) {
+  std::uint64_t sum = 0;
+  std::size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes + i, 8);
+    sum += (word & 0xffffffff) + (word >> 32);
+  }
+  if (i < n) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + i, n - i);
+    sum += (word & 0xffffffff) + (word >> 32);
+  }
+  return sum;
+}
+
+// 16 bits, not inverted.
+inline std::uint16_t fold(std::uint64_t sum) {
+  sum = (sum & 0xffffffff) + (sum >> 32);
+  sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(sum);
+}
+
+class FrameTemplate {
+ public:
+  FrameTemplate() = default;
+  // `ip_bytes`: of each packet, 28 .. 65535.
+  FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan>& vlan, std::uint32_t ip_bytes,
+                ChecksumOffload offload);
+
+  std::size_t header_bytes() const { return header_bytes_; }  // up to the UDP payload
+  std::size_t frame_bytes() const { return frame_bytes_; }
+  std::size_t message_bytes() const { return frame_bytes_ - header_bytes_; }
+
+  // Writes the headers at `frame`; `message_sum` is sum_words of the message (the device computes
+  // UDP's checksum: ignored). The headers are all that is written.
+  void write(std::byte* frame, std::uint16_t ip_id, std::uint64_t message_sum) const {
+    std::byte* const ip = frame + header_bytes_ - wire::kIpv4Bytes - wire::kUdpBytes;
+
+    std::memcpy(frame, header_.data(), 42);
+    if (header_bytes_ != 42) std::memcpy(frame + 42, header_.data() + 42, kVlanBytes);
+    const std::uint16_t id = to_network(ip_id);
+    std::memcpy(ip + 4, &id, 2);
+    if (!offload_.ipv4) {
+      const auto checksum =
+          static_cast<std::uint16_t>(~fold(static_cast<std::uint64_t>(ip_sum_) + id));
+      std::memcpy(ip + 10, &checksum, 2);
+    }
+    if (!offload_.udp) {
+      auto checksum = static_cast<std::uint16_t>(~fold(udp_sum_ + message_sum));
+      if (checksum == 0) checksum = 0xffff;  // zero would mean "no checksum" (RFC 768)
+      std::memcpy(ip + wire::kIpv4Bytes + 6, &checksum, 2);
+    }
+  }
+
+ private:
+  static std::uint16_t to_network(std::uint16_t value) {
+    if constexpr (std::endian::native == std::endian::big) return value;
+    return static_cast<std::uint16_t>(value << 8 | value >> 8);
+  }
+
+  std::array<std::byte, 46> header_{};  // number zero; checksums zero, or the pseudo header's sum
+  std::uint16_t frame_bytes_ = 0;
+  std::uint32_t ip_sum_ = 0;
+  std::uint32_t udp_sum_ = 0;  // pseudo header and header
+  std::uint8_t header_bytes_ = 0;
+  ChecksumOffload offload_;
+};
+
+}  // namespace tiercast::sender

@@ -1,0 +1,192 @@
+#include "dataplane/sender/line_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/clock.h"
+#include "agent/event_loop.h"
+#include "agent/interface.h"
+#include "agent/telemetry.h"
+#include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/worker.h"
+#include "protocols/wire/udp_frame.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr Duration kTendInterval = Duration::milliseconds(50);
+constexpr unsigned kTendsPerReport = 20;
+
+double us(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
+double real(std::uint64_t count) { return static_cast<double>(count); }
+
+std::vector<SessionRequest> requests_of(const SenderOptions& options) {
+  if (options.sessions.empty()) {
+    return {{std::string(options.scheme->name), options.agent.session,
+             static_cast<int>(options.agent.session.layers) - 1, options.input}};
+  }
+  std::vector<SessionRequest> requests;
+  const v1::SessionList list = read_sessions(options.sessions);
+  for (const v1::SessionSpec& spec : list.sessions()) {
+    auto some = sender::requests_of(spec);
+    std::move(some.begin(), some.end(), std::back_inserter(requests));
+  }
+  return requests;
+}
+
+// The records of a second, and what has to be said about it.
+class Report {
+ public:
+  Report(const std::string& name, agent::Telemetry& telemetry)
+      : name_(name), telemetry_(telemetry) {}
+
+  void write(const Statistics& statistics, const char* pacer_kind) {
+    const Time now = statistics.taken;
+    for (const WorkerStatistics& worker : statistics.workers) {
+      const double lcore = worker.lcore;
+      telemetry_.record(now, "worker",
+                        {{"lcore", lcore},
+                         {"sessions", real(worker.sessions)},
+                         {"layers", real(worker.layers)},
+                         {"generated_packets", real(worker.generated)},
+                         {"sent_packets", real(worker.sent)},
+                         {"sent_bytes", real(worker.sent_bytes)},
+                         {"dropped_packets", real(worker.dropped)},
+                         {"given_up_packets", real(worker.given_up)},
+                         {"behind", real(worker.behind)},
+                         {"control_sent", real(worker.control_sent)},
+                         {"control_dropped", real(worker.control_dropped)},
+                         {"payload_underruns", real(worker.payload_underruns)},
+                         {"trace_lost", real(worker.trace_lost)}});
+      telemetry_.record(now, pacer_kind,
+                        {{"lcore", lcore},
+                         {"late_p50_us", us(worker.late.quantile(0.5))},
+                         {"late_p99_us", us(worker.late.quantile(0.99))},
+                         {"late_p999_us", us(worker.late.quantile(0.999))},
+                         {"late_max_us", us(worker.late.max())},
+                         {"gap_error_p50_us", us(worker.gap_error.quantile(0.5))},
+                         {"gap_error_p99_us", us(worker.gap_error.quantile(0.99))},
+                         {"gap_error_p999_us", us(worker.gap_error.quantile(0.999))},
+                         {"gap_error_max_us", us(worker.gap_error.max())},
+                         {"count", real(worker.late.count())},
+                         {"dropped", real(worker.dropped)}});
+    }
+    std::uint64_t delivered = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t late = 0;
+    for (const WorkerStatistics& worker : statistics.workers) {
+      delivered += worker.feedback_delivered;
+      refused += worker.feedback_refused;
+      late += worker.feedback_late;
+    }
+    const FeedbackStatistics& feedback = statistics.feedback;
+    telemetry_.record(now, "feedback",
+                      {{"accepted", real(delivered - refused)},
+                       {"refused", real(refused)},
+                       {"malformed", real(feedback.malformed)},
+                       {"foreign", real(feedback.foreign)},
+                       {"late", real(late)},
+                       {"received", real(feedback.received)},
+                       {"answered", real(feedback.answered)},
+                       {"ring_full", real(feedback.ring_full)}});
+    warn(statistics);
+  }
+
+  void write_layers(Time now, const std::vector<LayerStatistics>& layers) {
+    for (const LayerStatistics& layer : layers) {
+      telemetry_.record(now, "layer",
+                        {{"session", real(layer.session)},
+                         {"rank", real(layer.rank)},
+                         {"rate_Bps", layer.rate.bytes_per_second()},
+                         {"sent_packets", real(layer.sent)},
+                         {"sent_bytes", real(layer.sent) * layer.packet_size},
+                         {"generated_packets", real(layer.generated)},
+                         {"dropped_packets", real(layer.dropped)}});
+    }
+  }
+
+ private:
+  // A core that falls behind says so, once a second.
+  void warn(const Statistics& statistics) {
+    given_up_.resize(statistics.workers.size(), 0);
+    for (std::size_t i = 0; i < statistics.workers.size(); ++i) {
+      const WorkerStatistics& worker = statistics.workers[i];
+      if (worker.given_up > given_up_[i]) {
+        fmt::print(stderr, "{}: core {} is behind: it left out {} packets in this second\n", name_,
+                   worker.lcore, worker.given_up - given_up_[i]);
+      }
+      given_up_[i] = worker.given_up;
+    }
+    if (statistics.link_up != link_up_) {
+      fmt::print(stderr, "{}: the link is {}\n", name_,
+                 statistics.link_up ? "up" : "down: packets are dropped");
+    }
+    link_up_ = statistics.link_up;
+  }
+
+  const std::string name_;
+  agent::Telemetry& telemetry_;
+  std::vector<std::uint64_t> given_up_;
+  bool link_up_ = true;
+};
+
+}  // namespace
+
+int run_line(const SenderOptions& options) {
+  const std::vector<SessionRequest> requests = requests_of(options);
+  PortNeeds needs{.ip_bytes = options.agent.session.packet_size,
+                  .workers = true,
+                  .private_bytes = kFeedbackNoteBytes};
+  for (const SessionRequest& request : requests) {
+    needs.ip_bytes = std::max(needs.ip_bytes, request.config.packet_size);
+  }
+
+  agent::EventLoop loop;  // first: it blocks the signals before the EAL starts threads
+  agent::Telemetry telemetry(options.agent.trace, false);
+  Port port("tiercast-send", options.eal_arguments, needs);
+  LineOptions line;
+  line.addresses.own = {options.mac.value_or(port.mac()), options.address};
+  line.addresses.gateway = options.gateway_mac;
+  line.addresses.gateway_ip = options.gateway;
+  line.addresses.vlan = options.vlan;
+  line.payload = options.payload;
+  line.poll = options.poll;
+  line.trace = !options.agent.trace.empty();
+  line.session_capacity =
+      std::max(options.max_sessions, static_cast<std::uint32_t>(requests.size()));
+  line.largest_frame = static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
+  line.ramp = options.ramp;
+  LineSender sender(line, port);
+  Report report(options.agent.name, telemetry);
+  bool ending = false;
+  loop.watch_signals([&ending](int) { ending = true; });
+  sender.start_sessions(requests);
+  const Time start = agent::monotonic_now();
+  const Time end =
+      options.agent.duration == Duration::infinite() ? Time::never() : start + options.agent.duration;
+  sender.run();
+  Time next = start + kTendInterval;
+  for (unsigned tends = 1; !ending; ++tends) {
+    loop.wait(std::min(next, end));
+    const Time now = agent::monotonic_now();
+    sender.tend(&telemetry);
+    if (tends % kTendsPerReport == 0) report.write(sender.statistics(false), "pacer");
+    telemetry.flush();
+    ending |= now >= end || sender.finished();
+    while (next <= now) next = next + kTendInterval;
+  }
+  sender.stop();
+  sender.tend(&telemetry);
+  const Statistics last = sender.statistics(false);
+  report.write(last, "pacer.final");
+  report.write_layers(last.taken, sender.take_ended_layers());
+  telemetry.flush();
+  return 0;
+}
+
+}  // namespace tiercast::sender

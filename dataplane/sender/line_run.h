@@ -1,0 +1,11 @@
+// tiercast-send with many sessions, or at line rate: from the command line to the exit status.
+#pragma once
+
+#include "dataplane/sender/options.h"
+
+namespace tiercast::sender {
+
+// ConfigError names option, value and choices.
+int run_line(const SenderOptions& options);
+
+}  // namespace tiercast::sender

@@ -1,0 +1,271 @@
+#include "dataplane/sender/line_sender.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <rte_lcore.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "agent/clock.h"
+#include "dataplane/sender/feedback_receiver.h"
+#include "dataplane/sender/worker.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr Duration kReceiveSleep = Duration::milliseconds(1);
+
+void pin_to(unsigned lcore) {
+  rte_cpuset_t set = rte_lcore_cpuset(lcore);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+}  // namespace
+
+struct LineSender::State {
+  struct Running {
+    std::unique_ptr<Session> session;
+    unsigned worker = 0;
+    bool stopping = false;
+  };
+
+  LineOptions options;
+  Port& port;
+  std::vector<unsigned> lcores;
+  std::vector<std::unique_ptr<PayloadSource>> payloads;
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::unique_ptr<FeedbackReceiver> receiver;
+  std::vector<std::thread> threads;
+  std::atomic<bool> stop{false};
+  std::atomic<bool> stop_receiving{false};
+  std::atomic<bool> link_up{true};
+
+  mutable std::mutex mutex;  // of what follows: the controlling side
+  std::map<std::uint16_t, Running> sessions;
+  std::vector<std::vector<std::uint32_t>> free_slots;  // of each worker's table
+  std::vector<LayerStatistics> ended;
+
+  State(const LineOptions& o, Port& p) : options(o), port(p), lcores(Port::worker_lcores()) {}
+
+  // The worker with the most room.
+  unsigned next_worker() const {
+    const auto more = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    return static_cast<unsigned>(std::max_element(free_slots.begin(), free_slots.end(), more) -
+                                 free_slots.begin());
+  }
+
+  Running& find(std::uint16_t number) {
+    const auto it = sessions.find(number);
+    if (it == sessions.end() || it->second.stopping) {
+      throw ConfigError(fmt::format("no session {} runs here", number));
+    }
+    return it->second;
+  }
+
+  void order(unsigned worker, const Command& command) {
+    while (!workers[worker]->order(command)) std::this_thread::yield();
+  }
+
+  // With the mutex held: takes back the sessions that workers have stopped.
+  void collect() {
+    for (unsigned i = 0; i < workers.size(); ++i) {
+      Session* session;
+      while (workers[i]->returned.pop(session)) {
+        workers[i]->sessions().read_layers(*session, ended);
+        free_slots[i].push_back(session->slot());
+        sessions.erase(session->config().session);
+      }
+    }
+  }
+};
+
+LineSender::LineSender(const LineOptions& options, Port& port)
+    : state_(std::make_unique<State>(options, port)) {
+  State& state = *state_;
+  if (options.payload == "-" && state.lcores.size() > 1) {
+    throw ConfigError("--payload -: standard input feeds one worker; give one core by -l");
+  }
+  const auto per_worker = static_cast<std::uint32_t>(
+      (options.session_capacity + state.lcores.size() - 1) / state.lcores.size());
+  std::vector<Worker*> workers;
+  const bool own_receiver = rte_lcore_count() > 1;
+  for (unsigned i = 0; i < state.lcores.size(); ++i) {
+    Worker::Settings settings;
+    settings.sessions.sessions = std::max(per_worker, 1u);
+    settings.sessions.addresses = options.addresses;
+    settings.sessions.offload = port.checksum_offload();
+    settings.sessions.largest_frame = options.largest_frame;
+    settings.sessions.prefilled = true;
+    if (!options.payload.empty()) {
+      state.payloads.push_back(open_payload(options.payload));
+      settings.sessions.payload = state.payloads.back().get();
+    }
+    settings.queue = static_cast<std::uint16_t>(i);
+    settings.poll = options.poll;
+    settings.trace = options.trace;
+    if (!own_receiver) {
+      settings.receive = [&state](Time) { state.receiver->poll(); };
+      settings.receive_descriptor = port.receive_descriptor();
+    }
+    state.workers.push_back(std::make_unique<Worker>(settings, port));
+    workers.push_back(state.workers.back().get());
+    std::vector<std::uint32_t>& slots = state.free_slots.emplace_back();
+    for (std::uint32_t slot = settings.sessions.sessions; slot-- > 0;) slots.push_back(slot);
+  }
+  state.receiver = std::make_unique<FeedbackReceiver>(options.addresses, port, std::move(workers));
+}
+
+LineSender::~LineSender() { stop(); }
+
+void LineSender::run() {
+  State& state = *state_;
+  for (unsigned i = 0; i < state.workers.size(); ++i) {
+    state.threads.emplace_back([&state, i] {
+      pin_to(state.lcores[i]);
+      rte_thread_register();  // for its own cache of buffers
+      state.workers[i]->run(state.stop, state.lcores[i]);
+      rte_thread_unregister();
+    });
+  }
+  if (rte_lcore_count() > 1) {
+    state.threads.emplace_back([&state] {
+      pin_to(rte_get_main_lcore());
+      rte_thread_register();
+      while (!state.stop_receiving.load(std::memory_order_relaxed)) {
+        if (state.receiver->poll() > 0 || state.options.poll) continue;
+        std::this_thread::sleep_for(std::chrono::nanoseconds(kReceiveSleep.ns()));
+      }
+      rte_thread_unregister();
+    });
+  }
+}
+
+void LineSender::stop() {
+  State& state = *state_;
+  if (state.threads.empty()) return;
+  {
+    const std::lock_guard lock(state.mutex);
+    for (auto& [number, running] : state.sessions) {
+      if (running.stopping) continue;
+      running.stopping = true;
+      state.receiver->remove(number);
+      state.order(running.worker, {Command::Kind::kStop, running.session.get(), -1});
+    }
+  }
+  for (;;) {
+    const std::lock_guard lock(state.mutex);
+    state.collect();
+    if (state.sessions.empty()) break;
+    std::this_thread::yield();
+  }
+  state.stop_receiving.store(true);
+  state.stop.store(true);
+  for (const auto& worker : state.workers) worker->wake();
+  for (std::thread& thread : state.threads) thread.join();
+  state.threads.clear();
+}
+
+void LineSender::start_sessions(const std::vector<SessionRequest>& requests) {
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  state.collect();
+  const Time now = agent::monotonic_now();
+  const Duration spacing = state.options.ramp * (1.0 / std::max<double>(requests.size(), 1));
+  double offset = 0;
+  for (const SessionRequest& request : requests) {
+    const std::uint16_t number = request.config.session;
+    if (state.sessions.contains(number)) {
+      throw ConfigError(fmt::format("session {} runs already", number));
+    }
+    const unsigned worker = state.next_worker();
+    std::vector<std::uint32_t>& slots = state.free_slots[worker];
+    if (slots.empty()) {
+      throw ConfigError(fmt::format("no room for session {}: {} run, and no more were provided for",
+                                    number, state.sessions.size()));
+    }
+    auto session = std::make_unique<Session>(request, slots.back(), now + spacing * offset);
+    slots.pop_back();
+    offset += 1;
+    state.receiver->enter(number, session->scheme_id(), worker, session->slot());
+    Session* const handle = session.get();
+    state.sessions[number] = {std::move(session), worker, false};
+    state.order(worker, {Command::Kind::kStart, handle, -1});
+  }
+}
+
+void LineSender::set_membership(std::uint16_t session, int top_rank) {
+  const std::lock_guard lock(state_->mutex);
+  const State::Running& running = state_->find(session);
+  state_->order(running.worker,
+                {Command::Kind::kMembership, running.session.get(), top_rank});
+}
+
+void LineSender::stop_session(std::uint16_t session) {
+  const std::lock_guard lock(state_->mutex);
+  State::Running& running = state_->find(session);
+  running.stopping = true;
+  state_->receiver->remove(session);
+  state_->order(running.worker, {Command::Kind::kStop, running.session.get(), -1});
+}
+
+void LineSender::tend(agent::Telemetry* telemetry) {
+  State& state = *state_;
+  const bool up = state.port.link_up();
+  state.link_up.store(up, std::memory_order_relaxed);
+  for (const auto& worker : state.workers) worker->set_link(up);
+  {
+    const std::lock_guard lock(state.mutex);
+    state.collect();
+  }
+  TraceRecord record;
+  for (const auto& worker : state.workers) {
+    while (worker->records.pop(record)) {
+      if (telemetry == nullptr) continue;
+      std::array<TraceField, TraceRecord::kMaxFields + 1> fields;
+      fields[0] = {"session", static_cast<double>(record.session)};
+      for (std::size_t i = 0; i < record.fields; ++i) {
+        fields[i + 1] = {record.values[i].name.data(), record.values[i].value};
+      }
+      telemetry->record(record.time, record.kind.data(),
+                        std::span(fields).first(record.fields + 1u));
+    }
+  }
+}
+
+Statistics LineSender::statistics(bool layers) const {
+  const State& state = *state_;
+  Statistics out;
+  out.taken = agent::monotonic_now();
+  out.link_up = state.link_up.load(std::memory_order_relaxed);
+  for (const auto& worker : state.workers) out.workers.push_back(worker->statistics());
+  out.feedback = state.receiver->statistics();
+  if (layers) {
+    const std::lock_guard lock(state.mutex);
+    for (const auto& [number, running] : state.sessions) {
+      if (!running.session->started()) continue;
+      state.workers[running.worker]->sessions().read_layers(*running.session, out.layers);
+    }
+  }
+  return out;
+}
+
+std::vector<LayerStatistics> LineSender::take_ended_layers() {
+  const std::lock_guard lock(state_->mutex);
+  state_->collect();
+  return std::exchange(state_->ended, {});
+}
+
+bool LineSender::finished() const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->sessions.empty()) return false;
+  return std::all_of(state_->sessions.begin(), state_->sessions.end(), [](const auto& entry) {
+    return entry.second.session->finished();
+  });
+}
+
+}  // namespace tiercast::sender

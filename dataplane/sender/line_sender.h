@@ -1,0 +1,74 @@
+// The sender at line rate: many sessions on one port, a worker per lcore.
+//
+// Threads: see README.md. The methods below may be called by any thread but the workers' own; they
+// lock among each other and never a worker, to which they speak by rings.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/telemetry.h"
+#include "dataplane/sender/port.h"
+#include "dataplane/sender/sender_addresses.h"
+#include "dataplane/sender/session_table.h"
+#include "dataplane/sender/statistics.h"
+#include "tiercast/v1/lab.pb.h"
+
+namespace tiercast::sender {
+
+struct LineOptions {
+  SenderAddresses addresses;
+  std::string payload;               // "": the pattern; a file, "-": standard input
+  bool poll = false;                 // else the workers sleep between departures
+  bool trace = false;                // take_records() will be called
+  std::uint32_t session_capacity = 1024;  // sessions that may run at once, over all workers
+  std::uint32_t largest_frame = 9018;     // bytes, tag included, that a session may send
+  Duration ramp = Duration::zero();  // over which the sessions of one start() are spread
+};
+
+// The `count` sessions of one SessionSpec. ConfigError names field, value and choices.
+std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec);
+// From a file in the JSON form of tiercast.v1.SessionList.
+v1::SessionList read_sessions(const std::string& path);
+
+class LineSender {
+ public:
+  // `port` was made for workers and must outlive the object. Nothing runs before run(). ConfigError:
+  // no memory, or a payload that cannot be read.
+  LineSender(const LineOptions& options, Port& port);
+  ~LineSender();
+  LineSender(const LineSender&) = delete;
+  LineSender& operator=(const LineSender&) = delete;
+
+  // Starts the threads. stop() ends all sessions and waits for the threads; afterwards the counts are
+  // final.
+  void run();
+  void stop();
+
+  // Sessions start, change and stop while others run. The worker does it between two packets; the
+  // call returns when the order is given. ConfigError: a session of this number runs or does not,
+  // no room, or what the scheme refuses.
+  void start_sessions(const std::vector<SessionRequest>& requests);
+  void set_membership(std::uint16_t session, int top_rank);
+  void stop_session(std::uint16_t session);
+
+  // Gives the records of the cores since the last call, in the order of each worker's time, to
+  // `take`; frees what ended sessions held; looks at the link. To be called some times a second.
+  void tend(agent::Telemetry* telemetry);
+
+  // A snapshot. `layers`: with those of every layer.
+  Statistics statistics(bool layers) const;
+  // Of sessions that have ended since the last call; their last figures.
+  std::vector<LayerStatistics> take_ended_layers();
+  // Every session of a reliable scheme has transferred its object, and there is at least one.
+  bool finished() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tiercast::sender

@@ -1,0 +1,43 @@
+// Departure by the device itself, where it offers RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP.
+//
+// The device's clock is read beside ours and followed; each buffer then carries the device's time
+// at which it is to leave. Devices without it are served by the TSC.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "protocols/base/units.h"
+
+namespace tiercast::sender {
+
+class SendTimestamp {
+ public:
+  // Off.
+  SendTimestamp() = default;
+  // `read_clock` gives the device's clock, in its own unit; false if it cannot. Off where it
+  // cannot, or where the field cannot be registered.
+  using ReadClock = std::function<bool(std::uint64_t& ticks)>;
+  SendTimestamp(ReadClock read_clock, const std::function<Time()>& now);
+
+  bool on() const { return flag_ != 0; }
+  // Some times a second: measures the device's clock against ours.
+  void sync(Time now);
+  // The device's time at our `time`.
+  std::uint64_t device_time(Time time) const;
+  void mark(rte_mbuf* mbuf, Time due) const;
+  // How long before its departure a packet is handed over.
+  static constexpr Duration kLead = Duration::microseconds(20);
+
+ private:
+  ReadClock read_clock_;
+  int offset_ = -1;
+  std::uint64_t flag_ = 0;
+  std::uint64_t anchor_ticks_ = 0;
+  Time anchor_;
+  double ticks_per_ns_ = 0;
+};
+
+}  // namespace tiercast::sender

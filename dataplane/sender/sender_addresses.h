@@ -1,0 +1,24 @@
+// The addresses that a sender writes into its packets.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "dataplane/sender/responder.h"
+
+namespace tiercast::sender {
+
+// IEEE 802.1Q tag.
+struct Vlan {
+  std::uint16_t id = 0;       // 1..4094
+  std::uint8_t priority = 0;  // 0..7
+};
+
+struct SenderAddresses {
+  OwnAddress own;
+  agent::MacAddress gateway{};  // next hop of unicast messages
+  std::uint32_t gateway_ip = 0;  // host order; 0: `gateway` is given, else it is asked for by ARP
+  std::optional<Vlan> vlan;
+};
+
+}  // namespace tiercast::sender

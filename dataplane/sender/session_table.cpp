@@ -1,0 +1,315 @@
+#include "dataplane/sender/session_table.h"
+
+#include <algorithm>
+#include <array>
+
+#include "protocols/wire/wire.h"
+
+namespace tiercast::sender {
+namespace {
+
+// Lines of a core that are fetched ahead: what write_data() touches lies near its start.
+constexpr std::size_t kCoreLines = 4;
+
+std::size_t round_up(std::size_t n) { return (n + 7) / 8 * 8; }
+
+}  // namespace
+
+Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_at)
+    : config_(request.config), slot_(slot), start_at_(start_at), top_rank_(request.top_rank) {
+  const Scheme& scheme = find_scheme(request.scheme);
+  scheme_id_ = scheme.id;
+  if (!request.input.empty()) {
+    file_.emplace(request.input);
+    config_.object = file_->bytes();
+  }
+  core_ = scheme.make_sender(config_);
+}
+
+void Session::set_rate(Rank layer, Rate rate) {
+  if (layer >= config_.layers) return;
+  const SessionTable::Layer id = slot_ * kMaxLayers + layer;
+  table_->layers_[id].rate.store(rate.bytes_per_second(), std::memory_order_relaxed);
+  table_->pacer_.set_rate(table_->now_, id, rate, config_.packet_size);
+  table_->running_layers_.store(table_->pacer_.running(), std::memory_order_relaxed);
+}
+
+void Session::release(Rank layer, std::uint32_t packets) {
+  if (layer >= config_.layers || packets == 0) return;
+  const SessionTable::Layer id = slot_ * kMaxLayers + layer;
+  table_->layers_[id].released += packets;
+  table_->enqueue_released(id);
+}
+
+void Session::send(Destination to, std::span<const std::byte> message) {
+  table_->control(*this, to, message);
+}
+
+void Session::trace(std::string_view kind, std::span<const TraceField> fields) {
+  table_->outlet_.record(table_->now_, config_.session, kind, fields);
+}
+
+SessionTable::SessionTable(const Settings& settings, Outlet& outlet)
+    : settings_(settings),
+      outlet_(outlet),
+      pacer_(settings.sessions * kMaxLayers),
+      timers_(settings.sessions),
+      layers_(settings.sessions * kMaxLayers),
+      sessions_(settings.sessions, nullptr),
+      header_bytes_(wire::kFrameHeaderBytes + (settings.addresses.vlan ? kVlanBytes : 0)),
+      prefilled_(settings.prefilled && settings.payload == nullptr) {
+  released_.resize(layers_.size());
+}
+
+void SessionTable::start(Time now, Session& session) {
+  now_ = std::max(now_, now);
+  const std::uint32_t slot = session.slot_;
+  session.table_ = this;
+  const SessionConfig& config = session.config_;
+  for (Rank rank = 0; rank < config.layers; ++rank) {
+    wire::UdpFlow flow;
+    flow.source_mac = settings_.addresses.own.mac;
+    flow.source = settings_.addresses.own.ip;
+    flow.source_port = wire::kDataPort;
+    flow.destination = wire::group_address(config.session, rank);
+    flow.destination_mac = wire::multicast_mac(flow.destination);
+    flow.destination_port = wire::kDataPort;
+    flow.ecn = wire::Ecn::kEct0;
+    LayerState& layer = layers_[slot * kMaxLayers + rank];
+    const bool waiting = layer.waiting;
+    std::destroy_at(&layer);  // counters from zero
+    std::construct_at(&layer);
+    layer.waiting = waiting;
+    layer.headers =
+        FrameTemplate(flow, settings_.addresses.vlan, config.packet_size, settings_.offload);
+    layer.rank = rank;
+    layer.whole_message = session.reliable();
+    layer.core = session.core_.get();
+    layer.session = &session;
+    layer.ip_bytes = config.packet_size;
+  }
+  if (session.reliable()) prefilled_ = false;
+  sessions_[slot] = &session;
+  running_sessions_.fetch_add(1, std::memory_order_release);
+  if (session.start_at_ > now_) {
+    timers_.insert(now_.ns(), slot, session.start_at_.ns());
+  } else {
+    begin(session);
+  }
+}
+
+void SessionTable::begin(Session& session) {
+  session.started_.store(true, std::memory_order_release);
+  session.core_->start(now_, session);
+  session.core_->membership(now_, session.top_rank_, session);
+  after(session);
+}
+
+void SessionTable::set_membership(Time now, Session& session, int top_rank) {
+  now_ = std::max(now_, now);
+  session.top_rank_ = std::clamp(top_rank, -1, static_cast<int>(session.config_.layers) - 1);
+  if (!session.started()) return;
+  session.core_->membership(now_, session.top_rank_, session);
+  after(session);
+}
+
+void SessionTable::stop(Time now, Session& session) {
+  now_ = std::max(now_, now);
+  if (session.started()) session.core_->stop(now_, session);
+  for (Rank rank = 0; rank < session.config_.layers; ++rank) {
+    session.set_rate(rank, Rate::zero());
+    layers_[session.slot_ * kMaxLayers + rank].released = 0;
+  }
+  if (timers_.scheduled(session.slot_)) timers_.remove(session.slot_);
+  sessions_[session.slot_] = nullptr;
+  running_sessions_.fetch_sub(1, std::memory_order_release);
+}
+
+// Once a core has been called: its timer may have moved.
+inline void SessionTable::after(Session& session) {
+  const Time next = session.core_->next_timer();
+  if (next == session.timer_ && (next.is_never() || timers_.scheduled(session.slot_))) return;
+  session.timer_ = next;
+  if (timers_.scheduled(session.slot_)) timers_.remove(session.slot_);
+  if (!next.is_never()) timers_.insert(now_.ns(), session.slot_, next.ns());
+}
+
+bool SessionTable::run_timer(Time now) {
+  const std::uint32_t slot = timers_.first(now.ns());
+  if (slot == TimingWheel<Timer>::kNone) return false;
+  now_ = std::max(now_, now);
+  timers_.remove(slot);
+  timers_.prepare(2);
+  Session& session = *sessions_[slot];
+  if (!session.started()) {
+    begin(session);
+    return true;
+  }
+  session.core_->timer(now_, session);
+  after(session);
+  return true;
+}
+
+void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number,
+                           const Arrival& arrival) {
+  Session* const session = slot < sessions_.size() ? sessions_[slot] : nullptr;
+  if (session == nullptr || !session->started() || session->config_.session != number) {
+    feedback_late_.add();
+    return;
+  }
+  now_ = std::max(now_, now);
+  feedback_delivered_.add();
+  session->core_->receive(now_, arrival, *session);
+  const std::uint64_t invalid = session->core_->invalid();
+  feedback_refused_.add(invalid - session->invalid_seen_);
+  session->invalid_seen_ = invalid;
+  if (session->reliable() && session->core_->finished()) {
+    session->finished_.store(true, std::memory_order_relaxed);
+  }
+  after(*session);
+}
+
+void SessionTable::enqueue_released(Layer id) {
+  if (layers_[id].waiting) return;
+  layers_[id].waiting = true;
+  released_[(first_released_ + waiting_++) % released_.size()] = id;
+}
+
+std::optional<SessionTable::Departure> SessionTable::pop_released(Time now) {
+  while (waiting_ > 0) {
+    const Layer id = released_[first_released_];
+    first_released_ = (first_released_ + 1) % released_.size();
+    --waiting_;
+    LayerState& layer = layers_[id];
+    layer.waiting = false;
+    if (layer.released == 0) continue;  // the session was stopped
+    if (--layer.released > 0) enqueue_released(id);
+    return Departure{id, now};
+  }
+  return std::nullopt;
+}
+
+std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
+  now_ = std::max(now_, now);
+  LayerState& layer = layers_[id];
+  const std::size_t header = layer.headers.header_bytes();
+  const std::size_t size = layer.headers.message_bytes();
+  std::byte* const message = frame + header;
+  const std::span<const std::byte> filling = pattern();
+  const bool plain = settings_.payload == nullptr && !layer.whole_message;
+  if (prefilled_) {
+    std::memcpy(message, filling.data(), kFreshBytes);
+  } else if (settings_.payload == nullptr) {
+    std::memcpy(message, filling.data(), size);
+  }
+  const std::size_t written = layer.core->write_data(now_, layer.rank, {message, size});
+  if (written == 0) return 0;
+  const std::size_t head = std::min(round_up(written), size);
+  if (settings_.payload != nullptr && !layer.whole_message &&
+      !settings_.payload->fill({message + written, size - written})) {
+    payload_underruns_.add();
+  }
+  std::uint64_t sum = 0;
+  if (settings_.offload.udp) {
+    // The device reads all of it.
+  } else if (plain) {
+    if (layer.tail_from != head) [[unlikely]] {
+      layer.tail_from = static_cast<std::uint16_t>(head);
+      layer.tail_sum = fold(sum_words(message + head, size - head));
+    }
+    sum = sum_words(message, head) + layer.tail_sum;
+  } else {
+    sum = sum_words(message, size);
+  }
+  if (written > kFreshBytes) prefilled_ = false;
+  layer.headers.write(frame, next_ip_id_++, sum);
+  layer.generated.add();
+  generated_.add();
+  after(*layer.session);
+  return layer.headers.frame_bytes();
+}
+
+void SessionTable::dropped(Layer id, bool built) {
+  if (!built) {
+    layers_[id].generated.add();
+    generated_.add();
+  }
+  layers_[id].dropped.add();
+  dropped_.add();
+}
+
+void SessionTable::control(const Session& session, Destination to,
+                           std::span<const std::byte> message) {
+  wire::UdpFlow flow;
+  flow.source_mac = settings_.addresses.own.mac;
+  flow.source = settings_.addresses.own.ip;
+  flow.source_port = wire::kDataPort;
+  flow.destination_port = wire::kDataPort;
+  if (to.kind == Destination::Kind::kGroup && to.rank < session.config_.layers) {
+    flow.destination = wire::group_address(session.config_.session, to.rank);
+    flow.destination_mac = wire::multicast_mac(flow.destination);
+  } else if (to.kind == Destination::Kind::kReceiver) {
+    flow.destination = to.address;
+    flow.destination_mac = settings_.addresses.gateway;
+  } else {
+    return;  // a sender has no message for itself
+  }
+  std::array<std::byte, 9216> frame;
+  if (header_bytes_ + message.size() > frame.size()) return;
+  const FrameTemplate headers(flow, settings_.addresses.vlan,
+                              static_cast<std::uint32_t>(kIpUdpHeaderBytes + message.size()), {});
+  std::copy(message.begin(), message.end(),
+            frame.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
+  headers.write(frame.data(), next_ip_id_++, sum_words(message.data(), message.size()));
+  outlet_.control(std::span(frame).first(header_bytes_ + message.size()));
+}
+
+Time SessionTable::next_deadline() const {
+  return std::min(next_departure(), Time::nanoseconds(timers_.bound_ns()));
+}
+
+// Two stages: a layer's own lines, and, when they have come, those of its core.
+void SessionTable::prefetch() const {
+  constexpr unsigned kFar = 24;
+  constexpr unsigned kNear = 10;
+  if (const auto layer = pacer_.ahead(kFar); layer != LinePacer::kNone) {
+    const auto* const at = reinterpret_cast<const std::byte*>(&layers_[layer]);
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + 64, 1);
+  }
+  if (const auto layer = pacer_.ahead(kNear); layer != LinePacer::kNone) {
+    const auto* const core = reinterpret_cast<const std::byte*>(layers_[layer].core);
+    for (std::size_t line = 0; line < kCoreLines; ++line) __builtin_prefetch(core + line * 64, 1);
+  }
+}
+
+void SessionTable::read(WorkerStatistics& out) const {
+  out.sessions = running_sessions_.load(std::memory_order_relaxed);
+  out.layers = running_layers_.load(std::memory_order_relaxed);
+  out.sent = sent_.get();
+  out.sent_bytes = sent_bytes_.get();
+  out.dropped = dropped_.get();
+  out.generated = generated_.get();
+  out.feedback_delivered = feedback_delivered_.get();
+  out.feedback_refused = feedback_refused_.get();
+  out.feedback_late = feedback_late_.get();
+  out.payload_underruns = payload_underruns_.get();
+  out.given_up = given_up_.load(std::memory_order_relaxed);
+}
+
+void SessionTable::read_layers(const Session& session, std::vector<LayerStatistics>& out) const {
+  for (Rank rank = 0; rank < session.config_.layers; ++rank) {
+    const LayerState& layer = layers_[session.slot_ * kMaxLayers + rank];
+    LayerStatistics figures;
+    figures.session = session.config_.session;
+    figures.rank = rank;
+    figures.rate = Rate::bytes_per_second(layer.rate.load(std::memory_order_relaxed));
+    figures.packet_size = session.config_.packet_size;
+    figures.sent = layer.sent.get();
+    figures.dropped = layer.dropped.get();
+    figures.generated = layer.generated.get();
+    out.push_back(figures);
+  }
+}
+
+}  // namespace tiercast::sender

@@ -1,0 +1,205 @@
+// The sessions of one transmitting thread: cores, timers, pacer, packets. No device and no clock.
+//
+// A Worker runs it behind DPDK in real time, the dry run (schedule.h) in virtual time. One thread
+// calls everything, but for read_layers() and the counters.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/file.h"
+#include "dataplane/sender/frame_template.h"
+#include "dataplane/sender/payload.h"
+#include "dataplane/sender/statistics.h"
+#include "protocols/core/core.h"
+#include "protocols/core/registry.h"
+#include "protocols/pacer/line_pacer.h"
+#include "protocols/pacer/timing_wheel.h"
+
+namespace tiercast::sender {
+
+class SessionTable;
+
+// What a core asks for beside its data packets.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  // A whole frame; valid during the call.
+  virtual void control(std::span<const std::byte> frame) = 0;
+  virtual void record(Time time, std::uint16_t session, std::string_view kind,
+                      std::span<const TraceField> fields) = 0;
+};
+
+// A session as it is asked for.
+struct SessionRequest {
+  std::string scheme;
+  SessionConfig config;
+  int top_rank = -1;  // highest rank that is subscribed to; -1: none
+  std::string input;  // file that a reliable scheme transfers; "": none
+};
+
+// One session, made by the thread that controls, handed to a table, and given back to be destroyed.
+class Session final : private Sink {
+ public:
+  // Makes the core; ConfigError as the scheme says. `slot`: its place in the table, nobody else's.
+  // It starts at `start_at`, or when it is handed over if that is later.
+  Session(const SessionRequest& request, std::uint32_t slot, Time start_at);
+
+  const SessionConfig& config() const { return config_; }
+  std::uint8_t scheme_id() const { return scheme_id_; }
+  bool reliable() const { return file_.has_value(); }
+  std::uint32_t slot() const { return slot_; }
+  // Any thread.
+  bool started() const { return started_.load(std::memory_order_acquire); }
+  bool finished() const { return finished_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class SessionTable;
+
+  void send(Destination to, std::span<const std::byte> message) override;
+  void join(Rank) override {}  // a sender subscribes to nothing
+  void leave(Rank) override {}
+  void set_rate(Rank layer, Rate rate) override;
+  void release(Rank layer, std::uint32_t packets) override;
+  void deliver(std::uint64_t, std::span<const std::byte>) override {}
+  void trace(std::string_view kind, std::span<const TraceField> fields) override;
+
+  std::optional<agent::FileView> file_;
+  SessionConfig config_;
+  std::uint32_t slot_;
+  Time start_at_;
+  std::uint8_t scheme_id_ = 0;
+  int top_rank_;
+  std::unique_ptr<SenderCore> core_;
+  std::uint64_t invalid_seen_ = 0;
+  Time timer_ = Time::never();  // as scheduled
+  SessionTable* table_ = nullptr;
+  std::atomic<bool> started_{false};
+  std::atomic<bool> finished_{false};
+};
+
+class SessionTable {
+ public:
+  struct Settings {
+    std::uint32_t sessions = 1;  // that may run at once
+    SenderAddresses addresses;
+    ChecksumOffload offload;
+    PayloadSource* payload = nullptr;  // none: the pattern
+    std::size_t largest_frame = 9018;  // bytes
+    // Buffers given to build() hold the pattern beyond their first kFreshBytes of message, as
+    // build() left them; false: it writes every byte.
+    bool prefilled = false;
+  };
+
+  using Layer = std::uint32_t;  // slot * kMaxLayers + rank
+  struct Departure {
+    Layer layer;
+    Time due;
+  };
+  static constexpr std::size_t kFreshBytes = 64;
+  // What a buffer must have room for beside the frame.
+  static constexpr std::size_t kSpareBytes = kFreshBytes;
+
+  SessionTable(const Settings& settings, Outlet& outlet);
+
+  // The session must stay until stop(), and its counters be read before its slot is given away.
+  void start(Time now, Session& session);
+  void set_membership(Time now, Session& session, int top_rank);
+  void stop(Time now, Session& session);
+
+  // The next packet that is due at `now`: those that a window released first, each layer in turn.
+  std::optional<Departure> pop(Time now) {
+    if (waiting_ > 0) [[unlikely]] return pop_released(now);
+    if (const auto departure = pacer_.pop(now)) return Departure{departure->layer, departure->due};
+    return std::nullopt;
+  }
+  // Builds the packet of a departure, with the headers of `now`. Returns the frame's bytes; 0: the
+  // core has nothing to send. The caller then says what became of it, by sent() or dropped().
+  std::size_t build(Layer layer, Time now, std::byte* frame);
+  std::size_t frame_bytes(Layer layer) const { return layers_[layer].headers.frame_bytes(); }
+  std::size_t header_bytes() const { return header_bytes_; }
+  void sent(Layer layer) {
+    layers_[layer].sent.add();
+    sent_.add();
+    sent_bytes_.add(layers_[layer].ip_bytes);
+  }
+  // `built`: else there was not even a buffer.
+  void dropped(Layer layer, bool built);
+
+  void receive(Time now, std::uint32_t slot, std::uint16_t session, const Arrival& arrival);
+  // Runs the timer that is due first; false: none is due.
+  bool run_timer(Time now);
+  // Uses spare time.
+  void prepare() {
+    pacer_.prepare();
+    publish();
+  }
+  // Brings what read() gives up to date.
+  void publish() { given_up_.store(pacer_.given_up(), std::memory_order_relaxed); }
+  // When something is to be done at the latest; may be too early.
+  Time next_deadline() const;
+  Time next_departure() const {
+    return waiting_ == 0 ? pacer_.next_departure() : Time::zero();
+  }
+  // Fetches the state of layers due soon into the cache.
+  void prefetch() const;
+
+  // Any thread.
+  void read(WorkerStatistics& out) const;
+  void read_layers(const Session& session, std::vector<LayerStatistics>& out) const;
+  std::uint32_t running_sessions() const { return running_sessions_.load(); }
+
+ private:
+  friend class Session;
+
+  struct alignas(64) LayerState {
+    FrameTemplate headers;  // 60 bytes
+    std::uint16_t tail_from = 0;  // bytes of the message that `tail_sum` leaves out
+    Rank rank = 0;
+    bool whole_message = false;  // the core writes its payload, too
+    // Second line.
+    SenderCore* core = nullptr;
+    Session* session = nullptr;
+    std::uint32_t ip_bytes = 0;
+    std::uint32_t tail_sum = 0;  // of the pattern from tail_from on
+    std::uint32_t released = 0;  // packets that may leave at once
+    bool waiting = false;        // stands in released_
+    Counter generated, sent, dropped;
+    std::atomic<double> rate{0};  // bytes/s
+  };
+
+  struct Timer : WheelNode {};
+
+  void begin(Session& session);
+  void enqueue_released(Layer layer);
+  std::optional<Departure> pop_released(Time now);
+  void after(Session& session);
+  void control(const Session& session, Destination to, std::span<const std::byte> message);
+
+  const Settings settings_;
+  Outlet& outlet_;
+  LinePacer pacer_;
+  TimingWheel<Timer> timers_;
+  std::vector<LayerState> layers_;
+  std::vector<Session*> sessions_;
+  std::vector<Layer> released_;  // a ring of the layers that wait: each once
+  std::size_t first_released_ = 0;
+  std::size_t waiting_ = 0;
+  Time now_;
+  std::uint16_t next_ip_id_ = 0;
+  std::size_t header_bytes_;
+  bool prefilled_;
+  Counter generated_, sent_, sent_bytes_, dropped_, feedback_delivered_, feedback_refused_,
+      feedback_late_, payload_underruns_;
+  std::atomic<std::uint64_t> given_up_{0};
+  std::atomic<std::uint32_t> running_sessions_{0};
+  std::atomic<std::uint32_t> running_layers_{0};
+};
+
+}  // namespace tiercast::sender

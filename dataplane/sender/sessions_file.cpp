@@ -1,0 +1,72 @@
+// Sessions as they are asked for: checked, and completed with each scheme's defaults.
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "dataplane/sender/line_sender.h"
+#include "protocols/wire/wire.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr std::uint32_t kMinPacket = 46;  // an Ethernet frame of 64 bytes
+constexpr std::uint32_t kMaxPacket = 9000;
+constexpr std::uint32_t kDefaultPacket = 1000;
+
+void check_range(std::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
+  if (value >= min && value <= max) return;
+  throw ConfigError(
+      fmt::format("{} = {} is out of range: valid {} to {}", field, value, min, max));
+}
+
+}  // namespace
+
+std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
+  const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
+  check_range("session", spec.session(), 0, wire::kMaxSession);
+  check_range("count", count, 1, wire::kMaxSession + 1 - spec.session());
+  SessionRequest request;
+  request.scheme = spec.scheme().empty() ? "sim" : spec.scheme();
+  const Scheme& scheme = find_scheme(request.scheme);
+  SessionConfig& config = request.config;
+  config.session = static_cast<std::uint16_t>(spec.session());
+  const std::uint32_t most = scheme.layered ? kMaxLayers : 1;
+  config.layers = spec.layers() == 0 ? most : spec.layers();
+  check_range("layers", config.layers, 1, most);
+  config.packet_size = spec.packet_size() == 0 ? kDefaultPacket : spec.packet_size();
+  check_range("packet_size", config.packet_size, kMinPacket, kMaxPacket);
+  config.self_id = spec.id();
+  config.seed = spec.has_seed() ? spec.seed() : 1;
+  config.parameters = Parameters(scheme.parameters);
+  for (const auto& [name, value] : spec.parameters()) config.parameters.set(name + "=" + value);
+  const int top = static_cast<int>(config.layers) - 1;
+  request.top_rank = spec.has_top_rank() ? spec.top_rank() : top;
+  check_range("top_rank", request.top_rank, -1, top);
+  request.input = spec.input();
+  std::vector<SessionRequest> requests(count, request);
+  for (std::uint32_t i = 1; i < count; ++i) {
+    requests[i].config.session = static_cast<std::uint16_t>(config.session + i);
+    requests[i].config.seed = config.seed + i;
+  }
+  return requests;
+}
+
+v1::SessionList read_sessions(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw ConfigError(fmt::format("{}: cannot be read", path));
+  std::ostringstream text;
+  text << file.rdbuf();
+  v1::SessionList list;
+  const auto status = google::protobuf::util::JsonStringToMessage(text.str(), &list);
+  if (!status.ok()) {
+    throw ConfigError(fmt::format(
+        R"({}: {}; a session list is {{"sessions": [{{"session": 1, "scheme": "sim"}}]}})", path,
+        status.message().ToString()));
+  }
+  if (list.sessions().empty()) throw ConfigError(fmt::format("{}: no sessions in it", path));
+  return list;
+}
+
+}  // namespace tiercast::sender

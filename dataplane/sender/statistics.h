@@ -1,0 +1,107 @@
+// What a running sender counts, and how another thread reads it: no locks, no copies on the packet
+// path.
+//
+// Each Counter and SharedHistogram has one writing thread. A reader sees every figure whole, but
+// not all figures of the same instant: sums agree exactly (generated = sent + dropped) once the
+// writers have stopped. Totals count from the start.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "agent/histogram.h"
+#include "protocols/base/units.h"
+#include "protocols/core/core.h"
+
+namespace tiercast::sender {
+
+class Counter {
+ public:
+  void add(std::uint64_t n = 1) {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// agent::Histogram's bins, written by one thread and read by others.
+class SharedHistogram {
+ public:
+  void add(std::int64_t ns) {
+    const auto value = static_cast<std::uint64_t>(ns > 0 ? ns : 0);
+    bins_[agent::Histogram::bin_of(value)].add();
+    if (value > max_.load(std::memory_order_relaxed)) {
+      max_.store(value, std::memory_order_relaxed);
+    }
+  }
+  agent::Histogram read() const {
+    agent::Histogram histogram;
+    for (std::size_t bin = 0; bin < bins_.size(); ++bin) {
+      histogram.add_to_bin(bin, bins_[bin].get());
+    }
+    histogram.raise_max(static_cast<std::int64_t>(max_.load(std::memory_order_relaxed)));
+    return histogram;
+  }
+
+ private:
+  std::array<Counter, agent::Histogram::kBins> bins_;
+  std::atomic<std::uint64_t> max_{0};
+};
+
+struct LayerStatistics {
+  std::uint16_t session = 0;
+  Rank rank = 0;
+  Rate rate;  // as the core set it last
+  std::uint32_t packet_size = 0;  // IP bytes
+  std::uint64_t generated = 0;    // packets; sent + dropped
+  std::uint64_t sent = 0;
+  std::uint64_t dropped = 0;  // no buffer, the link down, or the device refused them
+};
+
+// Of one transmitting thread.
+struct WorkerStatistics {
+  unsigned lcore = 0;
+  std::uint32_t sessions = 0;  // running now
+  std::uint32_t layers = 0;    // with a rate above 0
+  std::uint64_t generated = 0;  // data packets of all layers, those of ended sessions too
+  std::uint64_t sent = 0;
+  std::uint64_t sent_bytes = 0;  // IP
+  std::uint64_t dropped = 0;
+  std::uint64_t control_sent = 0;  // messages of the cores beside the data
+  std::uint64_t control_dropped = 0;
+  std::uint64_t feedback_delivered = 0;  // handed to a core, which may refuse them
+  std::uint64_t feedback_refused = 0;    // by the cores
+  std::uint64_t feedback_late = 0;       // for a session that had ended meanwhile
+  std::uint64_t behind = 0;    // times that a departure was more than kBehind late
+  std::uint64_t given_up = 0;  // packets that layers' schedules left out after stalls
+  std::uint64_t payload_underruns = 0;  // packets that standard input had no bytes for
+  std::uint64_t trace_lost = 0;  // records that found no room
+  agent::Histogram late;       // departure minus due time
+  agent::Histogram gap_error;  // |departure - the one before| against the same of the due times
+};
+
+// Of the receiving side.
+struct FeedbackStatistics {
+  std::uint64_t received = 0;   // frames
+  std::uint64_t handed_on = 0;  // sound feedback of a session that runs, put into its worker's ring
+  std::uint64_t malformed = 0;  // wrong length, checksum or header
+  std::uint64_t foreign = 0;    // sound, but for another address, port, session or scheme
+  std::uint64_t answered = 0;   // ARP and ICMP echo requests
+  std::uint64_t ring_full = 0;  // lost because the worker did not keep up
+};
+
+struct Statistics {
+  Time taken;
+  bool link_up = true;
+  std::vector<WorkerStatistics> workers;
+  FeedbackStatistics feedback;
+  std::vector<LayerStatistics> layers;  // of the sessions that run; by session and rank
+};
+
+inline constexpr Duration kBehind = Duration::microseconds(100);
+
+}  // namespace tiercast::sender

@@ -1,0 +1,299 @@
+#include "dataplane/sender/worker.h"
+
+#include <poll.h>
+#include <rte_pause.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+namespace tiercast::sender {
+namespace {
+
+constexpr unsigned kBuffers = 4095;  // above the device's ring and the pool's cache
+constexpr unsigned kJumboBuffers = 2047;
+constexpr std::size_t kRecords = 8192;
+// Sleeping: what is due sooner than the kernel can wake us is waited for.
+constexpr Duration kShortWait = Duration::microseconds(60);
+// Bound on the time that received frames wait where the driver cannot wake us.
+constexpr Duration kPollInterval = Duration::milliseconds(1);
+constexpr Duration kLongSleep = Duration::milliseconds(50);
+
+template <std::size_t N>
+void copy_name(std::string_view name, std::array<char, N>& out) {
+  const std::size_t n = std::min(name.size(), N - 1);
+  std::memcpy(out.data(), name.data(), n);
+  out[n] = '\0';
+}
+
+}  // namespace
+
+Worker::Worker(const Settings& settings, Port& port)
+    : records(settings.trace ? kRecords : 1),
+      settings_(settings),
+      port_(port),
+      table_(settings.sessions, *this),
+      wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  const std::size_t frame =
+      settings.sessions.largest_frame + SessionTable::kSpareBytes;
+  pool_ = port.make_pool("worker-" + std::to_string(settings.queue),
+                         frame > 4096 ? kJumboBuffers : kBuffers, frame);
+  // What build() expects of every buffer.
+  const std::size_t header = table_.header_bytes();
+  std::vector<rte_mbuf*> all;
+  while (rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_)) {
+    std::memcpy(rte_pktmbuf_mtod(mbuf, std::byte*) + header, pattern().data(),
+                std::min(frame - header, pattern().size()));
+    all.push_back(mbuf);
+  }
+  for (rte_mbuf* const mbuf : all) rte_pktmbuf_free(mbuf);
+  if (port.sends_on_timestamp()) {
+    timestamp_ = SendTimestamp([&port](std::uint64_t& ticks) { return port.read_clock(ticks); },
+                               [this] { return clock_.now(); });
+  }
+}
+
+Worker::~Worker() {
+  for (unsigned i = 0; i < buffers_left_; ++i) rte_pktmbuf_free(buffers_[i]);
+  rte_mbuf* feedback;
+  while (feedback_.pop(feedback)) rte_pktmbuf_free(feedback);
+}
+
+bool Worker::order(const Command& command) {
+  const bool pushed = commands_.push(command);
+  wake();
+  return pushed;
+}
+
+void Worker::wake() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!asleep_.load(std::memory_order_relaxed)) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
+}
+
+// One packet at a time is built ahead of its departure and waited for; while late, all that is due
+// goes out in batches.
+void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
+  lcore_ = lcore;
+  const Duration lead = timestamp_.on() ? SendTimestamp::kLead : kLead;
+  Time next_sync = clock_.now();
+  unsigned since_chores = 0;
+  while (!stop.load(std::memory_order_relaxed)) {
+    Time now = clock_.now();
+    const bool room = count_ == 0 || (count_ < kBatch && pending_[count_ - 1].due <= now);
+    const bool taken = room && take(now + lead);
+    if (count_ > 0) {
+      if (pending_[count_ - 1].due > now && !timestamp_.on()) {
+        if (count_ > 1) transmit(now);  // what is late
+        while ((now = clock_.now()) < pending_[0].due) rte_pause();
+        transmit(now);
+      } else if (!taken || count_ == kBatch) {
+        transmit(clock_.now());
+      }
+    }
+    if (!taken || ++since_chores >= kChores) {
+      since_chores = 0;
+      const bool busy = chores(now);
+      if (now >= next_sync) {
+        clock_.sync();
+        if (timestamp_.on()) timestamp_.sync(clock_.now());
+        next_sync = now + Duration::milliseconds(1000);
+      }
+      if (!taken && !busy && count_ == 0) {
+        if (settings_.poll) {
+          table_.prepare();
+        } else {
+          sleep(now);
+        }
+      }
+    }
+  }
+  while (count_ > 0) transmit(clock_.now());
+  chores(clock_.now());
+  table_.publish();
+}
+
+rte_mbuf* Worker::buffer() {
+  if (buffers_left_ == 0) {
+    if (rte_pktmbuf_alloc_bulk(pool_, buffers_.data(), kRefill) != 0) {
+      return rte_pktmbuf_alloc(pool_);
+    }
+    buffers_left_ = kRefill;
+  }
+  return buffers_[--buffers_left_];
+}
+
+bool Worker::take(Time now) {
+  const auto departure = table_.pop(now);
+  if (!departure) return false;
+  table_.prefetch();
+  rte_mbuf* const mbuf = buffer();
+  if (mbuf == nullptr) {
+    table_.dropped(departure->layer, false);
+    return true;
+  }
+  const Time stamp = std::max(departure->due, clock_.now());
+  const std::size_t bytes =
+      table_.build(departure->layer, stamp, rte_pktmbuf_mtod(mbuf, std::byte*));
+  if (bytes == 0) {
+    rte_pktmbuf_free(mbuf);
+    return true;
+  }
+  mbuf->data_len = static_cast<std::uint16_t>(bytes);
+  mbuf->pkt_len = static_cast<std::uint32_t>(bytes);
+  const ChecksumOffload& offload = settings_.sessions.offload;
+  if (offload.ipv4 || offload.udp) {
+    mbuf->l2_len = table_.header_bytes() - wire::kIpv4Bytes - wire::kUdpBytes;
+    mbuf->l3_len = wire::kIpv4Bytes;
+    mbuf->ol_flags |= RTE_MBUF_F_TX_IPV4 | (offload.ipv4 ? RTE_MBUF_F_TX_IP_CKSUM : 0) |
+                      (offload.udp ? RTE_MBUF_F_TX_UDP_CKSUM : 0);
+  }
+  if (timestamp_.on()) timestamp_.mark(mbuf, departure->due);
+  batch_[count_] = mbuf;
+  pending_[count_] = {departure->layer, departure->due};
+  ++count_;
+  return true;
+}
+
+// All of the batch but a last packet that is not due yet.
+void Worker::transmit(Time now) {
+  unsigned count = count_;
+  if (!timestamp_.on() && pending_[count - 1].due > now) --count;
+  unsigned sent = 0;
+  if (link_up_.load(std::memory_order_relaxed)) {
+    sent = port_.transmit_burst(settings_.queue, batch_.data(), count);
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (i < sent) {
+      table_.sent(pending_[i].layer);
+    } else {
+      table_.dropped(pending_[i].layer, true);
+      rte_pktmbuf_free(batch_[i]);
+    }
+    const std::int64_t late_ns = (now - pending_[i].due).ns();
+    late_.add(late_ns);
+    const std::int64_t difference = late_ns - last_late_ns_;
+    gap_error_.add(difference < 0 ? -difference : difference);
+    if (late_ns > kBehind.ns()) behind_.add();
+    last_late_ns_ = late_ns;
+  }
+  if (count < count_) {
+    batch_[0] = batch_[count];
+    pending_[0] = pending_[count];
+  }
+  count_ -= count;
+}
+
+bool Worker::chores(Time now) {
+  bool busy = table_.run_timer(now);
+  Command command;
+  if (commands_.pop(command)) {
+    obey(command, now);
+    busy = true;
+  }
+  if (settings_.receive) settings_.receive(now);
+  rte_mbuf* mbuf;
+  if (feedback_.pop(mbuf)) {
+    busy = true;
+    const auto* const note = static_cast<const FeedbackNote*>(rte_mbuf_to_priv(mbuf));
+    if (note->slot == kAnswer) {
+      const bool sent = link_up_.load(std::memory_order_relaxed) &&
+                        port_.transmit_burst(settings_.queue, &mbuf, 1) == 1;
+      (sent ? control_sent_ : control_dropped_).add();
+      if (!sent) rte_pktmbuf_free(mbuf);
+    } else {
+      const std::span<const std::byte> message(
+          rte_pktmbuf_mtod(mbuf, const std::byte*) + note->message_at, note->message_bytes);
+      table_.receive(now, note->slot, note->session,
+                     {message, note->ip_length, note->ce, note->from});
+      rte_pktmbuf_free(mbuf);
+    }
+  }
+  table_.publish();
+  return busy;
+}
+
+void Worker::obey(const Command& command, Time now) {
+  switch (command.kind) {
+    case Command::Kind::kStart:
+      table_.start(now, *command.session);
+      break;
+    case Command::Kind::kMembership:
+      table_.set_membership(now, *command.session, command.top_rank);
+      break;
+    case Command::Kind::kStop:
+      table_.stop(now, *command.session);
+      returned.push(command.session);
+      break;
+  }
+}
+
+void Worker::sleep(Time now) {
+  Time until = std::min(table_.next_deadline(), now + kLongSleep);
+  const int descriptor = settings_.receive_descriptor;
+  if (settings_.receive && descriptor < 0) until = std::min(until, now + kPollInterval);
+  const Duration wait = until - kShortWait - clock_.now();
+  if (wait <= Duration::zero()) {
+    table_.prepare();
+    return;
+  }
+  asleep_.store(true, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (commands_.empty() && feedback_.empty()) {
+    pollfd sources[2] = {{wakeup_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}};
+    const timespec timeout{wait.ns() / 1'000'000'000, wait.ns() % 1'000'000'000};
+    ppoll(sources, 2, &timeout, nullptr);
+  }
+  asleep_.store(false, std::memory_order_relaxed);
+  std::uint64_t drained;
+  [[maybe_unused]] const ssize_t n = read(wakeup_.get(), &drained, sizeof drained);
+}
+
+void Worker::control(std::span<const std::byte> frame) {
+  rte_mbuf* mbuf = link_up_.load(std::memory_order_relaxed) ? port_.allocate_buffer() : nullptr;
+  std::byte* const start =
+      mbuf == nullptr ? nullptr
+                      : reinterpret_cast<std::byte*>(
+                            rte_pktmbuf_append(mbuf, static_cast<std::uint16_t>(frame.size())));
+  bool sent = false;
+  if (start != nullptr) {
+    std::copy(frame.begin(), frame.end(), start);
+    sent = port_.transmit_burst(settings_.queue, &mbuf, 1) == 1;
+  }
+  if (!sent && mbuf != nullptr) rte_pktmbuf_free(mbuf);
+  (sent ? control_sent_ : control_dropped_).add();
+}
+
+void Worker::record(Time time, std::uint16_t session, std::string_view kind,
+                    std::span<const TraceField> fields) {
+  if (!settings_.trace) return;
+  TraceRecord record;
+  record.time = time;
+  record.session = session;
+  record.fields = static_cast<std::uint8_t>(std::min(fields.size(), TraceRecord::kMaxFields));
+  copy_name(kind, record.kind);
+  for (std::size_t i = 0; i < record.fields; ++i) {
+    copy_name(fields[i].name, record.values[i].name);
+    record.values[i].value = fields[i].value;
+  }
+  if (!records.push(record)) trace_lost_.add();
+}
+
+WorkerStatistics Worker::statistics() const {
+  WorkerStatistics out;
+  out.lcore = lcore_;
+  table_.read(out);
+  out.control_sent = control_sent_.get();
+  out.control_dropped = control_dropped_.get();
+  out.behind = behind_.get();
+  out.trace_lost = trace_lost_.get();
+  out.late = late_.read();
+  out.gap_error = gap_error_.read();
+  return out;
+}
+
+}  // namespace tiercast::sender

@@ -1,0 +1,139 @@
+// One transmitting thread: a table of sessions, a transmit queue, the rings to its neighbours.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/unique_fd.h"
+#include "dataplane/sender/port.h"
+#include "dataplane/sender/ring.h"
+#include "dataplane/sender/send_timestamp.h"
+#include "dataplane/sender/session_table.h"
+#include "dataplane/sender/statistics.h"
+#include "dataplane/sender/tsc_clock.h"
+
+namespace tiercast::sender {
+
+// From the controlling thread. The sessions are the controlling thread's; between kStart and their
+// return by `returned` the worker alone calls them.
+struct Command {
+  enum class Kind { kStart, kMembership, kStop } kind = Kind::kStart;
+  Session* session = nullptr;
+  int top_rank = -1;  // kMembership
+};
+
+inline constexpr std::uint32_t kAnswer = 0xffffffff;
+
+// Validated feedback in its buffer, which goes with it. Lies in the buffer's private area.
+struct FeedbackNote {
+  std::uint32_t slot;  // kAnswer: the frame itself is to be sent, an answer of the receiving side
+  std::uint32_t from;
+  std::uint32_t ip_length;
+  std::uint16_t session;
+  std::uint16_t message_at;  // from the start of the data
+  std::uint16_t message_bytes;
+  bool ce;
+};
+
+inline constexpr auto kFeedbackNoteBytes =
+    static_cast<std::uint16_t>(RTE_ALIGN(sizeof(FeedbackNote), RTE_MBUF_PRIV_ALIGN));
+
+// What a core traced, copied.
+struct TraceRecord {
+  static constexpr std::size_t kMaxFields = 12;
+  static constexpr std::size_t kNameBytes = 24;
+  struct Field {
+    std::array<char, kNameBytes> name;
+    double value;
+  };
+  Time time;
+  std::uint16_t session = 0;
+  std::uint8_t fields = 0;
+  std::array<char, kNameBytes> kind{};
+  std::array<Field, kMaxFields> values;
+};
+
+class Worker final : private Outlet {
+ public:
+  struct Settings {
+    SessionTable::Settings sessions;
+    std::uint16_t queue = 0;  // transmit queue
+    bool poll = false;
+    bool trace = false;
+    // Called with nothing else to do, at least every few packets: takes what has been received. For
+    // a worker that has no receiving thread beside it.
+    std::function<void(Time)> receive;
+    int receive_descriptor = -1;  // readable when frames wait, for a worker that sleeps
+  };
+
+  Worker(const Settings& settings, Port& port);
+  ~Worker() override;
+
+  // The thread's whole life, until `stop`.
+  void run(const std::atomic<bool>& stop, unsigned lcore);
+
+  // The controlling thread's ends.
+  bool order(const Command& command);
+  Ring<Session*> returned{1 << 16};
+  Ring<TraceRecord> records;
+  // The receiving thread's: buffers with a FeedbackNote.
+  bool deliver(rte_mbuf* feedback) { return feedback_.push(feedback); }
+  // Wakes it if it sleeps.
+  void wake();
+  void set_link(bool up) { link_up_.store(up, std::memory_order_relaxed); }
+
+  const SessionTable& sessions() const { return table_; }
+  WorkerStatistics statistics() const;
+
+ private:
+  static constexpr unsigned kBatch = 16;     // packets that a late worker hands over at once
+  static constexpr unsigned kRefill = 32;    // buffers taken from the pool at once
+  static constexpr unsigned kChores = 8;     // packets after which the rings are looked at
+  // How long ahead a packet is built.
+  static constexpr Duration kLead = Duration::nanoseconds(400);
+
+  void control(std::span<const std::byte> frame) override;
+  void record(Time time, std::uint16_t session, std::string_view kind,
+              std::span<const TraceField> fields) override;
+
+  bool take(Time now);      // one packet into the batch; false: none is due
+  void transmit(Time now);  // the batch
+  bool chores(Time now);    // a little of everything else; false: nothing was to be done
+  void obey(const Command& command, Time now);
+  void sleep(Time now);
+  rte_mbuf* buffer();
+
+  const Settings settings_;
+  Port& port_;
+  TscClock clock_;
+  SessionTable table_;
+  SendTimestamp timestamp_;
+  rte_mempool* pool_ = nullptr;
+  Ring<Command> commands_{1 << 16};
+  Ring<rte_mbuf*> feedback_{1 << 12};
+  agent::UniqueFd wakeup_;
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> link_up_{true};
+
+  struct Pending {
+    SessionTable::Layer layer;
+    Time due;
+  };
+  std::array<rte_mbuf*, kBatch> batch_{};
+  std::array<Pending, kBatch> pending_{};
+  unsigned count_ = 0;
+  std::array<rte_mbuf*, kRefill> buffers_{};
+  unsigned buffers_left_ = 0;
+  std::int64_t last_late_ns_ = 0;
+  std::atomic<unsigned> lcore_{0};
+  Counter control_sent_, control_dropped_, behind_, trace_lost_;
+  SharedHistogram late_, gap_error_;
+};
+
+}  // namespace tiercast::sender
