@@ -54,7 +54,7 @@ TEST(AgentOptions, OutOfRangeOrUnknownEndsWithStatus2) {
                                              {"--session", "-1"},
                                              {"--layers", "0"},
                                              {"--layers", "9"},
-                                             {"--packet-size", "99"},
+                                             {"--packet-size", "45"},
                                              {"--seed", "x"},
                                              {"--bogus"},
                                              {"--scheme"}}) {
