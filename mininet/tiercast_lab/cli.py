@@ -107,6 +107,22 @@ def run(
 
 
 # A line of its own each: paragraphs without a line between are one.
+FIGURE_EXAMPLES = """Examples:
+
+tiercast figure sim-2
+
+tiercast figure rmcc-3 --quick --jobs 1
+
+tiercast figure my-figure.yaml --json"""
+
+REPRODUCE_EXAMPLES = """Examples:
+
+tiercast reproduce --quick
+
+tiercast reproduce --paper RLA
+
+tiercast reproduce --jobs 1 --results /data/results"""
+
 SWEEP_EXAMPLES = """Examples:
 
 tiercast sweep matrix --quick
@@ -117,14 +133,14 @@ tiercast sweep my-sweep.yaml --jobs 1 --results /data/results
 
 tiercast sweep matrix --address auto"""
 
-Results = Annotated[Path, typer.Option(help="Where reports and the runs they stand on are stored.")]
+Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was judged as JSON.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
 ALL_CORES = os.cpu_count() or 1
 
 
-@app.command()
+@app.command(epilog=FIGURE_EXAMPLES)
 def figure(
     name: Annotated[str, typer.Argument(help="A figure below experiments/figures/, or a file.")],
     quick: Quick = False,
@@ -134,8 +150,9 @@ def figure(
 ) -> None:
     """Reproduce one figure or table of a paper in virtual time, and say whether it was.
 
-    Runs that are stored already are not made again. Exit status: 0 met, 1 not met, 2 bad input, 4
-    a run failed, 130 interrupted.
+    Means over seeds are judged against the paper's numbers and drawn in
+    results/figures/report.html. Runs that are stored already are not made again. Exit status: 0
+    met, 1 not met, 2 bad input, 4 a run failed, 130 interrupted.
     """
     from tiercast_lab.figures import find_figure
     from tiercast_lab.schemes import known_schemes
@@ -144,7 +161,7 @@ def figure(
     _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, results)
 
 
-@app.command()
+@app.command(epilog=REPRODUCE_EXAMPLES)
 def reproduce(
     paper: Annotated[str | None, typer.Option(help="Of one paper only, such as SIM.")] = None,
     quick: Quick = False,
@@ -154,7 +171,9 @@ def reproduce(
 ) -> None:
     """Reproduce every figure below experiments/figures/; one report of all.
 
-    Goes on where it was interrupted. Exit status as of `tiercast figure`.
+    Shows how many runs there are and the time left, and goes on where it was interrupted: runs are
+    stored. The report is results/figures/report.html, its tables report.md, all numbers
+    report.json. Exit status as of `tiercast figure`.
     """
     from tiercast_lab.figures import all_figures
     from tiercast_lab.schemes import known_schemes
@@ -174,7 +193,7 @@ def _reproduce(
 ) -> None:
     from tiercast_lab import figures as reproduction
     from tiercast_lab import storage
-    from tiercast_lab.live import figure_tables
+    from tiercast_lab.live import figure_tables, verdict_table
     from tiercast_lab.workers import LocalWorkers
 
     tasks = [task for one in figures for task in one.tasks(quick)]
@@ -191,6 +210,8 @@ def _reproduce(
     else:
         for summary in summaries:
             console.print(figure_tables(summary))
+        if len(summaries) > 1:
+            console.print(verdict_table(summaries))
         console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
     verdicts = {summary["verdict"] for summary in summaries}
     raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int(verdicts != {"met"}))

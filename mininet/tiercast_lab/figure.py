@@ -41,7 +41,14 @@ class Plot(Strict):
     measure: str
     log: bool = False
     bars: bool = False
-    reference: dict[float, float] = {}
+    reference: dict[float, str | float] = {}
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Plot:
+        parse = find_spec(self.measure).parse
+        for value in self.reference.values():
+            parse(value)
+        return self
 
 
 class Of(Strict):
@@ -128,8 +135,6 @@ class Figure(Strict):
         names, xs = [curve.name for curve in self.curves], [point.x for point in self.points]
         if len(set(names)) < len(names) or len(set(xs)) < len(xs):
             raise ValueError("curves need names, and points an x, of their own")
-        for plot in self.plots:
-            find_spec(plot.measure)
         for expectation in self.expect:
             over = expectation.over or Of()
             for curve in (expectation.curve, over.curve):
@@ -146,7 +151,8 @@ class Figure(Strict):
     def reference(self, plot: Plot) -> dict[float, float]:
         """The paper's numbers of a plot: its own, or what is expected of the first curve."""
         if plot.reference:
-            return plot.reference
+            parse = find_spec(plot.measure).parse
+            return {x: parse(value) for x, value in plot.reference.items()}
         found = {}
         for expectation in self.expect:
             if expectation.measure != plot.measure or expectation.over is not None:

@@ -13,13 +13,13 @@ import matplotlib.pyplot as plt
 
 from tiercast_lab.figures import Results
 from tiercast_lab.measures import spec_of
-from tiercast_lab.panels import COLOURS, all_panels
+from tiercast_lab.panels import COLOURS, main_panels
 from tiercast_lab.plots import DPI, METADATA, STYLE, draw
 from tiercast_lab.storage import load_run
 
 PAPER = "#555555"
-SINGLE_RUN_PANELS = 6
 PLOTS_ACROSS = 4
+CURVES_OVER_TIME, PANELS_OF_A_CURVE = 3, 3
 
 
 def draw_figure(results: Results, path: Path) -> None:
@@ -28,7 +28,7 @@ def draw_figure(results: Results, path: Path) -> None:
         if figure.plots and (len(results.points) > 1 or figure.plots[0].bars):
             drawing = _over_points(results)
         else:
-            drawing = _one_run(results)
+            drawing = _over_time(results)
         drawing.suptitle(results.figure.experiment.title, x=0.01, ha="left", fontsize=13)
         drawing.savefig(path, dpi=DPI, metadata=METADATA)
         plt.close(drawing)
@@ -119,16 +119,29 @@ def _bars(
     axis.set_xticks(range(len(places)), [f"{x:g}" for x in places])
 
 
-def _one_run(results: Results) -> plt.Figure:
-    """The panels of the first run, as the papers show a session over time."""
-    run = load_run(results.outcomes[0].directory)
-    panels = all_panels(run)[:SINGLE_RUN_PANELS]
-    lines = -(-len(panels) // 2)
+def _over_time(results: Results) -> plt.Figure:
+    """The main panels of one run, as the papers show a session over time; where there are curves a
+    run of each, side by side."""
+    runs = {}
+    for one in results.outcomes:
+        if not one.failure and one.directory not in {run.directory for run in runs.values()}:
+            runs.setdefault(one.task.run.curve, load_run(one.directory))
+    shown = list(itertools.islice(runs.items(), CURVES_OVER_TIME))
+    panels = [
+        (f"{curve}: " if len(shown) > 1 else "", panel, run)
+        for curve, run in shown
+        for panel in main_panels(run)[: None if len(shown) == 1 else PANELS_OF_A_CURVE]
+    ]
+    if len(shown) > 1:  # a column for each curve
+        panels = [one for n in range(PANELS_OF_A_CURVE) for one in panels[n::PANELS_OF_A_CURVE]]
+    across = len(shown) if len(shown) > 1 else 2
+    down = max(1, -(-len(panels) // across))
     drawing, axes = plt.subplots(
-        lines, 2, figsize=(14, 4.4 * lines), layout="constrained", squeeze=False
+        down, across, figsize=(7 * across, 4.4 * down), layout="constrained", squeeze=False
     )
-    for axis, panel in zip(axes.flat, panels, strict=False):
+    for axis, (curve, panel, run) in zip(axes.flat, panels, strict=False):
         draw(axis, panel, run)
+        axis.set_title(curve + panel.title)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     return drawing

@@ -17,7 +17,7 @@ from tiercast_lab.confidence import Mean, mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Experiment, load_experiment
 from tiercast_lab.figure import FigureExpectation
-from tiercast_lab.live import required_text
+from tiercast_lab.live import required_and_met, required_text
 from tiercast_lab.runs import Outcome, Task
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.verdict import meets
@@ -55,8 +55,10 @@ class FigureFile:
         paper = self.experiment.paper
         if paper is None:
             return ""
-        parts = [f"figure {paper.figure}" if paper.figure else "",
-                 f"section {paper.section}" if paper.section else ""]  # fmt: skip
+        figure = paper.figure or ""
+        if figure[:1].isdigit():  # else it says itself what it is: "table I"
+            figure = f"figure {figure}"
+        parts = [figure, f"section {paper.section}" if paper.section else ""]
         return ", ".join([paper.name, *filter(None, parts)])
 
     def tasks(self, quick: bool) -> list[Task]:
@@ -174,6 +176,8 @@ def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
         "figure": figure.name,
         "title": figure.experiment.title,
         "paper": figure.reference,
+        "paper_name": figure.experiment.paper.name if figure.experiment.paper else "",
+        "x": figure.experiment.figure.x,
         "quick": quick,
         "verdict": verdict_of(judged, results.failures),
         "expected": [vars(one) for one in judged],
@@ -199,15 +203,20 @@ def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
 def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[str]) -> Path:
     """report.html, one page with every figure: paper, measured, verdict, plots; its tables as
     report.md, and report.json."""
+    by_paper: dict[str, list[dict[str, Any]]] = {}
+    for one in summaries:
+        by_paper.setdefault(one["paper_name"], []).append(one)
     html = pages.render(
         "figures.html.j2",
         summaries=summaries,
+        by_paper=by_paper,
         images={
             one["figure"]: pages.embedded(folder / one["figure"] / "figure.png")
             for one in summaries
         },
         command=shlex.join(command),
         met=sum(one["verdict"] == "met" for one in summaries),
+        required_and_met=required_and_met,
     )
     path = folder / "report.html"
     path.write_text(html)

@@ -273,3 +273,22 @@ def figure_tables(summary: dict[str, Any]) -> Group:
     style = "bold green" if summary["verdict"] == "met" else "bold red"
     lines = [Text(f"verdict: {summary['verdict']}", style=style)]
     return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
+
+
+def required_and_met(summary: dict[str, Any]) -> str:
+    """Of the numbers that decide."""
+    gated = [row for row in summary["expected"] if row["gate"]]
+    return f"{sum(row['ok'] for row in gated)} of {len(gated)}"
+
+
+def verdict_table(summaries: list[dict[str, Any]]) -> Table:
+    """Of many figures: each verdict, and how many of the numbers that decide were met."""
+    met = sum(one["verdict"] == "met" for one in summaries)
+    table = Table(title=f"{met} of {len(summaries)} figures met", title_justify="left")
+    for heading in ("figure", "paper", "required and met", ""):
+        table.add_column(heading)
+    for one in summaries:
+        style = "green" if one["verdict"] == "met" else "bold red"
+        mark = Text(one["verdict"], style=style)
+        table.add_row(one["figure"], one["paper"], required_and_met(one), mark)
+    return table

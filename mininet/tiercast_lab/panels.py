@@ -50,6 +50,11 @@ class Panel:
 
 
 def all_panels(run: StoredRun) -> list[Panel]:
+    """The main ones; and for schemes without panels of their own what their cores traced."""
+    return main_panels(run) + ([] if run.scheme == "sim" else variables(run))
+
+
+def main_panels(run: StoredRun) -> list[Panel]:
     if run.scheme == "sim":
         panels = [
             layer_rates(run),
@@ -66,8 +71,7 @@ def all_panels(run: StoredRun) -> list[Panel]:
     panels.append(sending_rates(run))
     if run.context.layers > 1:
         panels.append(subscriptions(run, "Receivers subscribed to each layer"))
-    panels.append(queues(run))
-    return panels + variables(run)
+    return [*panels, queues(run)]
 
 
 def _edges(run: StoredRun, step: float) -> np.ndarray:
@@ -241,7 +245,7 @@ def session_rates(run: StoredRun) -> Panel:
             )
             for index, agent in enumerate(agents)
         ],
-        [Reference(share, f"equal share: {share:g}", "#555555") for share in sorted(shares)],
+        [Reference(share, f"equal share: {share:.3g}", "#555555") for share in sorted(shares)],
     )
 
 

@@ -11,6 +11,8 @@ import yaml
 from tiercast_lab.errors import InputError
 
 KeyPath = tuple[str, ...]
+# libyaml's where PyYAML has it: ten times as fast, and the papers' figures are many files.
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
@@ -38,7 +40,7 @@ def load_yaml(path: Path) -> Source:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
         raise InputError(f"{path}: {reason}") from None
-    loader = yaml.SafeLoader(text)
+    loader = Loader(text)
     try:
         root = loader.get_single_node()
         places: dict[KeyPath, str] = {(): f"{path}:1"}

@@ -14,7 +14,14 @@ from tiercast_lab.confidence import mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.figure import FigureRun
 from tiercast_lab.figure_plot import draw_figure
-from tiercast_lab.figures import Results, all_figures, find_figure, verdict_of
+from tiercast_lab.figures import (
+    Results,
+    all_figures,
+    find_figure,
+    verdict_of,
+    write_figure,
+    write_report,
+)
 from tiercast_lab.runs import Outcome, Store, Task, key_of
 from tiercast_lab.schemes import known_schemes
 from tiercast_lab.storage import StoredRun
@@ -262,3 +269,27 @@ def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path
     assert "8 of 8 runs, 8 found" in again.stderr
     assert json.loads(again.stdout)[0]["expected"] == summary["expected"]
     assert {path: os.stat(path).st_mtime_ns for path in made} == made
+
+
+def test_a_figure_whose_runs_failed_is_written_all_the_same(file: Path, tmp_path: Path) -> None:
+    file.write_text(file.read_text().replace("plots:\n    - {measure: efficiency}", "plots: []"))
+    figure = find_figure(str(file), known_schemes())
+    failed = [
+        Outcome(task, tmp_path / "none", {}, "it ended too early") for task in figure.tasks(True)
+    ]
+    summary = write_figure(Results(figure, failed), tmp_path, quick=True)
+    assert summary["verdict"] == "failed"
+    report = write_report([summary], tmp_path, ["./tiercast", "figure"]).read_text()
+    assert "two-points one layer at 1, seed 1: it ended too early" in report
+    assert "SIM: 0 of 1 met" in report
+
+
+def test_the_papers_line_is_in_the_measures_unit(file: Path) -> None:
+    content = file.read_text()
+    plot = "{measure: session_throughput, reference: {1: 1Mbit/s, 2: 1900kbit/s}}"
+    file.write_text(content.replace("{measure: efficiency}", plot, 1))
+    figure = find_figure(str(file), known_schemes()).experiment.figure
+    assert figure.reference(figure.plots[0]) == {1: 1e6, 2: 1.9e6}
+    file.write_text(content.replace("{measure: efficiency}", plot.replace("1Mbit/s", "1"), 1))
+    with pytest.raises(InputError, match="1.0 is not a rate; valid: "):
+        find_figure(str(file), known_schemes())
