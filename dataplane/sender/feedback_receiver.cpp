@@ -14,9 +14,10 @@ constexpr std::size_t kMacBytes = 12;
 
 }  // namespace
 
-FeedbackReceiver::FeedbackReceiver(const SenderAddresses& addresses, Port& port,
+FeedbackReceiver::FeedbackReceiver(const SenderAddresses& addresses, Neighbour& gateway, Port& port,
                                    std::vector<Worker*> workers)
     : addresses_(addresses),
+      gateway_(gateway),
       port_(port),
       workers_(std::move(workers)),
       sessions_(wire::kMaxSession + 1u) {
@@ -34,10 +35,18 @@ void FeedbackReceiver::remove(std::uint16_t session) {
   sessions_[session].store(kNobody, std::memory_order_release);
 }
 
-unsigned FeedbackReceiver::poll() {
+unsigned FeedbackReceiver::poll(Time now) {
+  std::array<std::byte, Neighbour::kFrameBytes> question;
+  if (gateway_.ask(now, question)) [[unlikely]] {
+    rte_mbuf* const mbuf = port_.allocate_buffer();
+    if (mbuf != nullptr) {
+      std::memcpy(rte_pktmbuf_append(mbuf, question.size()), question.data(), question.size());
+      if (!send(mbuf)) rte_pktmbuf_free(mbuf);
+    }
+  }
   std::array<rte_mbuf*, Port::kBurst> frames;
   const unsigned count = port_.receive_burst(frames);
-  for (unsigned i = 0; i < count; ++i) take(frames[i]);
+  for (unsigned i = 0; i < count; ++i) take(now, frames[i]);
   return count;
 }
 
@@ -54,8 +63,23 @@ bool FeedbackReceiver::strip_vlan(rte_mbuf* mbuf) const {
   return rte_pktmbuf_adj(mbuf, kVlanBytes) != nullptr;
 }
 
+bool FeedbackReceiver::send(rte_mbuf* mbuf) {
+  if (addresses_.vlan) {
+    auto* const tagged = reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(mbuf, kVlanBytes));
+    if (tagged == nullptr) return false;
+    std::memmove(tagged, tagged + kVlanBytes, kMacBytes);
+    const std::span<std::byte> tag(tagged + kMacBytes, kVlanBytes);
+    wire::put16(tag, 0, kEtherTypeVlan);
+    wire::put16(tag, 2, addresses_.vlan->tag());
+  }
+  static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf))->slot = kAnswer;
+  if (!workers_.front()->deliver(mbuf)) return false;
+  workers_.front()->wake();
+  return true;
+}
+
 // Every path frees the buffer or gives it away.
-void FeedbackReceiver::take(rte_mbuf* mbuf) {
+void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
   received_.add();
   const auto refuse = [mbuf](Counter& counter) {
     counter.add();
@@ -68,21 +92,12 @@ void FeedbackReceiver::take(rte_mbuf* mbuf) {
 
   if (const auto reply = answer(addresses_.own, frame); !reply.empty()) {
     rte_pktmbuf_trim(mbuf, static_cast<std::uint16_t>(frame.size() - reply.size()));
-    if (addresses_.vlan) {
-      std::byte* const tagged =
-          reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(mbuf, kVlanBytes));
-      if (tagged == nullptr) return refuse(foreign_);
-      std::memmove(tagged, tagged + kVlanBytes, kMacBytes);
-      const std::span<std::byte> tag(tagged + kMacBytes, kVlanBytes);
-      wire::put16(tag, 0, kEtherTypeVlan);
-      wire::put16(tag, 2, static_cast<std::uint16_t>(addresses_.vlan->priority << 13 |
-                                                     addresses_.vlan->id));
-    }
-    *note = {};
-    note->slot = kAnswer;
-    if (!workers_.front()->deliver(mbuf)) return refuse(ring_full_);
+    if (!send(mbuf)) return refuse(ring_full_);
     answered_.add();
-    workers_.front()->wake();
+    return;
+  }
+  if (gateway_.learn(now, frame)) {
+    rte_pktmbuf_free(mbuf);
     return;
   }
 

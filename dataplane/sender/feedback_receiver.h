@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/sender/neighbour.h"
 #include "dataplane/sender/port.h"
 #include "dataplane/sender/sender_addresses.h"
 #include "dataplane/sender/statistics.h"
@@ -20,12 +21,13 @@ namespace tiercast::sender {
 
 class FeedbackReceiver {
  public:
-  // `workers` get the feedback; the first one also sends the answers. Workers and port must outlive
-  // the object.
-  FeedbackReceiver(const SenderAddresses& addresses, Port& port, std::vector<Worker*> workers);
+  // `workers` get the feedback; the first one also sends answers and questions. All that is given by
+  // reference must outlive the object.
+  FeedbackReceiver(const SenderAddresses& addresses, Neighbour& gateway, Port& port,
+                   std::vector<Worker*> workers);
 
   // Takes at most a burst; returns how many frames there were.
-  unsigned poll();
+  unsigned poll(Time now);
 
   // The controlling thread: feedback of `session` goes to `worker` from now on, or to nobody.
   void enter(std::uint16_t session, std::uint8_t scheme, unsigned worker, std::uint32_t slot);
@@ -34,13 +36,16 @@ class FeedbackReceiver {
   FeedbackStatistics statistics() const;
 
  private:
-  void take(rte_mbuf* mbuf);
+  void take(Time now, rte_mbuf* mbuf);
+  // Has the first worker send a frame of ours; false: not taken.
+  bool send(rte_mbuf* mbuf);
   // Moves a tagged frame's addresses over its tag; false: another VLAN's frame.
   bool strip_vlan(rte_mbuf* mbuf) const;
 
   static constexpr std::uint64_t kNobody = ~0ull;  // else worker << 40 | scheme << 32 | slot
 
   const SenderAddresses addresses_;
+  Neighbour& gateway_;
   Port& port_;
   const std::vector<Worker*> workers_;
   std::vector<std::atomic<std::uint64_t>> sessions_;  // by number

@@ -24,7 +24,7 @@ FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan
   const std::span<std::byte> udp = ip.subspan(wire::kIpv4Bytes);
   wire::put16(ip, 10, 0);
   wire::put16(udp, 6, 0);
-  ip_sum_ = static_cast<std::uint32_t>(sum_words(ip.data(), wire::kIpv4Bytes));
+  ip_sum_ = fold(sum_words(ip.data(), wire::kIpv4Bytes));
   std::array<std::byte, 12> pseudo{};  // RFC 768
   std::copy_n(ip.begin() + 12, 8, pseudo.begin());
   pseudo[9] = std::byte{kProtocolUdp};
@@ -40,7 +40,7 @@ FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan
   std::copy_n(frame.begin(), kMacBytes, header_.begin());
   if (vlan) {
     wire::put16(header_, at, kEtherTypeVlan);
-    wire::put16(header_, at + 2, static_cast<std::uint16_t>(vlan->priority << 13 | vlan->id));
+    wire::put16(header_, at + 2, vlan->tag());
     at += kVlanBytes;
   }
   const std::size_t rest = wire::kFrameHeaderBytes - kMacBytes;

@@ -1,9 +1,11 @@
 #include "dataplane/sender/line_run.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "agent/interface.h"
 #include "agent/telemetry.h"
 #include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/schedule.h"
 #include "dataplane/sender/worker.h"
 #include "protocols/wire/udp_frame.h"
 
@@ -37,6 +40,15 @@ std::vector<SessionRequest> requests_of(const SenderOptions& options) {
     std::move(some.begin(), some.end(), std::back_inserter(requests));
   }
   return requests;
+}
+
+SenderAddresses addresses_of(const SenderOptions& options, const agent::MacAddress& device) {
+  SenderAddresses addresses;
+  addresses.own = {options.mac.value_or(device), options.address};
+  addresses.gateway = options.gateway_mac;
+  addresses.gateway_ip = options.gateway;
+  addresses.vlan = options.vlan;
+  return addresses;
 }
 
 // The records of a second, and what has to be said about it.
@@ -137,6 +149,22 @@ class Report {
 
 }  // namespace
 
+int run_dry(const SenderOptions& options) {
+  const std::vector<SessionRequest> requests = requests_of(options);
+  SessionTable::Settings settings;
+  settings.addresses = addresses_of(options, options.mac.value_or(agent::MacAddress{}));
+  std::unique_ptr<PayloadSource> payload;
+  if (!options.payload.empty()) payload = open_payload(options.payload);
+  settings.payload = payload.get();
+  const ScheduleSummary summary =
+      write_schedule(requests, settings, options.ramp, options.agent.duration, options.dry_run);
+  fmt::print("{} packets, {} bytes in {}; a layer's gaps: p50 {}, p99 {}, longest {}\n",
+             summary.packets, summary.bytes, format_duration(options.agent.duration),
+             format_duration(summary.gaps.quantile(0.5)),
+             format_duration(summary.gaps.quantile(0.99)), format_duration(summary.gaps.max()));
+  return 0;
+}
+
 int run_line(const SenderOptions& options) {
   const std::vector<SessionRequest> requests = requests_of(options);
   PortNeeds needs{.ip_bytes = options.agent.session.packet_size,
@@ -148,12 +176,13 @@ int run_line(const SenderOptions& options) {
 
   agent::EventLoop loop;  // first: it blocks the signals before the EAL starts threads
   agent::Telemetry telemetry(options.agent.trace, false);
+  // The EAL pins this thread to its first core, which is a worker's or the receiving thread's.
+  cpu_set_t cpus;
+  sched_getaffinity(0, sizeof cpus, &cpus);
   Port port("tiercast-send", options.eal_arguments, needs);
+  sched_setaffinity(0, sizeof cpus, &cpus);
   LineOptions line;
-  line.addresses.own = {options.mac.value_or(port.mac()), options.address};
-  line.addresses.gateway = options.gateway_mac;
-  line.addresses.gateway_ip = options.gateway;
-  line.addresses.vlan = options.vlan;
+  line.addresses = addresses_of(options, port.mac());
   line.payload = options.payload;
   line.poll = options.poll;
   line.trace = !options.agent.trace.empty();

@@ -7,5 +7,7 @@ namespace tiercast::sender {
 
 // ConfigError names option, value and choices.
 int run_line(const SenderOptions& options);
+// --dry-run: no device, no EAL.
+int run_dry(const SenderOptions& options);
 
 }  // namespace tiercast::sender

@@ -39,6 +39,7 @@ struct LineSender::State {
   std::vector<unsigned> lcores;
   std::vector<std::unique_ptr<PayloadSource>> payloads;
   std::vector<std::unique_ptr<Worker>> workers;
+  Neighbour gateway;
   std::unique_ptr<FeedbackReceiver> receiver;
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
@@ -50,7 +51,11 @@ struct LineSender::State {
   std::vector<std::vector<std::uint32_t>> free_slots;  // of each worker's table
   std::vector<LayerStatistics> ended;
 
-  State(const LineOptions& o, Port& p) : options(o), port(p), lcores(Port::worker_lcores()) {}
+  State(const LineOptions& o, Port& p)
+      : options(o),
+        port(p),
+        lcores(Port::worker_lcores()),
+        gateway(o.addresses.own, o.addresses.gateway_ip, o.addresses.gateway) {}
 
   // The worker with the most room.
   unsigned next_worker() const {
@@ -98,6 +103,7 @@ LineSender::LineSender(const LineOptions& options, Port& port)
     Worker::Settings settings;
     settings.sessions.sessions = std::max(per_worker, 1u);
     settings.sessions.addresses = options.addresses;
+    settings.sessions.gateway = &state.gateway;
     settings.sessions.offload = port.checksum_offload();
     settings.sessions.largest_frame = options.largest_frame;
     settings.sessions.prefilled = true;
@@ -109,7 +115,7 @@ LineSender::LineSender(const LineOptions& options, Port& port)
     settings.poll = options.poll;
     settings.trace = options.trace;
     if (!own_receiver) {
-      settings.receive = [&state](Time) { state.receiver->poll(); };
+      settings.receive = [&state](Time now) { state.receiver->poll(now); };
       settings.receive_descriptor = port.receive_descriptor();
     }
     state.workers.push_back(std::make_unique<Worker>(settings, port));
@@ -117,7 +123,8 @@ LineSender::LineSender(const LineOptions& options, Port& port)
     std::vector<std::uint32_t>& slots = state.free_slots.emplace_back();
     for (std::uint32_t slot = settings.sessions.sessions; slot-- > 0;) slots.push_back(slot);
   }
-  state.receiver = std::make_unique<FeedbackReceiver>(options.addresses, port, std::move(workers));
+  state.receiver = std::make_unique<FeedbackReceiver>(options.addresses, state.gateway, port,
+                                                      std::move(workers));
 }
 
 LineSender::~LineSender() { stop(); }
@@ -137,7 +144,7 @@ void LineSender::run() {
       pin_to(rte_get_main_lcore());
       rte_thread_register();
       while (!state.stop_receiving.load(std::memory_order_relaxed)) {
-        if (state.receiver->poll() > 0 || state.options.poll) continue;
+        if (state.receiver->poll(agent::monotonic_now()) > 0 || state.options.poll) continue;
         std::this_thread::sleep_for(std::chrono::nanoseconds(kReceiveSleep.ns()));
       }
       rte_thread_unregister();

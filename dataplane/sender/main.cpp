@@ -22,6 +22,7 @@ int run(const std::vector<std::string>& arguments) {
   sender::SenderOptions options;
   if (const auto status = options.parse(arguments)) return *status;
 
+  if (!options.dry_run.empty()) return run_dry(options);
   if (options.line()) return run_line(options);
 
   std::optional<agent::FileView> object;

@@ -12,6 +12,7 @@ namespace tiercast::sender {
 struct Vlan {
   std::uint16_t id = 0;       // 1..4094
   std::uint8_t priority = 0;  // 0..7
+  std::uint16_t tag() const { return static_cast<std::uint16_t>(priority << 13 | id); }
 };
 
 struct SenderAddresses {

@@ -250,7 +250,8 @@ void SessionTable::control(const Session& session, Destination to,
     flow.destination_mac = wire::multicast_mac(flow.destination);
   } else if (to.kind == Destination::Kind::kReceiver) {
     flow.destination = to.address;
-    flow.destination_mac = settings_.addresses.gateway;
+    flow.destination_mac = settings_.gateway != nullptr ? settings_.gateway->mac()
+                                                         : settings_.addresses.gateway;
   } else {
     return;  // a sender has no message for itself
   }

@@ -15,6 +15,7 @@
 
 #include "agent/file.h"
 #include "dataplane/sender/frame_template.h"
+#include "dataplane/sender/neighbour.h"
 #include "dataplane/sender/payload.h"
 #include "dataplane/sender/statistics.h"
 #include "protocols/core/core.h"
@@ -89,6 +90,7 @@ class SessionTable {
   struct Settings {
     std::uint32_t sessions = 1;  // that may run at once
     SenderAddresses addresses;
+    const Neighbour* gateway = nullptr;  // none: addresses.gateway
     ChecksumOffload offload;
     PayloadSource* payload = nullptr;  // none: the pattern
     std::size_t largest_frame = 9018;  // bytes
