@@ -101,6 +101,16 @@ TEST(RlaListening, ACutIsForcedWhenTheLastIsTooLongAgo) {
   EXPECT_EQ(rla.forced_cuts(), 1u);
 }
 
+TEST(RlaListening, ACutIsForcedAfterRoundTripsOfTheWindowNotOfANearReceiver) {
+  RandomListening rla(settings({"rla.rtt_exponent=8"}), 1);
+  Listener near(0.125, 0), far(0.125, 0);
+  rla.loss(at(1), far, kRtt, kRtt, 10);
+  ASSERT_EQ(rla.randomized_cuts(), 1u);
+  // 2 awnd round trips are 200 ms of the window's, 20 ms of the near receiver's.
+  EXPECT_EQ(rla.loss(at(1.15), near, kRtt * 0.1, kRtt, 20), Reaction::kIgnored);
+  EXPECT_EQ(rla.loss(at(1.25), near, kRtt * 0.1, kRtt, 30), Reaction::kForcedCut);
+}
+
 TEST(RlaListening, TheGeneralisedVersionHearsNearReceiversLess) {
   RandomListening rla(settings({"rla.rtt_exponent=2", "rla.forced_cut=1e9"}), 3);
   Listener near(0.125, 0), far(0.125, 0);

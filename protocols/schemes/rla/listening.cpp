@@ -63,9 +63,11 @@ RandomListening::Reaction RandomListening::loss(Time now, Listener& listener, Du
   set_troubled(listener, troubled(listener, packets_sent));
   if (!listener.troubled) return Reaction::kRare;
 
-  // Rule 3. No cut yet: there is no interval to be too long.
+  // Rule 3. No cut yet: there is no interval to be too long. The paper's srtt_i is everybody's; where
+  // they differ, the round trips of footnote 7 are the window's, and near receivers would cut it all
+  // the time.
   if (!last_window_cut_.is_never() &&
-      now - last_window_cut_ > srtt * (settings_.forced_cut * awnd_)) {
+      now - last_window_cut_ > max_srtt * (settings_.forced_cut * awnd_)) {
     ++forced_cuts_;
     cut(now);
     return Reaction::kForcedCut;

@@ -20,19 +20,15 @@ Sender::Sender(const SessionConfig& config)
       settings_(Settings::from(config)),
       rng_(config.seed),
       listening_(settings_, rng_.next()),
-      table_(settings_.max_receivers),
-      members_(settings_.max_receivers),
+      members_(settings_),
       board_(std::bit_ceil(std::max(64u, settings_.max_window)), settings_.max_receivers),
-      queued_(board_),
-      ready_(board_),
+      repairs_(board_),
       message_(config.packet_size - kIpUdpHeaderBytes),
       first_(static_cast<std::uint32_t>(rng_.next())),
       payload_(config.packet_size - kIpUdpHeaderBytes -
                static_cast<std::uint32_t>(wire::RlaData::kBytes)),
       packets_(static_cast<std::uint32_t>((config.object.size() + payload_ - 1) / payload_)),
-      max_reach_all_(first_ - 1),
-      rwnd_min_(settings_.max_window),
-      max_timeout_(settings_.initial_timeout) {
+      max_reach_all_(first_ - 1) {
   board_.restart(first_);
 }
 
@@ -41,8 +37,8 @@ void Sender::start(Time now, Sink&) { now_ = refresh_at_ = now; }
 Time Sender::next_timer() const { return std::min({start_at_, departure_, overdue_at_, expires_}); }
 
 std::uint64_t Sender::signals(std::uint32_t receiver) const {
-  const std::uint32_t at = table_.find(receiver);
-  return at == IdTable::kNone ? 0 : members_[at].listener.signals;
+  const Member* const member = members_.find(receiver);
+  return member == nullptr ? 0 : member->listener.signals;
 }
 
 // --- Members -------------------------------------------------------------------------------------
@@ -59,29 +55,15 @@ void Sender::membership(Time now, int top_rank, Sink& sink) {
 
 void Sender::stop(Time now, Sink& sink) { membership(now, -1, sink); }
 
-Sender::Member* Sender::find(std::uint32_t source) {
-  const std::uint32_t at = table_.find(source);
-  return at == IdTable::kNone ? nullptr : &members_[at];
-}
-
-Sender::Member* Sender::add(std::uint32_t source, std::uint32_t address, std::uint32_t cum_ack,
-                            Sink& sink) {
-  const std::uint32_t at = table_.insert(source);
-  if (at == IdTable::kNone) {
+Member* Sender::add(std::uint32_t source, std::uint32_t address, std::uint32_t cum_ack,
+                    Sink& sink) {
+  Member* const member = members_.add(now_, source, address, counts_.packets);
+  if (member == nullptr) {
     stranger_at_ = now_;
     return nullptr;
   }
-  slots_used_ = std::max(slots_used_, at + 1);
-  Member& member = members_[at];
-  member = Member();
-  member.active = true;
-  member.source = source;
-  member.address = address;
-  member.judged = cum_ack;
-  member.rwnd = settings_.max_window;
-  member.heard = now_;
-  member.listener = Listener(settings_.interval_weight, counts_.packets);
-  board_.join(at, cum_ack);
+  member->judged = cum_ack;
+  board_.join(member->slot, cum_ack);
   for (std::uint32_t seq = board_.base(); seq != cum_ack; ++seq) evaluate(seq);
   probe_ = false;
   if (overdue_at_.is_never()) overdue_at_ = now_ + repair_after();
@@ -89,18 +71,18 @@ Sender::Member* Sender::add(std::uint32_t source, std::uint32_t address, std::ui
                                {"change", static_cast<double>(Change::kJoined)},
                                {"receivers", static_cast<double>(board_.members())}};
   sink.trace("rla.member", fields);
-  return &member;
+  return member;
 }
 
 void Sender::remove(Member& member, Change why, Sink& sink) {
   if (member.active) {
     member.active = false;
-    board_.leave(slot(member));
+    board_.leave(member.slot);
     listening_.forget(member.listener);
     // What only this one lacked is now acknowledged by all, or lost by the rest.
     for (std::uint32_t seq = board_.base(); seq != board_.next(); ++seq) evaluate(seq);
     slide();
-    if (board_.members() == 0) forget_repairs();
+    if (board_.members() == 0) repairs_.forget();
     counts_.dropped += why == Change::kLeft ? 0 : 1;
     const TraceField fields[] = {{"receiver", static_cast<double>(member.source)},
                                  {"change", static_cast<double>(why)},
@@ -108,21 +90,14 @@ void Sender::remove(Member& member, Change why, Sink& sink) {
     sink.trace("rla.member", fields);
   }
   member.dropped = why == Change::kSlow;
-  if (!member.dropped) table_.erase(member.source);
+  if (!member.dropped) members_.erase(member);
 }
 
 void Sender::remove_all(Sink& sink) {
-  for (std::uint32_t at = 0; at < slots_used_; ++at) {
-    Member& member = members_[at];
-    if (member.active || member.dropped) remove(member, Change::kLeft, sink);
-  }
+  members_.for_each_known([&](Member& member) { remove(member, Change::kLeft, sink); });
   credits_ = 0;
   backoff_ = 1;
   listening_.restart();
-}
-
-void Sender::forget_repairs() {
-  for (std::uint32_t seq = board_.base(); seq != board_.next(); ++seq) take_from_lists(seq);
 }
 
 void Sender::hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink) {
@@ -132,7 +107,7 @@ void Sender::hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink) {
     stranger_at_ = now_;
     return;
   }
-  Member* member = find(ack.source);
+  Member* member = members_.find(ack.source);
   if (member == nullptr && add(ack.source, address, board_.base(), sink) == nullptr) {
     ++invalid_;
     return;
@@ -161,7 +136,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if (!subscribed_) return;  // its join has not reached the root yet, or its leave has
-  Member* member = find(ack.source);
+  Member* member = members_.find(ack.source);
   if ((ack.flags & wire::RlaAck::kBye) != 0) {
     if (member != nullptr) remove(*member, Change::kLeft, sink);
     pump(sink);
@@ -189,18 +164,13 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 }
 
 void Sender::acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink) {
-  member.heard = now_;
   const Duration sample = Duration::microseconds(
       static_cast<std::uint32_t>(now_.ns() / 1000) - ack.echo_time_us);
-  if (sample <= kMaxEcho) {
-    member.rtt.update(std::min(sample, kMaxRtt));
-    max_srtt_ = std::max(max_srtt_, member.rtt.srtt());
-    max_timeout_ = std::max(max_timeout_, member.rtt.timeout());
-  }
-  member.rwnd = std::max<std::uint32_t>(1, ack.rwnd);
-  rwnd_min_ = std::min(rwnd_min_, member.rwnd);
+  const bool sound = sample <= kMaxEcho;
+  members_.heard(member, now_, sound ? std::min(sample, kMaxRtt) : Duration::microseconds(-1),
+                 ack.rwnd);
 
-  const std::uint32_t at = slot(member);
+  const std::uint32_t at = member.slot;
   const auto newly = [this](std::uint32_t seq) { evaluate(seq); };
   const std::uint32_t cum_before = board_.cum_ack(at);
   board_.acknowledge_before(at, ack.cum_ack, newly);
@@ -222,7 +192,7 @@ void Sender::acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink) {
 // Rule 1: a packet is lost if three that left after it have arrived. Each transmission of a packet
 // counts once.
 bool Sender::detect_losses(Member& member) {
-  const std::uint32_t at = slot(member);
+  const std::uint32_t at = member.slot;
   const std::uint32_t cum_ack = board_.cum_ack(at);
   if (serial_newer(cum_ack, member.judged)) member.judged = cum_ack;
   const std::uint32_t reach = board_.reach(at);
@@ -264,7 +234,7 @@ void Sender::congested(Member& member, Sink& sink) {
   using Reaction = RandomListening::Reaction;
   const Duration srtt = member.rtt.valid() ? member.rtt.srtt() : settings_.initial_timeout;
   const Reaction reaction = listening_.loss(now_, member.listener, srtt,
-                                            std::max(srtt, max_srtt_), counts_.packets);
+                                            std::max(srtt, max_srtt()), counts_.packets);
   if (reaction == Reaction::kSamePeriod) return;
   const TraceField fields[] = {
       {"receiver", static_cast<double>(member.source)},
@@ -284,7 +254,7 @@ void Sender::evaluate(std::uint32_t seq) {
   PacketState& state = board_.packet(seq);
   if (board_.members() == 0) return;
   if (state.acked == board_.members()) {
-    take_from_lists(seq);
+    repairs_.take(seq);
     if (state.done) return;
     state.done = true;
     ++counts_.acknowledged;
@@ -298,32 +268,7 @@ void Sender::evaluate(std::uint32_t seq) {
     return;
   }
   // Footnote 8: the sender waits until it has heard from all.
-  if (state.lost == 0 || state.acked + state.lost != board_.members()) return;
-  if (state.repair == PacketState::Repair::kQueued || state.repair == PacketState::Repair::kReady) {
-    return;
-  }
-  take_from_lists(seq);
-  state.repair = PacketState::Repair::kQueued;
-  queued_.append(seq);
-}
-
-void Sender::take_from_lists(std::uint32_t seq) {
-  PacketState& state = board_.packet(seq);
-  switch (state.repair) {
-    case PacketState::Repair::kNone:
-      break;
-    case PacketState::Repair::kQueued:
-      queued_.remove(seq);
-      break;
-    case PacketState::Repair::kReady:
-      ready_.remove(seq);
-      --out_;
-      break;
-    case PacketState::Repair::kOut:
-      --out_;
-      break;
-  }
-  state.repair = PacketState::Repair::kNone;
+  if (state.lost > 0 && state.acked + state.lost == board_.members()) repairs_.want(seq);
 }
 
 void Sender::slide() {
@@ -343,7 +288,7 @@ std::uint32_t Sender::sendable() const {
   if (board_.members() > 0) {
     // Rule 5: the lower bound moves with max_reach_all; the upper one stays within the receivers'
     // buffers.
-    limit = std::min<std::int64_t>(limit, rwnd_min_);
+    limit = std::min<std::int64_t>(limit, members_.min_rwnd());
     const std::int64_t reached = serial_difference(max_reach_all_, board_.base()) + 1;
     limit = std::min(limit, reached + static_cast<std::int64_t>(listening_.cwnd()));
   } else {
@@ -361,14 +306,14 @@ void Sender::pump(Sink& sink, bool processed) {
   if (!started_ || !subscribed_ || finished_) return;
   std::uint32_t budget = settings_.max_burst;
   repair(budget, sink);
-  const std::uint32_t wanted = ready_.size() + sendable();
+  const std::uint32_t wanted = repairs_.ready_count() + sendable();
   if (wanted <= credits_) return;
   if (settings_.overhead > Duration::zero() && !processed) {
     // RLA 3.1: a random processing time; what may leave by then leaves together, as in ns-2's TCP.
     if (departure_.is_never()) departure_ = now_ + settings_.overhead * rng_.uniform();
     return;
   }
-  const std::uint32_t count = std::min(wanted - credits_, budget + ready_.size());
+  const std::uint32_t count = std::min(wanted - credits_, budget + repairs_.ready_count());
   if (count == 0) return;
   credits_ += count;
   sink.release(0, count);
@@ -377,19 +322,13 @@ void Sender::pump(Sink& sink, bool processed) {
 // Packets that all have or lost: by unicast at once, or by multicast among the next to leave. As
 // many may be out as the window has packets.
 void Sender::repair(std::uint32_t& budget, Sink& sink) {
-  while (!queued_.empty() && budget > 0 && out_ < listening_.cwnd()) {
-    const std::uint32_t seq = queued_.front();
-    PacketState& state = board_.packet(seq);
-    queued_.remove(seq);
-    ++out_;
-    --budget;
+  for (; repairs_.waiting() && budget > 0 && repairs_.out() < listening_.cwnd(); --budget) {
+    const std::uint32_t seq = repairs_.next();
     // After a time-out by multicast: everybody answers, and who does not may be dropped.
-    if (state.lost > settings_.rexmit_threshold || backoff_ > 1) {
-      state.repair = PacketState::Repair::kReady;
-      ready_.append(seq);
+    if (board_.packet(seq).lost > settings_.rexmit_threshold || backoff_ > 1) {
+      repairs_.to_multicast(seq);
     } else {
-      state.repair = PacketState::Repair::kOut;
-      board_.repeat(now_, seq, [&](std::uint32_t at) { unicast(seq, members_[at], sink); });
+      board_.repeat(now_, seq, [&](std::uint32_t at) { unicast(seq, members_.at(at), sink); });
     }
   }
 }
@@ -406,10 +345,8 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   if (layer != 0) return 0;
   if (credits_ > 0) --credits_;
   if (!started_ || !subscribed_ || message.size() < wire::RlaData::kBytes + payload_) return 0;
-  if (!ready_.empty()) {
-    const std::uint32_t seq = ready_.front();
-    ready_.remove(seq);
-    board_.packet(seq).repair = PacketState::Repair::kOut;
+  if (repairs_.ready()) {
+    const std::uint32_t seq = repairs_.next_ready();
     board_.repeat(now_, seq, [](std::uint32_t) {});
     ++counts_.packets;
     ++counts_.multicasts;
@@ -445,11 +382,11 @@ std::size_t Sender::write(std::uint32_t seq, bool again, std::span<std::byte> me
 // --- Timers --------------------------------------------------------------------------------------
 
 Duration Sender::timeout_after() const {
-  return std::min(std::max(max_timeout_, settings_.min_timeout) * backoff_, kMaxTimeout);
+  return std::min(std::max(members_.max_timeout(), settings_.min_timeout) * backoff_, kMaxTimeout);
 }
 
 // As long as any round trip lasts; twice the mean, where all last the same.
-Duration Sender::repair_after() const { return std::max(max_timeout_, max_srtt_ * 2); }
+Duration Sender::repair_after() const { return std::max(members_.max_timeout(), max_srtt() * 2); }
 
 // The retransmission timer runs whenever there is something to wait for, also when it is somebody
 // to speak to.
@@ -477,17 +414,15 @@ void Sender::overdue(Sink& sink) {
   overdue_at_ = Time::never();
   if (!started_ || board_.members() == 0 || board_.under_way() == 0) return;
   const Duration patience = repair_after();
-  for (std::uint32_t at = 0; at < slots_used_; ++at) {
-    Member& member = members_[at];
-    if (!member.active) continue;
+  members_.for_each_active([&](Member& member) {
     bool lost = false;
-    board_.missing(at, board_.base(), board_.next(), [&](std::uint32_t seq) {
-      if (now_ - board_.packet(seq).sent < patience || !board_.lose(at, seq)) return;
+    board_.missing(member.slot, board_.base(), board_.next(), [&](std::uint32_t seq) {
+      if (now_ - board_.packet(seq).sent < patience || !board_.lose(member.slot, seq)) return;
       lost = true;
       evaluate(seq);
     });
     if (lost) congested(member, sink);
-  }
+  });
   overdue_at_ = now_ + patience;
 }
 
@@ -498,25 +433,21 @@ void Sender::expire(Sink& sink) {
   if (board_.base() == base && board_.under_way() > 0) {
     ++counts_.timeouts;
     if (board_.members() > 0) listening_.timeout(now_);
-    forget_repairs();
-    for (std::uint32_t at = 0; at < slots_used_; ++at) {
-      if (!members_[at].active) continue;
-      board_.missing(at, base, board_.next(), [&](std::uint32_t seq) { board_.lose(at, seq); });
-      members_[at].judged = board_.next();
-      members_[at].recheck = true;
-      members_[at].recheck_at = board_.next() + 3;
-    }
+    repairs_.forget();
+    members_.for_each_active([&](Member& member) {
+      board_.missing(member.slot, base, board_.next(),
+                     [&](std::uint32_t seq) { board_.lose(member.slot, seq); });
+      member.judged = board_.next();
+      member.recheck = true;
+      member.recheck_at = board_.next() + 3;
+    });
     for (std::uint32_t seq = base; seq != board_.next(); ++seq) evaluate(seq);
     trace_window(sink);
   }
   if (board_.members() == 0) {
     // Somebody subscribes, and nobody is known: the oldest packet, or a new one, finds them.
     probe_ = true;
-    if (board_.under_way() > 0 && out_ == 0) {
-      board_.packet(base).repair = PacketState::Repair::kReady;
-      ready_.append(base);
-      ++out_;
-    }
+    if (board_.under_way() > 0 && repairs_.out() == 0) repairs_.to_multicast(base);
   }
   backoff_ = std::min(backoff_ * 2, kMaxBackoff);
   arm();
@@ -526,73 +457,40 @@ void Sender::expire(Sink& sink) {
 // it is the network that is silent, and who returns has missed nothing.
 void Sender::drop_silent(Sink& sink) {
   const std::uint32_t base = board_.base();
-  const Duration patience = std::max(max_timeout_, settings_.min_timeout) * settings_.drop_timeouts;
+  const Duration patience =
+      std::max(members_.max_timeout(), settings_.min_timeout) * settings_.drop_timeouts;
   bool others = !stranger_at_.is_never() && now_ - stranger_at_ <= patience;
-  for (std::uint32_t at = 0; at < slots_used_; ++at) {
-    Member& member = members_[at];
-    if (!member.active) continue;
-    if (board_.cum_ack(at) == base) {
+  members_.for_each_active([&](Member& member) {
+    if (board_.cum_ack(member.slot) == base) {
       ++member.timeouts;
     } else {
       others = others || now_ - member.heard <= patience;
     }
-  }
-  for (std::uint32_t at = 0; others && at < slots_used_; ++at) {
-    Member& member = members_[at];
-    if (member.active && board_.base() == base && board_.cum_ack(at) == base &&
+  });
+  if (!others) return;
+  members_.for_each_active([&](Member& member) {
+    if (board_.base() == base && board_.cum_ack(member.slot) == base &&
         (member.timeouts >= settings_.drop_timeouts || now_ - member.heard > patience)) {
       remove(member, Change::kSilent, sink);
     }
-  }
+  });
 }
 
 // Once per RTT: what would cost O(receivers) for each acknowledgement.
 void Sender::refresh(Sink& sink) {
-  max_srtt_ = Duration::zero();
-  max_timeout_ = Duration::zero();
-  rwnd_min_ = settings_.max_window;
+  members_.recount();
   listening_.begin_recount();
-  for (std::uint32_t at = 0; at < slots_used_; ++at) {
-    const Member& member = members_[at];
-    if (!member.active) continue;
-    max_srtt_ = std::max(max_srtt_, member.rtt.srtt());
-    max_timeout_ = std::max(max_timeout_, member.rtt.timeout());
-    rwnd_min_ = std::min(rwnd_min_, member.rwnd);
-    listening_.recount_interval(member.listener);
+  members_.for_each_active(
+      [this](const Member& member) { listening_.recount_interval(member.listener); });
+  members_.for_each_active([this](Member& member) {
+    listening_.recount_troubled(member.listener, counts_.packets);
+  });
+  if (settings_.drop_slow_ratio > 0) {
+    Member* const slow = members_.slowest(counts_.packets);
+    if (slow != nullptr) remove(*slow, Change::kSlow, sink);
   }
-  if (max_timeout_ == Duration::zero()) max_timeout_ = settings_.initial_timeout;
-  for (std::uint32_t at = 0; at < slots_used_; ++at) {
-    if (members_[at].active) listening_.recount_troubled(members_[at].listener, counts_.packets);
-  }
-  if (settings_.drop_slow_ratio > 0) drop_slow(sink);
-  refresh_at_ = now_ + std::max(max_srtt_, Duration::milliseconds(1));
+  refresh_at_ = now_ + std::max(max_srtt(), Duration::milliseconds(1));
   trace_window(sink);
-}
-
-// RLA 4.3: one bottleneck that slows down all others.
-void Sender::drop_slow(Sink& sink) {
-  constexpr std::uint64_t kEnoughSignals = 8;  // for the average to mean something
-  Member* worst = nullptr;
-  double smallest = 0;
-  double next_smallest = 0;  // 0: none
-  for (std::uint32_t at = 0; at < slots_used_; ++at) {
-    Member& member = members_[at];
-    if (!member.active) continue;
-    const Listener& l = member.listener;
-    const double silence = static_cast<double>(counts_.packets - l.last_signal_packet);
-    const double interval = std::max({1.0, l.interval.value(), silence});
-    if (worst == nullptr || interval < smallest) {
-      next_smallest = smallest;
-      smallest = interval;
-      worst = &member;
-    } else if (next_smallest == 0 || interval < next_smallest) {
-      next_smallest = interval;
-    }
-  }
-  if (next_smallest > settings_.drop_slow_ratio * smallest &&
-      worst->listener.signals >= kEnoughSignals) {
-    remove(*worst, Change::kSlow, sink);
-  }
 }
 
 void Sender::trace_window(Sink& sink) {
@@ -606,7 +504,7 @@ void Sender::trace_window(Sink& sink) {
       {"num_trouble_rcvr", static_cast<double>(listening_.num_trouble_rcvr())},
       {"receivers", static_cast<double>(board_.members())},
       {"under_way", static_cast<double>(board_.under_way())},
-      {"srtt_max_us", static_cast<double>(max_srtt_.us())},
+      {"srtt_max_us", static_cast<double>(max_srtt().us())},
       {"rtt_us", rtt_us},
       {"acknowledged", static_cast<double>(counts_.acknowledged)},
       {"signals", static_cast<double>(listening_.signals())},

@@ -1,5 +1,6 @@
 // RLA's sender: a window over multicast data, acknowledged by every receiver (RLA 3.3;
-// PROTOCOLS 5.2 to 5.5). What losses do to the window: listening.h; who has what: scoreboard.h.
+// PROTOCOLS 5.2 to 5.5). What losses do to the window: listening.h; who has what: scoreboard.h;
+// who is there: members.h; what is repeated: repairs.h.
 //
 // Receivers register by their first words (hello) before data flows, and by their first
 // acknowledgement after.
@@ -10,10 +11,10 @@
 #include <vector>
 
 #include "protocols/base/rng.h"
-#include "protocols/common/id_table.h"
-#include "protocols/common/rtt_estimator.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/rla/listening.h"
+#include "protocols/schemes/rla/members.h"
+#include "protocols/schemes/rla/repairs.h"
 #include "protocols/schemes/rla/scoreboard.h"
 #include "protocols/schemes/rla/settings.h"
 #include "protocols/wire/rla.h"
@@ -49,40 +50,22 @@ class Sender final : public SenderCore {
   std::uint32_t receivers() const { return board_.members(); }
   std::uint32_t min_last_ack() const { return board_.base(); }
   std::uint32_t max_reach_all() const { return max_reach_all_; }
-  Duration max_srtt() const { return max_srtt_; }
+  Duration max_srtt() const { return members_.max_srtt(); }
   std::uint64_t signals(std::uint32_t receiver) const;  // 0 of one that is not known
 
  private:
-  struct Member {
-    bool active = false;
-    bool dropped = false;  // for being slow: known, so that it stays out
-    bool recheck = false;  // there are holes to be judged again
-    std::uint32_t source = 0;
-    std::uint32_t address = 0;
-    std::uint32_t judged = 0;      // losses are decided for all packets before it
-    std::uint32_t recheck_at = 0;  // when the receiver's reach comes here
-    std::uint32_t rwnd = 1;        // packets
-    unsigned timeouts = 0;         // in a row, without progress
-    Time heard;
-    Time rexmit_now_at = Time::never();  // its last request was granted
-    RttEstimator rtt;
-    Listener listener{1, 0};
-  };
   enum class Change { kJoined, kLeft, kSilent, kSlow };
 
   Time advance(Time now) { return now_ = std::max(now_, now); }
-  Member* find(std::uint32_t source);
   Member* add(std::uint32_t source, std::uint32_t address, std::uint32_t cum_ack, Sink& sink);
   void remove(Member& member, Change why, Sink& sink);
   void remove_all(Sink& sink);
-  void forget_repairs();
   void hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink);
   bool in_window(const wire::RlaAck& ack) const;
   void acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink);
   bool detect_losses(Member& member);
   void congested(Member& member, Sink& sink);
   void evaluate(std::uint32_t seq);
-  void take_from_lists(std::uint32_t seq);
   void slide();
 
   void pump(Sink& sink, bool processed = false);
@@ -96,10 +79,6 @@ class Sender final : public SenderCore {
   void expire(Sink& sink);
   void refresh(Sink& sink);
   void drop_silent(Sink& sink);
-  void drop_slow(Sink& sink);
-  std::uint32_t slot(const Member& member) const {
-    return static_cast<std::uint32_t>(&member - members_.data());
-  }
   Duration timeout_after() const;
   void trace_window(Sink& sink);
 
@@ -107,12 +86,9 @@ class Sender final : public SenderCore {
   const Settings settings_;
   Rng rng_;
   RandomListening listening_;
-  IdTable table_;
-  std::vector<Member> members_;  // by slot
-  std::uint32_t slots_used_ = 0;  // members_ from here on were never used
+  Members members_;
   Scoreboard board_;
-  PacketList queued_;  // to be repeated when the window has room
-  PacketList ready_;   // by the next packets that leave
+  Repairs repairs_;
   std::vector<std::byte> message_;  // of a packet that leaves by unicast
   Counts counts_;
   std::uint64_t invalid_ = 0;
@@ -126,12 +102,8 @@ class Sender final : public SenderCore {
   bool started_ = false;  // data flows
   bool finished_ = false;
   bool probe_ = false;  // nobody is known, and one packet may ask whether somebody listens
-  std::uint32_t rwnd_min_;
   std::uint32_t credits_ = 0;  // released, and not yet written
-  std::uint32_t out_ = 0;      // repeated packets, ready or out
   double backoff_ = 1;
-  Duration max_srtt_;
-  Duration max_timeout_;  // before backoff
   // Until all had acknowledged a packet that left once, since the last record (RLA 5.1).
   Duration rtt_sum_;
   std::uint32_t rtt_samples_ = 0;

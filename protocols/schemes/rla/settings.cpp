@@ -28,8 +28,8 @@ constexpr ParameterInfo kParameters[] = {
     {"rla.rexmit_thresh", 0, 0, 1e6, "receivers",
      "a packet that more receivers miss is repeated by multicast, else by unicast", "RLA 3.3, 5"},
     {"rla.overhead", 0, 0, 1, "s",
-     "largest random delay before a transmission: a packet's service time at the bottleneck, "
-     "against phase effects at drop-tail queues",
+     "largest random time before what the window lets out leaves: a packet's service time at the "
+     "bottleneck, against phase effects at drop-tail queues",
      "RLA 3.1"},
     {"rla.min_timeout", 1, 0.001, 60, "s", "smallest retransmission time-out", "RFC 6298"},
     {"rla.initial_timeout", 1, 0.001, 60, "s", "before the first sample of RTT", "RFC 6298"},
