@@ -56,7 +56,7 @@ class LinkDefault(Strict):
     queue: QueueLimit
 
 
-Fanout = Annotated[int, Field(ge=1, le=16)]
+Fanout = Annotated[int, Field(ge=1, le=64)]
 
 
 class Tree(Strict):

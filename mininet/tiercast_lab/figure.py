@@ -36,11 +36,13 @@ class Plot(Strict):
     """A measure over the x axis, a line for each curve; `reference`: the paper's, at each x.
 
     `bars`, for a table: bars side by side at each point, the paper's and one of each curve.
+    `density`: how often the windows of two sessions were where together, in the first run.
     """
 
     measure: str
     log: bool = False
     bars: bool = False
+    density: bool = False
     reference: dict[float, str | float] = {}
 
     @model_validator(mode="after")

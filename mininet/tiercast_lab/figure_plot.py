@@ -11,6 +11,8 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
+from tiercast_lab import windows
+from tiercast_lab.figure import Plot
 from tiercast_lab.figures import Results
 from tiercast_lab.measures import spec_of
 from tiercast_lab.panels import COLOURS, main_panels
@@ -25,13 +27,18 @@ CURVES_OVER_TIME, PANELS_OF_A_CURVE = 3, 3
 def draw_figure(results: Results, path: Path) -> None:
     figure = results.figure.experiment.figure
     with plt.rc_context(STYLE):
-        if figure.plots and (len(results.points) > 1 or figure.plots[0].bars):
+        if figure.plots and (len(results.points) > 1 or _is_whole(figure.plots[0])):
             drawing = _over_points(results)
         else:
             drawing = _over_time(results)
         drawing.suptitle(results.figure.experiment.title, x=0.01, ha="left", fontsize=13)
         drawing.savefig(path, dpi=DPI, metadata=METADATA)
         plt.close(drawing)
+
+
+def _is_whole(plot: Plot) -> bool:
+    """It says something of one point, too."""
+    return plot.bars or plot.density
 
 
 def _over_points(results: Results) -> plt.Figure:
@@ -42,6 +49,9 @@ def _over_points(results: Results) -> plt.Figure:
         down, across, figsize=(6.5 * across, 4.6 * down), layout="constrained", squeeze=False
     )
     for axis, plot in zip(axes.flat, figure.plots, strict=False):
+        if plot.density:
+            _density(axis, results)
+            continue
         spec, shown = spec_of(plot.measure)
         scale = 1e6 if spec.unit == "bit/s" else 1
         reference = {x: value / scale for x, value in figure.reference(plot).items()}
@@ -92,6 +102,20 @@ def _lines(
             reference.keys(), reference.values(),
             color=PAPER, linestyle="--", marker="x", label="paper",
         )  # fmt: skip
+
+
+def _density(axis: plt.Axes, results: Results) -> None:
+    run = load_run(results.outcomes[0].directory)
+    context = run.context
+    senders = list(context.senders.items())[:2]
+    counts = windows.joint_density(run.rows, [agent for _, agent in senders], context.window)
+    ends = [side * windows.CELL for side in counts.shape]
+    axis.imshow(counts.T, origin="lower", cmap="Greys", extent=(0, ends[0], 0, ends[1]))
+    modes = windows.modes(run.rows, [agent for _, agent in senders], context.window)
+    axis.plot(*([mode] for mode in modes), color=COLOURS[1], marker="+", markersize=12)
+    axis.set_title(f"windows together, {run.summary['duration_s']:g} s")
+    axis.set_xlabel(f"cwnd of session {senders[0][0]} (packets)")
+    axis.set_ylabel(f"cwnd of session {senders[1][0]} (packets)")
 
 
 def _bars(

@@ -516,6 +516,13 @@ def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[windo
     return [flow for flow in found if flow is not None]
 
 
+def window_mode(rows: Rows, context: Context, agent: str) -> float | None:
+    """Of one session, in the most frequent combination of all sessions' windows."""
+    senders = list(context.senders.values())
+    found = windows.modes(rows, senders, context.window)
+    return found[senders.index(agent)] if found else None
+
+
 Summary = Callable[[list[float]], float]
 
 
@@ -653,6 +660,15 @@ def _window_specs() -> dict[str, MeasureSpec]:
         "cwnd": _sender_spec(of("cwnd"), "packets", "the sender's window, mean over time", 1),
         "rtt": _sender_spec(
             of("rtt"), "s", "until all have acknowledged a packet that left once, mean", 3
+        ),
+        "window_mode": replace(
+            _number_spec(
+                window_mode,
+                "packets",
+                "the sender's window, most frequent together with those of all sessions",
+                0,
+            ),
+            per_session=True,
         ),
         "window_balance": _sender_spec(of("balance"), "", "cwnd / (packet_rate rtt)", 3),
     }

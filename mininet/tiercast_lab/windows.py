@@ -6,7 +6,7 @@ compare. A mean over time is that of the rows: they stand at equal distances.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +69,38 @@ def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
         cuts=counted(mine, ["randomized_cuts", "forced_cuts"], interval),
         forced_cuts=counted(mine, ["forced_cuts"], interval),
     )
+
+
+CELL = 4  # packets
+
+
+def joint_density(rows: Rows, agents: Sequence[str], interval: Interval) -> np.ndarray:
+    """How often the windows of the senders were in each cell of CELL packets together: an array
+    with a dimension for each of them. Empty where one has no record."""
+    at = np.arange(*interval, 0.1)
+    cells = []
+    for agent in agents:
+        mine = rows[SESSION].filter(pl.col("agent") == agent).sort("time_s")
+        if mine.is_empty():
+            return np.zeros([0] * len(agents))
+        index = np.searchsorted(mine["time_s"].to_numpy(), at, side="right") - 1
+        cells.append((mine["cwnd"].to_numpy()[np.maximum(index, 0)] // CELL).astype(int))
+    density = np.zeros([int(mine.max()) + 1 for mine in cells])
+    np.add.at(density, tuple(cells), 1)
+    return density
+
+
+def modes(rows: Rows, agents: Sequence[str], interval: Interval) -> list[float]:
+    """Packets, of each sender: the middle of the cell that, with its neighbours, was visited most
+    often."""
+    if SESSION not in rows or not (density := joint_density(rows, agents, interval)).size:
+        return []
+    for axis in range(density.ndim):
+        padded = np.pad(density, [(int(i == axis),) * 2 for i in range(density.ndim)])
+        density = sum(
+            np.take(padded, range(i, i + density.shape[axis]), axis=axis) for i in range(3)
+        )
+    return [(cell + 0.5) * CELL for cell in np.unravel_index(density.argmax(), density.shape)]
 
 
 def signals_of(

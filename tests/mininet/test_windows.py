@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from tiercast_lab import windows
 from tiercast_lab.measures import Context, all_measures, find_spec, spec_of
 
 # Two sessions of node 0; h3 is behind the soft bottleneck with tcp1, h4 elsewhere with tcp2.
@@ -118,6 +119,23 @@ def test_a_kernels_flow_has_its_samples_and_no_cuts() -> None:
 def test_without_a_window_there_is_nothing_to_measure() -> None:
     measured = all_measures({}, CONTEXT)
     assert all(measured[name] is None for name in EXPECTED)
+
+
+def test_the_most_frequent_windows_of_two_sessions_together() -> None:
+    """Nine tenths of the time at 20 and 30 packets, the rest at 80 and 10."""
+    times = [0.0, 9.0]
+    both = pl.DataFrame(
+        [window(agent, time_s, cwnd=cwnd)
+         for agent, values in (("h0", (20.0, 80.0)), ("h0.s2", (30.0, 10.0)))
+         for time_s, cwnd in zip(times, values, strict=True)]
+    )  # fmt: skip
+    density = windows.joint_density({"rla.window": both}, ["h0", "h0.s2"], (0.0, 10.0))
+    assert density.shape == (21, 8)
+    assert (density[5, 7], density[20, 2]) == (90, 10)
+    assert windows.modes({"rla.window": both}, ["h0", "h0.s2"], (0.0, 10.0)) == pytest.approx(
+        [20, 30], abs=1.5 * windows.CELL
+    )
+    assert windows.modes({}, ["h0"], (0.0, 10.0)) == []
 
 
 def test_names_of_sessions() -> None:
