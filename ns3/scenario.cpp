@@ -48,6 +48,7 @@ PortSpec port(const Json& json) {
   result.config.delay_ns = json.at("delay_ns");
   result.config.rx_delay_ns = json.at("rx_delay_ns");
   result.config.overhead_bytes = json.at("overhead_bytes");
+  result.config.fair_queueing = json.value("fair_queueing", false);
   result.peer = {json.at("peer"), json.at("peer_port")};
   result.link = json.at("link");
   return result;

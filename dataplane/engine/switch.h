@@ -36,6 +36,8 @@ struct PortConfig {
   std::int32_t overhead_bytes = 0;  // added to every frame where bytes count: serialisation time
                                     // and queue_bytes. -14: a rate of IP bytes; 20: preamble + gap
   std::int64_t rx_delay_ns = 0;     // applied to frames received on this port, before ingress
+  bool fair_queueing = false;       // a queue for each flow, in turn (fair_queue.h); the limits of
+                                    // packets and bytes are then each flow's
 };
 
 // Counts since the port was added. Bytes are frame bytes (no overhead).

@@ -104,12 +104,27 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
   }
   port.rate = rate;
   port.config = config;
+  if (config.fair_queueing != (port.fair != nullptr)) set_scheduling(port, config.fair_queueing);
   schedule(index);
+}
+
+// What waits goes over in the order in which it would have left.
+void TrafficManager::set_scheduling(Port& port, bool fair) {
+  if (fair) {
+    port.fair = std::make_unique<FairQueue>();
+    while (!port.waiting.empty()) {
+      Packet* packet = port.waiting.pop();
+      port.fair->push(FairQueue::flow_of(packet->buffer->frame()), packet);
+    }
+  } else {
+    while (!port.fair->empty()) port.waiting.push(port.fair->pop());
+    port.fair.reset();
+  }
 }
 
 void TrafficManager::remove(std::uint32_t index) {
   Port& port = ports_[index];
-  pool_.give(port.waiting);
+  while (!port.none_waits()) pool_.give(port.take_waiting());
   pool_.give(port.wire);
   pool_.give(port.arriving);
   if (port.in_service != nullptr) pool_.give(port.in_service);
@@ -134,11 +149,16 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   packet->time_ns = now_ns;
   packet->queue_bytes = bytes_on_link(port, frame_bytes);
   packet->enq_qdepth = stats.queue_packets;
-  const bool idle = port.in_service == nullptr && port.waiting.empty() && !port.in_egress;
+  const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
+  const std::uint32_t flow =
+      port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
   if (!idle) {
     const PortConfig& c = port.config;
-    if ((c.queue_packets != 0 && stats.queue_packets >= c.queue_packets) ||
-        (c.queue_bytes != 0 && stats.queue_bytes + packet->queue_bytes > c.queue_bytes)) {
+    // A fair queue's limits are each flow's.
+    const std::uint32_t packets = port.fair == nullptr ? stats.queue_packets : port.fair->packets(flow);
+    const std::uint64_t bytes = port.fair == nullptr ? stats.queue_bytes : port.fair->bytes(flow);
+    if ((c.queue_packets != 0 && packets >= c.queue_packets) ||
+        (c.queue_bytes != 0 && bytes + packet->queue_bytes > c.queue_bytes)) {
       ++stats.dropped_packets;
       stats.dropped_bytes += frame_bytes;
       client_.refused(index, *packet);
@@ -151,7 +171,11 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
     stats.max_queue_bytes = std::max(stats.max_queue_bytes, stats.queue_bytes);
   }
   ++stats.enqueued_packets;
-  port.waiting.push(packet);
+  if (port.fair == nullptr) {
+    port.waiting.push(packet);
+  } else {
+    port.fair->push(flow, packet);
+  }
   if (idle) {
     // Counted for the moment that serve() takes to take it out again.
     ++stats.queue_packets;
@@ -168,8 +192,8 @@ void TrafficManager::take_from_queue(Port& port, const Packet& packet) {
 
 void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
   Port& port = ports_[index];
-  while (port.in_service == nullptr && !port.waiting.empty()) {
-    Packet* packet = port.waiting.pop();
+  while (port.in_service == nullptr && !port.none_waits()) {
+    Packet* packet = port.take_waiting();
     take_from_queue(port, *packet);
     port.in_egress = true;
     const bool leaves = client_.egress(index, *packet, port.stats.queue_packets, now_ns);

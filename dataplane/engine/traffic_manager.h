@@ -1,6 +1,6 @@
 // Queues, links and wires of the ports, in virtual time.
 //
-// A port is a drop-tail FIFO in front of a link of so many bit/s and a wire with a propagation
+// A port is a drop-tail FIFO, or a fair queue, in front of a link of so many bit/s and a wire with a propagation
 // delay. A packet that finds the link idle is served at once and never counts as waiting. The
 // egress pipeline runs when a packet's service starts; the bytes that it leaves set the service
 // time: (frame + overhead) * 8 / rate. Service times add up without rounding: an instant is whole
@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
+#include "dataplane/engine/fair_queue.h"
 #include "dataplane/engine/packet_pool.h"
 #include "dataplane/engine/switch.h"
 
@@ -67,6 +69,7 @@ class TrafficManager {
     std::uint64_t rate = 0;  // bit/s; 0: unlimited
     PortStats stats;
     PacketList waiting, wire, arriving;
+    std::unique_ptr<FairQueue> fair;  // holds what waits, in place of `waiting`
     Packet* in_service = nullptr;
     std::int64_t free_ns = 0;      // when the link is, or became, free: free_ns and
     std::uint64_t remainder = 0;   // remainder / rate nanoseconds
@@ -76,6 +79,8 @@ class TrafficManager {
     bool is_soon = false;          // in soon_, not in due_
     std::uint32_t place = 0;       // in due_, while due_ns is not kNever
     std::int64_t next_event() const;
+    bool none_waits() const { return fair == nullptr ? waiting.empty() : fair->empty(); }
+    Packet* take_waiting() { return fair == nullptr ? waiting.pop() : fair->pop(); }
   };
 
   // Ports in ascending order.
@@ -115,6 +120,7 @@ class TrafficManager {
   void serve(std::uint32_t port, std::int64_t now_ns);
   void put_on_wire(Port& port, Packet* packet, std::int64_t sent_ns);
   void take_from_queue(Port& port, const Packet& packet);
+  void set_scheduling(Port& port, bool fair);
   std::uint32_t bytes_on_link(const Port& port, std::uint32_t frame_bytes) const;
 
   PacketPool& pool_;

@@ -118,8 +118,13 @@ void parse_port_parameter(std::string_view key, std::string_view value, engine::
     link.rx_delay_ns = parse_duration(value);
   } else if (key == "overhead") {
     link.overhead_bytes = parse_overhead(value);
+  } else if (key == "scheduling") {
+    if (value != "fifo" && value != "fair") {
+      throw OptionError(fmt::format("'{}' is no scheduling; valid: fifo, fair", value));
+    }
+    link.fair_queueing = value == "fair";
   } else {
-    throw OptionError("unknown parameter; valid: rate, queue, delay, overhead, rx-delay");
+    throw OptionError("unknown parameter; valid: rate, queue, delay, overhead, rx-delay, scheduling");
   }
 }
 

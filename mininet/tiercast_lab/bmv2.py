@@ -55,6 +55,8 @@ class Bmv2Switches:
                 raise InputError(
                     f"--switch bmv2: link {link.name} has a queue limit in bytes; valid: packets"
                 )
+            if link.parameters.fair:
+                raise InputError(f"--switch bmv2: link {link.name} has a fair queue; valid: fifo")
         for event in loaded.experiment.link_events:
             if event.delay is not None or (event.queue and event.queue.bytes):
                 raise InputError(

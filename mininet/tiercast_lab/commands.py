@@ -37,6 +37,8 @@ def _port(link: Link, to_host: bool) -> str:
         parts.append(f"rate={parameters.rate}bit/s")
     if parameters.queue.packets or parameters.queue.bytes:
         parts.append(f"queue={parameters.queue}")
+    if parameters.fair:
+        parts.append("scheduling=fair")
     if parameters.delay:
         parts.append(f"delay={format_duration(parameters.delay)}")
         if to_host:

@@ -33,6 +33,7 @@ Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 Duration = Annotated[int, BeforeValidator(units.parse_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
 QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
+Scheduling = Literal["fifo", "fair"]
 
 
 class Paper(Strict):
@@ -47,6 +48,7 @@ class LinkChange(Strict):
     rate: Rate | None = None
     delay: Duration | None = None
     queue: QueueLimit | None = None
+    scheduling: Scheduling | None = None
     marking: Marking | None = None
 
 
@@ -54,6 +56,7 @@ class LinkDefault(Strict):
     rate: Rate
     delay: Duration
     queue: QueueLimit
+    scheduling: Scheduling = "fifo"
 
 
 Fanout = Annotated[int, Field(ge=1, le=64)]
@@ -717,7 +720,11 @@ def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkPa
             return next(v for layer in layers if (v := getattr(layer, key)) is not None)
 
         result[link] = LinkParameters(
-            first("rate"), first("delay"), first("queue"), one_way=model.one_way
+            first("rate"),
+            first("delay"),
+            first("queue"),
+            one_way=model.one_way,
+            fair=first("scheduling") == "fair",
         )
     return result
 

@@ -428,12 +428,28 @@ _RLC = told(
     ),
 )
 
+_PLM = told(
+    Clause(
+        "plm.join",
+        "receiver",
+        "it last went up to level {level}: every pair of the check period left room for "
+        "{share_Bps:rate}",
+    ),
+    Clause(
+        "plm.drop",
+        "receiver",
+        "it last fell to level {level} as a pair left room for {share_Bps:rate} alone",
+    ),
+    Clause("plm.loss", "receiver", "it last fell to level {level} as it lost {l:%}"),
+)
+
 
 EXPLANATIONS: dict[str, Callable[[Look], list[str]]] = {
     "ermcc": _ERMCC,
     "mdpcc": _MDPCC,
     "mlda": _MLDA,
     "pgmcc": _PGMCC,
+    "plm": _PLM,
     "rla": _RLA,
     "rlc": _RLC,
     "rlm": _RLM,

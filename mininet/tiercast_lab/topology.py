@@ -22,8 +22,9 @@ UNLIMITED = 0
 class LinkParameters:
     rate: int  # bit/s, of IP bytes; 0: unlimited
     delay: int  # ns, one way
-    queue: Queue
+    queue: Queue  # of each flow, if fair
     one_way: bool = False  # rate and queue are of a's direction alone
+    fair: bool = False  # a queue for each flow, served in turn
 
 
 @dataclass(frozen=True)

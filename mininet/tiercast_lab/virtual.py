@@ -262,6 +262,7 @@ def _port(topology: Topology, switch: str, number: int) -> dict[str, Any]:
         # A host delays nothing itself: its link's upstream delay is added where it arrives.
         "rx_delay_ns": parameters.delay if to_host else 0,
         "overhead_bytes": OVERHEAD_BYTES,
+        "fair_queueing": parameters.fair,
         "peer": neighbour,
         "peer_port": 0 if to_host else topology.switches[neighbour].port_to(switch),
         "link": direction(topology.switches[switch], number),

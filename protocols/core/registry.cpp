@@ -6,6 +6,7 @@
 #include "protocols/schemes/mlda/mlda.h"
 #include "protocols/schemes/mdpcc/mdpcc.h"
 #include "protocols/schemes/pgmcc/pgmcc.h"
+#include "protocols/schemes/plm/plm.h"
 #include "protocols/schemes/rla/rla.h"
 #include "protocols/schemes/rlc/rlc.h"
 #include "protocols/schemes/rlm/rlm.h"
@@ -25,6 +26,7 @@ std::span<const Scheme> schemes() {
       pgmcc::scheme(),
       rlm::scheme(),
       rlc::scheme(),
+      plm::scheme(),
   };
   return kSchemes;
 }

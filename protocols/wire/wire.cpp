@@ -40,7 +40,7 @@ Error parse_common(std::span<const std::byte> message, CommonHeader& out) {
   const std::uint8_t type = get8(message, 1);
   if (type < 1 || type > 3) return Error::kType;
   const std::uint8_t scheme = get8(message, 2);
-  if (scheme < 1 || (scheme > 9 && scheme != static_cast<std::uint8_t>(SchemeId::kTrial))) {
+  if (scheme < 1 || (scheme > 10 && scheme != static_cast<std::uint8_t>(SchemeId::kTrial))) {
     return Error::kScheme;
   }
   if (get8(message, 3) != 0) return Error::kFlags;

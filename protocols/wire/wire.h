@@ -34,6 +34,7 @@ enum class SchemeId : std::uint8_t {
   kPgmcc = 7,
   kRlm = 8,
   kRlc = 9,
+  kPlm = 10,
   kTrial = 255  // a scheme under development, which has no number yet
 };
 

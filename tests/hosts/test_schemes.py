@@ -19,8 +19,9 @@ SCHEMES = json.loads(
     if HOST.exists()
     else "[]"
 )
-# Their receivers speak when something is lost, or when a join experiment begins; RLC's never.
-SILENT = ("ermcc", "rlm", "rlc")
+# Their receivers speak when something is lost, or when a join experiment begins; RLC's and PLM's
+# never.
+SILENT = ("ermcc", "rlm", "rlc", "plm")
 RELIABLE = ("rla", "mdpcc")
 
 

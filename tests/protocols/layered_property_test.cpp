@@ -21,7 +21,7 @@ class Layered : public testing::TestWithParam<std::tuple<const char*, std::uint6
 };
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Layered,
-                         testing::Combine(testing::Values("mlda", "rlm", "rlc"),
+                         testing::Combine(testing::Values("mlda", "rlm", "rlc", "plm"),
                                           testing::Range<std::uint64_t>(1, 9)));
 
 // Data flows, and receivers are heard: the session lives.

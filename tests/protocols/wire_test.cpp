@@ -16,6 +16,7 @@
 #include "protocols/wire/mlda.h"
 #include "protocols/wire/pgmcc.h"
 #include "protocols/wire/rla.h"
+#include "protocols/wire/plm.h"
 #include "protocols/wire/rlc.h"
 #include "protocols/wire/rlm.h"
 #include "protocols/wire/sim.h"
@@ -222,6 +223,7 @@ template <Type type>
 Error parse(std::span<const std::byte> message, Announcement<type>& out) {
   return parse(message, type, static_cast<RlmAnnouncement&>(out));
 }
+Json fields(const PlmData& m) { return {{"rank", m.rank}, {"pair", m.pair}, {"seq", m.seq}}; }
 Json fields(const RlcData& m) {
   return {{"rank", m.rank}, {"sync_point", m.sync_point ? 1 : 0}, {"seq", m.seq}};
 }
@@ -270,6 +272,7 @@ const std::map<std::string, Reader> kReaders = {
     {"PgmccConfirmation", read_as<PgmccConfirmation>},
     {"RlmData", read_as<RlmData>},
     {"RlmAnnouncement", read_as<Announcement<Type::kFeedback>>},
+    {"PlmData", read_as<PlmData>},
     {"RlcData", read_as<RlcData>},
     {"RlmAnnouncementReflection", read_as<Announcement<Type::kControl>>},
 };
@@ -294,7 +297,7 @@ std::vector<Json> vectors() {
     }
     all.push_back(vector);
   }
-  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc"}) {
+  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc", "plm"}) {
     const Json file = read(std::string("wire/") + scheme + ".json");
     for (const Json& vector : file["vectors"]) all.push_back(vector);
   }

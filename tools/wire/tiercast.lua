@@ -20,7 +20,7 @@ end
 
 -- A field is { name, bytes } or { name, bytes, least, most, error of another value }.
 -- The table of messages, made by `python -m tiercast_wire.lua` from messages.py.
-local SCHEMES = { "sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc" }
+local SCHEMES = { "sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc", "plm" }
 local MESSAGES = {
     {
         name = "SimData", scheme = 1, type = 1,
@@ -369,6 +369,15 @@ local MESSAGES = {
         fields = {
             { "rank", 1, 0, 7, "rank" },
             { "sync_point", 1, 0, 1, "reserved" },
+            { "reserved", 2, 0, 0, "reserved" },
+            { "seq", 4 },
+        },
+    },
+    {
+        name = "PlmData", scheme = 10, type = 1,
+        fields = {
+            { "rank", 1, 0, 7, "rank" },
+            { "pair", 1, 1, 2, "record" },
             { "reserved", 2, 0, 0, "reserved" },
             { "seq", 4 },
         },

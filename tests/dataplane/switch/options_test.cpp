@@ -23,7 +23,8 @@ ParseOutcome parse(std::vector<const char*> arguments, Options& options) {
 
 TEST(Options, PortWithEveryParameter) {
   const PortOption port = parse_port(
-      "12=s1-eth12,rate=6Mbit/s,queue=50p/30000B,delay=5ms,overhead=-14B,rx-delay=2.5ms");
+      "12=s1-eth12,rate=6Mbit/s,queue=50p/30000B,delay=5ms,overhead=-14B,rx-delay=2.5ms,"
+      "scheduling=fair");
   EXPECT_EQ(port.number, 12u);
   EXPECT_EQ(port.interface, "s1-eth12");
   EXPECT_DOUBLE_EQ(port.link.rate_bps, 6e6);
@@ -32,6 +33,7 @@ TEST(Options, PortWithEveryParameter) {
   EXPECT_EQ(port.link.delay_ns, 5'000'000);
   EXPECT_EQ(port.link.overhead_bytes, -14);
   EXPECT_EQ(port.link.rx_delay_ns, 2'500'000);
+  EXPECT_TRUE(port.link.fair_queueing);
 }
 
 TEST(Options, PortWithoutParametersIsUnlimited) {
@@ -39,6 +41,9 @@ TEST(Options, PortWithoutParametersIsUnlimited) {
   EXPECT_EQ(port.link.rate_bps, 0);
   EXPECT_EQ(port.link.queue_packets, 0u);
   EXPECT_EQ(port.link.delay_ns, 0);
+  EXPECT_FALSE(port.link.fair_queueing);
+  EXPECT_FALSE(parse_port("1=eth0,scheduling=fifo").link.fair_queueing);
+  EXPECT_THROW(parse_port("1=eth0,scheduling=rr"), OptionError);
 }
 
 TEST(Options, Rates) {

@@ -344,6 +344,10 @@ SAMPLES: dict[str, list[Sample]] = {
         ("in mid-session, 4 bytes of payload", dict(rank=3, seq=1234567), [], "deadbeef"),
         ("a synchronization point", dict(rank=7, sync_point=1, seq=BIG), [], ""),
     ],
+    "PlmData": [
+        ("the first of a pair, 4 bytes of payload", dict(rank=3, pair=1, seq=12), [], "deadbeef"),
+        ("the second", dict(rank=7, pair=2, seq=BIG), [], ""),
+    ],
 }
 
 # What contradicts itself: changes of the first sample, and of its second record.
@@ -446,7 +450,7 @@ def wrong(layout: Message) -> list[tuple[str, bytes, str]]:
     for offset, error, values in (
         (0, "version", (0, 2)),
         (1, "type", (0, 4, 255)),
-        (2, "scheme", (0, 10, 254, layout.scheme % 9 + 1)),
+        (2, "scheme", (0, 11, 254, layout.scheme % 10 + 1)),
         (3, "flags", (1, 128)),
     ):
         cases += [(f"{error} {value}", put(right, offset, value), error) for value in values]

@@ -59,7 +59,7 @@ def _read(schemes: dict[int, str]) -> list[Vector]:
     return found
 
 
-SCHEMES = ("ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc")  # from 2 on
+SCHEMES = ("ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc", "plm")  # from 2 on
 VECTORS = _read(dict(enumerate(SCHEMES, 2)))
 VALID = [vector for vector in VECTORS if vector.parts is not None]
 INVALID = [vector for vector in VECTORS if vector.error is not None]

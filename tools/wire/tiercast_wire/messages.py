@@ -20,6 +20,7 @@ SCHEMES = {
     7: "pgmcc",
     8: "rlm",
     9: "rlc",
+    10: "plm",
 }
 COMMON_BYTES = 8
 MAX_RANK = 7
@@ -102,7 +103,7 @@ def count(most: int, least: int = 0) -> Field:
 
 
 RANK = small("rank", MAX_RANK, "rank")
-SIM, ERMCC, RLA, MLDA, MDPCC, TFMCC, PGMCC, RLM, RLC = 1, 2, 3, 4, 5, 6, 7, 8, 9
+SIM, ERMCC, RLA, MLDA, MDPCC, TFMCC, PGMCC, RLM, RLC, PLM = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 _SIM = (
     Message(
@@ -331,8 +332,13 @@ _RLM = (
 )
 
 _RLC = (Message("RlcData", RLC, DATA, (RANK, small("sync_point", 1), reserved(2), u32("seq"))),)
+_PLM = (
+    Message(
+        "PlmData", PLM, DATA, (RANK, small("pair", 2, "record", least=1), reserved(2), u32("seq"))
+    ),
+)
 
-MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC, *_PGMCC, *_RLM, *_RLC)
+MESSAGES = (*_SIM, *_ERMCC, *_RLA, *_MLDA, *_MDPCC, *_TFMCC, *_PGMCC, *_RLM, *_RLC, *_PLM)
 
 
 def messages_of(scheme: int, type_: int) -> list[Message]:

@@ -1,0 +1,60 @@
+// PLM's receiver: the spacing of a pair that went through a fair queue says what share of the
+// bottleneck the session has, and so how many layers (PROTOCOLS 12). It sends nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "protocols/common/gap_detector.h"
+#include "protocols/common/rate_meter.h"
+#include "protocols/core/core.h"
+#include "protocols/schemes/plm/settings.h"
+#include "protocols/wire/plm.h"
+
+namespace tiercast::plm {
+
+class Receiver final : public ReceiverCore {
+ public:
+  explicit Receiver(const SessionConfig& config);
+
+  void start(Time now, Sink& sink) override;
+  void receive(Time now, const Arrival& arrival, Sink& sink) override;
+  void timer(Time now, Sink& sink) override;
+  Time next_timer() const override { return std::min(check_at_, rejoin_at_); }
+  void stop(Time now, Sink& sink) override;
+  ReceiverCounters counters() const override;
+
+ private:
+  // The first packet of a layer's pair, whose second is awaited.
+  struct First {
+    bool valid = false;
+    std::uint32_t seq = 0;
+    Time at;
+  };
+
+  void on_pair(Time now, Rate share, Sink& sink);
+  void on_packets(Time now, std::uint32_t lost, Sink& sink);
+  void begin_check(Time now);
+  void change_level(Time now, int level, Sink& sink);
+  int level() const { return counters_.top + 1; }
+  int level_for(Rate share) const;
+
+  const SessionConfig config_;
+  const Settings settings_;
+  ReceiverCounters counters_;
+  std::array<GapDetector, kMaxLayers> gaps_;
+  std::array<First, kMaxLayers> first_;
+  mutable RateMeter meter_;
+  Time now_;
+
+  Time check_at_ = Time::never();
+  Time rejoin_at_ = Time::never();
+  unsigned samples_ = 0;  // since the last check
+  Rate least_;            // of them
+
+  Time window_began_;  // in which losses count; after a drop in the future
+  std::uint64_t window_packets_ = 0;
+  std::uint64_t window_lost_ = 0;
+};
+
+}  // namespace tiercast::plm

@@ -1,0 +1,188 @@
+// PLM: its sender's pairs, its receiver's levels, and a session (PROTOCOLS 12).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "protocols/schemes/plm/receiver.h"
+#include "protocols/schemes/plm/sender.h"
+#include "tests/protocols/sim_fixture.h"
+
+namespace tiercast::plm {
+namespace {
+
+SessionConfig plm_config(unsigned layers = 8, const std::vector<std::string>& set = {}) {
+  SessionConfig config;
+  config.session = 9;
+  config.layers = layers;
+  config.packet_size = 500;
+  config.self_id = 77;
+  config.parameters = Parameters(parameter_list());
+  for (const std::string& assignment : set) config.parameters.set(assignment);
+  return config;
+}
+
+TEST(PlmSender, EveryLayerSendsPairsAtItsRate) {
+  RecordingSink sink;
+  Sender sender(plm_config(2));  // 20 kbit/s: a pair of 500 bytes each 400 ms
+  sender.start(at_ms(0), sink);
+  EXPECT_TRUE(sender.next_timer().is_never());
+  sender.membership(at_ms(0), 1, sink);
+  std::vector<std::byte> message(472);
+  std::uint32_t packets = 0;
+  Time now = at_ms(0);
+  std::uint32_t seq = 0;
+  while (now < at_ms(10'000)) {
+    now = sender.next_timer();
+    sender.timer(now, sink);
+    for (; packets < sink.released[0]; ++packets) {
+      ASSERT_EQ(sender.write_data(now, 0, message), wire::PlmData::kBytes);
+      wire::PlmData data;
+      ASSERT_EQ(wire::parse(message, data), wire::Error::kOk);
+      EXPECT_EQ(data.pair, packets % 2 + 1);
+      if (packets > 0) {
+        EXPECT_EQ(data.seq, seq + 1);
+      }
+      seq = data.seq;
+    }
+  }
+  EXPECT_NEAR(sink.released[0], 50, 2);
+  EXPECT_NEAR(sink.released[1], 50, 2);
+  sender.timer(at_ms(1e9), sink);
+  EXPECT_LE(sink.released[0], packets + 2);  // a stall is not made up for
+  EXPECT_GT(sender.next_timer(), at_ms(1e9));
+  sender.receive(now, {std::vector<std::byte>(16), 44, false, 1}, sink);
+  EXPECT_EQ(sender.invalid(), 1u);
+  sender.stop(now, sink);
+  EXPECT_TRUE(sender.next_timer().is_never());
+}
+
+class PlmReceiver : public testing::Test {
+ protected:
+  void begin(const std::vector<std::string>& set = {}) {
+    receiver_ = std::make_unique<Receiver>(plm_config(8, set));
+    receiver_->start(now_, sink_);
+  }
+  void packet(Rank rank, std::uint8_t pair) {
+    wire::PlmData data;
+    data.session = 9;
+    data.rank = rank;
+    data.pair = pair;
+    data.seq = seq_[rank]++;
+    std::vector<std::byte> bytes(wire::PlmData::kBytes);
+    wire::write(data, bytes);
+    receiver_->receive(now_, {bytes, 500, false, 1}, sink_);
+  }
+  // A pair of 500 bytes that left a queue with a share of so many kbit/s.
+  void pair(double kbit, Rank rank = 0) {
+    packet(rank, 1);
+    now_ = now_ + Duration::seconds(4 / kbit);
+    packet(rank, 2);
+  }
+  void pass(double seconds) {
+    const Time end = now_ + Duration::seconds(seconds);
+    while (receiver_->next_timer() <= end) {
+      now_ = std::max(now_, receiver_->next_timer());
+      receiver_->timer(now_, sink_);
+    }
+    now_ = std::max(now_, end);
+  }
+  int level() const { return receiver_->counters().top + 1; }
+
+  RecordingSink sink_;
+  Time now_ = at_ms(1000);
+  std::unique_ptr<Receiver> receiver_;
+  std::array<std::uint32_t, kMaxLayers> seq_{0xfffffff0u};
+};
+
+TEST_F(PlmReceiver, JoinsAsManyLayersAsTheLeastPairOfACheckPeriodAllows) {
+  begin();
+  EXPECT_EQ(level(), 1);
+  pair(150);
+  pair(105);
+  EXPECT_EQ(level(), 1);
+  pass(1);
+  EXPECT_EQ(level(), 1);  // three are needed
+  pair(150);
+  pair(105);
+  pair(120);
+  EXPECT_EQ(level(), 1);  // not before the period's end
+  pass(1);
+  EXPECT_EQ(level(), 5);  // 5 x 20 < 105
+  for (int i = 0; i < 4; ++i) pair(1000);
+  pass(1);
+  EXPECT_EQ(level(), 8);  // there are no more
+  EXPECT_TRUE(sink_.sent.empty());
+}
+
+TEST_F(PlmReceiver, APairBelowItsRateTakesItDownAtOnce) {
+  begin();
+  for (int i = 0; i < 3; ++i) pair(150);
+  pass(1);
+  ASSERT_EQ(level(), 7);
+  pair(141, 3);
+  EXPECT_EQ(level(), 7);
+  pair(65, 2);
+  EXPECT_EQ(level(), 3);
+  pair(60.5);
+  EXPECT_EQ(level(), 3);
+  for (int i = 0; i < 2; ++i) pair(150);
+  pass(1);
+  EXPECT_EQ(level(), 3);  // 60.5 is the least
+}
+
+TEST_F(PlmReceiver, WhoseShareIsLessThanOneLayerLeavesAndComesBack) {
+  begin();
+  pair(15);
+  EXPECT_EQ(level(), 0);
+  pass(29);
+  EXPECT_EQ(level(), 0);
+  pass(1.1);
+  EXPECT_EQ(level(), 1);
+}
+
+TEST_F(PlmReceiver, BrokenPairsSayNothing) {
+  begin();
+  for (int i = 0; i < 5; ++i) {
+    packet(0, 1);
+    now_ = now_ + Duration::seconds(4);  // 1 kbit/s
+    ++seq_[0];                           // the second is lost
+    packet(0, 2);
+    packet(0, 2);
+  }
+  EXPECT_LE(level(), 1);
+  EXPECT_EQ(sink_.last_trace.count("plm.drop"), 0u);
+  pass(1);
+  EXPECT_LE(level(), 1);
+}
+
+TEST_F(PlmReceiver, ATenthLostOfTenPacketsDropsOneLayer) {
+  begin();
+  for (int i = 0; i < 3; ++i) pair(150);
+  pass(1);
+  ASSERT_EQ(level(), 7);
+  for (int i = 0; i < 4; ++i) pair(150);
+  seq_[0] += 1;
+  pair(150);
+  EXPECT_EQ(level(), 7);  // 1 of 11 is not above a tenth
+  seq_[0] += 1;
+  pair(150);
+  EXPECT_EQ(level(), 6);
+  seq_[0] += 50;
+  pair(150);
+  EXPECT_EQ(level(), 6);  // losses do not count for half a second
+  now_ = now_ + Duration::milliseconds(500);
+  for (int i = 0; i < 5; ++i) pair(150);
+  seq_[0] += 50;
+  pair(150);
+  EXPECT_EQ(level(), 5);
+}
+
+TEST(PlmState, DoesNotGrowWithTheNumberOfReceivers) {
+  EXPECT_LE(sizeof(Sender), 512u);
+  EXPECT_LE(sizeof(Receiver), 1024u);
+}
+
+}  // namespace
+}  // namespace tiercast::plm
