@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import tiercast_controller as control
 from tiercast_lab import storage, virtual
+from tiercast_lab.commands import switch_command
 from tiercast_lab.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment import load_experiment
 from tiercast_lab.marking import Marking
@@ -391,3 +392,21 @@ def test_traffic_to_several_nodes_is_an_entry_for_each(load) -> None:
     assert "traffic.overhead" in " ".join(loaded.experiment.only_in_virtual_time)
     with pytest.raises(InputError, match="no node 9"):
         load(text.replace("5]", "9]"))
+
+
+def test_a_link_may_have_a_queue_for_each_flow(load) -> None:
+    loaded = load(SMALL.replace("1-3: {rate: 1Mbit/s}", "1-3: {scheduling: fair}"))
+    assert loaded.topology.links["1-3"].parameters.fair
+    assert not loaded.topology.links["0-1"].parameters.fair
+    ports = {
+        port["link"]: port["fair_queueing"]
+        for switch in virtual.scenario(loaded, seed=1)["switches"]
+        for port in switch["ports"]
+    }
+    assert ports["1>3"] and not ports["0>1"]
+    switch = loaded.topology.switches["s1"]
+    command = switch_command(switch, loaded.topology, ["e1", "e2", "e3"], Path("/s"))
+    fair = [part for part in command if "scheduling=fair" in part]
+    assert len(fair) == 1
+    with pytest.raises(InputError, match="scheduling"):
+        load(SMALL.replace("1-3: {rate: 1Mbit/s}", "1-3: {scheduling: random}"))
