@@ -108,6 +108,7 @@ class Rig {
   ReceiverCore& receiver(unsigned i) { return *members_[i].core; }
   const SessionConfig& session() const { return session_; }
   Rate rate(Rank layer) const { return rates_[layer]; }
+  const std::string& scheme() const { return config_.scheme; }
   Time now() const { return now_; }
   std::uint64_t feedback() const { return feedback_; }
   std::uint64_t controls() const { return controls_; }
