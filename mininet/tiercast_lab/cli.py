@@ -196,6 +196,9 @@ def _reproduce(
     from tiercast_lab.live import figure_tables, verdict_table
     from tiercast_lab.workers import LocalWorkers
 
+    figures = [one for one in figures if one.tasks(quick)]  # some have no quick points
+    if not figures:
+        raise InputError("--quick: it has no quick points; valid: without --quick")
     tasks = [task for one in figures for task in one.tasks(quick)]
     outcomes = _make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
     results = results.resolve() / "figures"

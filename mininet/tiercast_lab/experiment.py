@@ -7,7 +7,7 @@ that names file, line, key path, the value seen and the valid choices.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +28,7 @@ from tiercast_lab.yaml_source import KeyPath, Source, load_yaml, merge
 
 # Schemes whose feedback the P4 program can sum up (docs/p4.md).
 AGGREGATED = ("sim",)
+MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
 
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 Duration = Annotated[int, BeforeValidator(units.parse_duration)]
@@ -118,9 +119,10 @@ class TopologyModel(Strict):
 
 class Session(Strict):
     scheme: str
-    session: Annotated[int, Field(ge=0, le=32767)] = 1
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] = 1
     sender: int
     receivers: Literal["leaves"] | list[int] = "leaves"
+    unicast: bool = False  # a session of its own for each receiver, numbered from `session` on
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     packet_size: Annotated[Size, Field(ge=100, le=1500)] = 1000
     aggregation: Literal["sender", "network"] = "sender"
@@ -168,8 +170,10 @@ class Traffic(Strict):
     """
 
     kind: Literal["tcp", "udp"]
-    from_: Annotated[int, Field(alias="from")]
-    to: int
+    # A node; `to: receivers` is a flow to each receiver of the first session, and `from: parents,
+    # to: children` one along each link, away from that session's sender.
+    from_: Annotated[int | Literal["parents"], Field(alias="from")]
+    to: int | Literal["receivers", "children"]
     start: Duration = 0
     stop: Duration | None = None  # None: the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
@@ -187,6 +191,8 @@ class Traffic(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Traffic:
+        if (self.from_ == "parents") != (self.to == "children"):
+            raise ValueError("'from: parents' and 'to: children' go together")
         if (self.kind == "udp") != (self.rate is not None):
             raise ValueError(f"{self.kind} {'needs' if self.kind == 'udp' else 'takes no'} 'rate'")
         for key in ("congestion_control", "ecn", "delayed_acks", "overhead"):
@@ -394,11 +400,10 @@ class Experiment(Strict):
             keys.append("members")
         if any(entry.ecn for entry in self.traffic):
             keys.append("traffic.ecn")
-        for index, entry in enumerate(self.traffic):
-            if entry.kind != "tcp":
-                keys.append(f"traffic.{index}.kind: {entry.kind}")
-            if entry.on is not None:
-                keys.append(f"traffic.{index}.on")
+        if any(entry.kind != "tcp" for entry in self.traffic):
+            keys.append("traffic.kind: udp")
+        if any(entry.on is not None for entry in self.traffic):
+            keys.append("traffic.on")
         if self.topology.one_way:
             keys.append("topology.one_way")
         if self.record_every is not None:
@@ -579,6 +584,7 @@ def _check(
     degree = {node: sum(node in link for link in links) for node in nodes}
     valid_nodes = f"{nodes[0]}..{nodes[-1]}" if len(nodes) > 12 else ", ".join(map(str, nodes))
 
+    sessions: list[Session] = []
     receivers: list[tuple[int, ...]] = []
     numbers: set[int] = set()
     for index, session in enumerate(experiment.sessions):
@@ -588,11 +594,6 @@ def _check(
                 (*path, "scheme"),
                 f"unknown scheme {session.scheme!r}; valid: {', '.join(schemes)}",
             )
-        if session.session in numbers:
-            raise source.error(
-                (*path, "session"), f"session {session.session} stands twice; valid: once"
-            )
-        numbers.add(session.session)
         _check_scheme(source, path, session, schemes[session.scheme])
         _check_parameters(source, path, session, schemes[session.scheme])
         if session.sender not in degree:
@@ -609,9 +610,28 @@ def _check(
                     )
         if not found:
             raise source.error((*path, "receivers"), "there is no receiver")
-        receivers.append(found)
+        for one, of_one in _unicast(session, found):
+            if one.session in numbers:
+                raise source.error(
+                    (*path, "session"), f"session {one.session} stands twice; valid: once"
+                )
+            numbers.add(one.session)
+            sessions.append(one)
+            receivers.append(of_one)
+    if max(numbers) > MAX_SESSION:
+        raise source.error(("sessions",), f"a session {max(numbers)}; valid: up to {MAX_SESSION}")
 
     _check_traffic(source, experiment, set(degree), valid_nodes)
+    experiment = experiment.model_copy(
+        update={
+            "sessions": sessions,
+            "traffic": [
+                one
+                for entry in experiment.traffic
+                for one in _single(entry, links, sessions[0].sender, receivers[0])
+            ],
+        }
+    )
     topology = Topology(
         links,
         [s.sender for s in experiment.sessions],
@@ -683,6 +703,34 @@ def _check_figure_periods(source: Source, experiment: Experiment) -> None:
                     ("figure", "expect", str(index), "measure"),
                     f"{name}: no period {period!r}; valid: {', '.join(known) or 'none'}",
                 )
+
+
+def _unicast(session: Session, receivers: tuple[int, ...]) -> Iterator[tuple[Session, Any]]:
+    """The session with its receivers, or, where it is unicast, one for each of them."""
+    if not session.unicast:
+        yield session, receivers
+        return
+    for offset, node in enumerate(receivers):
+        own = {"session": session.session + offset, "receivers": [node], "unicast": False}
+        yield session.model_copy(update=own), (node,)
+
+
+def _single(
+    entry: Traffic,
+    links: Iterable[tuple[int, int]],
+    sender: int,
+    receivers: tuple[int, ...],
+) -> list[Traffic]:
+    """An entry as one for each pair of nodes that it means."""
+    if entry.to == "receivers":
+        pairs = [(entry.from_, node) for node in receivers]
+    elif entry.to == "children":
+        import networkx
+
+        pairs = list(networkx.bfs_edges(networkx.Graph(list(links)), sender))
+    else:
+        return [entry]
+    return [entry.model_copy(update={"from_": a, "to": b}) for a, b in pairs if a != b]
 
 
 def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkParameters]:
@@ -776,7 +824,7 @@ def _check_traffic(
     for index, entry in enumerate(experiment.traffic):
         path = ("traffic", str(index))
         for key, node in (("from", entry.from_), ("to", entry.to)):
-            if node not in nodes:
+            if isinstance(node, int) and node not in nodes:
                 raise source.error((*path, key), f"no node {node}; valid: {valid_nodes}")
         if entry.from_ == entry.to:
             raise source.error((*path, "to"), f"a flow from node {entry.to} to itself has no link")

@@ -426,6 +426,21 @@ def session_throughput(rows: Rows, context: Context) -> float | None:
     return float(np.mean(rates))
 
 
+def other_throughput(rows: Rows, context: Context) -> float | None:
+    """bit/s, mean over the receivers of all sessions but the first."""
+    others = [agent for agent in context.members if agent not in context.available]
+    if "received" not in rows or not others:
+        return None
+    edges = _edges(context)
+    return float(np.mean([received_rate(rows, agent, edges)[0] for agent in others]))
+
+
+def other_ratio(rows: Rows, context: Context) -> float | None:
+    """Throughput of the first session / that of the others."""
+    other = other_throughput(rows, context)
+    return session_throughput(rows, context) / other if other else None
+
+
 def feedback_rate(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender took in, per second."""
     frame = rows.get("feedback")
@@ -434,6 +449,51 @@ def feedback_rate(rows: Rows, context: Context) -> float | None:
     mine = frame.filter(pl.col("agent") == context.sender)
     start, end = context.window
     return float(np.diff(counter_at(mine, "accepted", _edges(context)))[0]) / (end - start)
+
+
+def feedbacks(rows: Rows, context: Context) -> float | None:
+    """Feedback messages that the sender took in."""
+    rate = feedback_rate(rows, context)
+    return None if rate is None else rate * (context.window[1] - context.window[0])
+
+
+def naks(rows: Rows, context: Context) -> float | None:
+    """Those of PGMCC's feedback messages that are no acknowledgements."""
+    frame = rows.get("pgmcc.window")
+    if frame is None:
+        return None
+    mine = frame.filter(pl.col("agent") == context.sender)
+    return float(np.diff(counter_at(mine, "naks", _edges(context)))[0])
+
+
+def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:
+    """ERMCC's receivers: loss events that they reported, and others."""
+    frame = rows.get("ermcc.trac")
+    if frame is None:
+        return None
+    mine = _in_window(frame, context).filter(pl.col("agent").is_in(context.receivers))
+    sent = int(mine["sent"].sum())
+    return sent, len(mine) - sent
+
+
+def feedback_suppressed(rows: Rows, context: Context) -> float | None:
+    seen = _losses_seen(rows, context)
+    return None if seen is None else float(seen[1])
+
+
+def suppression(rows: Rows, context: Context) -> float | None:
+    """Suppressed feedback / all loss events at the receivers  // ERMCC 5.4"""
+    if (seen := _losses_seen(rows, context)) is None or sum(seen) == 0:
+        return None
+    return seen[1] / sum(seen)
+
+
+def feedback_of_one(rows: Rows, context: Context) -> float | None:
+    """Feedback of all receivers / what one of them would send without suppression: its loss
+    events  // ERMCC 5.4"""
+    if (seen := _losses_seen(rows, context)) is None or sum(seen) == 0:
+        return None
+    return seen[0] / (sum(seen) / len(context.receivers))
 
 
 # ---- representatives ----------------------------------------------------------------------------
@@ -484,6 +544,65 @@ def _found_after(
         return None
     grtt = after.filter(pl.col("time_s") <= found["time_s"][0])["grtt_us"].mean() / 1e6
     return float((found["time_s"][0] - first) / grtt)
+
+
+# Rows of a sender that say who it is, and the column with its node's number.
+REPRESENTATIVES = {"ermcc.cr": "cr", "pgmcc.acker": "acker", "tfmcc.clr": "clr"}
+NOBODY = -1
+PGMCC_NOBODY_FROM = 2  # reasons of pgmcc.acker: 2 it left, 3 it is silent
+
+
+def representative_steps(rows: Rows, context: Context) -> tuple[np.ndarray, np.ndarray] | None:
+    """Times, s, and from each on the node of the representative, NOBODY while there is none."""
+    for kind, column in REPRESENTATIVES.items():
+        if kind not in rows:
+            continue
+        mine = rows[kind].filter(pl.col("agent") == context.sender).sort("time_s")
+        valid = pl.col("valid") > 0 if "valid" in mine.columns else (
+            pl.col("reason") < PGMCC_NOBODY_FROM
+        )  # fmt: skip
+        nodes = mine.select(pl.when(valid).then(pl.col(column)).otherwise(NOBODY))
+        return mine["time_s"].to_numpy(), nodes.to_series().to_numpy()
+    return None
+
+
+def representative_switches(rows: Rows, context: Context) -> float | None:
+    """How often another receiver became the representative."""
+    if (found := representative_steps(rows, context)) is None:
+        return None
+    times, nodes = (column[found[1] != NOBODY] for column in found)
+    changes = times[1:][np.diff(nodes) != 0]
+    start, end = context.window
+    return float(np.count_nonzero((changes >= start) & (changes <= end)))
+
+
+def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Edges of the steps within the window, and for each whether the agent is representative."""
+    if agent not in context.available or (found := representative_steps(rows, context)) is None:
+        return None
+    start, end = context.window
+    times = found[0][(found[0] > start) & (found[0] < end)]
+    edges = np.array([start, *times, end])
+    nodes = step_at(*found, edges[:-1], before=NOBODY)
+    return edges, nodes == int(agent.removeprefix("h"))
+
+
+def representative_share(rows: Rows, context: Context, agent: str) -> float | None:
+    """Of the window's time, that in which this receiver is the representative."""
+    if (steps := _represents(rows, context, agent)) is None:
+        return None
+    edges, it_is = steps
+    return float(np.diff(edges)[it_is].sum() / (edges[-1] - edges[0]))
+
+
+def representative_delay(rows: Rows, context: Context, agent: str) -> float | None:
+    """s from the window's start until this receiver is the representative; the whole window where
+    it never is."""
+    if (steps := _represents(rows, context, agent)) is None:
+        return None
+    edges, it_is = steps
+    first = edges[:-1][it_is][0] if it_is.any() else edges[-1]
+    return float(first - edges[0])
 
 
 # ---- windows (RLA 5.1) --------------------------------------------------------------------------
@@ -775,6 +894,42 @@ MEASURES: dict[str, MeasureSpec] = {
         clr_delay, "GRTT", "from a loss on MDP-CC's new worst path until its receiver is CLR", 1
     ),
     "session_throughput": _rate_spec(session_throughput, "received rate, mean over receivers"),
+    "other_throughput": _rate_spec(
+        other_throughput, "received rate, mean over the receivers of the other sessions"
+    ),
+    "other_ratio": _number_spec(
+        other_ratio, "", "throughput of the first session / that of the others", 2
+    ),
+    "feedbacks": _number_spec(feedbacks, "messages", "feedback messages that reach the sender", 0),
+    "naks": _number_spec(naks, "messages", "PGMCC's feedback without acknowledgements", 0),
+    "feedback_suppressed": _number_spec(
+        feedback_suppressed, "messages", "feedback that ERMCC's receivers kept to themselves", 0
+    ),
+    "suppression": _fraction_spec(
+        suppression, "loss events that ERMCC's receivers kept to themselves"
+    ),
+    "feedback_of_one": _number_spec(
+        feedback_of_one, "", "ERMCC's feedback / loss events of one receiver", 2
+    ),
+    "representative_switches": _number_spec(
+        representative_switches, "switches", "changes of the representative", 0
+    ),
+    "representative_share": MeasureSpec(
+        representative_share,
+        "fraction",
+        units.parse_fraction,
+        lambda v: f"{v * 100:.1f} %",
+        "time in which this receiver is the representative",
+        per_receiver=True,
+    ),
+    "representative_delay": MeasureSpec(
+        representative_delay,
+        "s",
+        lambda text: units.parse_duration(text) / 1e9,
+        lambda v: f"{v:.1f} s",
+        "from the window's start until this receiver is the representative",
+        per_receiver=True,
+    ),
     "tcp_ratio": _number_spec(
         tcp_ratio,
         "",

@@ -29,7 +29,11 @@ def write_report(run: StoredRun) -> Path:
         paper=_paper(summary["experiment"].get("paper")),
         figures=[figure_row(f) | {"ok": f["ok"]} for f in summary["expected"]],
         checks=[check_row(check) for check in summary["validity"]["checks"]],
-        measures=[_measure_row(name, m) for name, m in summary["measures"].items()],
+        measures=[
+            _measure_row(name, measure)
+            for name, measure in summary["measures"].items()
+            if measure["value"] is not None
+        ],
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
         plot=pages.embedded(plots[0]),

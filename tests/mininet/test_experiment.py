@@ -285,7 +285,7 @@ def test_traffic_that_comes_and_goes(load) -> None:
     assert [flow.rival for flow in loaded.flows.values()] == [False, False, False, True]
     entry = loaded.experiment.traffic[0]
     assert (entry.on.mean, entry.on.in_packets, entry.off.mean) == (20, True, 500_000_000)
-    assert loaded.experiment.only_in_virtual_time == ["traffic.0.on", "traffic.1.kind: udp"]
+    assert loaded.experiment.only_in_virtual_time == ["traffic.kind: udp", "traffic.on"]
     facts = network_facts(loaded)
     rivals = {agent: facts["receivers"][agent]["rivals"] for agent in ("h3", "h5")}
     assert rivals == {"h3": [], "h5": ["tcp3"]}
@@ -314,6 +314,50 @@ def test_periods_are_checked(load, old: str, new: str, said: str) -> None:
     assert old in ON_OFF
     with pytest.raises(InputError, match=said):
         load(textwrap.dedent(SMALL) + ON_OFF.replace(old, new))
+
+
+def test_entries_that_mean_many_flows(load) -> None:
+    entries = (
+        "traffic:\n"
+        "  - {kind: tcp, from: 0, to: receivers, count: 2}\n"
+        "  - {kind: udp, from: parents, to: children, rate: 1kbit/s}\n"
+    )
+    loaded = load(textwrap.dedent(SMALL) + entries)
+    pairs = [(flow.kind, flow.source, flow.destination) for flow in loaded.flows.values()]
+    assert pairs[:8] == [("tcp", 0, node) for node in (3, 3, 4, 4, 5, 5, 6, 6)]
+    links = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)]
+    assert sorted(pairs[8:]) == [("udp", *link) for link in links]
+    # Away from the sender, wherever that is.
+    loaded = load(textwrap.dedent(SMALL).replace("sender: 0", "sender: 3") + entries)
+    udp = {(f.source, f.destination) for f in loaded.flows.values() if f.kind == "udp"}
+    assert udp == {(3, 1), (1, 0), (1, 4), (0, 2), (2, 5), (2, 6)}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("from: parents, to: 3", "traffic.0: 'from: parents' and 'to: children' go together"),
+        ("from: 0, to: children", "traffic.0: 'from: parents' and 'to: children' go together"),
+        ("from: 9, to: receivers", "traffic.0.from: no node 9"),
+        ("from: 0, to: everybody", "traffic.0.to: "),
+    ],
+)
+def test_ends_of_flows_are_checked(load, entry: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load(textwrap.dedent(SMALL) + f"traffic:\n  - {{kind: tcp, {entry}}}\n")
+
+
+def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
+    more = "  - {scheme: sim, sender: 0, session: 7, unicast: true}\n"
+    text = textwrap.dedent(SMALL).replace("duration:", more + "duration:")
+    loaded = load(text)
+    assert loaded.receivers == ((3, 4, 5, 6), (3,), (4,), (5,), (6,))
+    assert [session.session for session in loaded.experiment.sessions] == [1, 7, 8, 9, 10]
+    assert network_facts(loaded)["members"][4:] == ["h3.s7", "h4.s8", "h5.s9", "h6.s10"]
+    with pytest.raises(InputError, match="sessions.1.session: session 1 stands twice"):
+        load(text.replace("session: 7", "session: 0"))
+    with pytest.raises(InputError, match="a session 32769; valid: up to 32767"):
+        load(text.replace("session: 7", "session: 32766"))
 
 
 def test_background_is_no_rival_to_measure_by(load) -> None:

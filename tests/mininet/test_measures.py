@@ -218,6 +218,68 @@ def test_how_soon_the_worst_path_is_found() -> None:
     assert measures.representatives({"mdpcc.representatives": listed}, context) == 3
 
 
+def test_beside_other_sessions() -> None:
+    received = rows(
+        time_s=[10.0, 20.0] * 4,
+        agent=["h3"] * 2 + ["h4"] * 2 + ["h3.s2"] * 2 + ["h4.s3"] * 2,
+        bytes=[0.0, 1e6, 0.0, 2e6, 0.0, 3e6, 0.0, 1e6],
+    )
+    available = {"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)]}
+    members = ("h3", "h4", "h3.s2", "h4.s3")
+    context = Context((10.0, 20.0), "h0", 1, available, 0.1, members=members)
+    assert measures.other_throughput({"received": received}, context) == pytest.approx(1.6e6)
+    assert measures.other_ratio({"received": received}, context) == pytest.approx(1.2 / 1.6)
+    alone = Context((10.0, 20.0), "h0", 1, available, 0.1, members=("h3", "h4"))
+    assert measures.other_ratio({"received": received}, alone) is None
+
+
+def test_suppressed_feedback() -> None:
+    trac = rows(
+        time_s=[5.0, 12.0, 13.0, 14.0, 15.0, 15.0, 16.0],
+        agent=["h3", "h3", "h3", "h4", "h4", "h4.s2", "h4"],
+        sent=[1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+    )
+    available = {"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)]}
+    context = Context((10.0, 20.0), "h0", 1, available, 0.1)
+    kinds = {"ermcc.trac": trac}
+    assert measures.feedback_suppressed(kinds, context) == 4
+    assert measures.suppression(kinds, context) == pytest.approx(4 / 5)
+    # One report, where each of two receivers lost 2.5 times.
+    assert measures.feedback_of_one(kinds, context) == pytest.approx(1 / 2.5)
+    assert measures.suppression({}, context) is None
+    feedback = rows(time_s=[10.0, 20.0], agent=["h0"] * 2, accepted=[4.0, 34.0])
+    assert measures.feedbacks({"feedback": feedback}, context) == pytest.approx(30)
+    window = rows(time_s=[10.0, 20.0] * 2, agent=["h0"] * 2 + ["h0.s2"] * 2, naks=[1, 4, 0, 99])
+    assert measures.naks({"pgmcc.window": window}, context) == pytest.approx(3)
+
+
+REPRESENTATIVE_ROWS = {
+    "ermcc.cr": {"cr": [3, 4, 4, 4, 3, 9], "valid": [1, 1, 0, 1, 1, 1]},
+    "tfmcc.clr": {"clr": [3, 4, 4, 4, 3, 9], "valid": [1, 1, 0, 1, 1, 1]},
+    "pgmcc.acker": {"acker": [3, 4, 4, 4, 3, 9], "reason": [0, 1, 3, 0, 1, 1]},
+}
+
+
+@pytest.mark.parametrize("kind", REPRESENTATIVE_ROWS)
+def test_the_representative(kind: str) -> None:
+    """h3 from 2 s on, h4 from 12 s, nobody from 14 s, h4 again from 15 s, h3 from 18 s."""
+    frame = rows(
+        time_s=[2.0, 12.0, 14.0, 15.0, 18.0, 3.0],
+        agent=["h0"] * 5 + ["h0.s2"],
+        **REPRESENTATIVE_ROWS[kind],
+    )
+    available = {agent: [(0.0, 2e6)] for agent in ("h3", "h4", "h5")}
+    context = Context((10.0, 20.0), "h0", 1, available, 0.1)
+    kinds = {kind: frame}
+    assert measures.representative_switches(kinds, context) == 2
+    shares = [measures.representative_share(kinds, context, agent) for agent in available]
+    assert shares == pytest.approx([0.4, 0.5, 0])
+    delays = [measures.representative_delay(kinds, context, agent) for agent in available]
+    assert delays == pytest.approx([0, 2, 10])  # h5 never: the whole window
+    assert measures.representative_share(kinds, context, "h9.s2") is None
+    assert measures.representative_switches({}, context) is None
+
+
 def test_queue_at_the_bottleneck() -> None:
     context = Context((10.0, 20.0), "h0", 1, {"h3": [(0.0, 1e6)]}, 0.1, bottlenecks={"h3": "1>3"})
     port = rows(

@@ -138,6 +138,36 @@ def test_the_window_may_end_before_the_run(tmp_path: Path) -> None:
     assert summary["measures"]["tcp_throughput"]["value"] is None
 
 
+def test_a_session_beside_unicast_ones(tmp_path: Path) -> None:
+    """Two receivers on links of their own, with a TCP flow and a session of one's own on each."""
+    experiment = tmp_path / "star.yaml"
+    experiment.write_text("""\
+name: star
+title: Unicast sessions beside one to all
+topology: {tree: {depth: 1}, link: {rate: 1Mbit/s, delay: 20ms, queue: 50p}}
+marking: {kind: none}
+sessions:
+  - {scheme: ermcc, sender: 0}
+  - {scheme: ermcc, sender: 0, session: 2, unicast: true}
+traffic:
+  - {kind: tcp, from: 0, to: receivers}
+duration: 60s
+measure: {last: 40s}
+""")
+    _, directory = run(tmp_path / "r", str(experiment))
+    summary = json.loads((directory / "summary.json").read_text())
+    measured = {name: one["value"] for name, one in summary["measures"].items()}
+    throughputs = [measured[f"{of}_throughput"] for of in ("session", "other", "tcp")]
+    assert 0.85e6 < sum(throughputs) < 1.01e6  # they fill the links together
+    assert min(throughputs) > 0.15e6
+    assert measured["feedbacks"] > 5
+    # One of two reports all that it loses, and the other nearly nothing.
+    assert 0.2 < measured["suppression"] < 0.8
+    shares = [measured[f"representative_share_h{node}"] for node in (1, 2)]
+    assert sum(shares) == pytest.approx(1, abs=0.1)
+    assert measured["representative_share_h1"] is not None
+
+
 ON_OFF = """\
 name: on-off
 title: Traffic that comes and goes
