@@ -327,3 +327,45 @@ def children_of(pid: int) -> list[int]:
         for task in Path(f"/proc/{pid}/task").iterdir()
         for child in (task / "children").read_text().split()
     ]
+
+
+def test_tcp_as_in_ns2(tmp_path: Path) -> None:
+    """Receivers that acknowledge each packet, senders with a random time before a transmission, a
+    way back without a queue, and records of the window's cuts and means."""
+    experiment = tmp_path / "ns2.yaml"
+    experiment.write_text("""\
+name: ns2
+title: TCP as in ns-2
+topology:
+  tree: {depth: 2, fanout: [1, 2]}
+  link: {rate: 2Mbit/s, delay: 10ms, queue: 20p}
+  one_way: true
+marking: {kind: none}
+sessions:
+  - {scheme: sim, sender: 0, receivers: [2],
+     parameters: {sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}}
+traffic:
+  - {kind: tcp, from: 0, to: [3], delayed_acks: false, overhead: 4ms}
+duration: 40s
+measure: {last: 30s}
+record_every: 5s
+""")
+    _, directory = run(tmp_path / "r", str(experiment))
+    sent = pl.read_parquet(directory / "rows/tcp.sender.parquet")
+    # Each 5 s, and the end.
+    assert sent["time_s"].to_list() == [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0]
+    settled = sent.filter(pl.col("time_s") > 10)
+    # Sawteeth between half of and all that link (10 packets) and queue (20) hold.
+    assert 15 < settled["cwnd_mean"].mean() < 30
+    assert 0.04 < settled["rtt_mean_us"].mean() / 1e6 < 0.04 + 21 * 0.004
+    cuts = settled["fast_retransmits"][-1] - settled["fast_retransmits"][0]
+    assert 3 < cuts < 60
+    assert settled["timeouts"][-1] == settled["timeouts"][0]
+    port = pl.read_parquet(directory / "rows/port.parquet").sort("time_s")
+    to_receiver = port.filter(pl.col("link") == "1>3")
+    sent_packets, acknowledgements = to_receiver["tx_packets"][-1], to_receiver["rx_packets"][-1]
+    assert acknowledgements == pytest.approx(sent_packets, rel=0.02)
+    back = port.filter(pl.col("link") == "1>0")
+    assert back["tx_packets"][-1] >= acknowledgements - 20
+    assert back["max_queue_packets"].max() <= 1
+    assert back["drops"].max() == 0
