@@ -615,6 +615,11 @@ def of_sender(
     return None if found is None else of(found)
 
 
+def signals_per_receiver(rows: Rows, context: Context) -> float | None:
+    signals = of_sender(rows, context, context.sender, lambda found: found.signals)
+    return None if signals is None else signals / len(context.receivers)
+
+
 def of_flow(
     rows: Rows,
     context: Context,
@@ -798,6 +803,9 @@ def _window_specs() -> dict[str, MeasureSpec]:
     ):
         compute = partial(of_sender, of=of(attribute))
         specs[name] = replace(_count_spec(compute, purpose), per_session=True)
+    specs["signals_per_receiver"] = _count_spec(
+        signals_per_receiver, "congestion signals / receivers: as many cuts are expected"
+    )
     summaries = {"worst": max, "best": min, "mean": lambda values: sum(values) / len(values)}
     for where, place, purpose in (
         (True, "", "behind the soft bottleneck"),

@@ -80,6 +80,7 @@ EXPECTED = {
     "rtt": 0.25,
     "window_balance": 20 / (100 * 0.25),
     "congestion_signals": 2.0,
+    "signals_per_receiver": 1.0,
     "window_cuts": 0.5,
     "forced_cuts": 0.1,
     "packet_rate_s2": 50.0,
