@@ -139,8 +139,8 @@ class ReceiverAgent : public Agent {
   ReceiverCounters counters() const;
 
   Membership membership_;
+  std::uint64_t starts_ = 0;  // before core_, whose seed depends on it
   std::unique_ptr<ReceiverCore> core_;
-  std::uint64_t starts_ = 0;
   ReceiverCounters before_;  // of the cores before this one
   wire::UdpFlow feedback_;
   std::uint32_t sender_address_ = 0;

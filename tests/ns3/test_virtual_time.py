@@ -35,10 +35,12 @@ def test_sims_session_meets_the_papers_figures(tmp_path: Path) -> None:
     assert (directory / "report.html").stat().st_size > 50_000
 
 
-def test_a_run_is_a_function_of_its_yaml_and_seed(tmp_path: Path) -> None:
-    first = rows(run(tmp_path / "1", "sim-session", "--duration=20s")[1])
-    again = rows(run(tmp_path / "2", "sim-session", "--duration=20s")[1])
-    other = rows(run(tmp_path / "3", "sim-session", "--duration=20s", "--seed=2")[1])
+# RLM's and MLDA's receivers draw random times.
+@pytest.mark.parametrize("experiment", ["sim-session", "basic-rlm", "basic-mlda"])
+def test_a_run_is_a_function_of_its_yaml_and_seed(tmp_path: Path, experiment: str) -> None:
+    first = rows(run(tmp_path / "1", experiment, "--duration=20s")[1])
+    again = rows(run(tmp_path / "2", experiment, "--duration=20s")[1])
+    other = rows(run(tmp_path / "3", experiment, "--duration=20s", "--seed=2")[1])
     assert first == again
     assert first["received.parquet"] != other["received.parquet"]
 
