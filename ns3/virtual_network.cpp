@@ -29,19 +29,20 @@ std::string read_file(const std::string& path) {
 class VirtualNetwork::Node : public engine::Output {
  public:
   Node(VirtualNetwork& network, const SwitchSpec& spec,
-       std::shared_ptr<const engine::Program> program, std::uint64_t seed)
-      : network_(network), spec_(spec), switch_(std::move(program), options(seed), *this) {
+       std::shared_ptr<const engine::Program> program, engine::Switch::Options options)
+      : network_(network), switch_(std::move(program), std::move(options), *this) {
     for (const PortSpec& port : spec.ports) {
       const engine::Status status = switch_.set_port(port.number, port.config, 0);
       if (!status.ok()) throw ConfigError(spec.name + ": " + status.message());
-      if (port.number >= peers_.size()) peers_.resize(port.number + 1, nullptr);
-      peers_[port.number] = &port;
+      if (port.number >= peers_.size()) peers_.resize(port.number + 1);
     }
   }
 
+  void connect(std::uint32_t port, const Peer& peer) { peers_[port] = peer; }
+
   void receive(std::uint32_t port, std::span<const std::byte> frame) {
     switch_.receive(port, frame, now_ns());
-    schedule();
+    go_on();
   }
 
   void schedule() {
@@ -55,47 +56,66 @@ class VirtualNetwork::Node : public engine::Output {
   }
 
   engine::Switch& engine_switch() { return switch_; }
-  const SwitchSpec& spec() const { return spec_; }
 
  private:
-  static engine::Switch::Options options(std::uint64_t seed) {
-    engine::Switch::Options result;
-    result.seed = seed;
-    return result;
-  }
-
   void advance() {
     switch_.advance(now_ns());
+    go_on();
+  }
+
+  void go_on() {
+    if (leaving_ != nullptr) {
+      ns3::Simulator::ScheduleNow(&VirtualNetwork::land, &network_, leaving_);
+      leaving_ = nullptr;
+    }
     schedule();
   }
 
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t) override {
-    if (port >= peers_.size() || peers_[port] == nullptr) return;
-    ns3::Simulator::ScheduleNow(
-        [this, peer = &peers_[port]->peer,
-         bytes = std::vector<std::byte>(frame.begin(), frame.end())] {
-          network_.deliver(*peer, bytes);
-        });
+    if (port >= peers_.size()) return;
+    const Peer& peer = peers_[port];
+    if (peer.node == nullptr && peer.host == nullptr) return;
+    if (leaving_ == nullptr) leaving_ = network_.take_flight();
+    leaving_->frames.push_back({&peer, frame.size()});
+    leaving_->bytes.insert(leaving_->bytes.end(), frame.begin(), frame.end());
   }
 
   // The controller learns of joins from the agents themselves.
   void packet_in(std::span<const std::byte>) override {}
 
   VirtualNetwork& network_;
-  const SwitchSpec& spec_;
   engine::Switch switch_;
-  std::vector<const PortSpec*> peers_;
+  std::vector<Peer> peers_;  // by port
+  Flight* leaving_ = nullptr;
   ns3::EventId event_;
   std::int64_t due_ = engine::Switch::kNever;
 };
 
 VirtualNetwork::VirtualNetwork(const Scenario& scenario) : scenario_(scenario) {
   const auto program = engine::Program::load(read_file(scenario.program), scenario.program);
-  std::uint64_t number = 0;
+  engine::Switch::Options options;
+  options.pool = engine::make_packet_pool(*program);
+  options.seed = scenario.seed;
   for (const SwitchSpec& spec : scenario.switches) {
-    nodes_[spec.name] = std::make_unique<Node>(*this, spec, program, scenario.seed + ++number);
+    ++options.seed;
+    nodes_[spec.name] = std::make_unique<Node>(*this, spec, program, options);
   }
-  for (const HostSpec& host : scenario.hosts) hosts_[host.name] = &host;
+  for (const HostSpec& host : scenario.hosts) {
+    hosts_[host.name] = &host;
+    endpoints_[host.name];
+  }
+  for (const SwitchSpec& spec : scenario.switches) {
+    for (const PortSpec& port : spec.ports) {
+      const bool is_host = port.peer.port == 0;
+      if (!(is_host ? endpoints_.contains(port.peer.name) : nodes_.contains(port.peer.name))) {
+        throw ConfigError(spec.name + " port " + std::to_string(port.number) + ": no peer '" +
+                          port.peer.name + "'");
+      }
+      nodes_[spec.name]->connect(
+          port.number, is_host ? Peer{nullptr, 0, &endpoints_[port.peer.name]}
+                               : Peer{nodes_[port.peer.name].get(), port.peer.port, nullptr});
+    }
+  }
 }
 
 VirtualNetwork::~VirtualNetwork() = default;
@@ -114,12 +134,27 @@ void VirtualNetwork::send(const HostSpec& host, std::span<const std::byte> frame
   nodes_.at(host.switch_name)->receive(host.switch_port, frame);
 }
 
-void VirtualNetwork::deliver(const PeerPort& to, std::span<const std::byte> frame) {
-  if (to.port != 0) {
-    nodes_.at(to.name)->receive(to.port, frame);
-    return;
+VirtualNetwork::Flight* VirtualNetwork::take_flight() {
+  if (landed_.empty()) return flights_.emplace_back(std::make_unique<Flight>()).get();
+  Flight* flight = landed_.back();
+  landed_.pop_back();
+  return flight;
+}
+
+void VirtualNetwork::land(Flight* flight) {
+  const std::byte* bytes = flight->bytes.data();
+  for (const auto& [to, size] : flight->frames) {
+    const std::span<const std::byte> frame(bytes, size);
+    bytes += size;
+    if (to->node != nullptr) {
+      to->node->receive(to->port, frame);
+      continue;
+    }
+    for (HostEndpoint* endpoint : *to->host) endpoint->receive(frame);
   }
-  for (HostEndpoint* endpoint : endpoints_[to.name]) endpoint->receive(frame);
+  flight->frames.clear();
+  flight->bytes.clear();
+  landed_.push_back(flight);
 }
 
 engine::Switch& VirtualNetwork::at(const std::string& name) {

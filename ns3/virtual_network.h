@@ -2,16 +2,16 @@
 // ns-3's clock.
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A link's rate, queue and delay are the engine's traffic manager's; a frame that leaves a wire is
-// handed to the peer in an event of its own, at that instant.
+// A link's rate, queue and delay are the engine's traffic manager's; frames that leave a switch's
+// wires together are handed to the peers in an event of its own, at that instant.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "dataplane/engine/switch.h"
@@ -54,13 +54,33 @@ class VirtualNetwork {
 
  private:
   class Node;
+  using Endpoints = std::vector<HostEndpoint*>;
 
-  void deliver(const PeerPort& to, std::span<const std::byte> frame);
+  // What a switch's port leads to.
+  struct Peer {
+    Node* node = nullptr;
+    std::uint32_t port = 0;
+    const Endpoints* host = nullptr;  // instead of a node
+  };
+  // Frames that left a switch at the same time, in their order.
+  struct Flight {
+    struct Frame {
+      const Peer* to;
+      std::size_t size;
+    };
+    std::vector<Frame> frames;
+    std::vector<std::byte> bytes;  // of all, one behind the other
+  };
+
+  Flight* take_flight();
+  void land(Flight* flight);
 
   const Scenario& scenario_;
-  std::map<std::string, std::unique_ptr<Node>> nodes_;
-  std::map<std::string, const HostSpec*> hosts_;
-  std::map<std::string, std::vector<HostEndpoint*>> endpoints_;
+  std::unordered_map<std::string, std::unique_ptr<Node>> nodes_;
+  std::unordered_map<std::string, const HostSpec*> hosts_;
+  std::unordered_map<std::string, Endpoints> endpoints_;
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::vector<Flight*> landed_;  // to be used again
 };
 
 }  // namespace tiercast::ns3_runtime

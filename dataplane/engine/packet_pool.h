@@ -63,6 +63,7 @@ class PacketList {
 class PacketPool {
  public:
   explicit PacketPool(std::size_t phv_cells) : phv_cells_(phv_cells) {}
+  std::size_t phv_cells() const { return phv_cells_; }
 
   // Its packet vector holds what an earlier packet left there.
   Packet* take() {

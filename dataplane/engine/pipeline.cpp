@@ -37,7 +37,11 @@ Loaded::Loaded(std::shared_ptr<const Program> loaded, const Switch::Options& opt
       externs(image, options.seed),
       machine(image, externs, output, options.drop_port),
       flat(options.flat_code && image.flat.present()),
-      pool(image.phv_cells),
+      // A program that replaces another may need larger packets than those who share the pool.
+      owned_pool(options.pool != nullptr && options.pool->phv_cells() == image.phv_cells
+                     ? options.pool
+                     : std::make_shared<PacketPool>(image.phv_cells)),
+      pool(*owned_pool),
       kept(image.phv_cells) {
   for (const DigestInfo& info : image.digest_infos) digests.emplace_back(info.widths);
   for (const ActionProfile& layout : image.profiles) {

@@ -7,6 +7,10 @@
 
 namespace tiercast::engine {
 
+std::shared_ptr<PacketPool> make_packet_pool(const Program& program) {
+  return std::make_shared<PacketPool>(program.image().phv_cells);
+}
+
 Switch::Switch(std::shared_ptr<const Program> program, Options options, Output& output)
     : state_(std::make_unique<State>(std::move(program), options, output)) {}
 

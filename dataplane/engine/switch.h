@@ -26,6 +26,7 @@
 
 namespace tiercast::engine {
 
+class PacketPool;
 class ProfileMembers;
 
 struct PortConfig {
@@ -66,6 +67,8 @@ struct SwitchStats {
   std::uint64_t dropped_digests = 0;  // that found no room, or that nobody took (Output::digest)
 };
 
+std::shared_ptr<PacketPool> make_packet_pool(const Program& program);
+
 class Switch {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -78,6 +81,10 @@ class Switch {
     // false: programs run in the form in which they were compiled, several times slower. Both forms
     // do the same to every packet; tests compare them.
     bool flat_code = true;
+    // Memory of its packets, which switches of the same program may share that one thread calls: of
+    // many switches that a packet goes through, each then finds it in the processor's cache. Null:
+    // its own.
+    std::shared_ptr<PacketPool> pool;
   };
 
   // output must outlive the Switch. Throws std::invalid_argument if cpu_port is above 511.

@@ -30,7 +30,8 @@ struct Loaded {
   Externs externs;
   Machine machine;
   bool flat;  // whether flat code runs
-  PacketPool pool;
+  std::shared_ptr<PacketPool> owned_pool;
+  PacketPool& pool;
   std::vector<std::unique_ptr<ProfileMembers>> profiles;
   std::vector<std::unique_ptr<MatchTable>> tables;
   std::vector<DigestGatherer> digests;
