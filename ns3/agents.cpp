@@ -45,6 +45,7 @@ void Agent::call_at(Time due) {
 
 void Agent::begin_reports() {
   next_report_.Cancel();
+  if (records_.silent()) return;
   next_report_ = ns3::Simulator::Schedule(ns3::NanoSeconds(records_.interval(kReportNs)),
                                           &Agent::report_and_go_on, this);
 }
@@ -83,7 +84,7 @@ void Agent::send_udp(const wire::UdpFlow& flow, std::span<const std::byte> paylo
 SenderAgent::SenderAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec)
     : Agent(network, records, spec, spec.sender),
       scheme_(find_scheme(spec.scheme)),
-      core_(scheme_.make_sender(config(spec.seed << 16 | host_.number))),
+      core_(scheme_.make_sender(config((spec.seed << 16) + host_.number))),
       pacer_(spec.layers),
       message_(spec.packet_size - kIpUdpHeaderBytes) {
   for (Rank rank = 0; rank < spec.layers; ++rank) {
@@ -235,7 +236,7 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const Se
 
 // The seed of each start is another's, and the first is that of the same agent in real time.
 std::unique_ptr<ReceiverCore> ReceiverAgent::make_core() {
-  const std::uint64_t seed = (spec_.seed << 16 | host_.number) + (starts_++ << 48);
+  const std::uint64_t seed = (spec_.seed << 16) + host_.number + (starts_++ << 48);
   return find_scheme(spec_.scheme).make_receiver(config(seed));
 }
 

@@ -46,7 +46,7 @@ class Simulation {
       start_at(session.start_ns, *senders_.back());
       for (const ReceiverSpec& receiver : session.receivers) {
         receivers_.push_back(std::make_unique<ReceiverAgent>(
-            network_, records_, session, receiver.host,
+            network_, receiver.recorded ? records_ : unrecorded_, session, receiver.host,
             [this](const HostSpec& at, const SessionSpec& of, Rank rank, bool joins) {
               control_.report(at, of, rank, joins);
             }));
@@ -136,6 +136,7 @@ class Simulation {
 
   const Scenario scenario_;
   Records records_;
+  Records unrecorded_{0, true};
   VirtualNetwork network_;
   ControlLink control_;
   TcpFlows tcp_;

@@ -19,7 +19,10 @@ class Records {
   using Field = std::pair<std::string_view, double>;
 
   // `every_ns`: at least so long between two of what is recorded regularly.
-  explicit Records(std::int64_t every_ns) : every_ns_(every_ns) {}
+  // Silent: of agents that the scenario does not want recorded; nothing is written.
+  explicit Records(std::int64_t every_ns, bool silent = false)
+      : every_ns_(every_ns), silent_(silent) {}
+  bool silent() const { return silent_; }
   // Between two of them, of a kind that usually comes every `usual_ns`.
   std::int64_t interval(std::int64_t usual_ns) const { return std::max(usual_ns, every_ns_); }
 
@@ -37,6 +40,7 @@ class Records {
   void end();
 
   const std::int64_t every_ns_;
+  const bool silent_;
   std::string line_;
 };
 

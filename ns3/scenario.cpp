@@ -51,6 +51,7 @@ PortSpec port(const Json& json) {
   result.config.fair_queueing = json.value("fair_queueing", false);
   result.peer = {json.at("peer"), json.at("peer_port")};
   result.link = json.at("link");
+  result.recorded = json.value("recorded", true);
   return result;
 }
 
@@ -78,7 +79,7 @@ SessionSpec session(const Json& json) {
   result.suffix = json.at("suffix");
   result.sender = json.at("sender");
   for (const Json& one : json.at("receivers")) {
-    result.receivers.push_back({one.at("host"), one.at("start_ns")});
+    result.receivers.push_back({one.at("host"), one.at("start_ns"), one.value("recorded", true)});
   }
   result.assignments = json.at("set");
   return result;

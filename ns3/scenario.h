@@ -27,6 +27,7 @@ struct PortSpec {
   engine::PortConfig config;
   PeerPort peer;
   std::string link;  // direction of the link, for the records: "1>3"
+  bool recorded = true;
 };
 
 struct SwitchSpec {
@@ -48,6 +49,7 @@ struct HostSpec {
 struct ReceiverSpec {
   std::string host;
   std::int64_t start_ns = 0;
+  bool recorded = true;
 };
 
 // A receiver of the first session leaves, or joins again.

@@ -185,6 +185,7 @@ std::vector<VirtualNetwork::PortView> VirtualNetwork::ports() {
   for (const SwitchSpec& spec : scenario_.switches) {
     Node& node = *nodes_.at(spec.name);
     for (const PortSpec& port : spec.ports) {
+      if (!port.recorded) continue;
       result.push_back({spec.name, port, node.engine_switch().stats(port.number, true)});
     }
   }

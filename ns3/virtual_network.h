@@ -49,7 +49,7 @@ class VirtualNetwork {
     const PortSpec& port;
     engine::PortStats stats;
   };
-  // Of every port, in the order of the scenario; maxima start anew.
+  // Of every port that is recorded, in the order of the scenario; maxima start anew.
   std::vector<PortView> ports();
 
  private:

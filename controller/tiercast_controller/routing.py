@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from ipaddress import IPv4Network, collapse_addresses
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv4Address, summarize_address_range
 
 from .program import TableEntry, entry
 from .topology import Host, Topology
 
+# Places in the list of all hosts in the order of their addresses: (first, after the last) each.
+Runs = list[tuple[int, int]]
+
 
 def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
     """For each switch: ipv4_host, ipv4_lpm and port_marking."""
-    paths = {host.name: shortest_path_tree(topology, host.name) for host in topology.hosts}
+    hosts = _Hosts(topology.hosts)
+    behind = _behind(topology, hosts.hosts)
     return {
-        switch.name: [*_routes(topology, switch.name, paths), *_marking(topology, switch.name)]
+        switch.name: [
+            *_routes(topology, switch.name, hosts, behind[switch.name]),
+            *_marking(topology, switch.name),
+        ]
         for switch in topology.switches
     }
 
@@ -41,50 +49,112 @@ def shortest_path_tree(topology: Topology, root: str) -> dict[str, str]:
     return parent
 
 
-def _routes(topology: Topology, switch: str, paths: dict[str, dict[str, str]]) -> list[TableEntry]:
+def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Runs]]:
+    """switch -> next hop -> the hosts that are reached by it."""
+    graph = topology.graph
+    result: dict[str, dict[str, Runs]] = {switch.name: {} for switch in topology.switches}
+    if graph.number_of_edges() != graph.number_of_nodes() - 1:
+        for place, host in enumerate(hosts):
+            for switch, hop in shortest_path_tree(topology, host.name).items():
+                if switch in result:
+                    runs = result[switch].setdefault(hop, [])
+                    runs[:] = _joined([*runs, (place, place + 1)])
+        return result
+    # In a tree: those of the neighbour's subtree, or all others. No search for each host.
+    places = {host.name: place for place, host in enumerate(hosts)}
+    root = next(iter(result))
+    upstream = shortest_path_tree(topology, root)
+    below: dict[str, Runs] = {name: [] for name in graph.nodes}
+    for name in (*reversed(upstream), root):
+        if name in places:
+            below[name].append((places[name], places[name] + 1))
+        below[name] = _joined(sorted(below[name]))
+        if name in upstream:
+            below[upstream[name]] += below[name]
+            if upstream[name] in result:
+                result[upstream[name]][name] = below[name]
+    for name, hop in upstream.items():
+        if name in result:
+            result[name][hop] = _others(below[name], len(hosts))
+    return result
+
+
+def _joined(runs: Iterable[tuple[int, int]]) -> Runs:
+    result: Runs = []
+    for first, end in runs:
+        if result and result[-1][1] == first:
+            result[-1] = (result[-1][0], end)
+        else:
+            result.append((first, end))
+    return result
+
+
+def _others(runs: Runs, count: int) -> Runs:
+    starts, ends = [0, *(end for _, end in runs)], [*(first for first, _ in runs), count]
+    return [(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
+
+
+class _Hosts:
+    """All hosts in the order of their addresses."""
+
+    def __init__(self, hosts: Iterable[Host]) -> None:
+        self.hosts = sorted(hosts, key=lambda host: host.interface.ip)
+        self.addresses = [int(host.interface.ip) for host in self.hosts]
+        networks = [host.interface.network for host in self.hosts]
+        self.first = [int(network.network_address) for network in networks]  # of each one's subnet
+        self.last = [int(network.broadcast_address) for network in networks]
+        # Where a subnet does not follow on the one before.
+        self.gaps = [
+            place
+            for place in range(1, len(networks))
+            if self.first[place] > self.last[place - 1] + 1
+        ]
+
+    def same_subnet(self, a: int, b: int) -> bool:
+        return a >= 0 and b < len(self.hosts) and self.first[a] == self.first[b]
+
+    def prefixes(self, begin: int, end: int) -> Iterator[tuple[tuple[int, int] | None, range]]:
+        """Divides a run into those of one prefix, as (address, length), and single ones without.
+        Subnets that reach beyond the run are not whole."""
+        whole, stop = begin, end
+        while whole < stop and self.same_subnet(begin - 1, whole):
+            whole += 1
+        while whole < stop and self.same_subnet(stop - 1, end):
+            stop -= 1
+        yield None, range(begin, whole)
+        while whole < stop:
+            gap = bisect_right(self.gaps, whole)
+            until = min(stop, self.gaps[gap]) if gap < len(self.gaps) else stop
+            ends = IPv4Address(self.first[whole]), IPv4Address(self.last[until - 1])
+            for prefix in summarize_address_range(*ends):
+                covered = bisect_right(self.addresses, int(prefix.broadcast_address))
+                shared = covered - whole > 1 and prefix.prefixlen < 32
+                address = (int(prefix.network_address), prefix.prefixlen)
+                yield (address if shared else None), range(whole, covered)
+                whole = covered
+        yield None, range(stop, end)
+
+
+def _routes(
+    topology: Topology, switch: str, hosts: _Hosts, behind: dict[str, Runs]
+) -> Iterator[TableEntry]:
     """A host alone gets a /32 in ipv4_host; hosts behind one next hop share prefixes in ipv4_lpm.
 
     A prefix is shared only where it is made of whole subnets behind that hop, so it never covers
     a host elsewhere.
     """
-    entries = []
-    behind: dict[str, list[Host]] = defaultdict(list)
-    hops_of_subnet: dict[IPv4Network, set[str]] = defaultdict(set)
-    for host in topology.hosts:
-        hop = paths[host.name][switch]
-        hops_of_subnet[host.interface.network].add(hop)
-        behind[hop].append(host)
-    for hop, hosts in behind.items():
-        port = topology.port_to(switch, hop)
-        hop_mac = topology.node(hop).mac
-        subnets = {
-            h.interface.network for h in hosts if len(hops_of_subnet[h.interface.network]) == 1
-        }
-        shared = list(collapse_addresses(subnets)) if len(hosts) > 1 else []
-        covered: set[Host] = set()
-        for prefix in shared:
-            inside = [h for h in hosts if h.interface.ip in prefix]
-            if len(inside) > 1 and prefix.prefixlen < 32:
-                covered.update(inside)
-                entries.append(
-                    entry(
-                        "ipv4_lpm",
-                        {"dst_addr": (int(prefix.network_address), prefix.prefixlen)},
-                        "forward",
-                        {"port": port, "dst_mac": hop_mac},
-                    )
-                )
-        entries += [
-            entry(
-                "ipv4_host",
-                {"dst_addr": int(host.interface.ip)},
-                "forward",
-                {"port": port, "dst_mac": hop_mac},
-            )
-            for host in hosts
-            if host not in covered
-        ]
-    return entries
+    for hop, runs in behind.items():
+        forward = {"port": topology.port_to(switch, hop), "dst_mac": topology.node(hop).mac}
+        alone: list[int] = []
+        for begin, end in runs:
+            for shared, places in hosts.prefixes(begin, end):
+                if shared is None:
+                    alone += places
+                else:
+                    yield entry("ipv4_lpm", {"dst_addr": shared}, "forward", forward)
+        for place in alone:
+            match = {"dst_addr": hosts.addresses[place]}
+            yield entry("ipv4_host", match, "forward", forward)
 
 
 def _marking(topology: Topology, switch: str) -> list[TableEntry]:

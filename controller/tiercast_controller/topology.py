@@ -83,7 +83,7 @@ class Topology:
     def __init__(self) -> None:
         self.graph = nx.Graph()
         self._neighbour: dict[str, dict[int, str]] = {}  # switch -> port -> node
-        self._marking: dict[tuple[str, int], PortPolicy] = {}
+        self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
 
     @classmethod
     def from_graph(cls, graph: nx.Graph) -> Topology:
@@ -137,7 +137,7 @@ class Topology:
         """None: nothing is marked at this port, and the queue's limit alone drops."""
         self.neighbour(switch, port)
         if marking is None:
-            self._marking.pop((switch, port), None)
+            self._marking.get(switch, {}).pop(port, None)
             return
         try:
             marking.entry(port)
@@ -145,7 +145,7 @@ class Topology:
             raise ConfigurationError(
                 f"{switch} port {port}: {type(marking).__name__}: {error}"
             ) from None
-        self._marking[switch, port] = marking
+        self._marking.setdefault(switch, {})[port] = marking
 
     def node(self, name: str) -> Switch | Host:
         try:
@@ -206,7 +206,7 @@ class Topology:
         return name is not None and isinstance(self.node(name), Host)
 
     def markings(self, switch: str) -> dict[int, PortPolicy]:
-        return {p: marking for (s, p), marking in self._marking.items() if s == switch}
+        return dict(self._marking.get(switch, {}))
 
     def check(self, sessions: list[Session]) -> None:
         """Whether hosts, addresses and sessions fit together."""

@@ -97,12 +97,12 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
     TIERCAST_NEXT;
   }
   RegisterRead: {
-    const std::vector<Cell>& array = externs_.registers[at->i];
+    const RegisterCells& array = externs_.registers[at->i];
     set(x() < array.size() ? array[x()] : 0);
     TIERCAST_NEXT;
   }
   RegisterWrite: {
-    std::vector<Cell>& array = externs_.registers[at->i];
+    RegisterCells& array = externs_.registers[at->i];
     if (x() < array.size()) array[x()] = y() & at->mask;
     TIERCAST_NEXT;
   }

@@ -3,8 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "dataplane/engine/image.h"
@@ -35,10 +39,34 @@ struct PacketState {
   bool assertion_failed = false;   // then it has exited too
 };
 
+// Gives memory that is zero, and leaves it so: the system then holds no page of it that nobody wrote.
+template <class T>
+struct ZeroAllocator {
+  static_assert(std::is_trivially_default_constructible_v<T>);
+  using value_type = T;
+  ZeroAllocator() = default;
+  template <class U>
+  ZeroAllocator(const ZeroAllocator<U>&) {}
+  T* allocate(std::size_t count) {
+    void* memory = std::calloc(count, sizeof(T));
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t) { std::free(memory); }
+  void construct(T*) {}  // zero already
+  template <class... Arguments>
+  void construct(T* at, Arguments&&... arguments) {
+    std::construct_at(at, std::forward<Arguments>(arguments)...);
+  }
+  bool operator==(const ZeroAllocator&) const { return true; }
+};
+// Made with its size, and never longer.
+using RegisterCells = std::vector<Cell, ZeroAllocator<Cell>>;
+
 // The program's state that outlives packets, tables apart.
 struct Externs {
   Externs(const Image& image, std::uint64_t seed);
-  std::vector<std::vector<Cell>> registers;
+  std::vector<RegisterCells> registers;
   std::vector<std::vector<CounterValue>> counters;
   std::vector<std::vector<Meter>> meters;
   // Members of each value set: values and masks as the cells of a parser state's key.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -63,6 +65,11 @@ class LinkDefault(Strict):
 Fanout = Annotated[int, Field(ge=1, le=64)]
 
 
+MAX_NODES = 1 << 18  # that have addresses (topology.Host)
+RECORDED_ALL = 2048
+RECORDED = 256
+
+
 class Tree(Strict):
     """`fanout`: of every node, or of the nodes of each level, from the root on."""
 
@@ -73,12 +80,18 @@ class Tree(Strict):
     def _every_level(self) -> Tree:
         if isinstance(self.fanout, list) and len(self.fanout) != self.depth:
             raise ValueError(f"'fanout' has {len(self.fanout)} levels; valid: {self.depth}")
+        nodes = 1 + sum(accumulate(self.fanouts, mul))
+        if nodes > MAX_NODES:
+            raise ValueError(f"a tree of {nodes} nodes; valid: up to {MAX_NODES}")
         return self
 
     @property
+    def fanouts(self) -> list[int]:
+        return self.fanout if isinstance(self.fanout, list) else [self.fanout] * self.depth
+
+    @property
     def levels(self) -> list[list[tuple[int, int]]]:
-        fanouts = self.fanout if isinstance(self.fanout, list) else [self.fanout] * self.depth
-        return tree_levels(fanouts)
+        return tree_levels(self.fanouts)
 
 
 class TopologyModel(Strict):
@@ -352,6 +365,9 @@ class Experiment(Strict):
     # At least so long between records of agents, ports and flows: long runs would not fit into
     # memory with five a second.
     record_every: Duration | None = None
+    # Receivers of each session that have rows, evenly among all. None: all, or RECORDED of more
+    # than RECORDED_ALL.
+    record_receivers: Annotated[int, Field(ge=1)] | None = None
     expect: list[Expectation] = []
     figure: Figure | None = None
 
@@ -408,6 +424,8 @@ class Experiment(Strict):
             keys.append("topology.one_way")
         if self.record_every is not None:
             keys.append("record_every")
+        if self.record_receivers is not None:
+            keys.append("record_receivers")
         if any(not entry.delayed_acks or entry.overhead for entry in self.traffic):
             keys.append("traffic.delayed_acks, traffic.overhead")
         return keys
@@ -470,6 +488,17 @@ class Loaded:
                     stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
                 )
         return flows
+
+    @property
+    def recorded(self) -> tuple[tuple[int, ...], ...]:
+        """Receivers that have rows, per session."""
+        most = self.experiment.record_receivers
+        result = []
+        for receivers in self.receivers:
+            wanted = most or (len(receivers) if len(receivers) <= RECORDED_ALL else RECORDED)
+            wanted = min(wanted, len(receivers))
+            result.append(tuple(receivers[i * len(receivers) // wanted] for i in range(wanted)))
+        return tuple(result)
 
     @property
     def window(self) -> tuple[float, float]:
@@ -581,7 +610,7 @@ def _check(
 ) -> Loaded:
     links = _links(source, experiment.topology)
     nodes = sorted({node for link in links for node in link})
-    degree = {node: sum(node in link for link in links) for node in nodes}
+    degree = Counter(node for link in links for node in link)
     valid_nodes = f"{nodes[0]}..{nodes[-1]}" if len(nodes) > 12 else ", ".join(map(str, nodes))
 
     sessions: list[Session] = []

@@ -114,7 +114,7 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
     contenders = {name: flow for name, flow in flows.items() if flow["rival"]}
     users = Counter(direction for flow in contenders.values() for direction in flow["directions"])
     receivers = {}
-    for node in loaded.receivers[0]:
+    for node in loaded.recorded[0]:
         path = topology.path(session.sender, node)
         directions = topology.directions(session.sender, node)
         link, share = topology.bottleneck(session.sender, node, users)
@@ -151,7 +151,7 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
         "members": [
             member_name(node, session.session if index else None)
             for index, (session, nodes) in enumerate(
-                zip(loaded.experiment.sessions, loaded.receivers, strict=True)
+                zip(loaded.experiment.sessions, loaded.recorded, strict=True)
             )
             for node in nodes
         ],

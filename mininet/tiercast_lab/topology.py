@@ -64,7 +64,7 @@ class Switch:
     @property
     def address(self) -> str:
         """As an aggregator; hosts have .2 and name .1 as their gateway."""
-        return f"10.{self.number >> 8}.{self.number & 255}.3"
+        return f"{_subnet(self.number)}.3"
 
     def port_to(self, neighbour: str) -> int:
         return next(i for i, (name, _) in enumerate(self.ports, 1) if name == neighbour)
@@ -84,21 +84,30 @@ class Host:
 
     @property
     def address(self) -> str:
-        last = 4 if self.of_traffic else 2
-        return f"10.{self.number >> 8}.{self.number & 255}.{last}"
+        return f"{_subnet(self.number)}.{4 if self.of_traffic else 2}"
 
     @property
     def gateway(self) -> str:
-        return f"10.{self.number >> 8}.{self.number & 255}.1"
+        return f"{_subnet(self.number)}.1"
 
     @property
     def mac(self) -> str:
-        kind = 4 if self.of_traffic else 0  # 1 is gateways', 2 and 3 are switches' interfaces
-        return f"02:00:00:{kind:02x}:{self.number >> 8:02x}:{self.number & 255:02x}"
+        # 1 is gateways', 2 and 3 are switches' interfaces
+        return _mac(4 if self.of_traffic else 0, self.number)
 
     @property
     def gateway_mac(self) -> str:
-        return f"02:00:00:01:{self.number >> 8:02x}:{self.number & 255:02x}"
+        return _mac(1, self.number)
+
+
+def _subnet(number: int) -> str:
+    """Of a node: its /24 without the last octet. 10.0.0.0/8 has room for 65536 nodes, more than a
+    machine's real network has; a simulated one goes on at 11.0.0."""
+    return f"{10 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+
+
+def _mac(kind: int, number: int) -> str:
+    return f"02:00:{number >> 16:02x}:{kind:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
 
 
 class Topology:
@@ -178,10 +187,10 @@ class Topology:
 
     def round_trip(self, sender: int, receivers: Iterable[int]) -> int:
         """The longest propagation round trip, in ns: d of SIM table 1."""
-        return 2 * max(
-            sum(self.links[name].parameters.delay for name in self.path(sender, node))
-            for node in receivers
-        )
+        delays = {sender: 0}
+        for a, b in networkx.bfs_edges(self.numbers, sender):
+            delays[b] = delays[a] + self.links[self.link_between(a, b)].parameters.delay
+        return 2 * max(delays[node] for node in receivers)
 
 
 def tree_levels(fanouts: Sequence[int]) -> list[list[tuple[int, int]]]:

@@ -143,6 +143,10 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
     experiment, topology = loaded.experiment, loaded.topology
     first_joins = {node: experiment.first_join(node) for node in loaded.receivers[0]}
     random_numbers = random.Random(seed)
+    # Hosts whose receivers have no rows, and so their ports.
+    unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
+        f"h{node}" for nodes in loaded.recorded for node in nodes
+    }
     return {
         "program": str(binaries.P4_JSON),
         "seed": seed,
@@ -151,7 +155,10 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
         "switches": [
             {
                 "name": switch.name,
-                "ports": [_port(topology, switch.name, n + 1) for n in range(len(switch.ports))],
+                "ports": [
+                    _port(topology, switch.name, number) | {"recorded": neighbour not in unrecorded}
+                    for number, (neighbour, _) in enumerate(switch.ports, 1)
+                ],
             }
             for switch in topology.switches.values()
         ],
@@ -185,13 +192,18 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
                             session.start if suffix else first_joins[node] or session.start
                         )
                         + random_numbers.randrange(START_SPREAD_NS),
+                        "recorded": node in recorded,
                     }
                     for node in receivers
                 ],
                 "set": [f"{name}={value}" for name, value in session.parameters.items()],
             }
-            for session, receivers, suffix in zip(
-                experiment.sessions, loaded.receivers, _suffixes(experiment), strict=True
+            for session, receivers, recorded, suffix in zip(
+                experiment.sessions,
+                loaded.receivers,
+                map(set, loaded.recorded),
+                _suffixes(experiment),
+                strict=True,
             )
         ],
         "tcp": [
