@@ -19,7 +19,7 @@ P4RUNTIME = (
     "p4/v1/p4data.proto",
     "p4/v1/p4runtime.proto",
 )
-TIERCAST = ("tiercast/v1/lab.proto",)
+TIERCAST = ("tiercast/v1/lab.proto", "tiercast/v1/sender.proto")
 
 
 def run_protoc(*arguments: str) -> None:

@@ -12,13 +12,13 @@
 #include <optional>
 #include <vector>
 
-#include "dataplane/switch/control_server.h"
 #include "dataplane/switch/data_plane.h"
 #include "dataplane/switch/lab_service.h"
 #include "dataplane/switch/options.h"
 #include "dataplane/switch/p4runtime/errors.h"
 #include "dataplane/switch/p4runtime/service.h"
 #include "dataplane/switch/port/interfaces.h"
+#include "proto/control_server.h"
 
 namespace tiercast::vswitch {
 namespace {
@@ -93,7 +93,8 @@ class LogicalSwitch {
   void start() {
     data_plane_.start();
     if (!options_.grpc_address.empty())
-      server_.emplace(options_.grpc_address, std::vector<grpc::Service*>{&p4runtime_, &lab_});
+      server_.emplace("--grpc", options_.grpc_address,
+                      std::vector<grpc::Service*>{&p4runtime_, &lab_});
     spdlog::info("device {}: {} ports, {}{}", options_.device_id, options_.ports.size(),
                  options_.json_path.empty() ? "no program yet" : "program " + options_.json_path,
                  server_ ? ", listening at " + options_.grpc_address : "");
@@ -111,7 +112,7 @@ class LogicalSwitch {
   DataPlane data_plane_;
   P4RuntimeService p4runtime_;
   LabService lab_;
-  std::optional<ControlServer> server_;
+  std::optional<control::ControlServer> server_;
 };
 
 int run(const std::vector<Options>& all, const sigset_t& ending) {

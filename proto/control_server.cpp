@@ -1,11 +1,10 @@
-#include "dataplane/switch/control_server.h"
+#include "proto/control_server.h"
 
 #include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,7 +14,7 @@
 #include <chrono>
 #include <cstring>
 
-namespace tiercast::vswitch {
+namespace tiercast::control {
 namespace {
 
 constexpr int kMaxMessage = 64 << 20;  // bytes; a pipeline config may be some megabytes
@@ -32,37 +31,37 @@ bool somebody_serves(const std::string& path) {
 }
 
 // gRPC itself would take a socket file away from a living server.
-void check_socket_path(const std::string& path) {
+void check_socket_path(const std::string& option, const std::string& path) {
   struct stat status;
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno != ENOENT)
-      throw ListenError(fmt::format("--grpc unix:{}: {}", path, strerror(errno)));
+      throw ListenError(fmt::format("{} unix:{}: {}", option, path, strerror(errno)));
     return;
   }
   if (!S_ISSOCK(status.st_mode))
-    throw ListenError(fmt::format("--grpc unix:{}: the file exists and is not a socket", path));
+    throw ListenError(
+        fmt::format("{} unix:{}: the file exists and is not a socket", option, path));
   if (somebody_serves(path))
-    throw ListenError(fmt::format("--grpc unix:{}: address in use by another process", path));
+    throw ListenError(
+        fmt::format("{} unix:{}: address in use by another process", option, path));
   ::unlink(path.c_str());
 }
 
-// gRPC's own lines explain a failure to listen at debug level; the error itself is ours.
-void log_grpc(gpr_log_func_args* line) {
-  if (line->severity == GPR_LOG_SEVERITY_ERROR) spdlog::debug("grpc: {}", line->message);
-}
+// gRPC's own lines explain a failure to listen at length; the error itself is ours.
+void say_nothing(gpr_log_func_args*) {}
 
 }  // namespace
 
-ControlServer::ControlServer(const std::string& address,
+ControlServer::ControlServer(const std::string& option, const std::string& address,
                              const std::vector<grpc::Service*>& services) {
   // Never given back: shutting the library down may wait 10 s for its own poller (gRPC 1.51), and
   // the process ends with the server anyway.
   static const bool initialised = (grpc_init(), true);
   (void)initialised;
-  gpr_set_log_function(log_grpc);
+  gpr_set_log_function(say_nothing);
   if (address.starts_with("unix:")) {
     const std::string path = address.substr(5);
-    check_socket_path(path);
+    check_socket_path(option, path);
     socket_path_ = path;
   }
   grpc::ServerBuilder builder;
@@ -78,9 +77,9 @@ ControlServer::ControlServer(const std::string& address,
   server_ = builder.BuildAndStart();
   if (!server_ || bound == 0)
     throw ListenError(
-        fmt::format("--grpc {}: cannot listen: the address is in use, is not of this "
+        fmt::format("{} {}: cannot listen: the address is in use, is not of this "
                     "machine, or its directory does not exist",
-                    address));
+                    option, address));
 }
 
 ControlServer::~ControlServer() {
@@ -89,4 +88,4 @@ ControlServer::~ControlServer() {
   if (!socket_path_.empty()) ::unlink(socket_path_.c_str());
 }
 
-}  // namespace tiercast::vswitch
+}  // namespace tiercast::control

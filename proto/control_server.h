@@ -1,4 +1,4 @@
-// The gRPC server of P4Runtime and tiercast.v1 at one address.
+// A gRPC server at one address, of the programs that are controlled.
 #pragma once
 
 #include <grpcpp/impl/codegen/service_type.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace tiercast::vswitch {
+namespace tiercast::control {
 
 // The address cannot be served; the text names it and says why.
 class ListenError : public std::runtime_error {
@@ -19,9 +19,11 @@ class ListenError : public std::runtime_error {
 
 class ControlServer {
  public:
-  // address: "unix:/path" or "host:port". A socket file that nobody serves any more is replaced.
-  // Throws ListenError. The services must outlive this.
-  ControlServer(const std::string& address, const std::vector<grpc::Service*>& services);
+  // `option`: the command-line option that gave the address, for error texts. `address`:
+  // "unix:/path" or "host:port". A socket file that nobody serves any more is replaced. Throws
+  // ListenError. The services must outlive this.
+  ControlServer(const std::string& option, const std::string& address,
+                const std::vector<grpc::Service*>& services);
   // Ends all calls at once and removes the socket file.
   ~ControlServer();
 
@@ -30,4 +32,4 @@ class ControlServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace tiercast::vswitch
+}  // namespace tiercast::control
