@@ -9,11 +9,11 @@ namespace tiercast::rlm {
 namespace {
 
 constexpr ParameterInfo kParameters[] = {
-    {"rlm.base_rate", 32e3, 100, 10e9, "bit/s", "of the base layer", "RLM 5: 32 x 2^m kbit/s"},
-    {"rlm.step_rate", 64e3, 100, 10e9, "bit/s", "of the first layer above it", "RLM 5"},
+    {"rlm.base_rate", 32e3, 100, 1e12, "bit/s", "of the base layer", "RLM 5: 32 x 2^m kbit/s"},
+    {"rlm.step_rate", 64e3, 100, 1e12, "bit/s", "of the first layer above it", "RLM 5"},
     {"rlm.growth", 2, 0.1, 10, "",
      "each further layer's rate, relative to the one below; 1: uniform", "RLM 5"},
-    {"rlm.max_rate", 100e6, 100, 100e9, "bit/s", "cumulative; layers end there",
+    {"rlm.max_rate", 100e6, 100, 1e12, "bit/s", "cumulative; layers end there",
      "the application's cap"},
     {"rlm.join_init", 5, 0.1, 600, "s", "join timer at first, and its floor", "PROTOCOLS 10"},
     {"rlm.join_max", 60, 0.1, 36000, "s", "longest join timer (600 s in the paper)",
