@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,8 +17,12 @@
 #include "agent/interface.h"
 #include "agent/telemetry.h"
 #include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/live_view.h"
+#include "dataplane/sender/metrics.h"
 #include "dataplane/sender/schedule.h"
+#include "dataplane/sender/session_service.h"
 #include "dataplane/sender/worker.h"
+#include "proto/control_server.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::sender {
@@ -28,13 +34,28 @@ constexpr unsigned kTendsPerReport = 20;
 double us(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
 double real(std::uint64_t count) { return static_cast<double>(count); }
 
-std::vector<SessionRequest> requests_of(const SenderOptions& options) {
-  if (options.sessions.empty()) {
-    return {{std::string(options.scheme->name), options.agent.session,
-             static_cast<int>(options.agent.session.layers) - 1, options.input}};
+// Of the file, or the one session of the other options.
+v1::SessionList sessions_of(const SenderOptions& options) {
+  if (!options.sessions.empty()) return read_sessions(options.sessions);
+  v1::SessionList list;
+  v1::SessionSpec& spec = *list.add_sessions();
+  const SessionConfig& config = options.agent.session;
+  spec.set_session(config.session);
+  spec.set_scheme(std::string(options.scheme->name));
+  spec.set_layers(config.layers);
+  spec.set_packet_size(config.packet_size);
+  spec.set_id(config.self_id);
+  spec.set_seed(config.seed);
+  spec.set_input(options.input);
+  for (const std::string& assignment : options.agent.assignments) {
+    const std::size_t equals = assignment.find('=');
+    (*spec.mutable_parameters())[assignment.substr(0, equals)] = assignment.substr(equals + 1);
   }
+  return list;
+}
+
+std::vector<SessionRequest> requests_of(const v1::SessionList& list) {
   std::vector<SessionRequest> requests;
-  const v1::SessionList list = read_sessions(options.sessions);
   for (const v1::SessionSpec& spec : list.sessions()) {
     auto some = sender::requests_of(spec);
     std::move(some.begin(), some.end(), std::back_inserter(requests));
@@ -150,7 +171,7 @@ class Report {
 }  // namespace
 
 int run_dry(const SenderOptions& options) {
-  const std::vector<SessionRequest> requests = requests_of(options);
+  const std::vector<SessionRequest> requests = requests_of(sessions_of(options));
   SessionTable::Settings settings;
   settings.addresses = addresses_of(options, options.mac.value_or(agent::MacAddress{}));
   std::unique_ptr<PayloadSource> payload;
@@ -166,7 +187,8 @@ int run_dry(const SenderOptions& options) {
 }
 
 int run_line(const SenderOptions& options) {
-  const std::vector<SessionRequest> requests = requests_of(options);
+  const v1::SessionList sessions = sessions_of(options);
+  const std::vector<SessionRequest> requests = requests_of(sessions);
   PortNeeds needs{.ip_bytes = options.agent.session.packet_size,
                   .workers = true,
                   .private_bytes = kFeedbackNoteBytes};
@@ -199,16 +221,36 @@ int run_line(const SenderOptions& options) {
   const Time end =
       options.agent.duration == Duration::infinite() ? Time::never() : start + options.agent.duration;
   sender.run();
+  std::optional<MetricsServer> metrics;
+  if (!options.metrics.empty()) {
+    metrics.emplace(options.metrics, [&sender] { return sender.statistics(false); });
+  }
+  SessionService service(sender, sessions, needs.ip_bytes);
+  std::optional<control::ControlServer> control_server;
+  if (!options.control.empty()) {
+    try {
+      control_server.emplace("--control", options.control, std::vector<grpc::Service*>{&service});
+    } catch (const control::ListenError& error) {
+      throw ConfigError(error.what());
+    }
+  }
+  std::optional<LiveView> view;
+  if (isatty(STDOUT_FILENO) == 1 && options.agent.trace != "-") view.emplace(port.driver());
   Time next = start + kTendInterval;
   for (unsigned tends = 1; !ending; ++tends) {
     loop.wait(std::min(next, end));
     const Time now = agent::monotonic_now();
     sender.tend(&telemetry);
-    if (tends % kTendsPerReport == 0) report.write(sender.statistics(false), "pacer");
+    if (tends % kTendsPerReport == 0) {
+      const Statistics statistics = sender.statistics(view.has_value());
+      report.write(statistics, "pacer");
+      if (view) view->show(statistics, stdout);
+    }
     telemetry.flush();
     ending |= now >= end || sender.finished();
     while (next <= now) next = next + kTendInterval;
   }
+  control_server.reset();
   sender.stop();
   sender.tend(&telemetry);
   const Statistics last = sender.statistics(false);

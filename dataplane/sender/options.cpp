@@ -93,6 +93,13 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
                  "byte i holds i mod 256");
   std::string vlan_text;
   app.add_option("--vlan", vlan_text, "tag of all frames")->type_name("ID[:PRIORITY]");
+  app.add_option("--metrics", metrics,
+                 "serve figures to Prometheus over HTTP at ADDRESS:PORT, such as 127.0.0.1:9464")
+      ->type_name("ADDRESS:PORT");
+  app.add_option("--control", control,
+                 "serve tiercast.v1.Sender at unix:/path or host:port: sessions start, change and "
+                 "stop while others run (tiercast sessions)")
+      ->type_name("ADDRESS");
   app.add_option("--dry-run", dry_run,
                  "no device: write the schedule of --duration to PREFIX.pcap and PREFIX.json")
       ->type_name("PREFIX");
@@ -121,7 +128,8 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   }
   if (line() && !agent.lab.empty()) {
     throw ConfigError(
-        "--lab: not with --poll, --sessions, --max-sessions, --payload, --vlan or --gateway");
+        "--lab: not with --poll, --sessions, --max-sessions, --payload, --vlan, --gateway, --metrics or "
+        "--control");
   }
   if (!dry_run.empty() && agent.duration == Duration::infinite()) {
     throw ConfigError("--dry-run: say how much of the schedule by --duration, such as 1s");

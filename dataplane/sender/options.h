@@ -29,11 +29,13 @@ struct SenderOptions {
   std::string payload;    // "": the pattern; a file; "-": standard input
   std::optional<Vlan> vlan;
   Duration ramp = Duration::zero();
+  std::string metrics;  // address of Prometheus's figures; "": none
+  std::string control;  // address of tiercast.v1.Sender; "": none
   std::string dry_run;  // where the files of a dry run go; "": not one
   // Whether LineSender serves them, and not Sender, which sleeps and has one session.
   bool line() const {
     return poll || !sessions.empty() || max_sessions > 0 || !payload.empty() || vlan.has_value() ||
-           gateway != 0;
+           gateway != 0 || !metrics.empty() || !control.empty();
   }
 
   // `arguments` without the program's name. A value is an exit status: the program is not to go on

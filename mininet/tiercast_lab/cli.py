@@ -1,4 +1,5 @@
-"""The command line: tiercast run, figure, reproduce, sweep, list, doctor, report, explain."""
+"""The command line: tiercast run, figure, reproduce, sweep, list, doctor, report, explain,
+sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tiercast_lab import __version__, binaries
+from tiercast_lab import __version__, binaries, sessions
 from tiercast_lab.errors import EXIT_FAILED, EXIT_INPUT, InputError, LabError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(sessions.app, name="sessions")
 # Tables need no folding in a log.
 console = Console(width=None if sys.stdout.isatty() else 120)
 # gRPC would report each connection that a run closes at its end.

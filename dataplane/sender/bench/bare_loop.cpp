@@ -2,7 +2,7 @@
 // buffer, copies headers into it, writes IP id, sequence number, time stamp and IP checksum, waits
 // for the TSC and hands the packet to the driver. What tiercast-send is compared with.
 //
-//   tiercast-bare-loop -l 1 --vdev=net_null0 EAL-ARGUMENTS -- --rate 1e6 --size 64 --seconds 1
+//   tiercast-bare-loop -l 1 --vdev=net_null0 EAL-ARGUMENTS -- --rate 1e6 --size 46 --seconds 1
 //
 // The schedule is absolute: a late packet does not shift those after it. Prints one JSON object.
 #include <fmt/format.h>
@@ -10,7 +10,6 @@
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_ip.h>
-#include <rte_malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -18,6 +17,7 @@
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "protocols/wire/udp_frame.h"
 #include "protocols/wire/wire.h"
@@ -27,13 +27,14 @@ namespace {
 
 constexpr unsigned kBuffers = 8191;
 constexpr std::uint16_t kDescriptors = 512;
-constexpr std::size_t kMessageBytes = 32;  // headers of a data message that are rewritten
-constexpr std::size_t kSequenceAt = wire::kFrameHeaderBytes + 12;
-constexpr std::size_t kStampAt = wire::kFrameHeaderBytes + 16;
+// Of the message behind the frame's headers, as long as RLM's: sequence number and time stamp.
+constexpr std::size_t kMessageBytes = 16;
+constexpr std::size_t kSequenceAt = wire::kFrameHeaderBytes + 8;
+constexpr std::size_t kStampAt = wire::kFrameHeaderBytes + 12;
 
 struct Options {
   double rate = 0;  // packets/s; 0: as fast as it goes
-  unsigned size = 64;
+  unsigned size = 46;
   double seconds = 1;
 };
 
@@ -102,7 +103,7 @@ Result send(const Options& options, rte_mempool* pool) {
     const std::uint64_t wanted = start + static_cast<std::uint64_t>(due);
     while (now < wanted) now = rte_rdtsc();
     due += interval;
-    const std::uint64_t stamp = rte_cpu_to_be_64(now);
+    const auto stamp = rte_cpu_to_be_32(static_cast<std::uint32_t>(now));
     std::memcpy(frame + kStampAt, &stamp, sizeof stamp);
     if (rte_eth_tx_burst(0, 0, &mbuf, 1) == 1) {
       ++result.sent;
@@ -126,7 +127,7 @@ int run(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--size", options.size, "IP bytes of a packet")
-      ->check(CLI::Range(60u, 1500u))
+      ->check(CLI::Range(46u, 1500u))
       ->capture_default_str();
   app.add_option("--seconds", options.seconds)->check(CLI::PositiveNumber)->capture_default_str();
   try {

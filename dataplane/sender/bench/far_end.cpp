@@ -14,7 +14,8 @@
 //   cpu=N                   where the far end's thread runs
 //   frames=FILE,rate=PPS    hands over these frames in turn: each a big-endian 16-bit length and its bytes
 //   from=SECONDS,until=SECONDS        when it does (default: always)
-//   stall=SECONDS,resume=SECONDS      when it takes nothing
+//   stall_after=PACKETS,stall_for=SECONDS   that it has taken; then it takes nothing for a while
+//   arrivals=FILE           a second record: what the ring's far end took, and when
 //   report=FILE             its counts as JSON, at the end
 // A record's file: RecordHeader, `capacity` TSC values of 64 bits, `capacity` groups of 32 bits.
 #include <dlfcn.h>
@@ -176,6 +177,15 @@ std::uint16_t on_transmit(std::uint16_t, std::uint16_t, rte_mbuf** frames, std::
   return count;
 }
 
+std::unique_ptr<Record> record;
+std::unique_ptr<Record> arrivals;
+
+std::unique_ptr<Record> open_record(const std::string& name) {
+  if (!settings().has(name)) return nullptr;
+  return std::make_unique<Record>(settings().text(name),
+                                  static_cast<std::size_t>(settings().number("count", 1e6)));
+}
+
 // The thread at the far end of the rings.
 class FarEnd {
  public:
@@ -246,13 +256,18 @@ class FarEnd {
     const auto instant = [&](const char* name, double otherwise) {
       return start + static_cast<std::uint64_t>(settings().number(name, otherwise) * hz);
     };
-    const std::uint64_t stall = instant("stall", kForever), resume = instant("resume", kForever);
+    const auto stall_after =
+        static_cast<std::uint64_t>(settings().number("stall_after", kForever * kForever));
+    const auto stall_cycles =
+        static_cast<std::uint64_t>(settings().number("stall_for", kForever) * hz);
+    std::uint64_t resume = 0;  // 0: it has not stalled yet
     const std::uint64_t from = instant("from", 0), until = instant("until", kForever);
     const double interval = hz / settings().number("rate", 1e6);
     double due = static_cast<double>(from);
     while (!stopping_) {
       const std::uint64_t now = rte_rdtsc();
-      if (now < stall || now >= resume) take();
+      if (resume == 0 && taken_ >= stall_after) resume = now + stall_cycles;
+      if (now >= resume) take();
       if (!frames_.empty() && now >= from && now < until) {
         // A far end that was late does not make up for it in one burst.
         if (static_cast<double>(now) - due > hz / 1000) due = static_cast<double>(now);
@@ -261,7 +276,7 @@ class FarEnd {
         }
       }
     }
-    if (rte_rdtsc() < stall || rte_rdtsc() >= resume) take();
+    if (rte_rdtsc() >= resume) take();
     for (rte_ring* ring : from_program_) left_ += rte_ring_count(ring);
   }
 
@@ -271,6 +286,9 @@ class FarEnd {
       unsigned count = 0;
       do {
         count = rte_ring_sc_dequeue_burst(ring, frames, kBurst, nullptr);
+        if (arrivals != nullptr) {
+          arrivals->add(rte_rdtsc(), reinterpret_cast<rte_mbuf**>(frames), count);
+        }
         rte_pktmbuf_free_bulk(reinterpret_cast<rte_mbuf**>(frames), count);
         taken_ += count;
       } while (count == kBurst && stopping_);
@@ -304,7 +322,6 @@ class FarEnd {
   std::uint64_t left_ = 0;     // sent by the program, and never taken
 };
 
-std::unique_ptr<Record> record;
 std::unique_ptr<FarEnd> far_end;
 
 // DPDK's own function of this name.
@@ -316,15 +333,17 @@ Function* real(const char* name) {
 }
 
 void started(std::uint16_t port) {
+  const std::uint64_t first = rte_rdtsc() + static_cast<std::uint64_t>(
+                                                settings().number("skip", 0) *
+                                                static_cast<double>(rte_get_tsc_hz()));
+  if (arrivals) arrivals->begin(first);
   if (record) {
     rte_eth_dev_info info{};
     rte_eth_dev_info_get(port, &info);
     for (std::uint16_t queue = 0; queue < info.nb_tx_queues; ++queue) {
       rte_eth_add_tx_callback(port, queue, on_transmit, record.get());
     }
-    record->begin(rte_rdtsc() + static_cast<std::uint64_t>(
-                                    settings().number("skip", 0) *
-                                    static_cast<double>(rte_get_tsc_hz())));
+    record->begin(first);
   }
   if (far_end) far_end->start();
 }
@@ -333,6 +352,7 @@ void stopped() {
   if (record) record->end();
   if (!far_end) return;
   far_end->stop();
+  if (arrivals) arrivals->end();
   if (settings().has("report")) std::ofstream(settings().text("report")) << far_end->report();
 }
 
@@ -348,10 +368,8 @@ int rte_eal_init(int argc, char** argv) {
   if (settings().has("ring")) {
     far_end = std::make_unique<FarEnd>(static_cast<unsigned>(settings().number("ring", 1)));
   }
-  if (settings().has("record")) {
-    record = std::make_unique<Record>(settings().text("record"),
-                                      static_cast<std::size_t>(settings().number("count", 1e6)));
-  }
+  record = open_record("record");
+  arrivals = open_record("arrivals");
   return used;
 }
 

@@ -1,0 +1,66 @@
+"""Sessions of a running tiercast-send: tiercast.v1.Sender, from the controller's side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import grpc
+from tiercast.v1 import lab_pb2, sender_pb2, sender_pb2_grpc
+
+from .errors import AgentError
+
+_MAX_MESSAGE = 64 << 20  # bytes; 100,000 layers are listed in some megabytes
+_TIMEOUT_S = 10.0
+
+
+class SenderControl:
+    """Every call raises AgentError with what the sender says, or that nobody answers."""
+
+    def __init__(self, address: str):
+        """Address: "unix:/path" or "host:port"."""
+        self.address = address
+        options = [
+            ("grpc.max_receive_message_length", _MAX_MESSAGE),
+            ("grpc.enable_http_proxy", 0),
+        ]
+        self._channel = grpc.insecure_channel(address, options)
+        self._stub = sender_pb2_grpc.SenderStub(self._channel)
+
+    def __enter__(self) -> SenderControl:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def start(self, sessions: Sequence[lab_pb2.SessionSpec]) -> None:
+        """All of them, or none."""
+        self._call(
+            self._stub.StartSessions, sender_pb2.StartSessionsRequest(sessions=list(sessions))
+        )
+
+    def change(
+        self, session: int, top_rank: int | None = None, parameters: Mapping[str, str] | None = None
+    ) -> None:
+        """`top_rank`: the highest rank that anybody subscribes to, -1: nobody. `parameters`: with
+        any, the session's congestion control begins anew."""
+        request = sender_pb2.ChangeSessionRequest(session=session, parameters=parameters or {})
+        if top_rank is not None:
+            request.top_rank = top_rank
+        self._call(self._stub.ChangeSession, request)
+
+    def stop(self, session: int) -> None:
+        self._call(self._stub.StopSession, sender_pb2.StopSessionRequest(session=session))
+
+    def look(self) -> sender_pb2.ListSessionsResponse:
+        """Every running session with its layers' counts, and when they were taken."""
+        return self._call(self._stub.ListSessions, sender_pb2.ListSessionsRequest())
+
+    def _call(self, method, request):  # noqa: ANN001, ANN202 (types are the stub's)
+        try:
+            return method(request, timeout=_TIMEOUT_S)
+        except grpc.RpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise AgentError(
+                    f"no sender answers at {self.address}: {error.details()}"
+                ) from None
+            raise AgentError(f"the sender at {self.address}: {error.details()}") from None

@@ -1,0 +1,108 @@
+#include "dataplane/sender/live_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace tiercast::sender {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+
+// "14.9 M": three digits that matter.
+std::string short_number(double value) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
+  for (const auto& [unit, letter] : kUnits) {
+    if (value >= unit) {
+      const double shown = value / unit;
+      return fmt::format("{:.{}f}{}", shown, shown < 10 ? 2 : shown < 100 ? 1 : 0, letter);
+    }
+  }
+  return fmt::format("{:.0f}", value);
+}
+
+std::string short_time(Duration duration) {
+  const auto ns = static_cast<double>(duration.ns());
+  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+  if (ns < 1e6) return fmt::format("{:.1f} us", ns / 1e3);
+  return fmt::format("{:.1f} ms", ns / 1e6);
+}
+
+// What came to a histogram since `before`.
+agent::Histogram since(const agent::Histogram& now, const agent::Histogram* before) {
+  if (before == nullptr) return now;
+  agent::Histogram difference;
+  for (std::size_t bin = 0; bin < agent::Histogram::kBins; ++bin) {
+    difference.add_to_bin(bin, now.in_bin(bin) - before->in_bin(bin));
+  }
+  difference.raise_max(now.max().ns());
+  return difference;
+}
+
+double wanted_packets_per_second(const Statistics& statistics) {
+  double wanted = 0;
+  for (const LayerStatistics& layer : statistics.layers) {
+    if (layer.packet_size > 0) wanted += layer.rate.bytes_per_second() / layer.packet_size;
+  }
+  return wanted;
+}
+
+}  // namespace
+
+std::string LiveView::draw(const Statistics& now) {
+  if (!last_) first_ = now.taken;
+  const Statistics none;
+  const Statistics& before = last_ ? *last_ : none;
+  const double seconds =
+      last_ ? std::max(static_cast<double>((now.taken - before.taken).ns()) / kNsPerSecond, 1e-9)
+            : 0;
+  // Per second since the last time; nothing the first time.
+  const auto rate = [seconds](std::uint64_t count, std::uint64_t earlier) {
+    return short_number(seconds > 0 ? static_cast<double>(count - earlier) / seconds : 0);
+  };
+  std::string text;
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "tiercast-send on {}, link {}, {:.0f} s, wanted {} packets/s\n", device_,
+                 now.link_up ? "up" : "DOWN",
+                 static_cast<double>((now.taken - first_).ns()) / kNsPerSecond,
+                 short_number(wanted_packets_per_second(now)));
+  fmt::format_to(out, "{:>5} {:>9} {:>8} {:>10} {:>10} {:>9} {:>9} {:>10} {:>10} {:>10}\n", "lcore",
+                 "sessions", "layers", "sent/s", "bit/s", "late p50", "late p99", "dropped",
+                 "skipped", "behind");
+  const WorkerStatistics fresh;
+  std::uint64_t delivered = 0, refused = 0;
+  for (std::size_t i = 0; i < now.workers.size(); ++i) {
+    const WorkerStatistics& worker = now.workers[i];
+    const WorkerStatistics& earlier = i < before.workers.size() ? before.workers[i] : fresh;
+    const agent::Histogram late = since(worker.late, &earlier.late);
+    fmt::format_to(out, "{:>5} {:>9} {:>8} {:>10} {:>10} {:>9} {:>9} {:>10} {:>10} {:>10}\n",
+                   worker.lcore, worker.sessions, worker.layers, rate(worker.sent, earlier.sent),
+                   rate(worker.sent_bytes * 8, earlier.sent_bytes * 8),
+                   short_time(late.quantile(0.5)), short_time(late.quantile(0.99)), worker.dropped,
+                   worker.given_up, worker.behind);
+    delivered += worker.feedback_delivered;
+    refused += worker.feedback_refused;
+  }
+  const FeedbackStatistics& feedback = now.feedback;
+  fmt::format_to(out,
+                 "feedback {}/s received; in all {} delivered, {} refused, {} malformed, {} foreign, "
+                 "{} lost\n",
+                 rate(feedback.received, before.feedback.received), delivered, refused,
+                 feedback.malformed, feedback.foreign, feedback.ring_full);
+  last_ = now;
+  last_->layers.clear();
+  return text;
+}
+
+void LiveView::show(const Statistics& now, std::FILE* terminal) {
+  const std::string text = draw(now);
+  // Up to the first line of the last table, and clear from there to the end of the screen.
+  if (lines_ > 0) fmt::print(terminal, "\033[{}F\033[J", lines_);
+  fmt::print(terminal, "{}", text);
+  std::fflush(terminal);
+  lines_ = static_cast<unsigned>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace tiercast::sender

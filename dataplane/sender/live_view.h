@@ -1,0 +1,30 @@
+// A sender's figures in the terminal: a table that is drawn over itself.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "dataplane/sender/statistics.h"
+
+namespace tiercast::sender {
+
+class LiveView {
+ public:
+  // `device`: "net_null", for the heading.
+  explicit LiveView(std::string device) : device_(std::move(device)) {}
+
+  // Rates and lateness since the last call. `now` must come with its layers.
+  std::string draw(const Statistics& now);
+
+  // Draws it over what was drawn before, on a terminal.
+  void show(const Statistics& now, std::FILE* terminal);
+
+ private:
+  const std::string device_;
+  std::optional<Statistics> last_;
+  Time first_;
+  unsigned lines_ = 0;  // that stand on the terminal
+};
+
+}  // namespace tiercast::sender

@@ -1,0 +1,204 @@
+#include "dataplane/sender/metrics.h"
+
+#include <fmt/format.h>
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+namespace tiercast::sender {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Bounds of the histograms' buckets: just below 2^6 .. 2^30 ns, where the bins have bounds, too.
+constexpr unsigned kFirstBucket = 6, kLastBucket = 30;
+
+using Labels = std::vector<ClientMetric::Label>;
+
+// One family, each sample given as it is added.
+class Family {
+ public:
+  Family(MetricType type, const char* name, const char* help) : family_() {
+    family_.type = type;
+    family_.name = fmt::format("tiercast_sender_{}", name);
+    family_.help = help;
+  }
+  void add(Labels labels, double value) {
+    ClientMetric& metric = add(std::move(labels));
+    metric.counter.value = value;
+    metric.gauge.value = value;
+  }
+  void add(Labels labels, const agent::Histogram& histogram) {
+    auto& out = add(std::move(labels)).histogram;
+    out.sample_count = histogram.count();
+    std::uint64_t below = 0;
+    std::size_t bin = 0;
+    const auto take = [&] {
+      const std::uint64_t count = histogram.in_bin(bin);
+      below += count;
+      out.sample_sum += static_cast<double>(count) *
+                        static_cast<double>(agent::Histogram::upper_bound(bin)) * 1e-9;
+      ++bin;
+    };
+    for (unsigned bits = kFirstBucket; bits <= kLastBucket; ++bits) {
+      const std::uint64_t bound = (1ull << bits) - 1;
+      while (agent::Histogram::upper_bound(bin) <= bound) take();
+      out.bucket.push_back({below, static_cast<double>(bound) * 1e-9});
+    }
+    while (bin < agent::Histogram::kBins) take();
+    out.bucket.push_back({below, std::numeric_limits<double>::infinity()});
+  }
+  MetricFamily take() { return std::move(family_); }
+
+ private:
+  ClientMetric& add(Labels labels) {
+    family_.metric.emplace_back().label = std::move(labels);
+    return family_.metric.back();
+  }
+  MetricFamily family_;
+};
+
+template <typename Value>
+struct OfWorker {
+  MetricType type;
+  const char* name;
+  const char* help;
+  Value WorkerStatistics::*value;
+};
+
+constexpr MetricType kGauge = MetricType::Gauge, kCounter = MetricType::Counter;
+
+constexpr OfWorker<std::uint32_t> kSizes[] = {
+    {kGauge, "sessions", "Sessions that run.", &WorkerStatistics::sessions},
+    {kGauge, "layers", "Layers with a rate above 0.", &WorkerStatistics::layers},
+};
+
+constexpr OfWorker<std::uint64_t> kCounts[] = {
+    {kCounter, "generated_packets_total", "Data packets that were due: sent and dropped.",
+     &WorkerStatistics::generated},
+    {kCounter, "sent_packets_total", "Data packets that the device took.",
+     &WorkerStatistics::sent},
+    {kCounter, "sent_bytes_total", "IP bytes of data packets that the device took.",
+     &WorkerStatistics::sent_bytes},
+    {kCounter, "dropped_packets_total",
+     "Data packets without a buffer, on a link that was down, or refused by the device.",
+     &WorkerStatistics::dropped},
+    {kCounter, "skipped_packets_total",
+     "Packets that layers' schedules left out after stalls; never generated.",
+     &WorkerStatistics::given_up},
+    {kCounter, "behind_total", "Departures that were more than 100 us late.",
+     &WorkerStatistics::behind},
+    {kCounter, "control_sent_packets_total", "Messages of congestion control beside the data.",
+     &WorkerStatistics::control_sent},
+    {kCounter, "control_dropped_packets_total", "The same, dropped.",
+     &WorkerStatistics::control_dropped},
+    {kCounter, "payload_underruns_total", "Packets that the input had no bytes for.",
+     &WorkerStatistics::payload_underruns},
+    {kCounter, "lost_records_total", "Records of the trace that found no room.",
+     &WorkerStatistics::trace_lost},
+};
+
+constexpr OfWorker<agent::Histogram> kHistograms[] = {
+    {MetricType::Histogram, "lateness_seconds",
+     "Hand-over of a data packet to the device, minus its instant. The sum is up to 3.2 % high.",
+     &WorkerStatistics::late},
+    {MetricType::Histogram, "gap_error_seconds",
+     "Gap between successive data packets, against that of their instants. The sum is up to 3.2 % "
+     "high.",
+     &WorkerStatistics::gap_error},
+};
+
+template <typename Value, std::size_t count>
+void add_workers(const OfWorker<Value> (&of_worker)[count], const Statistics& statistics,
+                 std::vector<MetricFamily>& out) {
+  for (const auto& [type, name, help, value] : of_worker) {
+    Family family(type, name, help);
+    for (const WorkerStatistics& worker : statistics.workers) {
+      family.add({{"lcore", fmt::to_string(worker.lcore)}}, worker.*value);
+    }
+    out.push_back(family.take());
+  }
+}
+
+MetricFamily feedback_family(const Statistics& statistics) {
+  Family family(MetricType::Counter, "feedback_frames_total", "Received frames, by their fate.");
+  std::uint64_t delivered = 0, refused = 0, late = 0;
+  for (const WorkerStatistics& worker : statistics.workers) {
+    delivered += worker.feedback_delivered;
+    refused += worker.feedback_refused;
+    late += worker.feedback_late;
+  }
+  const FeedbackStatistics& feedback = statistics.feedback;
+  const std::pair<const char*, std::uint64_t> fates[] = {
+      {"accepted", delivered - std::min(refused, delivered)},
+      {"refused", refused},
+      {"session_ended", late},
+      {"malformed", feedback.malformed},
+      {"foreign", feedback.foreign},
+      {"answered", feedback.answered},
+      {"ring_full", feedback.ring_full},
+  };
+  for (const auto& [fate, count] : fates) {
+    family.add({{"fate", fate}}, static_cast<double>(count));
+  }
+  return family.take();
+}
+
+void check_address(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  char* end = nullptr;
+  const long port =
+      colon == std::string::npos ? -1 : std::strtol(address.c_str() + colon + 1, &end, 10);
+  if (colon == std::string::npos || colon == 0 || *end != '\0' || end == address.c_str() + colon + 1 ||
+      port < 1 || port > 65535 || address.find(',') != std::string::npos) {
+    throw ConfigError(fmt::format(
+        "--metrics: '{}' is not ADDRESS:PORT with a port from 1 to 65535, such as 127.0.0.1:9464",
+        address));
+  }
+}
+
+}  // namespace
+
+std::vector<MetricFamily> metric_families(const Statistics& statistics) {
+  std::vector<MetricFamily> families;
+  add_workers(kSizes, statistics, families);
+  add_workers(kCounts, statistics, families);
+  add_workers(kHistograms, statistics, families);
+  families.push_back(feedback_family(statistics));
+  Family link(MetricType::Gauge, "link_up", "1: the device's link is up.");
+  link.add({}, statistics.link_up ? 1.0 : 0.0);
+  families.push_back(link.take());
+  return families;
+}
+
+class MetricsServer::Source : public prometheus::Collectable {
+ public:
+  explicit Source(std::function<Statistics()> take) : take_(std::move(take)) {}
+  std::vector<MetricFamily> Collect() const override { return metric_families(take_()); }
+
+ private:
+  std::function<Statistics()> take_;
+};
+
+MetricsServer::MetricsServer(const std::string& address, std::function<Statistics()> take)
+    : source_(std::make_shared<Source>(std::move(take))) {
+  check_address(address);
+  try {
+    exposer_ = std::make_unique<prometheus::Exposer>(address);
+  } catch (const std::exception& error) {
+    throw ConfigError(
+        fmt::format("--metrics: cannot listen at {}: the address is in use, or not of this machine",
+                    address));
+  }
+  exposer_->RegisterCollectable(source_);
+}
+
+MetricsServer::~MetricsServer() = default;
+
+}  // namespace tiercast::sender

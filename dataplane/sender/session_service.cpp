@@ -1,0 +1,170 @@
+#include "dataplane/sender/session_service.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "agent/clock.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr std::uint64_t kDefaultSeed = 1;
+constexpr Duration kReturnTimeout = Duration::milliseconds(2000);
+constexpr auto kReturnPoll = std::chrono::microseconds(50);
+
+grpc::Status invalid(const ConfigError& error) {
+  return {grpc::StatusCode::INVALID_ARGUMENT, error.what()};
+}
+
+grpc::Status not_found(std::uint32_t session) {
+  return {grpc::StatusCode::NOT_FOUND, fmt::format("session {} does not run", session)};
+}
+
+// The `count` sessions of `spec`, one by one.
+std::vector<v1::SessionSpec> single(const v1::SessionSpec& spec) {
+  std::vector<v1::SessionSpec> all;
+  const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    v1::SessionSpec& one = all.emplace_back(spec);
+    one.set_session(spec.session() + i);
+    one.set_count(1);
+    one.set_seed((spec.has_seed() ? spec.seed() : kDefaultSeed) + i);
+  }
+  return all;
+}
+
+}  // namespace
+
+SessionService::SessionService(LineSender& sender, const v1::SessionList& running,
+                               std::uint32_t largest_packet)
+    : sender_(sender), largest_packet_(largest_packet) {
+  for (const v1::SessionSpec& spec : running.sessions()) {
+    for (v1::SessionSpec& one : single(spec)) running_.emplace(one.session(), std::move(one));
+  }
+}
+
+std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec) const {
+  std::vector<SessionRequest> requests = requests_of(spec);
+  const std::uint32_t size = requests.front().config.packet_size;
+  if (size > largest_packet_) {
+    throw ConfigError(fmt::format(
+        "packet_size = {} is above {}, the largest that this sender was started for (--packet-size)",
+        size, largest_packet_));
+  }
+  return requests;
+}
+
+grpc::Status SessionService::StartSessions(grpc::ServerContext*,
+                                           const v1::StartSessionsRequest* request,
+                                           v1::StartSessionsResponse*) {
+  const std::lock_guard lock(mutex_);
+  try {
+    std::vector<SessionRequest> requests;
+    std::vector<v1::SessionSpec> specs;
+    for (const v1::SessionSpec& spec : request->sessions()) {
+      // First: it checks the spec, and so its count.
+      for (SessionRequest& one : checked(spec)) requests.push_back(std::move(one));
+      for (v1::SessionSpec& one : single(spec)) {
+        if (running_.contains(one.session())) {
+          return {grpc::StatusCode::ALREADY_EXISTS,
+                  fmt::format("session {} runs already", one.session())};
+        }
+        specs.push_back(std::move(one));
+      }
+    }
+    sender_.start_sessions(requests);
+    for (v1::SessionSpec& one : specs) running_.emplace(one.session(), std::move(one));
+  } catch (const ConfigError& error) {
+    return invalid(error);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
+                                           const v1::ChangeSessionRequest* request,
+                                           v1::ChangeSessionResponse*) {
+  const std::lock_guard lock(mutex_);
+  const auto found = running_.find(request->session());
+  if (found == running_.end()) return not_found(request->session());
+  v1::SessionSpec changed = found->second;
+  for (const auto& [name, value] : request->parameters()) {
+    (*changed.mutable_parameters())[name] = value;
+  }
+  if (request->has_top_rank()) changed.set_top_rank(request->top_rank());
+  try {
+    const std::vector<SessionRequest> requests = checked(changed);
+    if (!request->parameters().empty()) {
+      // What the scheme refuses, it refuses before the running session is stopped.
+      find_scheme(requests.front().scheme).make_sender(requests.front().config);
+      sender_.stop_session(static_cast<std::uint16_t>(request->session()));
+      running_.erase(found);
+      start_anew(requests);
+      running_.emplace(request->session(), std::move(changed));
+    } else if (request->has_top_rank()) {
+      sender_.set_membership(static_cast<std::uint16_t>(request->session()), request->top_rank());
+      found->second = std::move(changed);
+    }
+  } catch (const ConfigError& error) {
+    return invalid(error);
+  }
+  return grpc::Status::OK;
+}
+
+// The worker gives the old one back between two packets; until then its number is taken.
+void SessionService::start_anew(const std::vector<SessionRequest>& requests) {
+  const Time deadline = agent::monotonic_now() + kReturnTimeout;
+  for (;;) {
+    try {
+      sender_.start_sessions(requests);
+      return;
+    } catch (const ConfigError&) {
+      if (agent::monotonic_now() > deadline) throw;
+    }
+    std::this_thread::sleep_for(kReturnPoll);
+  }
+}
+
+grpc::Status SessionService::StopSession(grpc::ServerContext*,
+                                         const v1::StopSessionRequest* request,
+                                         v1::StopSessionResponse*) {
+  const std::lock_guard lock(mutex_);
+  const auto found = running_.find(request->session());
+  if (found == running_.end()) return not_found(request->session());
+  try {
+    sender_.stop_session(static_cast<std::uint16_t>(request->session()));
+  } catch (const ConfigError& error) {
+    return invalid(error);
+  }
+  running_.erase(found);
+  return grpc::Status::OK;
+}
+
+grpc::Status SessionService::ListSessions(grpc::ServerContext*, const v1::ListSessionsRequest*,
+                                          v1::ListSessionsResponse* response) {
+  const std::lock_guard lock(mutex_);
+  std::map<std::uint32_t, v1::SessionState*> states;
+  for (const auto& [number, spec] : running_) {
+    v1::SessionState* const state = response->add_sessions();
+    *state->mutable_session() = spec;
+    states.emplace(number, state);
+  }
+  const Statistics statistics = sender_.statistics(true);
+  response->set_time_ns(statistics.taken.ns());
+  for (const LayerStatistics& layer : statistics.layers) {
+    const auto found = states.find(layer.session);
+    if (found == states.end()) continue;  // it is ending
+    v1::LayerState& out = *found->second->add_layers();
+    out.set_rank(layer.rank);
+    out.set_rate_bps(layer.rate.bytes_per_second());
+    out.set_generated_packets(layer.generated);
+    out.set_sent_packets(layer.sent);
+    out.set_dropped_packets(layer.dropped);
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace tiercast::sender

@@ -1,0 +1,42 @@
+// tiercast.v1.Sender over a running LineSender.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "dataplane/sender/line_sender.h"
+#include "tiercast/v1/sender.grpc.pb.h"
+
+namespace tiercast::sender {
+
+class SessionService final : public v1::Sender::Service {
+ public:
+  // `running`: what the sender was started with. `largest_packet`: IP bytes that its buffers have
+  // room for. The sender must outlive the object.
+  SessionService(LineSender& sender, const v1::SessionList& running, std::uint32_t largest_packet);
+
+  grpc::Status StartSessions(grpc::ServerContext* context,
+                             const v1::StartSessionsRequest* request,
+                             v1::StartSessionsResponse* response) override;
+  grpc::Status ChangeSession(grpc::ServerContext* context,
+                             const v1::ChangeSessionRequest* request,
+                             v1::ChangeSessionResponse* response) override;
+  grpc::Status StopSession(grpc::ServerContext* context, const v1::StopSessionRequest* request,
+                           v1::StopSessionResponse* response) override;
+  grpc::Status ListSessions(grpc::ServerContext* context, const v1::ListSessionsRequest* request,
+                            v1::ListSessionsResponse* response) override;
+
+ private:
+  // ConfigError also where the packets would be too large.
+  std::vector<SessionRequest> checked(const v1::SessionSpec& spec) const;
+  void start_anew(const std::vector<SessionRequest>& requests);
+
+  LineSender& sender_;
+  const std::uint32_t largest_packet_;
+  std::mutex mutex_;                               // guards what follows, and the order of calls
+  std::map<std::uint32_t, v1::SessionSpec> running_;  // each with count = 1
+};
+
+}  // namespace tiercast::sender

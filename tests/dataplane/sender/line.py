@@ -1,0 +1,120 @@
+"""tiercast-send with many sessions, for the tests: the program with its control socket, and the
+library that stands at the far end of its device (dataplane/sender/bench/far_end.cpp)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from tiercast.v1 import lab_pb2
+from tiercast_controller.errors import AgentError
+from tiercast_controller.sender import SenderControl
+
+from ...agent.network import BUILD, EAL, SENDER, SENDER_IP
+
+FAR_END = BUILD / "dataplane/sender/bench/libtiercast-far-end.so"
+HEADER = np.dtype([("tsc_hz", "<u8"), ("capacity", "<u8"), ("count", "<u8"), ("start_tsc", "<u8"),
+                   ("start_ns", "<i8"), ("end_tsc", "<u8"), ("end_ns", "<i8")])  # fmt: skip
+
+
+def constant(session: int, rate: str, count: int = 1, layers: int = 1) -> lab_pb2.SessionSpec:
+    """Layers of this rate, whatever the receivers say: RLM's sender has such."""
+    parameters = {"rlm.base_rate": rate, "rlm.step_rate": rate, "rlm.growth": "1"}
+    return lab_pb2.SessionSpec(
+        session=session, count=count, scheme="rlm", layers=layers, packet_size=500,
+        parameters=parameters | {"rlm.max_rate": "1000Gbit/s"},
+    )  # fmt: skip
+
+
+class Line:
+    """tiercast-send with `sessions`; stopped by leaving the context of `sender()`."""
+
+    def __init__(self, folder: Path, sessions: list[lab_pb2.SessionSpec]):
+        self.folder = folder
+        self.control_address = f"unix:{folder}/control"
+        self.trace = folder / "line.jsonl"
+        listed = [json.loads(_json(session)) for session in sessions]
+        (folder / "sessions.json").write_text(json.dumps({"sessions": listed}))
+        self.status: int | None = None
+        self.stderr = ""
+        self.control: SenderControl
+
+    @contextmanager
+    def sender(
+        self,
+        device: str | None,
+        *options: str,
+        far_end: dict[str, object] | None = None,
+        urgent: bool = False,
+    ) -> Iterator[SenderControl]:
+        """Runs until the context is left; then its exact counts stand in `records`. `urgent`: other
+        work on the machine shall not delay it; for one that sleeps nearly always."""
+        command = [str(SENDER), *([f"--vdev={device}"] if device else []), *EAL]
+        command[command.index("-m") + 1] = "128"
+        command += ["--", f"--address={SENDER_IP}", f"--sessions={self.folder}/sessions.json",
+                    "--max-sessions=300", f"--control={self.control_address}",
+                    f"--trace={self.trace}", *options]  # fmt: skip
+        if urgent:
+            command = ["chrt", "--rr", "10", *command]
+        if far_end is not None:
+            settings = ",".join(f"{name}={value}" for name, value in far_end.items())
+            command = ["env", f"LD_PRELOAD={FAR_END}", f"TIERCAST_FAR_END={settings}", *command]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            with SenderControl(self.control_address) as control:
+                self._wait(process, control)
+                yield control
+        finally:
+            process.terminate()
+            _, self.stderr = process.communicate(timeout=60)
+            self.status = process.returncode
+        assert self.status == 0, self.stderr
+
+    @staticmethod
+    def _wait(process: subprocess.Popen, control: SenderControl) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                control.look()
+                return
+            except AgentError:
+                assert process.poll() is None, "the sender ended"
+                assert time.monotonic() < deadline, "the sender does not answer"
+                time.sleep(0.05)
+
+    def records(self, kind: str) -> list[dict]:
+        lines = map(json.loads, self.trace.read_text().splitlines())
+        return [record for record in lines if record["kind"] == kind]
+
+    def check_counts(self) -> int:
+        """Each layer's, and that the worker's are their sums. Returns what was sent."""
+        layers = self.records("layer")
+        worker = self.records("worker")[-1]
+        for name in ("generated_packets", "sent_packets", "dropped_packets"):
+            assert sum(layer[name] for layer in layers) == worker[name]
+        for layer in layers:
+            assert layer["generated_packets"] == layer["sent_packets"] + layer["dropped_packets"]
+        return worker["sent_packets"]
+
+
+def _json(session: lab_pb2.SessionSpec) -> str:
+    from google.protobuf import json_format
+
+    return json_format.MessageToJson(session)
+
+
+def departures(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(CLOCK_MONOTONIC in ns, group address) of each hand-over that the far end recorded."""
+    header = np.fromfile(path, HEADER, 1)[0]
+    count, capacity = int(header["count"]), int(header["capacity"])
+    stamps = np.fromfile(path, "<u8", count, offset=HEADER.itemsize).astype(np.int64)
+    groups = np.fromfile(path, "<u4", count, offset=HEADER.itemsize + 8 * capacity)
+    ns = (stamps - int(header["start_tsc"])) * (1e9 / int(header["tsc_hz"]))
+    return ns + int(header["start_ns"]), groups

@@ -1,0 +1,132 @@
+#include "dataplane/sender/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/metric_family.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "dataplane/sender/live_view.h"
+
+namespace tiercast::sender {
+namespace {
+
+using ::testing::HasSubstr;
+
+Statistics example() {
+  Statistics statistics;
+  statistics.taken = Time::nanoseconds(5'000'000'000);
+  WorkerStatistics& worker = statistics.workers.emplace_back();
+  worker.lcore = 3;
+  worker.sessions = 2;
+  worker.layers = 9;
+  worker.generated = 1010;
+  worker.sent = 1000;
+  worker.sent_bytes = 1'000'000;
+  worker.dropped = 10;
+  worker.feedback_delivered = 50;
+  worker.feedback_refused = 8;
+  worker.late.add_to_bin(agent::Histogram::bin_of(63), 4);
+  worker.late.add_to_bin(agent::Histogram::bin_of(64), 3);
+  worker.late.add_to_bin(agent::Histogram::bin_of(5'000'000'000), 1);  // above the last bucket
+  worker.late.raise_max(5'000'000'000);
+  statistics.workers.push_back(worker);
+  statistics.workers.back().lcore = 4;
+  statistics.feedback.malformed = 7;
+  statistics.layers.push_back({.session = 1, .rank = 0, .rate = Rate::bits_per_second(8e6),
+                               .packet_size = 1000, .generated = 0, .sent = 0, .dropped = 0});
+  return statistics;
+}
+
+std::map<std::string, prometheus::MetricFamily> families() {
+  std::map<std::string, prometheus::MetricFamily> found;
+  for (auto& family : metric_families(example())) found[family.name] = family;
+  return found;
+}
+
+TEST(SenderMetrics, EachWorkerHasItsCounts) {
+  const auto found = families();
+  const auto& sent = found.at("tiercast_sender_sent_packets_total");
+  EXPECT_EQ(sent.type, prometheus::MetricType::Counter);
+  ASSERT_EQ(sent.metric.size(), 2u);
+  EXPECT_EQ(sent.metric[0].label[0].name, "lcore");
+  EXPECT_EQ(sent.metric[0].label[0].value, "3");
+  EXPECT_EQ(sent.metric[0].counter.value, 1000);
+  EXPECT_EQ(found.at("tiercast_sender_layers").metric[1].gauge.value, 9);
+  EXPECT_EQ(found.at("tiercast_sender_link_up").metric[0].gauge.value, 1);
+}
+
+TEST(SenderMetrics, FeedbackIsCountedOnceByItsFate) {
+  std::map<std::string, double> fates;
+  const auto found = families();
+  for (const auto& metric : found.at("tiercast_sender_feedback_frames_total").metric) {
+    fates[metric.label[0].value] = metric.counter.value;
+  }
+  EXPECT_EQ(fates["accepted"], 84);  // of two workers
+  EXPECT_EQ(fates["refused"], 16);
+  EXPECT_EQ(fates["malformed"], 7);
+}
+
+// Prometheus's rules: cumulative, ascending, the last bucket infinite and equal to the count.
+TEST(SenderMetrics, HistogramsAreCumulativeAndComplete) {
+  const auto found = families();
+  const auto& lateness = found.at("tiercast_sender_lateness_seconds").metric[0].histogram;
+  EXPECT_EQ(lateness.sample_count, 8u);
+  EXPECT_EQ(lateness.bucket.front().cumulative_count, 4u);  // up to 63 ns
+  EXPECT_EQ(lateness.bucket[1].cumulative_count, 7u);       // up to 127 ns
+  EXPECT_EQ(lateness.bucket.back().cumulative_count, 8u);
+  EXPECT_TRUE(std::isinf(lateness.bucket.back().upper_bound));
+  EXPECT_TRUE(std::is_sorted(lateness.bucket.begin(), lateness.bucket.end(),
+                             [](const auto& a, const auto& b) {
+                               return a.upper_bound < b.upper_bound &&
+                                      a.cumulative_count <= b.cumulative_count;
+                             }));
+  EXPECT_NEAR(lateness.sample_sum, 5.0, 5.0 * 0.032);
+}
+
+TEST(SenderMetrics, WrongAddressesAreNamed) {
+  for (const char* address : {"", "9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
+                              "127.0.0.1:70000", "127.0.0.1:94x", "1.2.3.4:80,5.6.7.8:80"}) {
+    try {
+      MetricsServer server(address, [] { return Statistics(); });
+      FAIL() << address;
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--metrics")) << address;
+    }
+  }
+  EXPECT_THROW(MetricsServer("203.0.113.1:9464", [] { return Statistics(); }), ConfigError);
+}
+
+TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {
+  LiveView view("net_null");
+  Statistics statistics = example();
+  EXPECT_THAT(view.draw(statistics), HasSubstr("net_null, link up, 0 s, wanted 1.00 k packets/s"));
+  statistics.taken = statistics.taken + Duration::milliseconds(500);
+  statistics.workers[0].sent += 7'400'000;
+  statistics.workers[0].late.add_to_bin(agent::Histogram::bin_of(1500), 1000);
+  statistics.link_up = false;
+  const std::string table = view.draw(statistics);
+  EXPECT_THAT(table, HasSubstr("link DOWN"));
+  EXPECT_THAT(table, HasSubstr("14.8 M"));
+  EXPECT_THAT(table, HasSubstr("1.5 us"));  // of the new ones alone
+  EXPECT_THAT(table, HasSubstr("7 malformed"));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5);
+}
+
+TEST(SenderLiveView, DrawsOverWhatItDrew) {
+  LiveView view("net_null");
+  std::FILE* terminal = std::tmpfile();
+  view.show(example(), terminal);
+  view.show(example(), terminal);
+  std::rewind(terminal);
+  std::string written(4096, '\0');
+  written.resize(std::fread(written.data(), 1, written.size(), terminal));
+  std::fclose(terminal);
+  EXPECT_EQ(written.find("\033["), written.find("\033[5F\033[J"));
+  EXPECT_NE(written.find("\033[5F\033[J"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tiercast::sender

@@ -1,0 +1,181 @@
+"""Sessions of a running tiercast-send start, change and stop (tiercast.v1.Sender); its figures for
+Prometheus. No network: net_null."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tiercast.v1 import lab_pb2
+from tiercast_controller.errors import AgentError
+from tiercast_lab.sessions import app
+from tiercast_wire import group_address
+from typer.testing import CliRunner
+
+from ...agent.network import ROOT, run, sender_arguments
+from .line import Line, constant, departures
+
+NULL = "net_null0"
+RATE_BPS = 40_000  # of a layer: 10 packets/s of 500 bytes
+
+
+def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) -> None:
+    """100 sessions of 8 layers run, one is started, one is changed, one is stopped."""
+    record = tmp_path / "record"
+    line = Line(tmp_path, [constant(1, f"{10 * RATE_BPS}bit/s", count=100, layers=8)])
+    far_end = {"record": record, "count": 1_000_000}
+    with line.sender(NULL, "--ramp=100ms", far_end=far_end, urgent=True) as control:
+        time.sleep(0.5)
+        calls = [time.monotonic_ns()]
+        control.start([constant(200, f"{20 * RATE_BPS}bit/s")])
+        time.sleep(0.3)
+        calls.append(time.monotonic_ns())
+        control.change(50, top_rank=2)
+        time.sleep(0.3)
+        calls.append(time.monotonic_ns())
+        control.change(51, parameters={"rlm.base_rate": f"{30 * RATE_BPS}bit/s"})
+        time.sleep(0.3)
+        calls.append(time.monotonic_ns())
+        control.stop(52)
+        time.sleep(0.3)
+        states = {state.session.session: state for state in control.look().sessions}
+        ended = control.look().time_ns
+        assert 52 not in states and len(states) == 100
+        assert [layer.rate_Bps > 0 for layer in states[50].layers] == [True] * 3 + [False] * 5
+        assert states[51].layers[0].rate_Bps == pytest.approx(30 * RATE_BPS / 8)
+        assert states[51].layers[1].rate_Bps == pytest.approx(10 * RATE_BPS / 8)
+        assert states[200].layers[0].sent_packets > 100  # 200 packets/s, for 1.2 s
+    times, groups = departures(record)
+    assert line.check_counts() == len(times)
+
+    # Those that nobody touched send 100 packets/s, on an absolute schedule. What a machine that was
+    # taken away made the worker leave out is counted.
+    left_out = line.records("worker")[-1]["given_up_packets"]
+    others = [int(group_address(s, r)) for s in (1, 20, 49, 53, 99) for r in (0, 7)]
+    for group in others:
+        mine = times[(groups == group) & (times > calls[0] - 300e6) & (times < ended)]
+        ideal = 100 * (ended - calls[0] + 300e6) / 1e9
+        assert ideal - 2 - left_out <= len(mine) <= ideal + 2, hex(group)
+        if left_out == 0:
+            late = mine - np.arange(len(mine)) * 10e6
+            assert np.percentile(late - late.min(), 90) < 2e6, hex(group)
+
+    stopped = times[groups == int(group_address(52, 0))]
+    assert stopped.max() < calls[3] + 200e6
+    silent = times[groups == int(group_address(50, 3))]
+    assert silent.max() < calls[1] + 200e6
+    changed = np.diff(times[(groups == int(group_address(51, 0))) & (times > calls[2] + 100e6)])
+    assert np.median(changed) == pytest.approx(1e9 / 300, rel=0.02)
+
+
+def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    line = Line(tmp_path, [constant(1, "1Mbit/s", count=2, layers=2)])
+    with line.sender(NULL) as control:
+        for call, texts in (
+            (lambda: control.start([constant(2, "1Mbit/s")]), ["session 2 runs already"]),
+            (lambda: control.start([constant(40_000, "1Mbit/s")]), ["session", "40000", "32767"]),
+            (lambda: control.start([lab_pb2.SessionSpec(session=9, scheme="sym")]), ["sym", "sim"]),
+            (
+                lambda: control.start([lab_pb2.SessionSpec(session=9, packet_size=1400)]),
+                ["packet_size = 1400", "1000"],
+            ),
+            (lambda: control.start([constant(3, "1Mbit/s", count=500)]), ["no room"]),
+            (lambda: control.change(7, top_rank=0), ["session 7 does not run"]),
+            (lambda: control.change(1, top_rank=5), ["top_rank = 5", "-1 to 1"]),
+            (lambda: control.change(1, parameters={"rlm.grwth": "1"}), ["rlm.grwth"]),
+            (lambda: control.change(1, parameters={"rlm.join_max": "1s"}), ["rlm.join_max"]),
+            (lambda: control.stop(7), ["session 7 does not run"]),
+        ):
+            with pytest.raises(AgentError) as refused:
+                call()
+            for text in texts:
+                assert text in str(refused.value)
+        sessions = control.look().sessions
+        assert [state.session.session for state in sessions] == [1, 2]
+        assert all(layer.rate_Bps == 125_000 for state in sessions for layer in state.layers)
+    line.check_counts()
+
+
+def test_command_line_of_a_person(tmp_path: Path) -> None:
+    line = Line(tmp_path, [constant(1, "1Mbit/s")])
+
+    def sessions(command: str, *arguments: str) -> str:
+        """In this process: starting another takes longer than all of this."""
+        result = CliRunner().invoke(
+            app, [command, f"--sender={line.control_address}", *arguments], catch_exceptions=True
+        )
+        return result.stdout + str(result.exception or "")
+
+    with line.sender(NULL):
+        sessions("start", "5", "--scheme=rlm", "--layers=3", "--count=2", "--set=rlm.growth=1",
+                 "--set=rlm.base_rate=64kbit/s")  # fmt: skip
+        sessions("change", "6", "--top-rank=1")
+        sessions("stop", "1")
+        rows = [row.split() for row in sessions("list").splitlines()]
+        assert rows[0] == ["session", "scheme", "layers", "sending", "rate", "sent", "dropped"]
+        assert [row[:4] for row in rows[1:]] == [["5", "rlm", "3", "3"], ["6", "rlm", "3", "2"]]
+        assert "session 1 does not run" in sessions("stop", "1")
+        assert "NAME=VALUE" in sessions("change", "6", "--set=x")
+        assert "nothing to change" in sessions("change", "6")
+    assert "no sender answers at" in sessions("list")
+    # And as it is called, with the exit status of its errors.
+    done = subprocess.run(
+        [ROOT / "tiercast", "sessions", "list", "--sender=unix:/nonexistent/socket"],
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert "no sender answers at unix:/nonexistent/socket" in done.stderr
+
+
+def get(port: int, path: str = "/metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_prometheus_reads_the_figures(tmp_path: Path) -> None:
+    port = free_port()
+    line = Line(tmp_path, [constant(1, "4Mbit/s", layers=2)])
+    with line.sender(NULL, f"--metrics=127.0.0.1:{port}"):
+        time.sleep(0.3)
+        first = {f.name: f for f in text_string_to_metric_families(get(port))}
+        time.sleep(0.3)
+        second = {f.name: f for f in text_string_to_metric_families(get(port))}
+        sent = [f["tiercast_sender_sent_packets"] for f in (first, second)]
+        assert [family.type for family in sent] == ["counter", "counter"]
+        assert 0 < sent[0].samples[0].value < sent[1].samples[0].value
+        assert second["tiercast_sender_layers"].samples[0].value == 2
+        assert second["tiercast_sender_link_up"].samples[0].value == 1
+        lateness = second["tiercast_sender_lateness_seconds"]
+        assert lateness.type == "histogram"
+        buckets = [s for s in lateness.samples if s.name.endswith("_bucket")]
+        count = next(s.value for s in lateness.samples if s.name.endswith("_count"))
+        assert buckets[-1].labels["le"] == "+Inf" and buckets[-1].value == count > 0
+        assert [b.value for b in buckets] == sorted(b.value for b in buckets)
+        # Bad input from anybody who can reach the port.
+        for junk in (b"\0" * 5000, b"GET /metrics\r\n\r\n", b"GET " + b"/" * 70_000 + b" HTTP/1.1"):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as bad:
+                bad.sendall(junk)
+        with pytest.raises(urllib.error.HTTPError):
+            get(port, "/../etc/passwd")
+        assert "tiercast_sender_sent_packets_total" in get(port)
+    line.check_counts()
+
+
+@pytest.mark.parametrize("option", ["--metrics=203.0.113.1:9464", "--control=unix:/nonexistent/s"])
+def test_an_address_that_cannot_be_served_is_named(tmp_path: Path, option: str) -> None:
+    ended = run(sender_arguments(f"--vdev={NULL}", tmp_path / "trace", option))
+    assert ended.status == 2
+    for text in option.split("="):
+        assert text in ended.stderr

@@ -1,0 +1,134 @@
+"""tiercast-send where things go wrong at full speed: forged feedback, a device that stops draining,
+a core that is asked for more than it can. What is checked does not depend on the machine's speed:
+counts are exact and others go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import ARP, Ether
+from tiercast_wire import Tiercast
+from tiercast_wire.layers import LAYERS
+
+from ...agent.network import HOST_IP, HOST_MAC, SENDER_IP, wait_until
+from .line import Line, constant, departures
+
+SESSIONS = 20
+ANNOUNCEMENT = LAYERS["RlmAnnouncement"](source=7, rank=0)
+SENDER_MAC = "00:00:00:00:00:00"  # of a ring device
+
+
+def feedback(session: int, destination: str = SENDER_IP, port: int = 5501) -> bytes:
+    message = Tiercast(session=session, scheme=8, type=2) / ANNOUNCEMENT
+    ip = IP(src=HOST_IP, dst=destination)
+    return bytes(Ether(src=HOST_MAC, dst=SENDER_MAC) / ip / UDP(sport=4, dport=port) / message)
+
+
+def flipped(frame: bytes, at: int) -> bytes:
+    return frame[:at] + bytes([frame[at] ^ 1]) + frame[at + 1 :]
+
+
+SOUND = [feedback(session) for session in range(1, SESSIONS + 1)]
+MALFORMED = [
+    flipped(SOUND[0], 24),  # IP checksum
+    flipped(SOUND[0], 40),  # UDP checksum
+    SOUND[0][:45],
+    SOUND[0][:20],
+    SOUND[0][:14],
+    flipped(SOUND[0], 14),  # version and header length of IP
+]
+FOREIGN = [
+    feedback(SESSIONS + 1),
+    feedback(1, "10.9.0.99"),
+    feedback(1, port=5500),
+    bytes(Ether(src=HOST_MAC, dst=SENDER_MAC, type=0x86DD) / bytes(60)),
+]
+ASKED = [bytes(Ether(src=HOST_MAC, dst="ff:ff:ff:ff:ff:ff")
+               / ARP(op=1, hwsrc=HOST_MAC, psrc=HOST_IP, pdst=SENDER_IP))]  # fmt: skip
+
+
+def ring(folder: Path, frames: list[bytes] | None = None, **settings: object) -> dict[str, object]:
+    far_end: dict[str, object] = {"ring": 1, "report": folder / "report.json", **settings}
+    if frames:
+        content = b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
+        (folder / "frames").write_bytes(content)
+        far_end["frames"] = folder / "frames"
+    return far_end
+
+
+@pytest.mark.parametrize("rate", [1e4, 1e6])
+def test_forged_and_malformed_feedback_is_counted_one_by_one(tmp_path: Path, rate: float) -> None:
+    kinds = [*SOUND, *MALFORMED, *FOREIGN, *ASKED]
+    line = Line(tmp_path, [constant(1, "400kbit/s", count=SESSIONS)])
+    far_end = ring(tmp_path, kinds, rate=rate, until=0.5, descriptors=1024)
+    with line.sender(None, far_end=far_end):
+        time.sleep(0.7)
+    report = json.loads((tmp_path / "report.json").read_text())
+    counted = line.records("feedback")[-1]
+    assert report["offered"] > len(kinds)
+    # What found room in the ring was received, and everything received has one fate.
+    assert counted["received"] == report["offered"] - report["refused"]
+    fates = ("accepted", "refused", "malformed", "foreign", "late", "answered", "ring_full")
+    assert counted["received"] == sum(counted[fate] for fate in fates)
+    assert counted["refused"] == 0
+    if report["refused"] == 0 and counted["ring_full"] == 0:
+        rounds = report["offered"] / len(kinds)
+        for fate, frames in (("accepted", SOUND), ("malformed", MALFORMED), ("foreign", FOREIGN),
+                             ("answered", ASKED)):  # fmt: skip
+            assert counted[fate] == pytest.approx(rounds * len(frames), abs=len(frames))
+    sent = line.check_counts()
+    # 100 packets/s of each session throughout.
+    worker = line.records("worker")[-1]
+    assert sent + worker["given_up_packets"] > 0.5 * 100 * SESSIONS
+    all_sent = sent + worker["control_sent"] + counted["answered"]
+    assert report["taken"] == pytest.approx(all_sent, abs=counted["answered"])
+
+
+def test_a_device_that_stops_draining_costs_what_it_refuses_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    record = tmp_path / "record"
+    line = Line(tmp_path, [constant(1, "4Mbit/s", count=10)])  # 10,000 packets/s in all
+    far_end = ring(tmp_path, stall_after=2000, stall_for=0.3, descriptors=512, record=record,
+                   count=1_000_000)  # fmt: skip
+    with line.sender(None, "--ramp=10ms", far_end=far_end) as control:
+
+        def total(name: str) -> int:
+            return sum(getattr(layer, name) for state in control.look().sessions
+                       for layer in state.layers)  # fmt: skip
+
+        wait_until(lambda: total("dropped_packets") > 100, "the ring is full", 40)
+        dropped = total("dropped_packets")
+        wait_until(lambda: total("sent_packets") > 8000, "it sends again", 40)
+    report = json.loads((tmp_path / "report.json").read_text())
+    sent = line.check_counts()
+    worker = line.records("worker")[-1]
+    assert worker["dropped_packets"] >= dropped
+    assert report["taken"] + report["left"] == sent
+    # It went on handing over at its rate, and made nothing good in a burst afterwards.
+    times, groups = departures(record)
+    for group in np.unique(groups):
+        mine = times[groups == group]
+        assert len(mine) <= (mine[-1] - mine[0]) / 1e6 + 3
+
+
+def test_a_core_that_is_asked_for_too_much_says_so_and_leaves_out(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    line = Line(tmp_path, [constant(1, "100Gbit/s", count=8)])  # 200 M packets/s
+    far_end = {"record": record, "count": 500_000, "skip": 0.1}
+    with line.sender("net_null0", far_end=far_end):
+        time.sleep(1.1)  # it says so once a second
+    line.check_counts()
+    worker = line.records("worker")[-1]
+    assert worker["given_up_packets"] > worker["generated_packets"]
+    assert "is behind: it left out" in line.stderr
+    # Nobody gets more than the others.
+    _, groups = departures(record)
+    shares = np.unique(groups, return_counts=True)[1]
+    assert len(shares) == 8
+    assert max(shares) - min(shares) <= 0.01 * max(shares) + 16
