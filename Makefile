@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 1800
 # What a run needs; the tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire tiercast-ns3
 
-.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch bench-protocols \
+.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch bench-sender bench-protocols \
   fuzz lint p4 lock clean
 
 help:             ## this list
@@ -56,6 +56,12 @@ bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/b
 	@$(MAKE) --no-print-directory build
 	@ninja -C build -j $(JOBS) bench-switch-programs
 	@$(PYTHON) scripts/bench_switch.py
+
+bench-sender:     ## tiercast-send beside this machine's own limits: results/bench/sender.json (10 minutes, root)
+	@scripts/require-root.sh bench-sender
+	@$(MAKE) --no-print-directory configure
+	@ninja -C build -j $(JOBS) tiercast-send tiercast-bare-loop tiercast-far-end
+	@$(PYTHON) scripts/bench_sender.py --charts docs/images
 
 bench-protocols: configure  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
 	@ninja -C build -j $(JOBS) tiercast-protocols-bench tiercast-host

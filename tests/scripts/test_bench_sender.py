@@ -1,0 +1,44 @@
+"""`make bench-sender` in its check mode: every part runs, and the figures have the form that the
+charts and docs/performance.md rely on. No figure is judged here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from ..agent.network import ROOT
+
+
+def test_every_part_runs_and_is_drawn(tmp_path: Path) -> None:
+    output = tmp_path / "sender.json"
+    done = subprocess.run(
+        [ROOT / ".venv/bin/python", ROOT / "scripts/bench_sender.py", "--check",
+         f"--output={output}", f"--charts={tmp_path}"],
+        capture_output=True, text=True, timeout=170,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads(output.read_text())
+    assert results["limits"]["64"].keys() == {"bare_loop", "testpmd", "testpmd_burst_1"}
+    assert all(one["packets_per_s"] > 0 for one in results["limits"]["64"].values())
+    assert [(row["device"], row["layers"]) for row in results["throughput"]] == [
+        ("net_null", 8),
+        ("net_ring", 8),
+    ]
+    assert all(row["packets_per_s"] > 0 for row in results["throughput"])
+    assert all(row["lost_on_the_way"] == 0 for row in results["throughput"][1:])
+    [gap] = results["gaps"]
+    for subject in ("bare_loop", "sender"):
+        assert gap[subject]["packets"] > 100
+        assert gap[subject]["p50_ns"] <= gap[subject]["p99_ns"] <= gap[subject]["max_ns"]
+    for kind in ("none", "sound", "forged"):
+        one = results["feedback"][kind]
+        fates = ("accepted", "refused", "malformed", "foreign", "ring_full")
+        assert one["feedback_received"] >= sum(one[f"feedback_{fate}"] for fate in fates)
+    assert results["feedback"]["sound"]["feedback_accepted"] > 0
+    assert results["feedback"]["forged"]["feedback_accepted"] == 0
+    assert results["change"]["calls"] > 0
+    assert results["veth"]["sizes"]["64"]["packets_per_s"] > 0
+    assert {goal["met"] for goal in results["goals"]} <= {True, False}
+    for name in ("packets", "gaps"):
+        assert (tmp_path / f"sender-{name}.svg").read_text().startswith("<?xml")
