@@ -102,7 +102,7 @@ def _summary(results: SweepResults, command: list[str]) -> dict[str, Any]:
         "file": str(results.file.path),
         "command": command,
         "axes": {axis: [one.name for one in settings] for axis, settings in sweep.axes.items()},
-        "seeds": sweep.seeds,
+        "seeds": sorted({o.task.run.seed for one in results.cells for o in one.outcomes}),
         "measures": {name: find_spec(name).unit for name in sweep.measures},
         "runs": sum(len(one.outcomes) for one in results.cells),
         "failures": results.failures,

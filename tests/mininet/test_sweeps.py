@@ -119,6 +119,7 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
     assert table.equals(pl.read_csv(report.parent / "cells.csv", schema=table.schema))
     assert table["session_throughput"].to_list() == [1.5e6, 1.5e6, 1.5e6, None]
     assert summary["cells"][3]["excluded"] == "it is told apart"
+    assert summary["seeds"] == [1, 2]
     html = report.read_text()
     assert f"1.50 Mbit/s ± {12.71 * 0.5:.2f} Mbit/s" in html
     assert "left out: it is told apart" in html
