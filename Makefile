@@ -7,8 +7,8 @@ FUZZ_SECONDS ?= 1800
 # What a run needs; the tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire tiercast-ns3
 
-.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch bench-sender bench-protocols \
-  fuzz lint p4 lock clean
+.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch bench-sender \
+  bench-ns3 bench-protocols fuzz lint p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -62,6 +62,10 @@ bench-sender:     ## tiercast-send beside this machine's own limits: results/ben
 	@$(MAKE) --no-print-directory configure
 	@ninja -C build -j $(JOBS) tiercast-send tiercast-bare-loop tiercast-far-end
 	@$(PYTHON) scripts/bench_sender.py --charts docs/images
+
+bench-ns3: configure ## the runtime in virtual time beside plain ns-3: results/bench/ns3.json (minutes)
+	@ninja -C build -j $(JOBS) tiercast-ns3 tiercast-plain-ns3 tiercast-host
+	@PYTHONPATH=controller:mininet:build/python $(PYTHON) scripts/bench_ns3.py
 
 bench-protocols: configure  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
 	@ninja -C build -j $(JOBS) tiercast-protocols-bench tiercast-host

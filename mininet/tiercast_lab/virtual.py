@@ -105,7 +105,7 @@ class VirtualRun:
                 if "kind" in message:
                     self._take(message)
                 elif "ask" in message:
-                    tell(_answer(controller, message))
+                    tell(answer(controller, message))
                 elif "at_ns" in message:
                     interrupt.check()
                     self.progress.now_s = message["at_ns"] / 1e9
@@ -127,7 +127,7 @@ class VirtualRun:
         self.progress.take(kind, time_s, agent, message)
 
 
-def _answer(controller: control.VirtualController, question: dict[str, Any]) -> dict[str, Any]:
+def answer(controller: control.VirtualController, question: dict[str, Any]) -> dict[str, Any]:
     session = question["session"]
     before = controller.top_rank(session)
     joins = question["ask"] == "join"
