@@ -13,7 +13,7 @@ Receiver::Receiver(const SessionConfig& config)
     : config_(config), settings_(Settings::from(config)), meter_(kRateWindow) {}
 
 void Receiver::start(Time now, Sink& sink) {
-  now_ = deaf_until_ = now;
+  now_ = deaf_until_ = joined_at_ = now;
   change_top(0, sink);
 }
 
@@ -26,8 +26,10 @@ void Receiver::change_top(int top, Sink& sink) {
     sink.join(static_cast<Rank>(top));
   }
   for (int rank = counters_.top; rank > top; --rank) sink.leave(static_cast<Rank>(rank));
+  // Points of the next layer are points of this one, too: whoever joins has already had part of an
+  // interval, and so catches up with those above, whose intervals are longer.
+  lossless_ = lossless_ && top > counters_.top;
   counters_.top = top;
-  lossless_ = false;  // the new highest layer's points are others
   const TraceField fields[] = {{"top", static_cast<double>(top)}};
   sink.trace("subscription", fields);
 }
@@ -69,11 +71,14 @@ void Receiver::on_loss(Time now, Sink& sink) {
 // While it is deaf it joins nothing either: it would not notice the harm.
 void Receiver::on_sync_point(Time now, Sink& sink) {
   if (now < deaf_until_) return;
+  // The new layer may have had the same point.
+  if (now - joined_at_ < settings_.sync_interval * 0.5) return;
   if (!lossless_ || counters_.top + 1 >= static_cast<int>(config_.layers)) {
     lossless_ = true;
     return;
   }
   change_top(counters_.top + 1, sink);
+  joined_at_ = now;
   const TraceField fields[] = {{"level", counters_.top + 1.0}};
   sink.trace("rlc.join", fields);
 }

@@ -36,7 +36,9 @@ class Receiver final : public ReceiverCore {
   mutable RateMeter meter_;
   Time now_;
   Time deaf_until_;
-  // Since the last synchronization point of the highest layer; false before the first.
+  Time joined_at_;  // the highest layer, or a layer above it that was left
+  // Since the last synchronization point of the highest layer, or of the one below it when that was
+  // the highest; false before the first.
   bool lossless_ = false;
 };
 
