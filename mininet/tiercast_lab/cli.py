@@ -219,7 +219,7 @@ def _reproduce(
             console.print(verdict_table(summaries))
         console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
     verdicts = {summary["verdict"] for summary in summaries}
-    raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int(verdicts != {"met"}))
+    raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int("not met" in verdicts))
 
 
 @app.command(epilog=SWEEP_EXAMPLES)

@@ -159,8 +159,11 @@ class Results:
 
 
 def verdict_of(judged: list[Judged], failures: list[str]) -> str:
+    """`reported`: nothing was required."""
     if failures:
         return "failed"
+    if not any(one.gate for one in judged):
+        return "reported"
     return "met" if all(one.ok or not one.gate for one in judged) else "not met"
 
 
@@ -205,7 +208,7 @@ def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[st
     report.md, and report.json."""
     by_paper: dict[str, list[dict[str, Any]]] = {}
     for one in summaries:
-        by_paper.setdefault(one["paper_name"], []).append(one)
+        by_paper.setdefault(one["paper_name"] or "Beyond the papers", []).append(one)
     html = pages.render(
         "figures.html.j2",
         summaries=summaries,
@@ -230,7 +233,8 @@ def _as_markdown(summaries: list[dict[str, Any]]) -> str:
     lines = []
     for one in summaries:
         command = f"`./tiercast figure {one['figure']}`, {len(one['runs'])} runs"
-        lines += [f"### {one['title']}: {one['verdict']}", "", f"{one['paper']}; {command}", ""]
+        source = f"{one['paper']}; " if one["paper"] else ""
+        lines += [f"### {one['title']}: {one['verdict']}", "", source + command, ""]
         lines += ["| | at | paper | required | measured | |", "|---|---|---|---|---|---|"]
         for row in one["expected"]:
             what = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()

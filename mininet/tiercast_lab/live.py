@@ -259,7 +259,8 @@ def _asides(tally: Tally) -> list[str]:
 
 def figure_tables(summary: dict[str, Any]) -> Group:
     """A reproduced figure: paper against measured, and the verdict."""
-    table = Table(title=f"{summary['title']} ({summary['paper']})", title_justify="left")
+    source = f" ({summary['paper']})" if summary["paper"] else ""
+    table = Table(title=summary["title"] + source, title_justify="left")
     for heading in ("figure", "at", "paper", "required", "measured", ""):
         table.add_column(heading, justify="left" if heading == "figure" else "right")
     for row in summary["expected"]:
@@ -270,7 +271,7 @@ def figure_tables(summary: dict[str, Any]) -> Group:
             name, f"{row['x']:g}", row["paper_text"], row["required"], row["text"],
             Text(mark, style=style),
         )  # fmt: skip
-    style = "bold green" if summary["verdict"] == "met" else "bold red"
+    style = {"met": "bold green", "reported": "bold yellow"}.get(summary["verdict"], "bold red")
     lines = [Text(f"verdict: {summary['verdict']}", style=style)]
     return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
 

@@ -104,6 +104,7 @@ def test_means_over_seeds_are_judged_against_the_papers_numbers(file: Path) -> N
     assert judged[1].measured == pytest.approx(2.0)
     assert verdict_of(judged, []) == "met"  # the rows that fail are not required
     assert verdict_of(judged, ["a run failed"]) == "failed"
+    assert verdict_of([one for one in judged if not one.gate], []) == "reported"
 
 
 def test_a_ratio_of_two_measures_is_taken_on_the_same_curve(file: Path) -> None:
@@ -208,7 +209,9 @@ def test_every_figure_of_the_repository_loads() -> None:
     figures = all_figures(schemes, binaries.FIGURES)
     assert len(figures) >= 7
     for figure in figures:
-        assert figure.reference, figure.name
+        # What no paper has is reported, and not required.
+        required = any(one.gate for one in figure.experiment.figure.expect)
+        assert figure.reference or not required, figure.name
         for task in figure.tasks(quick=False):
             task.load(schemes)
 

@@ -1,0 +1,137 @@
+"""One experiment in the testkit, in ns-3 and in Mininet: the same shares (docs/ns3.md)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+from tiercast_lab import binaries
+from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.measures import flow_rate, received_rate
+from tiercast_lab.schemes import known_schemes
+from tiercast_lab.storage import load_run
+from tiercast_lab.virtual import CONTROL_DELAY_NS
+
+from .conftest import ROOT
+
+pytestmark = pytest.mark.timeout(600)  # where ten other programs want the machine, too
+
+SEEDS = (1, 2)
+# Of the smallest rate on the path, for each receiver and flow: between the means of the seeds in
+# virtual time, and from these to the one run in real time.
+BAND = 0.1
+DURATION = {"sim-smoke": ("25s", "10s"), "basic-ermcc": ("30s", "15s")}  # and the window
+
+Shares = dict[str, float]
+
+
+def shares(loaded: Loaded, rates: dict[str, float]) -> Shares:
+    """bit/s of receivers and flows -> share of the smallest link rate on the path."""
+    topology, sender = loaded.topology, loaded.experiment.sessions[0].sender
+    ends = {f"h{node}": (sender, node) for node in loaded.receivers[0]}
+    ends |= {name: (flow.source, flow.destination) for name, flow in loaded.flows.items()}
+    return {
+        name: rates[name]
+        / min(topology.links[link].parameters.rate for link in topology.path(*path))
+        for name, path in ends.items()
+    }
+
+
+def in_testkit(loaded: Loaded, seed: int) -> Shares:
+    session = loaded.experiment.sessions[0]
+    links = {}
+    for link in loaded.topology.links.values():
+        if not link.attaches:
+            parent, child = map(int, link.name.split("-"))
+            links[child] = (parent, link.parameters)
+    nodes = sorted(links)
+    assert nodes == list(range(1, len(nodes) + 1)), "the testkit's trees have the nodes 0 .. n"
+    question = {
+        "parents": [0, *(links[node][0] for node in nodes)],
+        "links": [
+            {
+                "rate_bps": parameters.rate,
+                "delay_ns": parameters.delay,
+                "queue_packets": parameters.queue.packets,
+                "queue_bytes": parameters.queue.bytes,
+            }
+            for parameters in (links[node][1] for node in nodes)
+        ],
+        "marking": loaded.experiment.marking.kind == "priority",
+        "control_delay_ns": CONTROL_DELAY_NS,
+        "scheme": session.scheme,
+        "layers": session.layers,
+        "receivers": list(loaded.receivers[0]),
+        "seed": seed,
+        "set": [f"{name}={value}" for name, value in session.parameters.items()],
+        "tcp": [[flow.source, flow.destination] for flow in loaded.flows.values()],
+        "window_s": list(loaded.window),
+    }
+    done = subprocess.run(
+        [binaries.BUILD / "tests/protocols/testkit_run"],
+        input=json.dumps(question),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    names = [*(f"h{node}" for node in loaded.receivers[0]), *loaded.flows]
+    return shares(loaded, dict(zip(names, answer["received_bps"] + answer["tcp_bps"], strict=True)))
+
+
+def in_lab(loaded: Loaded, runtime: str, seed: int, results: Path) -> Shares | None:
+    """None: the machine could not carry the run."""
+    duration, window = DURATION[loaded.experiment.name]
+    command = [ROOT / "tiercast", "run", loaded.file, "--runtime", runtime, "--seed", str(seed)]
+    command += ["--duration", duration, "--set", f"measure.last={window}", "--results", results]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    if done.returncode == 3:
+        return None
+    assert done.returncode in (0, 1), done.stderr
+    run = load_run((results / "latest").resolve())
+    edges = np.array(run.context.window)
+    received = {
+        f"h{node}": received_rate(run.rows, f"h{node}", edges) for node in loaded.receivers[0]
+    }
+    flows = {name: flow_rate(run.rows, name, edges) for name in loaded.flows}
+    return shares(loaded, {name: float(rate[0]) for name, rate in (received | flows).items()})
+
+
+def mean(runs: list[Shares]) -> Shares:
+    return {name: fmean(run[name] for run in runs) for name in runs[0]}
+
+
+def load(experiment: str) -> Loaded:
+    duration, window = DURATION[experiment]
+    file = binaries.EXPERIMENTS / f"{experiment}.yaml"
+    return load_experiment(file, known_schemes(), [f"measure.last={window}"], duration)
+
+
+@pytest.fixture(scope="module", params=DURATION)
+def virtual(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple:
+    """An experiment, and its shares in ns-3."""
+    loaded = load(request.param)
+    runs = [in_lab(loaded, "ns3", seed, tmp_path_factory.mktemp("ns3")) for seed in SEEDS]
+    return loaded, mean(runs)
+
+
+def test_the_testkit_and_ns3_give_the_same_shares(virtual: tuple) -> None:
+    loaded, in_ns3 = virtual
+    seen = mean([in_testkit(loaded, seed) for seed in SEEDS])
+    print(loaded.experiment.name, "testkit", seen, "ns-3", in_ns3)
+    assert seen == pytest.approx(in_ns3, abs=BAND)
+
+
+@pytest.mark.mininet
+def test_mininet_and_ns3_give_the_same_shares(virtual: tuple, tmp_path: Path) -> None:
+    loaded, in_ns3 = virtual
+    seen = in_lab(loaded, "mininet", SEEDS[0], tmp_path)
+    if seen is None:
+        pytest.skip("the machine could not carry the run in real time, which says nothing")
+    print(loaded.experiment.name, "Mininet", seen, "ns-3", in_ns3)
+    assert seen == pytest.approx(in_ns3, abs=BAND)
