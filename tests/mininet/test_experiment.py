@@ -14,6 +14,7 @@ from tiercast_lab.experiment import load_experiment
 from tiercast_lab.marking import Marking
 from tiercast_lab.schemes import known_schemes
 from tiercast_lab.storage import network_facts
+from tiercast_lab.topology import Host
 
 from .conftest import ROOT, SCHEMES, SMALL
 
@@ -31,6 +32,25 @@ def test_the_paper_session() -> None:
         loaded.experiment.duration / 1e9 - 20,
         loaded.experiment.duration / 1e9,
     )
+
+
+def test_of_many_receivers_some_have_rows() -> None:
+    schemes = known_schemes()
+    file = ROOT / "experiments/figures/groups.yaml"
+    loaded = load_experiment(file, schemes, ["topology.tree.fanout=[2, 3, 8, 60]"])
+    assert (len(loaded.receivers[0]), len(loaded.recorded[0])) == (2880, 256)
+    assert list(network_facts(loaded)["receivers"]) == [f"h{n}" for n in loaded.recorded[0]]
+    chosen = load_experiment(file, schemes, ["record_receivers=4"])
+    assert chosen.recorded == ((15, 19, 23, 27),)
+    assert load_experiment(file, schemes).recorded == ((*range(15, 31),),)
+
+
+def test_nodes_above_65535_have_addresses_of_their_own() -> None:
+    hosts = [Host(f"h{number}", number, "s0") for number in (1, 255, 256, 65535, 65536, 65537)]
+    assert hosts[3].address == "10.255.255.2"
+    assert hosts[5].address == "11.0.1.2"
+    for key in ("address", "gateway", "mac", "gateway_mac"):
+        assert len({getattr(host, key) for host in hosts}) == len(hosts)
 
 
 def test_every_experiment_of_the_repository_loads() -> None:

@@ -35,6 +35,16 @@ def test_sims_session_meets_the_papers_figures(tmp_path: Path) -> None:
     assert (directory / "report.html").stat().st_size > 50_000
 
 
+def test_receivers_without_rows_change_nothing(tmp_path: Path) -> None:
+    everybody = run(tmp_path / "1", "sim-session", "--duration=10s")[1]
+    some = run(tmp_path / "2", "sim-session", "--duration=10s", "--set=record_receivers=4")[1]
+    names = ["h15", "h19", "h23", "h27"]
+    kinds = ("received", "subscription", "join")
+    for kind in kinds:
+        full, sampled = (pl.read_parquet(r / f"rows/{kind}.parquet") for r in (everybody, some))
+        assert sampled.equals(full.filter(pl.col("agent").is_in(names))), kind
+
+
 # RLM's and MLDA's receivers draw random times.
 @pytest.mark.parametrize("experiment", ["sim-session", "basic-rlm", "basic-mlda"])
 def test_a_run_is_a_function_of_its_yaml_and_seed(tmp_path: Path, experiment: str) -> None:
