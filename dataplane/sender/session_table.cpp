@@ -8,9 +8,6 @@
 namespace tiercast::sender {
 namespace {
 
-// Lines of a core that are fetched ahead: what write_data() touches lies near its start.
-constexpr std::size_t kCoreLines = 4;
-
 std::size_t round_up(std::size_t n) { return (n + 7) / 8 * 8; }
 
 }  // namespace
@@ -267,21 +264,6 @@ void SessionTable::control(const Session& session, Destination to,
 
 Time SessionTable::next_deadline() const {
   return std::min(next_departure(), Time::nanoseconds(timers_.bound_ns()));
-}
-
-// Two stages: a layer's own lines, and, when they have come, those of its core.
-void SessionTable::prefetch() const {
-  constexpr unsigned kFar = 24;
-  constexpr unsigned kNear = 10;
-  if (const auto layer = pacer_.ahead(kFar); layer != LinePacer::kNone) {
-    const auto* const at = reinterpret_cast<const std::byte*>(&layers_[layer]);
-    __builtin_prefetch(at, 1);
-    __builtin_prefetch(at + 64, 1);
-  }
-  if (const auto layer = pacer_.ahead(kNear); layer != LinePacer::kNone) {
-    const auto* const core = reinterpret_cast<const std::byte*>(layers_[layer].core);
-    for (std::size_t line = 0; line < kCoreLines; ++line) __builtin_prefetch(core + line * 64, 1);
-  }
 }
 
 void SessionTable::read(WorkerStatistics& out) const {

@@ -149,8 +149,6 @@ class SessionTable {
   Time next_departure() const {
     return waiting_ == 0 ? pacer_.next_departure() : Time::zero();
   }
-  // Fetches the state of layers due soon into the cache.
-  void prefetch() const;
 
   // Any thread.
   void read(WorkerStatistics& out) const;

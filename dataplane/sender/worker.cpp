@@ -85,7 +85,7 @@ void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   while (!stop.load(std::memory_order_relaxed)) {
     Time now = clock_.now();
     const bool room = count_ == 0 || (count_ < kBatch && pending_[count_ - 1].due <= now);
-    const bool taken = room && take(now + lead);
+    const bool taken = room && take(now, now + lead);
     if (count_ > 0) {
       if (pending_[count_ - 1].due > now && !timestamp_.on()) {
         if (count_ > 1) transmit(now);  // what is late
@@ -127,16 +127,15 @@ rte_mbuf* Worker::buffer() {
   return buffers_[--buffers_left_];
 }
 
-bool Worker::take(Time now) {
-  const auto departure = table_.pop(now);
+bool Worker::take(Time now, Time until) {
+  const auto departure = table_.pop(until);
   if (!departure) return false;
-  table_.prefetch();
   rte_mbuf* const mbuf = buffer();
   if (mbuf == nullptr) {
     table_.dropped(departure->layer, false);
     return true;
   }
-  const Time stamp = std::max(departure->due, clock_.now());
+  const Time stamp = std::max(departure->due, now);
   const std::size_t bytes =
       table_.build(departure->layer, stamp, rte_pktmbuf_mtod(mbuf, std::byte*));
   if (bytes == 0) {
@@ -226,6 +225,8 @@ void Worker::obey(const Command& command, Time now) {
       table_.set_membership(now, *command.session, command.top_rank);
       break;
     case Command::Kind::kStop:
+      // What is built belongs to the counts of its layer, which are final after this.
+      while (count_ > 0) transmit(clock_.now());
       table_.stop(now, *command.session);
       returned.push(command.session);
       break;

@@ -102,7 +102,8 @@ class Worker final : private Outlet {
   void record(Time time, std::uint16_t session, std::string_view kind,
               std::span<const TraceField> fields) override;
 
-  bool take(Time now);      // one packet into the batch; false: none is due
+  // One packet into the batch, of those due by `until`; false: none is.
+  bool take(Time now, Time until);
   void transmit(Time now);  // the batch
   bool chores(Time now);    // a little of everything else; false: nothing was to be done
   void obey(const Command& command, Time now);

@@ -1,0 +1,205 @@
+"""tiercast-send with many sessions: exact counts, bytes, devices that refuse, the link."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import ARP, Dot1Q, Ether
+from scapy.utils import PcapReader
+from tiercast_wire import group_address, parse
+
+from ...agent.network import (
+    EAL,
+    HOST_IP,
+    HOST_MAC,
+    SENDER,
+    SENDER_IP,
+    SENDER_MAC,
+    Ended,
+    Link,
+    run,
+    wait_until,
+)
+
+
+def rlm(session: int, count: int, packets_per_second: float, **fields: object) -> dict:
+    """Sessions whose eight layers have one fixed rate each."""
+    size = fields.get("packet_size", 1000)
+    rate = f"{packets_per_second * size * 8}"
+    rates = {"rlm.base_rate": rate, "rlm.step_rate": rate, "rlm.growth": "1"}
+    return {
+        "session": session,
+        "count": count,
+        "scheme": "rlm",
+        "parameters": {**rates, "rlm.max_rate": "100e9"},
+        **fields,
+    }
+
+
+def arguments(tmp_path: Path, device: str, sessions: list[dict], *options: str) -> list[str]:
+    path = tmp_path / "sessions.json"
+    path.write_text(json.dumps({"sessions": sessions}))
+    own = [f"--address={SENDER_IP}", f"--sessions={path}", f"--trace={tmp_path / 't.jsonl'}"]
+    return [str(SENDER), device, *EAL, "--", *own, *options]
+
+
+def send(tmp_path: Path, device: str, sessions: list[dict], *options: str) -> Ended:
+    return run(arguments(tmp_path, device, sessions, *options), tmp_path / "t.jsonl")
+
+
+def check_counts(ended: Ended) -> list[dict]:
+    """generated = sent + dropped, of each layer and in all; the records of the layers."""
+    assert ended.status == 0, ended.stderr
+    layers = ended.of("layer")
+    for layer in layers:
+        assert layer["generated_packets"] == layer["sent_packets"] + layer["dropped_packets"]
+    worker = ended.of("worker")[-1]
+    for name in ("generated_packets", "sent_packets", "dropped_packets", "sent_bytes"):
+        assert worker[name] == sum(layer[name] for layer in layers)
+    # A departure that found no buffer is not among those whose lateness is known.
+    assert ended.of("pacer.final")[-1]["count"] <= worker["generated_packets"]
+    return layers
+
+
+@pytest.mark.parametrize("mode", [[], ["--poll"]])
+def test_counts_are_exact(tmp_path: Path, mode: list[str]) -> None:
+    sessions = [rlm(0, 20, 50), rlm(100, 1, 10, layers=3, packet_size=46)]
+    ended = send(tmp_path, "--vdev=net_null0,no-rx=1", sessions, "--duration=1s", *mode)
+    layers = check_counts(ended)
+    assert len(layers) == 20 * 8 + 3
+    worker = ended.of("worker")[-1]
+    assert worker["dropped_packets"] == 0
+    # What a busy machine could not send is counted.
+    expected = 160 * 50 + 3 * 10
+    left_out = worker["given_up_packets"]
+    assert expected * 0.97 - left_out <= worker["sent_packets"] <= expected * 1.01 + 163
+
+
+def test_every_packet_of_a_capture(tmp_path: Path) -> None:
+    capture, payload = tmp_path / "out.pcap", tmp_path / "payload"
+    payload.write_bytes(b"0123456789" * 7)
+    sessions = [rlm(3, 2, 100, packet_size=300), {"session": 9, "layers": 2, "packet_size": 60}]
+    options = ["--vlan=100:5", f"--payload={payload}", f"--mac={SENDER_MAC}", "--duration=500ms"]
+    ended = send(tmp_path, f"--vdev=net_pcap0,tx_pcap={capture}", sessions, *options)
+    layers = check_counts(ended)
+    with PcapReader(str(capture)) as reader:
+        frames = [bytes(frame) for frame in reader]
+    sent: dict[tuple[int, int], list[int]] = {}
+    for frame in frames:
+        packet = Ether(frame)
+        assert (packet.src, packet[Dot1Q].vlan, packet[Dot1Q].prio) == (SENDER_MAC, 100, 5)
+        again = Ether(frame)
+        del again[IP].chksum, again[UDP].chksum  # Scapy's own, computed anew
+        assert bytes(again) == frame
+        data = parse(bytes(packet[UDP].payload))
+        assert packet[IP].dst == str(group_address(data.session, data.rank))
+        assert len(packet[IP]) == (60 if data.session == 9 else 300)
+        sent.setdefault((data.session, data.rank), []).append(data.seq)
+    for layer in layers:
+        seqs = sent[int(layer["session"]), int(layer["rank"])]
+        assert len(seqs) == layer["sent_packets"] > 1
+        assert [(seq - seqs[0]) % 2**32 for seq in seqs] == list(range(len(seqs)))
+    # The stream of the payload goes on from packet to packet, whatever the session.
+    stream = b""
+    for frame in frames:
+        message = bytes(Ether(frame)[UDP].payload)
+        stream += message[32 if parse(message).session == 9 else 16 :]
+    assert stream == (b"0123456789" * (len(stream) // 10 + 1))[: len(stream)]
+
+
+def test_a_device_that_stops_draining_costs_exactly_what_it_refuses(tmp_path: Path) -> None:
+    """Nobody empties net_ring: it takes what it has room for, and refuses the rest."""
+    ended = send(tmp_path, "--vdev=net_ring0", [rlm(0, 10, 500)], "--duration=1s")
+    check_counts(ended)
+    worker = ended.of("worker")[-1]
+    # The ring's frames come back to this port, which reads them and finds that they are not for it.
+    assert worker["sent_packets"] + worker["dropped_packets"] == worker["generated_packets"]
+    assert ended.of("feedback")[-1]["accepted"] == 0
+
+
+def test_faults_of_the_list_are_named(tmp_path: Path) -> None:
+    null = "--vdev=net_null0,no-rx=1"
+    for sessions, text in [
+        ([{"session": 1, "scheme": "udp"}], "unknown scheme 'udp'"),
+        ([{"session": 1, "packet_size": 20}], "packet_size = 20"),
+        ([{"session": 1}, {"session": 1}], "session 1 runs already"),
+    ]:
+        ended = send(tmp_path, null, sessions, "--duration=1s")
+        assert ended.status == 2
+        assert text in ended.stderr
+    for option, text in [
+        ("--vlan=5000", "--vlan: '5000'"),
+        ("--ramp=x", "--ramp"),
+        ("--lab=unix:/x", "--lab: not with"),
+        ("--payload=/nonexistent", "/nonexistent"),
+    ]:
+        ended = send(tmp_path, null, [{"session": 1}], "--duration=1s", option)
+        assert ended.status == 2
+        assert text in ended.stderr
+
+
+def test_a_dry_run_needs_no_device(tmp_path: Path) -> None:
+    prefix = tmp_path / "plan"
+    path = tmp_path / "sessions.json"
+    path.write_text(json.dumps({"sessions": [rlm(0, 5, 100)]}))
+    ended = run(
+        [str(SENDER), f"--address={SENDER_IP}", f"--sessions={path}", "--duration=1s",
+         f"--dry-run={prefix}"]
+    )  # fmt: skip
+    assert ended.status == 0, ended.stderr
+    plan = json.loads(prefix.with_suffix(".json").read_text())
+    assert plan["packets"] == 5 * 8 * 100
+    assert {layer["packets"] for layer in plan["layers"]} == {100}
+    assert sum(entry["count"] for entry in plan["gaps"]) == 5 * 8 * 99
+    # Each gap is 10 ms: all are in the one bin that holds it.
+    assert len(plan["gaps"]) == 1
+    with PcapReader(str(prefix.with_suffix(".pcap"))) as reader:
+        assert sum(1 for _ in reader) == plan["packets"]
+
+
+def test_link_down_gateway_and_feedback(link: Link, tmp_path: Path) -> None:
+    """On a veth: ARP for the next hop, frames dropped while the link is down, exact counts."""
+    raw = link.packet_socket("R")
+    command = arguments(
+        tmp_path, "--vdev=net_af_packet0,iface=s0", [rlm(0, 2, 50)], f"--gateway={HOST_IP}"
+    )
+    inside = ["ip", "netns", "exec", link.namespaces["S"], *command]
+    process = subprocess.Popen(inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 10
+        asked = None
+        while asked is None and time.monotonic() < deadline:
+            try:
+                frame = Ether(raw.recv(2048))
+            except TimeoutError:
+                continue
+            if ARP in frame and frame[ARP].op == 1:
+                asked = frame[ARP]
+        assert asked is not None
+        assert (asked.psrc, asked.pdst, asked.hwsrc) == (SENDER_IP, HOST_IP, SENDER_MAC)
+        reply = ARP(op=2, hwsrc=HOST_MAC, psrc=HOST_IP, hwdst=SENDER_MAC, pdst=SENDER_IP)
+        raw.send(bytes(Ether(src=HOST_MAC, dst=SENDER_MAC) / reply))
+        raw.send(bytes(Ether(src=HOST_MAC, dst=SENDER_MAC) / IP(src=HOST_IP, dst=SENDER_IP)
+                       / UDP(sport=1, dport=5501) / b"\x01\x02garbage!"))  # fmt: skip
+        link.set_up("S", False)
+        time.sleep(0.5)
+        link.set_up("S", True)
+        trace = tmp_path / "t.jsonl"
+        wait_until(lambda: trace.exists() and "dropped_packets" in trace.read_text(), "a record")
+        time.sleep(0.7)
+        process.terminate()
+        _, stderr = process.communicate(timeout=20)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    records = [json.loads(line) for line in trace.read_text().splitlines()]
+    ended = Ended(process.returncode, "", stderr, 0.0, records)
+    check_counts(ended)
+    assert ended.of("worker")[-1]["dropped_packets"] >= 100  # of 800 a second
+    assert ended.of("feedback")[-1]["malformed"] >= 1
