@@ -10,7 +10,7 @@ from tiercast.v1 import lab_pb2, sender_pb2, sender_pb2_grpc
 from .errors import AgentError
 
 _MAX_MESSAGE = 64 << 20  # bytes; 100,000 layers are listed in some megabytes
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 30.0
 
 
 class SenderControl:
