@@ -19,6 +19,7 @@ from ...agent.network import HOST_IP, HOST_MAC, SENDER_IP, wait_until
 from .line import Line, constant, departures
 
 SESSIONS = 20
+WORKER_RING = 1 << 12  # feedback that waits for a worker (worker.h)
 ANNOUNCEMENT = LAYERS["RlmAnnouncement"](source=7, rank=0)
 SENDER_MAC = "00:00:00:00:00:00"  # of a ring device
 
@@ -74,9 +75,11 @@ def test_forged_and_malformed_feedback_is_counted_one_by_one(tmp_path: Path, rat
     # What found room in the ring was received, and everything received has one fate.
     assert counted["received"] == report["offered"] - report["refused"]
     fates = ("accepted", "refused", "malformed", "foreign", "late", "answered", "ring_full")
-    assert counted["received"] == sum(counted[fate] for fate in fates)
+    # At full speed some may lie in the worker's ring still when it ends: they have no fate.
+    without_fate = counted["received"] - sum(counted[fate] for fate in fates)
+    assert 0 <= without_fate <= (WORKER_RING if rate > 1e5 else 0)
     assert counted["refused"] == 0
-    if report["refused"] == 0 and counted["ring_full"] == 0:
+    if report["refused"] == 0 and counted["ring_full"] == 0 and without_fate == 0:
         rounds = report["offered"] / len(kinds)
         for fate, frames in (("accepted", SOUND), ("malformed", MALFORMED), ("foreign", FOREIGN),
                              ("answered", ASKED)):  # fmt: skip
