@@ -73,7 +73,10 @@ def test_forged_and_malformed_feedback_is_counted_one_by_one(tmp_path: Path, rat
     counted = line.records("feedback")[-1]
     assert report["offered"] > len(kinds)
     # What found room in the ring was received, and everything received has one fate.
-    assert counted["received"] == report["offered"] - report["refused"]
+    if rate < 1e5:
+        assert counted["received"] == report["offered"] - report["refused"]
+    else:  # the far end may be offering still when the sender ends
+        assert len(kinds) < counted["received"] <= report["offered"] - report["refused"]
     fates = ("accepted", "refused", "malformed", "foreign", "late", "answered", "ring_full")
     # At full speed some may lie in the worker's ring still when it ends: they have no fate.
     without_fate = counted["received"] - sum(counted[fate] for fate in fates)
