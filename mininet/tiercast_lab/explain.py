@@ -13,9 +13,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tiercast_lab import measures, units
+from tiercast_lab import units
 from tiercast_lab.errors import InputError
 from tiercast_lab.explanations import EXPLANATIONS
+from tiercast_lab.measures.rows import counter_at, cumulative_rates
 from tiercast_lab.storage import StoredRun
 
 SPAN_S = 2.0  # "the last seconds"
@@ -67,7 +68,7 @@ class Look:
             return 0.0
         edges = np.array([self.since_s, self.at_s])
         mine = frame.filter(pl.col("agent") == agent)
-        return float(np.diff(measures.counter_at(mine, column, edges))[0])
+        return float(np.diff(counter_at(mine, column, edges))[0])
 
     def receiver_name(self, number: float | None) -> str | None:
         """The agent of a receiver's id in a record; None where it names none."""
@@ -173,7 +174,7 @@ def _queue(look: Look) -> list[str]:
     drops = {}
     for (link,), rows in frame.filter(pl.col("link").is_in(path)).group_by("link"):
         edges = np.array([look.since_s, look.at_s])
-        drops[link] = float(np.diff(measures.counter_at(rows, "drops", edges))[0])
+        drops[link] = float(np.diff(counter_at(rows, "drops", edges))[0])
     dropping = [f"{count:.0f} at {link}" for link, count in sorted(drops.items()) if count >= 0.5]
     return [f"{text}; dropped: {', '.join(dropping) or 'none'}"]
 
@@ -206,7 +207,7 @@ def _sender(look: Look) -> list[str]:
     if frame is None or span == 0:
         return []
     edges = np.array([look.since_s, look.at_s])
-    rates = measures.cumulative_rates(look.run.rows, look.run.context, edges)[:, 0]
+    rates = cumulative_rates(look.run.rows, look.run.context, edges)[:, 0]
     text = "sends " + mbit(rates[-1])
     if len(rates) > 1:
         own = np.diff(np.concatenate([[0.0], rates])) / 1e6

@@ -11,10 +11,9 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from tiercast_lab import windows
 from tiercast_lab.figure import Plot
 from tiercast_lab.figures import Results
-from tiercast_lab.measures import spec_of
+from tiercast_lab.measures import spec_of, windows
 from tiercast_lab.panels import COLOURS, main_panels
 from tiercast_lab.plots import DPI, METADATA, STYLE, draw
 from tiercast_lab.storage import load_run

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from tiercast_lab import measures
+from tiercast_lab.measures.beside_tcp import flow_rate
+from tiercast_lab.measures.rows import (
+    cumulative_rates,
+    efficiency_series,
+    instability_series,
+    received_rate,
+    subscribers,
+)
 from tiercast_lab.storage import StoredRun
 from tiercast_lab.units import format_rate
 
@@ -93,7 +100,7 @@ def _expected(run: StoredRun, measure: str) -> dict[str, dict[str, float]]:
 
 def layer_rates(run: StoredRun) -> Panel:
     edges = _edges(run, STEP_S)
-    rates = measures.cumulative_rates(run.rows, run.context, edges) / MBIT
+    rates = cumulative_rates(run.rows, run.context, edges) / MBIT
     expected = _expected(run, "cumulative_rate_")
     references = []
     for n in range(1, run.context.layers + 1):
@@ -144,7 +151,7 @@ def subscriptions(run: StoredRun, title: str = "(c) Receivers subscribed to each
     frame = run.rows.get("subscription")
     changes = [] if frame is None else frame["time_s"].unique().sort().to_list()
     times = np.array([0.0, *(t for t in changes if 0 < t < end), end])
-    counts = measures.subscribers(run.rows, run.context, times)
+    counts = subscribers(run.rows, run.context, times)
     return Panel(
         "c-subscriptions",
         title,
@@ -170,7 +177,7 @@ def received_rates(run: StoredRun) -> Panel:
     series, references = [], []
     for index, (agent, rate) in enumerate(representatives(run).items()):
         colour = COLOURS[index % len(COLOURS)]
-        values = measures.received_rate(run.rows, agent, edges) / MBIT
+        values = received_rate(run.rows, agent, edges) / MBIT
         label = f"{agent} ({format_rate(rate)})"
         series.append(Series(label, _middle(edges), values, colour))
         references.append(Reference(rate / MBIT, f"available to {agent}", colour))
@@ -185,7 +192,7 @@ def received_rates(run: StoredRun) -> Panel:
 
 def efficiency(run: StoredRun) -> Panel:
     edges = _edges(run, COARSE_STEP_S)
-    values = measures.efficiency_series(run.rows, run.context, edges)
+    values = efficiency_series(run.rows, run.context, edges)
     references = []
     figure = _expected(run, "efficiency").get("efficiency")
     if figure and figure["min"] is not None:
@@ -203,7 +210,7 @@ def efficiency(run: StoredRun) -> Panel:
 
 def instability(run: StoredRun) -> Panel:
     edges = _edges(run, COARSE_STEP_S)
-    values = measures.instability_series(run.rows, run.context, edges)
+    values = instability_series(run.rows, run.context, edges)
     round_trip = run.context.round_trip * 1e3
     return Panel(
         "f-instability",
@@ -240,7 +247,7 @@ def session_rates(run: StoredRun) -> Panel:
             Series(
                 agent,
                 _middle(edges),
-                measures.received_rate(run.rows, agent, edges) / MBIT,
+                received_rate(run.rows, agent, edges) / MBIT,
                 COLOURS[index],
             )
             for index, agent in enumerate(agents)
@@ -252,9 +259,9 @@ def session_rates(run: StoredRun) -> Panel:
 def beside_tcp(run: StoredRun) -> Panel:
     """The session (mean over receivers) and the flows: each, or their range where they are many."""
     edges = _edges(run, STEP_S)
-    received = [measures.received_rate(run.rows, a, edges) for a in run.context.receivers]
+    received = [received_rate(run.rows, a, edges) for a in run.context.receivers]
     session = np.mean(received, axis=0) / MBIT
-    flows = {name: measures.flow_rate(run.rows, name, edges) / MBIT for name in run.context.flows}
+    flows = {name: flow_rate(run.rows, name, edges) / MBIT for name in run.context.flows}
     if len(flows) >= MOST_LINES:
         rates = np.array(list(flows.values()))
         flows = {
@@ -272,7 +279,7 @@ def sending_rates(run: StoredRun) -> Panel:
     """What left, and what the scheme had set where it sets rates."""
     edges = _edges(run, STEP_S)
     layers = run.context.layers
-    rates = measures.cumulative_rates(run.rows, run.context, edges) / MBIT
+    rates = cumulative_rates(run.rows, run.context, edges) / MBIT
     series = [
         Series(_layers(n) if layers > 1 else "sent", _middle(edges), rates[n - 1], COLOURS[n - 1])
         for n in range(1, layers + 1)

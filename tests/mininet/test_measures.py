@@ -7,8 +7,41 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from tiercast_lab import measures
-from tiercast_lab.measures import Context
+from tiercast_lab.measures import MEASURES, Context, all_measures, spec_of
+from tiercast_lab.measures.beside_tcp import tcp_ratio, tcp_retransmitted
+from tiercast_lab.measures.feedback import (
+    feedback_of_one,
+    feedback_rate,
+    feedback_suppressed,
+    feedbacks,
+    naks,
+    suppression,
+)
+from tiercast_lab.measures.representatives import (
+    clr_delay,
+    representative_delay,
+    representative_share,
+    representative_switches,
+    representatives,
+)
+from tiercast_lab.measures.rows import change_times, counter_at
+from tiercast_lab.measures.session import (
+    cumulative_rate,
+    efficiency,
+    instability,
+    join_latency,
+    level,
+    longest_queue,
+    loss,
+    marked,
+    mean_queue,
+    mean_subscribers,
+    other_ratio,
+    other_throughput,
+    queue_drops,
+    rate_variation,
+    session_throughput,
+)
 from tiercast_lab.progress import Progress
 
 CONTEXT = Context(
@@ -26,7 +59,7 @@ def rows(**columns: list) -> pl.DataFrame:
 
 def test_counter_is_read_between_rows() -> None:
     frame = rows(time_s=[1.0, 2.0, 4.0], bytes=[100.0, 200.0, 600.0])
-    at = measures.counter_at(frame, "bytes", np.array([0.5, 1.0, 1.5, 3.0, 9.0]))
+    at = counter_at(frame, "bytes", np.array([0.5, 1.0, 1.5, 3.0, 9.0]))
     assert at.tolist() == [0.0, 100.0, 150.0, 400.0, 600.0]
 
 
@@ -38,9 +71,9 @@ def test_cumulative_rate() -> None:
         sent_bytes=[1e6, 2e6, 0.0, 2.5e6, 7e9],  # h9 is another session's sender
     )
     # Layer 0: 1e6 B in 10 s = 0.8 Mbit/s; layer 1: 2.5e6 B in 10 s = 2 Mbit/s.
-    assert measures.cumulative_rate({"layer": frame}, CONTEXT, 1) == pytest.approx(0.8e6)
-    assert measures.cumulative_rate({"layer": frame}, CONTEXT, 2) == pytest.approx(2.8e6)
-    assert measures.cumulative_rate({}, CONTEXT, 1) is None
+    assert cumulative_rate({"layer": frame}, CONTEXT, 1) == pytest.approx(0.8e6)
+    assert cumulative_rate({"layer": frame}, CONTEXT, 2) == pytest.approx(2.8e6)
+    assert cumulative_rate({}, CONTEXT, 1) is None
 
 
 def test_efficiency_follows_the_available_bandwidth() -> None:
@@ -51,7 +84,7 @@ def test_efficiency_follows_the_available_bandwidth() -> None:
     )
     # h3: 0.8; h4: 2/4 for five seconds, then 2/2 for five seconds.
     expected = (0.8 + (0.5 + 1.0) / 2) / 2
-    assert measures.efficiency({"received": frame}, CONTEXT) == pytest.approx(expected)
+    assert efficiency({"received": frame}, CONTEXT) == pytest.approx(expected)
 
 
 def test_efficiency_of_a_link_that_changes_within_a_second() -> None:
@@ -62,7 +95,7 @@ def test_efficiency_of_a_link_that_changes_within_a_second() -> None:
     times = [0.0, *(at for at, _ in steps[1:]), 20.0]
     rates = [0.5 * rate for _, rate in steps]
     frame = rows(time_s=times, agent=["h3"] * 81, bytes=[0.0, *np.cumsum(rates) * 0.25 / 8])
-    assert measures.efficiency({"received": frame}, context) == pytest.approx(0.5)
+    assert efficiency({"received": frame}, context) == pytest.approx(0.5)
 
 
 def test_subscribers_and_instability() -> None:
@@ -72,12 +105,12 @@ def test_subscribers_and_instability() -> None:
         top=[0, 0, 1, 0, 1, 0],  # h3's last row repeats its level: no change
     )
     kinds = {"subscription": frame}
-    assert measures.change_times(kinds, CONTEXT).tolist() == [5.0, 12.0, 17.0]
+    assert change_times(kinds, CONTEXT).tolist() == [5.0, 12.0, 17.0]
     # Two changes of two receivers in 10 s = 250 round trips.
-    assert measures.instability(kinds, CONTEXT) == pytest.approx(2 / 2 / 250)
-    assert measures.mean_subscribers(kinds, CONTEXT, 1) == pytest.approx(2.0)
+    assert instability(kinds, CONTEXT) == pytest.approx(2 / 2 / 250)
+    assert mean_subscribers(kinds, CONTEXT, 1) == pytest.approx(2.0)
     # h4 has two layers in 10..12 and 17..20.
-    assert measures.mean_subscribers(kinds, CONTEXT, 2) == pytest.approx(0.5, abs=0.01)
+    assert mean_subscribers(kinds, CONTEXT, 2) == pytest.approx(0.5, abs=0.01)
 
 
 def test_loss_counts_the_window_alone() -> None:
@@ -88,16 +121,16 @@ def test_loss_counts_the_window_alone() -> None:
         lost=[100.0, 110.0, 0.0, 0.0],
         marked=[0.0, 19.0, 0.0, 0.0],
     )
-    assert measures.loss({"received": frame}, CONTEXT) == pytest.approx(10 / 200)
-    assert measures.marked({"received": frame}, CONTEXT) == pytest.approx(19 / 190)
+    assert loss({"received": frame}, CONTEXT) == pytest.approx(10 / 200)
+    assert marked({"received": frame}, CONTEXT) == pytest.approx(19 / 190)
 
 
 def test_join_latency_of_the_window_or_of_the_run() -> None:
     early = rows(time_s=[1.0, 2.0], agent=["h3", "h4"], rank=[0, 0], latency_us=[5e4, 9e4])
-    assert measures.join_latency({"join": early}, CONTEXT, 0.99) == pytest.approx(0.09)
+    assert join_latency({"join": early}, CONTEXT, 0.99) == pytest.approx(0.09)
     late = rows(time_s=[1.0, 12.0], agent=["h3", "h4"], rank=[0, 0], latency_us=[5e4, 3e4])
-    assert measures.join_latency({"join": late}, CONTEXT, 0.99) == pytest.approx(0.03)
-    assert measures.join_latency({}, CONTEXT, 0.5) is None
+    assert join_latency({"join": late}, CONTEXT, 0.99) == pytest.approx(0.03)
+    assert join_latency({}, CONTEXT, 0.5) is None
 
 
 def test_queues() -> None:
@@ -109,12 +142,12 @@ def test_queues() -> None:
         drops=[5.0, 10.0, 0.0, 5.0, 0.0],
         tx_packets=[100.0, 150.0, 0.0, 40.0, 0.0],
     )
-    assert measures.longest_queue({"port": frame}, CONTEXT) == 11.0
-    assert measures.queue_drops({"port": frame}, CONTEXT) == pytest.approx(10 / 100)
+    assert longest_queue({"port": frame}, CONTEXT) == 11.0
+    assert queue_drops({"port": frame}, CONTEXT) == pytest.approx(10 / 100)
 
 
 def test_stored_run_has_the_figures_it_was_made_of(stored) -> None:
-    figures = measures.all_measures(stored.rows, stored.context)
+    figures = all_measures(stored.rows, stored.context)
     assert figures["cumulative_rate_1"] == pytest.approx(1e6)
     assert figures["cumulative_rate_2"] == pytest.approx(6e6)
     assert figures["efficiency"] == pytest.approx(1.0)
@@ -130,8 +163,8 @@ def test_feedback_rate() -> None:
         agent=["h0", "h0", "h9"],
         accepted=[40.0, 90.0, 7e3],  # h9 is another session's sender
     )
-    assert measures.feedback_rate({"feedback": frame}, CONTEXT) == pytest.approx(5.0)
-    assert measures.feedback_rate({}, CONTEXT) is None
+    assert feedback_rate({"feedback": frame}, CONTEXT) == pytest.approx(5.0)
+    assert feedback_rate({}, CONTEXT) is None
 
 
 def test_beside_tcp() -> None:
@@ -157,15 +190,15 @@ def test_beside_tcp() -> None:
     kinds = {"received": received, "tcp": tcp}
     # Until tcp2 ends, at 18 s: h3 has 1 beside (1 + 3) / 2 Mbit/s, h4 0.5 beside 0.5; h5 has no
     # rival, so it does not count.
-    assert measures.tcp_ratio(kinds, context) == pytest.approx((1 / 2 + 1) / 2)
+    assert tcp_ratio(kinds, context) == pytest.approx((1 / 2 + 1) / 2)
     for name, rate in [("tcp_worst", 0.5e6), ("tcp_best", 3e6), ("tcp_throughput", 1.5e6)]:
-        assert measures.MEASURES[name].compute(kinds, context) == pytest.approx(rate)
+        assert MEASURES[name].compute(kinds, context) == pytest.approx(rate)
     # Over the whole window, over all receivers: 18e6 B in 10 s.
-    throughput = measures.session_throughput(kinds, context)
+    throughput = session_throughput(kinds, context)
     assert throughput == pytest.approx(8 * 18e6 / 10 / 3)
-    assert measures.tcp_ratio({"received": received}, context) is None
-    assert "tcp_ratio" in measures.all_measures({}, context)
-    assert "tcp_ratio" not in measures.all_measures({}, CONTEXT)
+    assert tcp_ratio({"received": received}, context) is None
+    assert "tcp_ratio" in all_measures({}, context)
+    assert "tcp_ratio" not in all_measures({}, CONTEXT)
 
 
 def test_only_flows_of_the_window_count() -> None:
@@ -185,10 +218,10 @@ def test_only_flows_of_the_window_count() -> None:
     )  # fmt: skip
     kinds = {"received": frame, "tcp": tcp, "tcp.sender": sender}
     # tcp2 and tcp3 are both there from 12 to 18 s.
-    assert measures.tcp_ratio(kinds, context) == pytest.approx(1e6 / 2.5e6)
+    assert tcp_ratio(kinds, context) == pytest.approx(1e6 / 2.5e6)
     for name, value in [("tcp_worst", 16e6), ("tcp_best", 24e6), ("tcp_retransmitted", 5 / 200)]:
-        assert measures.MEASURES[name].compute(kinds, context) == pytest.approx(value)
-    assert measures.tcp_retransmitted({}, context) is None
+        assert MEASURES[name].compute(kinds, context) == pytest.approx(value)
+    assert tcp_retransmitted({}, context) is None
 
 
 def test_how_soon_the_worst_path_is_found() -> None:
@@ -210,12 +243,12 @@ def test_how_soon_the_worst_path_is_found() -> None:
     )
     kinds = {"mdpcc.loss_event": events, "mdpcc.rate": rates}
     # From 13 to 14 s at a GRTT of 0.25 s; from 21 to 21.5 at 0.5; from 30.5 to 31.5 at 0.4.
-    assert measures.clr_delay(kinds, context) == pytest.approx(4.0)
+    assert clr_delay(kinds, context) == pytest.approx(4.0)
     silent = kinds | {"mdpcc.rate": rates.filter(pl.col("time_s") < 31.2)}
-    assert measures.clr_delay(silent, context) is None, "h3 was never found"
-    assert measures.clr_delay({}, context) is None
+    assert clr_delay(silent, context) is None, "h3 was never found"
+    assert clr_delay({}, context) is None
     listed = rows(time_s=[9.0, 15.0, 20.0], count=[5.0, 2.0, 3.0])
-    assert measures.representatives({"mdpcc.representatives": listed}, context) == 3
+    assert representatives({"mdpcc.representatives": listed}, context) == 3
 
 
 def test_beside_other_sessions() -> None:
@@ -227,10 +260,10 @@ def test_beside_other_sessions() -> None:
     available = {"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)]}
     members = ("h3", "h4", "h3.s2", "h4.s3")
     context = Context((10.0, 20.0), "h0", 1, available, 0.1, members=members)
-    assert measures.other_throughput({"received": received}, context) == pytest.approx(1.6e6)
-    assert measures.other_ratio({"received": received}, context) == pytest.approx(1.2 / 1.6)
+    assert other_throughput({"received": received}, context) == pytest.approx(1.6e6)
+    assert other_ratio({"received": received}, context) == pytest.approx(1.2 / 1.6)
     alone = Context((10.0, 20.0), "h0", 1, available, 0.1, members=("h3", "h4"))
-    assert measures.other_ratio({"received": received}, alone) is None
+    assert other_ratio({"received": received}, alone) is None
 
 
 def test_suppressed_feedback() -> None:
@@ -242,15 +275,15 @@ def test_suppressed_feedback() -> None:
     available = {"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)]}
     context = Context((10.0, 20.0), "h0", 1, available, 0.1)
     kinds = {"ermcc.trac": trac}
-    assert measures.feedback_suppressed(kinds, context) == 4
-    assert measures.suppression(kinds, context) == pytest.approx(4 / 5)
+    assert feedback_suppressed(kinds, context) == 4
+    assert suppression(kinds, context) == pytest.approx(4 / 5)
     # One report, where each of two receivers lost 2.5 times.
-    assert measures.feedback_of_one(kinds, context) == pytest.approx(1 / 2.5)
-    assert measures.suppression({}, context) is None
+    assert feedback_of_one(kinds, context) == pytest.approx(1 / 2.5)
+    assert suppression({}, context) is None
     feedback = rows(time_s=[10.0, 20.0], agent=["h0"] * 2, accepted=[4.0, 34.0])
-    assert measures.feedbacks({"feedback": feedback}, context) == pytest.approx(30)
+    assert feedbacks({"feedback": feedback}, context) == pytest.approx(30)
     window = rows(time_s=[10.0, 20.0] * 2, agent=["h0"] * 2 + ["h0.s2"] * 2, naks=[1, 4, 0, 99])
-    assert measures.naks({"pgmcc.window": window}, context) == pytest.approx(3)
+    assert naks({"pgmcc.window": window}, context) == pytest.approx(3)
 
 
 REPRESENTATIVE_ROWS = {
@@ -271,13 +304,13 @@ def test_the_representative(kind: str) -> None:
     available = {agent: [(0.0, 2e6)] for agent in ("h3", "h4", "h5")}
     context = Context((10.0, 20.0), "h0", 1, available, 0.1)
     kinds = {kind: frame}
-    assert measures.representative_switches(kinds, context) == 2
-    shares = [measures.representative_share(kinds, context, agent) for agent in available]
+    assert representative_switches(kinds, context) == 2
+    shares = [representative_share(kinds, context, agent) for agent in available]
     assert shares == pytest.approx([0.4, 0.5, 0])
-    delays = [measures.representative_delay(kinds, context, agent) for agent in available]
+    delays = [representative_delay(kinds, context, agent) for agent in available]
     assert delays == pytest.approx([0, 2, 10])  # h5 never: the whole window
-    assert measures.representative_share(kinds, context, "h9.s2") is None
-    assert measures.representative_switches({}, context) is None
+    assert representative_share(kinds, context, "h9.s2") is None
+    assert representative_switches({}, context) is None
 
 
 def test_queue_at_the_bottleneck() -> None:
@@ -288,7 +321,7 @@ def test_queue_at_the_bottleneck() -> None:
         link=["1>3", "1>3", "1>3", "0>1"],
         queue_packets=[50.0, 10.0, 20.0, 99.0],
     )
-    assert measures.mean_queue({"port": port}, context) == pytest.approx(15.0)
+    assert mean_queue({"port": port}, context) == pytest.approx(15.0)
 
 
 def test_the_live_view_shows_what_a_window_sends() -> None:
@@ -308,23 +341,23 @@ def test_periods_are_windows_of_their_own() -> None:
         CONTEXT, members=("h3",), available={"h3": [(0.0, 1e6)]},
         periods={"before": (0.0, 10.0), "after": (20.0, 30.0)},
     )  # fmt: skip
-    figures = measures.all_measures({"received": frame}, context)
+    figures = all_measures({"received": frame}, context)
     assert figures["receiver_rate_h3"] == pytest.approx(2.4e6)
     assert figures["receiver_rate_h3@before"] == pytest.approx(0.8e6)
     assert figures["receiver_rate_h3@after"] == pytest.approx(0.8e6)
-    assert measures.spec_of("receiver_rate_h3@before")[1] == "receiver rate, h3 (before)"
-    assert measures.spec_of("loss@after")[0] is measures.MEASURES["loss"]
+    assert spec_of("receiver_rate_h3@before")[1] == "receiver rate, h3 (before)"
+    assert spec_of("loss@after")[0] is MEASURES["loss"]
 
 
 def test_level_and_variation_of_one_receiver() -> None:
     changes = rows(time_s=[0.0, 12.0, 17.0], agent=["h3"] * 3, top=[0, 2, 1])
     # One layer for 2 s, three for 5 s, two for 3 s.
-    assert measures.level({"subscription": changes}, CONTEXT, "h3") == pytest.approx(2.3, abs=0.01)
+    assert level({"subscription": changes}, CONTEXT, "h3") == pytest.approx(2.3, abs=0.01)
     # 1 and 3 Mbit/s in turn: mean 2, deviation 1.
     steps = np.cumsum([0.0, *([0.125e6, 0.375e6] * 5)])
     frame = rows(time_s=np.arange(10.0, 21.0), agent=["h3"] * 11, bytes=steps)
-    assert measures.rate_variation({"received": frame}, CONTEXT, "h3") == pytest.approx(0.5)
-    assert measures.rate_variation({"received": frame}, CONTEXT, "h4") is None
+    assert rate_variation({"received": frame}, CONTEXT, "h3") == pytest.approx(0.5)
+    assert rate_variation({"received": frame}, CONTEXT, "h4") is None
 
 
 def test_ratios_to_tcp_of_one_receiver_and_of_all_sessions() -> None:
@@ -340,7 +373,7 @@ def test_ratios_to_tcp_of_one_receiver_and_of_all_sessions() -> None:
         CONTEXT, members=("h3", "h4", "h3.s2"), rivals={"h3": ("tcp1",), "h4": ("tcp1", "tcp2")},
         flows={"tcp1": (0.0, 20.0), "tcp2": (0.0, 20.0)},
     )  # fmt: skip
-    figures = measures.all_measures({"received": received, "tcp": flows}, context)
+    figures = all_measures({"received": received, "tcp": flows}, context)
     assert figures["receiver_tcp_ratio_h3"] == pytest.approx(1.0)  # 1 of tcp1's 1
     assert figures["receiver_tcp_ratio_h4"] == pytest.approx(1.0)  # 2 of a mean of 2
     assert figures["receiver_tcp_ratio_h3.s2"] is None  # its rivals are not known

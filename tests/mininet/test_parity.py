@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from tiercast_lab import binaries
 from tiercast_lab.experiment import Loaded, load_experiment
-from tiercast_lab.measures import flow_rate, received_rate
+from tiercast_lab.measures.beside_tcp import flow_rate
+from tiercast_lab.measures.rows import received_rate
 from tiercast_lab.schemes import known_schemes
 from tiercast_lab.storage import load_run
 from tiercast_lab.virtual import CONTROL_DELAY_NS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tiercast_lab import windows
-from tiercast_lab.measures import Context, all_measures, find_spec, spec_of
+from tiercast_lab.measures import Context, all_measures, find_spec, spec_of, windows
 
 # Two sessions of node 0; h3 is behind the soft bottleneck with tcp1, h4 elsewhere with tcp2.
 CONTEXT = Context(

@@ -6,13 +6,14 @@ compare. A mean over time is that of the rows: they stand at equal distances.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-Rows = Mapping[str, pl.DataFrame]
+from tiercast_lab.measures.rows import Context, Rows
+
 Interval = tuple[float, float]  # s
 
 SESSION = "rla.window"  # the sender's record, once a round trip
@@ -146,3 +147,64 @@ def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> Tcp
         cuts=counted(sent, ["fast_retransmits", "timeouts"], interval) if counts else None,
         timeouts=counted(sent, ["timeouts"], interval) if counts else None,
     )
+
+
+# ---- as measures --------------------------------------------------------------------------------
+
+
+def of_sender(
+    rows: Rows, context: Context, agent: str, of: Callable[[Sender], float | None]
+) -> float | None:
+    found = sender(rows, agent, context.window)
+    return None if found is None else of(found)
+
+
+def signals_per_receiver(rows: Rows, context: Context) -> float | None:
+    signals = of_sender(rows, context, context.sender, lambda found: found.signals)
+    return None if signals is None else signals / len(context.receivers)
+
+
+def of_flow(
+    rows: Rows,
+    context: Context,
+    choose: Callable[..., TcpFlow],
+    of: Callable[[TcpFlow], float | None],
+) -> float | None:
+    """Of the slowest (min) or the fastest (max) of all TCP flows."""
+    flows = _tcp_flows(rows, context, context.flows)
+    return of(choose(flows, key=lambda flow: flow.packet_rate)) if flows else None
+
+
+def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFlow]:
+    found = (
+        tcp_flow(rows, name, context.packet_sizes.get(name, 0), context.window)
+        for name in names
+        if context.packet_sizes.get(name)
+    )
+    return [flow for flow in found if flow is not None]
+
+
+def window_mode(rows: Rows, context: Context, agent: str) -> float | None:
+    """Of one session, in the most frequent combination of all sessions'"""
+    senders = list(context.senders.values())
+    found = modes(rows, senders, context.window)
+    return found[senders.index(agent)] if found else None
+
+
+Summary = Callable[[list[float]], float]
+
+
+def receivers_signals(
+    rows: Rows, context: Context, at_bottleneck: bool, of: Summary
+) -> float | None:
+    """Of the receivers behind the soft bottleneck, or of all others."""
+    chosen = [name for name in context.receivers if (name in context.rivals) == at_bottleneck]
+    signals = signals_of(rows, context.sender, chosen, context.window)
+    return of(signals) if signals else None
+
+
+def flows_cuts(rows: Rows, context: Context, at_bottleneck: bool, of: Summary) -> float | None:
+    competing = context.competing
+    chosen = [name for name in context.flows if (name in competing) == at_bottleneck]
+    cuts = [flow.cuts for flow in _tcp_flows(rows, context, chosen)]
+    return of(cuts) if cuts and None not in cuts else None

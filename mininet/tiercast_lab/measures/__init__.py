@@ -1,0 +1,27 @@
+"""The measures of a run, as pure functions of its rows.
+
+Rows are polars frames, one per kind of record, each with `time_s` (since the start of the run) and
+`agent`; docs/experiments.md lists their columns. Rates are in bit/s of IP bytes, fractions are
+0..1, times are in seconds unless a name says otherwise. A measure without rows to stand on is None.
+"""
+
+from tiercast_lab.measures.catalogue import (
+    MEASURES,
+    MeasureSpec,
+    all_measures,
+    find_spec,
+    measures_version,
+    spec_of,
+)
+from tiercast_lab.measures.rows import Context, Rows
+
+__all__ = [
+    "MEASURES",
+    "Context",
+    "MeasureSpec",
+    "Rows",
+    "all_measures",
+    "find_spec",
+    "measures_version",
+    "spec_of",
+]

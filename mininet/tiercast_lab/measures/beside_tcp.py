@@ -1,0 +1,122 @@
+"""Measures of a session beside the TCP flows that share its receivers' bottlenecks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from tiercast_lab.measures.rows import (
+    Context,
+    Rows,
+    counter_at,
+    rate_series,
+    received_rate,
+    window_edges,
+)
+
+
+def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
+    """bit/s, IP bytes of what the receiving end has read."""
+    frame = rows.get("tcp")
+    if frame is None:
+        return np.zeros(len(edges) - 1)
+    return rate_series(frame.filter(pl.col("agent") == flow), "bytes", edges)
+
+
+def _contest(rows: Rows, context: Context) -> tuple[dict[str, float], dict[str, float]] | None:
+    """bit/s of the receivers that have rivals in the window, and of these; over the part of the
+    window in which all these flows are there."""
+    rivals = _rivals(context)
+    names = sorted({name for flows in rivals.values() for name in flows})
+    if not names or "received" not in rows or "tcp" not in rows:
+        return None
+    start = max(context.window[0], *(context.flows[name][0] for name in names))
+    end = min(context.window[1], *(context.flows[name][1] for name in names))
+    if start >= end:
+        return None
+    edges = np.array([start, end])
+    return (
+        {agent: float(received_rate(rows, agent, edges)[0]) for agent in rivals},
+        {name: float(flow_rate(rows, name, edges)[0]) for name in names},
+    )
+
+
+def _rivals(context: Context) -> dict[str, list[str]]:
+    """Flows at the bottlenecks of receivers, at some time of the window."""
+    start, end = context.window
+    present = {name for name, (on, off) in context.flows.items() if on < end and off > start}
+    rivals = {
+        agent: [name for name in flows if name in present]
+        for agent, flows in context.rivals.items()
+    }
+    return {agent: flows for agent, flows in rivals.items() if flows}
+
+
+def tcp_ratio(rows: Rows, context: Context) -> float | None:
+    """Throughput at a receiver / mean throughput of the flows at its bottleneck; mean over the
+    receivers."""
+    if (contest := _contest(rows, context)) is None:
+        return None
+    received, flows = contest
+    rivals = _rivals(context)
+    ratios = []
+    for agent, rate in received.items():
+        fair = float(np.mean([flows[name] for name in rivals[agent]]))
+        if fair == 0:
+            return None
+        ratios.append(rate / fair)
+    return float(np.mean(ratios))
+
+
+def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
+    """Throughput at one receiver / mean throughput of the flows at its bottleneck."""
+    contest = _contest(rows, context)
+    if contest is None or agent not in contest[0]:
+        return None
+    fair = float(np.mean([contest[1][name] for name in context.rivals[agent]]))
+    return contest[0][agent] / fair if fair else None
+
+
+def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
+    """Mean throughput of the receivers of all sessions / mean throughput of the flows at the first
+    session's bottlenecks."""
+    if (contest := _contest(rows, context)) is None or not context.members:
+        return None
+    edges = window_edges(context)
+    rates = [float(received_rate(rows, agent, edges)[0]) for agent in context.members]
+    fair = float(np.mean(list(contest[1].values())))
+    return float(np.mean(rates)) / fair if fair else None
+
+
+def tcp_ratio_extreme(
+    rows: Rows, context: Context, of: Callable[[list[float]], float]
+) -> float | None:
+    """Of a receiver's throughput / that of a flow at its bottleneck, over all such pairs."""
+    if (contest := _contest(rows, context)) is None:
+        return None
+    received, flows = contest
+    if not all(flows[name] for agent in received for name in context.rivals[agent]):
+        return None
+    return of([r / flows[name] for agent, r in received.items() for name in context.rivals[agent]])
+
+
+def tcp_throughput(
+    rows: Rows, context: Context, of: Callable[[list[float]], float]
+) -> float | None:
+    contest = _contest(rows, context)
+    return None if contest is None else float(of(list(contest[1].values())))
+
+
+def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
+    """Packets sent again / packets sent, all flows at the receivers' bottlenecks together."""
+    frame = rows.get("tcp.sender")
+    if frame is None or "retransmitted" not in frame.columns:
+        return None
+    sent = again = 0.0
+    for name in {name for flows in _rivals(context).values() for name in flows}:
+        mine = frame.filter(pl.col("agent") == name)
+        again += float(np.diff(counter_at(mine, "retransmitted", window_edges(context)))[0])
+        sent += float(np.diff(counter_at(mine, "sent_packets", window_edges(context)))[0])
+    return again / sent if sent else None
