@@ -1,9 +1,9 @@
 // When does each layer's next packet leave, at line rate? Pacer's rules for runtimes that poll.
 //
 // As Pacer, but for one thread that asks millions of times a second: the order of departures is
-// that of due times to the nanosecond, and no call moves more than a few layers, with 100,000 of
-// them too (timing_wheel.h). Pacer serves runtimes that sleep, and simulations. Nothing is
-// allocated after construction. Not thread-safe.
+// that of due times, to the nanosecond unless more than 16 layers are due within 64 ns, and no call
+// moves more than a few layers, with 100,000 of them too (timing_wheel.h). Pacer serves runtimes
+// that sleep, and simulations. Nothing is allocated after construction. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,9 @@ class LinePacer {
   // `rate` counts the same bytes as `packet_bytes` (IP bytes throughout this project);
   // `packet_bytes` >= 1. A stopped layer (rate 0) that starts is due at `now`, or one interval
   // after its last departure if that is later. A change of rate rescales the remaining wait: wait
-  // *= new interval / old interval. Rate 0, a negative rate or NaN stops the layer. Intervals are
-  // held to 1 ns .. a day. Layers that do not exist are ignored.
+  // *= new interval / old interval; of an overdue layer the schedule restarts at `now`. Rate 0, a
+  // negative rate or NaN stops the layer. Intervals are held to 1 ns .. a day. Layers that do not
+  // exist are ignored.
   void set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_bytes);
 
   // One departure that is due at `now`, never early; nothing if there is none. Order: by due time;
@@ -82,7 +83,9 @@ class LinePacer {
   Time next_departure() const { return Time::nanoseconds(wheel_.bound_ns()); }
 
   std::uint32_t running() const { return running_; }  // layers with a rate above 0
-  // Packets that layers' schedules left out after stalls, since construction.
+  // Packets that layers' schedules left out after stalls, since construction. For each layer that
+  // runs, departures + left out = what its rate asked for, but for a packet and what is owed still:
+  // kMaxDebt and, while it is overdue, the time since then. A layer that stops is owed nothing.
   std::uint64_t given_up() const { return given_up_; }
 
  private:
@@ -94,13 +97,19 @@ class LinePacer {
     std::uint32_t debt_ns = 0;            // lost by stalls, still to be made good
     bool departed = false;                // last_ns is valid
     bool in_backlog = false;              // its last departure left another one overdue
+    double left_out = 0;                  // of a packet, 0 .. 1, not yet counted as given up
+
+    double interval() const { return static_cast<double>(interval_ns) + interval_fraction / kUnit; }
   };
   static_assert(sizeof(Entry) == 64, "one cache line");
 
+  static constexpr double kUnit = 4294967296.0;     // 2^32: of the fractions
   static constexpr std::int64_t kCatchUpShare = 4;  // an interval gives a quarter
 
   // Of a layer that is overdue again: its next due time.
   std::int64_t restart(Entry& entry, Time now, std::int64_t due_ns);
+  // So much time was lost in all: what of it is made good is the debt, the rest is counted.
+  void owe(Entry& entry, double lost_ns, double max_debt_ns);
 
   TimingWheel<Entry> wheel_;
   std::uint32_t running_ = 0;

@@ -30,6 +30,7 @@ class TimingWheel {
   using Index = std::uint32_t;
   static constexpr Index kNone = 0xffffffff;
   static constexpr unsigned kTickShift = 6;  // a slot of the finest level is 64 ns wide
+  static constexpr unsigned kMaxWalk = 16;   // steps to an entry's place within a tick
 
   explicit TimingWheel(std::uint32_t size) : entries_(size), slots_(kLevels * kSlots) {}
 
@@ -40,12 +41,12 @@ class TimingWheel {
   bool empty() const { return count_ == 0; }
 
   // `index` must not be scheduled. Entries of one tick are kept in the order of their due times as
-  // long as that takes few steps; equal ones in the order of insertion. What is overdue queues
-  // behind what waits already.
+  // long as that takes at most kMaxWalk steps; equal ones in the order of insertion. What is
+  // overdue queues behind what waits already, before what is still to come.
   void insert(std::int64_t now_ns, Index index, std::int64_t due_ns) {
     if (count_++ == 0) restart(tick_of(now_ns));
     entries_[index].due_ns = due_ns;
-    place(index);
+    place(index, now_ns);
   }
 
   void remove(Index index) {
@@ -54,7 +55,9 @@ class TimingWheel {
   }
 
   // The entry with the earliest due time, if that is not after `now_ns`; kNone otherwise. It stays
-  // scheduled. A `now_ns` before an earlier one finds less, nothing worse.
+  // scheduled. Where more than kMaxWalk entries share a tick it can be another one of that tick, so
+  // that one due by then is found up to 64 ns later. A `now_ns` before an earlier one finds less,
+  // nothing worse.
   Index first(std::int64_t now_ns) {
     if (count_ == 0) return kNone;
     const std::uint64_t horizon = tick_of(now_ns);
@@ -95,13 +98,13 @@ class TimingWheel {
         const Index following = entries_[index].next;
         if (following != kNone) __builtin_prefetch(&entries_[following], 1);
         unlink(index);
-        place(index);
+        place(index, entries_[index].due_ns);
       }
     }
   }
 
-  // A lower bound of the earliest due time, exact where that is near; the largest int64 if nothing
-  // is scheduled.
+  // When first() is to be asked next, at the latest (within a crowded tick as first() says); the
+  // exact due time where that is near. The largest int64 if nothing is scheduled.
   std::int64_t bound_ns() const {
     std::int64_t bound = INT64_MAX;
     if (count_ == 0) return bound;
@@ -136,7 +139,6 @@ class TimingWheel {
   static constexpr std::uint32_t kSlots = 1u << kSlotBits;
   static constexpr std::uint32_t kMask = kSlots - 1;
   static constexpr unsigned kAhead = 4;     // units of the next level, of the 8 that a level holds
-  static constexpr unsigned kMaxWalk = 16;  // steps to an entry's place within a tick
   static constexpr std::uint64_t kNoTick = ~0ull;
 
   struct Slot {
@@ -166,7 +168,7 @@ class TimingWheel {
     return level + 2 >= kLevels || ready_[level] >> kRatioBits < ready_[level + 1];
   }
 
-  void place(Index index) {
+  void place(Index index, std::int64_t now_ns) {
     Entry& entry = entries_[index];
     const std::uint64_t due_tick = tick_of(entry.due_ns);
     const std::uint64_t tick = std::max(due_tick, current_);
@@ -192,9 +194,11 @@ class TimingWheel {
       return;
     }
     Index before = slot.tail;
-    if (level == 0 && due_tick == tick) {
+    if (level == 0) {
+      // Of what is due before the wheel's tick, the time to queue by is now.
+      const std::int64_t by_ns = due_tick == tick ? entry.due_ns : now_ns;
       for (unsigned walk = 0;
-           walk < kMaxWalk && before != kNone && entries_[before].due_ns > entry.due_ns; ++walk) {
+           walk < kMaxWalk && before != kNone && entries_[before].due_ns > by_ns; ++walk) {
         before = entries_[before].previous;
       }
     }
@@ -245,8 +249,9 @@ class TimingWheel {
     return counts_[0] == 0 ? kNoTick : current_ + distance(0, current_ & kMask);
   }
 
-  // Brings the next unit of level + 1 down, none after `limit`; what has no entries is jumped over.
-  // Everything before that unit has been taken.
+  // Brings the next unit of level + 1 down, none after `limit`, or jumps over units without
+  // entries. Everything before that unit has been taken. To be repeated until ready_[level] is far
+  // enough.
   void pull(unsigned level, std::uint64_t limit) {
     while (!complete_above(level)) pull(level + 1, limit >> kRatioBits);
     bool below_is_empty = true;
@@ -259,7 +264,8 @@ class TimingWheel {
       }
       ready_[level] = std::max(ready_[level], end);
     }
-    if (ready_[level] > limit) return;
+    // A jump ends where the level above has not been brought down: then that is to be done first.
+    if (ready_[level] > limit || !complete_above(level)) return;
     current_ = std::max(current_, ready_[level] << (level + 1) * kRatioBits);
     for (unsigned l = 0; l < level; ++l) {
       ready_[l] = std::max(ready_[l], current_ >> (l + 1) * kRatioBits);
@@ -269,7 +275,7 @@ class TimingWheel {
     while (index != kNone) {
       const Index following = entries_[index].next;
       unlink(index);
-      place(index);
+      place(index, entries_[index].due_ns);
       index = following;
     }
     ++ready_[level];

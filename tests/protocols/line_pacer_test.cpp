@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <queue>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "protocols/base/rng.h"
@@ -194,6 +198,230 @@ TEST(LinePacer, PropertiesHoldOverRandomChanges) {
       EXPECT_NEAR(sent[k], expected[k], 1 + changes[k]) << "layer " << k;
     }
   }
+}
+
+// Against a queue of exact due times: thousands of layers from one packet in a second to 14.88 M a
+// second, random changes, polls that come when something is due or up to 60 ns later and often
+// between, prepare() in all rhythms, silences. What is due leaves at that poll, in its order.
+TEST(LinePacer, DeparturesAreThoseOfAPriorityQueue) {
+  struct Instant {  // exact: a rounding of a fast layer's phase would grow when it becomes slow
+    std::int64_t ns = 0;
+    long double part = 0;
+    auto operator<=>(const Instant&) const = default;
+    Instant operator+(long double wait) const {
+      const long double whole = std::floor(part + wait);
+      return {ns + static_cast<std::int64_t>(whole), part + wait - whole};
+    }
+    long double operator-(std::int64_t other) const {
+      return static_cast<long double>(ns - other) + part;
+    }
+  };
+  struct Due {
+    Instant at;
+    std::uint32_t layer;
+    unsigned version;
+    bool operator>(const Due& other) const { return at > other.at; }
+  };
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const auto layers = static_cast<std::uint32_t>(std::pow(10, rng.uniform() * 3.7));
+    const double fastest = std::min(14.88e6, 30e6 / layers);
+    const double prepares = rng.uniform() < 0.3 ? 0 : std::pow(rng.uniform(), 3);
+    LinePacer pacer(layers);
+    std::vector<Instant> due(layers), last(layers);
+    std::vector<long double> interval_ns(layers, 0);
+    std::vector<unsigned> version(layers, 0);
+    std::priority_queue<Due, std::vector<Due>, std::greater<>> queue;
+    auto now = static_cast<std::int64_t>(rng.below(1'000'000'000'000));
+    const auto change = [&](std::uint32_t k, double per_second) {
+      pacer.set_rate(ns(now), k, Rate::bytes_per_second(per_second * kBytes), kBytes);
+      // In the pacer's unit, 2^-32 ns, as it rounds it.
+      const long double interval =
+          per_second > 0
+              ? std::floor(std::ldexp(kBytes / (per_second * kBytes) * 1e9, 32)) / 4294967296.0L
+              : 0;
+      if (interval > 0) {
+        const Instant at{now};
+        due[k] = interval_ns[k] == 0 ? std::max(at, last[k] + interval)
+                                     : at + (due[k] - now) * (interval / interval_ns[k]);
+        queue.push({due[k], k, ++version[k]});
+      } else {
+        ++version[k];
+      }
+      interval_ns[k] = interval;
+    };
+    const auto poll = [&] {
+      std::int64_t latest = 0;
+      while (const auto d = pacer.pop(ns(now))) {
+        const std::uint32_t k = d->layer;
+        const std::int64_t at = d->due.ns();
+        ASSERT_LE(at, now);
+        ASSERT_GT(interval_ns[k], 0);
+        ASSERT_LE(std::abs(due[k] - at), 1.5) << "layer " << k;  // whole nanoseconds
+        ASSERT_GE(at, latest - (layers > 16 ? 64 : 1));
+        latest = std::max(latest, at);
+        last[k] = {now};
+        due[k] = due[k] + interval_ns[k];
+        queue.push({due[k], k, ++version[k]});
+        if (rng.uniform() < prepares) pacer.prepare();
+      }
+      while (!queue.empty() && queue.top().version != version[queue.top().layer]) queue.pop();
+      if (queue.empty()) return;
+      const Due& first = queue.top();
+      ASSERT_GE(first.at - now, layers > 16 ? -65.5 : -1.5) << "layer " << first.layer;
+      ASSERT_LE(pacer.next_departure().ns(), std::max(first.at.ns + 1, now));
+    };
+    for (int step = 0; step < 60; ++step) {
+      const bool silence = rng.uniform() < 0.2;  // the fast ones stop
+      const auto changes = 1 + rng.below(step == 0 ? layers : 20);
+      for (std::uint64_t c = 0; c < changes; ++c) {
+        const auto k = static_cast<std::uint32_t>(rng.below(layers));
+        change(k, rng.uniform() < 0.1 ? 0 : std::pow(fastest, rng.uniform()));
+      }
+      for (std::uint32_t k = 0; silence && k < layers; ++k) {
+        if (interval_ns[k] > 0 && interval_ns[k] < 1e7L) change(k, 0);
+      }
+      const std::int64_t end =
+          now + static_cast<std::int64_t>(std::pow(10, 4 + rng.uniform() * (silence ? 6 : 4)));
+      for (int polls = 0; now < end && polls < 5000; ++polls) {
+        std::int64_t next = end;
+        while (!queue.empty() && queue.top().version != version[queue.top().layer]) queue.pop();
+        if (!queue.empty()) {
+          next = std::min(next,
+                          queue.top().at.ns + 2 + static_cast<std::int64_t>(rng.below(60)));
+        }
+        next = std::max(next, now);
+        if (rng.uniform() < 0.2) {  // too soon
+          now += static_cast<std::int64_t>(static_cast<double>(next - now) * rng.uniform());
+          poll();
+          if (HasFatalFailure()) return;
+          if (rng.uniform() < prepares) pacer.prepare();
+        }
+        now = std::max(now, next);
+        poll();
+        if (HasFatalFailure()) return;
+      }
+    }
+    EXPECT_EQ(pacer.given_up(), 0u);
+  }
+}
+
+// Overloaded, stalled, and changed meanwhile: what left and what was given up are what the rates
+// asked for, to a packet of each layer.
+TEST(LinePacer, WhatIsNotSentIsCountedToAPacket) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    // Of one layer the bound is sharp; of many their errors could hide one another.
+    const auto layers = static_cast<std::uint32_t>(seed % 3 == 0 ? 1 + rng.below(300) : 1);
+    LinePacer pacer(layers);
+    const bool changing = seed % 2 == 0;
+    std::vector<double> rate(layers);
+    const auto draw = [&] { return std::pow(10, 4 + rng.uniform() * 3.17) / layers; };
+    double asked = 0;
+    std::uint64_t sent = 0;
+    std::int64_t now = 1'000'000'000;
+    const auto set = [&](std::uint32_t k, double per_second) {
+      rate[k] = per_second;
+      pacer.set_rate(ns(now), k, Rate::bytes_per_second(per_second * kBytes), kBytes);
+    };
+    for (std::uint32_t k = 0; k < layers; ++k) set(k, draw());
+    double all = 0;
+    for (int step = 0; step < 200'000; ++step) {
+      if (changing && step % 50 == 0) set(static_cast<std::uint32_t>(rng.below(layers)), draw());
+      if (step % 50 == 0) {
+        all = 0;
+        for (const double r : rate) all += r;
+      }
+      // At twice the pace that one pop a step keeps up with, with stalls of up to 100 ms.
+      const double wait = rng.uniform() < 1e-3 ? rng.uniform() * 1e8 : rng.uniform() * 4e9 / all;
+      const auto wait_ns = static_cast<std::int64_t>(wait);
+      asked += all * static_cast<double>(wait_ns) * 1e-9;
+      now += wait_ns;
+      if (pacer.pop(ns(now))) ++sent;
+    }
+    EXPECT_GT(pacer.given_up(), 1000u);
+    for (std::uint32_t k = 0; k < layers; ++k) set(k, 0);  // nothing is owed any more
+    EXPECT_NEAR(static_cast<double>(sent + pacer.given_up()), asked, layers * 1.01);
+  }
+}
+
+// The wheel itself against a set of due times: entries come and go, some are overdue when they are
+// scheduled, and time stands still or passes by nanoseconds to minutes.
+TEST(TimingWheel, FindsWhatIsDue) {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const auto size = static_cast<std::uint32_t>(1 + rng.below(seed % 3 == 0 ? 2000 : 20));
+    const std::int64_t resolution = size > TimingWheel<WheelNode>::kMaxWalk ? 64 : 1;
+    TimingWheel<WheelNode> wheel(size);
+    std::set<std::pair<std::int64_t, std::uint32_t>> waiting;  // by wanted
+    std::vector<std::int64_t> wanted(size);                    // due, or scheduled if that is later
+    auto now = static_cast<std::int64_t>(rng.below(1'000'000'000'000'000));
+    const double prepares = rng.uniform() < 0.3 ? 0 : rng.uniform();
+    const double least = 1 + rng.uniform() * 4, most = least + rng.uniform() * 7;
+    const auto schedule = [&](std::uint32_t entry, std::int64_t from) {
+      std::int64_t due =
+          from + static_cast<std::int64_t>(std::pow(10, least + rng.uniform() * (most - least)));
+      if (rng.uniform() < 0.3) {  // soon after the start of a slot of a coarser level
+        const std::int64_t slot = rng.uniform() < 0.5 ? 1 << 16 : 1 << 26;
+        due = (due / slot + 1) * slot + static_cast<std::int64_t>(rng.below(1000));
+      }
+      wheel.insert(now, entry, due);
+      wanted[entry] = std::max(due, now);
+      waiting.insert({wanted[entry], entry});
+    };
+    for (int step = 0; step < 4000; ++step) {
+      const double choice = rng.uniform();
+      if (choice < 0.4) {
+        const auto entry = static_cast<std::uint32_t>(rng.below(size));
+        if (!wheel.scheduled(entry)) {
+          schedule(entry, now - (rng.uniform() < 0.1 ? 1000 : 0));
+        } else if (rng.uniform() < 0.2) {
+          wheel.remove(entry);
+          waiting.erase({wanted[entry], entry});
+        }
+      } else if (choice < 0.5) {
+        now += static_cast<std::int64_t>(std::pow(10, rng.uniform() * (choice < 0.41 ? 11 : 6)));
+      } else if (choice < 0.8) {
+        if (rng.uniform() < 0.5 && !waiting.empty()) {
+          const std::int64_t bound = wheel.bound_ns();
+          ASSERT_LT(bound - std::max(now, waiting.begin()->first), resolution);
+          now = std::max(now, bound);
+        }
+        for (unsigned taken = 0; taken < 50; ++taken) {
+          const std::uint32_t entry = wheel.first(now);
+          if (entry == TimingWheel<WheelNode>::kNone) {
+            if (!waiting.empty()) {
+              ASSERT_LT(now - waiting.begin()->first, resolution);
+            }
+            break;
+          }
+          const std::int64_t due = wheel[entry].due_ns;
+          ASSERT_LE(due, now);
+          wheel.remove(entry);
+          ASSERT_EQ(waiting.erase({wanted[entry], entry}), 1u);
+          if (rng.uniform() < 0.7) schedule(entry, due);
+          if (rng.uniform() < prepares) wheel.prepare(static_cast<unsigned>(rng.below(9)));
+        }
+      } else if (rng.uniform() < prepares) {
+        wheel.prepare(static_cast<unsigned>(rng.below(9)));
+      }
+    }
+  }
+}
+
+// Two far entries, in successive slots of the third level, with silence between them.
+TEST(TimingWheel, FindsAnEntryAtTheStartOfACoarseSlot) {
+  constexpr std::int64_t kSlotNs = 1 << 26;
+  TimingWheel<WheelNode> wheel(2);
+  wheel.insert(0, 0, kSlotNs + kSlotNs / 2);
+  wheel.insert(0, 1, 2 * kSlotNs + 1000);
+  EXPECT_EQ(wheel.first(kSlotNs + kSlotNs / 2), 0u);
+  wheel.remove(0);
+  EXPECT_EQ(wheel.first(2 * kSlotNs + 999), TimingWheel<WheelNode>::kNone);
+  EXPECT_EQ(wheel.first(2 * kSlotNs + 2000), 1u);
 }
 
 TEST(LinePacer, SlowAndFarLayersAreFound) {

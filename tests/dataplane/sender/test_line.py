@@ -118,6 +118,7 @@ def test_a_device_that_stops_draining_costs_exactly_what_it_refuses(tmp_path: Pa
     check_counts(ended)
     worker = ended.of("worker")[-1]
     # The ring's frames come back to this port, which reads them and finds that they are not for it.
+    assert worker["dropped_packets"] > 0
     assert worker["sent_packets"] + worker["dropped_packets"] == worker["generated_packets"]
     assert ended.of("feedback")[-1]["accepted"] == 0
 
