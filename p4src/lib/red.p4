@@ -16,6 +16,9 @@
 #include "queue.p4"
 #include "red_average.p4"
 
+// As in ns-2, a packet that finds fewer waiting is spared, except by a full queue.
+const bit<19> RED_MIN_WAITING = 2;
+
 // Thresholds: packets, 8 fraction bits. Probabilities: 24 fraction bits; slopes: probability for
 // each packet, 24 fraction bits. All of it below 2^24 and max_p below 1, so that no product exceeds
 // 32 bits.
@@ -35,7 +38,7 @@ struct red_t {
 
 struct red_state_t {
     bit<32> average;       // of the queue: packets, RED_FRACTION_BITS fraction bits
-    bit<32> departure_us;  // of the last packet
+    bit<32> departure_us;  // of the last packet: one transmission before the link was free
     // What is left until the next mark: 24 fraction bits. A mark is due when the p_b of the packets
     // since the last one add up to R, random, which is drawn at each mark (Floyd and Jacobson 1993,
     // 7 and 11). With R uniform in (0, 1] and p_b constant, the packets from one mark to the next
@@ -67,7 +70,7 @@ control Red(inout ipv4_t ipv4, in queue_t queue, in red_t red,
         bool full = limit != 0 && queue.enq_depth >= limit;
         bool by_chance = false;
         bit<32> p_b = 0;  // 24 fraction bits
-        if (full || average < red.min_th) {
+        if (full || average < red.min_th || queue.enq_depth < RED_MIN_WAITING) {
             // Nothing to decide.
         } else if (average < red.max_th) {
             by_chance = true;
@@ -89,6 +92,9 @@ control Red(inout ipv4_t ipv4, in queue_t queue, in red_t red,
         bool mark = red.ecn == 1 && (early || (forced && red.mark_above_max == 1));
         marked = mark && ipv4.isValid() && ect(ipv4.ecn);
         dropped = full || ((early || forced) && !marked);
+        if (dropped) {  // it takes no time on the link, which is idle from its departure on
+            state.departure_us = state.departure_us - red.transmission_us;
+        }
         if (marked && ipv4.ecn != ECN_CE) {
             mark_congestion.apply(ipv4);
         }

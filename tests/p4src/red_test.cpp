@@ -31,23 +31,30 @@ class RedTest : public SwitchTest {
   }
 
   // `count` packets, each judged with this average. What became of them: 'm'arked, 'd'ropped, '-'.
-  // The link is free and no time passes, so that each finds an empty queue and no idle time, and
-  // departs with the average that it is given, less 1/512.
-  std::string depart(double average, std::size_t count, std::uint8_t ecn = kEct0) {
-    const auto cell = static_cast<std::uint32_t>(std::lround(average / (1 - kRedWeight) * kUnit));
-    bench.limit(kPort, 0, 0);
-    bench.set_cell("red_average", kPort, 0);
-    bench.receive(1, packet());  // below min_th: the count begins anew
+  // Each comes behind one on the link and `waiting` more, and departs with the average that it is
+  // given. Those before it find fewer waiting: of them, the spacing of marks is to know nothing.
+  std::string depart(double average, std::size_t count, std::uint8_t ecn = kEct0,
+                     unsigned waiting = 2) {
+    const double before = (average - waiting * kRedWeight) / (1 - kRedWeight);
+    const auto cell = static_cast<std::uint32_t>(std::lround(before * kUnit));
     std::string fates;
     const auto counted = [&](std::string_view name) { return bench.counter(name, kPort).packets; };
+    std::uint64_t until_mark = 0;
     for (std::size_t i = 0; i < count; ++i) {
+      bench.set_cell("red_average", kPort, 0);
+      for (unsigned n = 0; n <= waiting; ++n) bench.receive(1, packet());
+      bench.receive(1, packet(ecn));
+      bench.advance((waiting + 1) * kMillisecond - 1);
+      // Below min_th till now, so that the first one's count begins anew.
+      if (i > 0) bench.set_cell("red_until_mark", kPort, static_cast<std::uint32_t>(until_mark));
       const std::uint64_t marks = counted("marked"), drops = counted("dropped");
       bench.set_cell("red_average", kPort, cell);
-      bench.receive(1, packet(ecn));
+      bench.advance(1);
       fates.push_back(counted("marked") > marks ? 'm' : counted("dropped") > drops ? 'd' : '-');
+      until_mark = bench.cell("red_until_mark", kPort);
+      bench.finish();
       bench.clear();
     }
-    bench.limit(kPort, 8e6, 0);
     return fates;
   }
 
@@ -164,31 +171,57 @@ TEST_F(RedTest, AMarkedPacketIsOtherwiseAsItWas) {
   RedParameters r;
   r.mark_above_max = true;
   bench.red(kPort, r);
-  bench.receive(1, packet());
-  const Packet second = packet(kEct1), third = packet(kCe);
-  bench.receive(1, second);
-  bench.receive(1, third);
+  for (int i = 0; i < 3; ++i) bench.receive(1, packet());  // the others find two waiting, and three
+  const Packet fourth = packet(kEct1), fifth = packet(kCe);
+  bench.receive(1, fourth);
+  bench.receive(1, fifth);
   bench.set_cell("red_average", kPort, 20u << 18);
   bench.finish();
-  ASSERT_EQ(bench.sent_on(kPort).size(), 3u);
-  for (std::size_t i : {1u, 2u}) {
+  ASSERT_EQ(bench.sent_on(kPort).size(), 5u);
+  for (std::size_t i : {3u, 4u}) {
     const Frame frame = bench.sent_on(kPort)[i];
     EXPECT_EQ(ecn(frame), kCe);
     EXPECT_TRUE(checksum_right(frame));
-    EXPECT_EQ(ip_payload(frame), (i == 1 ? second : third).payload);
+    EXPECT_EQ(ip_payload(frame), (i == 3 ? fourth : fifth).payload);
   }
 }
 
 TEST_F(RedTest, ADroppedPacketTakesNoTimeOnTheLink) {
-  bench.red(kPort, {});
-  for (int i = 0; i < 4; ++i) bench.receive(1, packet(i == 0 || i == 3 ? kEct0 : kNotEct));
+  RedParameters r;
+  r.mean_packet = 1000;  // 1 ms each
+  bench.red(kPort, r);
+  for (int i = 0; i < 6; ++i) bench.receive(1, packet(i == 5 ? kEct0 : kNotEct));
+  bench.advance(3 * kMillisecond - 1);  // three have departed, which found none or one waiting
   bench.set_cell("red_average", kPort, 16u << 18);
-  bench.advance(kMillisecond - 1);
   EXPECT_EQ(bench.counter("dropped", kPort).packets, 0u);
   bench.advance(1);
   EXPECT_EQ(bench.counter("dropped", kPort).packets, 3u) << "ECT packets too, above max_th";
-  EXPECT_EQ(bench.sent_on(kPort).size(), 1u);
-  EXPECT_EQ(bench.counter("forwarded", kPort).packets, 1u);
+  EXPECT_EQ(bench.sent_on(kPort).size(), 3u);
+  EXPECT_EQ(bench.counter("forwarded", kPort).packets, 3u);
+  // The link is idle from now on.
+  bench.set_cell("red_average", kPort, 4u << 18);
+  bench.advance(10 * kMillisecond + 500 * kMicrosecond);
+  bench.receive(1, packet());
+  EXPECT_NEAR(static_cast<double>(bench.cell("red_average", kPort)) / kUnit,
+              4 * std::pow(1 - kRedWeight, 10 + 1), 0.002);
+}
+
+// ns-2's `qlen > 1`, where qlen leaves out the packet on the link and the one that comes.
+TEST_F(RedTest, WhoFindsFewerThanTwoWaitingIsSpared) {
+  RedParameters r;
+  r.mark_above_max = true;
+  bench.red(kPort, r);
+  for (const double average : {14.9, 16.0}) {
+    for (const unsigned waiting : {0u, 1u}) {
+      EXPECT_EQ(depart(average, 100, kNotEct, waiting), std::string(100, '-'));
+      EXPECT_EQ(depart(average, 100, kEct0, waiting), std::string(100, '-'));
+    }
+  }
+  EXPECT_EQ(depart(16, 100, kNotEct), std::string(100, 'd'));
+  EXPECT_EQ(depart(16, 100, kEct0), std::string(100, 'm'));
+  r.limit = 1;
+  bench.red(kPort, r);
+  EXPECT_EQ(depart(0.5, 100, kNotEct, 1), std::string(100, 'd')) << "a full queue drops anyway";
 }
 
 TEST_F(RedTest, AFullQueueDrops) {

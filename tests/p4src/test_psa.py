@@ -173,6 +173,9 @@ def test_red_drops_what_cannot_be_marked(psa):
     # Above max_th everything goes; with a full queue too.
     psa.cli(f"register_write red_average {OUT} {40 << 18}", f"register_write queue_depth {OUT} 40")
     assert through(psa, [frame() for _ in range(5)]) == []
+    depth(psa, 1)
+    assert len(through(psa, [frame() for _ in range(5)])) == 5, "fewer than two wait"
+    depth(psa, 40)
     psa.cli("table_clear port_marking", f"register_write red_average {OUT} 0")
     policy(psa, "red", *red(limit=40))
     assert through(psa, [frame()]) == []
