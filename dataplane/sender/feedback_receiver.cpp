@@ -81,25 +81,22 @@ bool FeedbackReceiver::send(rte_mbuf* mbuf) {
 // Every path frees the buffer or gives it away.
 void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
   received_.add();
-  const auto refuse = [mbuf](Counter& counter) {
+  const auto discard = [mbuf](Counter& counter) {
     counter.add();
     rte_pktmbuf_free(mbuf);
   };
-  if (mbuf->nb_segs != 1) return refuse(malformed_);
-  if (!strip_vlan(mbuf)) return refuse(foreign_);
+  if (mbuf->nb_segs != 1) return discard(malformed_);
+  if (!strip_vlan(mbuf)) return discard(foreign_);
   const std::span<std::byte> frame(rte_pktmbuf_mtod(mbuf, std::byte*), rte_pktmbuf_data_len(mbuf));
   auto* const note = static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf));
 
   if (const auto reply = answer(addresses_.own, frame); !reply.empty()) {
     rte_pktmbuf_trim(mbuf, static_cast<std::uint16_t>(frame.size() - reply.size()));
-    if (!send(mbuf)) return refuse(ring_full_);
+    if (!send(mbuf)) return discard(ring_full_);
     answered_.add();
     return;
   }
-  if (gateway_.learn(now, frame)) {
-    rte_pktmbuf_free(mbuf);
-    return;
-  }
+  if (gateway_.learn(now, frame)) return discard(learned_);
 
   wire::UdpPacket packet;
   switch (wire::parse_udp_frame(frame, packet)) {
@@ -107,19 +104,19 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
       break;
     case wire::FrameError::kNotIpv4:
     case wire::FrameError::kNotUdp:
-      return refuse(foreign_);
+      return discard(foreign_);
     default:
-      return refuse(malformed_);
+      return discard(malformed_);
   }
   if (packet.destination != addresses_.own.ip || packet.destination_port != wire::kFeedbackPort) {
-    return refuse(foreign_);
+    return discard(foreign_);
   }
   wire::CommonHeader header;
-  if (wire::parse_common(packet.payload, header) != wire::Error::kOk) return refuse(malformed_);
+  if (wire::parse_common(packet.payload, header) != wire::Error::kOk) return discard(malformed_);
   const std::uint64_t session = sessions_[header.session].load(std::memory_order_acquire);
   if (session == kNobody ||
       static_cast<std::uint8_t>(session >> 32) != static_cast<std::uint8_t>(header.scheme)) {
-    return refuse(foreign_);
+    return discard(foreign_);
   }
   note->slot = static_cast<std::uint32_t>(session);
   note->session = header.session;
@@ -129,7 +126,7 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
   note->message_at = static_cast<std::uint16_t>(packet.payload.data() - frame.data());
   note->message_bytes = static_cast<std::uint16_t>(packet.payload.size());
   Worker& worker = *workers_[session >> 40];
-  if (!worker.deliver(mbuf)) return refuse(ring_full_);
+  if (!worker.deliver(mbuf)) return discard(ring_full_);
   handed_on_.add();
   worker.wake();
 }
@@ -141,6 +138,7 @@ FeedbackStatistics FeedbackReceiver::statistics() const {
   out.malformed = malformed_.get();
   out.foreign = foreign_.get();
   out.answered = answered_.get();
+  out.learned = learned_.get();
   out.ring_full = ring_full_.get();
   return out;
 }

@@ -49,7 +49,7 @@ class FeedbackReceiver {
   Port& port_;
   const std::vector<Worker*> workers_;
   std::vector<std::atomic<std::uint64_t>> sessions_;  // by number
-  Counter received_, handed_on_, malformed_, foreign_, answered_, ring_full_;
+  Counter received_, handed_on_, malformed_, foreign_, answered_, learned_, ring_full_;
 };
 
 }  // namespace tiercast::sender

@@ -126,6 +126,7 @@ class Report {
                        {"late", real(late)},
                        {"received", real(feedback.received)},
                        {"answered", real(feedback.answered)},
+                       {"learned", real(feedback.learned)},
                        {"ring_full", real(feedback.ring_full)}});
     warn(statistics);
   }

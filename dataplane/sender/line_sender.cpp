@@ -37,11 +37,15 @@ struct LineSender::State {
   LineOptions options;
   Port& port;
   std::vector<unsigned> lcores;
+  // Beside the workers a thread receives, on the main lcore. (rte_lcore_count() counts registered
+  // threads too, so it grows while they start.)
+  bool own_receiver;
   std::vector<std::unique_ptr<PayloadSource>> payloads;
   std::vector<std::unique_ptr<Worker>> workers;
   Neighbour gateway;
   std::unique_ptr<FeedbackReceiver> receiver;
-  std::vector<std::thread> threads;
+  std::vector<std::thread> threads;  // the workers'
+  std::thread receiving;
   std::atomic<bool> stop{false};
   std::atomic<bool> stop_receiving{false};
   std::atomic<bool> link_up{true};
@@ -55,6 +59,7 @@ struct LineSender::State {
       : options(o),
         port(p),
         lcores(Port::worker_lcores()),
+        own_receiver(lcores.front() != rte_get_main_lcore()),
         gateway(o.addresses.own, o.addresses.gateway_ip, o.addresses.gateway) {}
 
   // The worker with the most room.
@@ -98,7 +103,6 @@ LineSender::LineSender(const LineOptions& options, Port& port)
   const auto per_worker = static_cast<std::uint32_t>(
       (options.session_capacity + state.lcores.size() - 1) / state.lcores.size());
   std::vector<Worker*> workers;
-  const bool own_receiver = rte_lcore_count() > 1;
   for (unsigned i = 0; i < state.lcores.size(); ++i) {
     Worker::Settings settings;
     settings.sessions.sessions = std::max(per_worker, 1u);
@@ -114,8 +118,8 @@ LineSender::LineSender(const LineOptions& options, Port& port)
     settings.queue = static_cast<std::uint16_t>(i);
     settings.poll = options.poll;
     settings.trace = options.trace;
-    if (!own_receiver) {
-      settings.receive = [&state](Time now) { state.receiver->poll(now); };
+    if (!state.own_receiver) {
+      settings.receive = [&state](Time now) { return state.receiver->poll(now); };
       settings.receive_descriptor = port.receive_descriptor();
     }
     state.workers.push_back(std::make_unique<Worker>(settings, port));
@@ -139,13 +143,16 @@ void LineSender::run() {
       rte_thread_unregister();
     });
   }
-  if (rte_lcore_count() > 1) {
-    state.threads.emplace_back([&state] {
+  if (state.own_receiver) {
+    state.receiving = std::thread([&state] {
       pin_to(rte_get_main_lcore());
       rte_thread_register();
       while (!state.stop_receiving.load(std::memory_order_relaxed)) {
         if (state.receiver->poll(agent::monotonic_now()) > 0 || state.options.poll) continue;
         std::this_thread::sleep_for(std::chrono::nanoseconds(kReceiveSleep.ns()));
+      }
+      unsigned polls = Port::kLastPolls;
+      while (polls-- > 0 && state.receiver->poll(agent::monotonic_now()) > 0) {
       }
       rte_thread_unregister();
     });
@@ -170,7 +177,9 @@ void LineSender::stop() {
     if (state.sessions.empty()) break;
     std::this_thread::yield();
   }
+  // First who fills the workers' rings, then who empties them.
   state.stop_receiving.store(true);
+  if (state.receiving.joinable()) state.receiving.join();
   state.stop.store(true);
   for (const auto& worker : state.workers) worker->wake();
   for (std::thread& thread : state.threads) thread.join();

@@ -142,6 +142,7 @@ MetricFamily feedback_family(const Statistics& statistics) {
       {"malformed", feedback.malformed},
       {"foreign", feedback.foreign},
       {"answered", feedback.answered},
+      {"learned", feedback.learned},
       {"ring_full", feedback.ring_full},
   };
   for (const auto& [fate, count] : fates) {

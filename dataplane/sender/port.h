@@ -65,6 +65,8 @@ class Port {
   agent::MacAddress mac() const;
 
   static constexpr unsigned kBurst = 32;
+  // Bursts that are received at the end, at most: as many as a ring may hold.
+  static constexpr unsigned kLastPolls = 4096 / kBurst;
 
   // For workers.
   // The EAL's cores on which workers run: all but the main one, or that if there is no other.

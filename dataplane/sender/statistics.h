@@ -2,8 +2,8 @@
 // path.
 //
 // Each Counter and SharedHistogram has one writing thread. A reader sees every figure whole, but
-// not all figures of the same instant: sums agree exactly (generated = sent + dropped) once the
-// writers have stopped. Totals count from the start.
+// not all figures of the same instant: sums agree exactly (generated = sent + dropped, received = all
+// its fates) once the writers have stopped. Totals count from the start.
 #pragma once
 
 #include <array>
@@ -84,13 +84,15 @@ struct WorkerStatistics {
   agent::Histogram gap_error;  // |departure - the one before| against the same of the due times
 };
 
-// Of the receiving side.
+// Of the receiving side. Each received frame has one fate: malformed, foreign, answered, learned,
+// ring_full or handed_on; what was handed on is then a worker's feedback_delivered or feedback_late.
 struct FeedbackStatistics {
   std::uint64_t received = 0;   // frames
   std::uint64_t handed_on = 0;  // sound feedback of a session that runs, put into its worker's ring
   std::uint64_t malformed = 0;  // wrong length, checksum or header
   std::uint64_t foreign = 0;    // sound, but for another address, port, session or scheme
   std::uint64_t answered = 0;   // ARP and ICMP echo requests
+  std::uint64_t learned = 0;    // ARP of the next hop
   std::uint64_t ring_full = 0;  // lost because the worker did not keep up
 };
 

@@ -113,7 +113,11 @@ void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
     }
   }
   while (count_ > 0) transmit(clock_.now());
-  chores(clock_.now());
+  unsigned polls = settings_.receive ? Port::kLastPolls : 0;
+  do {
+    while (take_feedback(clock_.now())) {
+    }
+  } while (polls-- > 0 && settings_.receive(clock_.now()) > 0);
   table_.publish();
 }
 
@@ -194,26 +198,29 @@ bool Worker::chores(Time now) {
     obey(command, now);
     busy = true;
   }
-  if (settings_.receive) settings_.receive(now);
-  rte_mbuf* mbuf;
-  if (feedback_.pop(mbuf)) {
-    busy = true;
-    const auto* const note = static_cast<const FeedbackNote*>(rte_mbuf_to_priv(mbuf));
-    if (note->slot == kAnswer) {
-      const bool sent = link_up_.load(std::memory_order_relaxed) &&
-                        port_.transmit_burst(settings_.queue, &mbuf, 1) == 1;
-      (sent ? control_sent_ : control_dropped_).add();
-      if (!sent) rte_pktmbuf_free(mbuf);
-    } else {
-      const std::span<const std::byte> message(
-          rte_pktmbuf_mtod(mbuf, const std::byte*) + note->message_at, note->message_bytes);
-      table_.receive(now, note->slot, note->session,
-                     {message, note->ip_length, note->ce, note->from});
-      rte_pktmbuf_free(mbuf);
-    }
-  }
+  if (settings_.receive) busy |= settings_.receive(now) > 0;
+  busy |= take_feedback(now);
   table_.publish();
   return busy;
+}
+
+bool Worker::take_feedback(Time now) {
+  rte_mbuf* mbuf;
+  if (!feedback_.pop(mbuf)) return false;
+  const auto* const note = static_cast<const FeedbackNote*>(rte_mbuf_to_priv(mbuf));
+  if (note->slot == kAnswer) {
+    const bool sent = link_up_.load(std::memory_order_relaxed) &&
+                      port_.transmit_burst(settings_.queue, &mbuf, 1) == 1;
+    (sent ? control_sent_ : control_dropped_).add();
+    if (!sent) rte_pktmbuf_free(mbuf);
+  } else {
+    const std::span<const std::byte> message(
+        rte_pktmbuf_mtod(mbuf, const std::byte*) + note->message_at, note->message_bytes);
+    table_.receive(now, note->slot, note->session,
+                   {message, note->ip_length, note->ce, note->from});
+    rte_pktmbuf_free(mbuf);
+  }
+  return true;
 }
 
 void Worker::obey(const Command& command, Time now) {

@@ -66,16 +66,17 @@ class Worker final : private Outlet {
     std::uint16_t queue = 0;  // transmit queue
     bool poll = false;
     bool trace = false;
-    // Called with nothing else to do, at least every few packets: takes what has been received. For
-    // a worker that has no receiving thread beside it.
-    std::function<void(Time)> receive;
+    // Called with nothing else to do, at least every few packets: takes some of what has been
+    // received and returns how many frames. For a worker that has no receiving thread beside it.
+    std::function<unsigned(Time)> receive;
     int receive_descriptor = -1;  // readable when frames wait, for a worker that sleeps
   };
 
   Worker(const Settings& settings, Port& port);
   ~Worker() override;
 
-  // The thread's whole life, until `stop`.
+  // The thread's whole life, until `stop`; then all that was delivered is dealt with. So whoever
+  // delivers and orders ends first.
   void run(const std::atomic<bool>& stop, unsigned lcore);
 
   // The controlling thread's ends.
@@ -106,6 +107,7 @@ class Worker final : private Outlet {
   bool take(Time now, Time until);
   void transmit(Time now);  // the batch
   bool chores(Time now);    // a little of everything else; false: nothing was to be done
+  bool take_feedback(Time now);  // one; false: none waits
   void obey(const Command& command, Time now);
   void sleep(Time now);
   rte_mbuf* buffer();

@@ -16,7 +16,9 @@
 //   from=SECONDS,until=SECONDS        when it does (default: always)
 //   stall_after=PACKETS,stall_for=SECONDS   that it has taken; then it takes nothing for a while
 //   arrivals=FILE           a second record: what the ring's far end took, and when
-//   report=FILE             its counts as JSON, at the end
+//   report=FILE             its counts as JSON, at the end: taken, left (sent and never taken),
+//                           offered, refused (no room for them), unread (never taken by the
+//                           program); handed: of each frame, what the program took
 // A record's file: RecordHeader, `capacity` TSC values of 64 bits, `capacity` groups of 32 bits.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -219,9 +221,10 @@ class FarEnd {
   }
 
   std::string report() const {
-    return fmt::format(R"({{"taken": {}, "offered": {}, "refused": {}, "left": {}}})"
+    return fmt::format(R"({{"taken": {}, "left": {}, "offered": {}, "refused": {}, "unread": {}, )"
+                       R"("handed": [{}]}})"
                        "\n",
-                       taken_, offered_, refused_, left_);
+                       taken_, left_, offered_, refused_, unread_, fmt::join(handed_, ", "));
   }
 
  private:
@@ -242,6 +245,7 @@ class FarEnd {
       at += 2 + length;
     }
     if (frames_.empty()) fail(path + ": no frames");
+    handed_.resize(frames_.size());
   }
 
   void run() {
@@ -278,6 +282,7 @@ class FarEnd {
     }
     if (rte_rdtsc() >= resume) take();
     for (rte_ring* ring : from_program_) left_ += rte_ring_count(ring);
+    take_back();
   }
 
   void take() {
@@ -295,20 +300,36 @@ class FarEnd {
     }
   }
 
+  // What the program never took; it does not receive any more.
+  void take_back() {
+    for (rte_ring* ring : to_program_) {
+      void* frame = nullptr;
+      while (rte_ring_sc_dequeue(ring, &frame) == 0) {
+        auto* const mbuf = static_cast<rte_mbuf*>(frame);
+        --handed_[mbuf->hash.usr];
+        ++unread_;
+        rte_pktmbuf_free(mbuf);
+      }
+    }
+  }
+
   void offer() {
-    ++offered_;
-    const std::string& bytes = frames_[offered_ % frames_.size()];
+    const auto kind = static_cast<std::uint32_t>(++offered_ % frames_.size());
+    const std::string& bytes = frames_[kind];
     rte_mbuf* const frame = rte_pktmbuf_alloc(pool_);
     if (frame == nullptr) {
       ++refused_;
       return;
     }
+    frame->hash.usr = kind;
     std::memcpy(rte_pktmbuf_append(frame, static_cast<std::uint16_t>(bytes.size())), bytes.data(),
                 bytes.size());
     if (rte_ring_sp_enqueue(to_program_[offered_ % to_program_.size()], frame) != 0) {
       ++refused_;
       rte_pktmbuf_free(frame);
+      return;
     }
+    ++handed_[kind];
   }
 
   std::vector<rte_ring*> to_program_, from_program_;
@@ -319,6 +340,8 @@ class FarEnd {
   std::uint64_t taken_ = 0;    // frames that the program sent
   std::uint64_t offered_ = 0;  // frames for the program
   std::uint64_t refused_ = 0;  // of these: the program had left no room
+  std::uint64_t unread_ = 0;   // of those offered: the program never took them from its ring
+  std::vector<std::uint64_t> handed_;  // of each frame, those that the program took
   std::uint64_t left_ = 0;     // sent by the program, and never taken
 };
 
