@@ -95,7 +95,7 @@ SenderAgent::SenderAgent(VirtualNetwork& network, Records& records, const Sessio
     flow.destination = wire::group_address(spec.session, rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
-    flow.ecn = wire::Ecn::kEct0;
+    flow.ecn = core_->ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
   }
 }
 

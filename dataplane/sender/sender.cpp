@@ -35,7 +35,7 @@ Sender::Sender(const SessionConfig& session, const Scheme& scheme, const SenderA
     flow.destination = wire::group_address(session.session, rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
-    flow.ecn = wire::Ecn::kEct0;
+    flow.ecn = core_->ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
   }
   if (port.receive_descriptor() >= 0) {
     // The frames are taken in run(), which follows every wake-up.

@@ -71,7 +71,7 @@ void SessionTable::start(Time now, Session& session) {
     flow.destination = wire::group_address(config.session, rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
-    flow.ecn = wire::Ecn::kEct0;
+    flow.ecn = session.core_->ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
     LayerState& layer = layers_[slot * kMaxLayers + rank];
     const bool waiting = layer.waiting;
     std::destroy_at(&layer);  // counters from zero

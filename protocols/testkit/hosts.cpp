@@ -95,7 +95,7 @@ void SenderHost::send_data(Rank layer) {
   data.multicast = true;
   data.session = config_.session;
   data.rank = layer;
-  data.ect = true;
+  data.ect = core_->ecn_capable();
   data.message = std::move(message);
   tree_.send(node_, data);
 }

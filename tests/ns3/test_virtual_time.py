@@ -141,6 +141,29 @@ def test_flows_with_ecn_are_marked_where_others_lose_packets(tmp_path: Path) -> 
     assert measured["true"]["mean_queue"] < 15
 
 
+def test_a_session_that_ignores_marks_loses_packets_where_tcp_is_marked(tmp_path: Path) -> None:
+    experiment = tmp_path / "rla.yaml"
+    experiment.write_text("""\
+name: rla
+title: RLA, which knows no marks, beside TCP with ECN
+topology: {include: shared-bottleneck}
+marking: {kind: red, ecn: true}
+sessions:
+  - {scheme: rla, sender: 0}
+traffic:
+  - {kind: tcp, from: 0, to: 1, ecn: true}
+duration: 60s
+measure: {last: 50s}
+""")
+    _, directory = run(tmp_path / "r", str(experiment))
+    summary = json.loads((directory / "summary.json").read_text())
+    measured = {name: one["value"] for name, one in summary["measures"].items()}
+    assert measured["marked"] == 0
+    assert measured["loss"] > 0.001
+    assert measured["tcp_retransmitted"] < measured["loss"]
+    assert measured["session_throughput"] < 2 * measured["tcp_throughput"]
+
+
 def test_the_window_may_end_before_the_run(tmp_path: Path) -> None:
     directory = tcp_beside_a_trickle(
         tmp_path, "  - {kind: tcp, from: 0, to: 1, start: 35s}", window="last: 30s, until: 30s"

@@ -25,6 +25,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  bool ecn_capable() const override { return settings_.ecn; }
 
   // Why the CR changed; the values are the trace's.
   enum class Reason { kNone = 0, kNoCr = 1, kLongerRtt = 2, kSlower = 3, kSilent = 4, kLeft = 5 };

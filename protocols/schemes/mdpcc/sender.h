@@ -26,6 +26,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  bool ecn_capable() const override { return settings_.ecn; }
   bool finished() const override { return finished_; }
 
   // For tests and reports.

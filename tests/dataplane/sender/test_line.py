@@ -100,6 +100,7 @@ def test_every_packet_of_a_capture(tmp_path: Path) -> None:
         data = parse(bytes(packet[UDP].payload))
         assert packet[IP].dst == str(group_address(data.session, data.rank))
         assert len(packet[IP]) == (60 if data.session == 9 else 300)
+        assert packet[IP].tos == (2 if data.session == 9 else 0)  # ECT(0): SIM's, not RLM's
         sent.setdefault((data.session, data.rank), []).append(data.seq)
     for layer in layers:
         seqs = sent[int(layer["session"]), int(layer["rank"])]

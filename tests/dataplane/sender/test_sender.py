@@ -89,6 +89,16 @@ def test_every_byte_of_a_packet(tmp_path: Path) -> None:
     assert min(counts) > 100
 
 
+@pytest.mark.parametrize("ecn", [0, 1])
+def test_packets_are_ecn_capable_if_marks_are_heeded(tmp_path: Path, ecn: int) -> None:
+    capture, trace = tmp_path / "out.pcap", tmp_path / "t.jsonl"
+    options = ["--scheme=rlm", f"--set=rlm.ecn={ecn}", "--duration=300ms"]
+    ended = run(sender_arguments(f"--vdev=net_pcap0,tx_pcap={capture}", trace, *options), trace)
+    assert ended.status == 0, ended.stderr
+    with PcapReader(str(capture)) as reader:
+        assert {frame[IP].tos for frame in reader} == {2 if ecn else 0}
+
+
 def test_layers_leave_on_time_at_low_cost(link: Link) -> None:
     """750 packets a second on a veth: rates within 1 %, lateness p99 < 2 ms, < 20 % of a CPU."""
     members = [link.group_socket(str(group_address(SESSION, rank))) for rank in range(LAYERS)]
