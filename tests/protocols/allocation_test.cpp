@@ -131,6 +131,7 @@ class CountedSender final : public Counted<SenderCore> {
     return core_->write_data(now, layer, message);
   }
   std::uint64_t invalid() const override { return core_->invalid(); }
+  bool ecn_capable() const override { return core_->ecn_capable(); }
   bool finished() const override {
     const Counting on(true);
     return core_->finished();
