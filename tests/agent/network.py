@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -201,6 +202,15 @@ class Link:
         ).stdout  # fmt: skip
         entries = json.loads(listing)[0]["maddr"]
         return {e["address"] for e in entries if e.get("family") == "inet"} - {"224.0.0.1"}
+
+
+def drain(member: socket.socket) -> int:
+    """How many datagrams waited for the socket."""
+    count = 0
+    while select.select([member], [], [], 0)[0]:
+        member.recv(2048)
+        count += 1
+    return count
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = 15) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import time
 from pathlib import Path
@@ -22,6 +23,8 @@ from ...agent.network import (
     SENDER_MAC,
     Ended,
     Link,
+    Program,
+    drain,
     run,
     wait_until,
 )
@@ -208,3 +211,31 @@ def test_link_down_gateway_and_feedback(link: Link, tmp_path: Path) -> None:
     check_counts(ended)
     assert ended.of("worker")[-1]["dropped_packets"] >= 100  # of 800 a second
     assert ended.of("feedback")[-1]["malformed"] >= 1
+
+
+def test_what_a_link_that_is_down_refuses_is_dropped(link: Link, tmp_path: Path) -> None:
+    """The link goes down twice: each layer's counts are exact, and what was sent arrives."""
+    member = link.group_socket(str(group_address(3, 0)))
+    trace = tmp_path / "t.jsonl"
+    command = arguments(
+        tmp_path, "--vdev=net_af_packet0,iface=s0", [rlm(3, 4, 100)], "--max-sessions=8"
+    )
+    sender = Program(["ip", "netns", "exec", link.namespaces["S"], *command], trace)
+    link.programs.append(sender)
+    received = 0
+    for _ in range(2):
+        assert select.select([member], [], [], 15)[0], "no packet"
+        link.set_up("S", False)
+        time.sleep(0.4)
+        received += drain(member)
+        link.set_up("S", True)
+    assert select.select([member], [], [], 5)[0], "no packet after the interface came up"
+    time.sleep(0.2)
+    sender.terminate()
+    ended = sender.wait()
+    time.sleep(0.1)
+    received += drain(member)
+    layers = check_counts(ended)
+    assert len(layers) == 4 * 8
+    assert all(layer["dropped_packets"] > 0 for layer in layers)
+    assert received == layers[0]["sent_packets"]

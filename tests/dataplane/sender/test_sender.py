@@ -25,6 +25,7 @@ from ...agent.network import (
     SENDER_MAC,
     SESSION,
     Link,
+    drain,
     fixed_rate,
     run,
     sender_arguments,
@@ -157,20 +158,12 @@ def test_answers_arp_and_echo(link: Link) -> None:
 
 def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
     member = link.group_socket(str(group_address(SESSION, 0)))
-
-    def drain() -> int:
-        count = 0
-        while select.select([member], [], [], 0)[0]:
-            member.recv(2048)
-            count += 1
-        return count
-
     sender = link.sender(*fixed_rate("800kbit/s"), "--layers=1")
     wait_until(lambda: len(sender.records()) > 0, "sender runs")
     began = time.monotonic()
     link.set_up("S", False)
     time.sleep(0.5)
-    received = drain()
+    received = drain(member)
     link.set_up("S", True)  # the kernel may take a second more to say that the carrier is back
     assert select.select([member], [], [], 5)[0], "no packet after the interface came up"
     silence_s = time.monotonic() - began
@@ -179,7 +172,7 @@ def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
     ended = sender.wait()
     assert ended.status == 0, ended.stderr
     time.sleep(0.1)
-    received += drain()
+    received += drain(member)
     layer = ended.layers()[0]
     assert layer["generated_packets"] == layer["sent_packets"] + layer["dropped_packets"]
     assert 20 <= layer["dropped_packets"] <= 100 * silence_s + 1  # 100 packets a second
