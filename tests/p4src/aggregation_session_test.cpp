@@ -4,6 +4,9 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "protocols/testkit/session.h"
 #include "tests/p4src/aggregation_model.h"
@@ -80,7 +83,8 @@ struct Rounds {
   double reports = 0;       // mean
 };
 
-Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss) {
+Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss,
+                      std::vector<std::string> set = {}) {
   testkit::Simulator simulator;
   testkit::Figure1 figure(simulator);
   testkit::SessionOptions options;
@@ -88,6 +92,7 @@ Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss)
   options.jitter = Duration::milliseconds(2);
   options.receivers = testkit::Figure1::receivers();
   options.layers = kLayers;
+  options.set = std::move(set);
   testkit::Session session(simulator, figure.tree, options);
   std::vector<std::unique_ptr<AggregatorNode>> nodes;
   for (Tree::Node node = 0; in_network && node < options.receivers.front(); ++node) {
@@ -125,15 +130,24 @@ Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss)
 
 class AggregationSession : public testing::TestWithParam<std::uint64_t> {};
 
-// What the switches sum up is as complete as what the sender hears from the receivers themselves,
-// which is everything: 1 % of the rounds may lack something.
+// The sender hears everything from the receivers themselves. Of what the switches sum up, a
+// receiver's report may come too late in a round in which its queue grew by more than its
+// aggregator waits: receiver 25 overloads its link by a quarter whenever it has a fourth layer.
 TEST_P(AggregationSession, TheSenderHearsAllReceivers) {
   const Rounds direct = session_rounds(GetParam(), false, 0);
   EXPECT_EQ(direct.incomplete, 0u);
   const Rounds rounds = session_rounds(GetParam(), true, 0);
   EXPECT_GT(rounds.all, 200u);
   EXPECT_EQ(rounds.empty, 0u);
-  EXPECT_LE(rounds.incomplete, rounds.all / 100);
+  EXPECT_LE(rounds.incomplete, 3 * rounds.all / 100);
+  EXPECT_GE(rounds.reports, kReceivers * 0.995);
+}
+
+// Nobody overloads a link for long where nobody adds a layer: then every round is complete.
+TEST_P(AggregationSession, RoundsAreCompleteWhereQueuesGrowSlowly) {
+  const Rounds rounds = session_rounds(GetParam(), true, 0, {"sim.add_after=1000"});
+  EXPECT_EQ(rounds.empty, 0u);
+  EXPECT_EQ(rounds.incomplete, 0u);
 }
 
 // A lost message keeps its aggregator waiting until the time is over, but those above wait longer:
