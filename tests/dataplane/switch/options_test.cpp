@@ -74,7 +74,7 @@ TEST(Options, ErrorsNamePlaceValueAndValidChoices) {
             "bytes (30000B), both (50p/30000B); 0 means no limit");
   EXPECT_EQ(error_of([] { parse_port("1=eth0,mtu=9"); }),
             "--port '1=eth0,mtu=9': mtu: unknown parameter; valid: rate, queue, delay, overhead, "
-            "rx-delay");
+            "rx-delay, scheduling");
   EXPECT_EQ(error_of([] { parse_port("0=eth0"); }),
             "--port '0=eth0': port number '0' is not one of 1 to 510");
   EXPECT_EQ(error_of([] { parse_port("510=eth0"); }),
