@@ -193,6 +193,17 @@ def test_beside_tcp() -> None:
     assert tcp_ratio(kinds, context) == pytest.approx((1 / 2 + 1) / 2)
     for name, rate in [("tcp_worst", 0.5e6), ("tcp_best", 3e6), ("tcp_throughput", 1.5e6)]:
         assert MEASURES[name].compute(kinds, context) == pytest.approx(rate)
+    # From 18 s on tcp2 is not there: 32 beside 24 and 34 beside 26 Mbit/s.
+    later = replace(context, window=(18.0, 20.0))
+    assert tcp_ratio(kinds, later) == pytest.approx((32 / 24 + 34 / 26) / 2)
+    receiver_ratio, worst, best = (
+        MEASURES[name].compute
+        for name in ("receiver_tcp_ratio", "tcp_ratio_to_worst", "tcp_ratio_to_best")
+    )
+    assert receiver_ratio(kinds, later, "h3") == pytest.approx(32 / 24)
+    assert receiver_ratio(kinds, later, "h5") is None
+    assert worst(kinds, later) == pytest.approx(32 / 24)
+    assert best(kinds, later) == pytest.approx(34 / 26)
     # Over the whole window, over all receivers: 18e6 B in 10 s.
     throughput = session_throughput(kinds, context)
     assert throughput == pytest.approx(8 * 18e6 / 10 / 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -25,9 +26,20 @@ def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
     return rate_series(frame.filter(pl.col("agent") == flow), "bytes", edges)
 
 
-def _contest(rows: Rows, context: Context) -> tuple[dict[str, float], dict[str, float]] | None:
-    """bit/s of the receivers that have rivals in the window, and of these; over the part of the
-    window in which all these flows are there."""
+@dataclass(frozen=True)
+class _Contest:
+    """Who shares bottlenecks, over the part of the window in which all these flows are there."""
+
+    received: dict[str, float]  # bit/s of the receivers that have rivals
+    flows: dict[str, float]  # bit/s
+    rivals: dict[str, list[str]]  # of each of the receivers
+
+    def fair(self, agent: str) -> float:
+        """Mean throughput of the flows at a receiver's bottleneck."""
+        return float(np.mean([self.flows[name] for name in self.rivals[agent]]))
+
+
+def _contest(rows: Rows, context: Context) -> _Contest | None:
     rivals = _rivals(context)
     names = sorted({name for flows in rivals.values() for name in flows})
     if not names or "received" not in rows or "tcp" not in rows:
@@ -37,9 +49,10 @@ def _contest(rows: Rows, context: Context) -> tuple[dict[str, float], dict[str, 
     if start >= end:
         return None
     edges = np.array([start, end])
-    return (
+    return _Contest(
         {agent: float(received_rate(rows, agent, edges)[0]) for agent in rivals},
         {name: float(flow_rate(rows, name, edges)[0]) for name in names},
+        rivals,
     )
 
 
@@ -59,24 +72,17 @@ def tcp_ratio(rows: Rows, context: Context) -> float | None:
     receivers."""
     if (contest := _contest(rows, context)) is None:
         return None
-    received, flows = contest
-    rivals = _rivals(context)
-    ratios = []
-    for agent, rate in received.items():
-        fair = float(np.mean([flows[name] for name in rivals[agent]]))
-        if fair == 0:
-            return None
-        ratios.append(rate / fair)
-    return float(np.mean(ratios))
+    shares = [(rate, contest.fair(agent)) for agent, rate in contest.received.items()]
+    return float(np.mean([r / fair for r, fair in shares])) if all(f for _, f in shares) else None
 
 
 def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
     """Throughput at one receiver / mean throughput of the flows at its bottleneck."""
     contest = _contest(rows, context)
-    if contest is None or agent not in contest[0]:
+    if contest is None or agent not in contest.received:
         return None
-    fair = float(np.mean([contest[1][name] for name in context.rivals[agent]]))
-    return contest[0][agent] / fair if fair else None
+    fair = contest.fair(agent)
+    return contest.received[agent] / fair if fair else None
 
 
 def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
@@ -86,7 +92,7 @@ def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
         return None
     edges = window_edges(context)
     rates = [float(received_rate(rows, agent, edges)[0]) for agent in context.members]
-    fair = float(np.mean(list(contest[1].values())))
+    fair = float(np.mean(list(contest.flows.values())))
     return float(np.mean(rates)) / fair if fair else None
 
 
@@ -94,19 +100,22 @@ def tcp_ratio_extreme(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
     """Of a receiver's throughput / that of a flow at its bottleneck, over all such pairs."""
-    if (contest := _contest(rows, context)) is None:
+    if (contest := _contest(rows, context)) is None or not all(contest.flows.values()):
         return None
-    received, flows = contest
-    if not all(flows[name] for agent in received for name in context.rivals[agent]):
-        return None
-    return of([r / flows[name] for agent, r in received.items() for name in context.rivals[agent]])
+    return of(
+        [
+            rate / contest.flows[name]
+            for agent, rate in contest.received.items()
+            for name in contest.rivals[agent]
+        ]
+    )
 
 
 def tcp_throughput(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
     contest = _contest(rows, context)
-    return None if contest is None else float(of(list(contest[1].values())))
+    return None if contest is None else float(of(list(contest.flows.values())))
 
 
 def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
