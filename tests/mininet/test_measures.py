@@ -207,6 +207,7 @@ def test_beside_tcp() -> None:
     # Over the whole window, over all receivers: 18e6 B in 10 s.
     throughput = session_throughput(kinds, context)
     assert throughput == pytest.approx(8 * 18e6 / 10 / 3)
+    assert {type(value) for value in all_measures(kinds, context).values()} <= {float, type(None)}
     assert tcp_ratio({"received": received}, context) is None
     assert "tcp_ratio" in all_measures({}, context)
     assert "tcp_ratio" not in all_measures({}, CONTEXT)

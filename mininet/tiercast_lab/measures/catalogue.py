@@ -436,14 +436,19 @@ def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
             continue
         if spec.per_layer:
             for n in range(1, context.layers + 1):
-                result[f"{name}_{n}"] = spec.compute(rows, context, n)
+                result[f"{name}_{n}"] = _plain_value(spec.compute(rows, context, n))
         elif spec.per_receiver:
             for agent in context.members:
-                result[f"{name}_{agent}"] = spec.compute(rows, context, agent)
+                result[f"{name}_{agent}"] = _plain_value(spec.compute(rows, context, agent))
         elif spec.per_session:
             for index, (session, agent) in enumerate(context.senders.items()):
                 key = name if index == 0 else f"{name}_s{session}"
-                result[key] = spec.compute(rows, context, agent)
+                result[key] = _plain_value(spec.compute(rows, context, agent))
         else:
-            result[name] = spec.compute(rows, context)
+            result[name] = _plain_value(spec.compute(rows, context))
     return result
+
+
+def _plain_value(value: float | None) -> float | None:
+    """No scalar of numpy, of which a comparison is no bool."""
+    return None if value is None else float(value)
