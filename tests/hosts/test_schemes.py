@@ -27,17 +27,19 @@ RELIABLE = ("rla", "mdpcc")
 
 @pytest.mark.parametrize("scheme", [one["name"] for one in SCHEMES])
 def test_a_session_runs(link: Link, scheme: str) -> None:
-    host = link.host(15, f"--scheme={scheme}")
-    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
-    # An unlimited veth has no congestion, so the pace is bounded where the scheme has a bound.
-    bounds = [
-        f"--set={parameter['name']}=2Mbit/s"
+    # An unlimited veth has no congestion, so the pace is bounded where the scheme has a bound, and
+    # set where it is fixed.
+    paces = {f"{scheme}.max_rate": "2Mbit/s", f"{scheme}.layer_rate": "200kbit/s"}
+    settings = [
+        f"--set={parameter['name']}={paces[parameter['name']]}"
         for one in SCHEMES
         if one["name"] == scheme
         for parameter in one["parameters"]
-        if parameter["name"] == f"{scheme}.max_rate"
+        if parameter["name"] in paces
     ]
-    sender = link.sender(f"--scheme={scheme}", "--duration=5s", *bounds)
+    host = link.host(15, f"--scheme={scheme}", *settings)
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    sender = link.sender(f"--scheme={scheme}", "--duration=5s", *settings)
     sent = sender.wait()
     host.terminate()
     ended = host.wait()
