@@ -120,6 +120,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.write_delay_s = 0.0
         self.refuse = 0  # so many writes fail as a whole
         self._streams: dict[int, tuple[grpc.aio.ServicerContext, int]] = {}
+        self._writing = asyncio.Lock()  # gRPC takes one write to a stream at a time
         self._server: grpc.aio.Server | None = None
 
     async def serve(self, address: str) -> None:
@@ -142,7 +143,8 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
                 metadata_id=field.id, value=value.to_bytes(2, "big").lstrip(b"\0") or b"\0"
             )
         context, _ = max(self._streams.values(), key=lambda item: item[1])
-        await context.write(p4.StreamMessageResponse(packet=packet))
+        async with self._writing:
+            await context.write(p4.StreamMessageResponse(packet=packet))
 
     # P4Runtime ------------------------------------------------------------------------------
 
@@ -164,7 +166,8 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
             update.election_id.low = highest
             if election != highest:
                 update.status.code = code_pb2.ALREADY_EXISTS
-            await context.write(p4.StreamMessageResponse(arbitration=update))
+            async with self._writing:
+                await context.write(p4.StreamMessageResponse(arbitration=update))
 
     async def GetForwardingPipelineConfig(self, request, context):  # noqa: N802
         if not self.config.HasField("p4info"):
