@@ -28,7 +28,7 @@ Receiver::Receiver(const SessionConfig& config)
       settings_(Settings::from(config)),
       subintervals_(settings_.min_rate, settings_.max_rate, settings_.rho),
       rng_(config.seed),
-      meter_(settings_.observation),
+      reception_(settings_.observation),
       lda_(settings_.initial_increase),
       pairs_(settings_.pair_samples, settings_.pair_cluster),
       rtt_(settings_.rtt_weight, settings_.delay_weight) {}
@@ -44,20 +44,7 @@ void Receiver::stop(Time, Sink& sink) {
 }
 
 void Receiver::change_top(int top, Sink& sink) {
-  if (top == counters_.top) return;
-  for (; counters_.top < top; ++counters_.top) {
-    gaps_[static_cast<std::size_t>(counters_.top + 1)].reset();
-    sink.join(static_cast<Rank>(counters_.top + 1));
-  }
-  for (; counters_.top > top; --counters_.top) sink.leave(static_cast<Rank>(counters_.top));
-  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
-  sink.trace("subscription", fields);
-}
-
-ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
-  counters.rate = meter_.rate(now_);
-  return counters;
+  if (top != reception_.top()) reception_.subscribe(top, sink);
 }
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -75,18 +62,13 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
              reflection.session == config_.session) {
     receive_reflection(now, reflection, sink);
   } else {
-    ++counters_.invalid;
+    reception_.refuse();
   }
 }
 
 void Receiver::receive_data(Time now, const wire::MldaData& data, const Arrival& arrival) {
-  if (data.rank > counters_.top) return;  // still arriving after a leave
-  const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce ? 1 : 0;
-  counters_.lost += lost;
-  meter_.add(now, arrival.ip_length);
+  if (data.rank > reception_.top()) return;  // still arriving after a leave
+  const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
   ++window_.packets;
   window_.bytes += arrival.ip_length;
   window_.lost += lost;
@@ -97,7 +79,7 @@ void Receiver::receive_data(Time now, const wire::MldaData& data, const Arrival&
 
 void Receiver::receive_report(Time now, const wire::MldaSenderReport& report, Sink& sink) {
   const std::int32_t ahead = serial_difference(report.sr_seq, sr_seq_);
-  if (counters_.top < 0 || (report_seen_ && ahead <= 0 && ahead >= -kMaxReportsBehind)) return;
+  if (reception_.top() < 0 || (report_seen_ && ahead <= 0 && ahead >= -kMaxReportsBehind)) return;
   report_seen_ = true;
   sr_seq_ = report.sr_seq;
   session_rtt_us_ = report.max_rtt_us;
@@ -107,7 +89,7 @@ void Receiver::receive_report(Time now, const wire::MldaSenderReport& report, Si
     layering_.rate[k] = Rate::bytes_per_second(report.rate[k]);
   }
   // Layers that are no longer sent.
-  change_top(std::min(counters_.top, static_cast<int>(layering_.count) - 1), sink);
+  change_top(std::min(reception_.top(), static_cast<int>(layering_.count) - 1), sink);
   begin_cycle(now);
 }
 
@@ -143,13 +125,13 @@ void Receiver::end_observation(Time now, Sink& sink) {
     const Rate share = Rate::bytes_per_second(share_);
     if (joined() < std::min(layering_.count, settings_.max_layers) &&
         share >= layering_.cumulative(joined() + 1)) {
-      change_top(counters_.top + 1, sink);
+      change_top(reception_.top() + 1, sink);
       window_ = {};
       window_.since = now;
       deadline_ = cycle_began_ + settings_.observation * joined();
       if (deadline_ > now) return;
     } else {
-      int top = counters_.top;
+      int top = reception_.top();
       while (top > 0 && share < layering_.cumulative(static_cast<unsigned>(top) + 1)) --top;
       change_top(top, sink);
     }
@@ -226,7 +208,7 @@ void Receiver::send_report(Time now, Sink& sink) {
   deadline_ = Time::never();
   wire::MldaReceiverReport report;
   report.session = config_.session;
-  report.rank = static_cast<std::uint8_t>(counters_.top);
+  report.rank = static_cast<std::uint8_t>(reception_.top());
   report.asks_rtt = asks_rtt(now);
   report.source = config_.self_id;
   report.sr_seq = sr_seq_;

@@ -3,12 +3,10 @@
 // heard (MLDA III-B to III-E; PROTOCOLS 7.3).
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "protocols/base/rng.h"
-#include "protocols/common/gap_detector.h"
-#include "protocols/common/rate_meter.h"
+#include "protocols/common/layered_reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/mlda/layering.h"
 #include "protocols/schemes/mlda/lda_plus.h"
@@ -28,7 +26,7 @@ class Receiver final : public ReceiverCore {
   void timer(Time now, Sink& sink) override;
   Time next_timer() const override { return std::min(deadline_, cycle_timeout_); }
   void stop(Time now, Sink& sink) override;
-  ReceiverCounters counters() const override;
+  ReceiverCounters counters() const override { return reception_.counters(now_); }
 
   // For tests and reports.
   Rate share() const { return Rate::bytes_per_second(share_); }  // r_j; zero before the first
@@ -57,16 +55,14 @@ class Receiver final : public ReceiverCore {
   void send_report(Time now, Sink& sink);
   bool asks_rtt(Time now) const;
   Duration round_trip() const;
-  unsigned joined() const { return static_cast<unsigned>(counters_.top + 1); }  // x
+  unsigned joined() const { return static_cast<unsigned>(reception_.top() + 1); }  // x
   void change_top(int top, Sink& sink);
 
   const SessionConfig config_;
   const Settings settings_;
   const Subintervals subintervals_;
   Rng rng_;
-  ReceiverCounters counters_;
-  std::array<GapDetector, kMaxLayers> gaps_;
-  mutable RateMeter meter_;
+  LayeredReception reception_;
   LdaPlus lda_;
   PacketPair pairs_;
   RttTracker rtt_;

@@ -10,7 +10,7 @@ constexpr Duration kRateWindow = Duration::seconds(1);
 }  // namespace
 
 Receiver::Receiver(const SessionConfig& config)
-    : config_(config), settings_(Settings::from(config)), meter_(kRateWindow) {}
+    : config_(config), settings_(Settings::from(config)), reception_(kRateWindow) {}
 
 void Receiver::start(Time now, Sink& sink) {
   now_ = now;
@@ -31,12 +31,9 @@ void Receiver::begin_check(Time now) {
 void Receiver::change_level(Time now, int wanted, Sink& sink) {
   const bool down = wanted < level();
   for (int rank = level(); rank < wanted; ++rank) {
-    gaps_[static_cast<std::size_t>(rank)].reset();
     first_[static_cast<std::size_t>(rank)].valid = false;
-    sink.join(static_cast<Rank>(rank));
   }
-  for (int rank = level() - 1; rank >= wanted; --rank) sink.leave(static_cast<Rank>(rank));
-  counters_.top = wanted - 1;
+  reception_.subscribe(wanted - 1, sink);
   begin_check(now);
   if (wanted == 0) {
     check_at_ = Time::never();
@@ -44,14 +41,6 @@ void Receiver::change_level(Time now, int wanted, Sink& sink) {
   }
   window_began_ = down ? now + settings_.loss_holdoff : now;
   window_packets_ = window_lost_ = 0;
-  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
-  sink.trace("subscription", fields);
-}
-
-ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
-  counters.rate = meter_.rate(now_);
-  return counters;
 }
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -59,16 +48,11 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   wire::PlmData data;
   if (wire::parse(arrival.message, data) != wire::Error::kOk || data.session != config_.session ||
       data.rank >= config_.layers) {
-    ++counters_.invalid;
+    reception_.refuse();
     return;
   }
-  if (data.rank > counters_.top) return;  // still arriving after a leave
-  const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce ? 1 : 0;
-  counters_.lost += lost;
-  meter_.add(now, arrival.ip_length);
+  if (data.rank > reception_.top()) return;  // still arriving after a leave
+  const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
 
   First& first = first_[data.rank];
   if (data.pair == 1) {
@@ -77,7 +61,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     first.valid = false;
     on_pair(now, Rate::bytes_per_second(arrival.ip_length / (now - first.at).seconds()), sink);
   }
-  if (counters_.top >= 0) on_packets(now, lost + (arrival.ce && settings_.ecn ? 1 : 0), sink);
+  if (reception_.top() >= 0) on_packets(now, lost + (arrival.ce && settings_.ecn ? 1 : 0), sink);
 }
 
 int Receiver::level_for(Rate share) const {

@@ -5,8 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "protocols/common/gap_detector.h"
-#include "protocols/common/rate_meter.h"
+#include "protocols/common/layered_reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/plm/settings.h"
 #include "protocols/wire/plm.h"
@@ -22,7 +21,7 @@ class Receiver final : public ReceiverCore {
   void timer(Time now, Sink& sink) override;
   Time next_timer() const override { return std::min(check_at_, rejoin_at_); }
   void stop(Time now, Sink& sink) override;
-  ReceiverCounters counters() const override;
+  ReceiverCounters counters() const override { return reception_.counters(now_); }
 
  private:
   // The first packet of a layer's pair, whose second is awaited.
@@ -36,15 +35,13 @@ class Receiver final : public ReceiverCore {
   void on_packets(Time now, std::uint32_t lost, Sink& sink);
   void begin_check(Time now);
   void change_level(Time now, int level, Sink& sink);
-  int level() const { return counters_.top + 1; }
+  int level() const { return reception_.top() + 1; }
   int level_for(Rate share) const;
 
   const SessionConfig config_;
   const Settings settings_;
-  ReceiverCounters counters_;
-  std::array<GapDetector, kMaxLayers> gaps_;
+  LayeredReception reception_;
   std::array<First, kMaxLayers> first_;
-  mutable RateMeter meter_;
   Time now_;
 
   Time check_at_ = Time::never();

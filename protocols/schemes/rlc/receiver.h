@@ -2,11 +2,9 @@
 // lost since the one before, and leaves its highest layer at a loss (PROTOCOLS 11). It sends nothing.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
-#include "protocols/common/gap_detector.h"
-#include "protocols/common/rate_meter.h"
+#include "protocols/common/layered_reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/rlc/settings.h"
 #include "protocols/wire/rlc.h"
@@ -22,7 +20,7 @@ class Receiver final : public ReceiverCore {
   void timer(Time, Sink&) override {}
   Time next_timer() const override { return Time::never(); }  // packets tell it the time
   void stop(Time now, Sink& sink) override;
-  ReceiverCounters counters() const override;
+  ReceiverCounters counters() const override { return reception_.counters(now_); }
 
  private:
   void on_loss(Time now, Sink& sink);
@@ -31,9 +29,7 @@ class Receiver final : public ReceiverCore {
 
   const SessionConfig config_;
   const Settings settings_;
-  ReceiverCounters counters_;
-  std::array<GapDetector, kMaxLayers> gaps_;
-  mutable RateMeter meter_;
+  LayeredReception reception_;
   Time now_;
   Time deaf_until_;
   Time joined_at_;  // the highest layer, or a layer above it that was left

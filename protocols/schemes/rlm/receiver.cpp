@@ -16,7 +16,7 @@ Receiver::Receiver(const SessionConfig& config)
     : config_(config),
       settings_(Settings::from(config)),
       rng_(config.seed),
-      meter_(kRateWindow),
+      reception_(kRateWindow),
       t_detect_(settings_.detect_init),
       t_detect_var_(settings_.detect_var_init) {
   for (Layer& layer : layers_) layer.t_join = settings_.join_init;
@@ -31,19 +31,7 @@ void Receiver::start(Time now, Sink& sink) {
 
 void Receiver::stop(Time, Sink& sink) {
   join_at_ = detect_at_ = Time::never();
-  for (; counters_.top >= 0; --counters_.top) sink.leave(static_cast<Rank>(counters_.top));
-  trace_subscription(sink);
-}
-
-void Receiver::trace_subscription(Sink& sink) const {
-  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
-  sink.trace("subscription", fields);
-}
-
-ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
-  counters.rate = meter_.rate(now_);
-  return counters;
+  reception_.subscribe(-1, sink);
 }
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -52,15 +40,10 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   wire::RlmAnnouncement announcement;
   if (wire::parse(arrival.message, data) == wire::Error::kOk && data.session == config_.session &&
       data.rank < config_.layers) {
-    if (data.rank > counters_.top) return;  // still arriving after a leave
-    const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
+    if (data.rank > reception_.top()) return;  // still arriving after a leave
+    const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
     const bool marked = arrival.ce && settings_.ecn;
-    ++counters_.packets;
-    counters_.bytes += arrival.ip_length;
-    counters_.marked += arrival.ce ? 1 : 0;
-    counters_.lost += lost;
     lost_ += lost + (marked ? 1 : 0);
-    meter_.add(now, arrival.ip_length);
     ++layers_[data.rank].packets;
     if (lost > 0 || marked) on_loss(now, sink);
   } else if (wire::parse(arrival.message, wire::Type::kControl, announcement) ==
@@ -68,16 +51,16 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
              announcement.session == config_.session && announcement.rank < config_.layers) {
     receive_announcement(now, announcement);
   } else {
-    ++counters_.invalid;
+    reception_.refuse();
   }
 }
 
 // Shared learning: an experiment above this level that hurts will be taken as one's own.
 void Receiver::receive_announcement(Time now, const wire::RlmAnnouncement& announcement) {
-  if (announcement.source == config_.self_id || counters_.top < 0) return;
+  if (announcement.source == config_.self_id || reception_.top() < 0) return;
   Layer& layer = layers_[announcement.rank];
   layer.joined_at = now;
-  if (announcement.rank > counters_.top) layer.pending_at = now;
+  if (announcement.rank > reception_.top()) layer.pending_at = now;
 }
 
 // What was done so short a time ago may still be the cause of what is seen now.
@@ -93,7 +76,7 @@ int Receiver::highest_pending(Time now) const {
 }
 
 bool Receiver::inferior_pending(Time now) const {
-  for (int rank = 0; rank <= counters_.top; ++rank) {
+  for (int rank = 0; rank <= reception_.top(); ++rank) {
     if (recent(layers_[static_cast<std::size_t>(rank)].joined_at, now)) return true;
   }
   return false;
@@ -105,7 +88,7 @@ void Receiver::on_loss(Time now, Sink& sink) {
     case State::kDrop:
       return;
     case State::kMeasurement: {
-      const std::uint64_t packets = counters_.packets - packets_before_;
+      const std::uint64_t packets = reception_.packets() - packets_before_;
       const std::uint64_t lost = lost_ - lost_before_;
       if (packets < settings_.measured_packets ||
           static_cast<double>(lost) <=
@@ -122,13 +105,13 @@ void Receiver::on_loss(Time now, Sink& sink) {
   const int pending = highest_pending(now);
   if (pending >= 0) {
     fail(now, pending, sink);
-    if (pending == counters_.top) {
+    if (pending == reception_.top()) {
       drop_layer(now, sink);
       enter(State::kDrop, now, sink);
       return;
     }
     // What others tried was this receiver's next experiment: no need to repeat it soon.
-    if (pending == counters_.top + 1) set_join_timer(now);
+    if (pending == reception_.top() + 1) set_join_timer(now);
   }
   enter(recent(top().added_at, now) ? State::kMeasurement : State::kHysteresis, now, sink);
 }
@@ -141,7 +124,7 @@ void Receiver::fail(Time now, int rank, Sink& sink) {
   for (unsigned above = static_cast<unsigned>(rank) + 1; above < config_.layers; ++above) {
     layers_[above].t_join = std::max(layers_[above].t_join, failed.t_join);
   }
-  const bool own = rank == counters_.top;
+  const bool own = rank == reception_.top();
   if (own) {
     const double taken = (now - failed.pending_at).seconds();
     const double deviation = std::abs(taken - t_detect_);
@@ -160,7 +143,7 @@ void Receiver::fail(Time now, int rank, Sink& sink) {
 void Receiver::enter(State state, Time now, Sink& sink) {
   state_ = state;
   if (state == State::kMeasurement) {
-    packets_before_ = counters_.packets;
+    packets_before_ = reception_.packets();
     lost_before_ = lost_;
     set_detect_timer(now, level() / 2 + 1.5);
   } else {
@@ -189,7 +172,7 @@ void Receiver::on_detect_timer(Time now, Sink& sink) {
       enter(State::kSteady, now, sink);
       return;
     case State::kSteady:
-      if (counters_.top >= 0) {
+      if (reception_.top() >= 0) {
         top().t_join = std::max(top().t_join * settings_.relax, settings_.join_init);
       }
       set_detect_timer(now, 1.5);
@@ -203,7 +186,7 @@ void Receiver::on_join_timer(Time now, Sink& sink) {
     top().joined_at = top().pending_at = now;
     wire::RlmAnnouncement announcement;
     announcement.session = config_.session;
-    announcement.rank = static_cast<std::uint8_t>(counters_.top);
+    announcement.rank = static_cast<std::uint8_t>(reception_.top());
     announcement.source = config_.self_id;
     std::array<std::byte, wire::RlmAnnouncement::kBytes> message;
     sink.send(Destination::sender(), {message.data(), wire::write(announcement, message)});
@@ -215,32 +198,27 @@ void Receiver::on_join_timer(Time now, Sink& sink) {
 
 // A layer that is long in coming shows that detection takes longer than was thought.
 bool Receiver::top_delivers(Time now) {
-  if (counters_.top < 0 || top().packets > 0) return true;
+  if (reception_.top() < 0 || top().packets > 0) return true;
   const double waited = (now - top().added_at).seconds();
   if (waited > t_detect_) t_detect_ = std::clamp(1.2 * waited, kMinDetect, kMaxDetect);
   return false;
 }
 
 void Receiver::add_layer(Time now, Sink& sink) {
-  ++counters_.top;
-  gaps_[static_cast<std::size_t>(counters_.top)].reset();
+  reception_.subscribe(reception_.top() + 1, sink);
   top().added_at = now;
   top().packets = 0;
-  sink.join(static_cast<Rank>(counters_.top));
-  trace_subscription(sink);
 }
 
 void Receiver::drop_layer(Time now, Sink& sink) {
-  if (counters_.top < (settings_.leave_base ? 0 : 1)) return;
-  sink.leave(static_cast<Rank>(counters_.top));
-  --counters_.top;
-  trace_subscription(sink);
+  if (reception_.top() < (settings_.leave_base ? 0 : 1)) return;
+  reception_.subscribe(reception_.top() - 1, sink);
   if (join_at_.is_never()) set_join_timer(now);  // it was the last layer: there was no timer
 }
 
 // T_J / 2 and a time with mean T_J, below 4 T_J, from an exponential distribution cut off there.
 void Receiver::set_join_timer(Time now) {
-  const auto next = static_cast<unsigned>(counters_.top + 1);
+  const auto next = static_cast<unsigned>(reception_.top() + 1);
   if (next >= config_.layers) {
     join_at_ = Time::never();
     return;

@@ -9,8 +9,7 @@
 #include <cstdint>
 
 #include "protocols/base/rng.h"
-#include "protocols/common/gap_detector.h"
-#include "protocols/common/rate_meter.h"
+#include "protocols/common/layered_reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/rlm/settings.h"
 #include "protocols/wire/rlm.h"
@@ -28,7 +27,7 @@ class Receiver final : public ReceiverCore {
   void timer(Time now, Sink& sink) override;
   Time next_timer() const override { return std::min(join_at_, detect_at_); }
   void stop(Time now, Sink& sink) override;
-  ReceiverCounters counters() const override;
+  ReceiverCounters counters() const override { return reception_.counters(now_); }
 
   // For tests and reports.
   State state() const { return state_; }
@@ -61,16 +60,13 @@ class Receiver final : public ReceiverCore {
   bool top_delivers(Time now);
   void set_join_timer(Time now);
   void set_detect_timer(Time now, double deviations);
-  void trace_subscription(Sink& sink) const;
-  Layer& top() { return layers_[static_cast<std::size_t>(counters_.top)]; }  // if there is one
-  double level() const { return counters_.top + 1; }
+  Layer& top() { return layers_[static_cast<std::size_t>(reception_.top())]; }  // if there is one
+  double level() const { return reception_.top() + 1; }
 
   const SessionConfig config_;
   const Settings settings_;
   Rng rng_;
-  ReceiverCounters counters_;
-  std::array<GapDetector, kMaxLayers> gaps_;
-  mutable RateMeter meter_;
+  LayeredReception reception_;
   Time now_;
 
   State state_ = State::kSteady;
