@@ -26,7 +26,8 @@ from rich.console import Console
 from rich.table import Table
 from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
-from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.experiment import Loaded
+from tiercast_lab.loading import load_experiment
 from tiercast_lab.machine import describe
 from tiercast_lab.schemes import known_schemes
 from tiercast_lab.virtual import answer, scenario

@@ -97,7 +97,7 @@ def run(
         raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
     from tiercast_lab.conduct import Options, conduct
     from tiercast_lab.doctor import require_kernel
-    from tiercast_lab.experiment import load_experiment
+    from tiercast_lab.loading import load_experiment
     from tiercast_lab.schemes import known_schemes
 
     loaded = load_experiment(_find(experiment), known_schemes(), settings, duration)

@@ -15,9 +15,10 @@ from typing import Any
 from tiercast_lab import binaries, machine, pages, storage
 from tiercast_lab.confidence import Mean, mean
 from tiercast_lab.errors import InputError
-from tiercast_lab.experiment import Experiment, load_experiment
+from tiercast_lab.experiment import Experiment
 from tiercast_lab.figure import FigureExpectation
 from tiercast_lab.live import required_and_met, required_text
+from tiercast_lab.loading import load_experiment
 from tiercast_lab.runs import Outcome, Task
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.verdict import meets

@@ -19,8 +19,9 @@ from typing import Any, Protocol
 
 from tiercast_lab import storage
 from tiercast_lab.errors import InputError
-from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.loading import load_experiment
 from tiercast_lab.measures import all_measures, measures_version
 from tiercast_lab.progress import Tally
 from tiercast_lab.schemes import SchemeInfo

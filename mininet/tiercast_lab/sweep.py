@@ -18,8 +18,9 @@ from pydantic import BeforeValidator, Field
 
 from tiercast_lab import binaries
 from tiercast_lab.errors import InputError
-from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.experiment import Loaded
 from tiercast_lab.figure import Settings
+from tiercast_lab.loading import load_experiment
 from tiercast_lab.measures import find_spec
 from tiercast_lab.model import Strict, require_known, validate
 from tiercast_lab.runs import Task

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tiercast_lab import storage
-from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.experiment import Loaded
+from tiercast_lab.loading import load_experiment
 from tiercast_lab.measures import all_measures
 from tiercast_lab.schemes import ParameterInfo, SchemeInfo
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict

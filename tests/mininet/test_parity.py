@@ -10,7 +10,8 @@ from statistics import fmean
 import numpy as np
 import pytest
 from tiercast_lab import binaries
-from tiercast_lab.experiment import Loaded, load_experiment
+from tiercast_lab.experiment import Loaded
+from tiercast_lab.loading import load_experiment
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate
 from tiercast_lab.schemes import known_schemes

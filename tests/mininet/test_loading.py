@@ -10,7 +10,7 @@ import tiercast_controller as control
 from tiercast_lab import storage, virtual
 from tiercast_lab.commands import switch_command
 from tiercast_lab.errors import EXIT_INPUT, InputError
-from tiercast_lab.experiment import load_experiment
+from tiercast_lab.loading import load_experiment
 from tiercast_lab.marking import Marking
 from tiercast_lab.schemes import known_schemes
 from tiercast_lab.storage import network_facts
