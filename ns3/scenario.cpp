@@ -136,6 +136,7 @@ TcpSpec tcp_flow(const Json& json) {
   result.ecn = json.at("ecn");
   result.delayed_acks = json.at("delayed_acks");
   result.overhead_ns = json.at("overhead_ns");
+  result.window_packets = json.at("window_packets");
   return result;
 }
 

@@ -83,6 +83,7 @@ struct TcpSpec {
   bool ecn = false;
   bool delayed_acks = true;
   std::int64_t overhead_ns = 0;  // largest random time before a transmission
+  std::uint32_t window_packets = 0;  // the sender's window grows no further; 0: no limit
   // Each on-period is a connection of its own; without, one connection from start to stop.
   std::optional<OnOffSpec> on_off;
 };

@@ -28,6 +28,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -42,6 +43,8 @@ constexpr std::uint16_t kFirstPort = 5600;
 constexpr std::uint32_t kTcpHeaders = 20 + 20 + 12;  // IP, TCP and its time stamps
 constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound by it
 constexpr std::uint32_t kUnsent = 32 << 10;          // bytes that wait behind the window
+constexpr std::uint32_t kInitialWindow = 10;         // packets, RFC 6928
+constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
 constexpr std::uint16_t kKind = 0;  // of random numbers
 
@@ -53,10 +56,28 @@ ns3::Mac48Address to_ns3(const wire::MacAddress& mac) {
   return result;
 }
 
-ns3::TypeId congestion_control(const std::string& name) {
-  if (name == "reno") return ns3::TcpLinuxReno::GetTypeId();
-  if (name == "newreno") return ns3::TcpNewReno::GetTypeId();
-  if (name == "cubic") return ns3::TcpCubic::GetTypeId();
+// A window that grows no further than `most` bytes, so that a cut halves what it was: ns-2's
+// window_. A small receive buffer would not do; ns-3's window grows on behind it.
+template <typename Control>
+class Limited : public Control {
+ public:
+  explicit Limited(std::uint32_t most) : most_(most) {}
+
+  void IncreaseWindow(ns3::Ptr<ns3::TcpSocketState> state, std::uint32_t acknowledged) override {
+    Control::IncreaseWindow(state, acknowledged);
+    if (state->m_cWnd > most_) state->m_cWnd = most_;
+  }
+  ns3::Ptr<ns3::TcpCongestionOps> Fork() override { return ns3::CopyObject<Limited>(this); }
+
+ private:
+  const std::uint32_t most_;
+};
+
+// `most`: of the window, bytes.
+ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std::uint32_t most) {
+  if (name == "reno") return ns3::CreateObject<Limited<ns3::TcpLinuxReno>>(most);
+  if (name == "newreno") return ns3::CreateObject<Limited<ns3::TcpNewReno>>(most);
+  if (name == "cubic") return ns3::CreateObject<Limited<ns3::TcpCubic>>(most);
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
 
@@ -210,7 +231,7 @@ class TcpFlows::Flow {
       : spec_(spec),
         payload_(spec.packet_size - kTcpHeaders),
         from_(from),
-        congestion_(congestion_control(spec.congestion)),
+        most_(spec.window_packets > 0 ? spec.window_packets * payload_ : kNoLimit),
         destination_(ns3::Ipv4Address(to.host().address), port),
         rng_(rng) {
     listener_ = make_socket(to);
@@ -259,8 +280,11 @@ class TcpFlows::Flow {
 
   SocketPtr make_socket(const Station& at) const {
     const auto socket = ns3::DynamicCast<ns3::TcpSocketBase>(
-        at.node()->GetObject<ns3::TcpL4Protocol>()->CreateSocket(congestion_));
+        at.node()->GetObject<ns3::TcpL4Protocol>()->CreateSocket());
+    socket->SetCongestionControlAlgorithm(congestion_control(spec_.congestion, most_));
     socket->SetAttribute("SegmentSize", ns3::UintegerValue(payload_));
+    socket->SetAttribute("InitialCwnd",
+                         ns3::UintegerValue(std::min(kInitialWindow, most_ / payload_)));
     socket->SetAttribute("Sack", ns3::BooleanValue(spec_.sack));
     // A receiver takes part in ECN when it is asked to.
     socket->SetAttribute("UseEcn", ns3::EnumValue(spec_.ecn ? ns3::TcpSocketState::On
@@ -410,7 +434,7 @@ class TcpFlows::Flow {
   const TcpSpec& spec_;
   const std::uint32_t payload_;  // bytes of a full packet
   Station& from_;
-  const ns3::TypeId congestion_;
+  const std::uint32_t most_;  // of the window, bytes
   const ns3::InetSocketAddress destination_;
   Rng rng_;
   SocketPtr listener_;

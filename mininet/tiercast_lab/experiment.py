@@ -26,6 +26,7 @@ MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 Duration = Annotated[int, BeforeValidator(units.parse_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
+Packets = Annotated[int, BeforeValidator(units.parse_packets)]
 QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
 Scheduling = Literal["fifo", "fair"]
 
@@ -185,9 +186,11 @@ class Traffic(Strict):
     packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
     ecn: bool = False
     # Only in virtual time. Kernels delay acknowledgements, ns-2's receivers do not; ns-2's senders
-    # may take a random time of up to `overhead` before a transmission, against phase effects.
+    # may take a random time of up to `overhead` before a transmission, against phase effects, and
+    # their window grows to `window` packets at most (window_, 20 unless it is set); None: no limit.
     delayed_acks: bool = True
     overhead: Duration = 0
+    window: Annotated[Packets, Field(ge=1, le=1000)] | None = None
     rate: Annotated[Rate, Field(ge=1)] | None = None  # of each UDP flow, while it is on
     on: Period | None = None
     off: Period | None = None
@@ -199,7 +202,7 @@ class Traffic(Strict):
             raise ValueError("'from: parents' and 'to: children' go together")
         if (self.kind == "udp") != (self.rate is not None):
             raise ValueError(f"{self.kind} {'needs' if self.kind == 'udp' else 'takes no'} 'rate'")
-        for key in ("congestion_control", "ecn", "delayed_acks", "overhead"):
+        for key in ("congestion_control", "ecn", "delayed_acks", "overhead", "window"):
             if self.kind == "udp" and key in self.model_fields_set:
                 raise ValueError(f"udp takes no '{key}'")
         if (self.on is None) != (self.off is None):
@@ -419,6 +422,8 @@ class Experiment(Strict):
             keys.append("record_receivers")
         if any(not entry.delayed_acks or entry.overhead for entry in self.traffic):
             keys.append("traffic.delayed_acks, traffic.overhead")
+        if any(entry.window is not None for entry in self.traffic):
+            keys.append("traffic.window")
         return keys
 
     def first_join(self, node: int) -> int | None:

@@ -214,6 +214,7 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
                 "ecn": experiment.traffic[flow.entry].ecn,
                 "delayed_acks": experiment.traffic[flow.entry].delayed_acks,
                 "overhead_ns": experiment.traffic[flow.entry].overhead,
+                "window_packets": experiment.traffic[flow.entry].window or 0,
             }
             for name, flow in loaded.flows.items()
             if flow.kind == "tcp"

@@ -458,6 +458,22 @@ def test_traffic_to_several_nodes_is_an_entry_for_each(load) -> None:
         load(text.replace("5]", "9]"))
 
 
+def test_a_tcp_window_may_have_a_limit(load) -> None:
+    without = textwrap.dedent(SMALL) + "traffic:\n  - {kind: tcp, from: 0, to: 3}\n"
+    limited = without.replace("to: 3}", "to: 3, window: 20p}")
+    for text, packets in ((without, 0), (limited, 20)):
+        loaded = load(text)
+        assert [flow["window_packets"] for flow in virtual.scenario(loaded, seed=1)["tcp"]] == [
+            packets
+        ]
+        assert ("traffic.window" in loaded.experiment.only_in_virtual_time) == (packets > 0)
+    for wrong in ("0p", "1001p", "20", "20kB"):
+        with pytest.raises(InputError, match="window"):
+            load(limited.replace("20p}", wrong + "}"))
+    with pytest.raises(InputError, match="udp takes no 'window'"):
+        load(limited.replace("tcp", "udp").replace("20p}", "20p, rate: 1Mbit/s}"))
+
+
 def test_a_link_may_have_a_queue_for_each_flow(load) -> None:
     loaded = load(SMALL.replace("1-3: {rate: 1Mbit/s}", "1-3: {scheduling: fair}"))
     assert loaded.topology.links["1-3"].parameters.fair

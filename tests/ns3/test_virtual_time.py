@@ -404,3 +404,42 @@ record_every: 5s
     assert back["tx_packets"][-1] >= acknowledgements - 20
     assert back["max_queue_packets"].max() <= 1
     assert back["drops"].max() == 0
+
+
+def test_a_window_with_a_limit(tmp_path: Path) -> None:
+    """ns-2's window_: one flow that the limit keeps below what the link holds loses nothing; two
+    that overflow the queue cut to half of the limit, not of what they would have grown to."""
+    experiment = tmp_path / "window.yaml"
+    experiment.write_text("""\
+name: window
+title: A limit of TCP's window
+topology:
+  tree: {depth: 2, fanout: [1, 3]}
+  link: {rate: 10Mbit/s, delay: 10ms, queue: 100p}
+  links:
+    1-3: {rate: 2Mbit/s, queue: 20p}
+    1-4: {rate: 2Mbit/s, queue: 20p}
+marking: {kind: none}
+sessions:
+  - {scheme: sim, sender: 0, receivers: [2],
+     parameters: {sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}}
+traffic:
+  - {kind: tcp, from: 0, to: 3, window: 8p}
+  - {kind: tcp, from: 0, to: 4, window: 20p, count: 2}
+duration: 40s
+measure: {last: 30s}
+record_every: 1s
+""")
+    _, directory = run(tmp_path / "r", str(experiment))
+    rows = pl.read_parquet(directory / "rows/tcp.sender.parquet").sort("time_s")
+    sent = rows.filter(pl.col("time_s") < 40)  # where they end, there is no window
+    alone, *both = sent.sort("agent", "time_s").partition_by("agent", maintain_order=True)
+    assert set(alone["cwnd"]) == {8}
+    assert alone["retransmitted"][-1] == 0
+    # 8 packets in a round trip: 40 ms and what serialising takes.
+    rate = (alone["sent_packets"][-1] - alone["sent_packets"][9]) / 30
+    assert 8 / 0.06 < rate < 8 / 0.04
+    for flow in both:
+        assert flow["cwnd"].max() <= 20
+        assert flow["fast_retransmits"][-1] > 0
+        assert flow["ssthresh"][-1] <= 10
