@@ -1,8 +1,7 @@
 #include "protocols/core/parameters.h"
 
+#include <algorithm>
 #include <cstdio>
-
-#include "protocols/base/units.h"
 
 namespace tiercast {
 namespace {
@@ -11,6 +10,12 @@ std::string shown(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
   return text;
+}
+
+std::string shown(const ParameterInfo& info, double value) {
+  if (info.unit == "bit/s") return format_rate(Rate::bits_per_second(value));
+  if (info.unit == "s") return format_duration(Duration::seconds(value));
+  return shown(value);
 }
 
 double parse_value(const ParameterInfo& info, std::string_view text) {
@@ -66,5 +71,16 @@ void Parameters::set(std::string_view name, double value) {
 }
 
 double Parameters::get(std::string_view name) const { return values_[index_of(name)]; }
+
+void Parameters::require_rising(std::initializer_list<std::string_view> names) const {
+  const auto below = [this](std::string_view a, std::string_view b) { return get(a) < get(b); };
+  if (std::is_sorted(names.begin(), names.end(), below)) return;
+  std::string all;
+  for (const std::string_view name : names) {
+    const std::size_t i = index_of(name);
+    all += (all.empty() ? "" : ", ") + std::string(name) + " " + shown(infos_[i], values_[i]);
+  }
+  throw ConfigError(all + ": they must rise in this order");
+}
 
 }  // namespace tiercast

@@ -5,10 +5,13 @@
 // it runs.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "protocols/base/units.h"
 
 namespace tiercast {
 
@@ -34,8 +37,15 @@ class Parameters {
   void set(std::string_view assignment);
   void set(std::string_view name, double value);
 
-  // ConfigError for an unknown name.
+  // ConfigError for an unknown name. `rate` is for parameters in bit/s, `time` for those in s.
   double get(std::string_view name) const;
+  Rate rate(std::string_view name) const { return Rate::bits_per_second(get(name)); }
+  Duration time(std::string_view name) const { return Duration::seconds(get(name)); }
+  unsigned count(std::string_view name) const { return static_cast<unsigned>(get(name)); }
+  bool on(std::string_view name) const { return get(name) >= 0.5; }
+
+  // ConfigError, with their values, if one is smaller than that before it.
+  void require_rising(std::initializer_list<std::string_view> names) const;
 
   std::span<const ParameterInfo> infos() const { return infos_; }
 

@@ -73,6 +73,20 @@ TEST(Parameters, WhatIsNoAssignmentIsRefused) {
   }
 }
 
+TEST(Parameters, ThoseThatHaveToRiseAreNamedWithTheirValues) {
+  Parameters p = sim_parameters();
+  const auto check = [&p] {
+    p.require_rising({"sim.min_rate", "sim.initial_rate", "sim.max_rate"});
+  };
+  EXPECT_EQ(error_of(check), "no error");
+  p.set("sim.min_rate=500kbit/s");
+  EXPECT_EQ(error_of(check), "no error");
+  p.set("sim.min_rate=2Mbit/s");
+  EXPECT_EQ(error_of(check),
+            "sim.min_rate 2Mbit/s, sim.initial_rate 500kbit/s, sim.max_rate 100Mbit/s: "
+            "they must rise in this order");
+}
+
 TEST(Parameters, EveryDefaultIsInsideItsRangeAndHasASource) {
   for (const Scheme& scheme : schemes()) {
     for (const ParameterInfo& info : scheme.parameters) {

@@ -41,22 +41,21 @@ std::span<const ParameterInfo> parameter_list() { return kParameters; }
 Settings Settings::from(const SessionConfig& config) {
   check_session(config, 1);
   const Parameters& p = config.parameters;
-  const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };
   Settings s{};
   s.alpha = p.get("ermcc.alpha");
   s.beta = p.get("ermcc.beta");
-  s.window = time("ermcc.window");
-  s.min_history = time("ermcc.min_history");
-  s.initial_rtt = time("ermcc.initial_rtt");
+  s.window = p.time("ermcc.window");
+  s.min_history = p.time("ermcc.min_history");
+  s.initial_rtt = p.time("ermcc.initial_rtt");
   s.rtt_weight = p.get("ermcc.rtt_weight");
   s.full_deviations = p.get("ermcc.full_deviations");
   s.silent_deviations = p.get("ermcc.silent_deviations");
-  s.first_t_max = time("ermcc.first_t_max");
-  s.max_rate = Rate::bits_per_second(p.get("ermcc.max_rate"));
+  s.first_t_max = p.time("ermcc.first_t_max");
+  s.max_rate = p.rate("ermcc.max_rate");
   s.ask_fraction = p.get("ermcc.ask_fraction");
-  s.mu_at_source = p.get("ermcc.mu_at_source") >= 0.5;
-  s.ecn = p.get("ermcc.ecn") >= 0.5;
-  s.send_times = std::bit_ceil(static_cast<std::uint32_t>(p.get("ermcc.send_times")));
+  s.mu_at_source = p.on("ermcc.mu_at_source");
+  s.ecn = p.on("ermcc.ecn");
+  s.send_times = std::bit_ceil(p.count("ermcc.send_times"));
   return s;
 }
 

@@ -54,29 +54,23 @@ std::span<const ParameterInfo> parameter_list() { return kParameters; }
 Settings Settings::from(const SessionConfig& config) {
   check_session(config, 1);
   const Parameters& p = config.parameters;
-  const auto rate = [&](std::string_view name) { return Rate::bits_per_second(p.get(name)); };
-  const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };
-  const auto count = [&](std::string_view name) { return static_cast<unsigned>(p.get(name)); };
   Settings s{};
-  s.representatives = count("mdpcc.representatives");
-  s.backoff = count("mdpcc.backoff");
-  s.group_size = count("mdpcc.group_size");
-  s.initial_grtt = time("mdpcc.initial_grtt");
-  s.initial_rate = rate("mdpcc.initial_rate");
-  s.max_rate = rate("mdpcc.max_rate");
-  s.linear_mode = static_cast<LinearMode>(count("mdpcc.linear_mode"));
-  s.decrease_mode = static_cast<DecreaseMode>(count("mdpcc.decrease_mode"));
+  s.representatives = p.count("mdpcc.representatives");
+  s.backoff = p.count("mdpcc.backoff");
+  s.group_size = p.count("mdpcc.group_size");
+  s.initial_grtt = p.time("mdpcc.initial_grtt");
+  s.initial_rate = p.rate("mdpcc.initial_rate");
+  s.max_rate = p.rate("mdpcc.max_rate");
+  s.linear_mode = static_cast<LinearMode>(p.count("mdpcc.linear_mode"));
+  s.decrease_mode = static_cast<DecreaseMode>(p.count("mdpcc.decrease_mode"));
   s.decrease = p.get("mdpcc.decrease");
   s.rtt_weight = p.get("mdpcc.rtt_weight");
-  s.min_timeout = time("mdpcc.min_timeout");
-  s.ecn = p.get("mdpcc.ecn") >= 0.5;
-  s.reorder = count("mdpcc.reorder");
-  s.max_segments = count("mdpcc.max_segments");
-  s.flush_rounds = count("mdpcc.flush_rounds");
-  if (s.initial_rate > s.max_rate) {
-    throw ConfigError("mdpcc.initial_rate " + format_rate(s.initial_rate) +
-                      " is above mdpcc.max_rate " + format_rate(s.max_rate));
-  }
+  s.min_timeout = p.time("mdpcc.min_timeout");
+  s.ecn = p.on("mdpcc.ecn");
+  s.reorder = p.count("mdpcc.reorder");
+  s.max_segments = p.count("mdpcc.max_segments");
+  s.flush_rounds = p.count("mdpcc.flush_rounds");
+  p.require_rising({"mdpcc.initial_rate", "mdpcc.max_rate"});
   return s;
 }
 

@@ -70,39 +70,32 @@ Duration observation_budget(const Parameters& p) {
 Settings Settings::from(const SessionConfig& config) {
   check_session(config, kMaxLayers);
   const Parameters& p = config.parameters;
-  const auto rate = [&](std::string_view name) { return Rate::bits_per_second(p.get(name)); };
-  const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };
-  const auto count = [&](std::string_view name) { return static_cast<unsigned>(p.get(name)); };
   Settings s{};
-  s.control_interval = time("mlda.control_interval");
-  s.control_jitter = time("mlda.control_jitter");
-  s.observation = time("mlda.observation");
-  s.report_spread = time("mlda.report_spread");
+  s.control_interval = p.time("mlda.control_interval");
+  s.control_jitter = p.time("mlda.control_jitter");
+  s.observation = p.time("mlda.observation");
+  s.report_spread = p.time("mlda.report_spread");
   s.report_lambda = p.get("mlda.report_lambda");
-  s.sync_time = time("mlda.sync_time");
+  s.sync_time = p.time("mlda.sync_time");
   s.sigma = p.get("mlda.sigma");
   s.alpha = p.get("mlda.alpha");
-  s.min_rate = rate("mlda.min_rate");
-  s.max_rate = rate("mlda.max_rate");
+  s.min_rate = p.rate("mlda.min_rate");
+  s.max_rate = p.rate("mlda.max_rate");
   s.rho = p.get("mlda.rho");
-  s.min_layer_rate = rate("mlda.min_layer_rate");
-  s.initial_rate = rate("mlda.initial_rate");
-  s.initial_increase = rate("mlda.initial_increase");
-  s.initial_rtt = time("mlda.initial_rtt");
+  s.min_layer_rate = p.rate("mlda.min_layer_rate");
+  s.initial_rate = p.rate("mlda.initial_rate");
+  s.initial_increase = p.rate("mlda.initial_increase");
+  s.initial_rtt = p.time("mlda.initial_rtt");
   s.rtt_weight = p.get("mlda.rtt_weight");
   s.delay_weight = p.get("mlda.delay_weight");
-  s.rtt_interval = time("mlda.rtt_interval");
-  s.pair_interval = time("mlda.pair_interval");
-  s.pair_samples = count("mlda.pair_samples");
+  s.rtt_interval = p.time("mlda.rtt_interval");
+  s.pair_interval = p.time("mlda.pair_interval");
+  s.pair_samples = p.count("mlda.pair_samples");
   s.pair_cluster = p.get("mlda.pair_cluster");
-  s.silent_cycles = count("mlda.silent_cycles");
-  s.max_reflections = count("mlda.max_reflections");
-  s.ecn = p.get("mlda.ecn") >= 0.5;
-  if (s.min_rate > s.initial_rate || s.initial_rate > s.max_rate) {
-    throw ConfigError("mlda.min_rate " + format_rate(s.min_rate) + ", mlda.initial_rate " +
-                      format_rate(s.initial_rate) + ", mlda.max_rate " + format_rate(s.max_rate) +
-                      ": they must rise in this order");
-  }
+  s.silent_cycles = p.count("mlda.silent_cycles");
+  s.max_reflections = p.count("mlda.max_reflections");
+  s.ecn = p.on("mlda.ecn");
+  p.require_rising({"mlda.min_rate", "mlda.initial_rate", "mlda.max_rate"});
   const Duration budget = mlda::observation_budget(p);
   if (budget < s.observation) {
     throw ConfigError("mlda.observation " + format_duration(s.observation) +

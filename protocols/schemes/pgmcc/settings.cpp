@@ -31,17 +31,16 @@ std::span<const ParameterInfo> parameter_list() { return kParameters; }
 Settings Settings::from(const SessionConfig& config) {
   check_session(config, 1);
   const Parameters& p = config.parameters;
-  const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };
   Settings s{};
   s.acker_bias = p.get("pgmcc.acker_bias");
   s.loss_constant = p.get("pgmcc.loss_constant");
   s.ssthresh = p.get("pgmcc.ssthresh");
-  s.max_window = static_cast<std::uint32_t>(p.get("pgmcc.max_window"));
-  s.initial_timeout = time("pgmcc.initial_timeout");
-  s.min_timeout = time("pgmcc.min_timeout");
-  s.acker_timeouts = static_cast<unsigned>(p.get("pgmcc.acker_timeouts"));
-  s.nak_backoff = time("pgmcc.nak_backoff");
-  s.ecn = p.get("pgmcc.ecn") >= 0.5;
+  s.max_window = p.count("pgmcc.max_window");
+  s.initial_timeout = p.time("pgmcc.initial_timeout");
+  s.min_timeout = p.time("pgmcc.min_timeout");
+  s.acker_timeouts = p.count("pgmcc.acker_timeouts");
+  s.nak_backoff = p.time("pgmcc.nak_backoff");
+  s.ecn = p.on("pgmcc.ecn");
   return s;
 }
 

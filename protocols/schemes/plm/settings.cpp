@@ -26,15 +26,15 @@ Settings Settings::from(const SessionConfig& config) {
   check_session(config, kMaxLayers);
   const Parameters& p = config.parameters;
   Settings s{};
-  s.layer_rate = Rate::bits_per_second(p.get("plm.layer_rate"));
-  s.check = Duration::seconds(p.get("plm.check"));
-  s.check_samples = static_cast<unsigned>(p.get("plm.check_samples"));
+  s.layer_rate = p.rate("plm.layer_rate");
+  s.check = p.time("plm.check");
+  s.check_samples = p.count("plm.check_samples");
   s.loss_threshold = p.get("plm.loss_threshold");
-  s.loss_packets = static_cast<unsigned>(p.get("plm.loss_packets"));
-  s.loss_window = Duration::seconds(p.get("plm.loss_window"));
-  s.loss_holdoff = Duration::seconds(p.get("plm.loss_holdoff"));
-  s.rejoin = Duration::seconds(p.get("plm.rejoin"));
-  s.ecn = p.get("plm.ecn") >= 0.5;
+  s.loss_packets = p.count("plm.loss_packets");
+  s.loss_window = p.time("plm.loss_window");
+  s.loss_holdoff = p.time("plm.loss_holdoff");
+  s.rejoin = p.time("plm.rejoin");
+  s.ecn = p.on("plm.ecn");
   return s;
 }
 

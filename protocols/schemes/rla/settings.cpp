@@ -67,8 +67,6 @@ Settings Settings::from(const SessionConfig& config) {
                       " packets; valid: at most 2147483647");
   }
   const Parameters& p = config.parameters;
-  const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };
-  const auto count = [&](std::string_view name) { return static_cast<unsigned>(p.get(name)); };
   Settings s{};
   s.eta = p.get("rla.eta");
   s.rtt_exponent = p.get("rla.rtt_exponent");
@@ -76,23 +74,20 @@ Settings Settings::from(const SessionConfig& config) {
   s.awnd_weight = p.get("rla.awnd_weight");
   s.interval_weight = p.get("rla.interval_weight");
   s.initial_window = p.get("rla.initial_window");
-  s.max_window = count("rla.max_window");
-  s.max_burst = count("rla.max_burst");
-  s.rexmit_threshold = count("rla.rexmit_thresh");
-  s.overhead = time("rla.overhead");
-  s.min_timeout = time("rla.min_timeout");
-  s.initial_timeout = time("rla.initial_timeout");
-  s.drop_timeouts = count("rla.drop_timeouts");
+  s.max_window = p.count("rla.max_window");
+  s.max_burst = p.count("rla.max_burst");
+  s.rexmit_threshold = p.count("rla.rexmit_thresh");
+  s.overhead = p.time("rla.overhead");
+  s.min_timeout = p.time("rla.min_timeout");
+  s.initial_timeout = p.time("rla.initial_timeout");
+  s.drop_timeouts = p.count("rla.drop_timeouts");
   s.drop_slow_ratio = p.get("rla.drop_slow_ratio");
-  s.start_delay = time("rla.start_delay");
-  s.max_receivers = count("rla.max_receivers");
-  s.buffer = count("rla.buffer");
-  s.rexmit_now_after = time("rla.rexmit_now_after");
-  s.hello_interval = time("rla.hello_interval");
-  if (s.initial_window > s.max_window) {
-    throw ConfigError("rla.initial_window " + std::to_string(s.initial_window) +
-                      " is above rla.max_window " + std::to_string(s.max_window));
-  }
+  s.start_delay = p.time("rla.start_delay");
+  s.max_receivers = p.count("rla.max_receivers");
+  s.buffer = p.count("rla.buffer");
+  s.rexmit_now_after = p.time("rla.rexmit_now_after");
+  s.hello_interval = p.time("rla.hello_interval");
+  p.require_rising({"rla.initial_window", "rla.max_window"});
   return s;
 }
 

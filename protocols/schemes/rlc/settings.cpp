@@ -30,10 +30,10 @@ Settings Settings::from(const SessionConfig& config) {
     if (k > 1) layer *= 2;
     s.rate[k] = Rate::bits_per_second(layer);
   }
-  s.sync_interval = Duration::seconds(p.get("rlc.sync_interval"));
-  s.burst = Duration::seconds(p.get("rlc.burst"));
-  s.deaf = Duration::seconds(p.get("rlc.deaf"));
-  s.ecn = p.get("rlc.ecn") >= 0.5;
+  s.sync_interval = p.time("rlc.sync_interval");
+  s.burst = p.time("rlc.burst");
+  s.deaf = p.time("rlc.deaf");
+  s.ecn = p.on("rlc.ecn");
   if (s.burst * 2 > s.sync_interval) {
     throw ConfigError("rlc.burst " + format_duration(s.burst) +
                       " is more than half of rlc.sync_interval " +

@@ -60,15 +60,11 @@ Settings Settings::from(const SessionConfig& config) {
   s.detect_var_init = p.get("rlm.detect_var_init");
   s.detect_gain = p.get("rlm.detect_gain");
   s.loss_threshold = p.get("rlm.loss_threshold");
-  s.measured_packets = static_cast<unsigned>(p.get("rlm.measured_packets"));
-  s.leave_base = p.get("rlm.leave_base") >= 0.5;
-  s.ecn = p.get("rlm.ecn") >= 0.5;
-  s.max_reflections = static_cast<unsigned>(p.get("rlm.max_reflections"));
-  if (s.join_init > s.join_max) {
-    throw ConfigError("rlm.join_init " + format_duration(Duration::seconds(s.join_init)) +
-                      " is above rlm.join_max " +
-                      format_duration(Duration::seconds(s.join_max)));
-  }
+  s.measured_packets = p.count("rlm.measured_packets");
+  s.leave_base = p.on("rlm.leave_base");
+  s.ecn = p.on("rlm.ecn");
+  s.max_reflections = p.count("rlm.max_reflections");
+  p.require_rising({"rlm.join_init", "rlm.join_max"});
   return s;
 }
 

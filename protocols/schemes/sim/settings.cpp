@@ -1,6 +1,5 @@
 #include "protocols/schemes/sim/settings.h"
 
-#include <string>
 
 #include "protocols/core/session_config.h"
 #include "protocols/wire/sim.h"
@@ -49,33 +48,26 @@ std::span<const ParameterInfo> parameter_list() { return kParameters; }
 Settings Settings::from(const SessionConfig& config) {
   check_session(config, kMaxLayers, wire::SimData::kBytes);
   const Parameters& p = config.parameters;
-  const auto rate = [&](std::string_view name) { return Rate::bits_per_second(p.get(name)); };
-  const auto time = [&](std::string_view name) { return Duration::seconds(p.get(name)); };
-  const auto count = [&](std::string_view name) { return static_cast<unsigned>(p.get(name)); };
   Settings s{};
   s.delta = p.get("sim.delta");
-  s.increase = rate("sim.increase");
-  s.initial_rate = rate("sim.initial_rate");
-  s.min_rate = rate("sim.min_rate");
-  s.max_rate = rate("sim.max_rate");
-  s.menu_interval = time("sim.menu_interval");
+  s.increase = p.rate("sim.increase");
+  s.initial_rate = p.rate("sim.initial_rate");
+  s.min_rate = p.rate("sim.min_rate");
+  s.max_rate = p.rate("sim.max_rate");
+  s.menu_interval = p.time("sim.menu_interval");
   s.menu_threshold = p.get("sim.menu_threshold");
-  s.initial_rtt = time("sim.initial_rtt");
+  s.initial_rtt = p.time("sim.initial_rtt");
   s.rtt_weight = p.get("sim.rtt_weight");
   s.rate_weight = p.get("sim.rate_weight");
   s.mark_fraction = p.get("sim.mark_fraction");
-  s.add_after = count("sim.add_after");
-  s.drop_after = count("sim.drop_after");
-  s.drop_after_loss = count("sim.drop_after_loss");
-  s.settle_epochs = count("sim.settle_epochs");
-  s.silent_rounds = count("sim.silent_rounds");
-  s.empty_rounds = count("sim.empty_rounds");
-  s.max_children = count("sim.max_children");
-  if (s.min_rate > s.initial_rate || s.initial_rate > s.max_rate) {
-    throw ConfigError("sim.min_rate " + format_rate(s.min_rate) + ", sim.initial_rate " +
-                      format_rate(s.initial_rate) + ", sim.max_rate " + format_rate(s.max_rate) +
-                      ": they must rise in this order");
-  }
+  s.add_after = p.count("sim.add_after");
+  s.drop_after = p.count("sim.drop_after");
+  s.drop_after_loss = p.count("sim.drop_after_loss");
+  s.settle_epochs = p.count("sim.settle_epochs");
+  s.silent_rounds = p.count("sim.silent_rounds");
+  s.empty_rounds = p.count("sim.empty_rounds");
+  s.max_children = p.count("sim.max_children");
+  p.require_rising({"sim.min_rate", "sim.initial_rate", "sim.max_rate"});
   return s;
 }
 

@@ -42,7 +42,7 @@ Settings Settings::from(const SessionConfig& config) {
   check_session(config, 1);
   const Parameters& p = config.parameters;
   Settings s{};
-  s.initial_rtt = Duration::seconds(p.get("tfmcc.initial_rtt"));
+  s.initial_rtt = p.time("tfmcc.initial_rtt");
   s.rtt_decay = p.get("tfmcc.rtt_decay");
   s.round_rtts = p.get("tfmcc.round_rtts");
   s.round_packets = p.get("tfmcc.round_packets");
@@ -54,9 +54,9 @@ Settings Settings::from(const SessionConfig& config) {
   s.slow_start_factor = p.get("tfmcc.slow_start_factor");
   s.halve_after = p.get("tfmcc.halve_after");
   s.clr_timeout = p.get("tfmcc.clr_timeout");
-  s.max_rate = Rate::bits_per_second(p.get("tfmcc.max_rate"));
-  s.ecn = p.get("tfmcc.ecn") >= 0.5;
-  s.reorder = static_cast<unsigned>(p.get("tfmcc.reorder"));
+  s.max_rate = p.rate("tfmcc.max_rate");
+  s.ecn = p.on("tfmcc.ecn");
+  s.reorder = p.count("tfmcc.reorder");
   return s;
 }
 
