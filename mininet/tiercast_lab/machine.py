@@ -7,11 +7,13 @@ import platform
 import resource
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tiercast_lab import __version__, binaries
 from tiercast_lab.errors import InputError
+from tiercast_lab.processes import Turns
 
 PRESSURE = Path("/proc/pressure/cpu")
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -47,23 +49,32 @@ def own_cpu_seconds() -> float:
 
 
 class LoadMeter:
-    """CPU of the run's processes and CPU pressure of the machine, between two looks."""
+    """CPU of the run's programs and CPU pressure of the machine, between two looks."""
 
-    def __init__(self) -> None:
-        self._last = (time.monotonic(), own_cpu_seconds(), 0.0, pressure_us())
+    def __init__(self, programs: Callable[[], Sequence[Turns]]) -> None:
+        self._programs = programs
+        self._last = self._seen()
 
-    def look(self, children_cpu_s: float, children_wait_s: float) -> dict[str, float]:
+    # The time is taken beside the figures: a busy machine may pause between any two lines.
+    def _seen(self) -> tuple[float, float, float | None, Sequence[Turns]]:
+        programs = self._programs()
+        return time.monotonic(), own_cpu_seconds(), pressure_us(), programs
+
+    def look(self) -> dict[str, float]:
         """The row of kind `machine` for the time since the last look."""
-        ran = own_cpu_seconds() + children_cpu_s
-        now = (time.monotonic(), ran, children_wait_s, pressure_us())
-        elapsed = now[0] - self._last[0]
-        row = {
-            "cpu_percent": 100 * (now[1] - self._last[1]) / elapsed,
-            "wait_percent": 100 * (now[2] - self._last[2]) / elapsed,
-        }
-        if now[3] is not None and self._last[3] is not None:
-            row["pressure_percent"] = (now[3] - self._last[3]) / elapsed / 1e4
-        self._last = now
+        at, own, pressure, before = self._last
+        self._last = self._seen()
+        elapsed = self._last[0] - at
+        pairs = list(zip(before, self._last[3], strict=True))
+        ran = self._last[1] - own + sum(now.ran_s - then.ran_s for then, now in pairs)
+        waits = [
+            (now.waited_s - then.waited_s) / (now.count - then.count)
+            for then, now in pairs
+            if now.count > then.count
+        ]
+        row = {"cpu_percent": 100 * ran / elapsed, "cpu_wait_ms": 1e3 * max(waits, default=0.0)}
+        if pressure is not None and self._last[2] is not None:
+            row["pressure_percent"] = (self._last[2] - pressure) / elapsed / 1e4
         return row
 
 

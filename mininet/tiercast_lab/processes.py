@@ -21,14 +21,21 @@ GRACE_S = 3.0  # between SIGTERM and SIGKILL
 REAL_TIME = ["chrt", "--rr", "1"]
 
 
+@dataclass(frozen=True)
+class Turns:
+    """On the CPUs, of all threads of a program since its start (/proc/PID/task/*/schedstat)."""
+
+    count: int = 0
+    ran_s: float = 0.0
+    waited_s: float = 0.0  # ready, before its turn came
+
+
 @dataclass
 class Child:
     name: str  # "tiercast-switch s1"
     process: subprocess.Popen[bytes]
     log: Path
-    # All threads, when last looked at: time on a CPU, and time in which it waited for one.
-    cpu_s: float = 0.0
-    wait_s: float = 0.0
+    turns: Turns = Turns()  # when last looked at
     expected_to_end: bool = False
     handles_sigterm: bool = True  # ends with status 0 after it
 
@@ -78,16 +85,14 @@ class Children:
         quoted = "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
         return f"{child.name} {how} while the run went on; the end of {child.log}:\n{quoted}"
 
-    def cpu_times(self) -> tuple[float, float]:
-        """Seconds that all children together have spent on a CPU, and waiting for one."""
+    def turns(self) -> list[Turns]:
+        """Of each child, in the order in which they were started."""
         for child in self.children:
-            ran, waited = _schedule(child.process.pid)
+            now = _turns(child.process.pid)
             # An ended thread's times are gone: what was seen last stands.
-            child.cpu_s, child.wait_s = max(child.cpu_s, ran), max(child.wait_s, waited)
-        return (
-            sum(child.cpu_s for child in self.children),
-            sum(child.wait_s for child in self.children),
-        )
+            if now.count >= child.turns.count:
+                child.turns = now
+        return [child.turns for child in self.children]
 
     def stop(self, grace_s: float = GRACE_S) -> list[str]:
         """SIGTERM, then SIGKILL; complaints about children that did not end with status 0."""
@@ -115,23 +120,23 @@ def real_time_allowed() -> bool:
     return subprocess.run([*REAL_TIME, "true"], capture_output=True, check=False).returncode == 0
 
 
-def _schedule(pid: int) -> tuple[float, float]:
-    """Seconds on a CPU and on a run queue, of all threads there are now."""
-    ran = waited = 0
+def _turns(pid: int) -> Turns:
+    ran = waited = turns = 0
     tasks = f"/proc/{pid}/task"
     try:
         threads = os.listdir(tasks)
     except OSError:
-        return 0.0, 0.0  # it has ended
+        return Turns()  # it has ended
     for thread in threads:
         try:
             with open(f"{tasks}/{thread}/schedstat") as file:
-                on_cpu, on_queue, _ = file.read().split()
+                on_cpu, on_queue, count = file.read().split()
         except OSError:
             continue
         ran += int(on_cpu)
         waited += int(on_queue)
-    return ran / 1e9, waited / 1e9
+        turns += int(count)
+    return Turns(turns, ran / 1e9, waited / 1e9)
 
 
 def tail(path: Path, lines: int) -> list[str]:

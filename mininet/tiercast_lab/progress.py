@@ -29,7 +29,7 @@ class Progress:
     _flows: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _queues: dict[tuple[str, float], tuple[float, str]] = field(default_factory=dict)
     cpu_percent: float | None = None
-    wait_percent: float | None = None
+    cpu_wait_ms: float | None = None
     pacer_late_ms: float | None = None
     switch_late_ms: float | None = None
 
@@ -58,7 +58,7 @@ class Progress:
         elif kind == "machine":
             self.now_s = time_s
             self.cpu_percent = float(fields["cpu_percent"])
-            self.wait_percent = float(fields["wait_percent"])
+            self.cpu_wait_ms = float(fields["cpu_wait_ms"])
 
     def _take_layer(self, rank: int, time_s: float, fields: dict[str, float | str]) -> None:
         """The rate that the scheme has set, or of what it sent where it has a window instead."""
@@ -121,7 +121,7 @@ class Progress:
             return []
         seen = {
             "cpu": (self.cpu_percent, "CPU {:.0f} %"),
-            "cpu_wait": (self.wait_percent, "waiting for a CPU {:.0f} %"),
+            "cpu_wait": (self.cpu_wait_ms, "programs wait {:.1f} ms for a CPU"),
             "pacer_late_p99": (self.pacer_late_ms, "paced packets {:.1f} ms late"),
             "switch_late_p99": (self.switch_late_ms, "switches {:.1f} ms late"),
         }

@@ -160,8 +160,7 @@ class _Live:
         await controller.wait_agents(agents)
         # One poll before the start: "since the last" figures then begin with the run.
         await self._poll_ports(controller, record=False)
-        load = LoadMeter()
-        load.look(*self.children.cpu_times())
+        load = LoadMeter(self.children.turns)
         self.start_ns = time.monotonic_ns()
         run.enter(RUNNING)
         self.traffic.begin(self.start_ns)
@@ -199,7 +198,7 @@ class _Live:
         for tick in range(1, ticks + 1):
             await asyncio.sleep(max(0.0, min(tick * POLL_S, duration_s) - self._now_s()))
             await self._poll_ports(controller)
-            self._take("machine", self._now_s(), "lab", load.look(*self.children.cpu_times()))
+            self._take("machine", self._now_s(), "lab", load.look())
             run.view.update(run.progress)
 
     async def _poll_ports(self, controller: control.Controller, record: bool = True) -> None:

@@ -47,7 +47,10 @@ BOUNDS = {
         "CPU of all processes of the run together; a quarter of the cores is left for bursts",
     ),
     "cpu_wait": Bound(
-        30.0, "% of one core", "time in which programs of the run were ready and waited for a CPU"
+        1.0,
+        "ms",
+        "from when a program of the run is ready until it has a CPU: each second's mean of the "
+        "program that waits longest, averaged over the window",
     ),
     # Work of others that the run's programs go before presses, too; so it is shown, not bounded.
     "cpu_pressure": Bound(
@@ -93,7 +96,7 @@ def validity(
     final = rows.get("pacer.final")
     measured = {
         "cpu": _mean(machine, "cpu_percent"),
-        "cpu_wait": _mean(machine, "wait_percent"),
+        "cpu_wait": _mean(machine, "cpu_wait_ms"),
         "cpu_pressure": _mean(machine, "pressure_percent"),
         "pacer_late_p99": None if final is None else float(final["late_p99_us"].max()) / 1e3,
         "switch_late_p99": _weighted_lateness(_window(rows.get("port"), context)),

@@ -81,7 +81,7 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
         queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0}
         queue["max_queue_packets"] = float(second)
         recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
-        load_figures = {"cpu_percent": 80.0, "wait_percent": 5.0, "pressure_percent": 90.0}
+        load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)
     menu = {"active": 1.0, "limit_1": 5e5, "min": 125e3, "max": 750e3}
     recorder.add("sim.menu", 10.0, "h0", menu)
@@ -116,7 +116,7 @@ def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
         queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0, "drops": 3.0 * second}
         queue["max_queue_packets"] = float(second)
         recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
-        load_figures = {"cpu_percent": 80.0, "wait_percent": 5.0, "pressure_percent": 90.0}
+        load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)
         if second % 2:
             fields = {"rate_Bps": 250_000.0 + second, "limiting": 3.0, "rtt_us": 1000.0 * second}

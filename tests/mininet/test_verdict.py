@@ -41,7 +41,7 @@ def test_verdicts(stored) -> None:
     ("kind", "column", "value", "named"),
     [
         ("machine", "cpu_percent", 151.0, "cpu: 151 % of one core > 150"),
-        ("machine", "wait_percent", 31.0, "cpu_wait: 31 % of one core > 30"),
+        ("machine", "cpu_wait_ms", 1.5, "cpu_wait: 1.5 ms > 1"),
         ("pacer.final", "late_p99_us", 2500.0, "pacer_late_p99: 2.5 ms > 2"),
         ("port", "late_p99_us", 3000.0, "switch_late_p99: 3 ms > 2"),
         ("port", "kernel_drops", 10.0, "hidden_loss"),
