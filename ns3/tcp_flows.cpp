@@ -15,6 +15,7 @@
 #include <ns3/ipv4-static-routing-helper.h>
 #include <ns3/node.h>
 #include <ns3/random-variable-stream.h>
+#include <ns3/rtt-estimator.h>
 #include <ns3/simple-channel.h>
 #include <ns3/simple-net-device.h>
 #include <ns3/simulator.h>
@@ -22,8 +23,11 @@
 #include <ns3/tcp-header.h>
 #include <ns3/tcp-l4-protocol.h>
 #include <ns3/tcp-linux-reno.h>
+#include <ns3/tcp-option.h>
+#include <ns3/tcp-prr-recovery.h>
 #include <ns3/tcp-socket-base.h>
 #include <ns3/tcp-socket-state.h>
+#include <ns3/tcp-tx-buffer.h>
 #include <ns3/uinteger.h>
 
 #include <algorithm>
@@ -80,6 +84,37 @@ ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std:
   if (name == "cubic") return ns3::CreateObject<Limited<ns3::TcpCubic>>(most);
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
+
+// ns-3's TCP, whose ECN does not heed losses: it takes an echo for a new congestion while it
+// recovers from a time-out, and then repairs what was lost with a window of one packet; and while it
+// reduces its window for an echo it sends nothing again before a time-out. As in RFC 3168 (6.1.2),
+// and in Linux, a window is cut once for all marks and losses of one round trip.
+class FlowSocket : public ns3::TcpSocketBase {
+ public:
+  // Close() would first send all that waits in the buffer.
+  void reset() { SendRST(); }
+
+ protected:
+  void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader& header) override {
+    using State = ns3::TcpSocketState;
+    const bool advances = header.GetAckNumber() > m_txBuffer->HeadSequence();
+    if (m_tcb->m_congState == State::CA_CWR && !advances &&
+        header.HasOption(ns3::TcpOption::SACK)) {
+      m_congestionControl->CongestionStateSet(m_tcb, State::CA_RECOVERY);
+      m_tcb->m_congState = State::CA_RECOVERY;  // until what was sent before the echo is there
+      m_recoverActive = true;
+    }
+    const bool recovers =
+        m_tcb->m_congState == State::CA_RECOVERY || m_tcb->m_congState == State::CA_LOSS;
+    if (recovers && advances && m_tcb->m_ecnState != State::ECN_DISABLED &&
+        (header.GetFlags() & ns3::TcpHeader::ECE) != 0) {
+      // It has had its cut, and the next new packet says so (CWR).
+      m_ecnEchoSeq = header.GetAckNumber();
+      m_tcb->m_ecnState = State::ECN_ECE_RCVD;
+    }
+    TcpSocketBase::ReceivedAck(packet, header);
+  }
+};
 
 // A quantity that changes in steps, and its mean over time.
 class Steps {
@@ -270,18 +305,18 @@ class TcpFlows::Flow {
   }
 
  private:
-  using SocketPtr = ns3::Ptr<ns3::TcpSocketBase>;
+  using SocketPtr = ns3::Ptr<FlowSocket>;
   using CongState = ns3::TcpSocketState::TcpCongState_t;
 
-  // Close() would first send all that waits in the buffer.
-  struct Reset : ns3::TcpSocketBase {
-    static void send(ns3::TcpSocketBase& socket) { (socket.*(&Reset::SendRST))(); }
-  };
-
   SocketPtr make_socket(const Station& at) const {
-    const auto socket = ns3::DynamicCast<ns3::TcpSocketBase>(
-        at.node()->GetObject<ns3::TcpL4Protocol>()->CreateSocket());
+    const auto socket = ns3::CreateObject<FlowSocket>();
+    const auto tcp = at.node()->GetObject<ns3::TcpL4Protocol>();
+    socket->SetNode(at.node());
+    socket->SetTcp(tcp);
+    socket->SetRtt(ns3::CreateObject<ns3::RttMeanDeviation>());
     socket->SetCongestionControlAlgorithm(congestion_control(spec_.congestion, most_));
+    socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpPrrRecovery>());
+    tcp->AddSocket(socket);
     socket->SetAttribute("SegmentSize", ns3::UintegerValue(payload_));
     socket->SetAttribute("InitialCwnd",
                          ns3::UintegerValue(std::min(kInitialWindow, most_ / payload_)));
@@ -359,7 +394,7 @@ class TcpFlows::Flow {
   }
 
   void end() {
-    if (connected()) Reset::send(*forget());
+    if (connected()) forget()->reset();
     pause();
   }
 
@@ -372,7 +407,7 @@ class TcpFlows::Flow {
   // Nothing is sent after it.
   void stop() {
     call_.Cancel();
-    if (connected()) Reset::send(*forget());
+    if (connected()) forget()->reset();
   }
 
   bool connected() const { return connection_ != nullptr; }
