@@ -193,8 +193,9 @@ def reproduce(
 def _reproduce(
     figures: list[Any], schemes: Any, quick: bool, as_json: bool, jobs: int, results: Path
 ) -> None:
-    from tiercast_lab import figures as reproduction
     from tiercast_lab import storage
+    from tiercast_lab.figure_report import write_figure, write_report
+    from tiercast_lab.figures import Results
     from tiercast_lab.live import figure_tables, verdict_table
     from tiercast_lab.workers import LocalWorkers
 
@@ -207,9 +208,8 @@ def _reproduce(
     summaries = []
     for one in figures:
         mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
-        found = reproduction.Results(one, mine)
-        summaries.append(reproduction.write_figure(found, results, quick))
-    path = reproduction.write_report(summaries, results, _typed())
+        summaries.append(write_figure(Results(one, mine), results, quick))
+    path = write_report(summaries, results, _typed())
     if as_json:
         print(storage.to_json(summaries))
     else:
@@ -254,7 +254,8 @@ def sweep(
     from tiercast_lab.ray_workers import RayWorkers
     from tiercast_lab.schemes import known_schemes
     from tiercast_lab.sweep import find_sweep
-    from tiercast_lab.sweeps import results_of, write_sweep
+    from tiercast_lab.sweep_report import write_sweep
+    from tiercast_lab.sweeps import results_of
 
     schemes = known_schemes()
     found = find_sweep(name, schemes).only(only or [])
@@ -341,7 +342,7 @@ def explain(
 ) -> None:
     """Say in plain language why a receiver's rate was what it was, from the stored rows."""
     from tiercast_lab.explain import explain as lines_of
-    from tiercast_lab.explain import look_at
+    from tiercast_lab.look import look_at
 
     print("\n".join(lines_of(look_at(_stored(run_directory), receiver, at))))
 

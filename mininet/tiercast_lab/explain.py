@@ -7,97 +7,13 @@ is in explanations.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import polars as pl
 
-from tiercast_lab import units
-from tiercast_lab.errors import InputError
 from tiercast_lab.explanations import EXPLANATIONS
+from tiercast_lab.look import Look
 from tiercast_lab.measures.rows import counter_at, cumulative_rates
-from tiercast_lab.storage import StoredRun
-
-SPAN_S = 2.0  # "the last seconds"
-
-Row = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Look:
-    """A run as seen from one receiver at one time."""
-
-    run: StoredRun
-    receiver: str  # agent: "h3"
-    at_s: float
-
-    @property
-    def sender(self) -> str:
-        return self.run.context.sender
-
-    @property
-    def since_s(self) -> float:
-        return max(0.0, self.at_s - SPAN_S)
-
-    @cached_property
-    def facts(self) -> dict:
-        return self.run.summary["network"]["receivers"][self.receiver]
-
-    def rows(self, kind: str, agent: str | None, **equal: float) -> pl.DataFrame | None:
-        """Rows of a kind up to the time; None where there is none. agent None: of all."""
-        frame = self.run.rows.get(kind)
-        if frame is None or not set(equal) <= set(frame.columns):
-            return None
-        chosen = frame.filter(pl.col("time_s") <= self.at_s)
-        if agent is not None:
-            chosen = chosen.filter(pl.col("agent") == agent)
-        for column, value in equal.items():
-            chosen = chosen.filter(pl.col(column) == value)
-        return None if chosen.is_empty() else chosen.sort("time_s", maintain_order=True)
-
-    def last(self, kind: str, agent: str | None, back: int = 1, **equal: float) -> Row | None:
-        """The newest row, or the one `back` - 1 before it."""
-        rows = self.rows(kind, agent, **equal)
-        return None if rows is None or len(rows) < back else rows.row(-back, named=True)
-
-    def grown(self, kind: str, agent: str, column: str) -> float:
-        """What a counter has grown by in the last seconds."""
-        frame = self.run.rows.get(kind)
-        if frame is None or column not in frame.columns:
-            return 0.0
-        edges = np.array([self.since_s, self.at_s])
-        mine = frame.filter(pl.col("agent") == agent)
-        return float(np.diff(counter_at(mine, column, edges))[0])
-
-    def receiver_name(self, number: float | None) -> str | None:
-        """The agent of a receiver's id in a record; None where it names none."""
-        name = None if number is None else f"h{number:.0f}"
-        return name if name in self.run.context.receivers else None
-
-
-def look_at(run: StoredRun, receiver: str, at: str) -> Look:
-    """InputError names the run, what was asked for, and the valid choices."""
-    name = run.summary["run"]
-    agent = f"h{receiver}" if receiver.isdigit() else receiver
-    if agent not in run.context.receivers:
-        valid = ", ".join(run.context.receivers)
-        raise InputError(f"run {name}: no receiver {receiver!r}; valid: {valid}")
-    end = run.summary["duration_s"]
-    valid = f"valid: 0s to {end:g}s"
-    try:
-        at_s = float(at) if _is_plain(at) else units.parse_duration(at) / 1e9
-    except ValueError:
-        raise InputError(
-            f"run {name}: {at!r} is not a time, such as 45s or 45.2; {valid}"
-        ) from None
-    if not 0 <= at_s <= end:
-        raise InputError(f"run {name}: the time {at} is outside the run; {valid}")
-    return Look(run, agent, at_s)
-
-
-def _is_plain(text: str) -> bool:
-    return text.replace(".", "", 1).isdigit()
 
 
 def explain(look: Look) -> list[str]:

@@ -1,7 +1,7 @@
 """What each scheme's own trace records say about a receiver's rate, in plain language.
 
 The one place that knows the meaning of records: docs/protocols/<scheme>.md lists them. An entry
-of EXPLANATIONS is a function from a Look (explain.py) to lines. For most schemes it is `told(...)`
+of EXPLANATIONS is a function from a Look (look.py) to lines. For most schemes it is `told(...)`
 over a table of clauses: which kind of record, whose, and a sentence with its fields in it.
 """
 
@@ -10,10 +10,9 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from tiercast_lab.explain import Look, Row
+from tiercast_lab.look import Look, Row
 
 
 class _Sentence(string.Formatter):

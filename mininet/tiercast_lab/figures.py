@@ -1,23 +1,21 @@
 """Figures and tables of the papers: `tiercast figure NAME`, `tiercast reproduce`.
 
-Judges the means over the seeds against the paper's numbers, draws them, and writes
-results/figures/<name>/ (summary.json, figure.png) and results/figures/report.html.
+Finds their files, and judges the means over the seeds against the paper's numbers; figure_report.py
+writes what came out.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tiercast_lab import binaries, machine, pages, storage
+from tiercast_lab import binaries
 from tiercast_lab.confidence import Mean, mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Experiment
 from tiercast_lab.figure import FigureExpectation
-from tiercast_lab.live import required_and_met, required_text
+from tiercast_lab.live import required_text
 from tiercast_lab.loading import load_experiment
 from tiercast_lab.runs import Outcome, Task
 from tiercast_lab.schemes import SchemeInfo
@@ -166,85 +164,3 @@ def verdict_of(judged: list[Judged], failures: list[str]) -> str:
     if not any(one.gate for one in judged):
         return "reported"
     return "met" if all(one.ok or not one.gate for one in judged) else "not met"
-
-
-def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
-    """results/figures/<name>/summary.json and figure.png; returns the summary."""
-    from tiercast_lab.figure_plot import draw_figure
-
-    figure = results.figure
-    directory = folder / figure.name
-    directory.mkdir(parents=True, exist_ok=True)
-    judged = results.judge(quick)
-    summary = {
-        "figure": figure.name,
-        "title": figure.experiment.title,
-        "paper": figure.reference,
-        "paper_name": figure.experiment.paper.name if figure.experiment.paper else "",
-        "x": figure.experiment.figure.x,
-        "quick": quick,
-        "verdict": verdict_of(judged, results.failures),
-        "expected": [vars(one) for one in judged],
-        "failures": results.failures,
-        "runs": [
-            {
-                "curve": one.task.run.curve,
-                "x": one.task.run.x,
-                "seed": one.task.run.seed,
-                "command": one.task.command,
-                "measures": one.measures,
-                "directory": str(one.directory),
-            }
-            for one in results.outcomes
-        ],
-        "versions": machine.versions(),
-    }
-    draw_figure(results, directory / "figure.png")
-    storage.write_json(directory / "summary.json", summary)
-    return summary
-
-
-def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[str]) -> Path:
-    """report.html, one page with every figure: paper, measured, verdict, plots; its tables as
-    report.md, and report.json."""
-    by_paper: dict[str, list[dict[str, Any]]] = {}
-    for one in summaries:
-        by_paper.setdefault(one["paper_name"] or "Beyond the papers", []).append(one)
-    html = pages.render(
-        "figures.html.j2",
-        summaries=summaries,
-        by_paper=by_paper,
-        images={
-            one["figure"]: pages.embedded(folder / one["figure"] / "figure.png")
-            for one in summaries
-        },
-        command=shlex.join(command),
-        met=sum(one["verdict"] == "met" for one in summaries),
-        required_and_met=required_and_met,
-    )
-    path = folder / "report.html"
-    path.write_text(html)
-    storage.write_json(folder / "report.json", {"figures": summaries})
-    (folder / "report.md").write_text(_as_markdown(summaries))
-    return path
-
-
-def _as_markdown(summaries: list[dict[str, Any]]) -> str:
-    """The tables of all figures, for a page such as docs/reproduction.md."""
-    lines = []
-    for one in summaries:
-        command = f"`./tiercast figure {one['figure']}`, {len(one['runs'])} runs"
-        source = f"{one['paper']}; " if one["paper"] else ""
-        lines += [f"### {one['title']}: {one['verdict']}", "", source + command, ""]
-        lines += ["| | at | paper | required | measured | |", "|---|---|---|---|---|---|"]
-        for row in one["expected"]:
-            what = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
-            mark = ("met" if row["ok"] else "**not met**") + (
-                "" if row["gate"] else ", not required"
-            )
-            lines.append(
-                f"| {what} | {row['x']:g} | {row['paper_text']} | {row['required']} "
-                f"| {row['text']} | {mark} |"
-            )
-        lines += ["", *one["failures"], ""]
-    return "\n".join(lines).rstrip() + "\n"

@@ -7,8 +7,9 @@ import subprocess
 import pytest
 from tiercast_lab import storage
 from tiercast_lab.errors import EXIT_INPUT, InputError
-from tiercast_lab.explain import explain, look_at
+from tiercast_lab.explain import explain
 from tiercast_lab.explanations import EXPLANATIONS, Clause, Told, told
+from tiercast_lab.look import look_at
 
 from .conftest import ROOT, store
 

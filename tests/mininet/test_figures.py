@@ -14,14 +14,8 @@ from tiercast_lab.confidence import mean
 from tiercast_lab.errors import InputError
 from tiercast_lab.figure import FigureRun
 from tiercast_lab.figure_plot import draw_figure
-from tiercast_lab.figures import (
-    Results,
-    all_figures,
-    find_figure,
-    verdict_of,
-    write_figure,
-    write_report,
-)
+from tiercast_lab.figure_report import write_figure, write_report
+from tiercast_lab.figures import Results, all_figures, find_figure, verdict_of
 from tiercast_lab.runs import Outcome, Store, Task, key_of
 from tiercast_lab.schemes import known_schemes
 from tiercast_lab.storage import StoredRun

@@ -20,7 +20,8 @@ from tiercast_lab.progress import Tally
 from tiercast_lab.runs import Outcome, Store, run_all
 from tiercast_lab.schemes import known_schemes
 from tiercast_lab.sweep import SweepFile, find_sweep
-from tiercast_lab.sweeps import results_of, write_sweep
+from tiercast_lab.sweep_report import write_sweep
+from tiercast_lab.sweeps import results_of
 from tiercast_lab.workers import Job, LocalWorkers, Made
 
 ROOT = Path(__file__).resolve().parents[2]
