@@ -1,5 +1,7 @@
 #include "dataplane/sender/feedback_receiver.h"
 
+#include <rte_prefetch.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -11,6 +13,7 @@ namespace {
 
 constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 constexpr std::size_t kMacBytes = 12;
+constexpr unsigned kPrefetch = 3;  // frames ahead
 
 }  // namespace
 
@@ -20,8 +23,13 @@ FeedbackReceiver::FeedbackReceiver(const SenderAddresses& addresses, Neighbour& 
       gateway_(gateway),
       port_(port),
       workers_(std::move(workers)),
-      sessions_(wire::kMaxSession + 1u) {
+      sessions_(wire::kMaxSession + 1u),
+      batches_(workers_.size()) {
   for (auto& session : sessions_) session.store(kNobody, std::memory_order_relaxed);
+}
+
+FeedbackReceiver::~FeedbackReceiver() {
+  for (; next_ < count_; ++next_) rte_pktmbuf_free(burst_[next_]);
 }
 
 void FeedbackReceiver::enter(std::uint16_t session, std::uint8_t scheme, unsigned worker,
@@ -35,7 +43,7 @@ void FeedbackReceiver::remove(std::uint16_t session) {
   sessions_[session].store(kNobody, std::memory_order_release);
 }
 
-unsigned FeedbackReceiver::poll(Time now) {
+unsigned FeedbackReceiver::poll(Time now, unsigned limit) {
   std::array<std::byte, Neighbour::kFrameBytes> question;
   if (gateway_.ask(now, question)) [[unlikely]] {
     rte_mbuf* const mbuf = port_.allocate_buffer();
@@ -44,10 +52,34 @@ unsigned FeedbackReceiver::poll(Time now) {
       if (!send(mbuf)) rte_pktmbuf_free(mbuf);
     }
   }
-  std::array<rte_mbuf*, Port::kBurst> frames;
-  const unsigned count = port_.receive_burst(frames);
-  for (unsigned i = 0; i < count; ++i) take(now, frames[i]);
-  return count;
+  const auto prefetch = [this](unsigned i) {
+    if (i < count_) rte_prefetch0(rte_pktmbuf_mtod(burst_[i], const void*));
+  };
+  if (next_ == count_) {
+    count_ = port_.receive_burst(burst_);
+    next_ = 0;
+    for (unsigned i = 0; i < kPrefetch; ++i) prefetch(i);
+  }
+  const unsigned taken = std::min(limit, count_ - next_);
+  for (unsigned i = 0; i < taken; ++i) {
+    prefetch(next_ + kPrefetch);
+    take(now, burst_[next_++]);
+  }
+  if (taken > 0) hand_on();
+  return taken;
+}
+
+void FeedbackReceiver::hand_on() {
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    Batch& batch = batches_[i];
+    if (batch.count == 0) continue;
+    const std::span all(batch.frames.data(), batch.count);
+    const std::size_t delivered = workers_[i]->deliver(all);
+    handed_on_.add(delivered);
+    ring_full_.add(all.size() - delivered);
+    for (rte_mbuf* const lost : all.subspan(delivered)) rte_pktmbuf_free(lost);
+    batch.count = 0;
+  }
 }
 
 bool FeedbackReceiver::strip_vlan(rte_mbuf* mbuf) const {
@@ -73,9 +105,7 @@ bool FeedbackReceiver::send(rte_mbuf* mbuf) {
     wire::put16(tag, 2, addresses_.vlan->tag());
   }
   static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf))->slot = kAnswer;
-  if (!workers_.front()->deliver(mbuf)) return false;
-  workers_.front()->wake();
-  return true;
+  return workers_.front()->deliver(std::span(&mbuf, 1)) == 1;
 }
 
 // Every path frees the buffer or gives it away.
@@ -103,8 +133,16 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
     case wire::FrameError::kOk:
       break;
     case wire::FrameError::kNotIpv4:
-    case wire::FrameError::kNotUdp:
       return discard(foreign_);
+    case wire::FrameError::kNotUdp:
+      switch (igmp_kind(frame)) {
+        case Igmp::kQuery:
+          return discard(queries_);
+        case Igmp::kMalformed:
+          return discard(malformed_);
+        default:
+          return discard(foreign_);
+      }
     default:
       return discard(malformed_);
   }
@@ -125,10 +163,8 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
   note->ce = packet.ecn == wire::Ecn::kCe;
   note->message_at = static_cast<std::uint16_t>(packet.payload.data() - frame.data());
   note->message_bytes = static_cast<std::uint16_t>(packet.payload.size());
-  Worker& worker = *workers_[session >> 40];
-  if (!worker.deliver(mbuf)) return discard(ring_full_);
-  handed_on_.add();
-  worker.wake();
+  Batch& batch = batches_[session >> 40];
+  batch.frames[batch.count++] = mbuf;
 }
 
 FeedbackStatistics FeedbackReceiver::statistics() const {
@@ -139,6 +175,7 @@ FeedbackStatistics FeedbackReceiver::statistics() const {
   out.foreign = foreign_.get();
   out.answered = answered_.get();
   out.learned = learned_.get();
+  out.queries = queries_.get();
   out.ring_full = ring_full_.get();
   return out;
 }

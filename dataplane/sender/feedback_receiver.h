@@ -1,5 +1,5 @@
-// Takes what the port receives: answers ARP and echo, validates feedback, hands it to the worker
-// that runs its session.
+// Takes what the port receives: answers ARP and echo, counts IGMP queries, validates feedback, hands
+// it to the worker that runs its session.
 //
 // One thread calls poll(), another one may enter and remove sessions meanwhile.
 #pragma once
@@ -26,8 +26,11 @@ class FeedbackReceiver {
   FeedbackReceiver(const SenderAddresses& addresses, Neighbour& gateway, Port& port,
                    std::vector<Worker*> workers);
 
-  // Takes at most a burst; returns how many frames there were.
-  unsigned poll(Time now);
+  ~FeedbackReceiver();
+
+  // Takes at most `limit` frames of those that were received, and looks for more only when it has
+  // none left: with `limit` of a whole burst (Port::kBurst) it never keeps any. Returns how many.
+  unsigned poll(Time now, unsigned limit = Port::kBurst);
 
   // The controlling thread: feedback of `session` goes to `worker` from now on, or to nobody.
   void enter(std::uint16_t session, std::uint8_t scheme, unsigned worker, std::uint32_t slot);
@@ -36,7 +39,14 @@ class FeedbackReceiver {
   FeedbackStatistics statistics() const;
 
  private:
+  // Of the frames of a poll, those for one worker.
+  struct Batch {
+    std::array<rte_mbuf*, Port::kBurst> frames;
+    unsigned count = 0;
+  };
+
   void take(Time now, rte_mbuf* mbuf);
+  void hand_on();
   // Has the first worker send a frame of ours; false: not taken.
   bool send(rte_mbuf* mbuf);
   // Moves a tagged frame's addresses over its tag; false: another VLAN's frame.
@@ -49,7 +59,11 @@ class FeedbackReceiver {
   Port& port_;
   const std::vector<Worker*> workers_;
   std::vector<std::atomic<std::uint64_t>> sessions_;  // by number
-  Counter received_, handed_on_, malformed_, foreign_, answered_, learned_, ring_full_;
+  std::vector<Batch> batches_;                        // by worker
+  std::array<rte_mbuf*, Port::kBurst> burst_{};       // received, taken up to next_
+  unsigned next_ = 0;
+  unsigned count_ = 0;
+  Counter received_, handed_on_, malformed_, foreign_, answered_, learned_, queries_, ring_full_;
 };
 
 }  // namespace tiercast::sender

@@ -1,6 +1,7 @@
 #include "dataplane/sender/line_run.h"
 
 #include <fmt/format.h>
+#include <rte_lcore.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -72,6 +73,19 @@ SenderAddresses addresses_of(const SenderOptions& options, const agent::MacAddre
   return addresses;
 }
 
+// The EAL pins this thread to its first core. It, and the threads that it starts (gRPC, HTTP), may
+// take milliseconds at a time: of `cpus` they get those on which no worker is, if there are any.
+void leave_workers_cpus(const cpu_set_t& cpus) {
+  cpu_set_t others = cpus;
+  for (const unsigned lcore : Port::worker_lcores()) {
+    const rte_cpuset_t worker = rte_lcore_cpuset(lcore);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &worker)) CPU_CLR(cpu, &others);
+    }
+  }
+  sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
+}
+
 // The records of a second, and what has to be said about it.
 class Report {
  public:
@@ -127,7 +141,9 @@ class Report {
                        {"received", real(feedback.received)},
                        {"answered", real(feedback.answered)},
                        {"learned", real(feedback.learned)},
-                       {"ring_full", real(feedback.ring_full)}});
+                       {"igmp_query", real(feedback.queries)},
+                       {"ring_full", real(feedback.ring_full)},
+                       {"missed", real(feedback.missed)}});
     warn(statistics);
   }
 
@@ -199,11 +215,10 @@ int run_line(const SenderOptions& options) {
 
   agent::EventLoop loop;  // first: it blocks the signals before the EAL starts threads
   agent::Telemetry telemetry(options.agent.trace, false);
-  // The EAL pins this thread to its first core, which is a worker's or the receiving thread's.
   cpu_set_t cpus;
   sched_getaffinity(0, sizeof cpus, &cpus);
   Port port("tiercast-send", options.eal_arguments, needs);
-  sched_setaffinity(0, sizeof cpus, &cpus);
+  leave_workers_cpus(cpus);
   LineOptions line;
   line.addresses = addresses_of(options, port.mac());
   line.payload = options.payload;

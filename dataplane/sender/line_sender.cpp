@@ -119,7 +119,9 @@ LineSender::LineSender(const LineOptions& options, Port& port)
     settings.poll = options.poll;
     settings.trace = options.trace;
     if (!state.own_receiver) {
-      settings.receive = [&state](Time now) { return state.receiver->poll(now); };
+      settings.receive = [&state](Time now, unsigned limit) {
+        return state.receiver->poll(now, limit);
+      };
       settings.receive_descriptor = port.receive_descriptor();
     }
     state.workers.push_back(std::make_unique<Worker>(settings, port));
@@ -260,8 +262,9 @@ Statistics LineSender::statistics(bool layers) const {
   out.link_up = state.link_up.load(std::memory_order_relaxed);
   for (const auto& worker : state.workers) out.workers.push_back(worker->statistics());
   out.feedback = state.receiver->statistics();
+  const std::lock_guard lock(state.mutex);
+  out.feedback.missed = state.port.missed();
   if (layers) {
-    const std::lock_guard lock(state.mutex);
     for (const auto& [number, running] : state.sessions) {
       if (!running.session->started()) continue;
       state.workers[running.worker]->sessions().read_layers(*running.session, out.layers);

@@ -143,6 +143,7 @@ MetricFamily feedback_family(const Statistics& statistics) {
       {"foreign", feedback.foreign},
       {"answered", feedback.answered},
       {"learned", feedback.learned},
+      {"igmp_query", feedback.queries},
       {"ring_full", feedback.ring_full},
   };
   for (const auto& [fate, count] : fates) {
@@ -172,6 +173,10 @@ std::vector<MetricFamily> metric_families(const Statistics& statistics) {
   add_workers(kCounts, statistics, families);
   add_workers(kHistograms, statistics, families);
   families.push_back(feedback_family(statistics));
+  Family missed(MetricType::Counter, "feedback_missed_total",
+                "Frames that the device had no room for, as far as its driver counts them.");
+  missed.add({}, static_cast<double>(statistics.feedback.missed));
+  families.push_back(missed.take());
   Family link(MetricType::Gauge, "link_up", "1: the device's link is up.");
   link.add({}, statistics.link_up ? 1.0 : 0.0);
   families.push_back(link.take());

@@ -247,6 +247,11 @@ rte_mempool* Port::make_pool(const std::string& name, unsigned count,
 
 bool Port::read_clock(std::uint64_t& ticks) const { return rte_eth_read_clock(id_, &ticks) == 0; }
 
+std::uint64_t Port::missed() const {
+  rte_eth_stats stats{};
+  return rte_eth_stats_get(id_, &stats) == 0 ? stats.imissed : 0;
+}
+
 bool Port::link_up() const {
   if (interface_state_) return interface_state_->running();
   rte_eth_link link{};

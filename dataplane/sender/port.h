@@ -84,6 +84,8 @@ class Port {
   ChecksumOffload checksum_offload() const { return checksum_offload_; }
   bool sends_on_timestamp() const { return sends_on_timestamp_; }
   bool read_clock(std::uint64_t& ticks) const;
+  // Frames that it had no room for, since the start, as far as the driver counts them.
+  std::uint64_t missed() const;
   // Up, as far as the driver says.
   bool link_up() const;
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "protocols/wire/bytes.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::sender {
@@ -12,6 +13,10 @@ namespace {
 constexpr std::size_t kArpBytes = 28;
 constexpr std::size_t kEchoHeaderBytes = 8;
 constexpr std::byte kProtocolIcmp{1};
+constexpr std::byte kProtocolIgmp{2};
+constexpr std::byte kIgmpQuery{0x11};
+constexpr std::size_t kIgmpBytes = 8;      // versions 1 and 2
+constexpr std::size_t kIgmpV3Bytes = 12;   // and 4 for each source
 constexpr std::byte kEchoRequest{8};
 constexpr std::byte kEchoReply{0};
 
@@ -81,6 +86,19 @@ std::span<std::byte> answer_echo(const OwnAddress& own, std::span<std::byte> fra
 }
 
 }  // namespace
+
+Igmp igmp_kind(std::span<const std::byte> frame) {
+  const auto ip = frame.subspan(wire::kEthernetBytes);
+  if (ip[9] != kProtocolIgmp) return Igmp::kNone;
+  const std::size_t header = (static_cast<std::size_t>(ip[0]) & 0xf) * 4;
+  const auto igmp = ip.first(wire::get16(ip, 2)).subspan(header);
+  if (igmp.size() < kIgmpBytes || wire::internet_checksum(igmp) != 0) return Igmp::kMalformed;
+  if (igmp[0] != kIgmpQuery) return Igmp::kOther;
+  if (igmp.size() == kIgmpBytes) return Igmp::kQuery;
+  const bool whole = igmp.size() >= kIgmpV3Bytes &&
+                     igmp.size() >= kIgmpV3Bytes + std::size_t{4} * wire::get16(igmp, 10);
+  return whole ? Igmp::kQuery : Igmp::kMalformed;
+}
 
 std::span<std::byte> answer(const OwnAddress& own, std::span<std::byte> frame) {
   if (frame.size() < wire::kEthernetBytes) return {};

@@ -19,4 +19,15 @@ struct OwnAddress {
 // request to it (RFC 792). Returns the answer, which lies in `frame`; empty if `frame` is neither.
 std::span<std::byte> answer(const OwnAddress& own, std::span<std::byte> frame);
 
+// What an IPv4 frame is to IGMP (RFC 3376). Every sender of ours is a member of 224.0.0.1 alone,
+// about which no IGMP message is ever sent (RFC 3376 section 5), so no query has an answer.
+enum class Igmp {
+  kNone,       // another protocol
+  kQuery,      // sound: of version 1, 2 or 3, general or for a group
+  kOther,      // sound: a report or leave of others, or a type unknown here
+  kMalformed,  // wrong checksum, or a length that no version has (RFC 3376 section 7.1)
+};
+// `frame`: its IPv4 header is sound.
+Igmp igmp_kind(std::span<const std::byte> frame);
+
 }  // namespace tiercast::sender

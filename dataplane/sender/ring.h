@@ -1,9 +1,11 @@
 // A queue of pointers or small values between two threads, without locks (Lamport's).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace tiercast::sender {
@@ -16,27 +18,29 @@ class Ring {
   explicit Ring(std::size_t capacity) : values_(std::bit_ceil(capacity)) {}
 
   // False: full.
-  bool push(const T& value) {
+  bool push(const T& value) { return push(std::span(&value, 1)) == 1; }
+  // The first of `values`, as many as there is room for; returns how many.
+  std::size_t push(std::span<const T> values) {
     const std::size_t head = head_.load(std::memory_order_relaxed);
-    if (head - tail_seen_ == values_.size()) {
+    if (head - tail_seen_ + values.size() > values_.size()) {
       tail_seen_ = tail_.load(std::memory_order_acquire);
-      if (head - tail_seen_ == values_.size()) return false;
     }
-    values_[head & (values_.size() - 1)] = value;
-    head_.store(head + 1, std::memory_order_release);
-    return true;
+    const std::size_t n = std::min(values.size(), values_.size() - (head - tail_seen_));
+    for (std::size_t i = 0; i < n; ++i) values_[(head + i) & (values_.size() - 1)] = values[i];
+    if (n > 0) head_.store(head + n, std::memory_order_release);
+    return n;
   }
 
   // False: empty.
-  bool pop(T& value) {
+  bool pop(T& value) { return pop(std::span(&value, 1)) == 1; }
+  // As many as there are and `values` has room for; returns how many.
+  std::size_t pop(std::span<T> values) {
     const std::size_t tail = tail_.load(std::memory_order_relaxed);
-    if (head_seen_ == tail) {
-      head_seen_ = head_.load(std::memory_order_acquire);
-      if (head_seen_ == tail) return false;
-    }
-    value = values_[tail & (values_.size() - 1)];
-    tail_.store(tail + 1, std::memory_order_release);
-    return true;
+    if (head_seen_ - tail < values.size()) head_seen_ = head_.load(std::memory_order_acquire);
+    const std::size_t n = std::min(values.size(), head_seen_ - tail);
+    for (std::size_t i = 0; i < n; ++i) values[i] = values_[(tail + i) & (values_.size() - 1)];
+    if (n > 0) tail_.store(tail + n, std::memory_order_release);
+    return n;
   }
 
   bool empty() const {

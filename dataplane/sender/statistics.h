@@ -85,7 +85,8 @@ struct WorkerStatistics {
 };
 
 // Of the receiving side. Each received frame has one fate: malformed, foreign, answered, learned,
-// ring_full or handed_on; what was handed on is then a worker's feedback_delivered or feedback_late.
+// queries, ring_full or handed_on; what was handed on is then a worker's feedback_delivered or
+// feedback_late.
 struct FeedbackStatistics {
   std::uint64_t received = 0;   // frames
   std::uint64_t handed_on = 0;  // sound feedback of a session that runs, put into its worker's ring
@@ -93,7 +94,9 @@ struct FeedbackStatistics {
   std::uint64_t foreign = 0;    // sound, but for another address, port, session or scheme
   std::uint64_t answered = 0;   // ARP and ICMP echo requests
   std::uint64_t learned = 0;    // ARP of the next hop
+  std::uint64_t queries = 0;    // IGMP's, to which a member of no group owes no report
   std::uint64_t ring_full = 0;  // lost because the worker did not keep up
+  std::uint64_t missed = 0;     // never received: the device had no room for them, as it counts them
 };
 
 struct Statistics {

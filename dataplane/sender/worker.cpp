@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <rte_pause.h>
+#include <rte_prefetch.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
@@ -20,6 +21,10 @@ constexpr Duration kShortWait = Duration::microseconds(60);
 // Bound on the time that received frames wait where the driver cannot wake us.
 constexpr Duration kPollInterval = Duration::milliseconds(1);
 constexpr Duration kLongSleep = Duration::milliseconds(50);
+// What is left before a departure for building its packet, once feedback has been dealt with.
+constexpr Duration kBuildTime = Duration::nanoseconds(150);
+// What took longer was interrupted.
+constexpr Duration kLongFeedback = Duration::microseconds(5);
 
 template <std::size_t N>
 void copy_name(std::string_view name, std::array<char, N>& out) {
@@ -58,14 +63,19 @@ Worker::Worker(const Settings& settings, Port& port)
 
 Worker::~Worker() {
   for (unsigned i = 0; i < buffers_left_; ++i) rte_pktmbuf_free(buffers_[i]);
-  rte_mbuf* feedback;
-  while (feedback_.pop(feedback)) rte_pktmbuf_free(feedback);
+  while (next_feedback()) rte_pktmbuf_free(feedback_batch_[feedback_next_++]);
 }
 
 bool Worker::order(const Command& command) {
   const bool pushed = commands_.push(command);
   wake();
   return pushed;
+}
+
+std::size_t Worker::deliver(std::span<rte_mbuf* const> feedback) {
+  const std::size_t delivered = feedback_.push(feedback);
+  if (!settings_.receive) wake();  // else it is this thread
+  return delivered;
 }
 
 void Worker::wake() {
@@ -115,9 +125,8 @@ void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   while (count_ > 0) transmit(clock_.now());
   unsigned polls = settings_.receive ? Port::kLastPolls : 0;
   do {
-    while (take_feedback(clock_.now())) {
-    }
-  } while (polls-- > 0 && settings_.receive(clock_.now()) > 0);
+    while (next_feedback()) hand_to_core(clock_.now(), feedback_batch_[feedback_next_++]);
+  } while (polls-- > 0 && settings_.receive(clock_.now(), Port::kBurst) > 0);
   table_.publish();
 }
 
@@ -198,15 +207,55 @@ bool Worker::chores(Time now) {
     obey(command, now);
     busy = true;
   }
-  if (settings_.receive) busy |= settings_.receive(now) > 0;
-  busy |= take_feedback(now);
+  busy |= take_feedback();
   table_.publish();
   return busy;
 }
 
-bool Worker::take_feedback(Time now) {
-  rte_mbuf* mbuf;
-  if (!feedback_.pop(mbuf)) return false;
+// Feedback is for the time between departures: it is dealt with while what one takes ends before the
+// next packet has to be built.
+bool Worker::take_feedback() {
+  Time now = clock_.now();
+  for (unsigned n = 0; n < kFeedbackBatch; ++n) {
+    if (next_departure() < now + kBuildTime + Duration::nanoseconds(feedback_ns_ / 16)) {
+      if (n > 0) return true;
+      if (feedback_passed_over_ < kFeedbackPatience) {
+        ++feedback_passed_over_;
+        return next_feedback();
+      }
+    }
+    if (!next_feedback() && !(settings_.receive && settings_.receive(now, 1) > 0)) return n > 0;
+    // What was received need not have been feedback.
+    if (next_feedback()) hand_to_core(now, feedback_batch_[feedback_next_++]);
+    feedback_passed_over_ = 0;
+    const Time end = clock_.now();
+    feedback_ns_ += std::min(end - now, kLongFeedback).ns() - feedback_ns_ / 16;
+    now = end;
+  }
+  return true;
+}
+
+// Of a packet that is built, or still to be built.
+Time Worker::next_departure() const {
+  return count_ > 0 ? pending_[0].due : table_.next_departure();
+}
+
+bool Worker::next_feedback() {
+  if (feedback_next_ < feedback_count_) return true;
+  feedback_next_ = 0;
+  feedback_count_ = static_cast<unsigned>(feedback_.pop(std::span(feedback_batch_)));
+  // Another core wrote them. The data begins where drivers put it unless they are told otherwise.
+  for (unsigned i = 0; i < feedback_count_; ++i) {
+    auto* const start = reinterpret_cast<std::byte*>(feedback_batch_[i]);
+    rte_prefetch0(start);
+    rte_prefetch0(start + sizeof(rte_mbuf));
+    rte_prefetch0(start + sizeof(rte_mbuf) + kFeedbackNoteBytes + RTE_PKTMBUF_HEADROOM +
+                  wire::kEthernetBytes);
+  }
+  return feedback_count_ > 0;
+}
+
+void Worker::hand_to_core(Time now, rte_mbuf* mbuf) {
   const auto* const note = static_cast<const FeedbackNote*>(rte_mbuf_to_priv(mbuf));
   if (note->slot == kAnswer) {
     const bool sent = link_up_.load(std::memory_order_relaxed) &&
@@ -220,7 +269,6 @@ bool Worker::take_feedback(Time now) {
                    {message, note->ip_length, note->ce, note->from});
     rte_pktmbuf_free(mbuf);
   }
-  return true;
 }
 
 void Worker::obey(const Command& command, Time now) {

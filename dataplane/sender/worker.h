@@ -66,9 +66,9 @@ class Worker final : private Outlet {
     std::uint16_t queue = 0;  // transmit queue
     bool poll = false;
     bool trace = false;
-    // Called with nothing else to do, at least every few packets: takes some of what has been
-    // received and returns how many frames. For a worker that has no receiving thread beside it.
-    std::function<unsigned(Time)> receive;
+    // Takes at most `limit` frames of what has been received and delivers them; returns how many.
+    // For a worker that has no receiving thread beside it.
+    std::function<unsigned(Time, unsigned limit)> receive;
     int receive_descriptor = -1;  // readable when frames wait, for a worker that sleeps
   };
 
@@ -83,8 +83,8 @@ class Worker final : private Outlet {
   bool order(const Command& command);
   Ring<Session*> returned{1 << 16};
   Ring<TraceRecord> records;
-  // The receiving thread's: buffers with a FeedbackNote.
-  bool deliver(rte_mbuf* feedback) { return feedback_.push(feedback); }
+  // The receiving thread's: buffers with a FeedbackNote. Returns how many found room, from the first.
+  std::size_t deliver(std::span<rte_mbuf* const> feedback);
   // Wakes it if it sleeps.
   void wake();
   void set_link(bool up) { link_up_.store(up, std::memory_order_relaxed); }
@@ -96,6 +96,10 @@ class Worker final : private Outlet {
   static constexpr unsigned kBatch = 16;     // packets that a late worker hands over at once
   static constexpr unsigned kRefill = 32;    // buffers taken from the pool at once
   static constexpr unsigned kChores = 8;     // packets after which the rings are looked at
+  static constexpr unsigned kFeedbackBatch = 16;    // feedback dealt with in one turn, at most
+  // Turns without time for feedback, after which one is dealt with all the same: congestion control
+  // has to hear what a worker does that cannot keep up.
+  static constexpr unsigned kFeedbackPatience = 4;
   // How long ahead a packet is built.
   static constexpr Duration kLead = Duration::nanoseconds(400);
 
@@ -107,7 +111,10 @@ class Worker final : private Outlet {
   bool take(Time now, Time until);
   void transmit(Time now);  // the batch
   bool chores(Time now);    // a little of everything else; false: nothing was to be done
-  bool take_feedback(Time now);  // one; false: none waits
+  bool take_feedback();     // some, as departures leave time; false: none waits
+  Time next_departure() const;
+  bool next_feedback();     // there is a next one: feedback_batch_[feedback_next_]
+  void hand_to_core(Time now, rte_mbuf* mbuf);
   void obey(const Command& command, Time now);
   void sleep(Time now);
   rte_mbuf* buffer();
@@ -119,7 +126,13 @@ class Worker final : private Outlet {
   SendTimestamp timestamp_;
   rte_mempool* pool_ = nullptr;
   Ring<Command> commands_{1 << 16};
-  Ring<rte_mbuf*> feedback_{1 << 12};
+  Ring<rte_mbuf*> feedback_{1 << 13};
+  // Taken from the ring, up to feedback_next_ dealt with.
+  std::array<rte_mbuf*, kFeedbackBatch> feedback_batch_{};
+  unsigned feedback_count_ = 0;
+  unsigned feedback_next_ = 0;
+  unsigned feedback_passed_over_ = 0;  // turns running in which departures left no time
+  std::int64_t feedback_ns_ = 0;       // that one takes: a running mean, of sixteenths
   agent::UniqueFd wakeup_;
   std::atomic<bool> asleep_{false};
   std::atomic<bool> link_up_{true};

@@ -12,13 +12,17 @@
 //   skip=SECONDS            of the run before the record begins
 //   ring=QUEUES             descriptors is the ring's size, a power of two (default 4096)
 //   cpu=N                   where the far end's thread runs
-//   frames=FILE,rate=PPS    hands over these frames in turn: each a big-endian 16-bit length and its bytes
+//   frames=FILE,rate=PPS    hands over these frames in turn: each a big-endian 16-bit length and its bytes.
+//                           Without `ring` they arrive, at that rate, in a receive ring of `descriptors`
+//                           of whatever device the program has: made by the thread that looks there, when it
+//                           looks, so that nobody else needs a core for it
 //   from=SECONDS,until=SECONDS        when it does (default: always)
 //   stall_after=PACKETS,stall_for=SECONDS   that it has taken; then it takes nothing for a while
 //   arrivals=FILE           a second record: what the ring's far end took, and when
 //   report=FILE             its counts as JSON, at the end: taken, left (sent and never taken),
 //                           offered, refused (no room for them), unread (never taken by the
-//                           program); handed: of each frame, what the program took
+//                           program); handed: of each frame, what the program took. Without `ring`
+//                           the first two are 0
 // A record's file: RecordHeader, `capacity` TSC values of 64 bits, `capacity` groups of 32 bits.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -52,7 +56,8 @@ namespace tiercast::bench {
 namespace {
 
 constexpr unsigned kBurst = 32;
-constexpr unsigned kFeedbackBuffers = 8191;
+constexpr unsigned kFeedbackBuffers = 16383;
+constexpr std::uint16_t kPrivateBytes = 64;  // as much as any program here keeps in a received frame
 constexpr unsigned kDefaultDescriptors = 4096;
 constexpr std::size_t kDestinationAt = 30;  // of an IPv4 frame without a VLAN tag
 constexpr std::size_t kVlanBytes = 4;
@@ -188,6 +193,105 @@ std::unique_ptr<Record> open_record(const std::string& name) {
                                   static_cast<std::size_t>(settings().number("count", 1e6)));
 }
 
+std::vector<std::string> read_frames(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::vector<std::string> frames;
+  for (std::size_t at = 0; at + 2 <= bytes.size();) {
+    const auto length = static_cast<std::size_t>(static_cast<unsigned char>(bytes[at])) << 8 |
+                        static_cast<unsigned char>(bytes[at + 1]);
+    frames.push_back(bytes.substr(at + 2, length));
+    if (length == 0 || frames.back().size() != length) fail(path + ": a frame is cut off");
+    at += 2 + length;
+  }
+  if (frames.empty()) fail(path + ": no frames");
+  return frames;
+}
+
+rte_mempool* make_pool() {
+  rte_mempool* const pool =
+      rte_pktmbuf_pool_create("far end", kFeedbackBuffers, 256, kPrivateBytes,
+                              RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  if (pool == nullptr) fail("no memory for its frames (-m gives the EAL more MB)");
+  return pool;
+}
+
+std::string report_of(std::uint64_t taken, std::uint64_t left, std::uint64_t offered,
+                      std::uint64_t refused, std::uint64_t unread,
+                      const std::vector<std::uint64_t>& handed) {
+  return fmt::format(R"({{"taken": {}, "left": {}, "offered": {}, "refused": {}, "unread": {}, )"
+                     R"("handed": [{}]}})"
+                     "\n",
+                     taken, left, offered, refused, unread, fmt::join(handed, ", "));
+}
+
+// A receive ring into which frames arrive at a rate, played by the thread that looks into it. What
+// finds it full is refused.
+class Arriving {
+ public:
+  Arriving()
+      : frames_(read_frames(settings().text("frames"))),
+        descriptors_(static_cast<std::uint64_t>(
+            settings().number("descriptors", kDefaultDescriptors))),
+        handed_(frames_.size()) {}
+
+  void start(std::uint16_t port) {
+    pool_ = make_pool();
+    const auto hz = static_cast<double>(rte_get_tsc_hz());
+    const auto now = static_cast<double>(rte_rdtsc());
+    from_ = now + settings().number("from", 0) * hz;
+    until_ = now + settings().number("until", kForever) * hz;
+    per_cycle_ = settings().number("rate", 1e6) / hz;
+    if (rte_eth_add_rx_callback(port, 0, on_receive, this) == nullptr) {
+      fail("the device's receive queue cannot be stood before");
+    }
+  }
+
+  std::string report() {
+    arrive();
+    return report_of(0, 0, offered_, refused_, waiting_, handed_);
+  }
+
+ private:
+  static std::uint16_t on_receive(std::uint16_t, std::uint16_t, rte_mbuf** frames,
+                                  std::uint16_t count, std::uint16_t room, void* self) {
+    return static_cast<Arriving*>(self)->fill(frames, count, room);
+  }
+
+  void arrive() {
+    const double now = std::min(static_cast<double>(rte_rdtsc()), until_);
+    const auto all = static_cast<std::uint64_t>(std::max(now - from_, 0.0) * per_cycle_);
+    const std::uint64_t fit = std::min(all - offered_, descriptors_ - waiting_);
+    refused_ += all - offered_ - fit;
+    waiting_ += fit;
+    offered_ = all;
+  }
+
+  std::uint16_t fill(rte_mbuf** out, std::uint16_t count, std::uint16_t room) {
+    arrive();
+    const auto n = static_cast<unsigned>(
+        std::min<std::uint64_t>(waiting_, static_cast<std::uint64_t>(room - count)));
+    if (n == 0 || rte_pktmbuf_alloc_bulk(pool_, out + count, n) != 0) return count;
+    waiting_ -= n;
+    for (unsigned i = 0; i < n; ++i) {
+      const std::string& bytes = frames_[next_];
+      std::memcpy(rte_pktmbuf_append(out[count + i], static_cast<std::uint16_t>(bytes.size())),
+                  bytes.data(), bytes.size());
+      ++handed_[next_];
+      next_ = next_ + 1 == frames_.size() ? 0 : next_ + 1;
+    }
+    return static_cast<std::uint16_t>(count + n);
+  }
+
+  const std::vector<std::string> frames_;
+  const std::uint64_t descriptors_;
+  rte_mempool* pool_ = nullptr;
+  double from_ = 0, until_ = 0, per_cycle_ = 0;  // cycles; frames a cycle
+  std::uint64_t offered_ = 0, refused_ = 0, waiting_ = 0;
+  std::size_t next_ = 0;
+  std::vector<std::uint64_t> handed_;
+};
+
 // The thread at the far end of the rings.
 class FarEnd {
  public:
@@ -202,15 +306,12 @@ class FarEnd {
                            0) < 0) {
       fail(fmt::format("no ring device: {}", rte_strerror(rte_errno)));
     }
-    if (settings().has("frames")) load_frames(settings().text("frames"));
+    if (settings().has("frames")) frames_ = read_frames(settings().text("frames"));
+    handed_.resize(frames_.size());
   }
 
   void start() {
-    if (!frames_.empty()) {
-      pool_ = rte_pktmbuf_pool_create("far end", kFeedbackBuffers, 256, 0,
-                                      RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-      if (pool_ == nullptr) fail("no memory for its frames (-m gives the EAL more MB)");
-    }
+    if (!frames_.empty()) pool_ = make_pool();
     thread_ = std::thread([this] { run(); });
   }
 
@@ -221,10 +322,7 @@ class FarEnd {
   }
 
   std::string report() const {
-    return fmt::format(R"({{"taken": {}, "left": {}, "offered": {}, "refused": {}, "unread": {}, )"
-                       R"("handed": [{}]}})"
-                       "\n",
-                       taken_, left_, offered_, refused_, unread_, fmt::join(handed_, ", "));
+    return report_of(taken_, left_, offered_, refused_, unread_, handed_);
   }
 
  private:
@@ -232,20 +330,6 @@ class FarEnd {
     rte_ring* ring = rte_ring_create(name.c_str(), size, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
     if (ring == nullptr) fail(fmt::format("ring {}: {}", name, rte_strerror(rte_errno)));
     return ring;
-  }
-
-  void load_frames(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string bytes(std::istreambuf_iterator<char>(file), {});
-    for (std::size_t at = 0; at + 2 <= bytes.size();) {
-      const auto length = static_cast<std::size_t>(static_cast<unsigned char>(bytes[at])) << 8 |
-                          static_cast<unsigned char>(bytes[at + 1]);
-      frames_.push_back(bytes.substr(at + 2, length));
-      if (length == 0 || frames_.back().size() != length) fail(path + ": a frame is cut off");
-      at += 2 + length;
-    }
-    if (frames_.empty()) fail(path + ": no frames");
-    handed_.resize(frames_.size());
   }
 
   void run() {
@@ -346,6 +430,7 @@ class FarEnd {
 };
 
 std::unique_ptr<FarEnd> far_end;
+std::unique_ptr<Arriving> arriving;
 
 // DPDK's own function of this name.
 template <typename Function>
@@ -369,14 +454,15 @@ void started(std::uint16_t port) {
     record->begin(first);
   }
   if (far_end) far_end->start();
+  if (arriving) arriving->start(port);
 }
 
 void stopped() {
   if (record) record->end();
-  if (!far_end) return;
-  far_end->stop();
+  if (far_end) far_end->stop();
   if (arrivals) arrivals->end();
-  if (settings().has("report")) std::ofstream(settings().text("report")) << far_end->report();
+  if (!settings().has("report") || (!far_end && !arriving)) return;
+  std::ofstream(settings().text("report")) << (far_end ? far_end->report() : arriving->report());
 }
 
 }  // namespace
@@ -390,6 +476,8 @@ int rte_eal_init(int argc, char** argv) {
   if (used < 0) return used;
   if (settings().has("ring")) {
     far_end = std::make_unique<FarEnd>(static_cast<unsigned>(settings().number("ring", 1)));
+  } else if (settings().has("frames")) {
+    arriving = std::make_unique<Arriving>();
   }
   record = open_record("record");
   arrivals = open_record("arrivals");

@@ -51,10 +51,13 @@ class Line:
         *options: str,
         far_end: dict[str, object] | None = None,
         urgent: bool = False,
+        lcores: str = "",
     ) -> Iterator[SenderControl]:
         """Runs until the context is left; then its exact counts stand in `records`. `urgent`: other
-        work on the machine shall not delay it; for one that sleeps nearly always."""
+        work on the machine shall not delay it; for one that sleeps nearly always. `lcores`: as the
+        EAL's -l has them."""
         command = [str(SENDER), *([f"--vdev={device}"] if device else []), *EAL]
+        command += ["-l", lcores] if lcores else []
         command[command.index("-m") + 1] = "128"
         command += ["--", f"--address={SENDER_IP}", f"--sessions={self.folder}/sessions.json",
                     "--max-sessions=300", f"--control={self.control_address}",

@@ -146,6 +146,19 @@ TEST(SenderRing, AFullRingRefuses) {
   EXPECT_TRUE(ring.push(4));
 }
 
+TEST(SenderRing, ManyAtOnceAreThoseThatFit) {
+  Ring<int> ring(4);
+  const std::array<int, 3> three{1, 2, 3};
+  EXPECT_EQ(ring.push(std::span(three)), 3u);
+  EXPECT_EQ(ring.push(std::span(three)), 1u);
+  std::array<int, 8> out{};
+  EXPECT_EQ(ring.pop(std::span(out).first(2)), 2u);
+  EXPECT_EQ(ring.push(std::span(three)), 2u);
+  EXPECT_EQ(ring.pop(std::span(out)), 4u);
+  EXPECT_THAT(std::span(out).first(4), testing::ElementsAre(3, 1, 1, 2));
+  EXPECT_EQ(ring.pop(std::span(out)), 0u);
+}
+
 TEST(SenderPayload, AFileIsSentOverAndOver) {
   const std::string path = testing::TempDir() + "/payload";
   std::ofstream(path) << "abcde";

@@ -95,5 +95,62 @@ TEST(SenderResponder, NoTruncationIsAnsweredOrReadBeyond) {
   }
 }
 
+// 10.0.0.1 asks by IGMP: IPv4 with the option Router Alert, as all queriers do.
+Bytes igmp_frame(std::uint32_t to, std::initializer_list<unsigned> message) {
+  Bytes igmp = bytes(message);
+  if (igmp.size() >= 4) put_checksum(igmp, 2);
+  Bytes frame(wire::kEthernetBytes);
+  const auto mac = wire::multicast_mac(to);
+  std::copy(mac.begin(), mac.end(), frame.begin());
+  frame[12] = std::byte{8};
+  Bytes ip = bytes({0x46, 0xc0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 10, 0, 0, 1, to >> 24, to >> 16 & 0xff,
+                    to >> 8 & 0xff, to & 0xff, 0x94, 4, 0, 0});
+  ip[3] = static_cast<std::byte>(ip.size() + igmp.size());
+  put_checksum(ip, 10);
+  frame.insert(frame.end(), ip.begin(), ip.end());
+  frame.insert(frame.end(), igmp.begin(), igmp.end());
+  return frame;
+}
+
+constexpr std::uint32_t kAllSystems = 0xe0000001;
+constexpr std::uint32_t kGroup = 0xefc00009;  // 239.192.0.9: a layer's
+
+// A member of 224.0.0.1 alone owes no report to any of them (RFC 3376 section 5).
+TEST(SenderResponder, KnowsEveryIgmpQueryAndAnswersNone) {
+  const Bytes queries[] = {
+      igmp_frame(kAllSystems, {0x11, 0, 0, 0, 0, 0, 0, 0}),                             // version 1
+      igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0}),                           // 2, general
+      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9}),                             // for a group
+      igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0}),             // 3, general
+      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 0}),               // for a group
+      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 1, 10, 0, 0, 2}),  // and source
+  };
+  for (const Bytes& query : queries) {
+    EXPECT_EQ(igmp_kind(query), Igmp::kQuery);
+    Bytes padded = query;
+    padded.resize(std::max<std::size_t>(60, query.size()));
+    EXPECT_EQ(igmp_kind(padded), Igmp::kQuery);
+    EXPECT_TRUE(answer(kOwn, padded).empty());
+  }
+}
+
+TEST(SenderResponder, TellsBrokenQueriesAndOthersReportsFromQueries) {
+  const auto kind = [](std::initializer_list<unsigned> message) {
+    return igmp_kind(igmp_frame(kAllSystems, message));
+  };
+  EXPECT_EQ(kind({0x16, 0, 0, 0, 239, 192, 0, 9}), Igmp::kOther);  // a report of version 2
+  EXPECT_EQ(kind({0x22, 0, 0, 0, 0, 0, 0, 0}), Igmp::kOther);      // of version 3, empty
+  EXPECT_EQ(kind({}), Igmp::kMalformed);
+  EXPECT_EQ(kind({0x11, 100, 0, 0, 0, 0, 0}), Igmp::kMalformed);
+  // Between the lengths of versions 2 and 3, and with fewer sources than it says.
+  EXPECT_EQ(kind({0x11, 100, 0, 0, 0, 0, 0, 0, 2, 125}), Igmp::kMalformed);
+  EXPECT_EQ(kind({0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 2, 10, 0, 0, 2}), Igmp::kMalformed);
+  EXPECT_EQ(kind({0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 255, 255}), Igmp::kMalformed);
+  Bytes flipped = igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0});
+  flipped.back() ^= std::byte{1};
+  EXPECT_EQ(igmp_kind(flipped), Igmp::kMalformed);
+  EXPECT_EQ(igmp_kind(echo_request()), Igmp::kNone);
+}
+
 }  // namespace
 }  // namespace tiercast::sender

@@ -5,13 +5,16 @@ counts are exact and others go on."""
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, UDP, IPOption_Router_Alert
 from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Raw
+from scapy.utils import checksum
 from tiercast_wire import Tiercast
 from tiercast_wire.layers import LAYERS
 
@@ -27,6 +30,12 @@ def feedback(session: int, destination: str = SENDER_IP, port: int = 5501) -> by
     message = Tiercast(session=session, scheme=8, type=2) / ANNOUNCEMENT
     ip = IP(src=HOST_IP, dst=destination)
     return bytes(Ether(src=HOST_MAC, dst=SENDER_MAC) / ip / UDP(sport=4, dport=port) / message)
+
+
+def igmp_query(message: bytes) -> bytes:
+    ip = IP(src=HOST_IP, dst="224.0.0.1", ttl=1, proto=2, options=[IPOption_Router_Alert()])
+    message = message[:2] + checksum(message).to_bytes(2, "big") + message[4:]
+    return bytes(Ether(src=HOST_MAC, dst="01:00:5e:00:00:01") / ip / Raw(message))
 
 
 def flipped(frame: bytes, at: int) -> bytes:
@@ -48,45 +57,47 @@ FOREIGN = [
     feedback(1, port=5500),
     bytes(Ether(src=HOST_MAC, dst=SENDER_MAC, type=0x86DD) / bytes(60)),
 ]
+QUERIES = [  # IGMP: a member of no group owes no report
+    igmp_query(bytes([0x11, 100, 0, 0]) + bytes(4)),
+    igmp_query(bytes([0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 0])),
+]
 ASKED = [bytes(Ether(src=HOST_MAC, dst="ff:ff:ff:ff:ff:ff")
                / ARP(op=1, hwsrc=HOST_MAC, psrc=HOST_IP, pdst=SENDER_IP))]  # fmt: skip
+
+
+def framed(frames: list[bytes]) -> bytes:
+    """As the far end reads them."""
+    return b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
 
 
 def ring(folder: Path, frames: list[bytes] | None = None, **settings: object) -> dict[str, object]:
     far_end: dict[str, object] = {"ring": 1, "report": folder / "report.json", **settings}
     if frames:
-        content = b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
-        (folder / "frames").write_bytes(content)
+        (folder / "frames").write_bytes(framed(frames))
         far_end["frames"] = folder / "frames"
     return far_end
 
 
-@pytest.mark.parametrize(("rate", "until"), [(1e4, 0.5), (1e6, 0.5), (1e6, 1000)])
-def test_forged_and_malformed_feedback_is_counted_one_by_one(
-    tmp_path: Path, rate: float, until: float
-) -> None:
-    """Also when it goes on while the sender ends (until 1000 s)."""
-    kinds = [*SOUND, *MALFORMED, *FOREIGN, *ASKED]
-    line = Line(tmp_path, [constant(1, "400kbit/s", count=SESSIONS)])
-    far_end = ring(tmp_path, kinds, rate=rate, until=until, descriptors=1024)
-    with line.sender(None, far_end=far_end):
-        time.sleep(0.7)
-    report = json.loads((tmp_path / "report.json").read_text())
+KINDS = [*SOUND, *MALFORMED, *FOREIGN, *ASKED, *QUERIES]
+
+
+def check_fates(line: Line, report: dict) -> dict:
+    """Every frame of KINDS has one fate, whatever the load. Returns the sender's counts."""
     counted = line.records("feedback")[-1]
-    assert report["offered"] > len(kinds)
+    assert report["offered"] > len(KINDS)
 
     def handed(frames: list[bytes]) -> int:
-        return sum(report["handed"][kinds.index(frame)] for frame in frames)
+        return sum(report["handed"][KINDS.index(frame)] for frame in frames)
 
     # What found room in the ring, and did not stay there, was received.
     assert counted["received"] == report["offered"] - report["refused"] - report["unread"]
-    assert counted["received"] == handed(kinds)
-    assert report["unread"] < 1024
+    assert counted["received"] == handed(KINDS)
     # Everything received has one fate.
     fates = ("accepted", "refused", "malformed", "foreign", "late", "answered", "learned",
-             "ring_full")  # fmt: skip
+             "igmp_query", "ring_full")  # fmt: skip
     assert counted["received"] == sum(counted[fate] for fate in fates)
     assert counted["malformed"] == handed(MALFORMED)
+    assert counted["igmp_query"] == handed(QUERIES) > 0
     assert counted["refused"] == counted["learned"] == 0
     # Sound feedback becomes foreign when its session ends.
     assert counted["foreign"] >= handed(FOREIGN)
@@ -95,12 +106,49 @@ def test_forged_and_malformed_feedback_is_counted_one_by_one(
         assert counted["answered"] == handed(ASKED)
         after_end = counted["foreign"] - handed(FOREIGN)
         assert counted["accepted"] + counted["late"] + after_end == handed(SOUND)
-    sent = line.check_counts()
-    # 100 packets/s of each session throughout.
+    # Nothing but data, answers and what RLM's sender repeats has left: no report to a query.
     worker = line.records("worker")[-1]
+    sent = line.check_counts()
+    repeated = len(line.records("rlm.announcement")) + worker["trace_lost"]
+    left = worker["control_sent"] + worker["control_dropped"]
+    assert counted["answered"] <= left <= counted["answered"] + repeated
+    # 100 packets/s of each session throughout.
     assert sent + worker["given_up_packets"] > 0.5 * 100 * SESSIONS
-    assert worker["control_sent"] + worker["control_dropped"] >= counted["answered"]
-    assert report["taken"] + report["left"] == sent + worker["control_sent"]
+    return counted
+
+
+@pytest.mark.parametrize(("rate", "until"), [(1e4, 0.5), (1e6, 0.5), (1e6, 1000)])
+def test_forged_and_malformed_feedback_is_counted_one_by_one(
+    tmp_path: Path, rate: float, until: float
+) -> None:
+    """Also when it goes on while the sender ends (until 1000 s)."""
+    line = Line(tmp_path, [constant(1, "400kbit/s", count=SESSIONS)])
+    far_end = ring(tmp_path, KINDS, rate=rate, until=until, descriptors=1024)
+    with line.sender(None, far_end=far_end):
+        time.sleep(0.7)
+    report = json.loads((tmp_path / "report.json").read_text())
+    check_fates(line, report)
+    assert report["unread"] < 1024
+    worker = line.records("worker")[-1]
+    assert report["taken"] + report["left"] == worker["sent_packets"] + worker["control_sent"]
+
+
+@pytest.mark.parametrize("mode", [[], ["--poll"]])
+def test_two_cores_one_sends_and_one_receives(tmp_path: Path, mode: list[str]) -> None:
+    """The first of -l takes what is received and hands it to the other, in whose table the sessions
+    are: no frame is lost uncounted on the way."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("-l 0,1 needs two processors; this machine gives one")
+    first, second, *_ = sorted(os.sched_getaffinity(0))
+    line = Line(tmp_path, [constant(1, "400kbit/s", count=SESSIONS)])
+    report_file = tmp_path / "report.json"
+    (tmp_path / "frames").write_bytes(framed(KINDS))
+    far_end = {"frames": tmp_path / "frames", "rate": 2e5, "report": report_file}
+    with line.sender("net_null0,no-rx=1", *mode, far_end=far_end, lcores=f"{first},{second}"):
+        time.sleep(0.7)
+    check_fates(line, json.loads(report_file.read_text()))
+    # Each lcore has its part: the one that receives is no worker.
+    assert {worker["lcore"] for worker in line.records("worker")} == {second}
 
 
 def test_a_device_that_stops_draining_costs_what_it_refuses_and_nothing_else(
