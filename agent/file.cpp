@@ -13,10 +13,14 @@
 namespace tiercast::agent {
 
 FileView::FileView(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe without a writer must not keep us waiting.
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0) {
     throw ConfigError(fmt::format("{}: {}", path, std::strerror(errno)));
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw ConfigError(fmt::format("{}: not a regular file", path));
   }
   if (status.st_size <= 0) throw ConfigError(fmt::format("{}: nothing to send in it", path));
   const auto size = static_cast<std::size_t>(status.st_size);

@@ -9,8 +9,8 @@
 
 namespace tiercast::agent {
 
-// A file's bytes, mapped read-only for the life of the object. ConfigError: cannot be opened, or is
-// empty.
+// A file's bytes, mapped read-only for the life of the object. ConfigError: cannot be opened, is no
+// regular file, or is empty.
 class FileView {
  public:
   explicit FileView(const std::string& path);

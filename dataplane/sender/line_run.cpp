@@ -18,6 +18,7 @@
 #include "agent/interface.h"
 #include "agent/telemetry.h"
 #include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/link_watch.h"
 #include "dataplane/sender/live_view.h"
 #include "dataplane/sender/metrics.h"
 #include "dataplane/sender/schedule.h"
@@ -30,7 +31,7 @@ namespace tiercast::sender {
 namespace {
 
 constexpr Duration kTendInterval = Duration::milliseconds(50);
-constexpr unsigned kTendsPerReport = 20;
+constexpr Duration kReportInterval = Duration::milliseconds(1000);
 
 double us(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
 double real(std::uint64_t count) { return static_cast<double>(count); }
@@ -232,6 +233,10 @@ int run_line(const SenderOptions& options) {
   Report report(options.agent.name, telemetry);
   bool ending = false;
   loop.watch_signals([&ending](int) { ending = true; });
+  LinkWatch link(port, loop, [&](bool up) {
+    sender.set_link(up);
+    telemetry.record(agent::monotonic_now(), "link", {{"up", up ? 1.0 : 0.0}});
+  });
   sender.start_sessions(requests);
   const Time start = agent::monotonic_now();
   const Time end =
@@ -253,17 +258,22 @@ int run_line(const SenderOptions& options) {
   std::optional<LiveView> view;
   if (isatty(STDOUT_FILENO) == 1 && options.agent.trace != "-") view.emplace(port.driver());
   Time next = start + kTendInterval;
-  for (unsigned tends = 1; !ending; ++tends) {
+  Time next_report = start + kReportInterval;
+  while (!ending) {
     loop.wait(std::min(next, end));
     const Time now = agent::monotonic_now();
+    ending |= now >= end;
+    if (now < next) continue;
     sender.tend(&telemetry);
-    if (tends % kTendsPerReport == 0) {
+    link.look();
+    if (now >= next_report) {
       const Statistics statistics = sender.statistics(view.has_value());
       report.write(statistics, "pacer");
       if (view) view->show(statistics, stdout);
+      while (next_report <= now) next_report = next_report + kReportInterval;
     }
     telemetry.flush();
-    ending |= now >= end || sender.finished();
+    ending |= sender.finished();
     while (next <= now) next = next + kTendInterval;
   }
   control_server.reset();

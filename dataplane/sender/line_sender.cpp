@@ -9,7 +9,10 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "agent/clock.h"
 #include "dataplane/sender/feedback_receiver.h"
@@ -19,6 +22,8 @@ namespace tiercast::sender {
 namespace {
 
 constexpr Duration kReceiveSleep = Duration::milliseconds(1);
+constexpr Duration kEndTimeout = Duration::milliseconds(2000);
+constexpr auto kEndPoll = std::chrono::microseconds(50);
 
 void pin_to(unsigned lcore) {
   rte_cpuset_t set = rte_lcore_cpuset(lcore);
@@ -49,6 +54,7 @@ struct LineSender::State {
   std::atomic<bool> stop{false};
   std::atomic<bool> stop_receiving{false};
   std::atomic<bool> link_up{true};
+  std::atomic<std::uint64_t> missed{0};  // as of the last tend()
 
   mutable std::mutex mutex;  // of what follows: the controlling side
   std::map<std::uint16_t, Running> sessions;
@@ -62,13 +68,6 @@ struct LineSender::State {
         own_receiver(lcores.front() != rte_get_main_lcore()),
         gateway(o.addresses.own, o.addresses.gateway_ip, o.addresses.gateway) {}
 
-  // The worker with the most room.
-  unsigned next_worker() const {
-    const auto more = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    return static_cast<unsigned>(std::max_element(free_slots.begin(), free_slots.end(), more) -
-                                 free_slots.begin());
-  }
-
   Running& find(std::uint16_t number) {
     const auto it = sessions.find(number);
     if (it == sessions.end() || it->second.stopping) {
@@ -79,6 +78,31 @@ struct LineSender::State {
 
   void order(unsigned worker, const Command& command) {
     while (!workers[worker]->order(command)) std::this_thread::yield();
+  }
+
+  // With the mutex held: why these cannot start; "" if they can. `ending`: they can, once the
+  // sessions that are ending have ended.
+  std::string obstacle(const std::vector<SessionRequest>& requests, bool& ending) const {
+    std::set<std::uint16_t> numbers;
+    std::size_t in_the_way = 0;
+    for (const SessionRequest& request : requests) {
+      const std::uint16_t number = request.config.session;
+      const auto found = sessions.find(number);
+      const bool runs = found != sessions.end() && !found->second.stopping;
+      if (!numbers.insert(number).second || runs) {
+        ending = false;
+        return fmt::format("session {} runs already", number);
+      }
+      if (found != sessions.end()) ++in_the_way;
+    }
+    std::size_t room = 0;
+    for (const auto& slots : free_slots) room += slots.size();
+    if (in_the_way == 0 && room >= requests.size()) return "";
+    const auto stopping = static_cast<std::size_t>(std::count_if(
+        sessions.begin(), sessions.end(), [](const auto& entry) { return entry.second.stopping; }));
+    ending = room + stopping >= requests.size();
+    return fmt::format("no room for {} more sessions: {} run, and room was made for {} (--max-sessions)",
+                       requests.size(), sessions.size() - stopping, room + sessions.size());
   }
 
   // With the mutex held: takes back the sessions that workers have stopped.
@@ -190,29 +214,40 @@ void LineSender::stop() {
 
 void LineSender::start_sessions(const std::vector<SessionRequest>& requests) {
   State& state = *state_;
-  const std::lock_guard lock(state.mutex);
-  state.collect();
+  std::unique_lock lock(state.mutex);
+  const Time deadline = agent::monotonic_now() + kEndTimeout;
+  for (;;) {
+    state.collect();
+    bool ending = false;
+    const std::string obstacle = state.obstacle(requests, ending);
+    if (obstacle.empty()) break;
+    if (!ending || agent::monotonic_now() > deadline) throw ConfigError(obstacle);
+    lock.unlock();
+    std::this_thread::sleep_for(kEndPoll);
+    lock.lock();
+  }
   const Time now = agent::monotonic_now();
   const Duration spacing = state.options.ramp * (1.0 / std::max<double>(requests.size(), 1));
-  double offset = 0;
+  std::vector<State::Running> made;  // all of them, before the first one starts
+  auto free_slots = state.free_slots;
   for (const SessionRequest& request : requests) {
-    const std::uint16_t number = request.config.session;
-    if (state.sessions.contains(number)) {
-      throw ConfigError(fmt::format("session {} runs already", number));
-    }
-    const unsigned worker = state.next_worker();
-    std::vector<std::uint32_t>& slots = state.free_slots[worker];
-    if (slots.empty()) {
-      throw ConfigError(fmt::format("no room for session {}: {} run, and no more were provided for",
-                                    number, state.sessions.size()));
-    }
-    auto session = std::make_unique<Session>(request, slots.back(), now + spacing * offset);
-    slots.pop_back();
-    offset += 1;
+    // The one with the most room.
+    const auto less = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    const auto worker = static_cast<unsigned>(
+        std::max_element(free_slots.begin(), free_slots.end(), less) - free_slots.begin());
+    const Time start_at = now + spacing * static_cast<double>(made.size());
+    made.push_back({std::make_unique<Session>(request, free_slots[worker].back(), start_at), worker,
+                    false});
+    free_slots[worker].pop_back();
+  }
+  state.free_slots = std::move(free_slots);
+  for (State::Running& running : made) {
+    Session* const session = running.session.get();
+    const unsigned worker = running.worker;
+    const std::uint16_t number = session->config().session;
     state.receiver->enter(number, session->scheme_id(), worker, session->slot());
-    Session* const handle = session.get();
-    state.sessions[number] = {std::move(session), worker, false};
-    state.order(worker, {Command::Kind::kStart, handle, -1});
+    state.sessions[number] = std::move(running);
+    state.order(worker, {Command::Kind::kStart, session, -1});
   }
 }
 
@@ -233,9 +268,7 @@ void LineSender::stop_session(std::uint16_t session) {
 
 void LineSender::tend(agent::Telemetry* telemetry) {
   State& state = *state_;
-  const bool up = state.port.link_up();
-  state.link_up.store(up, std::memory_order_relaxed);
-  for (const auto& worker : state.workers) worker->set_link(up);
+  state.missed.store(state.port.missed(), std::memory_order_relaxed);
   {
     const std::lock_guard lock(state.mutex);
     state.collect();
@@ -255,6 +288,11 @@ void LineSender::tend(agent::Telemetry* telemetry) {
   }
 }
 
+void LineSender::set_link(bool up) {
+  state_->link_up.store(up, std::memory_order_relaxed);
+  for (const auto& worker : state_->workers) worker->set_link(up);
+}
+
 Statistics LineSender::statistics(bool layers) const {
   const State& state = *state_;
   Statistics out;
@@ -262,9 +300,9 @@ Statistics LineSender::statistics(bool layers) const {
   out.link_up = state.link_up.load(std::memory_order_relaxed);
   for (const auto& worker : state.workers) out.workers.push_back(worker->statistics());
   out.feedback = state.receiver->statistics();
-  const std::lock_guard lock(state.mutex);
-  out.feedback.missed = state.port.missed();
+  out.feedback.missed = state.missed.load(std::memory_order_relaxed);
   if (layers) {
+    const std::lock_guard lock(state.mutex);
     for (const auto& [number, running] : state.sessions) {
       if (!running.session->started()) continue;
       state.workers[running.worker]->sessions().read_layers(*running.session, out.layers);

@@ -50,14 +50,17 @@ class LineSender {
 
   // Sessions start, change and stop while others run. The worker does it between two packets; the
   // call returns when the order is given. ConfigError: a session of this number runs or does not,
-  // no room, or what the scheme refuses.
+  // no room, or what the scheme refuses. All of the requests start or none. Where their numbers, or
+  // their room, are those of sessions that are ending it waits for these, two seconds at most.
   void start_sessions(const std::vector<SessionRequest>& requests);
   void set_membership(std::uint16_t session, int top_rank);
   void stop_session(std::uint16_t session);
 
   // Gives the records of the cores since the last call, in the order of each worker's time, to
-  // `take`; frees what ended sessions held; looks at the link. To be called some times a second.
+  // `telemetry`; frees what ended sessions held. To be called some times a second.
   void tend(agent::Telemetry* telemetry);
+  // While the link is down what is due is dropped. Up until it is said to be down.
+  void set_link(bool up);
 
   // A snapshot. `layers`: with those of every layer.
   Statistics statistics(bool layers) const;

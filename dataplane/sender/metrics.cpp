@@ -12,6 +12,10 @@
 namespace tiercast::sender {
 namespace {
 
+constexpr const char* kThreads = "2";
+// Who asks slowly or reads slowly holds a thread up for so long.
+constexpr const char* kTimeoutMs = "1000";
+
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
@@ -196,7 +200,8 @@ MetricsServer::MetricsServer(const std::string& address, std::function<Statistic
     : source_(std::make_shared<Source>(std::move(take))) {
   check_address(address);
   try {
-    exposer_ = std::make_unique<prometheus::Exposer>(address);
+    exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeoutMs});
   } catch (const std::exception& error) {
     throw ConfigError(
         fmt::format("--metrics: cannot listen at {}: the address is in use, or not of this machine",

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <initializer_list>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "agent/interface.h"
 #include "agent/unique_fd.h"
@@ -148,6 +150,8 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
     sends_on_timestamp_ =
         (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0;
   }
+  link_interrupt_ = needs.workers && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+  configuration.intr_conf.lsc = link_interrupt_ ? 1 : 0;
   check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
   std::uint16_t rx_descriptors = kDescriptors;
   std::uint16_t tx_descriptors = kDescriptors;
@@ -256,6 +260,21 @@ bool Port::link_up() const {
   if (interface_state_) return interface_state_->running();
   rte_eth_link link{};
   return rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
+}
+
+void Port::on_link_change(std::function<void()> changed) {
+  // The EAL waits for a call that is under way.
+  const rte_eth_dev_cb_fn call = [](std::uint16_t, rte_eth_event_type, void* self, void*) {
+    static_cast<Port*>(self)->link_changed_();
+    return 0;
+  };
+  if (link_changed_) {
+    while (rte_eth_dev_callback_unregister(id_, RTE_ETH_EVENT_INTR_LSC, call, this) == -EAGAIN) {
+      std::this_thread::yield();
+    }
+  }
+  link_changed_ = std::move(changed);
+  if (link_changed_) rte_eth_dev_callback_register(id_, RTE_ETH_EVENT_INTR_LSC, call, this);
 }
 
 unsigned Port::receive_burst(std::span<rte_mbuf*, kBurst> frames) {

@@ -8,6 +8,7 @@
 #include <rte_mbuf.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,6 +89,10 @@ class Port {
   std::uint64_t missed() const;
   // Up, as far as the driver says.
   bool link_up() const;
+  // Whether the driver says by itself that the link has changed: then on_link_change()'s `changed`
+  // is called, on a thread of the EAL's, until it is given another one (nullptr: none).
+  bool interrupts_at_link_change() const { return link_interrupt_; }
+  void on_link_change(std::function<void()> changed);
 
  private:
   void configure(const std::string& eal_arguments, const PortNeeds& needs);
@@ -100,6 +105,8 @@ class Port {
   int receive_descriptor_ = -1;
   ChecksumOffload checksum_offload_;
   bool sends_on_timestamp_ = false;
+  bool link_interrupt_ = false;
+  std::function<void()> link_changed_;
   std::optional<agent::InterfaceState> interface_state_;  // net_af_packet only
   std::uint64_t errors_seen_ = 0;
 };

@@ -2,19 +2,28 @@
 
 #include <rte_mbuf_dyn.h>
 
+#include <cmath>
 #include <thread>
 #include <utility>
 
 namespace tiercast::sender {
+namespace {
+
+// Its rate is not told: measured first over so long, and followed afterwards. A reading is off by
+// about a microsecond (a trip over PCIe), so the rate by 1e-5.
+constexpr Duration kFirstMeasurement = Duration::milliseconds(100);
+constexpr Duration kMeasurement = Duration::milliseconds(1000);
+// No clock drifts so far between two readings; somebody has set it.
+constexpr double kStepNs = 1e6;
+
+}  // namespace
 
 SendTimestamp::SendTimestamp(ReadClock read_clock, const std::function<Time()>& now)
     : read_clock_(std::move(read_clock)) {
-  std::uint64_t ticks = 0;
-  if (!read_clock_(ticks)) return;
-  anchor_ticks_ = ticks;
-  anchor_ = now();
-  // Its rate is not told: measured over 10 ms, and followed afterwards.
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (!read_clock_(anchor_.ticks)) return;
+  anchor_.time = now();
+  base_ = anchor_;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstMeasurement.ns()));
   sync(now());
   if (ticks_per_ns_ <= 0) return;
   std::uint64_t flag = 0;
@@ -23,17 +32,24 @@ SendTimestamp::SendTimestamp(ReadClock read_clock, const std::function<Time()>& 
 }
 
 void SendTimestamp::sync(Time now) {
-  std::uint64_t ticks = 0;
-  const std::int64_t elapsed = (now - anchor_).ns();
-  if (elapsed <= 0 || !read_clock_(ticks) || ticks <= anchor_ticks_) return;
-  ticks_per_ns_ = static_cast<double>(ticks - anchor_ticks_) / static_cast<double>(elapsed);
-  anchor_ticks_ = ticks;
-  anchor_ = now;
+  Reading reading{now, 0};
+  if (!read_clock_(reading.ticks)) return;
+  const auto ticks_since = [&reading](std::uint64_t ticks) {
+    return static_cast<double>(static_cast<std::int64_t>(reading.ticks - ticks));
+  };
+  const Duration measured = now - base_.time;
+  if (ticks_per_ns_ > 0 && std::abs(ticks_since(device_time(now))) > kStepNs * ticks_per_ns_) {
+    base_ = reading;  // the rate stays
+  } else if (measured >= kFirstMeasurement) {
+    ticks_per_ns_ = ticks_since(base_.ticks) / static_cast<double>(measured.ns());
+    if (measured >= kMeasurement) base_ = reading;
+  }
+  anchor_ = reading;
 }
 
 std::uint64_t SendTimestamp::device_time(Time time) const {
-  return anchor_ticks_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(
-                             static_cast<double>((time - anchor_).ns()) * ticks_per_ns_));
+  return anchor_.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(
+                             static_cast<double>((time - anchor_.time).ns()) * ticks_per_ns_));
 }
 
 void SendTimestamp::mark(rte_mbuf* mbuf, Time due) const {

@@ -23,7 +23,8 @@ class SendTimestamp {
   SendTimestamp(ReadClock read_clock, const std::function<Time()>& now);
 
   bool on() const { return flag_ != 0; }
-  // Some times a second: measures the device's clock against ours.
+  // About once a second: measures the device's clock against ours. Its drift is followed; where
+  // somebody has set it, by more than a millisecond, its new time counts from now on.
   void sync(Time now);
   // The device's time at our `time`.
   std::uint64_t device_time(Time time) const;
@@ -35,8 +36,13 @@ class SendTimestamp {
   ReadClock read_clock_;
   int offset_ = -1;
   std::uint64_t flag_ = 0;
-  std::uint64_t anchor_ticks_ = 0;
-  Time anchor_;
+  // Both clocks at one instant.
+  struct Reading {
+    Time time;
+    std::uint64_t ticks = 0;
+  };
+  Reading anchor_;  // the last one
+  Reading base_;    // from which the rate is measured
   double ticks_per_ns_ = 0;
 };
 

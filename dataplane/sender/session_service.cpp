@@ -2,26 +2,40 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-#include <thread>
+#include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "agent/clock.h"
+#include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
 namespace {
 
 constexpr std::uint64_t kDefaultSeed = 1;
-constexpr Duration kReturnTimeout = Duration::milliseconds(2000);
-constexpr auto kReturnPoll = std::chrono::microseconds(50);
+constexpr std::size_t kMostSessions = wire::kMaxSession + 1;
+constexpr std::size_t kListed = 20;  // ranges of numbers in an error text
 
 grpc::Status invalid(const ConfigError& error) {
   return {grpc::StatusCode::INVALID_ARGUMENT, error.what()};
 }
 
-grpc::Status not_found(std::uint32_t session) {
-  return {grpc::StatusCode::NOT_FOUND, fmt::format("session {} does not run", session)};
+// "1, 4 to 100": the numbers of the sessions that run.
+std::string numbers_of(const std::map<std::uint32_t, v1::SessionSpec>& running) {
+  std::vector<std::string> ranges;
+  for (auto first = running.begin(); first != running.end();) {
+    auto last = first;
+    auto next = std::next(first);
+    while (next != running.end() && next->first == last->first + 1) last = next++;
+    if (ranges.size() == kListed) {
+      ranges.emplace_back("...");
+      break;
+    }
+    ranges.push_back(first == last ? fmt::to_string(first->first)
+                                   : fmt::format("{} to {}", first->first, last->first));
+    first = next;
+  }
+  return ranges.empty() ? "none" : fmt::format("{}", fmt::join(ranges, ", "));
 }
 
 // The `count` sessions of `spec`, one by one.
@@ -58,6 +72,11 @@ std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec)
   return requests;
 }
 
+grpc::Status SessionService::not_found(std::uint32_t session) const {
+  return {grpc::StatusCode::NOT_FOUND, fmt::format("session {} does not run; those that run: {}",
+                                                   session, numbers_of(running_))};
+}
+
 grpc::Status SessionService::StartSessions(grpc::ServerContext*,
                                            const v1::StartSessionsRequest* request,
                                            v1::StartSessionsResponse*) {
@@ -68,6 +87,9 @@ grpc::Status SessionService::StartSessions(grpc::ServerContext*,
     for (const v1::SessionSpec& spec : request->sessions()) {
       // First: it checks the spec, and so its count.
       for (SessionRequest& one : checked(spec)) requests.push_back(std::move(one));
+      if (requests.size() > kMostSessions) {
+        throw ConfigError(fmt::format("sessions: more than {} in one call", kMostSessions));
+      }
       for (v1::SessionSpec& one : single(spec)) {
         if (running_.contains(one.session())) {
           return {grpc::StatusCode::ALREADY_EXISTS,
@@ -98,11 +120,11 @@ grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
   try {
     const std::vector<SessionRequest> requests = checked(changed);
     if (!request->parameters().empty()) {
-      // What the scheme refuses, it refuses before the running session is stopped.
-      find_scheme(requests.front().scheme).make_sender(requests.front().config);
+      // What cannot be made is refused before the running session is stopped.
+      const Session trial(requests.front(), 0, Time::zero());
       sender_.stop_session(static_cast<std::uint16_t>(request->session()));
       running_.erase(found);
-      start_anew(requests);
+      sender_.start_sessions(requests);
       running_.emplace(request->session(), std::move(changed));
     } else if (request->has_top_rank()) {
       sender_.set_membership(static_cast<std::uint16_t>(request->session()), request->top_rank());
@@ -112,20 +134,6 @@ grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
     return invalid(error);
   }
   return grpc::Status::OK;
-}
-
-// The worker gives the old one back between two packets; until then its number is taken.
-void SessionService::start_anew(const std::vector<SessionRequest>& requests) {
-  const Time deadline = agent::monotonic_now() + kReturnTimeout;
-  for (;;) {
-    try {
-      sender_.start_sessions(requests);
-      return;
-    } catch (const ConfigError&) {
-      if (agent::monotonic_now() > deadline) throw;
-    }
-    std::this_thread::sleep_for(kReturnPoll);
-  }
 }
 
 grpc::Status SessionService::StopSession(grpc::ServerContext*,

@@ -31,7 +31,7 @@ class SessionService final : public v1::Sender::Service {
  private:
   // ConfigError also where the packets would be too large.
   std::vector<SessionRequest> checked(const v1::SessionSpec& spec) const;
-  void start_anew(const std::vector<SessionRequest>& requests);
+  grpc::Status not_found(std::uint32_t session) const;  // names those that run
 
   LineSender& sender_;
   const std::uint32_t largest_packet_;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import select
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -25,6 +27,7 @@ from ...agent.network import (
     Link,
     Program,
     drain,
+    ip,
     run,
     wait_until,
 )
@@ -177,7 +180,9 @@ def test_link_down_gateway_and_feedback(link: Link, tmp_path: Path) -> None:
         tmp_path, "--vdev=net_af_packet0,iface=s0", [rlm(0, 2, 50)], f"--gateway={HOST_IP}"
     )
     inside = ["ip", "netns", "exec", link.namespaces["S"], *command]
-    process = subprocess.Popen(inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    trace = tmp_path / "t.jsonl"
+    sender = Program(inside, trace)
+    link.programs.append(sender)
     try:
         deadline = time.monotonic() + 10
         asked = None
@@ -194,23 +199,26 @@ def test_link_down_gateway_and_feedback(link: Link, tmp_path: Path) -> None:
         raw.send(bytes(Ether(src=HOST_MAC, dst=SENDER_MAC) / reply))
         raw.send(bytes(Ether(src=HOST_MAC, dst=SENDER_MAC) / IP(src=HOST_IP, dst=SENDER_IP)
                        / UDP(sport=1, dport=5501) / b"\x01\x02garbage!"))  # fmt: skip
+        wait_until(lambda: links(sender) == [1], "the link is up")
         link.set_up("S", False)
+        wait_until(lambda: links(sender) == [1, 0], "the link is seen to be down")
         time.sleep(0.5)
         link.set_up("S", True)
-        trace = tmp_path / "t.jsonl"
+        wait_until(lambda: links(sender) == [1, 0, 1], "the link is seen to be up")
         wait_until(lambda: trace.exists() and "dropped_packets" in trace.read_text(), "a record")
         time.sleep(0.7)
-        process.terminate()
-        _, stderr = process.communicate(timeout=20)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-    records = [json.loads(line) for line in trace.read_text().splitlines()]
-    ended = Ended(process.returncode, "", stderr, 0.0, records)
+        raw.close()
+        sender.terminate()
+    ended = sender.wait()
     check_counts(ended)
     assert ended.of("worker")[-1]["dropped_packets"] >= 100  # of 800 a second
     assert ended.of("feedback")[-1]["malformed"] >= 1
+
+
+def links(sender: Program) -> list[float]:
+    """Whether the link was up, at the start and after each change."""
+    return [record["up"] for record in sender.records() if record["kind"] == "link"]
 
 
 def test_what_a_link_that_is_down_refuses_is_dropped(link: Link, tmp_path: Path) -> None:
@@ -239,3 +247,52 @@ def test_what_a_link_that_is_down_refuses_is_dropped(link: Link, tmp_path: Path)
     assert len(layers) == 4 * 8
     assert all(layer["dropped_packets"] > 0 for layer in layers)
     assert received == layers[0]["sent_packets"]
+
+
+def test_a_driver_says_that_the_link_changed(link: Link, tmp_path: Path) -> None:
+    """net_tap is asked; it has an interrupt, as NICs have, but keeps it to itself."""
+    trace = tmp_path / "t.jsonl"
+    command = arguments(tmp_path, "--vdev=net_tap0,iface=tap0", [rlm(3, 2, 100)])
+    sender = Program(["ip", "netns", "exec", link.namespaces["S"], *command], trace)
+    link.programs.append(sender)
+    for state, expected in ((None, [1]), ("down", [1, 0]), ("up", [1, 0, 1])):
+        if state:
+            ip("-n", link.namespaces["S"], "link", "set", "tap0", state)
+        wait_until(lambda: links(sender) == expected, f"link changes {expected}")  # noqa: B023
+        time.sleep(0.2)
+    sender.terminate()
+    layers = check_counts(sender.wait())
+    assert all(layer["dropped_packets"] > 0 for layer in layers)
+    assert all(layer["sent_packets"] > 0 for layer in layers)
+
+
+@pytest.mark.skipif(
+    shutil.which("dpdk-testpmd") is None or len(os.sched_getaffinity(0)) < 2,
+    reason="its peer is dpdk-testpmd, which needs two processors",
+)
+def test_a_driver_interrupts_when_the_link_changed(tmp_path: Path) -> None:
+    """net_vhost does, when a peer comes and goes."""
+    trace, path = tmp_path / "t.jsonl", tmp_path / "vhost"
+    sender = Program(
+        arguments(tmp_path, f"--vdev=net_vhost0,iface={path}", [rlm(3, 2, 100)]), trace
+    )
+    try:
+        wait_until(lambda: links(sender) == [0], "the link is down")
+        lcores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+        eal = [*EAL, "-l", lcores, f"--vdev=net_virtio_user0,path={path}"]
+        eal[eal.index("-m") + 1] = "128"
+        peer = subprocess.Popen(
+            ["dpdk-testpmd", *eal, "--", "-i", "--total-num-mbufs=2048"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: links(sender) == [0, 1], "a peer has come")
+            time.sleep(0.2)
+        finally:
+            peer.communicate(b"quit\n", timeout=20)
+        wait_until(lambda: links(sender) == [0, 1, 0], "the peer has gone")
+    finally:
+        sender.terminate()
+        ended = sender.wait()
+    layers = check_counts(ended)
+    assert all(layer["dropped_packets"] > 0 for layer in layers)
