@@ -85,10 +85,26 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
                 lambda: control.start([lab_pb2.SessionSpec(session=9, packet_size=1400)]),
                 ["packet_size = 1400", "1000"],
             ),
-            (lambda: control.start([constant(3, "1Mbit/s", count=500)]), ["no room"]),
-            (lambda: control.change(7, top_rank=0), ["session 7 does not run"]),
+            (lambda: control.start([constant(3, "1Mbit/s", count=500)]), ["no room", "500", "300"]),
+            # Of several, the last of which cannot start, none does.
+            (
+                lambda: control.start([constant(5, "1Mbit/s"), constant(6, "1Mbit/s", count=500)]),
+                [],
+            ),
+            (
+                lambda: control.start([constant(5, "1Mbit/s"), constant(5, "1Mbit/s")]),
+                ["session 5"],
+            ),
+            (
+                lambda: control.start(
+                    [constant(5, "1Mbit/s"), lab_pb2.SessionSpec(session=6, input="/nonexistent")]
+                ),
+                ["/nonexistent"],
+            ),
+            (lambda: control.start([constant(6, "1Mbit/s", count=32_762)] * 40), ["32768"]),
+            (lambda: control.change(7, top_rank=0), ["session 7 does not run", "run: 1 to 2"]),
             (lambda: control.change(1, top_rank=5), ["top_rank = 5", "-1 to 1"]),
-            (lambda: control.change(1, parameters={"rlm.grwth": "1"}), ["rlm.grwth"]),
+            (lambda: control.change(1, parameters={"rlm.grwth": "1"}), ["rlm.grwth", "rlm.growth"]),
             (lambda: control.change(1, parameters={"rlm.join_max": "1s"}), ["rlm.join_max"]),
             (lambda: control.stop(7), ["session 7 does not run"]),
         ):
@@ -100,6 +116,8 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
         assert [state.session.session for state in sessions] == [1, 2]
         assert all(layer.rate_Bps == 125_000 for state in sessions for layer in state.layers)
     line.check_counts()
+    # Nor did any send for a moment.
+    assert {layer["session"] for layer in line.records("layer")} == {1, 2}
 
 
 def test_command_line_of_a_person(tmp_path: Path) -> None:
@@ -123,6 +141,18 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
         assert "session 1 does not run" in sessions("stop", "1")
         assert "NAME=VALUE" in sessions("change", "6", "--set=x")
         assert "nothing to change" in sessions("change", "6")
+        for arguments, texts in (
+            (("start", "9", "--scheme=tcp"), ("unknown scheme 'tcp'", "sim", "rlm")),
+            (("start", "9", "--scheme=rlm", "--set=rlm.x=1"), ("rlm.x", "rlm.base_rate")),
+            (("start", "9", "--scheme=rlm", "--set=rlm.base_rate=fast"), ("rlm.base_rate", "fast")),
+            (("start", "9", "--packet-size=20000"), ("packet_size = 20000", "46 to 9000")),
+            (("start", "5"), ("session 5 runs already",)),
+            (("start", "9", f"--file={tmp_path}"), ("either",)),
+            (("start", f"--file={tmp_path}"), (str(tmp_path),)),
+            (("stop", "7"), ("session 7 does not run", "5 to 6")),
+        ):
+            said = sessions(*arguments)
+            assert all(text in said for text in texts), (arguments, said)
     assert "no sender answers at" in sessions("list")
     # And as it is called, with the exit status of its errors.
     done = subprocess.run(

@@ -1,0 +1,189 @@
+"""tiercast-send with many sessions, used badly: sessions that come and go under a flood, signals at
+any moment, clients that hold its HTTP server up, an input that ends or never comes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tiercast_controller.errors import AgentError
+from tiercast_controller.sender import SenderControl
+
+from ...agent.network import EAL, SENDER, SENDER_IP, Ended, Program, run, wait_until
+from .line import Line, constant
+from .test_line import arguments, check_counts, rlm
+from .test_line_control import free_port, get
+from .test_stress import FOREIGN, MALFORMED, SOUND, ring
+
+NULL = "net_null0,no-rx=1"
+
+
+def test_a_thousand_sessions_come_and_go_while_forged_feedback_arrives(tmp_path: Path) -> None:
+    """Numbers are used again at once; whatever arrives for them meanwhile has one fate."""
+    line = Line(tmp_path, [constant(300, "400kbit/s")])
+    far_end = ring(tmp_path, [*SOUND, *MALFORMED, *FOREIGN], rate=1e5, descriptors=1024)
+    with line.sender(None, far_end=far_end) as control:
+        for start in range(50):
+            control.start([constant(1, "400kbit/s", count=20)])
+            if start % 10 == 9:
+                control.change(20, parameters={"rlm.base_rate": "800kbit/s"})
+            for session in range(1, 21):
+                control.stop(session)
+        assert [state.session.session for state in control.look().sessions] == [300]
+    line.check_counts()
+    sessions = [layer["session"] for layer in line.records("layer")]
+    assert len(sessions) == 1 + 50 * 20 + 5 and set(sessions) == {*range(1, 21), 300}
+    counted = line.records("feedback")[-1]
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert counted["received"] == report["offered"] - report["refused"] - report["unread"] > 1000
+    fates = ("accepted", "refused", "malformed", "foreign", "late", "ring_full")
+    assert counted["received"] == sum(counted[fate] for fate in fates)
+
+
+def files() -> set[Path]:
+    """What a DPDK process might leave behind, and namespaces."""
+    folders = ("/dev/shm", "/run/dpdk", "/run/netns", "/dev/hugepages", "/mnt/huge")
+    return {path for folder in folders if Path(folder).is_dir() for path in Path(folder).rglob("*")}
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_by_any_end(tmp_path: Path, kind: signal.Signals) -> None:
+    control = tmp_path / "control"
+    command = arguments(tmp_path, f"--vdev={NULL}", [rlm(0, 2, 50)], f"--control=unix:{control}",
+                        f"--metrics=127.0.0.1:{free_port()}")  # fmt: skip
+    before = files()
+    for _ in range(2):  # the second one finds what the first one left
+        sender = Program(command, tmp_path / "t.jsonl")
+        with SenderControl(f"unix:{control}") as calls:
+            wait_until(lambda: answers(calls), "the sender answers")  # noqa: B023
+        sender.process.send_signal(kind)
+        ended = sender.wait()
+        assert ended.status == (-signal.SIGKILL if kind == signal.SIGKILL else 0), ended.stderr
+        # A killed process cannot remove its socket.
+        assert control.exists() == (kind == signal.SIGKILL)
+        assert files() == before
+        if kind != signal.SIGKILL:
+            check_counts(ended)
+
+
+def answers(control: SenderControl) -> bool:
+    try:
+        control.look()
+    except AgentError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1, 0.2])
+def test_a_signal_while_it_starts_ends_it(tmp_path: Path, delay: float) -> None:
+    command = arguments(tmp_path, f"--vdev={NULL}", [rlm(0, 100, 50)], "--ramp=10s")
+    sender = Program(command, None)
+    time.sleep(delay)
+    sender.terminate()
+    assert sender.wait(timeout=20).status in (0, -signal.SIGTERM)
+
+
+def test_http_clients_that_are_slow_partial_or_a_thousand(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    port = free_port()
+    line = Line(tmp_path, [constant(1, "4Mbit/s", layers=2)])
+
+    def sent(control: SenderControl) -> int:
+        return sum(x.sent_packets for s in control.look().sessions for x in s.layers)
+
+    with line.sender(NULL, f"--metrics=127.0.0.1:{port}") as control:
+        before = sent(control)
+        with ExitStack() as held:
+
+            def connect(request: bytes) -> socket.socket:
+                client = held.enter_context(socket.socket())
+                client.setblocking(False)
+                client.connect_ex(("127.0.0.1", port))
+                held.callback(client.close)
+                wait_until(lambda: sends(client, request), "the connection")
+                return client
+
+            # Both threads are held up: by one that never ends its request, one that never reads.
+            connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+            connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+            # And still another one is answered, once they have had their time.
+            assert "tiercast_sender_sent_packets_total" in get(port)
+        with ExitStack() as held:
+            for _ in range(1000):
+                client = held.enter_context(socket.socket())
+                client.setblocking(False)
+                client.connect_ex(("127.0.0.1", port))
+            wait_until(lambda: sent(control) > before + 100, "packets go on leaving", 40)
+        # They are gone, and it answers again.
+        wait_until(lambda: reachable(port), "figures", 60)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    line.check_counts()
+
+
+def sends(client: socket.socket, request: bytes) -> bool:
+    try:
+        client.send(request)
+    except BlockingIOError:
+        return False
+    except OSError:  # not connected yet
+        return False
+    return True
+
+
+def reachable(port: int) -> bool:
+    try:
+        return "tiercast_sender" in get(port)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def from_input(tmp_path: Path, stdin: object, *options: str) -> Ended:
+    """A second of standard input, packets of 60 bytes."""
+    command = arguments(tmp_path, f"--vdev={NULL}", [rlm(0, 1, 50, packet_size=60)],
+                        "--payload=-", "--duration=500ms", *options)  # fmt: skip
+    done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, timeout=60)
+    records = [json.loads(row) for row in (tmp_path / "t.jsonl").read_text().splitlines()]
+    return Ended(done.returncode, done.stdout, done.stderr, 0.0, records)
+
+
+def test_an_input_that_ends_or_never_comes_does_not_hold_it_up(tmp_path: Path) -> None:
+    underruns = []
+    # At its end at once; a terminal's other end that says nothing; a writer that says nothing.
+    terminal, _quiet = os.openpty()
+    silent, writer = os.pipe()
+    with (tmp_path / "short").open("w+b") as short:
+        short.write(b"0123456789" * 20)
+        short.flush()
+        short.seek(0)
+        for stdin in (subprocess.DEVNULL, _quiet, silent, short):
+            ended = from_input(tmp_path, stdin)
+            check_counts(ended)
+            worker = ended.of("worker")[-1]
+            underruns.append(worker["sent_packets"] - worker["payload_underruns"])
+    for descriptor in (terminal, _quiet, silent, writer):
+        os.close(descriptor)
+    # 16 bytes of 32 in a packet are the header: 200 bytes fill 12 packets and a half.
+    assert underruns == [0, 0, 0, 200 // 16]
+
+
+def test_payload_files_that_are_none_are_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").touch()
+    for name, text in (("pipe", "not a regular file"), (".", "not a regular file"),
+                       ("empty", "nothing to send")):  # fmt: skip
+        command = [str(SENDER), f"--vdev={NULL}", *EAL, "--", f"--address={SENDER_IP}",
+                   f"--payload={tmp_path / name}", "--duration=1s"]  # fmt: skip
+        ended = run(command)
+        assert ended.status == 2
+        assert f"{tmp_path / name}: {text}" in ended.stderr
