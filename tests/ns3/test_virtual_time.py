@@ -443,3 +443,38 @@ record_every: 1s
         assert flow["cwnd"].max() <= 20
         assert flow["fast_retransmits"][-1] > 0
         assert flow["ssthresh"][-1] <= 10
+
+
+def test_ecn_beside_losses(tmp_path: Path) -> None:
+    """Slow start fills RED's queue until all is dropped, and marks come with the losses: a window
+    that has been cut for them is not cut again, and grows while the losses are repaired."""
+    experiment = tmp_path / "ecn.yaml"
+    experiment.write_text("""\
+name: ecn
+title: TCP with ECN over 200 ms
+topology:
+  tree: {depth: 1, fanout: 4}
+  link: {rate: 4Mbit/s, delay: 100ms, queue: 50p}
+  links:
+    0-2: {rate: 2Mbit/s}
+    0-3: {rate: 3Mbit/s}
+marking: {kind: red, ecn: true}
+sessions:
+  - {scheme: sim, sender: 0, receivers: [1],
+     parameters: {sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}}
+traffic:
+  - {kind: tcp, from: 0, to: [2, 3, 4], ecn: true}
+duration: 30s
+measure: {last: 20s}
+record_every: 1s
+""")
+    _, directory = run(tmp_path / "r", str(experiment))
+    rows = pl.read_parquet(directory / "rows/tcp.sender.parquet").sort("agent", "time_s")
+    sent = rows.filter((pl.col("time_s") > 5) & (pl.col("time_s") < 30))
+    for flow in sent.partition_by("agent"):
+        assert flow["retransmitted"][0] > 50  # of slow start
+        assert flow["retransmitted"][-1] == flow["retransmitted"][0]
+        assert flow["cwnd_mean"].min() > 4
+    received = pl.read_parquet(directory / "rows/tcp.parquet").filter(pl.col("time_s") == 30)
+    for flow, link in zip(received.sort("agent")["bytes"], (2e6, 3e6, 4e6), strict=True):
+        assert 0.6 * link < flow * 8 / 30 < link
