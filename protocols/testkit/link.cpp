@@ -23,7 +23,7 @@ void Link::set_rate(Rate rate) {
 void Link::send(const Packet& arriving) {
   Packet packet = arriving;
   if (red_ && config_.rate != Rate::zero() &&
-      red_->congested(now(), static_cast<double>(queue_.size()) + (busy_ ? 1 : 0),
+      red_->congested(now(), static_cast<double>(queue_.size()),
                       config_.rate.time_for(packet_bytes_))) {
     if (!red_->config().ecn || !packet.ect) {
       ++stats_.dropped;
@@ -56,7 +56,7 @@ void Link::start_service(Packet packet, bool was_idle) {
                        ? 0
                        : average_queue_ + config_.queue_weight *
                                               (static_cast<double>(queue_.size()) - average_queue_);
-  if (config_.marking && packet.multicast && average_queue_ > threshold_) {
+  if (config_.marking && packet.ect && packet.multicast && average_queue_ > threshold_) {
     const auto top = top_group_.find(packet.session);
     if (top != top_group_.end() && top->second == packet.rank) {
       packet.ce = true;

@@ -22,17 +22,18 @@ class Red {
  public:
   explicit Red(const RedConfig& config) : config_(config), rng_(config.seed) {}
 
-  // A packet arrives at a queue of so many packets; true: mark or drop it. `service`: the time that
-  // a packet takes on this link, in which the average of an idle link decays once.
-  bool congested(Time now, double queue, Duration service) {
-    if (queue == 0 && !idle_since_.is_never()) {
+  // A packet arrives where so many wait, the one in service not counted; true: mark or drop it.
+  // `service`: the time that a packet takes on this link, in which the average of an idle link
+  // decays once.
+  bool congested(Time now, double waiting, Duration service) {
+    if (!idle_since_.is_never()) {
       const double missed = (now - idle_since_).seconds() / service.seconds();
       average_ *= std::pow(1 - config_.weight, missed);
       idle_since_ = Time::never();
     } else {
-      average_ += config_.weight * (queue - average_);
+      average_ += config_.weight * (waiting - average_);
     }
-    if (average_ < config_.min_threshold) {
+    if (average_ < config_.min_threshold || waiting < kMinWaiting) {
       count_ = -1;
       return false;
     }
@@ -52,6 +53,8 @@ class Red {
   const RedConfig& config() const { return config_; }
 
  private:
+  static constexpr double kMinWaiting = 2;  // as in ns-2, a packet that finds fewer is spared
+
   RedConfig config_;
   Rng rng_;
   double average_ = 0;

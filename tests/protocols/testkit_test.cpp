@@ -28,6 +28,7 @@ Packet data(Rank rank = 0, std::uint32_t length = 1000) {
   packet.multicast = true;
   packet.session = 1;
   packet.rank = rank;
+  packet.ect = true;
   return packet;
 }
 
@@ -174,6 +175,39 @@ TEST(Link, MarksTheTopGroupOfEachSessionAlone) {
     }
   }
   EXPECT_EQ(link.stats().marked, 2u);
+}
+
+TEST(Link, LeavesPacketsThatAreNotEcnCapableUnmarked) {
+  Simulator simulator;
+  Recorder recorder(simulator);
+  LinkConfig marked = config(8, 0, 50);
+  marked.threshold = 0;
+  Link link(simulator, marked, recorder);
+  link.set_top_group(1, 0);
+  for (int i = 0; i < 10; ++i) {
+    Packet packet = data();
+    packet.ect = i % 2 == 0;
+    link.send(packet);
+  }
+  simulator.run_for(Duration::seconds(1));
+  for (const Packet& packet : recorder.packets) EXPECT_TRUE(packet.ect || !packet.ce);
+  EXPECT_EQ(link.stats().marked, 4u);  // the first found the link idle
+}
+
+TEST(Red, SparesAPacketThatFindsFewerThanTwoWaiting) {
+  // The average is above all thresholds from the first packet that finds another one on.
+  RedConfig all;
+  all.weight = 1;
+  all.min_threshold = 0.1;
+  all.max_threshold = 0.2;
+  Red red(all);
+  const auto congested = [&](double waiting) {
+    return red.congested(Time::zero(), waiting, Duration::milliseconds(1));
+  };
+  EXPECT_FALSE(congested(0));
+  EXPECT_FALSE(congested(1));
+  EXPECT_TRUE(congested(2));
+  EXPECT_FALSE(congested(1));
 }
 
 // PROTOCOLS 3.4: min(5 packets, 20 ms of the link's rate), at least 2.
