@@ -76,8 +76,7 @@ def _huge_pages(root: Path) -> Finding:
         free >= WANTED_HUGE_BYTES,
         seen + (", hugetlbfs is mounted" if mounted else ", hugetlbfs is not mounted"),
         "a NIC's driver cannot reach its buffers; --no-huge works for devices without hardware",
-        "echo 256 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages; without a mount add "
-        "--in-memory to the EAL arguments, or: mount -t hugetlbfs none /dev/hugepages",
+        "echo 256 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
     )
 
 

@@ -12,7 +12,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_a_thousand_sessions_come_and_go_while_forged_feedback_arrives(tmp_path:
     assert counted["received"] == sum(counted[fate] for fate in fates)
 
 
+@contextmanager
+def program(command: list[str], trace: Path | None = None) -> Iterator[Program]:
+    """Ends with the context at the latest."""
+    sender = Program(command, trace)
+    try:
+        yield sender
+    finally:
+        if sender.process.returncode is None:
+            sender.process.kill()
+            sender.process.communicate()
+
+
 def files() -> set[Path]:
     """What a DPDK process might leave behind, and namespaces."""
     folders = ("/dev/shm", "/run/dpdk", "/run/netns", "/dev/hugepages", "/mnt/huge")
@@ -63,17 +76,40 @@ def test_nothing_is_left_by_any_end(tmp_path: Path, kind: signal.Signals) -> Non
                         f"--metrics=127.0.0.1:{free_port()}")  # fmt: skip
     before = files()
     for _ in range(2):  # the second one finds what the first one left
-        sender = Program(command, tmp_path / "t.jsonl")
-        with SenderControl(f"unix:{control}") as calls:
-            wait_until(lambda: answers(calls), "the sender answers")  # noqa: B023
-        sender.process.send_signal(kind)
-        ended = sender.wait()
+        with program(command, tmp_path / "t.jsonl") as sender:
+            with SenderControl(f"unix:{control}") as calls:
+                wait_until(lambda: answers(calls), "the sender answers")  # noqa: B023
+            sender.process.send_signal(kind)
+            ended = sender.wait()
         assert ended.status == (-signal.SIGKILL if kind == signal.SIGKILL else 0), ended.stderr
         # A killed process cannot remove its socket.
         assert control.exists() == (kind == signal.SIGKILL)
         assert files() == before
         if kind != signal.SIGKILL:
             check_counts(ended)
+
+
+HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+
+
+def free_huge_pages() -> int:
+    return int((HUGE_PAGES / "free_hugepages").read_text()) if HUGE_PAGES.is_dir() else 0
+
+
+@pytest.mark.skipif(free_huge_pages() < 64, reason="fewer than 64 huge pages of 2 MB are free")
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGKILL])
+def test_huge_pages_are_given_back(tmp_path: Path, kind: signal.Signals) -> None:
+    command = arguments(tmp_path, f"--vdev={NULL}", [rlm(0, 2, 50)])
+    for option in ("--no-huge", "--no-shconf"):
+        command.remove(option)
+    before, free = files(), free_huge_pages()
+    with program(command, tmp_path / "t.jsonl") as sender:
+        wait_until(lambda: bool(sender.records()), "it runs")
+        assert free_huge_pages() < free
+        sender.process.send_signal(kind)
+        sender.wait()
+    assert free_huge_pages() == free
+    assert files() == before
 
 
 def answers(control: SenderControl) -> bool:
@@ -87,10 +123,10 @@ def answers(control: SenderControl) -> bool:
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1, 0.2])
 def test_a_signal_while_it_starts_ends_it(tmp_path: Path, delay: float) -> None:
     command = arguments(tmp_path, f"--vdev={NULL}", [rlm(0, 100, 50)], "--ramp=10s")
-    sender = Program(command, None)
-    time.sleep(delay)
-    sender.terminate()
-    assert sender.wait(timeout=20).status in (0, -signal.SIGTERM)
+    with program(command) as sender:
+        time.sleep(delay)
+        sender.terminate()
+        assert sender.wait(timeout=20).status in (0, -signal.SIGTERM)
 
 
 def test_http_clients_that_are_slow_partial_or_a_thousand(tmp_path: Path) -> None:
