@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import select
 import tempfile
@@ -31,6 +32,7 @@ from ...agent.network import (
     sender_arguments,
     wait_until,
 )
+from .test_stress import ASKED, QUERIES
 
 LAYERS = 5
 
@@ -154,6 +156,32 @@ def test_answers_arp_and_echo(link: Link) -> None:
     assert (answer[ICMP].type, answer[ICMP].id, answer[Raw].load) == (0, 7, b"payload")
     sender.terminate()
     assert sender.wait().status == 0
+
+
+@pytest.mark.parametrize("runtime", [[], ["--max-sessions=2"]])
+def test_answers_no_igmp_query(link: Link, runtime: list[str]) -> None:
+    """It is a member of no group but 224.0.0.1, about which no IGMP message is sent."""
+    sender = link.sender(*fixed_rate("100kbit/s"), *runtime)
+    wait_until(lambda: bool(sender.records()), "sender runs")
+    raw = link.packet_socket("R")
+    for query in QUERIES:
+        raw.send(query)
+    # What it answers afterwards says that it has seen them; the longest that one leaves a member
+    # to answer in is 100 ms.
+    time.sleep(0.3)
+    raw.send(ASKED[0])
+    seen: list[Ether] = []
+    deadline = time.monotonic() + 10
+    while not any(ARP in frame for frame in seen) and time.monotonic() < deadline:
+        with contextlib.suppress(TimeoutError):
+            frame = Ether(raw.recv(2048))
+            seen += [frame] if frame.src == SENDER_MAC else []
+    assert any(ARP in frame for frame in seen), "no answer to ARP"
+    assert not [frame for frame in seen if IP in frame and frame[IP].proto == 2]
+    sender.terminate()
+    counted = sender.wait().of("feedback")[-1]
+    assert counted["igmp_query" if runtime else "foreign"] == len(QUERIES)
+    assert counted["malformed"] == 0
 
 
 def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
