@@ -68,6 +68,12 @@ class FrameTemplate {
   // Writes the headers at `frame`; `message_sum` is sum_words of the message (the device computes
   // UDP's checksum: ignored). The headers are all that is written.
   void write(std::byte* frame, std::uint16_t ip_id, std::uint64_t message_sum) const {
+    write_headers(frame, ip_id);
+    if (!offload_.udp) write_checksum(frame, message_sum);
+  }
+  // The same in two steps: all but UDP's checksum, and that, which is not for a device that computes
+  // it.
+  void write_headers(std::byte* frame, std::uint16_t ip_id) const {
     std::byte* const ip = frame + header_bytes_ - wire::kIpv4Bytes - wire::kUdpBytes;
 
     std::memcpy(frame, header_.data(), 42);
@@ -79,11 +85,11 @@ class FrameTemplate {
           static_cast<std::uint16_t>(~fold(static_cast<std::uint64_t>(ip_sum_) + id));
       std::memcpy(ip + 10, &checksum, 2);
     }
-    if (!offload_.udp) {
-      auto checksum = static_cast<std::uint16_t>(~fold(udp_sum_ + message_sum));
-      if (checksum == 0) checksum = 0xffff;  // zero would mean "no checksum" (RFC 768)
-      std::memcpy(ip + wire::kIpv4Bytes + 6, &checksum, 2);
-    }
+  }
+  void write_checksum(std::byte* frame, std::uint64_t message_sum) const {
+    auto checksum = static_cast<std::uint16_t>(~fold(udp_sum_ + message_sum));
+    if (checksum == 0) checksum = 0xffff;  // zero would mean "no checksum" (RFC 768)
+    std::memcpy(frame + header_bytes_ - 2, &checksum, 2);
   }
 
  private:

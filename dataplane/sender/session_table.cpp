@@ -201,12 +201,18 @@ std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
   }
   const std::size_t written = layer.core->write_data(now_, layer.rank, {message, size});
   if (written == 0) return 0;
+  layer.generated.add();
+  generated_.add();
+  after(*layer.session);
+  if (written > kFreshBytes) prefilled_ = false;
   const std::size_t head = std::min(round_up(written), size);
   if (settings_.payload != nullptr && !layer.whole_message &&
       !settings_.payload->fill({message + written, size - written})) {
     payload_underruns_.add();
   }
-  std::uint64_t sum = 0;
+  // The sum comes last: what was written byte by byte has to reach the cache before it can be read
+  // by words.
+  layer.headers.write_headers(frame, next_ip_id_++);
   if (settings_.offload.udp) {
     // The device reads all of it.
   } else if (plain) {
@@ -214,15 +220,10 @@ std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
       layer.tail_from = static_cast<std::uint16_t>(head);
       layer.tail_sum = fold(sum_words(message + head, size - head));
     }
-    sum = sum_words(message, head) + layer.tail_sum;
+    layer.headers.write_checksum(frame, sum_words(message, head) + layer.tail_sum);
   } else {
-    sum = sum_words(message, size);
+    layer.headers.write_checksum(frame, sum_words(message, size));
   }
-  if (written > kFreshBytes) prefilled_ = false;
-  layer.headers.write(frame, next_ip_id_++, sum);
-  layer.generated.add();
-  generated_.add();
-  after(*layer.session);
   return layer.headers.frame_bytes();
 }
 

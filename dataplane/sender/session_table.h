@@ -18,6 +18,7 @@
 #include "dataplane/sender/neighbour.h"
 #include "dataplane/sender/payload.h"
 #include "dataplane/sender/statistics.h"
+#include "protocols/base/huge_pages.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/pacer/line_pacer.h"
@@ -115,11 +116,26 @@ class SessionTable {
   void set_membership(Time now, Session& session, int top_rank);
   void stop(Time now, Session& session);
 
-  // The next packet that is due at `now`: those that a window released first, each layer in turn.
-  std::optional<Departure> pop(Time now) {
+  // The next packet that is due at `now`, or at `until` for a caller that makes packets ready ahead:
+  // those that a window released first, each layer in turn.
+  std::optional<Departure> pop(Time now) { return pop(now, now); }
+  std::optional<Departure> pop(Time now, Time until) {
     if (waiting_ > 0) [[unlikely]] return pop_released(now);
-    if (const auto departure = pacer_.pop(now)) return Departure{departure->layer, departure->due};
+    if (const auto departure = pacer_.pop(now, until)) {
+      return Departure{departure->layer, departure->due};
+    }
     return std::nullopt;
+  }
+  // Brings what build() will need into the cache, in two steps: the second reads what the first has
+  // brought.
+  void prefetch(Layer layer) const {
+    const auto* const state = reinterpret_cast<const std::byte*>(&layers_[layer]);
+    __builtin_prefetch(state, 1);
+    __builtin_prefetch(state + 64, 1);
+  }
+  void prefetch_session(Layer layer) const {
+    __builtin_prefetch(layers_[layer].core, 1);
+    __builtin_prefetch(&layers_[layer].session->timer_);
   }
   // Builds the packet of a departure, with the headers of `now`. Returns the frame's bytes; 0: the
   // core has nothing to send. The caller then says what became of it, by sent() or dropped().
@@ -186,7 +202,7 @@ class SessionTable {
   Outlet& outlet_;
   LinePacer pacer_;
   TimingWheel<Timer> timers_;
-  std::vector<LayerState> layers_;
+  std::vector<LayerState, HugePages<LayerState>> layers_;
   std::vector<Session*> sessions_;
   std::vector<Layer> released_;  // a ring of the layers that wait: each once
   std::size_t first_released_ = 0;

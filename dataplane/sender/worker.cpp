@@ -1,7 +1,6 @@
 #include "dataplane/sender/worker.h"
 
 #include <poll.h>
-#include <rte_pause.h>
 #include <rte_prefetch.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -58,11 +57,11 @@ Worker::Worker(const Settings& settings, Port& port)
   if (port.sends_on_timestamp()) {
     timestamp_ = SendTimestamp([&port](std::uint64_t& ticks) { return port.read_clock(ticks); },
                                [this] { return clock_.now(); });
+    if (timestamp_.on()) early_ = SendTimestamp::kLead;
   }
 }
 
 Worker::~Worker() {
-  for (unsigned i = 0; i < buffers_left_; ++i) rte_pktmbuf_free(buffers_[i]);
   while (next_feedback()) rte_pktmbuf_free(feedback_batch_[feedback_next_++]);
 }
 
@@ -85,44 +84,23 @@ void Worker::wake() {
   [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
 }
 
-// One packet at a time is built ahead of its departure and waited for; while late, all that is due
-// goes out in batches.
 void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   lcore_ = lcore;
-  const Duration lead = timestamp_.on() ? SendTimestamp::kLead : kLead;
-  Time next_sync = clock_.now();
-  unsigned since_chores = 0;
+  Time now = clock_.now();
+  Time next_chores = now;
+  next_sync_ = now;
   while (!stop.load(std::memory_order_relaxed)) {
-    Time now = clock_.now();
-    const bool room = count_ == 0 || (count_ < kBatch && pending_[count_ - 1].due <= now);
-    const bool taken = room && take(now, now + lead);
-    if (count_ > 0) {
-      if (pending_[count_ - 1].due > now && !timestamp_.on()) {
-        if (count_ > 1) transmit(now);  // what is late
-        while ((now = clock_.now()) < pending_[0].due) rte_pause();
-        transmit(now);
-      } else if (!taken || count_ == kBatch) {
-        transmit(clock_.now());
-      }
-    }
-    if (!taken || ++since_chores >= kChores) {
-      since_chores = 0;
-      const bool busy = chores(now);
-      if (now >= next_sync) {
-        clock_.sync();
-        if (timestamp_.on()) timestamp_.sync(clock_.now());
-        next_sync = now + Duration::milliseconds(1000);
-      }
-      if (!taken && !busy && count_ == 0) {
-        if (settings_.poll) {
-          table_.prepare();
-        } else {
-          sleep(now);
-        }
-      }
+    hand_over(now);
+    plan(now);
+    build(now);
+    if (now >= next_chores) {
+      next_chores = now + (chores(now) ? kChoresSoon : kChores);
+      now = clock_.now();
+    } else {
+      now = first_planned_ == end_planned_ ? rest(now) : clock_.now();
     }
   }
-  while (count_ > 0) transmit(clock_.now());
+  flush();
   unsigned polls = settings_.receive ? Port::kLastPolls : 0;
   do {
     while (next_feedback()) hand_to_core(clock_.now(), feedback_batch_[feedback_next_++]);
@@ -130,30 +108,71 @@ void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   table_.publish();
 }
 
-rte_mbuf* Worker::buffer() {
-  if (buffers_left_ == 0) {
-    if (rte_pktmbuf_alloc_bulk(pool_, buffers_.data(), kRefill) != 0) {
-      return rte_pktmbuf_alloc(pool_);
-    }
-    buffers_left_ = kRefill;
+void Worker::flush() {
+  while (first_planned_ != end_planned_ || first_built_ != end_built_) {
+    const Time now = clock_.now();
+    hand_over(now);
+    build(now);
   }
-  return buffers_[--buffers_left_];
 }
 
-bool Worker::take(Time now, Time until) {
-  const auto departure = table_.pop(until);
-  if (!departure) return false;
-  rte_mbuf* const mbuf = buffer();
-  if (mbuf == nullptr) {
-    table_.dropped(departure->layer, false);
-    return true;
+// With nothing to make ready: waits for a departure that is near, else uses the time.
+Time Worker::rest(Time now) {
+  if (first_built_ != end_built_) {
+    const Time due = built_[first_built_ % kBuilt].due - early_;
+    if (due < now + kSpareTime) {
+      do {
+        now = clock_.now();
+      } while (now < due);
+      return now;
+    }
   }
-  const Time stamp = std::max(departure->due, now);
+  if (!chores(now) && first_planned_ == end_planned_ && first_built_ == end_built_) {
+    if (settings_.poll) {
+      table_.prepare();
+    } else {
+      sleep(now);
+    }
+  }
+  return clock_.now();
+}
+
+void Worker::plan(Time now) {
+  const Time until = now + kPlanAhead + early_;
+  while (end_planned_ - first_planned_ < kPlanned) {
+    const auto departure = table_.pop(now, until);
+    if (!departure) return;
+    table_.prefetch(departure->layer);
+    planned_[end_planned_++ % kPlanned] = *departure;
+  }
+}
+
+// One; of a long backlog a batch.
+void Worker::build(Time now) {
+  while (first_planned_ != end_planned_ && end_built_ - first_built_ < kBuilt) {
+    const Time due = planned_[first_planned_ % kPlanned].due;
+    if (end_planned_ - first_planned_ > kPrefetch) {
+      table_.prefetch_session(planned_[(first_planned_ + kPrefetch) % kPlanned].layer);
+    }
+    if (due > now + kBuildAhead + early_) break;
+    build_first(now);
+    if (due > now || end_planned_ - first_planned_ < kBacklog) break;
+  }
+}
+
+void Worker::build_first(Time now) {
+  const SessionTable::Departure departure = planned_[first_planned_++ % kPlanned];
+  rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_);
+  if (mbuf == nullptr) {
+    table_.dropped(departure.layer, false);
+    return;
+  }
+  const Time stamp = std::max(departure.due, now);
   const std::size_t bytes =
-      table_.build(departure->layer, stamp, rte_pktmbuf_mtod(mbuf, std::byte*));
+      table_.build(departure.layer, stamp, rte_pktmbuf_mtod(mbuf, std::byte*));
   if (bytes == 0) {
     rte_pktmbuf_free(mbuf);
-    return true;
+    return;
   }
   mbuf->data_len = static_cast<std::uint16_t>(bytes);
   mbuf->pkt_len = static_cast<std::uint32_t>(bytes);
@@ -164,40 +183,38 @@ bool Worker::take(Time now, Time until) {
     mbuf->ol_flags |= RTE_MBUF_F_TX_IPV4 | (offload.ipv4 ? RTE_MBUF_F_TX_IP_CKSUM : 0) |
                       (offload.udp ? RTE_MBUF_F_TX_UDP_CKSUM : 0);
   }
-  if (timestamp_.on()) timestamp_.mark(mbuf, departure->due);
-  batch_[count_] = mbuf;
-  pending_[count_] = {departure->layer, departure->due};
-  ++count_;
-  return true;
+  if (timestamp_.on()) timestamp_.mark(mbuf, departure.due);
+  packets_[end_built_ % kBuilt] = mbuf;
+  built_[end_built_ % kBuilt] = departure;
+  ++end_built_;
 }
 
-// All of the batch but a last packet that is not due yet.
-void Worker::transmit(Time now) {
-  unsigned count = count_;
-  if (!timestamp_.on() && pending_[count - 1].due > now) --count;
+// What is due, in one burst.
+void Worker::hand_over(Time now) {
+  const unsigned first = first_built_ % kBuilt;
+  const unsigned most = std::min(end_built_ - first_built_, kBuilt - first);
+  unsigned count = 0;
+  while (count < most && built_[first + count].due <= now + early_) ++count;
+  if (count == 0) return;
   unsigned sent = 0;
   if (link_up_.load(std::memory_order_relaxed)) {
-    sent = port_.transmit_burst(settings_.queue, batch_.data(), count);
+    sent = port_.transmit_burst(settings_.queue, &packets_[first], count);
   }
-  for (unsigned i = 0; i < count; ++i) {
-    if (i < sent) {
-      table_.sent(pending_[i].layer);
+  for (unsigned i = first; i < first + count; ++i) {
+    if (i < first + sent) {
+      table_.sent(built_[i].layer);
     } else {
-      table_.dropped(pending_[i].layer, true);
-      rte_pktmbuf_free(batch_[i]);
+      table_.dropped(built_[i].layer, true);
+      rte_pktmbuf_free(packets_[i]);
     }
-    const std::int64_t late_ns = (now - pending_[i].due).ns();
+    const std::int64_t late_ns = (now - built_[i].due).ns();
     late_.add(late_ns);
     const std::int64_t difference = late_ns - last_late_ns_;
     gap_error_.add(difference < 0 ? -difference : difference);
     if (late_ns > kBehind.ns()) behind_.add();
     last_late_ns_ = late_ns;
   }
-  if (count < count_) {
-    batch_[0] = batch_[count];
-    pending_[0] = pending_[count];
-  }
-  count_ -= count;
+  first_built_ += count;
 }
 
 bool Worker::chores(Time now) {
@@ -209,6 +226,11 @@ bool Worker::chores(Time now) {
   }
   busy |= take_feedback();
   table_.publish();
+  if (now >= next_sync_) {
+    clock_.sync();
+    if (timestamp_.on()) timestamp_.sync(clock_.now());
+    next_sync_ = now + Duration::milliseconds(1000);
+  }
   return busy;
 }
 
@@ -235,9 +257,11 @@ bool Worker::take_feedback() {
   return true;
 }
 
-// Of a packet that is built, or still to be built.
+// Of the next packet, built or not.
 Time Worker::next_departure() const {
-  return count_ > 0 ? pending_[0].due : table_.next_departure();
+  if (first_built_ != end_built_) return built_[first_built_ % kBuilt].due - early_;
+  if (first_planned_ != end_planned_) return planned_[first_planned_ % kPlanned].due - early_;
+  return table_.next_departure();
 }
 
 bool Worker::next_feedback() {
@@ -281,7 +305,7 @@ void Worker::obey(const Command& command, Time now) {
       break;
     case Command::Kind::kStop:
       // What is built belongs to the counts of its layer, which are final after this.
-      while (count_ > 0) transmit(clock_.now());
+      flush();
       table_.stop(now, *command.session);
       returned.push(command.session);
       break;

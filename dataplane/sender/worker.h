@@ -93,31 +93,43 @@ class Worker final : private Outlet {
   WorkerStatistics statistics() const;
 
  private:
-  static constexpr unsigned kBatch = 16;     // packets that a late worker hands over at once
-  static constexpr unsigned kRefill = 32;    // buffers taken from the pool at once
-  static constexpr unsigned kChores = 8;     // packets after which the rings are looked at
+  // A departure goes through two stages on its way to the device: planned, while its layer's state
+  // comes into the cache, and built, in a buffer. Both rings are short: what they hold, a session that
+  // stops still sends.
+  static constexpr unsigned kPlanned = 32;
+  static constexpr unsigned kBuilt = 32;
+  static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);
+  static constexpr Duration kBuildAhead = Duration::nanoseconds(1000);
+  static constexpr unsigned kBacklog = 8;   // overdue departures that are worth a batch
+  static constexpr unsigned kPrefetch = 4;  // departures ahead, of a session's state
+  // Chores are done when there is time; else right after a hand-over, and the next ones after
+  // kChoresSoon where there was something to do.
+  static constexpr Duration kChores = Duration::microseconds(50);
+  static constexpr Duration kChoresSoon = Duration::nanoseconds(500);
+  static constexpr Duration kSpareTime = Duration::nanoseconds(300);
   static constexpr unsigned kFeedbackBatch = 16;    // feedback dealt with in one turn, at most
   // Turns without time for feedback, after which one is dealt with all the same: congestion control
   // has to hear what a worker does that cannot keep up.
   static constexpr unsigned kFeedbackPatience = 4;
-  // How long ahead a packet is built.
-  static constexpr Duration kLead = Duration::nanoseconds(400);
 
   void control(std::span<const std::byte> frame) override;
   void record(Time time, std::uint16_t session, std::string_view kind,
               std::span<const TraceField> fields) override;
 
-  // One packet into the batch, of those due by `until`; false: none is.
-  bool take(Time now, Time until);
-  void transmit(Time now);  // the batch
-  bool chores(Time now);    // a little of everything else; false: nothing was to be done
-  bool take_feedback();     // some, as departures leave time; false: none waits
+  // The stages, last one first.
+  void hand_over(Time now);
+  void plan(Time now);
+  void build(Time now);
+  void build_first(Time now);
   Time next_departure() const;
-  bool next_feedback();     // there is a next one: feedback_batch_[feedback_next_]
+  void flush();           // hands over what is under way, each when it is due
+  bool chores(Time now);  // a little of everything else; false: nothing was to be done
+  Time rest(Time now);    // returns the time
+  bool take_feedback();   // some, as departures leave time; false: none waits
+  bool next_feedback();   // there is a next one: feedback_batch_[feedback_next_]
   void hand_to_core(Time now, rte_mbuf* mbuf);
   void obey(const Command& command, Time now);
   void sleep(Time now);
-  rte_mbuf* buffer();
 
   const Settings settings_;
   Port& port_;
@@ -137,15 +149,14 @@ class Worker final : private Outlet {
   std::atomic<bool> asleep_{false};
   std::atomic<bool> link_up_{true};
 
-  struct Pending {
-    SessionTable::Layer layer;
-    Time due;
-  };
-  std::array<rte_mbuf*, kBatch> batch_{};
-  std::array<Pending, kBatch> pending_{};
-  unsigned count_ = 0;
-  std::array<rte_mbuf*, kRefill> buffers_{};
-  unsigned buffers_left_ = 0;
+  // Rings; the indices run on.
+  std::array<SessionTable::Departure, kPlanned> planned_;
+  std::array<SessionTable::Departure, kBuilt> built_;
+  std::array<rte_mbuf*, kBuilt> packets_{};
+  unsigned first_planned_ = 0, end_planned_ = 0;
+  unsigned first_built_ = 0, end_built_ = 0;
+  Duration early_;  // before its due time a packet is handed over, to a device that waits itself
+  Time next_sync_;
   std::int64_t last_late_ns_ = 0;
   std::atomic<unsigned> lcore_{0};
   Counter control_sent_, control_dropped_, behind_, trace_lost_;

@@ -56,7 +56,7 @@ void LinePacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_
   }
   std::int64_t due_ns = now.ns();
   entry.due_fraction = 0;
-  if (entry.departed && entry.last_ns + interval_ns >= due_ns) {
+  if (entry.last_ns + interval_ns >= due_ns) {
     due_ns = entry.last_ns + interval_ns;
     entry.due_fraction = interval_fraction;
   }

@@ -6,6 +6,7 @@
 // that sleep, and simulations. Nothing is allocated after construction. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -40,44 +41,51 @@ class LinePacer {
   // One departure that is due at `now`, never early; nothing if there is none. Order: by due time;
   // equal ones, and those that are overdue when they are scheduled, take turns. After a stall a
   // layer sends two packets back to back (PROTOCOLS 0.4), then its schedule restarts one interval
-  // after `now`. Of the time lost, at most kMaxDebt is made good, by intervals a quarter shorter:
-  // a rate with intervals of nanoseconds is kept although the machine takes microseconds away.
-  std::optional<Departure> pop(Time now) {
-    const Layer layer = wheel_.first(now.ns());
+  // after `now`. Of the time lost, at most kMaxDebt is made good, by intervals that are a little
+  // shorter, at most by a quarter: a rate with intervals of nanoseconds is kept although the machine
+  // takes microseconds away.
+  std::optional<Departure> pop(Time now) { return pop(now, now); }
+
+  // The same for a caller that makes packets ready ahead: one that is due by `until`, which leaves
+  // at the first poll, a call with another `now`, at or after its due time. Of a layer one at a time:
+  // the next is not given out before the one before is due, nor is anything after it.
+  std::optional<Departure> pop(Time now, Time until) {
+    if (now.ns() != poll_ns_) {
+      poll_before_ns_ = poll_ns_;
+      poll_ns_ = now.ns();
+    }
+    const Layer layer = wheel_.first(until.ns());
     if (layer == kNone) return std::nullopt;
     Entry& entry = wheel_[layer];
-    const Departure departure{layer, Time::nanoseconds(entry.due_ns)};
-    std::uint64_t fraction = entry.due_fraction;
-    fraction += entry.interval_fraction;
-    std::int64_t next_ns =
-        entry.due_ns + entry.interval_ns + static_cast<std::int64_t>(fraction >> 32);
+    const std::int64_t due_ns = entry.due_ns;
+    if (due_ns > now.ns() && entry.last_ns > now.ns()) return std::nullopt;
+    const std::uint64_t fraction = std::uint64_t{entry.due_fraction} + entry.interval_fraction;
+    std::int64_t next_ns = due_ns + entry.interval_ns + static_cast<std::int64_t>(fraction >> 32);
     entry.due_fraction = static_cast<std::uint32_t>(fraction);
     if (next_ns > now.ns()) {
       entry.in_backlog = false;
       if (entry.debt_ns > 0) [[unlikely]] {
         const auto step = static_cast<std::uint32_t>(
-            std::min<std::int64_t>(entry.debt_ns, entry.interval_ns / kCatchUpShare));
+            std::min({std::int64_t{entry.debt_ns / kCatchUpPackets + 1},
+                      entry.interval_ns / kCatchUpShare, next_ns - now.ns() - 1}));
         entry.debt_ns -= step;
         next_ns -= step;
       }
-    } else if (!entry.in_backlog) {
-      entry.in_backlog = true;
+    } else if (entry.in_backlog || entry.last_ns > poll_before_ns_) {
+      next_ns = restart(entry, now, next_ns);  // the one before leaves now, or left so, too
     } else {
-      next_ns = restart(entry, now, next_ns);
+      entry.in_backlog = true;
     }
-    entry.last_ns = std::max(now.ns(), entry.due_ns);
-    entry.departed = true;
+    entry.last_ns = std::max(now.ns(), due_ns);
+    wheel_.prefetch_next(layer);
     wheel_.remove(layer);
     wheel_.insert(now.ns(), layer, next_ns);
     wheel_.prepare(2);
-    return departure;
+    return Departure{layer, Time::nanoseconds(due_ns)};
   }
 
   // To be called when there is time: moves the wheel's far entries nearer.
   void prepare() { wheel_.prepare(8); }
-
-  // A layer that will be due at least `ticks` of 64 ns from now, to prefetch its state; kNone.
-  Layer ahead(unsigned ticks) const { return wheel_.ahead(ticks); }
 
   // A lower bound of when pop() is to be called next; Time::never() if no layer runs.
   Time next_departure() const { return Time::nanoseconds(wheel_.bound_ns()); }
@@ -92,10 +100,9 @@ class LinePacer {
   struct alignas(64) Entry : WheelNode {
     std::uint32_t due_fraction = 0;       // 2^-32 ns
     std::int64_t interval_ns = 0;         // 0: stopped
-    std::int64_t last_ns = 0;             // of the last departure
+    std::int64_t last_ns = INT64_MIN;     // of the last departure
     std::uint32_t interval_fraction = 0;  // 2^-32 ns
     std::uint32_t debt_ns = 0;            // lost by stalls, still to be made good
-    bool departed = false;                // last_ns is valid
     bool in_backlog = false;              // its last departure left another one overdue
     double left_out = 0;                  // of a packet, 0 .. 1, not yet counted as given up
 
@@ -104,7 +111,10 @@ class LinePacer {
   static_assert(sizeof(Entry) == 64, "one cache line");
 
   static constexpr double kUnit = 4294967296.0;     // 2^32: of the fractions
-  static constexpr std::int64_t kCatchUpShare = 4;  // an interval gives a quarter
+  // An interval gives this part of the debt, at most a quarter of itself: of short stalls, which are
+  // many, gaps hardly tell.
+  static constexpr std::uint32_t kCatchUpPackets = 4096;
+  static constexpr std::int64_t kCatchUpShare = 4;
 
   // Of a layer that is overdue again: its next due time.
   std::int64_t restart(Entry& entry, Time now, std::int64_t due_ns);
@@ -112,6 +122,8 @@ class LinePacer {
   void owe(Entry& entry, double lost_ns, double max_debt_ns);
 
   TimingWheel<Entry> wheel_;
+  std::int64_t poll_ns_ = INT64_MIN;         // of the last call
+  std::int64_t poll_before_ns_ = INT64_MIN;  // the last other one before it
   std::uint32_t running_ = 0;
   std::uint64_t given_up_ = 0;
 };

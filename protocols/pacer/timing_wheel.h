@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "protocols/base/huge_pages.h"
+
 namespace tiercast {
 
 // What the wheel keeps of an entry; its owner derives from it, so that both share a cache line.
@@ -84,6 +86,8 @@ class TimingWheel {
   // taken, and when there is nothing else to do. Without it first() does it all at once when the
   // time has come.
   void prepare(unsigned steps) {
+    if (current_ < prepared_) return;
+    bool done = true;
     for (unsigned level = 0; level + 1 < kLevels; ++level) {
       const std::uint64_t wanted = (current_ >> (level + 1) * kRatioBits) + kAhead;
       while (ready_[level] < wanted && complete_above(level)) {
@@ -100,7 +104,9 @@ class TimingWheel {
         unlink(index);
         place(index, entries_[index].due_ns);
       }
+      done &= ready_[level] >= wanted;
     }
+    if (done) prepared_ = ((current_ >> kRatioBits) + 1) << kRatioBits;
   }
 
   // When first() is to be asked next, at the latest (within a crowded tick as first() says); the
@@ -123,11 +129,10 @@ class TimingWheel {
     return bound;
   }
 
-  // The first entry of the first occupied slot at least `ticks` ahead on the finest level; kNone if
-  // none. For prefetching.
-  Index ahead(unsigned ticks) const {
-    if (counts_[0] == 0) return kNone;
-    return slots_[(current_ + ticks + distance(0, (current_ + ticks) & kMask)) & kMask].head;
+  // Prefetches the entry behind `index` in its slot.
+  void prefetch_next(Index index) const {
+    const Index next = entries_[index].next;
+    if (next != kNone) __builtin_prefetch(&entries_[next], 1);
   }
 
  private:
@@ -138,7 +143,7 @@ class TimingWheel {
   static constexpr unsigned kRatioBits = 10;
   static constexpr std::uint32_t kSlots = 1u << kSlotBits;
   static constexpr std::uint32_t kMask = kSlots - 1;
-  static constexpr unsigned kAhead = 4;     // units of the next level, of the 8 that a level holds
+  static constexpr unsigned kAhead = 2;     // units of the next level, of the 8 that a level holds
   static constexpr std::uint64_t kNoTick = ~0ull;
 
   struct Slot {
@@ -158,6 +163,7 @@ class TimingWheel {
 
   void restart(std::uint64_t tick) {
     current_ = std::max(current_, tick);
+    prepared_ = 0;
     for (unsigned level = 0; level + 1 < kLevels; ++level) {
       ready_[level] = (current_ >> (level + 1) * kRatioBits) + 1;
     }
@@ -281,8 +287,8 @@ class TimingWheel {
     ++ready_[level];
   }
 
-  std::vector<Entry> entries_;
-  std::vector<Slot> slots_;
+  std::vector<Entry, HugePages<Entry>> entries_;
+  std::vector<Slot, HugePages<Slot>> slots_;
   std::array<Occupied, kLevels> occupied_;
   std::array<std::uint32_t, kLevels> counts_{};
   std::uint32_t count_ = 0;
@@ -290,6 +296,7 @@ class TimingWheel {
   // Entries of units (of level + 1) before this one have all come down to `level`; those of the
   // unit itself may be on both.
   std::array<std::uint64_t, kLevels - 1> ready_{1, 1, 1};
+  std::uint64_t prepared_ = 0;  // tick before which prepare() has nothing to do
 };
 
 }  // namespace tiercast

@@ -128,6 +128,54 @@ TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   EXPECT_EQ(pacer.given_up(), 0u);
 }
 
+// A caller that keeps packets ready, and hands over at each poll what is due by then, with stalls of
+// up to 2 ms: of a layer there is never more than one ready that is not due yet, and no more than two
+// leave at one poll, the one that was ready included. Nothing is lost but what is owed still.
+TEST(LinePacer, PacketsReadyAheadDoNotMakeABurst) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const auto layers = static_cast<std::uint32_t>(1 + rng.below(seed % 2 == 0 ? 40 : 2));
+    const double per_second = 15e6 / layers;
+    const Duration ahead = Duration::nanoseconds(static_cast<std::int64_t>(rng.below(5000)));
+    LinePacer pacer(layers);
+    for (std::uint32_t k = 0; k < layers; ++k) {
+      pacer.set_rate(ns(0), k, Rate::bytes_per_second(per_second * kBytes), kBytes);
+    }
+    std::vector<LinePacer::Departure> ready;
+    double left = 0;
+    std::int64_t now = 0;
+    while (now < 20'000'000) {
+      std::vector<int> leaving(layers, 0), waiting(layers, 0);
+      std::int64_t last_due = 0;
+      const auto sort = [&](const LinePacer::Departure& d) {
+        ++(d.due <= ns(now) ? leaving : waiting)[d.layer];
+      };
+      for (const auto& d : ready) sort(d);
+      std::erase_if(ready, [&](const auto& d) { return d.due <= ns(now); });
+      while (const auto d = pacer.pop(ns(now), ns(now) + ahead)) {
+        ASSERT_LE(d->due, ns(now) + ahead);
+        ASSERT_GE(d->due.ns(), last_due - (layers > 16 ? 64 : 0));
+        last_due = d->due.ns();
+        sort(*d);
+        if (d->due > ns(now)) ready.push_back(*d);
+      }
+      for (std::uint32_t k = 0; k < layers; ++k) {
+        ASSERT_LE(leaving[k], 2);
+        ASSERT_LE(waiting[k], 1);
+        left += leaving[k];
+      }
+      const bool stalls = now < 15'000'000 && rng.uniform() < 1e-4;
+      now += 1 + static_cast<std::int64_t>(stalls ? rng.below(2'000'000) : rng.below(30));
+    }
+    const double asked = per_second * layers * static_cast<double>(now) * 1e-9;
+    const double most_owed = per_second * layers * LinePacer::kMaxDebt.seconds();
+    const double missing = asked - left - static_cast<double>(pacer.given_up());
+    EXPECT_LE(missing, most_owed + layers);
+    EXPECT_GE(missing, -2.0 * layers);
+  }
+}
+
 TEST(LinePacer, LayersDueTogetherTakeTurns) {
   LinePacer pacer(3);
   for (LinePacer::Layer layer = 0; layer < 3; ++layer)
