@@ -99,10 +99,7 @@ bool FeedbackReceiver::send(rte_mbuf* mbuf) {
   if (addresses_.vlan) {
     auto* const tagged = reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(mbuf, kVlanBytes));
     if (tagged == nullptr) return false;
-    std::memmove(tagged, tagged + kVlanBytes, kMacBytes);
-    const std::span<std::byte> tag(tagged + kMacBytes, kVlanBytes);
-    wire::put16(tag, 0, kEtherTypeVlan);
-    wire::put16(tag, 2, addresses_.vlan->tag());
+    insert_tag(*addresses_.vlan, std::span(tagged, rte_pktmbuf_data_len(mbuf)));
   }
   static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf))->slot = kAnswer;
   return workers_.front()->deliver(std::span(&mbuf, 1)) == 1;

@@ -14,6 +14,12 @@ constexpr std::size_t kMacBytes = 12;
 
 }  // namespace
 
+void insert_tag(const Vlan& vlan, std::span<std::byte> frame) {
+  std::memmove(frame.data(), frame.data() + kVlanBytes, kMacBytes);
+  wire::put16(frame, kMacBytes, kEtherTypeVlan);
+  wire::put16(frame, kMacBytes + 2, vlan.tag());
+}
+
 FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan>& vlan,
                              std::uint32_t ip_bytes, ChecksumOffload offload)
     : offload_(offload) {

@@ -21,6 +21,9 @@ namespace tiercast::sender {
 
 inline constexpr std::size_t kVlanBytes = 4;
 
+// Tags a frame that begins kVlanBytes behind the start of `frame`: its addresses move to the start.
+void insert_tag(const Vlan& vlan, std::span<std::byte> frame);
+
 // What the device does itself.
 struct ChecksumOffload {
   bool ipv4 = false;

@@ -255,12 +255,12 @@ void SessionTable::control(const Session& session, Destination to,
   }
   std::array<std::byte, 9216> frame;
   if (header_bytes_ + message.size() > frame.size()) return;
-  const FrameTemplate headers(flow, settings_.addresses.vlan,
-                              static_cast<std::uint32_t>(kIpUdpHeaderBytes + message.size()), {});
-  std::copy(message.begin(), message.end(),
-            frame.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
-  headers.write(frame.data(), next_ip_id_++, sum_words(message.data(), message.size()));
-  outlet_.control(std::span(frame).first(header_bytes_ + message.size()));
+  const auto whole = std::span(frame).first(header_bytes_ + message.size());
+  std::copy(message.begin(), message.end(), whole.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
+  wire::write_udp_headers(flow, next_ip_id_++,
+                          whole.subspan(header_bytes_ - wire::kFrameHeaderBytes));
+  if (settings_.addresses.vlan) insert_tag(*settings_.addresses.vlan, whole);
+  outlet_.control(whole);
 }
 
 Time SessionTable::next_deadline() const {

@@ -239,7 +239,7 @@ bool Worker::chores(Time now) {
 bool Worker::take_feedback() {
   Time now = clock_.now();
   for (unsigned n = 0; n < kFeedbackBatch; ++n) {
-    if (next_departure() < now + kBuildTime + Duration::nanoseconds(feedback_ns_ / 16)) {
+    if (next_departure() < now + kBuildTime + feedback_time_.usual()) {
       if (n > 0) return true;
       if (feedback_passed_over_ < kFeedbackPatience) {
         ++feedback_passed_over_;
@@ -251,7 +251,7 @@ bool Worker::take_feedback() {
     if (next_feedback()) hand_to_core(now, feedback_batch_[feedback_next_++]);
     feedback_passed_over_ = 0;
     const Time end = clock_.now();
-    feedback_ns_ += std::min(end - now, kLongFeedback).ns() - feedback_ns_ / 16;
+    feedback_time_.add(std::min(end - now, kLongFeedback));
     now = end;
   }
   return true;

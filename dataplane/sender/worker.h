@@ -44,6 +44,23 @@ struct FeedbackNote {
 inline constexpr auto kFeedbackNoteBytes =
     static_cast<std::uint16_t>(RTE_ALIGN(sizeof(FeedbackNote), RTE_MBUF_PRIV_ALIGN));
 
+// How long something takes that is done again and again.
+class RunningTime {
+ public:
+  void add(Duration time) {
+    const std::int64_t difference = time.ns() - mean_ / kWeight;
+    mean_ += difference;
+    deviation_ += (difference < 0 ? -difference : difference) - deviation_ / kWeight;
+  }
+  // Nearly every time it is less: the mean and twice the mean deviation.
+  Duration usual() const { return Duration::nanoseconds((mean_ + 2 * deviation_) / kWeight); }
+
+ private:
+  static constexpr std::int64_t kWeight = 16;
+  std::int64_t mean_ = 0;  // ns, of sixteenths, both
+  std::int64_t deviation_ = 0;
+};
+
 // What a core traced, copied.
 struct TraceRecord {
   static constexpr std::size_t kMaxFields = 12;
@@ -144,7 +161,7 @@ class Worker final : private Outlet {
   unsigned feedback_count_ = 0;
   unsigned feedback_next_ = 0;
   unsigned feedback_passed_over_ = 0;  // turns running in which departures left no time
-  std::int64_t feedback_ns_ = 0;       // that one takes: a running mean, of sixteenths
+  RunningTime feedback_time_;          // that one takes
   agent::UniqueFd wakeup_;
   std::atomic<bool> asleep_{false};
   std::atomic<bool> link_up_{true};

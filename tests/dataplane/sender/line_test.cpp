@@ -451,6 +451,41 @@ TEST(SenderSessions, FeedbackReachesTheCoreOfItsSessionAndForgedIsCounted) {
   EXPECT_GT(sessions.kinds["sim.round"], 0);
 }
 
+// What RLM's sender repeats to the group, byte for byte as the plain writer makes it, and tagged.
+TEST(SenderSessions, ControlMessagesAreWholeFrames) {
+  Bytes plain;
+  for (const bool tagged : {false, true}) {
+    Table sessions;
+    if (tagged) sessions.settings.addresses.vlan = Vlan{100, 5};
+    const Session& session = sessions.start(rlm(7, 1000, 500, 3));
+    sessions.run_until(Time::nanoseconds(1'000'000), [](std::span<std::byte>) {});
+    wire::RlmAnnouncement announcement;
+    announcement.session = 7;
+    announcement.rank = 1;
+    announcement.source = 9;
+    std::array<std::byte, wire::RlmAnnouncement::kBytes> message;
+    ASSERT_GT(wire::write(announcement, message), 0u);
+    sessions.table->receive(sessions.now, session.slot(), 7, {message, 44, false, 9});
+    ASSERT_EQ(sessions.controls.size(), 1u);
+    Bytes frame = sessions.controls[0];
+    if (tagged) {
+      EXPECT_EQ(wire::get16(frame, 12), 0x8100);
+      EXPECT_EQ(wire::get16(frame, 14), 5u << 13 | 100u);
+      frame.erase(frame.begin() + 12, frame.begin() + 16);
+      // All but the number, and the checksum with it.
+      for (const std::size_t at : {18u, 19u, 24u, 25u}) frame[at] = plain[at];
+      EXPECT_EQ(frame, plain);
+    }
+    plain = frame;
+    wire::UdpPacket packet;
+    ASSERT_EQ(wire::parse_udp_frame(frame, packet), wire::FrameError::kOk);
+    EXPECT_EQ(packet.destination, wire::group_address(7, 0));
+    EXPECT_EQ(packet.source, kOwn.ip);
+    ASSERT_EQ(wire::parse(packet.payload, wire::Type::kControl, announcement), wire::Error::kOk);
+    EXPECT_EQ(announcement.source, 9u);
+  }
+}
+
 TEST(SenderSessions, ThousandsOfLayersKeepTheirRates) {
   Table sessions(1250);
   constexpr double kPerSecond = 200;
