@@ -143,15 +143,18 @@ class Record:
         header = np.fromfile(path, RECORD_HEADER, 1)[0]
         self.count = int(header["count"])
         capacity = int(header["capacity"])
-        self.tsc_hz = int(header["tsc_hz"])
         self._start_tsc, self._start_ns = int(header["start_tsc"]), int(header["start_ns"])
+        # As the kernel's clock measured it: DPDK's figure is rounded to 10 MHz.
+        self._ns_per_tick = (int(header["end_ns"]) - self._start_ns) / (
+            int(header["end_tsc"]) - self._start_tsc
+        )
         at = RECORD_HEADER.itemsize
         self.stamps = np.fromfile(path, "<u8", self.count, offset=at).astype(np.int64)
         self.groups = np.fromfile(path, "<u4", self.count, offset=at + 8 * capacity)
 
     def ns(self, stamps: np.ndarray) -> np.ndarray:
         """Of the record's clock, from its start."""
-        return (stamps - self._start_tsc) * (1e9 / self.tsc_hz)
+        return (stamps - self._start_tsc) * self._ns_per_tick
 
     def monotonic_ns(self) -> np.ndarray:
         return self._start_ns + self.ns(self.stamps)

@@ -4,50 +4,77 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "agent/clock.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::sender {
 
-// One thread calls everything. Between two sync() it runs at the TSC's measured rate; each sync()
+// One thread calls everything. Between two sync() it runs at the TSC's rate, as measured since
+// construction, which takes 10 ms (rte_get_tsc_hz() rounds to 10 MHz: up to 0.2 % off); each sync()
 // turns it towards CLOCK_MONOTONIC by its rate alone, so that it never jumps nor goes back.
 class TscClock {
  public:
-  TscClock() : anchor_tsc_(rte_rdtsc()), anchor_ns_(agent::monotonic_now().ns()) {
-    nominal_ = static_cast<std::uint64_t>(1e9 / static_cast<double>(rte_get_tsc_hz()) * kOne);
-    multiplier_ = nominal_;
+  TscClock() : first_(read()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    anchor_ = read();
+    multiplier_ = static_cast<std::uint64_t>(rate(anchor_) * kOne);
   }
 
   Time now() const { return at(rte_rdtsc()); }
   Time at(std::uint64_t tsc) const {
-    const auto elapsed = static_cast<unsigned __int128>(tsc - anchor_tsc_) * multiplier_;
-    return Time::nanoseconds(anchor_ns_ + static_cast<std::int64_t>(elapsed >> kShift));
+    const auto elapsed = static_cast<unsigned __int128>(tsc - anchor_.tsc) * multiplier_;
+    return Time::nanoseconds(anchor_.ns + static_cast<std::int64_t>(elapsed >> kShift));
   }
 
   // About once a second. What it is ahead or behind is made good within the next two seconds, at
   // most by 0.05 % of its rate.
   void sync() {
-    const std::uint64_t tsc = rte_rdtsc();
-    const std::int64_t true_ns = agent::monotonic_now().ns();
-    const std::int64_t own_ns = at(tsc).ns();
+    const Reading reading = read();
+    const std::int64_t own_ns = at(reading.tsc).ns();
     const double correction =
-        std::clamp(static_cast<double>(true_ns - own_ns) / 2e9, -kMaxTurn, kMaxTurn);
-    anchor_tsc_ = tsc;
-    anchor_ns_ = own_ns;
-    multiplier_ = static_cast<std::uint64_t>(static_cast<double>(nominal_) * (1 + correction));
+        std::clamp(static_cast<double>(reading.ns - own_ns) / 2e9, -kMaxTurn, kMaxTurn);
+    anchor_ = {reading.tsc, own_ns};
+    multiplier_ = static_cast<std::uint64_t>(rate(reading) * (1 + correction) * kOne);
   }
 
  private:
+  struct Reading {
+    std::uint64_t tsc;
+    std::int64_t ns;
+  };
+  // Both clocks at one instant. Of some tries the one that took least: it was not interrupted.
+  static Reading read() {
+    Reading best{};
+    std::uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 5; ++i) {
+      const std::uint64_t before = rte_rdtsc();
+      const std::int64_t ns = agent::monotonic_now().ns();
+      const std::uint64_t took = rte_rdtsc() - before;
+      if (took < least) {
+        least = took;
+        best = {before + took / 2, ns};
+      }
+    }
+    return best;
+  }
+
+  // ns per tick, from the first reading to this one.
+  double rate(const Reading& reading) const {
+    return static_cast<double>(reading.ns - first_.ns) /
+           static_cast<double>(reading.tsc - first_.tsc);
+  }
+
   static constexpr unsigned kShift = 48;
   static constexpr double kOne = static_cast<double>(1ull << kShift);
   static constexpr double kMaxTurn = 5e-4;
 
-  std::uint64_t anchor_tsc_;
-  std::int64_t anchor_ns_;
-  std::uint64_t nominal_ = 0;  // ns per tick, 2^-48
-  std::uint64_t multiplier_ = 0;
+  const Reading first_;
+  Reading anchor_;
+  std::uint64_t multiplier_;  // ns per tick, 2^-48
 };
 
 }  // namespace tiercast::sender

@@ -13,10 +13,12 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "protocols/wire/udp_frame.h"
@@ -76,10 +78,20 @@ struct Result {
   double seconds = 0;
 };
 
+// Measured: rte_get_tsc_hz() rounds to 10 MHz.
+double tsc_hz() {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::uint64_t first = rte_rdtsc();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto end = std::chrono::steady_clock::now();
+  const std::uint64_t last = rte_rdtsc();
+  return static_cast<double>(last - first) / std::chrono::duration<double>(end - begin).count();
+}
+
 Result send(const Options& options, rte_mempool* pool) {
   const Headers headers = make_headers(options.size);
   const auto bytes = static_cast<std::uint16_t>(wire::kEthernetBytes + options.size);
-  const auto hz = static_cast<double>(rte_get_tsc_hz());
+  const double hz = tsc_hz();
   const double interval = options.rate > 0 ? hz / options.rate : 0;
   const std::uint64_t start = rte_rdtsc() + static_cast<std::uint64_t>(hz / 100);
   const auto end = start + static_cast<std::uint64_t>(options.seconds * hz);
