@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <rte_lcore.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -32,6 +34,7 @@ namespace {
 
 constexpr Duration kTendInterval = Duration::milliseconds(50);
 constexpr Duration kReportInterval = Duration::milliseconds(1000);
+constexpr int kGiveWay = 10;  // steps of niceness
 
 double us(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
 double real(std::uint64_t count) { return static_cast<double>(count); }
@@ -85,6 +88,13 @@ void leave_workers_cpus(const cpu_set_t& cpus) {
     }
   }
   sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
+}
+
+// And where there is none, to the thread that receives.
+void give_way() {
+  errno = 0;
+  const int niceness = getpriority(PRIO_PROCESS, 0);  // Linux: of this thread
+  if (errno == 0) setpriority(PRIO_PROCESS, 0, niceness + kGiveWay);
 }
 
 // The records of a second, and what has to be said about it.
@@ -242,6 +252,7 @@ int run_line(const SenderOptions& options) {
   const Time end =
       options.agent.duration == Duration::infinite() ? Time::never() : start + options.agent.duration;
   sender.run();
+  give_way();
   std::optional<MetricsServer> metrics;
   if (!options.metrics.empty()) {
     metrics.emplace(options.metrics, [&sender] { return sender.statistics(false); });

@@ -31,6 +31,8 @@ constexpr unsigned kSharedBuffers = 8191;  // a receiving thread and its workers
 constexpr unsigned kCache = 64;
 constexpr unsigned kWorkerCache = 256;
 constexpr std::uint16_t kDescriptors = 512;
+// A million frames a second for two milliseconds, in which the receiving thread does not run.
+constexpr std::uint16_t kReceiveDescriptors = 2048;
 constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
 constexpr std::uint16_t kJumboRoom = RTE_PKTMBUF_HEADROOM + 9216;
 
@@ -158,7 +160,7 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
   link_interrupt_ = needs.workers && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
   configuration.intr_conf.lsc = link_interrupt_ ? 1 : 0;
   check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
-  std::uint16_t rx_descriptors = kDescriptors;
+  std::uint16_t rx_descriptors = needs.workers ? kReceiveDescriptors : kDescriptors;
   std::uint16_t tx_descriptors = kDescriptors;
   check(rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors, &tx_descriptors),
         "setting its ring sizes", driver_);
@@ -258,7 +260,7 @@ bool Port::read_clock(std::uint64_t& ticks) const { return rte_eth_read_clock(id
 
 std::uint64_t Port::missed() const {
   rte_eth_stats stats{};
-  return rte_eth_stats_get(id_, &stats) == 0 ? stats.imissed : 0;
+  return rte_eth_stats_get(id_, &stats) == 0 ? stats.imissed + stats.rx_nombuf : 0;
 }
 
 bool Port::link_up() const {
