@@ -84,6 +84,9 @@ void Worker::wake() {
   [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
 }
 
+// Each turn hands over what is due, plans what comes next, and builds a packet of it ahead of its
+// departure. On time, one packet leaves a turn; late, up to a ring of them. With nothing to make ready
+// the next departure is waited for on the clock alone.
 void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   lcore_ = lcore;
   Time now = clock_.now();
@@ -138,9 +141,9 @@ Time Worker::rest(Time now) {
 }
 
 void Worker::plan(Time now) {
-  const Time until = now + kPlanAhead + early_;
+  const Time leaving = now + early_;
   while (end_planned_ - first_planned_ < kPlanned) {
-    const auto departure = table_.pop(now, until);
+    const auto departure = table_.pop(leaving, leaving + kPlanAhead);
     if (!departure) return;
     table_.prefetch(departure->layer);
     planned_[end_planned_++ % kPlanned] = *departure;
@@ -149,14 +152,15 @@ void Worker::plan(Time now) {
 
 // One; of a long backlog a batch.
 void Worker::build(Time now) {
+  const Time leaving = now + early_;
   while (first_planned_ != end_planned_ && end_built_ - first_built_ < kBuilt) {
     const Time due = planned_[first_planned_ % kPlanned].due;
     if (end_planned_ - first_planned_ > kPrefetch) {
       table_.prefetch_session(planned_[(first_planned_ + kPrefetch) % kPlanned].layer);
     }
-    if (due > now + kBuildAhead + early_) break;
+    if (due > leaving + kBuildAhead) break;
     build_first(now);
-    if (due > now || end_planned_ - first_planned_ < kBacklog) break;
+    if (due > leaving || end_planned_ - first_planned_ < kBacklog) break;
   }
 }
 
@@ -189,7 +193,7 @@ void Worker::build_first(Time now) {
   ++end_built_;
 }
 
-// What is due, in one burst.
+// What is due, in one burst (two where the ring begins again).
 void Worker::hand_over(Time now) {
   const unsigned first = first_built_ % kBuilt;
   const unsigned most = std::min(end_built_ - first_built_, kBuilt - first);
