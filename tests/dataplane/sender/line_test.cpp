@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -17,6 +18,7 @@
 #include "dataplane/sender/ring.h"
 #include "dataplane/sender/schedule.h"
 #include "dataplane/sender/session_table.h"
+#include "dataplane/sender/tsc_clock.h"
 #include "protocols/base/rng.h"
 #include "protocols/wire/bytes.h"
 #include "protocols/wire/rlm.h"
@@ -209,6 +211,24 @@ TEST(SenderNeighbour, AsksUntilItIsAnswered) {
   EXPECT_TRUE(neighbour.ask(start + Duration::milliseconds(61'000), request));
   for (std::size_t size = 0; size < reply.size(); ++size) {
     EXPECT_FALSE(neighbour.learn(start, reply.first(size)));
+  }
+}
+
+// The rate is measured, not what the processor or DPDK says of it; and no sync() sets it back.
+TEST(SenderTscClock, KeepsToTheKernelsClockAndNeverGoesBack) {
+  TscClock clock;
+  Time last = clock.now();
+  for (int round = 0; round < 4; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const Time before = agent::monotonic_now();
+    const Time now = clock.now();
+    const Time after = agent::monotonic_now();
+    EXPECT_GE(now, before - Duration::microseconds(40));
+    EXPECT_LE(now, after + Duration::microseconds(40));
+    EXPECT_GE(now, last);
+    clock.sync();
+    last = clock.now();
+    EXPECT_GE(last, now);
   }
 }
 
