@@ -23,3 +23,7 @@ class UnsupportedError(SwitchError):
 
 class AgentError(ControllerError):
     """An agent did not attach in time, or was lost."""
+
+
+class RefusedError(AgentError):
+    """An agent refused what it was asked for, and says why."""

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 import grpc
 from tiercast.v1 import lab_pb2, sender_pb2, sender_pb2_grpc
 
-from .errors import AgentError
+from .errors import AgentError, RefusedError
 
 _MAX_MESSAGE = 64 << 20  # bytes; 100,000 layers are listed in some megabytes
 _TIMEOUT_S = 30.0
+_NOBODY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class SenderControl:
-    """Every call raises AgentError with what the sender says, or that nobody answers."""
+    """Every call raises RefusedError with what the sender says, or AgentError: nobody answers."""
 
     def __init__(self, address: str):
         """Address: "unix:/path" or "host:port"."""
@@ -59,8 +60,8 @@ class SenderControl:
         try:
             return method(request, timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
-            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            if error.code() in _NOBODY:
                 raise AgentError(
                     f"no sender answers at {self.address}: {error.details()}"
                 ) from None
-            raise AgentError(f"the sender at {self.address}: {error.details()}") from None
+            raise RefusedError(f"the sender at {self.address}: {error.details()}") from None

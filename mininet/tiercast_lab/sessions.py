@@ -122,12 +122,14 @@ def stop(sender: Address, session: Number) -> None:
 @contextmanager
 def _connect(address: str) -> Iterator[SenderControl]:
     """Its errors are the command line's."""
-    from tiercast_controller.errors import AgentError
+    from tiercast_controller.errors import AgentError, RefusedError
     from tiercast_controller.sender import SenderControl
 
     try:
         with SenderControl(address) as control:
             yield control
+    except RefusedError as error:
+        raise InputError(str(error)) from None
     except AgentError as error:
         raise RunFailed(str(error)) from None
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tiercast.v1 import lab_pb2
-from tiercast_controller.errors import AgentError
+from tiercast_controller.errors import RefusedError
+from tiercast_lab.errors import InputError, RunFailed
 from tiercast_lab.sessions import app
 from tiercast_wire import group_address
 from typer.testing import CliRunner
@@ -108,7 +109,7 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
             (lambda: control.change(1, parameters={"rlm.join_max": "1s"}), ["rlm.join_max"]),
             (lambda: control.stop(7), ["session 7 does not run"]),
         ):
-            with pytest.raises(AgentError) as refused:
+            with pytest.raises(RefusedError) as refused:
                 call()
             for text in texts:
                 assert text in str(refused.value)
@@ -138,6 +139,10 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
         rows = [row.split() for row in sessions("list").splitlines()]
         assert rows[0] == ["session", "scheme", "layers", "sending", "rate", "sent", "dropped"]
         assert [row[:4] for row in rows[1:]] == [["5", "rlm", "3", "3"], ["6", "rlm", "3", "2"]]
+        with pytest.raises(InputError, match="session 7 does not run; those that run: 5 to 6"):
+            app(["stop", f"--sender={line.control_address}", "7"], standalone_mode=False)
+    with pytest.raises(RunFailed, match="no sender answers"):
+        app(["list", f"--sender={line.control_address}"], standalone_mode=False)
         assert "session 1 does not run" in sessions("stop", "1")
         assert "NAME=VALUE" in sessions("change", "6", "--set=x")
         assert "nothing to change" in sessions("change", "6")
