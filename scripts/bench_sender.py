@@ -480,9 +480,9 @@ def with_feedback(plan: Plan) -> dict[str, Any]:
     found: dict[str, Any] = {"scheme": FEEDBACK_SCHEME}
     repeat = plan.repeat if plan is CHECK else max(plan.repeat, 3)  # single runs differ by a lot
     for cores, two in (("two cores", True), ("one core", False)):
-        both = in_turns(repeat, none=lambda: measure(None, two),  # noqa: B023
-                        sound=lambda: measure("sound", two),  # noqa: B023
-                        forged=lambda: measure("forged", two))  # fmt: skip # noqa: B023
+        both = in_turns(repeat, none=partial(measure, None, two),
+                        sound=partial(measure, "sound", two),
+                        forged=partial(measure, "forged", two))  # fmt: skip
         for kind in FEEDBACK_KINDS:
             both[f"{kind}_late_p99_ratio"] = both[kind]["late_p99_ns"] / both["none"]["late_p99_ns"]
         found[cores] = both
@@ -650,8 +650,8 @@ PARTS: dict[str, Callable[[Plan], Any]] = {
     ),
     "rate_errors": rates_of_layers,
     "change": lambda plan: response_to_change(),
-    "feedback": lambda plan: with_feedback(plan),
-    "veth": lambda plan: over_veth(plan),
+    "feedback": with_feedback,
+    "veth": over_veth,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from tiercast_lab.explanations import EXPLANATIONS
 from tiercast_lab.look import Look
-from tiercast_lab.measures.rows import counter_at, cumulative_rates
+from tiercast_lab.measures.rows import cumulative_rates, grown
 
 
 def explain(look: Look) -> list[str]:
@@ -89,8 +89,7 @@ def _queue(look: Look) -> list[str]:
     text = f"at most {longest['max_queue_packets']:g} packets on its path, at {longest['link']}"
     drops = {}
     for (link,), rows in frame.filter(pl.col("link").is_in(path)).group_by("link"):
-        edges = np.array([look.since_s, look.at_s])
-        drops[link] = float(np.diff(counter_at(rows, "drops", edges))[0])
+        drops[link] = grown(rows, "drops", look.since_s, look.at_s)
     dropping = [f"{count:.0f} at {link}" for link, count in sorted(drops.items()) if count >= 0.5]
     return [f"{text}; dropped: {', '.join(dropping) or 'none'}"]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import polars as pl
 
 from tiercast_lab import units
 from tiercast_lab.errors import InputError
-from tiercast_lab.measures.rows import counter_at
+from tiercast_lab.measures.rows import grown
 from tiercast_lab.storage import StoredRun
 
 SPAN_S = 2.0  # "the last seconds"
@@ -60,9 +59,7 @@ class Look:
         frame = self.run.rows.get(kind)
         if frame is None or column not in frame.columns:
             return 0.0
-        edges = np.array([self.since_s, self.at_s])
-        mine = frame.filter(pl.col("agent") == agent)
-        return float(np.diff(counter_at(mine, column, edges))[0])
+        return grown(frame.filter(pl.col("agent") == agent), column, self.since_s, self.at_s)
 
     def receiver_name(self, number: float | None) -> str | None:
         """The agent of a receiver's id in a record; None where it names none."""

@@ -11,7 +11,7 @@ import polars as pl
 from tiercast_lab.measures.rows import (
     Context,
     Rows,
-    counter_at,
+    grown,
     rate_series,
     received_rate,
     window_edges,
@@ -126,6 +126,6 @@ def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
     sent = again = 0.0
     for name in {name for flows in _rivals(context).values() for name in flows}:
         mine = frame.filter(pl.col("agent") == name)
-        again += float(np.diff(counter_at(mine, "retransmitted", window_edges(context)))[0])
-        sent += float(np.diff(counter_at(mine, "sent_packets", window_edges(context)))[0])
+        again += grown(mine, "retransmitted", *context.window)
+        sent += grown(mine, "sent_packets", *context.window)
     return again / sent if sent else None

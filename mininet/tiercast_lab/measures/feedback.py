@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from tiercast_lab.measures.rows import Context, Rows, counter_at, in_window, window_edges
+from tiercast_lab.measures.rows import Context, Rows, grown, in_window
 
 
 def feedback_rate(rows: Rows, context: Context) -> float | None:
@@ -15,7 +14,7 @@ def feedback_rate(rows: Rows, context: Context) -> float | None:
         return None
     mine = frame.filter(pl.col("agent") == context.sender)
     start, end = context.window
-    return float(np.diff(counter_at(mine, "accepted", window_edges(context)))[0]) / (end - start)
+    return grown(mine, "accepted", start, end) / (end - start)
 
 
 def feedbacks(rows: Rows, context: Context) -> float | None:
@@ -30,7 +29,7 @@ def naks(rows: Rows, context: Context) -> float | None:
     if frame is None:
         return None
     mine = frame.filter(pl.col("agent") == context.sender)
-    return float(np.diff(counter_at(mine, "naks", window_edges(context)))[0])
+    return grown(mine, "naks", *context.window)
 
 
 def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:

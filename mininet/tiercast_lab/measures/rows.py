@@ -55,6 +55,11 @@ def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray
     return np.interp(times, rows["time_s"].to_numpy(), rows[column].to_numpy(), left=0.0)
 
 
+def grown(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
+    """What a counter grows by from `start` to `end`, s."""
+    return float(np.diff(counter_at(rows, column, np.array([start, end])))[0])
+
+
 def rate_series(rows: pl.DataFrame, column: str, edges: np.ndarray) -> np.ndarray:
     """bit/s of a byte counter in each interval between `edges`."""
     return 8 * np.diff(counter_at(rows, column, edges)) / np.diff(edges)

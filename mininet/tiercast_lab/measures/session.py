@@ -8,9 +8,9 @@ import polars as pl
 from tiercast_lab.measures.rows import (
     Context,
     Rows,
-    counter_at,
     cumulative_rates,
     efficiency_series,
+    grown,
     in_window,
     instability_series,
     received_rate,
@@ -78,8 +78,8 @@ def loss(rows: Rows, context: Context) -> float | None:
     lost = received = 0.0
     for agent in context.receivers:
         mine = frame.filter(pl.col("agent") == agent)
-        lost += float(np.diff(counter_at(mine, "lost", window_edges(context)))[0])
-        received += float(np.diff(counter_at(mine, "packets", window_edges(context)))[0])
+        lost += grown(mine, "lost", *context.window)
+        received += grown(mine, "packets", *context.window)
     return lost / (lost + received) if lost + received else None
 
 
@@ -88,16 +88,12 @@ def marked(rows: Rows, context: Context) -> float | None:
     frame = rows.get("received")
     if frame is None:
         return None
-    counts = [
-        [
-            float(np.diff(counter_at(frame.filter(pl.col("agent") == agent), column, edges))[0])
-            for column in ("marked", "packets")
-        ]
-        for edges in [window_edges(context)]
-        for agent in context.receivers
-    ]
-    marks, packets = np.sum(counts, axis=0)
-    return float(marks / packets) if packets else None
+    marks = packets = 0.0
+    for agent in context.receivers:
+        mine = frame.filter(pl.col("agent") == agent)
+        marks += grown(mine, "marked", *context.window)
+        packets += grown(mine, "packets", *context.window)
+    return marks / packets if packets else None
 
 
 def join_latency(rows: Rows, context: Context, quantile: float) -> float | None:
@@ -126,8 +122,8 @@ def queue_drops(rows: Rows, context: Context) -> float | None:
         return None
     drops = sent = 0.0
     for _, port in frame.group_by("agent", "port"):
-        drops += float(np.diff(counter_at(port, "drops", window_edges(context)))[0])
-        sent += float(np.diff(counter_at(port, "tx_packets", window_edges(context)))[0])
+        drops += grown(port, "drops", *context.window)
+        sent += grown(port, "tx_packets", *context.window)
     return drops / (drops + sent) if drops + sent else None
 
 
