@@ -2,68 +2,42 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "protocols/base/rng.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::ermcc {
-namespace {
-
-std::uint32_t to_wire(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-
-}  // namespace
-
 Receiver::Receiver(const SessionConfig& config)
     : config_(config),
       settings_(Settings::from(config)),
       place_(static_cast<std::uint32_t>(Rng(config.self_id).next())),
-      meter_(settings_.window),
+      reception_(settings_.window),
       trac_(settings_.alpha) {}
 
 void Receiver::start(Time now, Sink& sink) {
   now_ = now;
-  counters_.top = 0;
-  sink.join(0);
-  const TraceField fields[] = {{"top", 0}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(0, sink);
 }
 
 void Receiver::stop(Time, Sink& sink) {
-  if (counters_.top < 0) return;
+  if (!reception_.joined()) return;
   // Without this the source would find out by T_max only.
-  if (counters_.packets > 0 && is_cr())
+  if (reception_.packets() > 0 && is_cr())
     send(wire::ErmccFeedback::Kind::kLeave, latest_.seq, 0, sink);
-  counters_.top = -1;
-  sink.leave(0);
-  const TraceField fields[] = {{"top", -1}};
-  sink.trace("subscription", fields);
-}
-
-ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
-  RateMeter meter = meter_;
-  counters.rate = meter.rate(now_);
-  return counters;
+  reception_.subscribe(-1, sink);
 }
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   now = now_ = std::max(now_, now);
   wire::ErmccData data;
   if (wire::parse(arrival.message, data) != wire::Error::kOk || data.session != config_.session) {
-    ++counters_.invalid;
+    reception_.refuse();
     return;
   }
-  if (counters_.packets == 0) first_at_ = now;
+  if (reception_.packets() == 0) first_at_ = now;
   const std::int32_t ahead = serial_difference(data.seq, latest_.seq);
-  if (counters_.packets == 0 || ahead > 0 || ahead < -GapDetector::kMaxLate) latest_ = data;
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce ? 1 : 0;
-  const std::uint32_t lost = gaps_.receive(data.seq);
-  counters_.lost += lost;
-  meter_.add(now, arrival.ip_length);
+  if (reception_.packets() == 0 || ahead > 0 || ahead < -GapDetector::kMaxLate) latest_ = data;
+  const std::uint32_t lost = reception_.receive(now, 0, data.seq, arrival);
   // One event an arrival, however many packets are missing.
   if (lost > 0 || (settings_.ecn && arrival.ce)) congestion(now, data.seq, sink);
 }
@@ -71,7 +45,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
 void Receiver::congestion(Time now, std::uint32_t seq, Sink& sink) {
   // A rate over too short a time is no rate; a newcomer must not cut everybody's with it.
   if (now - first_at_ < settings_.min_history) return;
-  const double omega = meter_.rate(now).bytes_per_second();  // ERMCC (1), over the past window
+  const double omega = reception_.rate(now).bytes_per_second();  // ERMCC (1), over the past window
   trac_.update(omega);                                       // ERMCC (2), (3)
   const bool slower = latest_.cr_valid && mu() < static_cast<double>(latest_.mu_hat) -
                                                      static_cast<double>(latest_.sigma_hat);
@@ -99,9 +73,9 @@ void Receiver::send(wire::ErmccFeedback::Kind kind, std::uint32_t seq, double om
   feedback.kind = kind;
   feedback.source = config_.self_id;
   feedback.seq = seq;
-  feedback.omega = to_wire(omega);
-  feedback.mu = to_wire(mu());
-  feedback.sigma = to_wire(sigma());
+  feedback.omega = wire::to_u32(omega);
+  feedback.mu = wire::to_u32(mu());
+  feedback.sigma = wire::to_u32(sigma());
   std::array<std::byte, wire::ErmccFeedback::kBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
 }

@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
-#include "protocols/common/gap_detector.h"
+#include "protocols/common/layered_reception.h"
 #include "protocols/common/mean_deviation.h"
-#include "protocols/common/rate_meter.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/ermcc/settings.h"
 #include "protocols/wire/ermcc.h"
@@ -22,7 +21,7 @@ class Receiver final : public ReceiverCore {
   void timer(Time, Sink&) override {}
   Time next_timer() const override { return Time::never(); }  // all it does, it does on a packet
   void stop(Time now, Sink& sink) override;
-  ReceiverCounters counters() const override;
+  ReceiverCounters counters() const override { return reception_.counters(now_); }
 
   // For tests and reports; bytes/s.
   double mu() const { return trac_.mean(); }
@@ -37,10 +36,8 @@ class Receiver final : public ReceiverCore {
   const SessionConfig config_;
   const Settings settings_;
   const std::uint32_t place_;  // on the circle of those that may be asked
-  ReceiverCounters counters_;
+  LayeredReception reception_;
   Time now_;
-  GapDetector gaps_;
-  RateMeter meter_;
   Time first_at_;  // of the first packet
   MeanDeviation trac_;      // mu and sigma
   wire::ErmccData latest_;  // header with the highest number

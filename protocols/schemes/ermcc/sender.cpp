@@ -1,27 +1,19 @@
 #include "protocols/schemes/ermcc/sender.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "protocols/base/rng.h"
 #include "protocols/base/serial.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::ermcc {
-namespace {
-
-std::uint32_t to_wire(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-
-}  // namespace
-
 Sender::Sender(const SessionConfig& config)
     : config_(config),
       settings_(Settings::from(config)),
       trac_(settings_.alpha),
       rtt_(settings_.rtt_weight),
       response_(settings_.alpha, 0.5),
-      ask_share_(to_wire(settings_.ask_fraction * 4294967295.0)),
+      ask_share_(wire::to_u32(settings_.ask_fraction * 4294967295.0)),
       // A restarted source must not look like the old one: numbers start anywhere.
       seq_(static_cast<std::uint32_t>(Rng(config.seed).next())),
       send_times_(settings_.send_times) {}
@@ -81,8 +73,8 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.cr_valid = cr_valid_;
   data.seq = seq_;
   data.cr = cr_;
-  data.mu_hat = to_wire(mu_hat());
-  data.sigma_hat = to_wire(sigma_hat());
+  data.mu_hat = wire::to_u32(mu_hat());
+  data.sigma_hat = wire::to_u32(sigma_hat());
   data.ask_from = ask_from_;
   data.ask_share = ask_share_;
   const std::size_t length = wire::write(data, message);

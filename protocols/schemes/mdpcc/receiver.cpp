@@ -5,6 +5,7 @@
 
 #include "protocols/base/serial.h"
 #include "protocols/common/exponential_timer.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::mdpcc {
 namespace {
@@ -27,27 +28,19 @@ Receiver::Receiver(const SessionConfig& config)
 
 void Receiver::start(Time now, Sink& sink) {
   now_ = now;
-  running_ = true;
-  counters_.top = 0;
-  sink.join(0);
-  const TraceField fields[] = {{"top", 0}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(0, sink);
 }
 
 void Receiver::stop(Time now, Sink& sink) {
-  if (!running_) return;
+  if (!reception_.joined()) return;
   now = now_ = std::max(now_, now);
   if (probe_seen_) send_report(now, wire::kMdpccLeave, sink);
-  running_ = false;
   report_at_ = Time::never();
-  counters_.top = -1;
-  sink.leave(0);
-  const TraceField fields[] = {{"top", -1}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(-1, sink);
 }
 
 ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
+  ReceiverCounters counters = reception_.counters();
   counters.rate = received_rate_;
   counters.delivered = object_.delivered();
   counters.complete = object_.complete();
@@ -56,7 +49,7 @@ ReceiverCounters Receiver::counters() const {
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   now = now_ = std::max(now_, now);
-  if (!running_) return;
+  if (!reception_.joined()) return;
   wire::MdpccData data;
   wire::MdpccProbe probe;
   wire::MdpccReport report;
@@ -73,7 +66,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
              nack.session == config_.session) {
     if (nack.source != config_.self_id) object_.heard(nack);
   } else {
-    ++counters_.invalid;
+    reception_.refuse();
   }
 }
 
@@ -81,15 +74,13 @@ void Receiver::take(Time now, const wire::MdpccData& data, const Arrival& arriva
   const auto payload = arrival.message.subspan(wire::MdpccData::kBytes);
   const bool complete = object_.complete();
   if (data.segment_count > 0 && !object_.data(now, data, payload, timing(), sink)) {
-    ++counters_.invalid;
+    reception_.refuse();
     return;
   }
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce;
+  reception_.count(arrival);
   const LossHistory::Report loss =
       losses_.receive(now, data.seq, arrival.ce && settings_.ecn, rtt());
-  counters_.lost += loss.lost;
+  reception_.lose(loss.lost);
   measure_rate(now, arrival.ip_length);
   if (loss.first) begin_loss_history();
   if (loss.events > 0) {
@@ -207,7 +198,7 @@ void Receiver::take(Time now, const wire::MdpccReport& report, Sink& sink) {
 
 void Receiver::timer(Time now, Sink& sink) {
   now = now_ = std::max(now_, now);
-  if (!running_) return;
+  if (!reception_.joined()) return;
   if (now >= report_at_) {
     if (phase_ == Phase::kBackoff) {
       send_report(now, 0, sink);
@@ -252,9 +243,9 @@ void Receiver::send_report(Time now, std::uint8_t more_flags, Sink& sink) {
   report.response_us = probe_tx_us_ + static_cast<std::uint32_t>((now - probe_at_).us());
   const double p = losses_.loss_event_rate();
   report.loss = static_cast<std::uint32_t>(std::ceil(p * 4294967295.0));
-  report.rate = std::max<std::uint32_t>(1, to_wire(desired_rate()));
-  report.received_rate = to_wire(received_rate_);
-  report.rtt_us = to_wire(rtt());
+  report.rate = std::max<std::uint32_t>(1, wire::to_u32(desired_rate()));
+  report.received_rate = wire::to_u32(received_rate_);
+  report.rtt_us = wire::to_u32(rtt());
   report.flags = static_cast<std::uint8_t>(more_flags | (rtt_confirmed_ ? wire::kMdpccRtt : 0) |
                                            (p > 0 ? 0 : wire::kMdpccStart));
   std::array<std::byte, wire::MdpccReport::kBytes> message;

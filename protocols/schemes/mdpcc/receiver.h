@@ -7,6 +7,7 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/common/loss_history.h"
+#include "protocols/common/reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/mdpcc/object_receiver.h"
 #include "protocols/schemes/mdpcc/settings.h"
@@ -22,7 +23,7 @@ class Receiver final : public ReceiverCore {
   void receive(Time now, const Arrival& arrival, Sink& sink) override;
   void timer(Time now, Sink& sink) override;
   Time next_timer() const override {
-    return running_ ? std::min(report_at_, object_.next_timer()) : Time::never();
+    return reception_.joined() ? std::min(report_at_, object_.next_timer()) : Time::never();
   }
   void stop(Time now, Sink& sink) override;
   ReceiverCounters counters() const override;
@@ -45,10 +46,9 @@ class Receiver final : public ReceiverCore {
 
   const SessionConfig config_;
   const Settings settings_;
-  ReceiverCounters counters_;
+  Reception reception_;
   Rng rng_;
   Time now_;
-  bool running_ = false;
   LossHistory losses_;
   ObjectReceiver object_;
 

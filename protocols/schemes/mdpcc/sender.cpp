@@ -4,6 +4,7 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/base/serial.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::mdpcc {
 namespace {
@@ -266,8 +267,8 @@ void Sender::send_probe(Time now, Sink& sink) {
   probe.session = config_.session;
   probe.probe_seq = probe_seq_;
   probe.tx_time_us = microseconds(now);
-  probe.grtt_us = to_wire(advertised_grtt());
-  probe.tx_rate = to_wire(rate_.rate());
+  probe.grtt_us = wire::to_u32(advertised_grtt());
+  probe.tx_rate = wire::to_u32(rate_.rate());
   probe.group_size = static_cast<std::uint16_t>(settings_.group_size);
   probe.backoff = static_cast<std::uint8_t>(settings_.backoff);
   probe.object_id = object_id_;
@@ -281,7 +282,7 @@ void Sender::send_probe(Time now, Sink& sink) {
     const Representative& r = representatives_[i];
     const int flags = (i == 0 ? wire::kMdpccClr : 0) | wire::kMdpccRtt |
                       (r.start ? wire::kMdpccStart : 0);
-    probe.representatives[i] = {r.id, to_wire(r.rtt.srtt()), to_wire(r.rate),
+    probe.representatives[i] = {r.id, wire::to_u32(r.rtt.srtt()), wire::to_u32(r.rate),
                                 static_cast<std::uint8_t>(flags)};
   }
   std::array<std::byte, wire::MdpccProbe::kMaxBytes> message;

@@ -1,7 +1,6 @@
 #include "protocols/schemes/mdpcc/settings.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "protocols/common/loss_history.h"
 #include "protocols/core/session_config.h"
@@ -43,10 +42,6 @@ constexpr ParameterInfo kParameters[] = {
      "NORM's robustness factor"},
 };
 
-std::uint32_t saturated(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-
 }  // namespace
 
 std::span<const ParameterInfo> parameter_list() { return kParameters; }
@@ -82,7 +77,5 @@ TcpPath Settings::path(std::uint32_t packet_size, Duration rtt, Duration timeout
   return path;
 }
 
-std::uint32_t to_wire(Rate rate) { return saturated(rate.bytes_per_second()); }
-std::uint32_t to_wire(Duration duration) { return saturated(duration.seconds() * 1e6); }
 
 }  // namespace tiercast::mdpcc

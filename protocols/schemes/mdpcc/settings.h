@@ -46,7 +46,4 @@ inline constexpr unsigned kMaxBackoff = 20;  // GRTTs
 // Of a sample: "min 1 us".
 inline constexpr Duration kMinRtt = Duration::microseconds(1);
 
-std::uint32_t to_wire(Rate rate);
-std::uint32_t to_wire(Duration duration);  // microseconds
-
 }  // namespace tiercast::mdpcc

@@ -1,10 +1,10 @@
 #include "protocols/schemes/mlda/receiver.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "protocols/common/exponential_timer.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::mlda {
 namespace {
@@ -15,11 +15,6 @@ constexpr std::int32_t kMaxReportsBehind = 4;
 constexpr double kMinTested = 0.5;  // of the received rate
 constexpr double kMaxTested = 1.2;
 constexpr double kMaxTestedAtTop = 1.5;
-
-std::uint32_t to_wire(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-std::uint32_t clock_us(Time now) { return static_cast<std::uint32_t>(now.ns() / 1000); }
 
 }  // namespace
 
@@ -73,13 +68,13 @@ void Receiver::receive_data(Time now, const wire::MldaData& data, const Arrival&
   window_.bytes += arrival.ip_length;
   window_.lost += lost;
   window_.marked += arrival.ce && settings_.ecn ? 1 : 0;
-  rtt_.packet(clock_us(now) - data.tx_time_us);
+  rtt_.packet(wire::clock_us(now) - data.tx_time_us);
   if (data.rank == 0) pairs_.receive(now, data.seq, data.pair, arrival.ip_length);
 }
 
 void Receiver::receive_report(Time now, const wire::MldaSenderReport& report, Sink& sink) {
   const std::int32_t ahead = serial_difference(report.sr_seq, sr_seq_);
-  if (reception_.top() < 0 || (report_seen_ && ahead <= 0 && ahead >= -kMaxReportsBehind)) return;
+  if (!reception_.joined() || (report_seen_ && ahead <= 0 && ahead >= -kMaxReportsBehind)) return;
   report_seen_ = true;
   sr_seq_ = report.sr_seq;
   session_rtt_us_ = report.max_rtt_us;
@@ -212,10 +207,10 @@ void Receiver::send_report(Time now, Sink& sink) {
   report.asks_rtt = asks_rtt(now);
   report.source = config_.self_id;
   report.sr_seq = sr_seq_;
-  report.rate = to_wire(share_);
-  report.loss = to_wire(loss_ * 4294967295.0);
-  report.rtt_us = rtt_.valid() ? std::max(1u, to_wire(rtt_.rtt().seconds() * 1e6)) : 0;
-  report.rx_time_us = sent_us_ = clock_us(now);
+  report.rate = wire::to_u32(share_);
+  report.loss = wire::to_u32(loss_ * 4294967295.0);
+  report.rtt_us = rtt_.valid() ? std::max(1u, wire::to_u32(rtt_.rtt())) : 0;
+  report.rx_time_us = sent_us_ = wire::clock_us(now);
   echo_awaited_ = true;
   std::array<std::byte, wire::MldaReceiverReport::kBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(report, message)});
@@ -229,8 +224,8 @@ void Receiver::receive_reflection(Time now, const wire::MldaReflection& reflecti
   if (reflection.source == config_.self_id) {
     if (!echo_awaited_ || reflection.rx_time_us != sent_us_) return;
     echo_awaited_ = false;
-    rtt_.measured(now, Duration::microseconds(clock_us(now) - sent_us_),
-                  clock_us(now) - reflection.tx_time_us);
+    rtt_.measured(now, Duration::microseconds(wire::clock_us(now) - sent_us_),
+                  wire::clock_us(now) - reflection.tx_time_us);
     return;
   }
   // MLDA III-C, partial suppression. Who wants its round-trip time measured is silenced only by

@@ -1,9 +1,9 @@
 #include "protocols/schemes/mlda/sender.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "protocols/schemes/mlda/rtt_tracker.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::mlda {
 namespace {
@@ -11,11 +11,6 @@ namespace {
 // A report may answer a sender report as old as this: its receiver missed the later ones.
 constexpr std::uint32_t kMaxReportAge = 1 << 10;
 constexpr double kSilentDecrease = 0.5;  // PROTOCOLS 7.4
-
-std::uint32_t to_wire(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-std::uint32_t clock_us(Time now) { return static_cast<std::uint32_t>(now.ns() / 1000); }
 
 }  // namespace
 
@@ -54,7 +49,7 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.session = config_.session;
   data.rank = layer;
   data.seq = seq_[layer];
-  data.tx_time_us = clock_us(now);
+  data.tx_time_us = wire::clock_us(now);
   if (layer == 0 && pair_left_ > 0) data.pair = pair_left_ == 2 ? 1 : 2;
   const std::size_t length = wire::write(data, message);
   if (length == 0) return 0;
@@ -113,7 +108,7 @@ void Sender::reflect(Time now, const wire::MldaReceiverReport& report, Sink& sin
   reflection.sr_seq = report.sr_seq;
   reflection.rate = report.rate;
   reflection.rx_time_us = report.rx_time_us;
-  reflection.tx_time_us = clock_us(now);
+  reflection.tx_time_us = wire::clock_us(now);
   std::array<std::byte, wire::MldaReflection::kBytes> message;
   sink.send(Destination::group(report.rank), {message.data(), wire::write(reflection, message)});
 }
@@ -180,10 +175,10 @@ void Sender::send_report(Time now, Sink& sink) {
   report.session = config_.session;
   report.record_count = static_cast<std::uint8_t>(layering_.count);
   report.sr_seq = ++sr_seq_;
-  report.tx_time_us = clock_us(now);
+  report.tx_time_us = wire::clock_us(now);
   report.max_rtt_us = max_rtt_us_;
   for (unsigned k = 0; k < layering_.count; ++k) {
-    report.rate[k] = std::max(1u, to_wire(layering_.rate[k].bytes_per_second()));
+    report.rate[k] = std::max(1u, wire::to_u32(layering_.rate[k]));
   }
   std::array<std::byte, wire::MldaSenderReport::kMaxBytes> message;
   sink.send(Destination::group(0), {message.data(), wire::write(report, message)});

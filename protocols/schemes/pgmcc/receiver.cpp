@@ -26,35 +26,26 @@ Receiver::Receiver(const SessionConfig& config)
 
 void Receiver::start(Time now, Sink& sink) {
   now_ = now;
-  counters_.top = 0;
-  sink.join(0);
-  trace_subscription(sink);
+  reception_.subscribe(0, sink);
 }
 
 void Receiver::stop(Time now, Sink& sink) {
   now_ = std::max(now_, now);
   nak_at_ = Time::never();
-  if (counters_.top < 0) return;
+  if (!reception_.joined()) return;
   if (started_ && acker_) send(wire::PgmccFeedback::Kind::kLeaving, 0, sink);
-  sink.leave(0);
-  counters_.top = -1;
-  trace_subscription(sink);
-}
-
-void Receiver::trace_subscription(Sink& sink) const {
-  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(-1, sink);
 }
 
 ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
+  ReceiverCounters counters = reception_.counters();
   counters.rate = meter_.rate(now_);
   return counters;
 }
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   now_ = std::max(now_, now);
-  if (counters_.top < 0) return;
+  if (!reception_.joined()) return;
   wire::PgmccData packet;
   wire::PgmccConfirmation confirmation;
   if (wire::parse(arrival.message, packet) == wire::Error::kOk &&
@@ -64,18 +55,16 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
              confirmation.session == config_.session) {
     confirmed(confirmation);
   } else {
-    ++counters_.invalid;
+    reception_.refuse();
   }
 }
 
 void Receiver::data(const wire::PgmccData& packet, const Arrival& arrival, Sink& sink) {
   if (!note(packet.seq, settings_.ecn && arrival.ce, sink)) {
-    ++counters_.invalid;
+    reception_.refuse();
     return;
   }
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce ? 1 : 0;
+  reception_.count(arrival);
   meter_.add(now_, arrival.ip_length);
   acker_ = packet.has_acker && packet.acker == config_.self_id;
   echo_time_us_ = packet.tx_time_us;
@@ -132,7 +121,7 @@ void Receiver::begin(std::uint32_t seq) {
 void Receiver::judge(std::uint32_t seq, bool received, Sink& sink) {
   loss_ = settings_.loss_constant * loss_ + (1 - settings_.loss_constant) * (received ? 0 : 1);
   if (received) return;
-  ++counters_.lost;
+  reception_.lose(1);
   plan(wire::PgmccFeedback::Kind::kNak, seq, sink);
 }
 

@@ -6,6 +6,7 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/common/rate_meter.h"
+#include "protocols/common/reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/pgmcc/settings.h"
 #include "protocols/wire/pgmcc.h"
@@ -38,12 +39,11 @@ class Receiver final : public ReceiverCore {
   void judge(std::uint32_t seq, bool received, Sink& sink);
   void plan(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink& sink);
   void send(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink& sink);
-  void trace_subscription(Sink& sink) const;
 
   const SessionConfig config_;
   const Settings settings_;
   Rng rng_;
-  ReceiverCounters counters_;
+  Reception reception_;
   mutable RateMeter meter_;
 
   bool started_ = false;

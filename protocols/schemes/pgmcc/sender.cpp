@@ -4,6 +4,7 @@
 #include <array>
 
 #include "protocols/base/rng.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::pgmcc {
 namespace {
@@ -68,7 +69,7 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.has_acker = has_acker_;
   data.acker = has_acker_ ? acker_ : 0;
   data.seq = window_.send();
-  data.tx_time_us = static_cast<std::uint32_t>(now_.ns() / 1000);
+  data.tx_time_us = wire::clock_us(now_);
   return wire::write(data, message);
 }
 
@@ -90,12 +91,12 @@ bool Sender::plausible(const wire::PgmccFeedback& feedback) const {
   if (feedback.kind == wire::PgmccFeedback::Kind::kNak && !window_.recent(feedback.missing)) {
     return false;
   }
-  const auto echo = static_cast<std::uint32_t>(now_.ns() / 1000) - feedback.echo_time_us;
+  const auto echo = wire::clock_us(now_) - feedback.echo_time_us;
   return feedback.hold_us <= echo && Duration::microseconds(echo) <= kMaxEcho;
 }
 
 Duration Sender::rtt_of(const wire::PgmccFeedback& feedback) const {
-  const auto echo = static_cast<std::uint32_t>(now_.ns() / 1000) - feedback.echo_time_us;
+  const auto echo = wire::clock_us(now_) - feedback.echo_time_us;
   return std::clamp(Duration::microseconds(echo - feedback.hold_us), kMinRtt, kMaxRtt);
 }
 

@@ -31,33 +31,26 @@ Receiver::Receiver(const SessionConfig& config)
 
 void Receiver::start(Time now, Sink& sink) {
   now_ = now;
-  counters_.top = 0;
-  sink.join(0);
-  trace_subscription(sink);
+  reception_.subscribe(0, sink);
   say_hello(sink);
 }
 
 void Receiver::stop(Time now, Sink& sink) {
   now_ = std::max(now_, now);
   hello_at_ = Time::never();
-  if (counters_.top < 0) return;
+  if (!reception_.joined()) return;
   wire::RlaAck bye;
   bye.flags = wire::RlaAck::kBye;
   bye.cum_ack = cum_ack_;
   send(bye, sink);
-  sink.leave(0);
-  counters_.top = -1;
-  trace_subscription(sink);
-}
-
-void Receiver::trace_subscription(Sink& sink) const {
-  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(-1, sink);
 }
 
 ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
+  ReceiverCounters counters = reception_.counters();
   counters.rate = meter_.rate(now_);
+  counters.delivered = delivered_;
+  counters.complete = complete_;
   return counters;
 }
 
@@ -85,18 +78,16 @@ void Receiver::send(wire::RlaAck& ack, Sink& sink) const {
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   now_ = std::max(now_, now);
-  if (counters_.top < 0) return;
+  if (!reception_.joined()) return;
   wire::RlaData data;
   if (wire::parse(arrival.message, data) != wire::Error::kOk || data.session != config_.session ||
       data.payload_length > capacity_ ||
       !belongs(data, arrival.message.size() - wire::RlaData::kBytes)) {
-    ++counters_.invalid;
+    reception_.refuse();
     return;
   }
   hello_at_ = Time::never();
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce ? 1 : 0;
+  reception_.count(arrival);
   meter_.add(now_, arrival.ip_length);
 
   const std::uint32_t cum_before = cum_ack_;
@@ -159,7 +150,7 @@ void Receiver::store(const wire::RlaData& data, std::span<const std::byte> bytes
                     data.offset};
   std::copy(bytes.begin(), bytes.end(), payload(data.seq));
   if (!serial_newer(reach_, data.seq)) {
-    counters_.lost += data.seq - reach_;
+    reception_.lose(data.seq - reach_);
     reach_ = data.seq + 1;
   }
   if (ahead > 0) note_run(data.seq);
@@ -174,10 +165,10 @@ void Receiver::take(Slot& slot, Sink& sink) {
     if (from > delivered_to_ && !incomplete_) incomplete_ = true;
     const std::byte* bytes = payload(cum_ack_) + (from - slot.offset);
     sink.deliver(from, {bytes, static_cast<std::size_t>(end - from)});
-    counters_.delivered += end - from;
+    delivered_ += end - from;
     delivered_to_ = end;
   }
-  if (slot.last) counters_.complete = !incomplete_;
+  if (slot.last) complete_ = !incomplete_;
   ++cum_ack_;
 }
 

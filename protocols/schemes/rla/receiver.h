@@ -10,6 +10,7 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/common/rate_meter.h"
+#include "protocols/common/reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/rla/settings.h"
 #include "protocols/wire/rla.h"
@@ -49,7 +50,6 @@ class Receiver final : public ReceiverCore {
   void acknowledge(const wire::RlaData& data, Sink& sink);
   void send(wire::RlaAck& ack, Sink& sink) const;
   void say_hello(Sink& sink);
-  void trace_subscription(Sink& sink) const;
   Slot& slot(std::uint32_t seq) { return slots_[seq % ring_]; }
   std::byte* payload(std::uint32_t seq) { return &payloads_[std::size_t{seq % ring_} * capacity_]; }
 
@@ -64,7 +64,7 @@ class Receiver final : public ReceiverCore {
   Time now_;
   Time hello_at_ = Time::never();
   unsigned hellos_ = 0;
-  ReceiverCounters counters_;
+  Reception reception_;
   mutable RateMeter meter_;
 
   bool started_ = false;       // data has come
@@ -72,6 +72,8 @@ class Receiver final : public ReceiverCore {
   std::uint32_t cum_ack_ = 0;  // next packet expected
   std::uint32_t reach_ = 0;    // one above the highest that came
   bool incomplete_ = false;
+  bool complete_ = false;           // all of the object was delivered
+  std::uint64_t delivered_ = 0;     // bytes
   std::uint64_t delivered_to_ = 0;  // bytes of the object, from its start
   std::array<wire::RlaSack, wire::RlaAck::kMaxRecords + 1> runs_{};  // the latest first; RFC 2018, 4
   std::size_t run_count_ = 0;

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
+
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::rla {
 namespace {
@@ -165,7 +166,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 
 void Sender::acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink) {
   const Duration sample = Duration::microseconds(
-      static_cast<std::uint32_t>(now_.ns() / 1000) - ack.echo_time_us);
+      wire::clock_us(now_) - ack.echo_time_us);
   const bool sound = sample <= kMaxEcho;
   members_.heard(member, now_, sound ? std::min(sample, kMaxRtt) : Duration::microseconds(-1),
                  ack.rwnd);
@@ -362,7 +363,7 @@ std::size_t Sender::write(std::uint32_t seq, bool again, std::span<std::byte> me
   wire::RlaData data;
   data.session = config_.session;
   data.seq = seq;
-  data.tx_time_us = static_cast<std::uint32_t>(now_.ns() / 1000);
+  data.tx_time_us = wire::clock_us(now_);
   data.base = board_.base();
   if (again) data.flags |= wire::RlaData::kRetransmission;
   if (whole_) data.flags |= wire::RlaData::kWhole;

@@ -57,7 +57,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
 
 // Shared learning: an experiment above this level that hurts will be taken as one's own.
 void Receiver::receive_announcement(Time now, const wire::RlmAnnouncement& announcement) {
-  if (announcement.source == config_.self_id || reception_.top() < 0) return;
+  if (announcement.source == config_.self_id || !reception_.joined()) return;
   Layer& layer = layers_[announcement.rank];
   layer.joined_at = now;
   if (announcement.rank > reception_.top()) layer.pending_at = now;
@@ -198,7 +198,7 @@ void Receiver::on_join_timer(Time now, Sink& sink) {
 
 // A layer that is long in coming shows that detection takes longer than was thought.
 bool Receiver::top_delivers(Time now) {
-  if (reception_.top() < 0 || top().packets > 0) return true;
+  if (!reception_.joined() || top().packets > 0) return true;
   const double waited = (now - top().added_at).seconds();
   if (waited > t_detect_) t_detect_ = std::clamp(1.2 * waited, kMinDetect, kMaxDetect);
   return false;

@@ -18,32 +18,24 @@ void Receiver::start(Time now, Sink& sink) {
   now_ = now;
   rate_since_ = now;
   // SIM 3.2: initially each receiver subscribes only to the bottom group.
-  counters_.top = 0;
-  sink.join(0);
-  trace_subscription(sink);
+  reception_.subscribe(0, sink);
 }
 
 void Receiver::stop(Time, Sink& sink) {
-  if (counters_.top < 0) return;
+  if (!reception_.joined()) return;
   wire::SimFeedback bye;
   bye.session = config_.session;
   bye.source = config_.self_id;
   bye.fb_req = fb_req_;
   bye.record_count = 1;
-  bye.records[0].rank = static_cast<std::uint8_t>(counters_.top);
+  bye.records[0].rank = static_cast<std::uint8_t>(reception_.top());
   std::array<std::byte, wire::SimFeedback::kMaxBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(bye, message)});
-  for (; counters_.top >= 0; --counters_.top) sink.leave(static_cast<Rank>(counters_.top));
-  trace_subscription(sink);
-}
-
-void Receiver::trace_subscription(Sink& sink) const {
-  const TraceField fields[] = {{"top", static_cast<double>(counters_.top)}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(-1, sink);
 }
 
 ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
+  ReceiverCounters counters = reception_.counters();
   counters.rate = Rate::bytes_per_second(rate_.value());
   return counters;
 }
@@ -53,22 +45,20 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   wire::SimData data;
   if (wire::parse(arrival.message, data) != wire::Error::kOk || data.session != config_.session ||
       data.rank >= config_.layers) {
-    ++counters_.invalid;
+    reception_.refuse();
     return;
   }
-  if (data.rank > counters_.top) return;  // still arriving after a leave
+  if (data.rank > reception_.top()) return;  // still arriving after a leave
 
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce ? 1 : 0;
+  reception_.count(arrival);
   const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
-  counters_.lost += lost;
+  reception_.lose(lost);
   ++rate_packets_;
   rate_bytes_ += arrival.ip_length;
 
-  if (data.rank == counters_.top) {
+  if (data.rank == reception_.top()) {
     note_epoch(data, sink);
-    if (data.rank != counters_.top) return;  // that changed the subscription
+    if (data.rank != reception_.top()) return;  // that changed the subscription
     ++epoch_packets_;
     epoch_marked_ += arrival.ce ? 1 : 0;
     epoch_lost_ += lost;
@@ -111,13 +101,13 @@ void Receiver::answer_request(Time now, Sink& sink) {
       static_cast<std::uint32_t>(std::min<std::int64_t>((now - request_at_).us(), 0xffffffff));
   feedback.record_count = 1;
   feedback.records[0] = {
-      static_cast<std::uint8_t>(counters_.top), 1, congested_ ? 1u : 0u, rate, rate, 1};
+      static_cast<std::uint8_t>(reception_.top()), 1, congested_ ? 1u : 0u, rate, rate, 1};
   std::array<std::byte, wire::SimFeedback::kMaxBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
   answered_ = true;
   notified_ = true;
   const TraceField fields[] = {{"fb_req", static_cast<double>(fb_req_)},
-                               {"top", static_cast<double>(counters_.top)},
+                               {"top", static_cast<double>(reception_.top())},
                                {"congested", congested_ ? 1.0 : 0.0},
                                {"packets", static_cast<double>(epoch_packets_)},
                                {"marked", static_cast<double>(epoch_marked_)},
@@ -157,7 +147,7 @@ void Receiver::participate(bool reduced, Sink& sink) {
   }
   congested_in_a_row_ = congested_ ? congested_in_a_row_ + 1 : 0;
   lossy_in_a_row_ = lossy_ ? lossy_in_a_row_ + 1 : 0;
-  const int top = counters_.top;
+  const int top = reception_.top();
   if (top + 1 < static_cast<int>(config_.layers) && needless_cuts_ >= settings_.add_after) {
     change_top(top + 1, sink);
   } else if (top >= 1 && !reduced &&
@@ -168,13 +158,8 @@ void Receiver::participate(bool reduced, Sink& sink) {
 }
 
 void Receiver::change_top(int top, Sink& sink) {
-  if (top > counters_.top) {
-    gaps_[static_cast<std::size_t>(top)].reset();
-    sink.join(static_cast<Rank>(top));
-  } else {
-    sink.leave(static_cast<Rank>(counters_.top));
-  }
-  counters_.top = top;
+  if (top > reception_.top()) gaps_[static_cast<std::size_t>(top)].reset();
+  reception_.subscribe(top, sink);
   top_seen_ = false;
   epoch_packets_ = 0;
   epoch_marked_ = 0;
@@ -186,7 +171,6 @@ void Receiver::change_top(int top, Sink& sink) {
   congested_in_a_row_ = 0;
   lossy_in_a_row_ = 0;
   settling_ = settings_.settle_epochs;
-  trace_subscription(sink);
 }
 
 }  // namespace tiercast::sim

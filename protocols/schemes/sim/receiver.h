@@ -7,6 +7,7 @@
 
 #include "protocols/common/ewma.h"
 #include "protocols/common/gap_detector.h"
+#include "protocols/common/reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/sim/settings.h"
 #include "protocols/wire/sim.h"
@@ -30,11 +31,10 @@ class Receiver final : public ReceiverCore {
   void answer_request(Time now, Sink& sink);
   void participate(bool reduced, Sink& sink);
   void change_top(int top, Sink& sink);
-  void trace_subscription(Sink& sink) const;
 
   const SessionConfig config_;
   const Settings settings_;
-  ReceiverCounters counters_;
+  Reception reception_;
   std::array<GapDetector, kMaxLayers> gaps_;
   Time now_;
 

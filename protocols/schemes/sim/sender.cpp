@@ -1,19 +1,11 @@
 #include "protocols/schemes/sim/sender.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "protocols/base/rng.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::sim {
-namespace {
-
-std::uint32_t to_wire(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-
-}  // namespace
-
 Sender::Sender(const SessionConfig& config)
     : config_(config),
       settings_(Settings::from(config)),
@@ -77,10 +69,10 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.rank = layer;
   data.rate_epoch = rate_epoch_;
   data.seq = layers_[layer].seq;
-  data.tx_time_us = static_cast<std::uint32_t>(now.ns() / 1000);
+  data.tx_time_us = wire::clock_us(now);
   data.fb_req = fb_req_;
-  data.group_rate = to_wire(layers_[layer].rate.bytes_per_second());
-  data.max_rtt_us = to_wire(max_rtt_.seconds() * 1e6);
+  data.group_rate = wire::to_u32(layers_[layer].rate);
+  data.max_rtt_us = wire::to_u32(max_rtt_);
   const std::size_t length = wire::write(data, message);
   if (length > 0) ++layers_[layer].seq;
   return length;

@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "protocols/base/serial.h"
 #include "protocols/common/gap_detector.h"
 #include "protocols/common/tcp_equation.h"
 #include "protocols/schemes/tfmcc/feedback_timer.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::tfmcc {
 namespace {
-
-std::uint32_t to_wire(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-
-std::uint32_t clock_us(Time now) { return static_cast<std::uint32_t>(now.ns() / 1000); }
 
 // PROTOCOLS 8: T0 = 4R, b = 1, the time-out term unbounded.
 TcpPath path(double packet_size, Duration rtt) {
@@ -33,25 +27,19 @@ Receiver::Receiver(const SessionConfig& config)
 
 void Receiver::start(Time now, Sink& sink) {
   now_ = now;
-  counters_.top = 0;
-  sink.join(0);
-  const TraceField fields[] = {{"top", 0}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(0, sink);
 }
 
 void Receiver::stop(Time now, Sink& sink) {
-  if (counters_.top < 0) return;
+  if (!reception_.joined()) return;
   now_ = std::max(now_, now);
-  if (counters_.packets > 0 && is_clr()) report(now_, wire::TfmccFeedback::Kind::kLeave, sink);
+  if (reception_.packets() > 0 && is_clr()) report(now_, wire::TfmccFeedback::Kind::kLeave, sink);
   report_at_ = Time::never();
-  counters_.top = -1;
-  sink.leave(0);
-  const TraceField fields[] = {{"top", -1}};
-  sink.trace("subscription", fields);
+  reception_.subscribe(-1, sink);
 }
 
 ReceiverCounters Receiver::counters() const {
-  ReceiverCounters counters = counters_;
+  ReceiverCounters counters = reception_.counters();
   counters.rate = received_.rate();
   return counters;
 }
@@ -74,10 +62,10 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   now = now_ = std::max(now_, now);
   wire::TfmccData data;
   if (wire::parse(arrival.message, data) != wire::Error::kOk || data.session != config_.session) {
-    ++counters_.invalid;
+    reception_.refuse();
     return;
   }
-  const bool first_packet = counters_.packets == 0;
+  const bool first_packet = reception_.packets() == 0;
   const std::int32_t ahead = serial_difference(data.seq, latest_.seq);
   const bool newest = first_packet || ahead > 0 || ahead < -GapDetector::kMaxLate;
   const bool new_round = first_packet || (newest && data.fb_round != latest_.fb_round);
@@ -85,15 +73,13 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     latest_ = data;
     latest_at_ = now;
   }
-  ++counters_.packets;
-  counters_.bytes += arrival.ip_length;
-  counters_.marked += arrival.ce ? 1 : 0;
+  reception_.count(arrival);
   received_.add(now, arrival.ip_length, rtt());
   measure_rtt(now, data);
 
   const LossHistory::Report loss =
       history_.receive(now, data.seq, settings_.ecn && arrival.ce, rtt());
-  counters_.lost += loss.lost;
+  reception_.lose(loss.lost);
   if (loss.first) {
     at_first_loss_ = received_.valid() ? received_.rate() : Rate::bytes_per_second(latest_.rate);
     first_interval();
@@ -125,9 +111,9 @@ void Receiver::first_interval() {
 // RFC 4654, 4.3: an echo of our own report measures the RTT; between two of them the one-way delay
 // moves it, by time stamps whose clocks may differ.
 void Receiver::measure_rtt(Time now, const wire::TfmccData& data) {
-  const std::uint32_t delay = clock_us(now) - data.tx_time_us;
+  const std::uint32_t delay = wire::clock_us(now) - data.tx_time_us;
   if (data.echo_valid && data.echo_source == config_.self_id) {
-    const std::uint32_t sample_us = clock_us(now) - data.echo_time_us - data.echo_hold_us;
+    const std::uint32_t sample_us = wire::clock_us(now) - data.echo_time_us - data.echo_hold_us;
     const Duration sample = Duration::microseconds(sample_us);
     if (sample > kMaxRtt) return;
     const bool first = !have_rtt();
@@ -193,12 +179,12 @@ void Receiver::report(Time now, wire::TfmccFeedback::Kind kind, Sink& sink) {
   feedback.have_loss = have_loss();
   feedback.source = config_.self_id;
   feedback.fb_round = latest_.fb_round;
-  feedback.rate = to_wire(calculated().bytes_per_second());
-  feedback.time_us = clock_us(now);
+  feedback.rate = wire::to_u32(calculated());
+  feedback.time_us = wire::clock_us(now);
   feedback.echo_time_us = latest_.tx_time_us;
-  feedback.echo_hold_us = to_wire((now - latest_at_).seconds() * 1e6);
-  feedback.loss_event_rate = to_wire(p * 4294967295.0);
-  feedback.rtt_us = to_wire(rtt().seconds() * 1e6);
+  feedback.echo_hold_us = wire::to_u32(now - latest_at_);
+  feedback.loss_event_rate = wire::to_u32(p * 4294967295.0);
+  feedback.rtt_us = wire::to_u32(rtt());
   std::array<std::byte, wire::TfmccFeedback::kBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
   const TraceField fields[] = {{"x_r", calculated().bytes_per_second()},

@@ -6,6 +6,7 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/common/loss_history.h"
+#include "protocols/common/reception.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/tfmcc/received_rate.h"
 #include "protocols/schemes/tfmcc/settings.h"
@@ -44,7 +45,7 @@ class Receiver final : public ReceiverCore {
   const SessionConfig config_;
   const Settings settings_;
   Rng rng_;
-  ReceiverCounters counters_;
+  Reception reception_;
   Time now_;
   LossHistory history_;
   ReceivedRate received_;

@@ -1,21 +1,11 @@
 #include "protocols/schemes/tfmcc/sender.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "protocols/base/rng.h"
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::tfmcc {
-namespace {
-
-std::uint32_t to_wire(double value) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, 4294967295.0));
-}
-
-std::uint32_t clock_us(Time now) { return static_cast<std::uint32_t>(now.ns() / 1000); }
-
-}  // namespace
-
 Sender::Sender(const SessionConfig& config)
     : config_(config), settings_(Settings::from(config)), max_rtt_(settings_.initial_rtt) {
   // A restarted sender must not look like the old one: all numbers start anywhere.
@@ -76,18 +66,18 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.clr_valid = clr_valid_;
   data.slow_start = slow_start_;
   data.seq = seq_;
-  data.tx_time_us = clock_us(now);
+  data.tx_time_us = wire::clock_us(now);
   data.fb_round = fb_round_;
-  data.rate = to_wire(rate_.bytes_per_second());
+  data.rate = wire::to_u32(rate_);
   data.supp_rate = supp_rate_;
   data.supp_rate_blind = supp_rate_blind_;
-  data.max_rtt_us = to_wire(max_rtt_.seconds() * 1e6);
+  data.max_rtt_us = wire::to_u32(max_rtt_);
   data.clr = clr_;
   data.echo_valid = echo_.urgency != Urgency::kNone;
   if (data.echo_valid) {
     data.echo_source = echo_.source;
     data.echo_time_us = echo_.time_us;
-    data.echo_hold_us = to_wire((now - echo_.arrived).seconds() * 1e6);
+    data.echo_hold_us = wire::to_u32((now - echo_.arrived));
   }
   const std::size_t length = wire::write(data, message);
   if (length == 0) return 0;
@@ -174,7 +164,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   const Duration sample =
-      Duration::microseconds(clock_us(now) - feedback.echo_time_us - feedback.echo_hold_us);
+      Duration::microseconds(wire::clock_us(now) - feedback.echo_time_us - feedback.echo_hold_us);
   if (sample > kMaxRtt) {  // of a packet that was not sent, or long ago
     ++invalid_;
     return;
