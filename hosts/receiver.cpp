@@ -92,7 +92,7 @@ void Receiver::handle(const Datagram& datagram) {
   const std::uint32_t rank = datagram.destination - wire::group_address(session_.session, 0);
   const bool unicast = !agent::is_multicast(datagram.destination);
   if (datagram.source != sender_ || (rank >= session_.layers && !unicast)) {
-    ++foreign_;
+    ++socket_.foreign;
     return;
   }
   now_ = datagram.arrival;
@@ -121,10 +121,10 @@ void Receiver::send(Destination to, std::span<const std::byte> message) {
   // message itself then goes out.
   ssize_t sent = ::send(feedback_.get(), message.data(), message.size(), 0);
   if (sent < 0 && errno == ECONNREFUSED) {
-    ++send_errors_;
+    ++socket_.send_errors;
     sent = ::send(feedback_.get(), message.data(), message.size(), 0);
   }
-  if (sent < 0) ++send_errors_;
+  if (sent < 0) ++socket_.send_errors;
 }
 
 void Receiver::join(Rank rank) {
@@ -163,21 +163,9 @@ void Receiver::trace(std::string_view kind, std::span<const TraceField> fields) 
 
 void Receiver::report(Time now, bool second, bool) {
   const ReceiverCounters counters = core_->counters();
-  telemetry_.record(now, "received",
-                    {{"rank_top", static_cast<double>(counters.top)},
-                     {"bytes", static_cast<double>(counters.bytes)},
-                     {"packets", static_cast<double>(counters.packets)},
-                     {"lost", static_cast<double>(counters.lost)},
-                     {"marked", static_cast<double>(counters.marked)},
-                     {"rate_Bps", counters.rate.bytes_per_second()},
-                     {"delivered", static_cast<double>(counters.delivered)},
-                     {"complete", counters.complete ? 1.0 : 0.0}});
-  if (!second) return;
-  telemetry_.record(now, "socket",
-                    {{"dropped", static_cast<double>(groups_.dropped())},
-                     {"invalid", static_cast<double>(counters.invalid)},
-                     {"foreign", static_cast<double>(foreign_)},
-                     {"send_errors", static_cast<double>(send_errors_)}});
+  telemetry_.record(now, "received", received_row(counters));
+  socket_.dropped = groups_.dropped();
+  if (second) telemetry_.record(now, "socket", socket_row(socket_, counters.invalid));
 }
 
 }  // namespace tiercast::hosts

@@ -15,6 +15,7 @@
 #include "hosts/group_socket.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+#include "protocols/core/rows.h"
 
 namespace tiercast::hosts {
 
@@ -61,8 +62,7 @@ class Receiver : public agent::Activity, private Sink {
   Time heard_;  // the last datagram of the session
   bool running_ = false;
   std::array<std::optional<Time>, kMaxLayers> joining_{};  // when, until the first packet
-  std::uint64_t foreign_ = 0;      // data not from the sender or not for a group of the session
-  std::uint64_t send_errors_ = 0;  // feedback that the kernel refused
+  SocketCounters socket_;
 };
 
 }  // namespace tiercast::hosts

@@ -131,15 +131,15 @@ void SenderAgent::receive(std::span<const std::byte> frame) {
   }
   wire::CommonHeader header;
   if (wire::parse_common(packet.payload, header) != wire::Error::kOk) {
-    ++malformed_;
+    ++feedback_.malformed;
     return;
   }
   if (header.session != spec_.session || static_cast<std::uint8_t>(header.scheme) != scheme_.id) {
-    ++foreign_;
+    ++feedback_.foreign;
     return;
   }
   if (!running_) return;
-  ++delivered_;
+  ++feedback_.delivered;
   core_->receive(
       now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source},
       *this);
@@ -167,7 +167,8 @@ void SenderAgent::send_released() {
 
 void SenderAgent::send_data(Rank rank) {
   if (core_->write_data(now(), rank, message_) == 0) return;
-  ++layers_[rank].sent;
+  ++layers_[rank].counters.generated;
+  ++layers_[rank].counters.sent;
   send_udp(layers_[rank].flow, message_);
 }
 
@@ -199,22 +200,12 @@ void SenderAgent::release(Rank layer, std::uint32_t packets) {
 void SenderAgent::report(bool second) {
   for (Rank rank = 0; rank < spec_.layers; ++rank) {
     const Layer& layer = layers_[rank];
-    const double sent = static_cast<double>(layer.sent);
     records_.add(now().ns(), name_, "layer",
-                 {{"rank", rank},
-                  {"rate_Bps", layer.rate.bytes_per_second()},
-                  {"sent_packets", sent},
-                  {"sent_bytes", sent * spec_.packet_size},
-                  {"generated_packets", sent},
-                  {"dropped_packets", 0}});
+                 layer_row(rank, layer.rate, spec_.packet_size, layer.counters));
   }
-  if (!second) return;
-  records_.add(now().ns(), name_, "feedback",
-               {{"accepted", static_cast<double>(delivered_ - core_->invalid())},
-                {"refused", static_cast<double>(core_->invalid())},
-                {"malformed", static_cast<double>(malformed_)},
-                {"foreign", static_cast<double>(foreign_)},
-                {"control_dropped", 0}});
+  if (second) {
+    records_.add(now().ns(), name_, "feedback", feedback_row(feedback_, core_->invalid(), 0));
+  }
 }
 
 // ----------------------------------------------------------------------------------- receiver
@@ -277,7 +268,7 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
   // A kernel hands over what its host has joined, and a host can be in several sessions.
   if (!unicast && (rank >= spec_.layers || !joined_[rank])) return;
   if (packet.source != sender_address_) {
-    ++foreign_;
+    ++socket_.foreign;
     return;
   }
   if (!unicast && joined_at_ns_[rank] != kNotWaiting) {
@@ -318,21 +309,8 @@ void ReceiverAgent::leave(Rank rank) {
 
 void ReceiverAgent::report(bool second) {
   const ReceiverCounters counters = this->counters();
-  records_.add(now().ns(), name_, "received",
-               {{"rank_top", counters.top},
-                {"bytes", static_cast<double>(counters.bytes)},
-                {"packets", static_cast<double>(counters.packets)},
-                {"lost", static_cast<double>(counters.lost)},
-                {"marked", static_cast<double>(counters.marked)},
-                {"rate_Bps", counters.rate.bytes_per_second()},
-                {"delivered", static_cast<double>(counters.delivered)},
-                {"complete", counters.complete ? 1.0 : 0.0}});
-  if (!second) return;
-  records_.add(now().ns(), name_, "socket",
-               {{"dropped", 0},
-                {"invalid", static_cast<double>(counters.invalid)},
-                {"foreign", static_cast<double>(foreign_)},
-                {"send_errors", 0}});
+  records_.add(now().ns(), name_, "received", received_row(counters));
+  if (second) records_.add(now().ns(), name_, "socket", socket_row(socket_, counters.invalid));
 }
 
 }  // namespace tiercast::ns3_runtime

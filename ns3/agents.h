@@ -16,6 +16,7 @@
 #include "ns3/virtual_network.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+#include "protocols/core/rows.h"
 #include "protocols/pacer/pacer.h"
 #include "protocols/wire/udp_frame.h"
 
@@ -89,7 +90,7 @@ class SenderAgent : public Agent {
   struct Layer {
     Rate rate;
     std::uint32_t released = 0;
-    std::uint64_t sent = 0;
+    LayerCounters counters;
     wire::UdpFlow flow;
   };
 
@@ -108,9 +109,7 @@ class SenderAgent : public Agent {
   std::array<Layer, kMaxLayers> layers_{};
   std::vector<std::byte> message_;
   int top_rank_ = -1;
-  std::uint64_t delivered_ = 0;  // handed to the core
-  std::uint64_t malformed_ = 0;
-  std::uint64_t foreign_ = 0;
+  FeedbackCounters feedback_;
 };
 
 // May start again after it has stopped, as a new member with a new core.
@@ -146,7 +145,7 @@ class ReceiverAgent : public Agent {
   std::uint32_t sender_address_ = 0;
   std::array<bool, kMaxLayers> joined_{};
   std::array<std::int64_t, kMaxLayers> joined_at_ns_{};  // until the first packet
-  std::uint64_t foreign_ = 0;
+  SocketCounters socket_;
 };
 
 }  // namespace tiercast::ns3_runtime

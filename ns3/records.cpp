@@ -29,18 +29,10 @@ void Records::end() {
 }
 
 void Records::add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
-                  std::initializer_list<Field> fields, std::string_view link) {
+                  std::span<const TraceField> fields, std::string_view link) {
   if (silent_) return;
   begin(time_ns, agent, kind);
   if (!link.empty()) line_.append(",\"link\":\"").append(link).append("\"");
-  for (const auto& [name, value] : fields) number(name, value);
-  end();
-}
-
-void Records::add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
-                  std::span<const TraceField> fields) {
-  if (silent_) return;
-  begin(time_ns, agent, kind);
   for (const TraceField& field : fields) number(field.name, field.value);
   end();
 }

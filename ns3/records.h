@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "protocols/core/core.h"
 
@@ -16,8 +15,6 @@ namespace tiercast::ns3_runtime {
 
 class Records {
  public:
-  using Field = std::pair<std::string_view, double>;
-
   // `every_ns`: at least so long between two of what is recorded regularly.
   // Silent: of agents that the scenario does not want recorded; nothing is written.
   explicit Records(std::int64_t every_ns, bool silent = false)
@@ -28,9 +25,11 @@ class Records {
 
   // {"time_ns":..., "agent":..., "kind":..., field:value...}; a figure that is not finite is null.
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
-           std::initializer_list<Field> fields, std::string_view link = {});
+           std::span<const TraceField> fields, std::string_view link = {});
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
-           std::span<const TraceField> fields);
+           std::initializer_list<TraceField> fields, std::string_view link = {}) {
+    add(time_ns, agent, kind, std::span(fields.begin(), fields.size()), link);
+  }
   // A line of its own, and everything before it: somebody waits for it.
   void send_now(std::string_view line);
 

@@ -208,22 +208,12 @@ std::uint64_t Sender::dropped() const {
 
 void Sender::report(Time now, bool second, bool last) {
   for (Rank rank = 0; rank < session_.layers; ++rank) {
-    const LayerCounters& layer = layers_[rank];
     telemetry_.record(now, "layer",
-                      {{"rank", static_cast<double>(rank)},
-                       {"rate_Bps", rates_[rank].bytes_per_second()},
-                       {"sent_packets", static_cast<double>(layer.sent)},
-                       {"sent_bytes", static_cast<double>(layer.sent) * session_.packet_size},
-                       {"generated_packets", static_cast<double>(layer.generated)},
-                       {"dropped_packets", static_cast<double>(layer.dropped)}});
+                      layer_row(rank, rates_[rank], session_.packet_size, layers_[rank]));
   }
   if (!second) return;
   telemetry_.record(now, "feedback",
-                    {{"accepted", static_cast<double>(feedback_.delivered - core_->invalid())},
-                     {"refused", static_cast<double>(core_->invalid())},
-                     {"malformed", static_cast<double>(feedback_.malformed)},
-                     {"foreign", static_cast<double>(feedback_.foreign)},
-                     {"control_dropped", static_cast<double>(control_dropped_)}});
+                    feedback_row(feedback_, core_->invalid(), control_dropped_));
   report_pacer(now, "pacer", late_, dropped() - dropped_reported_);
   dropped_reported_ = dropped();
   late_total_.add(late_);

@@ -17,6 +17,7 @@
 #include "dataplane/sender/sender_addresses.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+#include "protocols/core/rows.h"
 #include "protocols/pacer/pacer.h"
 #include "protocols/wire/udp_frame.h"
 #include "protocols/wire/wire.h"
@@ -38,19 +39,6 @@ class Sender : public agent::Activity, private Sink {
   bool finished() const override { return core_->finished(); }
 
  private:
-  // Since the start. generated = sent + dropped.
-  struct LayerCounters {
-    std::uint64_t generated = 0;
-    std::uint64_t sent = 0;
-    std::uint64_t dropped = 0;  // no buffer, or the device refused the packet
-  };
-  // Received frames, since the start.
-  struct FeedbackCounters {
-    std::uint64_t delivered = 0;  // handed to the core, which may refuse them
-    std::uint64_t malformed = 0;  // wrong length, checksum or header
-    std::uint64_t foreign = 0;    // sound, but for another address, port, session or scheme
-  };
-
   // Sink
   void send(Destination to, std::span<const std::byte> message) override;
   void join(Rank rank) override;

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tiercast_lab import machine, storage
 from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET
+from tiercast_lab.execution import Execution
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View, make_view, result_tables
@@ -96,18 +97,25 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
 
 def _make_run(
     loaded: Loaded, options: Options, run_id: str, directory: Path, view: View, context: Context
-) -> Any:
+) -> Execution:
     duration_s = loaded.experiment.duration / 1e9
+    given = {
+        "loaded": loaded,
+        "id": run_id,
+        "directory": directory,
+        "seed": options.seed,
+        "view": view,
+    }
     if options.runtime == "ns3":
         from tiercast_lab.virtual import VirtualRun
 
         progress = Progress(context, duration_s, {}, virtual=True)
-        return VirtualRun(loaded, run_id, directory, options.seed, view, progress)
+        return VirtualRun(**given, progress=progress)
     from tiercast_lab.runtime import Run
 
     switches = _switch_kind(options.switch, loaded)
     progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
-    return Run(loaded, run_id, directory, options.seed, switches, view, progress)
+    return Run(**given, progress=progress, switches=switches)
 
 
 def _switch_kind(name: str, loaded: Loaded) -> Any:

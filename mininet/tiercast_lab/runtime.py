@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,12 @@ from tiercast_lab import binaries
 from tiercast_lab.commands import receiver_command, sender_command
 from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import InputError, LabError, RunFailed
-from tiercast_lab.experiment import Loaded
+from tiercast_lab.execution import Execution
 from tiercast_lab.interrupt import Interrupt
-from tiercast_lab.live import View
 from tiercast_lab.machine import LoadMeter
 from tiercast_lab.network import Network, hidden_queues
 from tiercast_lab.processes import Children
-from tiercast_lab.progress import RUNNING, Progress
-from tiercast_lab.storage import Recorder
+from tiercast_lab.progress import RUNNING
 from tiercast_lab.switches import SwitchKind
 from tiercast_lab.traffic import TrafficPrograms, require_congestion_controls
 
@@ -41,25 +39,13 @@ CRASH_S = 1.0  # between a program's last sign of life and the end of its proces
 CONTROLLER_NICE = -10  # of this process: joins wait for it
 
 
-@dataclass
-class Run:
-    loaded: Loaded
-    id: str  # four hexadecimal digits, part of every name the run makes
-    directory: Path
-    seed: int
-    switches: SwitchKind
-    view: View
-    progress: Progress
-    recorder: Recorder = field(default_factory=Recorder)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    complaints: list[str] = field(default_factory=list)
+@dataclass(kw_only=True)
+class Run(Execution):
+    """`id` is part of every name that the run makes."""
 
-    def enter(self, phase: str) -> None:
-        self.progress.phase = phase
-        self.view.update(self.progress)
+    switches: SwitchKind
 
     def execute(self, interrupt: Interrupt) -> None:
-        """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too."""
         binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
         self.switches.check(self.loaded)
         if keys := self.loaded.experiment.only_in_virtual_time:
@@ -198,7 +184,7 @@ class _Live:
         for tick in range(1, ticks + 1):
             await asyncio.sleep(max(0.0, min(tick * POLL_S, duration_s) - self._now_s()))
             await self._poll_ports(controller)
-            self._take("machine", self._now_s(), "lab", load.look())
+            self.run_.take("machine", self._now_s(), "lab", load.look())
             run.view.update(run.progress)
 
     async def _poll_ports(self, controller: control.Controller, record: bool = True) -> None:
@@ -207,7 +193,7 @@ class _Live:
         now_s = self._now_s()
         for switch, ports in zip(switches, polled, strict=True):
             for fields in ports if record else []:
-                self._take("port", now_s, switch.name, fields)
+                self.run_.take("port", now_s, switch.name, fields)
 
     async def _events(self, controller: control.Controller) -> None:
         run = self.run_
@@ -255,22 +241,18 @@ class _Live:
     def _now_s(self) -> float:
         return (time.monotonic_ns() - self.start_ns) / 1e9
 
-    def _take(self, kind: str, time_s: float, agent: str, fields: dict[str, Any]) -> None:
-        self.run_.recorder.add(kind, time_s, agent, fields)
-        self.run_.progress.take(kind, time_s, agent, fields)
-
     def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
-        self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
+        self.run_.take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
 
     async def _on_records(self, agent: control.Agent, records: Sequence[control.Record]) -> None:
         for record in records:
             time_s = (record.time_ns - self.start_ns) / 1e9
-            self._take(record.kind, time_s, agent.name, record.fields)
+            self.run_.take(record.kind, time_s, agent.name, record.fields)
 
     def _on_event(self, event: control.Event) -> None:
         if self.start_ns:
             time_s = (event.time_ns - self.start_ns) / 1e9
-            self.run_.recorder.add(f"controller.{event.kind}", time_s, "controller", event.fields)
+            self.run_.take(f"controller.{event.kind}", time_s, "controller", event.fields)
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ import json
 import random
 import subprocess
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import tiercast_controller as control
@@ -19,11 +18,10 @@ import tiercast_controller as control
 from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import RunFailed
+from tiercast_lab.execution import Execution
 from tiercast_lab.experiment import Experiment, LinkEvent, Loaded, Period
 from tiercast_lab.interrupt import Interrupt, die_with_parent
-from tiercast_lab.live import View
-from tiercast_lab.progress import RUNNING, Progress
-from tiercast_lab.storage import Recorder
+from tiercast_lab.progress import RUNNING
 from tiercast_lab.switches import direction
 from tiercast_lab.topology import Topology
 
@@ -36,24 +34,9 @@ CONTROL_DELAY_NS = 10_000_000
 START_SPREAD_NS = 100_000_000
 
 
-@dataclass
-class VirtualRun:
-    loaded: Loaded
-    id: str
-    directory: Path
-    seed: int
-    view: View
-    progress: Progress
-    recorder: Recorder = field(default_factory=Recorder)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    complaints: list[str] = field(default_factory=list)
-
-    def enter(self, phase: str) -> None:
-        self.progress.phase = phase
-        self.view.update(self.progress)
-
+@dataclass(kw_only=True)
+class VirtualRun(Execution):
     def execute(self, interrupt: Interrupt) -> None:
-        """Raises Interrupted, RunFailed or InputError."""
         binaries.require(binaries.NS3, binaries.P4_JSON, binaries.P4_INFO)
         topology = self.loaded.topology
         self.view.say(
@@ -103,7 +86,7 @@ class VirtualRun:
             for line in child.stdout:
                 message = json.loads(line)
                 if "kind" in message:
-                    self._take(message)
+                    self._take_row(message)
                 elif "ask" in message:
                     tell(answer(controller, message))
                 elif "at_ns" in message:
@@ -120,11 +103,10 @@ class VirtualRun:
             text = (self.directory / "logs" / "tiercast-ns3.log").read_text().strip()
             raise RunFailed(f"tiercast-ns3 ended with status {status}: {text or 'no message'}")
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _take_row(self, message: dict[str, Any]) -> None:
         time_s = message.pop("time_ns") / 1e9
         kind, agent = message.pop("kind"), message.pop("agent")
-        self.recorder.add(kind, time_s, agent, message)
-        self.progress.take(kind, time_s, agent, message)
+        self.take(kind, time_s, agent, message)
 
 
 def answer(controller: control.VirtualController, question: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""An experiment while it is executed, whatever the runtime: what it is given, and what is left."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tiercast_lab.experiment import Loaded
+from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.live import View
+from tiercast_lab.progress import Progress
+from tiercast_lab.storage import Recorder
+
+
+@dataclass(kw_only=True)
+class Execution(ABC):
+    loaded: Loaded
+    id: str  # four hexadecimal digits
+    directory: Path  # for logs
+    seed: int
+    view: View
+    progress: Progress
+    recorder: Recorder = field(default_factory=Recorder)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)  # what the user should know of
+
+    @abstractmethod
+    def execute(self, interrupt: Interrupt) -> None:
+        """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too."""
+
+    def enter(self, phase: str) -> None:
+        self.progress.phase = phase
+        self.view.update(self.progress)
+
+    def take(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
+        """One row."""
+        self.recorder.add(kind, time_s, agent, fields)
+        self.progress.take(kind, time_s, agent, fields)

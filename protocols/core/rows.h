@@ -1,0 +1,76 @@
+// The rows that a sender and a receiver report in every runtime (docs/agents.md): counters are
+// totals since the start, sizes are IP bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "protocols/core/core.h"
+
+namespace tiercast {
+
+// Of a layer. generated = sent + dropped.
+struct LayerCounters {
+  std::uint64_t generated = 0;
+  std::uint64_t sent = 0;
+  std::uint64_t dropped = 0;  // no buffer, or the device refused the packet
+};
+
+// Of what reached the sender.
+struct FeedbackCounters {
+  std::uint64_t delivered = 0;  // handed to the core, which may refuse them
+  std::uint64_t malformed = 0;  // wrong length, checksum or header
+  std::uint64_t foreign = 0;    // sound, but for another address, port, session or scheme
+};
+
+// Of what a receiver's socket saw, beside the core's own counters.
+struct SocketCounters {
+  std::uint64_t dropped = 0;      // by the kernel: buffer or checksum
+  std::uint64_t foreign = 0;      // data not from the sender or not for a group of the session
+  std::uint64_t send_errors = 0;  // feedback that the kernel refused
+};
+
+// "layer"
+inline std::array<TraceField, 6> layer_row(Rank rank, Rate rate, std::uint32_t packet_size,
+                                           const LayerCounters& layer) {
+  const auto sent = static_cast<double>(layer.sent);
+  return {{{"rank", static_cast<double>(rank)},
+           {"rate_Bps", rate.bytes_per_second()},
+           {"sent_packets", sent},
+           {"sent_bytes", sent * packet_size},
+           {"generated_packets", static_cast<double>(layer.generated)},
+           {"dropped_packets", static_cast<double>(layer.dropped)}}};
+}
+
+// "feedback". `refused`: by the core. `control_dropped`: the sender's own messages that did not leave.
+inline std::array<TraceField, 5> feedback_row(const FeedbackCounters& feedback,
+                                              std::uint64_t refused,
+                                              std::uint64_t control_dropped) {
+  return {{{"accepted", static_cast<double>(feedback.delivered - refused)},
+           {"refused", static_cast<double>(refused)},
+           {"malformed", static_cast<double>(feedback.malformed)},
+           {"foreign", static_cast<double>(feedback.foreign)},
+           {"control_dropped", static_cast<double>(control_dropped)}}};
+}
+
+// "received"
+inline std::array<TraceField, 8> received_row(const ReceiverCounters& counters) {
+  return {{{"rank_top", static_cast<double>(counters.top)},
+           {"bytes", static_cast<double>(counters.bytes)},
+           {"packets", static_cast<double>(counters.packets)},
+           {"lost", static_cast<double>(counters.lost)},
+           {"marked", static_cast<double>(counters.marked)},
+           {"rate_Bps", counters.rate.bytes_per_second()},
+           {"delivered", static_cast<double>(counters.delivered)},
+           {"complete", counters.complete ? 1.0 : 0.0}}};
+}
+
+// "socket"
+inline std::array<TraceField, 4> socket_row(const SocketCounters& socket, std::uint64_t invalid) {
+  return {{{"dropped", static_cast<double>(socket.dropped)},
+           {"invalid", static_cast<double>(invalid)},
+           {"foreign", static_cast<double>(socket.foreign)},
+           {"send_errors", static_cast<double>(socket.send_errors)}}};
+}
+
+}  // namespace tiercast
