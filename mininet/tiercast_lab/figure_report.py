@@ -10,7 +10,7 @@ from typing import Any
 from tiercast_lab import machine, pages, storage
 from tiercast_lab.figure_plot import draw_figure
 from tiercast_lab.figures import Results, verdict_of
-from tiercast_lab.live import required_and_met
+from tiercast_lab.live import required_and_met, tally
 
 
 def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
@@ -62,19 +62,32 @@ def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[st
             for one in summaries
         },
         command=shlex.join(command),
-        met=sum(one["verdict"] == "met" for one in summaries),
+        tally=tally,
         required_and_met=required_and_met,
     )
     path = folder / "report.html"
     path.write_text(html)
     storage.write_json(folder / "report.json", {"figures": summaries})
-    (folder / "report.md").write_text(_as_markdown(summaries))
+    (folder / "report.md").write_text(as_markdown(summaries))
     return path
 
 
-def _as_markdown(summaries: list[dict[str, Any]]) -> str:
-    """The tables of all figures, for a page such as docs/reproduction.md."""
-    lines = []
+def as_markdown(summaries: list[dict[str, Any]]) -> str:
+    """Every verdict, then the table of each figure, for a page such as docs/reproduction.md."""
+    lines = ["| paper | figure | experiment | runs | of commit | verdict | required, met |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    for one in summaries:
+        figure = one["paper"].removeprefix(one["paper_name"] + ", ")
+        runs = f"{'quick' if one['quick'] else 'whole'}, {len(one['runs'])}"
+        verdict = (
+            one["verdict"] if one["verdict"] in ("met", "reported") else f"**{one['verdict']}**"
+        )
+        required = required_and_met(one) if any(row["gate"] for row in one["expected"]) else "–"
+        lines.append(
+            f"| {one['paper_name']} | {figure} | `{one['figure']}` | {runs} "
+            f"| {one['versions']['commit'] or '–'} | {verdict} | {required} |"
+        )
+    lines.append("")
     for one in summaries:
         command = f"`./tiercast figure {one['figure']}`, {len(one['runs'])} runs"
         source = f"{one['paper']}; " if one["paper"] else ""

@@ -282,14 +282,21 @@ def required_and_met(summary: dict[str, Any]) -> str:
     return f"{sum(row['ok'] for row in gated)} of {len(gated)}"
 
 
+def tally(summaries: list[dict[str, Any]]) -> str:
+    """Of many figures: how many were met, and how many are not judged."""
+    verdicts = [one["verdict"] for one in summaries]
+    reported = verdicts.count("reported")
+    text = f"{verdicts.count('met')} of {len(verdicts) - reported} met"
+    return text + (f", {reported} reported" if reported else "")
+
+
 def verdict_table(summaries: list[dict[str, Any]]) -> Table:
     """Of many figures: each verdict, and how many of the numbers that decide were met."""
-    met = sum(one["verdict"] == "met" for one in summaries)
-    table = Table(title=f"{met} of {len(summaries)} figures met", title_justify="left")
+    table = Table(title=f"Figures: {tally(summaries)}", title_justify="left")
     for heading in ("figure", "paper", "required and met", ""):
         table.add_column(heading)
     for one in summaries:
-        style = "green" if one["verdict"] == "met" else "bold red"
+        style = {"met": "green", "reported": "yellow"}.get(one["verdict"], "bold red")
         mark = Text(one["verdict"], style=style)
         table.add_row(one["figure"], one["paper"], required_and_met(one), mark)
     return table

@@ -279,6 +279,9 @@ def test_a_figure_whose_runs_failed_is_written_all_the_same(file: Path, tmp_path
     report = write_report([summary], tmp_path, ["./tiercast", "figure"]).read_text()
     assert "two-points one layer at 1, seed 1: it ended too early" in report
     assert "SIM: 0 of 1 met" in report
+    first = (tmp_path / "report.md").read_text().splitlines()[2]
+    assert f"| `{figure.name}` | quick, {len(failed)} |" in first
+    assert "| **failed** |" in first
 
 
 def test_the_papers_line_is_in_the_measures_unit(file: Path) -> None:
