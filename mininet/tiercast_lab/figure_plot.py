@@ -65,7 +65,8 @@ def _over_points(results: Results) -> plt.Figure:
         if plot.log:
             axis.set_yscale("log")
         else:
-            axis.set_ylim(bottom=0)
+            # Room above what is nearly constant, too.
+            axis.set_ylim(0, 1.05 * axis.get_ylim()[1])
         if reference or len(figure.curves) > 1:
             axis.legend(frameon=False)
     for axis in axes.flat[len(figure.plots) :]:

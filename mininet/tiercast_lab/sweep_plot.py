@@ -232,7 +232,8 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> plt.Figure:
             axis.set_xscale("log")
             axis.set_xticks(xs, [f"{x:g}" for x in xs])
             axis.minorticks_off()
-        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(min(0.0, bottom), 1.05 * top)
     if curve:
         handles, labels = grid.flat[0].get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside right center", frameon=False, title=curve)
