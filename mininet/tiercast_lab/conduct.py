@@ -14,9 +14,10 @@ from tiercast_lab import machine, storage
 from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET
 from tiercast_lab.execution import Execution
 from tiercast_lab.experiment import Loaded
+from tiercast_lab.facts import network_facts
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View, make_view, result_tables
-from tiercast_lab.measures import Context, all_measures
+from tiercast_lab.measures import Context, all_measures, context_of
 from tiercast_lab.progress import Progress
 from tiercast_lab.report import write_report
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
@@ -54,13 +55,13 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         "switch": options.switch,
         "versions": machine.versions(),
         "machine": machine.describe(),
-        "network": storage.network_facts(loaded),
+        "network": network_facts(loaded),
         "layered": loaded.layered,
         "layers": loaded.experiment.sessions[0].layers,
         "duration_s": loaded.experiment.duration / 1e9,
         **loaded.measured_over,
     }
-    context = storage.context_of(summary)
+    context = context_of(summary)
     view = make_view(console)
     run = _make_run(loaded, options, run_id, directory, view, context)
     bounds = run.progress.bounds

@@ -1,8 +1,9 @@
 """Runs that figures and sweeps are made of: each kept, none made twice.
 
 results/runs/<key>/ holds a run as `tiercast run` stores it. The key is a hash of all that the run
-follows from: the experiment, the seed, the P4 program and the simulator. So what is there is
-done, also after an interrupt, whoever asked for it; and a change of any of them runs anew.
+follows from: the experiment, the seed, the P4 program, the controller and the simulator. So what
+is there is done, also after an interrupt, whoever asked for it; and a change of any of them runs
+anew.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tiercast_lab import storage
-from tiercast_lab.errors import InputError
+from tiercast_lab.errors import InputError, RunFailed
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.loading import load_experiment
-from tiercast_lab.measures import all_measures, measures_version
+from tiercast_lab.measures import all_measures, context_of, measures_version
 from tiercast_lab.progress import Tally
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.workers import Job, Made, Workers, programs
@@ -95,33 +96,45 @@ class Store:
     def put(self, key: str, files: dict[str, bytes]) -> None:
         """The place appears when the run is whole."""
         scratch = self.folder / f".{key}-{os.getpid()}"
-        for name, content in files.items():
-            path = scratch / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
         try:
+            for name, content in files.items():
+                path = scratch / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
             scratch.rename(self.place(key))
-        except OSError:  # another process was first with the same run
-            if not self.has(key):
-                raise
-            shutil.rmtree(scratch)
+        except OSError as error:
+            if not self.has(key):  # else another process was first with the same run
+                raise RunFailed(f"{self.place(key)}: {error.strerror}") from None
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def measures(self, key: str, over: dict[str, Any]) -> dict[str, float | None]:
         """`over`: Loaded.measured_over. Taken from the run's rows where its summary is over
-        something else, or how measures are taken has changed since; what was taken is kept."""
+        something else, or how measures are taken has changed since; what was taken is kept.
+        Raises InputError where what is stored cannot be read."""
         asked = over | {"measured_by": measures_version()}
-        name = hashlib.sha256(json.dumps(over, sort_keys=True).encode()).hexdigest()[:12]
-        again = self.place(key) / f"measures-{name}.json"
-        for path in (self.place(key) / "summary.json", again):
-            stored = json.loads(path.read_text()) if path.exists() else {}
-            if all(stored.get(key) == value for key, value in asked.items()):
-                return {name: measure["value"] for name, measure in stored["measures"].items()}
-        run = storage.load_run(self.place(key))
-        measures = all_measures(run.rows, storage.context_of(run.summary | over))
+        digest = hashlib.sha256(json.dumps(over, sort_keys=True).encode()).hexdigest()[:12]
+        again = self.place(key) / f"measures-{digest}.json"
+        try:
+            run = storage.load_run(self.place(key))
+            for stored in (run.summary, _taken_before(again)):
+                if all(stored.get(name) == value for name, value in asked.items()):
+                    return {name: one["value"] for name, one in stored["measures"].items()}
+            measures = all_measures(run.rows, context_of(run.summary | over))
+        except InputError as error:
+            place = self.place(key)
+            raise InputError(f"{error}; without {place} the run is made again") from None
         scratch = again.with_name(f".{again.name}-{os.getpid()}")
         storage.write_json(scratch, over | storage.measured(measures))
         scratch.replace(again)
         return measures
+
+
+def _taken_before(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):  # not yet, or not to the end
+        return {}
 
 
 def run_all(
@@ -156,15 +169,13 @@ def run_all(
     if todo:
         with start_workers() as workers:
             failures = _make_all(todo, store, workers, interrupt, progress, tally)
-    return [
-        Outcome(
-            task,
-            store.place(key),
-            {} if key in failures else store.measures(key, over),
-            failures.get(key, ""),
-        )
-        for task, key, over in zip(tasks, keys, overs, strict=True)
-    ]
+    outcomes = []
+    for task, key, over in zip(tasks, keys, overs, strict=True):
+        interrupt.check()  # many runs may have to be measured again
+        failure = failures.get(key, "")
+        measures = {} if failure else store.measures(key, over)
+        outcomes.append(Outcome(task, store.place(key), measures, failure))
+    return outcomes
 
 
 def _make_all(

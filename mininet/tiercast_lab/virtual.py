@@ -84,6 +84,8 @@ class VirtualRun(Execution):
             tell({"updates": controller.first_updates()})
             self.enter(RUNNING)
             for line in child.stdout:
+                if not line.endswith(b"\n"):
+                    break  # it died while it wrote
                 message = json.loads(line)
                 if "kind" in message:
                     self._take_row(message)

@@ -11,6 +11,7 @@ import hashlib
 import multiprocessing
 import os
 import socket
+import traceback
 from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.connection import Connection, wait
@@ -25,6 +26,9 @@ from tiercast_lab.interrupt import die_with_parent
 from tiercast_lab.scratch import scratch_folder
 
 PYTHON = "Python code"
+CONDUCT = "way from an experiment to a run"  # what of the Python code a run follows from
+CONDUCTED_BY = ("description", "experiment", "facts", "loading", "marking", "switches", "topology",
+                "units", "virtual", "yaml_source")  # fmt: skip
 GRACE_S = 3.0  # for a worker to end before it is killed
 
 Programs = dict[str, str]  # name -> SHA-256
@@ -69,15 +73,21 @@ class Workers(Protocol):
 
 
 def programs(python: bool = False) -> Programs:
-    """What a run follows from beside its experiment and seed: the simulator and the P4 program.
-    `python`: the lab's own code, too."""
-    binaries.require(binaries.NS3, binaries.P4_JSON, binaries.P4_INFO)
-    result = {path.name: _digest(path) for path in (binaries.NS3, binaries.P4_JSON)}
+    """What a run follows from beside its experiment and seed: the simulator, the P4 program, the
+    controller, and how the lab tells them of an experiment. `python`: all of the lab's code."""
+    files = binaries.NS3, binaries.P4_JSON, binaries.P4_INFO
+    binaries.require(*files)
+    result = {path.name: _digest(path) for path in files}
+    lab, controller = binaries.ROOT / "mininet", binaries.ROOT / "controller"
+    told = [lab / "tiercast_lab" / f"{name}.py" for name in CONDUCTED_BY]
+    result[CONDUCT] = _digest_of_all([*told, *controller.rglob("*.py")])
     if python:
-        folders = [binaries.ROOT / name for name in ("mininet", "controller")]
-        code = sorted(path for folder in folders for path in folder.rglob("*.py"))
-        result[PYTHON] = hashlib.sha256("".join(map(_digest, code)).encode()).hexdigest()
+        result[PYTHON] = _digest_of_all([*lab.rglob("*.py"), *controller.rglob("*.py")])
     return result
+
+
+def _digest_of_all(paths: list[Path]) -> str:
+    return hashlib.sha256("".join(map(_digest, sorted(paths))).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
@@ -113,6 +123,10 @@ def make(job: Job, scratch: Path | None = None) -> Made:
         raise
     except LabError as error:
         return Made(failure=str(error))
+    except Exception as error:  # a fault of ours, or a full disk: the next attempt has it, too
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        name = type(error).__name__
+        return Made(failure=f"{name}: {error} ({Path(at.filename).name}:{at.lineno})")
 
 
 def _pack(folder: Path) -> dict[str, bytes]:
@@ -150,7 +164,7 @@ class LocalWorkers:
             job, process = self._running.pop(connection)
             try:
                 made = connection.recv()
-            except EOFError:
+            except (EOFError, OSError):  # it died before, or in the middle of, what it had to say
                 made = None
             connection.close()
             process.join()

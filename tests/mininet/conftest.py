@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from tiercast_lab import storage
 from tiercast_lab.experiment import Loaded
+from tiercast_lab.facts import network_facts
 from tiercast_lab.loading import load_experiment
-from tiercast_lab.measures import all_measures
+from tiercast_lab.measures import all_measures, context_of
 from tiercast_lab.schemes import ParameterInfo, SchemeInfo
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
 
@@ -142,14 +143,14 @@ def store(loaded: Loaded, recorder: storage.Recorder, directory: Path) -> storag
         "switch": "tiercast",
         "versions": {"tiercast": "0"},
         "machine": {"cores": 2},
-        "network": storage.network_facts(loaded),
+        "network": network_facts(loaded),
         "layered": loaded.layered,
         "layers": loaded.experiment.sessions[0].layers,
         "duration_s": 20.0,
         "window_s": list(loaded.window),
         "complaints": [],
     }
-    context = storage.context_of(json.loads(json.dumps(summary)))
+    context = context_of(json.loads(json.dumps(summary)))
     frames = recorder.frames()
     measures = all_measures(frames, context)
     checks = validity(frames, context, bounds_of(2, {}))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import tiercast_controller as control
-from tiercast_lab import storage, virtual
+from tiercast_lab import virtual
 from tiercast_lab.commands import switch_command
 from tiercast_lab.errors import EXIT_INPUT, InputError
+from tiercast_lab.facts import absences, network_facts
 from tiercast_lab.loading import load_experiment
 from tiercast_lab.marking import Marking
 from tiercast_lab.schemes import known_schemes
-from tiercast_lab.storage import network_facts
 from tiercast_lab.topology import Host
 
 from .conftest import ROOT, SCHEMES, SMALL
@@ -414,8 +414,8 @@ def test_a_receiver_whose_first_change_is_a_join_is_absent_until_then(load) -> N
     loaded = load(SMALL + "members: [{at: 5s, every: 10s, receivers: [3], action: join}]\n")
     assert loaded.experiment.first_join(3) == 5 * 10**9
     assert loaded.experiment.first_join(4) is None
-    assert storage.absences(loaded, 3) == [(0.0, 5.0), (15.0, 20.0)]
-    assert storage.absences(loaded, 4) == []
+    assert absences(loaded, 3) == [(0.0, 5.0), (15.0, 20.0)]
+    assert absences(loaded, 4) == []
     message = virtual.scenario(loaded, seed=1)
     starts = {one["host"]: one["start_ns"] for one in message["sessions"][0]["receivers"]}
     assert 5 * 10**9 <= starts["h3"] < 5.1 * 10**9

@@ -13,7 +13,7 @@ from tiercast_lab.measures.catalogue import (
     measures_version,
     spec_of,
 )
-from tiercast_lab.measures.rows import Context, Rows
+from tiercast_lab.measures.rows import Context, Rows, context_of
 
 __all__ = [
     "MEASURES",
@@ -21,6 +21,7 @@ __all__ = [
     "MeasureSpec",
     "Rows",
     "all_measures",
+    "context_of",
     "find_spec",
     "measures_version",
     "spec_of",

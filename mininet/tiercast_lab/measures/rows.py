@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -45,6 +46,49 @@ class Context:
     def competing(self) -> list[str]:
         """The flows by which the session's share is measured."""
         return sorted({name for rivals in self.rivals.values() for name in rivals})
+
+
+def context_of(summary: Mapping[str, Any]) -> Context:
+    """Of a stored run's summary.json."""
+    network = summary["network"]
+    # Runs of before there was competing traffic have neither flows nor rivals.
+    flows, receivers = network.get("flows", {}), network["receivers"]
+    rivals = {agent: tuple(facts.get("rivals", ())) for agent, facts in receivers.items()}
+    if not summary.get("layered", True):
+        # One rate for all follows the smallest share: RLA's soft bottleneck.
+        least = min(facts["share"] for facts in receivers.values())
+        rivals = {a: names for a, names in rivals.items() if receivers[a]["share"] == least}
+    return Context(
+        window=tuple(summary["window_s"]),
+        sender=network["sender"],
+        layers=summary["layers"],
+        available={
+            agent: [tuple(step) for step in facts["available"]]
+            for agent, facts in network["receivers"].items()
+        },
+        round_trip=network["round_trip_s"],
+        bottlenecks={
+            agent: facts["directions"][facts["path"].index(facts["bottleneck"])]
+            for agent, facts in receivers.items()
+            if "directions" in facts
+        },
+        flows={
+            name: (flow["start_s"], flow["stop_s"])
+            for name, flow in flows.items()
+            if flow.get("rival", True)
+        },
+        rivals={agent: names for agent, names in rivals.items() if names},
+        absences={
+            agent: [tuple(interval) for interval in facts.get("absences", ())]
+            for agent, facts in receivers.items()
+        },
+        members=tuple(network.get("members", receivers)),
+        periods={name: tuple(ends) for name, ends in summary.get("periods_s", {}).items()},
+        senders=dict(network.get("senders", [[1, network["sender"]]])),
+        packet_sizes={
+            name: flow["packet_size"] for name, flow in flows.items() if "packet_size" in flow
+        },
+    )
 
 
 def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray:

@@ -1,0 +1,133 @@
+"""Runs that are kept, and their workers: what a key stands for, what is not whole, who dies."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tiercast_lab import binaries, conduct
+from tiercast_lab.errors import InputError, Interrupted, RunFailed
+from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.runs import Store, Task, key_of, run_all
+from tiercast_lab.storage import StoredRun
+from tiercast_lab.workers import Job, LocalWorkers, make, programs
+
+from .conftest import SCHEMES, Load
+
+OVER = {"window_s": [10.0, 20.0], "periods_s": {}}
+
+
+def job(load: Load) -> Job:
+    return Job("key", "run", load(), 1, [], programs())
+
+
+def test_a_key_stands_for_all_that_makes_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = programs()
+    for folder in ("controller", "mininet"):
+        shutil.copytree(binaries.ROOT / folder, tmp_path / folder)
+    monkeypatch.setattr(binaries, "ROOT", tmp_path)
+    assert programs() == before
+
+    def changed(name: str) -> bool:
+        known = programs()
+        path = tmp_path / name
+        path.write_text(path.read_text() + "# changed\n")
+        return programs() != known
+
+    assert changed("controller/tiercast_controller/multicast.py")
+    assert changed("mininet/tiercast_lab/virtual.py")
+    assert changed("mininet/tiercast_lab/marking.py")
+    assert not changed("mininet/tiercast_lab/plots.py")
+    info = tmp_path / "info"
+    info.write_bytes(binaries.P4_INFO.read_bytes() + b"\n")
+    monkeypatch.setattr(binaries, "P4_INFO", info)
+    assert programs()["info"] != before["tiercast.p4info.txtpb"]
+
+
+def test_what_is_stored_by_halves_is_named_or_taken_again(stored: StoredRun) -> None:
+    store, key = Store(stored.directory.parent), stored.directory.name
+    measures = store.measures(key, OVER)
+    (kept,) = stored.directory.glob("measures-*.json")
+    kept.write_text(kept.read_text()[:100])
+    assert store.measures(key, OVER) == measures
+    assert json.loads(kept.read_text())["window_s"] == [10.0, 20.0]
+    kept.unlink()
+    rows = stored.directory / "rows/received.parquet"
+    whole = rows.read_bytes()
+    rows.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=f"received.parquet: .*without {stored.directory} the run"):
+        store.measures(key, OVER)
+    (stored.directory / "summary.json").write_text("{")
+    with pytest.raises(InputError, match="summary.json: not JSON: "):
+        store.measures(key, OVER)
+
+
+def test_a_full_disk_is_named_and_leaves_no_half_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> int:
+        if path.name == "summary.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return write(path, content)
+
+    write = Path.write_bytes
+    store = Store(tmp_path / "runs")
+    files = {"rows/port.parquet": b"1", "summary.json": b"{}"}
+    with monkeypatch.context() as changed, pytest.raises(RunFailed, match="No space left"):
+        changed.setattr(Path, "write_bytes", full)
+        store.put("key", files)
+    assert not list(store.folder.iterdir())
+    store.put("key", files)
+    store.put("key", files)  # another process was first
+    assert [path.name for path in store.folder.iterdir()] == ["key"]
+
+
+def test_measuring_many_stored_runs_can_be_interrupted(load: Load, tmp_path: Path) -> None:
+    task = Task(tmp_path / "experiment.yaml", SimpleNamespace(name="run", seed=1, settings=()))
+    store = Store(tmp_path / "runs")
+    store.put(key_of(load(), 1), {"summary.json": b"{}"})
+    interrupt = Interrupt()
+    interrupt.signal = signal.SIGINT
+    with pytest.raises(Interrupted):
+        run_all([task], SCHEMES, store, lambda: None, interrupt, lambda _: None)
+
+
+def test_a_worker_that_dies_in_the_middle_of_its_answer_is_a_dead_worker(load: Load) -> None:
+    local = LocalWorkers(1)
+    mine, its = local._context.Pipe(duplex=False)
+    os.write(its.fileno(), struct.pack("!i", 1000) + b"half of")
+    its.close()
+    local._running[mine] = one, _ = job(load), SimpleNamespace(join=lambda: None)
+    assert local.ended(1) == [(one, None)]
+
+
+def test_a_fault_of_ours_fails_the_run_with_its_reason(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conduct, "conduct", lambda *_: 1 // 0)
+    assert make(job(load)).failure.startswith("ZeroDivisionError: integer division")
+
+
+def test_a_simulator_that_dies_in_the_middle_of_a_line_is_named(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = tmp_path / "tiercast-ns3"
+    dying.write_text("""#!/bin/sh
+read -r scenario; read -r updates
+echo '{"at_ns": 0}'
+printf '{"time_ns": 12'
+echo 'out of memory' >&2
+exit 9
+""")
+    dying.chmod(0o755)
+    monkeypatch.setattr(binaries, "NS3", dying)
+    assert make(job(load)).failure == "tiercast-ns3 ended with status 9: out of memory"
