@@ -119,20 +119,26 @@ def _heat_map(results: SweepResults, measure: str) -> plt.Figure:
             continue
         shade = look.colours(norm(value.value))
         axis.add_patch(plt.Rectangle((x, y), 1, 1, facecolor=shade, linewidth=0))
+        ink = _ink_on(shade)
         axis.text(
             x + 0.5, y + (0.40 if value.spread else 0.5), _short(value.value * scale),
-            ha="center", va="center", fontsize=9.5, color="#1F2933",
+            ha="center", va="center", fontsize=9.5, color=ink,
         )  # fmt: skip
         if value.spread:
             axis.text(
                 x + 0.5, y + 0.75, f"±{_short(value.spread * scale)}",
-                ha="center", va="center", fontsize=6, color="#52606D",
+                ha="center", va="center", fontsize=6, color=ink,
             )  # fmt: skip
     _grid(axis, rows, columns, others)
     axis.set_ylabel(row_axis)
     axis.set_title(look.legend, loc="right", fontsize=9, color="#616E7C", fontweight="normal")
     axis.set_title(unit, loc="left", fontsize=9, color="#616E7C", fontweight="normal")
     return drawing
+
+
+def _ink_on(shade: tuple[float, ...]) -> str:
+    red, green, blue, *_ = shade
+    return "#FFFFFF" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5 else "#1F2933"
 
 
 def _grid(
