@@ -23,8 +23,9 @@ class Mean:
     runs: int
 
 
-def mean(values: Sequence[float]) -> Mean | None:
-    if not values:
+def mean(values: Sequence[float | None]) -> Mean | None:
+    """None where a seed has no value, too: the mean of the others would be that of a choice."""
+    if not values or None in values:
         return None
     if len(values) == 1:
         return Mean(values[0], None, 1)

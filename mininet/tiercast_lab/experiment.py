@@ -24,6 +24,7 @@ from tiercast_lab.units import Queue
 MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
 
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
+LinkRate = Annotated[Rate, Field(ge=1)]
 Duration = Annotated[int, BeforeValidator(units.parse_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
 Packets = Annotated[int, BeforeValidator(units.parse_packets)]
@@ -40,7 +41,7 @@ class Paper(Strict):
 
 
 class LinkChange(Strict):
-    rate: Rate | None = None
+    rate: LinkRate | None = None
     delay: Duration | None = None
     queue: QueueLimit | None = None
     scheduling: Scheduling | None = None
@@ -48,7 +49,7 @@ class LinkChange(Strict):
 
 
 class LinkDefault(Strict):
-    rate: Rate
+    rate: LinkRate
     delay: Duration
     queue: QueueLimit
     scheduling: Scheduling = "fifo"
@@ -191,7 +192,7 @@ class Traffic(Strict):
     delayed_acks: bool = True
     overhead: Duration = 0
     window: Annotated[Packets, Field(ge=1, le=1000)] | None = None
-    rate: Annotated[Rate, Field(ge=1)] | None = None  # of each UDP flow, while it is on
+    rate: LinkRate | None = None  # of each UDP flow, while it is on
     on: Period | None = None
     off: Period | None = None
     rival: bool | None = None
@@ -230,7 +231,7 @@ class Event(Strict):
     at: Duration
     every: Annotated[Duration, Field(ge=10**6)] | None = None
     link: str
-    rate: Rate | Annotated[list[Rate], Field(min_length=1)] | None = None
+    rate: LinkRate | Annotated[list[LinkRate], Field(min_length=1)] | None = None
     delay: Duration | None = None
     queue: QueueLimit | None = None
 
@@ -276,8 +277,8 @@ class Window(Strict):
     run unless it is given; and each of the named `periods` [from, to], of which a measure's name
     ends in @<period>."""
 
-    last: Duration
-    until: Duration | None = None
+    last: Annotated[Duration, Field(ge=1)]
+    until: Annotated[Duration, Field(ge=1)] | None = None
     periods: dict[
         Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], tuple[Duration, Duration]
     ] = {}

@@ -21,6 +21,10 @@ from tiercast_lab.model import Strict
 Settings = dict[str, Any]
 
 
+MAX_SEED = 2**32 - 1
+Seeds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1)]
+
+
 class Point(Strict):
     x: float = 0
     set: Settings = {}
@@ -127,7 +131,7 @@ class Figure(Strict):
     log_x: bool = False
     points: Annotated[list[Point], Field(min_length=1)] = [Point()]
     curves: Annotated[list[Curve], Field(min_length=1)] = [Curve(name="")]
-    seeds: Annotated[list[int], Field(min_length=1)] = [1, 2, 3]
+    seeds: Seeds = [1, 2, 3]
     quick: Settings = {}  # of every run of a quick reproduction: {duration: 200s}
     plots: list[Plot] = []
     expect: list[FigureExpectation] = []
@@ -137,6 +141,8 @@ class Figure(Strict):
         names, xs = [curve.name for curve in self.curves], [point.x for point in self.points]
         if len(set(names)) < len(names) or len(set(xs)) < len(xs):
             raise ValueError("curves need names, and points an x, of their own")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("a seed stands twice in 'seeds'; valid: once")
         for expectation in self.expect:
             over = expectation.over or Of()
             for curve in (expectation.curve, over.curve):

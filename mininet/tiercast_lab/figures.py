@@ -94,14 +94,21 @@ class Results:
         self.figure = figure
         self.outcomes = outcomes
         self.failures = [f"{one.task.run.name}: {one.failure}" for one in outcomes if one.failure]
-        self._values: dict[tuple[str, str, float], list[float]] = defaultdict(list)
+        self._at: dict[tuple[str, float], list[Outcome]] = defaultdict(list)
         for one in outcomes:
-            for name, value in one.measures.items():
-                if value is not None:
-                    self._values[name, one.task.run.curve, one.task.run.x].append(value)
+            if not one.failure:
+                self._at[one.task.run.curve, one.task.run.x].append(one)
 
     def mean(self, measure: str, curve: str, x: float) -> Mean | None:
-        return mean(self._values.get((measure, curve, x), []))
+        """None where a run has no such number."""
+        return mean([one.measures.get(measure) for one in self._at[curve, x]])
+
+    def no_data(self, measure: str, curve: str, x: float) -> str:
+        """Which runs have no such number: "no data of seed 2"."""
+        runs = self._at[curve, x]
+        lacking = [one.task.run.seed for one in runs if one.measures.get(measure) is None]
+        of = f" of seed {', '.join(map(str, lacking))}" if 0 < len(lacking) < len(runs) else ""
+        return f"no data{of}"
 
     @property
     def points(self) -> list[float]:
@@ -140,7 +147,7 @@ class Results:
         paper = expectation.bound("paper", x)
         ok = meets(measured, paper, expectation.tolerance, low, high)
         show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
-        text = "no data" if measured is None else show(measured)
+        text = self.no_data(expectation.measure, curve, x) if measured is None else show(measured)
         return Judged(
             measure=expectation.measure,
             curve=curve,

@@ -142,6 +142,12 @@ def _check(
                 for entry in experiment.traffic
                 for one in _single(entry, links, sessions[0].sender, receivers[0])
             ],
+            "expect": [
+                one.model_copy(update={"session": None})
+                if one.session == sessions[0].session
+                else one
+                for one in experiment.expect
+            ],
         }
     )
     topology = Topology(
@@ -153,9 +159,10 @@ def _check(
     _check_markings(source, experiment, topology)
     _check_events(source, experiment, links, receivers[0])
     _check_periods(source, experiment)
-    _check_expectations(source, experiment, receivers[0])
     layered = schemes[sessions[0].scheme].layered
-    return Loaded(experiment, topology, tuple(receivers), layered, source.data, str(file))
+    loaded = Loaded(experiment, topology, tuple(receivers), layered, source.data, str(file))
+    _check_expectations(source, loaded)
+    return loaded
 
 
 def _sessions(
@@ -190,6 +197,10 @@ def _sessions(
                     raise source.error(
                         (*path, "receivers", str(i)),
                         f"no receiver can be at node {node}; valid: {valid_nodes} but the sender's",
+                    )
+                if node in found[:i]:
+                    raise source.error(
+                        (*path, "receivers", str(i)), f"node {node} stands twice; valid: once"
                     )
         if not found:
             raise source.error((*path, "receivers"), "there is no receiver")
@@ -233,26 +244,31 @@ def _check_events(
                 )
 
 
-def _check_expectations(source: Source, experiment: Experiment, receivers: tuple[int, ...]) -> None:
-    numbers = sorted(session.session for session in experiment.sessions)
-    most = max(session.layers for session in experiment.sessions)
+def _check_expectations(source: Source, loaded: Loaded) -> None:
+    """Whether the run will have what is expected of it."""
+    experiment = loaded.experiment
+    first = experiment.sessions[0]
+    numbers = [session.session for session in experiment.sessions]
+    receivers = dict(zip(numbers, loaded.recorded, strict=True))
     for index, expectation in enumerate(experiment.expect):
         path = ("expect", str(index))
         if expectation.session is not None and expectation.session not in numbers:
             raise source.error(
                 (*path, "session"),
-                f"no session {expectation.session}; valid: {', '.join(map(str, numbers))}",
+                f"no session {expectation.session}; valid: {', '.join(map(str, sorted(numbers)))}",
             )
-        if expectation.receiver is not None and expectation.receiver not in receivers:
+        session = first.session if expectation.session is None else expectation.session
+        if expectation.receiver is not None and expectation.receiver not in receivers[session]:
             raise source.error(
                 (*path, "receiver"),
-                f"no receiver at node {expectation.receiver}; valid: "
-                f"{', '.join(map(str, receivers))}",
+                f"no receiver with rows at node {expectation.receiver}; valid in session "
+                f"{session}: {', '.join(map(str, receivers[session]))}",
             )
-        if expectation.layers is not None and expectation.layers > most:
+        if expectation.layers is not None and expectation.layers > first.layers:
             raise source.error(
                 (*path, "layers"),
-                f"{expectation.layers} layers, but no session has more than {most}",
+                f"{expectation.layers} layers; valid: up to {first.layers}, as session "
+                f"{first.session} has",
             )
         if MEASURES[expectation.measure].of_traffic and not any(
             entry.is_rival for entry in experiment.traffic

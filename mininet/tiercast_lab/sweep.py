@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from tiercast_lab import binaries
 from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Loaded
-from tiercast_lab.figure import Settings
+from tiercast_lab.figure import Seeds, Settings
 from tiercast_lab.loading import load_experiment
 from tiercast_lab.measures import find_spec
 from tiercast_lab.model import Strict, require_known, validate
@@ -87,7 +87,7 @@ class Sweep(Strict):
     experiment: str | None = None  # of cells whose settings name none
     set: Settings = {}  # in every cell, before the axes' settings
     axes: Annotated[dict[str, Axis], Field(min_length=1)]
-    seeds: Annotated[list[int], Field(min_length=1)] = [1, 2, 3]
+    seeds: Seeds = [1, 2, 3]
     measures: Annotated[list[str], Field(min_length=1)]
     exclude: list[Exclusion] = []
 

@@ -42,9 +42,7 @@ def results_of(file: SweepFile, outcomes: list[Outcome]) -> SweepResults:
     for cell in file.cells:
         mine = by_cell[tuple(cell.names.values())]
         means = {
-            measure: mean(
-                [one.measures[measure] for one in mine if one.measures.get(measure) is not None]
-            )
+            measure: mean([one.measures.get(measure) for one in mine if not one.failure])
             for measure in file.sweep.measures
         }
         cells.append(CellResult(cell, tuple(mine), means))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,8 +164,25 @@ def test_a_row_of_a_table_is_judged_point_by_point(file: Path, tmp_path: Path) -
     assert (tmp_path / "bars.png").stat().st_size > 5_000
 
 
+def test_a_seed_without_a_value_is_not_left_out_of_a_mean(file: Path) -> None:
+    file.write_text(file.read_text().replace("at: each, min: 2, gate: false", "at: 1, min: 0.5"))
+    figure = find_figure(str(file), known_schemes())
+    outcomes = [
+        outcome(file, "one layer", 1, 1, efficiency=0.9),
+        outcome(file, "one layer", 1, 2, efficiency=None),
+    ]
+    judged = Results(figure, outcomes).judge()[-1]
+    assert (judged.measured, judged.ok, judged.text) == (None, False, "no data of seed 2")
+    # A run that failed has no numbers; what the others have is shown, and the figure has failed.
+    failed = replace(outcomes[1], measures={}, failure="it ended too early")
+    results = Results(figure, [outcomes[0], failed])
+    assert results.judge()[-1].measured == 0.9
+    assert verdict_of(results.judge(), results.failures) == "failed"
+
+
 def test_confidence_is_students() -> None:
     assert mean([]) is None
+    assert mean([1.0, None, 3.0]) is None
     assert mean([2.0]).spread is None
     three = mean([1.0, 2.0, 3.0])
     assert three.value == 2
@@ -179,6 +197,8 @@ def test_confidence_is_students() -> None:
         ("measure: session_throughput, at: 2", "measure: speed, at: 2", "unknown measure 'speed'"),
         ("over: {at: 1}, min: 1.5", "over: {at: 1}, min: 1Mbit/s", "not a plain number"),
         ("x: 2,", "x: 1,", "an x, of their own"),
+        ("seeds: [1, 2]", "seeds: [1, 1]", "a seed stands twice in 'seeds'; valid: once"),
+        ("seeds: [1, 2]", "seeds: [-1]", "greater than or equal to 0 (seen: -1)"),
         ("measure: session_throughput, at: 2", "measure: loss@late, at: 2", "no period 'late'"),
         ("{last: 10s}", "{last: 10s, periods: {late: [9s, 8s]}}", "ends before it begins"),
         ("{last: 10s}", "{last: 10s, periods: {late: [9s, 30s]}}", "by the end of the run (20s)"),

@@ -77,6 +77,11 @@ def test_every_experiment_of_the_repository_loads() -> None:
         ("{measure: efficiency, min: 0.9}", "{measure: efficiency}", 14, ["tolerance", "min"]),
         ("paper: 6Mbit/s", "paper: 6", 13, ["6", "Mbit/s"]),
         ("measure: {last", "measure: [last", 11, ["expected"]),
+        ("last: 10s", "last: 0s", 11, ["measure.last", "greater than or equal to 1"]),
+        ("last: 10s", "last: 10s, until: 0s", 11, ["measure.until", "equal to 1"]),
+        ("link: {rate: 6Mbit/s", "link: {rate: 0Mbit/s", 5, ["topology.link.rate", "equal to 1"]),
+        ("rate: 1Mbit/s", "rate: 0Mbit/s", 7, ["topology.links.1-3.rate", "equal to 1"]),
+        ("layers: 2}\nd", "layers: 2, receivers: [3, 4, 3]}\nd", 9, ["node 3 stands twice"]),
         ("title: A small tree", "title: a\ntitle: b", 3, ["'title' stands twice"]),
     ],
 )
@@ -157,8 +162,33 @@ def test_events_are_checked(load) -> None:
         load(good.replace("link: 1-3", "link: 3-1"))
     with pytest.raises(InputError, match="30s is not before the end of the run"):
         load(good.replace("at: 5s", "at: 30s"))
+    with pytest.raises(InputError, match=r"events.0.rate.*equal to 1"):
+        load(good.replace("rate: 2Mbit/s", "rate: 0Mbit/s"))
     with pytest.raises(InputError, match="nothing changes"):
         load(good.replace(", rate: 2Mbit/s", ""))
+
+
+def test_what_is_expected_of_other_sessions_is_checked(load) -> None:
+    """Names as the run's measures have them."""
+    text = textwrap.dedent(SMALL).replace("layers: 2}\nd", "layers: 2}\n"
+        "  - {scheme: sim, sender: 0, session: 7, layers: 3, receivers: [3]}\nd")  # fmt: skip
+    form = "measure: efficiency, min: 0.9"
+
+    def expected(new: str) -> str:
+        return load(text.replace(form, new)).experiment.expect[1].name
+
+    rate = "measure: receiver_rate, min: 1Mbit/s, receiver: 3"
+    assert expected(f"{rate}, session: 7") == "receiver_rate_h3.s7"
+    assert expected(f"{rate}, session: 1") == expected(rate) == "receiver_rate_h3"
+    for wrong, said in (
+        (f"{rate}, session: 2", "no session 2; valid: 1, 7"),
+        (f"{rate[:-1]}4, session: 7", "no receiver with rows at node 4; valid in session 7: 3"),
+        ("measure: cumulative_rate, layers: 3, min: 1Mbit/s", "3 layers; valid: up to 2, as ses"),
+    ):
+        with pytest.raises(InputError, match=said):
+            expected(wrong)
+    with pytest.raises(InputError, match="no receiver with rows at node 4; valid in session 1: 3"):
+        load(text.replace(form, f"{rate[:-1]}4") + "record_receivers: 1\n")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,20 @@ def test_efficiency_of_a_link_that_changes_within_a_second() -> None:
     assert efficiency({"received": frame}, context) == pytest.approx(0.5)
 
 
+def test_what_is_not_a_number_is_no_measure() -> None:
+    received = rows(time_s=[0.0, 20.0], agent=["h3", "h3"], bytes=[0.0, 0.0])
+    nobody = replace(CONTEXT, absences={"h3": [(0.0, 20.0)], "h4": [(0.0, 20.0)]})
+    assert efficiency({"received": received}, nobody) is None
+    endless = received.with_columns(bytes=float("nan"), packets=0.0, lost=0.0, marked=0.0)
+    assert all_measures({"received": endless}, CONTEXT)["session_throughput"] is None
+
+
+def test_the_longest_queue_of_before_the_window_does_not_count() -> None:
+    port = rows(time_s=[10.0, 11.0, 20.0, 21.0], agent=["s0"] * 4, port=[1.0] * 4,
+                max_queue_packets=[50.0, 7.0, 9.0, 50.0])  # fmt: skip
+    assert longest_queue({"port": port}, CONTEXT) == 9
+
+
 def test_subscribers_and_instability() -> None:
     frame = rows(
         time_s=[0.0, 0.0, 5.0, 12.0, 17.0, 18.0],
@@ -390,3 +404,7 @@ def test_ratios_to_tcp_of_one_receiver_and_of_all_sessions() -> None:
     assert figures["receiver_tcp_ratio_h4"] == pytest.approx(1.0)  # 2 of a mean of 2
     assert figures["receiver_tcp_ratio_h3.s2"] is None  # its rivals are not known
     assert figures["sessions_tcp_ratio"] == pytest.approx(1.0)  # (1 + 2 + 3) / 3 of 2
+    # Sessions that sent before there was TCP are not compared over that time.
+    early = received.with_columns(time_s=pl.Series([5.0, 15.0] * 3))
+    late = replace(context, flows={"tcp1": (15.0, 20.0), "tcp2": (15.0, 20.0)})
+    assert all_measures({"received": early, "tcp": flows}, late)["sessions_tcp_ratio"] == 0

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -121,6 +122,11 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
     assert table["session_throughput"].to_list() == [1.5e6, 1.5e6, 1.5e6, None]
     assert summary["cells"][3]["excluded"] == "it is told apart"
     assert summary["seeds"] == [1, 2]
+    # A mean is of all seeds, or there is none.
+    lacking = [replace(outcomes_of(sweep)[0], measures={"efficiency": 0.5})]
+    cells = results_of(sweep, lacking + outcomes_of(sweep)[1:]).cells
+    assert cells[0].means["session_throughput"] is None
+    assert cells[0].means["efficiency"].runs == 2
     html = report.read_text()
     assert f"1.50 Mbit/s ± {12.71 * 0.5:.2f} Mbit/s" in html
     assert "left out: it is told apart" in html

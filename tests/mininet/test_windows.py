@@ -141,3 +141,13 @@ def test_the_most_frequent_windows_of_two_sessions_together() -> None:
 def test_names_of_sessions() -> None:
     assert spec_of("packet_rate_s2")[1] == "packet rate, session 2"
     assert find_spec("window_cuts").parse("29 in 2900s") == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["receiver_rate", "receiver_rate_3", "receiver_rate_h3.2", "cumulative_rate_9", "cwnd_2",
+     "efficiency_h3", "efficiency_1"],
+)  # fmt: skip
+def test_a_name_that_no_run_has_is_unknown(name: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown measure '{name}'; valid: "):
+        find_spec(name)

@@ -14,7 +14,6 @@ from tiercast_lab.measures.rows import (
     grown,
     rate_series,
     received_rate,
-    window_edges,
 )
 
 
@@ -30,6 +29,7 @@ def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
 class _Contest:
     """Who shares bottlenecks, over the part of the window in which all these flows are there."""
 
+    edges: np.ndarray  # s, of that part
     received: dict[str, float]  # bit/s of the receivers that have rivals
     flows: dict[str, float]  # bit/s
     rivals: dict[str, list[str]]  # of each of the receivers
@@ -50,6 +50,7 @@ def _contest(rows: Rows, context: Context) -> _Contest | None:
         return None
     edges = np.array([start, end])
     return _Contest(
+        edges,
         {agent: float(received_rate(rows, agent, edges)[0]) for agent in rivals},
         {name: float(flow_rate(rows, name, edges)[0]) for name in names},
         rivals,
@@ -90,8 +91,7 @@ def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
     session's bottlenecks."""
     if (contest := _contest(rows, context)) is None or not context.members:
         return None
-    edges = window_edges(context)
-    rates = [float(received_rate(rows, agent, edges)[0]) for agent in context.members]
+    rates = [float(received_rate(rows, agent, contest.edges)[0]) for agent in context.members]
     fair = float(np.mean(list(contest.flows.values())))
     return float(np.mean(rates)) / fair if fair else None
 

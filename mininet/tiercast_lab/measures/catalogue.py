@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -388,18 +390,27 @@ def measures_version() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
 
 
+# What a name of all_measures ends with.
+WHICH = {"per_layer": "[1-8]", "per_receiver": r"h\d+(\.s\d+)?", "per_session": r"s\d+"}
+
+
 def find_spec(name: str) -> MeasureSpec:
     """Raises ValueError for a name that all_measures never gives."""
     name, _, _ = name.partition("@")
     if name in MEASURES and not (MEASURES[name].per_layer or MEASURES[name].per_receiver):
         return MEASURES[name]
-    spec = MEASURES.get(name.rpartition("_")[0])
-    if spec is None or not (spec.per_layer or spec.per_receiver or spec.per_session):
+    base, _, which = name.rpartition("_")
+    spec = MEASURES.get(base)
+    if spec is None or not any(
+        getattr(spec, per) and re.fullmatch(form, which) for per, form in WHICH.items()
+    ):
         valid = ", ".join(
             f"{known}_<layers>"
             if one.per_layer
             else f"{known}_h<node>"
             if one.per_receiver
+            else f"{known}, {known}_s<session>"
+            if one.per_session
             else known
             for known, one in MEASURES.items()
         )
@@ -450,5 +461,6 @@ def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
 
 
 def _plain_value(value: float | None) -> float | None:
-    """No scalar of numpy, of which a comparison is no bool."""
-    return None if value is None else float(value)
+    """No scalar of numpy, of which a comparison is no bool; what is not a number (a mean of
+    nothing, a ratio to 0) is no measure."""
+    return None if value is None or not math.isfinite(value) else float(value)

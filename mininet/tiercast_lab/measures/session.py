@@ -39,7 +39,9 @@ def mean_subscribers(rows: Rows, context: Context, layers: int) -> float | None:
 def efficiency(rows: Rows, context: Context) -> float | None:
     if "received" not in rows:
         return None
-    return float(np.nanmean(efficiency_series(rows, context, seconds(context))))
+    series = efficiency_series(rows, context, seconds(context))
+    there = series[~np.isnan(series)]
+    return float(there.mean()) if there.size else None
 
 
 def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
@@ -110,9 +112,11 @@ def join_latency(rows: Rows, context: Context, quantile: float) -> float | None:
 def longest_queue(rows: Rows, context: Context) -> float | None:
     """Packets waiting at any port."""
     frame = rows.get("port")
-    if frame is None or (windowed := in_window(frame, context)).is_empty():
+    if frame is None:
         return None
-    return float(windowed["max_queue_packets"].max())
+    # A row says the longest since the row before: the one at the window's start is of before it.
+    windowed = frame.filter(pl.col("time_s").is_between(*context.window, closed="right"))
+    return None if windowed.is_empty() else float(windowed["max_queue_packets"].max())
 
 
 def queue_drops(rows: Rows, context: Context) -> float | None:
