@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tiercast_lab.errors import InputError
+from tiercast_lab.errors import InputError, closest
 
 ROOT = Path(__file__).resolve().parents[2]
 # TIERCAST_BUILD: another build tree, such as one with sanitizers.
@@ -29,4 +29,29 @@ P4_LOCK = ROOT / "p4src/compiled/LOCK"
 def require(*paths: Path) -> None:
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
-        raise InputError(f"not built: {', '.join(missing)}; run: make build")
+        raise InputError(f"not built: {', '.join(missing)}; run: make programs")
+
+
+# What each command takes a name of, and where these are.
+NAMED = {
+    "run": ("an experiment", EXPERIMENTS),
+    "figure": ("a figure", FIGURES),
+    "sweep": ("a sweep", SWEEPS),
+}
+
+
+def find(command: str, name: str) -> Path:
+    """The YAML that `tiercast COMMAND NAME` means: a file, or a name in the command's folder."""
+    if Path(name).is_file():
+        return Path(name)
+    what, folder = NAMED[command]
+    if (path := folder / f"{name}.yaml").is_file():
+        return path
+    for other, (kind, place) in NAMED.items():
+        if (place / f"{name}.yaml").is_file():
+            raise InputError(f"{name!r} is {kind}; valid: tiercast {other} {name}")
+    choices = sorted(found.stem for found in folder.glob("*.yaml"))
+    raise InputError(
+        f"no {what.split()[1]} {name!r}; valid: a YAML file, or one of {', '.join(choices)}"
+        + closest(Path(name).stem, choices)
+    )

@@ -4,6 +4,7 @@ sessions."""
 from __future__ import annotations
 
 import enum
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -60,7 +61,7 @@ def _main(
 @app.command()
 def run(
     experiment: Annotated[
-        Path, typer.Argument(help="A YAML below experiments/, or its name (see `tiercast list`).")
+        str, typer.Argument(metavar="EXPERIMENT", help="A YAML, or a name of `tiercast list`.")
     ],
     runtime: Annotated[
         Runtime, typer.Option(help="mininet: real time, as root; ns3: virtual time.")
@@ -97,10 +98,13 @@ def run(
         raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
     from tiercast_lab.conduct import Options, conduct
     from tiercast_lab.doctor import require_kernel
-    from tiercast_lab.loading import load_experiment
+    from tiercast_lab.loading import load_experiment, without_effect
     from tiercast_lab.schemes import known_schemes
 
-    loaded = load_experiment(_find(experiment), known_schemes(), settings, duration)
+    schemes = known_schemes()
+    loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
+    for text in without_effect(loaded, settings or [], schemes):
+        console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
     if in_mininet:
         require_kernel()
     command = _typed()
@@ -144,7 +148,9 @@ ALL_CORES = os.cpu_count() or 1
 
 @app.command(epilog=FIGURE_EXAMPLES)
 def figure(
-    name: Annotated[str, typer.Argument(help="A figure below experiments/figures/, or a file.")],
+    name: Annotated[
+        str, typer.Argument(metavar="FIGURE", help="A YAML, or a name below experiments/figures/.")
+    ],
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
@@ -206,10 +212,11 @@ def _reproduce(
     outcomes = _make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
     results = results.resolve() / "figures"
     summaries = []
-    for one in figures:
-        mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
-        summaries.append(write_figure(Results(one, mine), results, quick))
-    path = write_report(summaries, results, _typed())
+    with storage.writing(results):
+        for one in figures:
+            mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
+            summaries.append(write_figure(Results(one, mine), results, quick))
+        path = write_report(summaries, results, _typed())
     if as_json:
         print(storage.to_json(summaries))
     else:
@@ -251,6 +258,7 @@ def sweep(
     is. Exit status: 0 all runs are there, 2 bad input, 4 a run failed, 130 interrupted.
     """
     from tiercast_lab import storage
+    from tiercast_lab.live import sweep_table
     from tiercast_lab.ray_workers import RayWorkers
     from tiercast_lab.schemes import known_schemes
     from tiercast_lab.sweep import find_sweep
@@ -261,10 +269,13 @@ def sweep(
     found = find_sweep(name, schemes).only(only or [])
     outcomes = _make_runs(found.tasks(quick), schemes, results, lambda: RayWorkers(jobs, address))
     folder = results.resolve() / "sweeps"
-    path, summary = write_sweep(results_of(found, outcomes), folder, _typed())
+    results_of_cells = results_of(found, outcomes)
+    with storage.writing(folder):
+        path, summary = write_sweep(results_of_cells, folder, _typed())
     if as_json:
         print(storage.to_json(summary))
     else:
+        console.print(sweep_table(results_of_cells))
         for failure in summary["failures"]:
             console.print(f"failed: {failure}", highlight=False, markup=False)
         console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
@@ -328,8 +339,11 @@ def report(
 ) -> None:
     """Make the plots and the report of a stored run anew, from its rows."""
     from tiercast_lab.report import write_report
+    from tiercast_lab.storage import writing
 
-    print(write_report(_stored(run_directory)))
+    stored = _stored(run_directory)
+    with writing(stored.directory):
+        print(write_report(stored))
 
 
 @app.command()
@@ -347,6 +361,15 @@ def explain(
     print("\n".join(lines_of(look_at(_stored(run_directory), receiver, at))))
 
 
+def _flowing(text: str) -> str:
+    """Paragraphs as one line each: help is folded to the terminal's width, not the source's."""
+    return "\n\n".join(part.replace("\n", " ") for part in inspect.cleandoc(text).split("\n\n"))
+
+
+for _command in app.registered_commands:
+    _command.help = _flowing(_command.callback.__doc__)
+
+
 def _typed() -> list[str]:
     """The command line, for the report's "how to repeat"."""
     return ["./tiercast", *sys.argv[1:]]
@@ -357,16 +380,6 @@ def _stored(run_directory: Path) -> Any:
 
     directory = run_directory if run_directory.is_dir() else RESULTS / run_directory
     return load_run(directory.resolve())
-
-
-def _find(experiment: Path) -> Path:
-    if experiment.is_file():
-        return experiment
-    named = binaries.EXPERIMENTS / f"{experiment}.yaml"
-    if named.is_file():
-        return named
-    choices = ", ".join(sorted(path.stem for path in binaries.EXPERIMENTS.glob("*.yaml")))
-    raise InputError(f"no experiment {str(experiment)!r}; valid: a YAML file, or one of {choices}")
 
 
 def main() -> None:

@@ -22,7 +22,12 @@ from tiercast_lab.progress import Progress
 from tiercast_lab.report import write_report
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
 
-STATUS = {"met": EXIT_MET, "not met": EXIT_NOT_MET, "invalid": EXIT_INVALID}
+STATUS = {
+    "met": EXIT_MET,
+    "reported": EXIT_MET,
+    "not met": EXIT_NOT_MET,
+    "invalid": EXIT_INVALID,
+}
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,13 @@ class Options:
 
 
 def conduct(loaded: Loaded, options: Options, console: Console) -> int:
-    """The exit status: 0 met, 1 not met, 3 invalid. Raises LabError for all others."""
+    """The exit status: 0 met (or nothing required), 1 not met, 3 invalid. Raises LabError else."""
     # Imported here: what only lists or reports needs neither Mininet nor gRPC.
     from tiercast_lab.network import hidden_queues
 
     run_id = storage.new_run_id(options.results)
-    directory = storage.make_run_directory(options.results, loaded.experiment.name, run_id)
+    with storage.writing(options.results):
+        directory = storage.make_run_directory(options.results, loaded.experiment.name, run_id)
     summary: dict[str, Any] = {
         "format": storage.FORMAT,
         "run": directory.name,
@@ -69,8 +75,9 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         run.execute(interrupt)
         run.enter("judging and plotting")
         frames = run.recorder.frames()
-        storage.write_rows(directory, frames)
-        storage.write_json(directory / "metadata.json", run.metadata)
+        with storage.writing(directory):
+            storage.write_rows(directory, frames)
+            storage.write_json(directory / "metadata.json", run.metadata)
         # Virtual time waits for the machine.
         checks = [] if run.progress.virtual else validity(frames, context, bounds)
         measures = all_measures(frames, context)
@@ -85,9 +92,10 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         }
         summary |= storage.measured(measures)
         summary["expected"] = [as_dict(figure) for figure in figures]
-        storage.write_json(directory / "summary.json", summary)
-        report = write_report(storage.load_run(directory)) if options.report else None
-        storage.point_latest(directory)
+        with storage.writing(directory):
+            storage.write_json(directory / "summary.json", summary)
+            report = write_report(storage.load_run(directory)) if options.report else None
+            storage.point_latest(directory)
     console.print(result_tables(summary))
     for complaint in run.complaints:
         console.print(f"note: {complaint}", highlight=False, markup=False)

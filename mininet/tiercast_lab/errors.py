@@ -1,6 +1,6 @@
 """What can go wrong, and the exit status that says so.
 
-0    every expected figure was met
+0    every expected figure was met, or none was expected
 1    the run is valid and an expected figure was not met
 2    bad input, or something the run needs is missing on this machine
 3    the run is invalid: the machine could not keep up
@@ -9,6 +9,9 @@
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 EXIT_MET = 0
 EXIT_NOT_MET = 1
@@ -28,6 +31,12 @@ class InputError(LabError):
     """A file, an option or the machine is not what it has to be."""
 
     exit_status = EXIT_INPUT
+
+
+def closest(seen: str, valid: Iterable[str]) -> str:
+    """ " (did you mean '…'?)", or nothing where no choice is like what was seen."""
+    found = difflib.get_close_matches(seen, list(valid), 1)
+    return f" (did you mean '{found[0]}'?)" if found else ""
 
 
 class RunFailed(LabError):

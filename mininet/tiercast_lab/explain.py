@@ -108,7 +108,7 @@ def _flows(look: Look) -> list[str]:
             text = f"{name}: {mbit(rate)}"
             if info is not None:
                 text += (
-                    f", window {info['cwnd']:g} packets, round trip {info['rtt_us'] / 1e3:.0f} ms"
+                    f", window {info['cwnd']:.1f} packets, round trip {info['rtt_us'] / 1e3:.0f} ms"
                 )
             lines.append(text)
     if len(names) > 4:

@@ -21,6 +21,7 @@ def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
     judged = results.judge(quick)
     summary = {
         "figure": figure.name,
+        "again": f"./tiercast figure {figure.called}" + (" --quick" if quick else ""),
         "title": figure.experiment.title,
         "paper": figure.reference,
         "paper_name": figure.experiment.paper.name if figure.experiment.paper else "",
@@ -89,7 +90,8 @@ def as_markdown(summaries: list[dict[str, Any]]) -> str:
         )
     lines.append("")
     for one in summaries:
-        command = f"`./tiercast figure {one['figure']}`, {len(one['runs'])} runs"
+        runs = len(one["runs"])
+        command = f"`{one['again']}`, {runs} run{'s' if runs != 1 else ''}"
         source = f"{one['paper']}; " if one["paper"] else ""
         lines += [f"### {one['title']}: {one['verdict']}", "", source + command, ""]
         lines += ["| | at | paper | required | measured | |", "|---|---|---|---|---|---|"]

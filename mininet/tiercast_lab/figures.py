@@ -50,6 +50,11 @@ class FigureFile:
         return self.path.stem
 
     @property
+    def called(self) -> str:
+        """What `tiercast figure` takes to find it again."""
+        return self.name if self.path.parent == binaries.FIGURES else str(self.path)
+
+    @property
     def reference(self) -> str:
         paper = self.experiment.paper
         if paper is None:
@@ -71,12 +76,7 @@ def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureFile
 
 
 def find_figure(name: str, schemes: dict[str, SchemeInfo]) -> FigureFile:
-    path = Path(name)
-    if not path.is_file():
-        path = binaries.FIGURES / f"{name}.yaml"
-    if not path.is_file():
-        valid = ", ".join(sorted(found.stem for found in binaries.FIGURES.glob("*.yaml")))
-        raise InputError(f"no figure {name!r}; valid: a YAML file, or one of {valid}")
+    path = binaries.find("figure", name)
     found = FigureFile(path, _load(path, schemes))
     if found.experiment.figure is None:
         raise InputError(f"{path}:1: no `figure` in it; `tiercast run` runs it")

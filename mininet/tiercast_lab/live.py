@@ -13,8 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tiercast_lab import units
+from tiercast_lab.confidence import Mean
 from tiercast_lab.measures import spec_of
 from tiercast_lab.progress import RUNNING, Progress, Tally
+from tiercast_lab.sweeps import SweepResults
 
 PLAIN_PERIOD_S = 5.0
 
@@ -142,18 +144,21 @@ def _keeping_up(progress: Progress) -> str:
 
 
 def result_tables(summary: dict[str, Any]) -> Group:
-    """Paper against measured, the bounds of validity, and the verdict."""
-    start, end = summary["window_s"]
-    title = f"paper against measured, over the last {end - start:g} s"
-    paper = Table(title=title, title_justify="left")
-    for heading in ("figure", "paper", "required", "measured", ""):
-        paper.add_column(heading, justify="left" if heading == "figure" else "right")
-    for figure in summary["expected"]:
-        row = figure_row(figure)
-        style = "green" if figure["ok"] else "bold red" if figure["gate"] else "yellow"
-        mark = Text(row["verdict"], style=style)
-        paper.add_row(row["name"], row["paper"], row["required"], row["measured"], mark)
-    parts = [paper]
+    """Paper against measured, or what was measured where nothing was expected; the bounds of
+    validity, and the verdict."""
+    title = f"{'paper against ' if summary['expected'] else ''}measured, {window_text(summary)}"
+    if summary["expected"]:
+        paper = Table(title=title, title_justify="left")
+        for heading in ("figure", "paper", "required", "measured", ""):
+            paper.add_column(heading, justify="left" if heading == "figure" else "right")
+        for figure in summary["expected"]:
+            row = figure_row(figure)
+            style = "green" if figure["ok"] else "bold red" if figure["gate"] else "yellow"
+            mark = Text(row["verdict"], style=style)
+            paper.add_row(row["name"], row["paper"], row["required"], row["measured"], mark)
+        parts = [paper]
+    else:
+        parts = [_measured_table(summary, title)]
     valid = Table(title="did the machine keep up", title_justify="left")
     for heading in ("figure", "measured", "bound", ""):
         valid.add_column(heading, justify="left" if heading == "figure" else "right")
@@ -167,6 +172,25 @@ def result_tables(summary: dict[str, Any]) -> Group:
     if summary["validity"]["checks"]:
         parts.append(valid)
     return Group(*parts, *lines)
+
+
+def window_text(summary: dict[str, Any]) -> str:
+    """Over what a run's measures are taken."""
+    start, end = summary["window_s"]
+    if end < summary["duration_s"]:
+        return f"from {start:g} to {end:g} s"
+    return f"over the last {end - start:g} s"
+
+
+def _measured_table(summary: dict[str, Any], title: str) -> Table:
+    """What says something of the run as a whole; the report has each receiver and period, too."""
+    table = Table("measure", title=title, title_justify="left")
+    table.add_column("measured", justify="right")
+    for name, measure in summary["measures"].items():
+        spec, shown = spec_of(name)
+        if measure["value"] is not None and not spec.per_receiver and "@" not in name:
+            table.add_row(shown, spec.show(measure["value"]))
+    return table
 
 
 def figure_row(figure: dict[str, Any]) -> dict[str, str]:
@@ -274,6 +298,34 @@ def figure_tables(summary: dict[str, Any]) -> Group:
     style = {"met": "bold green", "reported": "bold yellow"}.get(summary["verdict"], "bold red")
     lines = [Text(f"verdict: {summary['verdict']}", style=style)]
     return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
+
+
+CELLS_SHOWN = 40
+
+
+def sweep_table(results: SweepResults) -> Table | str:
+    """Each cell's means, or where they stand if they are too many for a screen."""
+    if len(results.cells) > CELLS_SHOWN:
+        return f"{len(results.cells)} cells, in cells.csv and in the report"
+    sweep = results.file.sweep
+    table = Table(*sweep.axes, title=f"{sweep.title}: means ± 95 %", title_justify="left")
+    for name in sweep.measures:
+        table.add_column(spec_of(name)[1], justify="right")
+    for one in results.cells:
+        means = [mean_text(name, one.means[name]) for name in sweep.measures]
+        table.add_row(
+            *one.cell.names.values(), *("left out" if one.cell.excluded else m for m in means)
+        )
+    return table
+
+
+def mean_text(measure: str, value: Mean | None) -> str:
+    """A mean over seeds, with half of its 95 % interval where there are several."""
+    if value is None:
+        return "–"
+    show = spec_of(measure)[0].show
+    spread = "" if value.spread is None else f" ± {show(value.spread)}"
+    return show(value.value) + spread
 
 
 def required_and_met(summary: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from tiercast_controller import ConfigurationError
 
 from tiercast_lab import binaries, units
-from tiercast_lab.errors import InputError
+from tiercast_lab.errors import InputError, closest
 from tiercast_lab.experiment import (
     MAX_SESSION,
     Experiment,
@@ -48,6 +48,8 @@ def load_experiment(
     `places`: where the setting of a key stands, for errors, if not on the command line.
     """
     source = _with_include(_with_base(file), file)
+    if "axes" in source.data:
+        raise source.error(("axes",), f"it is a sweep; valid: tiercast sweep {file}")
     for setting in settings or []:
         _apply(source, setting, schemes, places or {})
     if duration is not None:
@@ -107,6 +109,8 @@ def _apply(
             if isinstance(session, dict) and session.get("scheme") == scheme:
                 session.setdefault("parameters", {})[key] = value
                 source.places[("sessions", str(index), "parameters", key)] = place
+        if key not in schemes[scheme].parameters:
+            raise InputError(f"{place}: {_unknown_parameter(key, schemes[scheme])}")
         return
     target: Any = source.data
     *parents, last = key.split(".")
@@ -124,6 +128,25 @@ def _apply(
     else:
         raise InputError(f"{place}: the experiment has no {last!r} there")
     source.places[tuple(key.split("."))] = place
+
+
+def without_effect(
+    loaded: Loaded, settings: list[str], schemes: dict[str, SchemeInfo]
+) -> list[str]:
+    """What is to be said of settings of schemes that no session has: in the cells of a sweep they
+    are meant to be left out, in a run alone they are rather a mistake."""
+    present = sorted({session.scheme for session in loaded.experiment.sessions})
+    named = {setting: setting.partition(".")[0] for setting in settings}
+    return [
+        f"--set {setting} changes nothing: no session is of {scheme}; there is {', '.join(present)}"
+        for setting, scheme in named.items()
+        if scheme in schemes and scheme not in present
+    ]
+
+
+def _unknown_parameter(name: str, scheme: SchemeInfo) -> str:
+    valid = list(scheme.parameters)
+    return f"unknown parameter of {scheme.name}; valid: {', '.join(valid)}{closest(name, valid)}"
 
 
 def _check(
@@ -442,9 +465,7 @@ def _check_parameters(source: Source, path: KeyPath, session: Session, scheme: S
         here = (*path, "parameters", name)
         info = scheme.parameters.get(name)
         if info is None:
-            raise source.error(
-                here, f"unknown parameter of {scheme.name}; valid: {', '.join(scheme.parameters)}"
-            )
+            raise source.error(here, _unknown_parameter(name, scheme))
         if isinstance(value, (int, float)) and not info.min <= value <= info.max:
             valid = f"{info.min:g} to {info.max:g} {info.unit}".rstrip()
             raise source.error(here, f"{value:g} is out of range; valid: {valid}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-from tiercast_lab.errors import InputError
+from tiercast_lab import units
+from tiercast_lab.errors import InputError, closest
 from tiercast_lab.yaml_source import KeyPath, Source
 
 
@@ -48,6 +48,30 @@ def validate(model: type[M], source: Source) -> M:
         raise _explain(source, error) from None
 
 
+# What pydantic's words for a wrong value mean to somebody who does not write Python.
+_VALID = {
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "literal_error": "{expected}",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "list_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "string_type": "text",
+}
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def _valid(error: ErrorDetails, seen: object) -> str | None:
+    kind = error["type"]
+    if kind in _VALID:
+        bounds = {key: units.format_like(seen, v) for key, v in error.get("ctx", {}).items()}
+        return _VALID[kind].format(**bounds)
+    return _KINDS.get(kind.partition("_")[0])
+
+
 def _explain(source: Source, error: ValidationError) -> InputError:
     first = error.errors()[0]
     # Tags of unions ("literal['auto']", "function-before[...]") are no keys of the file.
@@ -65,11 +89,12 @@ def _explain(source: Source, error: ValidationError) -> InputError:
     if first["type"] == "unknown_key":
         key = first["ctx"]["key"]
         valid = first["ctx"]["valid"]
-        close = difflib.get_close_matches(str(key), valid.split(", "), 1)
-        hint = f" (did you mean '{close[0]}'?)" if close else ""
+        hint = closest(str(key), valid.split(", "))
         return source.error((*path, str(key)), f"unknown key; valid: {valid}{hint}")
-    text = first["msg"].removeprefix("Value error, ")
     if first["type"] == "missing":
         return source.error(path, "this key is missing")
+    if (valid := _valid(first, node)) is not None:
+        return source.error(path, f"{node!r}; valid: {valid}")
+    text = first["msg"].removeprefix("Value error, ")
     seen = "" if repr(node) in text or isinstance(node, (dict, list)) else f" (seen: {node!r})"
     return source.error(path, text + seen)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tiercast_lab import pages
 from tiercast_lab.drawing import topology_svg
-from tiercast_lab.live import check_row, figure_row
+from tiercast_lab.live import check_row, figure_row, window_text
 from tiercast_lab.measures import spec_of
 from tiercast_lab.panels import Panel, all_panels
 from tiercast_lab.plots import write_plots
@@ -39,12 +39,22 @@ def write_report(run: StoredRun) -> Path:
         plot=pages.embedded(plots[0]),
         script=Markup((pages.TEMPLATES / "charts.js").read_text()),
         command=shlex.join(summary["command"]),
+        folder=f"{_results(summary['command'])}/{summary['run']}",
+        measured=window_text(summary),
         duration=summary["duration_s"],
         window=list(run.context.window),
     )
     path = run.directory / "report.html"
     path.write_text(html)
     return path
+
+
+def _results(command: list[str]) -> str:
+    """Where the command line stored the run."""
+    for option, value in zip(command, [*command[1:], ""], strict=True):
+        if option.startswith("--results"):
+            return option.partition("=")[2] or value
+    return "results"
 
 
 def _paper(paper: dict[str, str] | None) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tiercast_lab import storage
-from tiercast_lab.errors import InputError, RunFailed
+from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.loading import load_experiment
@@ -85,7 +85,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        with storage.writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
 
     def place(self, key: str) -> Path:
         return self.folder / key
@@ -94,17 +95,18 @@ class Store:
         return (self.place(key) / "summary.json").exists()
 
     def put(self, key: str, files: dict[str, bytes]) -> None:
-        """The place appears when the run is whole."""
+        """The place appears when the run is whole. InputError where the disk refuses it."""
         scratch = self.folder / f".{key}-{os.getpid()}"
         try:
-            for name, content in files.items():
-                path = scratch / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            scratch.rename(self.place(key))
-        except OSError as error:
+            with storage.writing(self.folder):
+                for name, content in files.items():
+                    path = scratch / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
+                scratch.rename(self.place(key))
+        except InputError:
             if not self.has(key):  # else another process was first with the same run
-                raise RunFailed(f"{self.place(key)}: {error.strerror}") from None
+                raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -125,8 +127,9 @@ class Store:
             place = self.place(key)
             raise InputError(f"{error}; without {place} the run is made again") from None
         scratch = again.with_name(f".{again.name}-{os.getpid()}")
-        storage.write_json(scratch, over | storage.measured(measures))
-        scratch.replace(again)
+        with storage.writing(self.folder):
+            storage.write_json(scratch, over | storage.measured(measures))
+            scratch.replace(again)
         return measures
 
 

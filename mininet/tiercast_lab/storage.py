@@ -9,12 +9,15 @@ plots/, report.html   made from the above alone
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
 import os
 import secrets
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,10 +64,25 @@ def make_run_directory(results: Path, name: str, run: str) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """InputError, with the place, for what the disk refuses: it is full, or not ours to write."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or folder
+        raise InputError(
+            f"{place}: {error.strerror or error}; valid: a folder that can be written, with room"
+        ) from None
+
+
 def write_rows(directory: Path, frames: dict[str, pl.DataFrame]) -> None:
     (directory / "rows").mkdir(exist_ok=True)
     for kind, frame in frames.items():
-        frame.write_parquet(directory / "rows" / f"{kind}.parquet")
+        # Through memory: polars's own errors do not say that a disk is full.
+        content = io.BytesIO()
+        frame.write_parquet(content)
+        (directory / "rows" / f"{kind}.parquet").write_bytes(content.getvalue())
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:

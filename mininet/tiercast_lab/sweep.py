@@ -173,13 +173,10 @@ class SweepFile:
 
 def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
     """Of a file, or of a name below experiments/sweeps/. InputError for the first thing wrong."""
-    path = Path(name)
-    if not path.is_file():
-        path = binaries.SWEEPS / f"{name}.yaml"
-    if not path.is_file():
-        valid = ", ".join(sorted(found.stem for found in binaries.SWEEPS.glob("*.yaml")))
-        raise InputError(f"no sweep {name!r}; valid: a YAML file, or one of {valid}")
+    path = binaries.find("sweep", name)
     source = load_yaml(path)
+    if "topology" in source.data:
+        raise source.error(("topology",), f"it is an experiment; valid: tiercast run {path}")
     _name_schemes(source, schemes)
     sweep = validate(Sweep, source)
     for index, measure in enumerate(sweep.measures):

@@ -238,8 +238,8 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> plt.Figure:
             axis.set_xscale("log")
             axis.set_xticks(xs, [f"{x:g}" for x in xs])
             axis.minorticks_off()
-        bottom, top = axis.get_ylim()
-        axis.set_ylim(min(0.0, bottom), 1.05 * top)
+        # No measure is below 0; an interval of two or three runs may well be.
+        axis.set_ylim(0.0, 1.05 * axis.get_ylim()[1])
     if curve:
         handles, labels = grid.flat[0].get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside right center", frameon=False, title=curve)

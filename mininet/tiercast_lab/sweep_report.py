@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from tiercast_lab import machine, pages, storage
-from tiercast_lab.confidence import Mean
+from tiercast_lab.live import mean_text
 from tiercast_lab.measures import find_spec, spec_of
 from tiercast_lab.sweep_plot import draw_measures
 from tiercast_lab.sweeps import CellResult, SweepResults
@@ -36,7 +36,6 @@ def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tupl
                 {
                     "name": spec_of(name)[1],
                     "purpose": find_spec(name).purpose,
-                    "unit": find_spec(name).unit,
                     "picture": pages.embedded(pictures[name]),
                 }
                 for name in sweep.measures
@@ -107,15 +106,6 @@ def _shown(result: CellResult, measures: list[str]) -> dict[str, Any]:
     return {
         "names": list(result.cell.names.values()),
         "excluded": result.cell.excluded,
-        "values": [_text(name, result.means[name]) for name in measures],
+        "values": [mean_text(name, result.means[name]) for name in measures],
         "failed": bool(result.failures),
     }
-
-
-def _text(measure: str, value: Mean | None) -> str:
-    if value is None:
-        return "–"
-    show = find_spec(measure).show
-    return (
-        show(value.value) if value.spread is None else f"{show(value.value)} ± {show(value.spread)}"
-    )

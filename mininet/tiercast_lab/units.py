@@ -108,6 +108,17 @@ def format_duration(nanoseconds: float) -> str:
     return f"{round(nanoseconds)}ns"
 
 
+def format_like(seen: object, value: object) -> object:
+    """A bound in the unit of what was seen: 5_000_000_000 beside `3s` is `5s`."""
+    unit = re.fullmatch(rf"\s*{_NUMBER}\s*(\S+)", seen) if isinstance(seen, str) else None
+    if unit is not None and isinstance(value, (int, float)):
+        if unit[2] in _RATES:
+            return format_rate(value)
+        if unit[2] in _TIMES:
+            return format_duration(value)
+    return value
+
+
 def format_span(seconds: float) -> str:
     """A time to wait, as people say it: 40 s, 3 min 20 s, 2 h 05 min."""
     whole = round(seconds)

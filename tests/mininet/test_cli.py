@@ -14,6 +14,8 @@ from tiercast_lab.report import write_report
 
 from .conftest import ROOT
 
+SWEEP = ROOT / "experiments/sweeps/matrix.yaml"
+
 
 def tiercast(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -56,6 +58,12 @@ def test_a_kernel_feature_that_is_missing_is_the_first_line() -> None:
 def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     for arguments, said in [
         (["nosuch"], "no experiment 'nosuch'; valid: a YAML file, or one of basic-"),
+        (["sim-sesion"], "sim-smoke (did you mean 'sim-session'?)"),
+        (["sim-2"], "'sim-2' is a figure; valid: tiercast figure sim-2"),
+        (["matrix"], "'matrix' is a sweep; valid: tiercast sweep matrix"),
+        ([SWEEP], "axes: it is a sweep; valid: tiercast sweep "),
+        (["basic-ermcc", "--set", "sim.nosuch=1"], "unknown parameter of sim; valid: sim."),
+        (["sim-smoke", "--set", "sim.dleta=1"], "(did you mean 'sim.delta'?)"),
         (["sim-smoke", "--set", "sessions.0.scheme=ftp"], "unknown scheme 'ftp'; valid: "),
         (["sim-smoke", "--set", "sim.nosuch=1"], "unknown parameter of sim; valid: sim."),
         (["sim-smoke", "--duration", "20"], "--duration: duration: "),
@@ -66,6 +74,35 @@ def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path) -> None:
         assert said in result.stderr.replace("\n", " ")
         assert "Traceback" not in result.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_other_commands_say_which_one_takes_it() -> None:
+    for command, name, said in [
+        ("figure", "basic-sim", "'basic-sim' is an experiment; valid: tiercast run basic-sim"),
+        ("sweep", "sim-2", "'sim-2' is a figure; valid: tiercast figure sim-2"),
+        ("sweep", ROOT / "experiments/sim-smoke.yaml", "it is an experiment; valid: tiercast run "),
+    ]:
+        result = tiercast(command, name)
+        assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+        assert said in result.stderr
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    short = ["run", "basic-pgmcc", "--runtime", "ns3", "--duration", "5s", "--results"]
+    inside = tmp_path / "file"
+    inside.touch()
+    result = tiercast(*short, inside)
+    assert (result.returncode, "Traceback" in result.stderr) == (EXIT_INPUT, False)
+    assert f"{inside}/" in result.stderr and "Not a directory; valid: " in result.stderr
+    # A disk of 60 kB, in a mount namespace of its own.
+    full = tmp_path / "full"
+    full.mkdir()
+    script = 'mount -t tmpfs -o size=60k none "$0" && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", script, full, ROOT / "tiercast", *short, full]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == EXIT_INPUT, result.stderr
+    assert "No space left on device; valid: " in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_root_is_asked_for_in_the_first_line() -> None:

@@ -103,7 +103,7 @@ def test_a_session_beside_tcp_and_records_without_an_explanation(beside_tcp) -> 
     said = text(beside_tcp, "h4", "6.5s")
     assert "2.00 Mbit/s in the last 2 s" in said
     assert "to the session since 0.1 s" in said
-    assert "tcp1: 2.00 Mbit/s, window 20 packets, round trip 90 ms" in said
+    assert "tcp1: 2.00 Mbit/s, window 20.0 packets, round trip 90 ms" in said
     assert "tcp2: 1.00 Mbit/s" in said
     assert "at most 7 packets on its path, at 0>1; dropped: 6 at 0>1" in said
     assert "hears 10.0 feedback messages/s" in said

@@ -198,7 +198,7 @@ def test_confidence_is_students() -> None:
         ("over: {at: 1}, min: 1.5", "over: {at: 1}, min: 1Mbit/s", "not a plain number"),
         ("x: 2,", "x: 1,", "an x, of their own"),
         ("seeds: [1, 2]", "seeds: [1, 1]", "a seed stands twice in 'seeds'; valid: once"),
-        ("seeds: [1, 2]", "seeds: [-1]", "greater than or equal to 0 (seen: -1)"),
+        ("seeds: [1, 2]", "seeds: [-1]", "figure.seeds.0: -1; valid: 0 or more"),
         ("measure: session_throughput, at: 2", "measure: loss@late, at: 2", "no period 'late'"),
         ("{last: 10s}", "{last: 10s, periods: {late: [9s, 8s]}}", "ends before it begins"),
         ("{last: 10s}", "{last: 10s, periods: {late: [9s, 30s]}}", "by the end of the run (20s)"),
@@ -299,6 +299,7 @@ def test_a_figure_whose_runs_failed_is_written_all_the_same(file: Path, tmp_path
     report = write_report([summary], tmp_path, ["./tiercast", "figure"]).read_text()
     assert "two-points one layer at 1, seed 1: it ended too early" in report
     assert "SIM: 0 of 1 met" in report
+    assert f"<code>./tiercast figure {file} --quick</code>" in report  # a file by its path
     first = (tmp_path / "report.md").read_text().splitlines()[2]
     assert f"| `{figure.name}` | quick, {len(failed)} |" in first
     assert "| **failed** |" in first

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 from html.parser import HTMLParser
 
 import matplotlib.image
 import pytest
+from rich.console import Console
 from tiercast_lab.errors import InputError
+from tiercast_lab.live import result_tables
 from tiercast_lab.panels import all_panels
 from tiercast_lab.report import write_report
 from tiercast_lab.storage import StoredRun, load_run
@@ -95,6 +98,20 @@ def test_report_stands_alone(stored) -> None:
     assert not re.search(r"@import|url\(", html)
     for text in ("A small tree", "cumulative rate, 2 layers", "./tiercast run small", "met"):
         assert text in html
+
+
+def test_a_run_that_expects_nothing_shows_what_was_measured(stored) -> None:
+    command = ["./tiercast", "run", "mine.yaml", "--results", "/data/mine"]
+    summary = stored.summary | {"expected": [], "command": command, "window_s": [5.0, 12.0]}
+    html = write_report(StoredRun(stored.directory, summary)).read_text()
+    assert "The experiment expects nothing" in html and "Paper against" not in html
+    assert "measured from 5 to 12 s" in html and "the experiment's. Orange" in html
+    assert f"./tiercast report /data/mine/{summary['run']} " in html
+    console = Console(width=100, file=io.StringIO())
+    console.print(result_tables(summary))
+    shown = console.file.getvalue()
+    assert "measured, from 5 to 12 s" in shown and "paper" not in shown
+    assert "session throughput" in shown and "h3" not in shown
 
 
 def test_other_folders_are_refused(tmp_path) -> None:

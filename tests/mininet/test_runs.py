@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from tiercast_lab import binaries, conduct
-from tiercast_lab.errors import InputError, Interrupted, RunFailed
+from tiercast_lab.errors import InputError, Interrupted
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.runs import Store, Task, key_of, run_all
 from tiercast_lab.storage import StoredRun
@@ -82,7 +82,7 @@ def test_a_full_disk_is_named_and_leaves_no_half_of_a_run(
     write = Path.write_bytes
     store = Store(tmp_path / "runs")
     files = {"rows/port.parquet": b"1", "summary.json": b"{}"}
-    with monkeypatch.context() as changed, pytest.raises(RunFailed, match="No space left"):
+    with monkeypatch.context() as changed, pytest.raises(InputError, match="No space left"):
         changed.setattr(Path, "write_bytes", full)
         store.put("key", files)
     assert not list(store.folder.iterdir())

@@ -17,6 +17,7 @@ import pytest
 from tiercast_lab import binaries, workers
 from tiercast_lab.errors import InputError
 from tiercast_lab.interrupt import Interrupt
+from tiercast_lab.live import sweep_table
 from tiercast_lab.progress import Tally
 from tiercast_lab.runs import Outcome, Store, run_all
 from tiercast_lab.schemes import known_schemes
@@ -112,7 +113,12 @@ def test_schemes_of_the_registry_make_an_axis(file: Path) -> None:
 
 def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -> None:
     sweep = find_sweep(str(file), known_schemes())
-    report, summary = write_sweep(results_of(sweep, outcomes_of(sweep)), tmp_path, ["sweep"])
+    results = results_of(sweep, outcomes_of(sweep))
+    report, summary = write_sweep(results, tmp_path, ["sweep"])
+    table = sweep_table(results)
+    assert table.row_count == len(results.cells)
+    assert "left out" in list(table.columns[-1].cells)
+    assert any(" ± " in cell for cell in table.columns[-1].cells)
     first = summary["cells"][0]["measures"]["session_throughput"]
     assert first["value"] == 1.5e6
     assert first["spread"] == pytest.approx(12.71 * 0.5e6)  # s = 0.707e6, of two runs; t(1) = 12.71
@@ -154,7 +160,7 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
         ("experiment: one-link", "experiment: two", 3, "experiment: no experiment 'two'; valid: "),
         ("experiment: one-link", "seeds: [1]", 9, "stands twice"),
         ("sessions.0.scheme: sim,", "sessions.0.scheme: sum,", 7, "unknown scheme 'sum'; valid: "),
-        ("sessions.0.layers: 2", "sessions.0.layers: 9", 7, "less than or equal to 8 (seen: 9)"),
+        ("sessions.0.layers: 2", "sessions.0.layers: 9", 7, "9; valid: 8 or less"),
         (
             "values: [1Mbit/s, 2Mbit/s]",
             "values: [fast, 2Mbit/s]",

@@ -35,6 +35,7 @@ def test_verdicts(stored) -> None:
     shown = judge(expectation(measure="efficiency", min=0.9, gate=False), 0.5)
     assert verdict(checks, [good, shown]) == ("met", [])
     assert verdict(checks, [good, bad]) == ("not met", ["not met: efficiency"])
+    assert verdict(checks, [shown]) == verdict(checks, []) == ("reported", [])
 
 
 @pytest.mark.parametrize(
