@@ -65,13 +65,13 @@ TEST(RlaListening, ARareLossIsNoReasonToCut) {
   Listener less_rare(0.125, 1);
   EXPECT_NE(rla.loss(at(now), less_rare, kRtt, kRtt, 2000), Reaction::kRare);
   EXPECT_EQ(rla.num_trouble_rcvr(), 2u);
-  // Silence demotes: no signal for 20 x 100 packets.
-  for (const std::uint64_t packets : {3999u, 4000u}) {
+  // Silence demotes, as the sample that it would be: (7 x 100 + 15300) / 8 is 20 x 100.
+  for (const std::uint64_t packets : {17299u, 17300u}) {
     rla.begin_recount();
     rla.recount_interval(often);
     rla.recount_interval(less_rare);
     rla.recount_troubled(often, packets);
-    EXPECT_EQ(often.troubled, packets < 4000);
+    EXPECT_EQ(often.troubled, packets < 17300);
   }
 }
 

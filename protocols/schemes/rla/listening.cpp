@@ -19,9 +19,13 @@ void RandomListening::restart() {
 
 bool RandomListening::troubled(const Listener& listener, std::uint64_t packets_sent) const {
   if (!listener.interval.valid()) return false;
+  // The interval that has not ended counts as one of the average once it makes that longer: one long
+  // silence does not make a receiver a rare one, and one that is silent for good is troubled no more.
+  const double average = listener.interval.value();
   const double silence = static_cast<double>(packets_sent - listener.last_signal_packet);
+  const double interval = average + settings_.interval_weight * std::max(0.0, silence - average);
   // RLA 3.3, rule 6: congestion probability above 1 / (eta min_congestion_interval).
-  return std::max(listener.interval.value(), silence) < settings_.eta * min_interval_;
+  return interval < settings_.eta * min_interval_;
 }
 
 void RandomListening::set_troubled(Listener& listener, bool value) {
