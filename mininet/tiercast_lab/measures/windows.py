@@ -30,8 +30,13 @@ def counted(frame: pl.DataFrame, columns: Iterable[str], interval: Interval) -> 
     return float(total) / (interval[1] - interval[0])
 
 
-def mean(frame: pl.DataFrame, column: str, interval: Interval) -> float | None:
-    value = frame.filter(pl.col("time_s").is_between(*interval))[column].mean()
+def mean(
+    frame: pl.DataFrame, column: str, interval: Interval, since_the_last: bool = False
+) -> float | None:
+    """Of samples; or of means over the time `since_the_last` row, and then the row at the
+    interval's start is of before it."""
+    closed = "right" if since_the_last else "both"
+    value = frame.filter(pl.col("time_s").is_between(*interval, closed=closed))[column].mean()
     return None if value is None else float(value)
 
 
@@ -136,7 +141,7 @@ def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> Tcp
 
     def over_time(of_records: str, at_records: str) -> float | None:
         known = of_records in sent.columns
-        return mean(sent, of_records if known else at_records, interval)
+        return mean(sent, of_records if known else at_records, interval, since_the_last=known)
 
     rtt = over_time("rtt_mean_us", "rtt_us")
     counts = "fast_retransmits" in sent.columns
