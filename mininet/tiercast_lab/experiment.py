@@ -24,7 +24,8 @@ from tiercast_lab.units import Queue
 MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
 
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
-LinkRate = Annotated[Rate, Field(ge=1)]
+# A nanosecond, in which virtual time counts, for the smallest packet.
+LinkRate = Annotated[Rate, Field(ge=1, le=10**12)]
 Duration = Annotated[int, BeforeValidator(units.parse_duration)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
 Packets = Annotated[int, BeforeValidator(units.parse_packets)]

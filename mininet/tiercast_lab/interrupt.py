@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 
 from tiercast_lab.errors import Interrupted
@@ -20,6 +22,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
+        self._end: Callable[[], None] | None = None
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Interrupt:
@@ -38,6 +41,17 @@ class Interrupt:
 
     def _seen(self, number: int, _frame: FrameType | None) -> None:
         self.signal = signal.Signals(number)
+        if self._end is not None:
+            self._end()
+
+    @contextlib.contextmanager
+    def ending(self, end: Callable[[], None]) -> Iterator[None]:
+        """While entered, a signal also calls `end`: what is waited for need not come to a step."""
+        self._end = end
+        try:
+            yield
+        finally:
+            self._end = None
 
     def check(self) -> None:
         if self.signal is not None:

@@ -61,7 +61,9 @@ class VirtualRun(Execution):
                 start_new_session=True,
             )
             try:
-                self._talk(child, controller, interrupt)
+                # A second of many thousand receivers takes long.
+                with interrupt.ending(child.kill):
+                    self._talk(child, controller, interrupt)
             finally:
                 child.kill()
                 child.wait()

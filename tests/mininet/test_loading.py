@@ -92,6 +92,7 @@ def test_every_experiment_of_the_repository_loads() -> None:
             ["topology.link.rate", "valid: 1bit/s or more"],
         ),
         ("rate: 1Mbit/s", "rate: 0Mbit/s", 7, ["topology.links.1-3.rate", "1bit/s or more"]),
+        ("rate: 1Mbit/s", "rate: 1001Gbit/s", 7, ["1-3.rate: '1001Gbit/s'; valid: "]),
         ("layers: 2}\nd", "layers: 2, receivers: [3, 4, 3]}\nd", 9, ["node 3 stands twice"]),
         ("title: A small tree", "title: a\ntitle: b", 3, ["'title' stands twice"]),
     ],

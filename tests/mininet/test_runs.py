@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import struct
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -115,6 +117,29 @@ def test_a_fault_of_ours_fails_the_run_with_its_reason(
 ) -> None:
     monkeypatch.setattr(conduct, "conduct", lambda *_: 1 // 0)
     assert make(job(load)).failure.startswith("ZeroDivisionError: integer division")
+
+
+def test_a_simulator_that_says_nothing_can_be_interrupted(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = tmp_path / "tiercast-ns3"
+    silent.write_text(
+        "#!/bin/sh\nread -r scenario; read -r updates; echo $$ > $0.pid\nexec sleep 30\n"
+    )
+    silent.chmod(0o755)
+    monkeypatch.setattr(binaries, "NS3", silent)
+    began = Path(f"{silent}.pid")
+
+    def interrupt() -> None:
+        while not began.exists():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    start = time.monotonic()
+    with pytest.raises(Interrupted):
+        make(job(load))
+    assert time.monotonic() - start < 15
 
 
 def test_a_simulator_that_dies_in_the_middle_of_a_line_is_named(
