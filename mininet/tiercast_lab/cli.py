@@ -1,5 +1,5 @@
-"""The command line: tiercast run, figure, reproduce, sweep, list, doctor, report, explain,
-sessions."""
+"""The command line: tiercast run, figure, reproduce, sweep, list, schemes, doctor, report,
+explain, sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from tiercast_lab import __version__, binaries, sessions
-from tiercast_lab.errors import EXIT_FAILED, EXIT_INPUT, InputError, LabError
+from tiercast_lab.errors import EXIT_FAILED, EXIT_INPUT, InputError, LabError, closest
 
 app = typer.Typer(
     name="tiercast",
@@ -310,6 +310,24 @@ def _list(folder: Path) -> None:
     for path in sorted(folder.glob("*.yaml")):
         title = load_yaml(path).data.get("title", "")
         console.print(f"{path.stem:<20} {title}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def schemes(
+    name: Annotated[str | None, typer.Argument(metavar="SCHEME", help="One of them.")] = None,
+) -> None:
+    """The schemes; of one of them its parameters, with defaults, ranges and sources."""
+    from tiercast_lab.live import parameters_table, schemes_table
+    from tiercast_lab.schemes import known_schemes
+
+    known = known_schemes()
+    if name is None:
+        console.print(schemes_table(known))
+    elif name in known:
+        console.print(parameters_table(known[name]))
+    else:
+        valid = f"{', '.join(known)}{closest(name, known)}"
+        raise InputError(f"unknown scheme {name!r}; valid: {valid}")
 
 
 @app.command()

@@ -16,6 +16,7 @@ from tiercast_lab import units
 from tiercast_lab.confidence import Mean
 from tiercast_lab.measures import spec_of
 from tiercast_lab.progress import RUNNING, Progress, Tally
+from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.sweeps import SweepResults
 
 PLAIN_PERIOD_S = 5.0
@@ -285,19 +286,40 @@ def figure_tables(summary: dict[str, Any]) -> Group:
     """A reproduced figure: paper against measured, and the verdict."""
     source = f" ({summary['paper']})" if summary["paper"] else ""
     table = Table(title=summary["title"] + source, title_justify="left")
-    for heading in ("figure", "at", "paper", "required", "measured", ""):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    several = len({row["x"] for row in summary["expected"]}) > 1
+    point = [summary["x"] or "at"] if several else []
+    for heading in ("measure", *point, "paper", "required", "measured", ""):
+        table.add_column(heading, justify="left" if heading == "measure" else "right")
     for row in summary["expected"]:
         style = "green" if row["ok"] else "bold red" if row["gate"] else "yellow"
         mark = ("met" if row["ok"] else "not met") + ("" if row["gate"] else ", not required")
         name = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
+        at = [f"{row['x']:g}"] if several else []
         table.add_row(
-            name, f"{row['x']:g}", row["paper_text"], row["required"], row["text"],
-            Text(mark, style=style),
-        )  # fmt: skip
+            name, *at, row["paper_text"], row["required"], row["text"], Text(mark, style=style)
+        )
     style = {"met": "bold green", "reported": "bold yellow"}.get(summary["verdict"], "bold red")
     lines = [Text(f"verdict: {summary['verdict']}", style=style)]
     return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
+
+
+def schemes_table(schemes: dict[str, SchemeInfo]) -> Table:
+    table = Table("scheme", "rates", "parameters")
+    for scheme in schemes.values():
+        rates = "one for each layer" if scheme.layered else "one for all"
+        table.add_row(scheme.name, rates, str(len(scheme.parameters)))
+    return table
+
+
+def parameters_table(scheme: SchemeInfo) -> Table:
+    table = Table("parameter", title=f"{scheme.name}: --set, or `parameters` of a session")
+    table.title_justify = "left"
+    for heading in ("default", "valid", "unit", "purpose", "source"):
+        table.add_column(heading)
+    for one in scheme.parameters.values():
+        valid = f"{one.min:g} to {one.max:g}"
+        table.add_row(one.name, f"{one.default:g}", valid, one.unit, one.purpose, one.source)
+    return table
 
 
 CELLS_SHOWN = 40

@@ -6,6 +6,7 @@ key path, the value seen and the valid choices.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -420,6 +421,8 @@ def _check_markings(source: Source, experiment: Experiment, topology: Topology) 
             own = experiment.topology.links.get(name)
             inside = own is not None and own.marking is not None
             path = ("topology", "links", name, "marking") if inside else ("marking",)
+            said = [(*path, word) for word in re.findall(r"\w+", str(error))]
+            path = next((key for key in said if key in source.places), path)
             raise source.error(path, f"link {name}: {error}") from None
 
 

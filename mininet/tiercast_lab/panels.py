@@ -225,6 +225,7 @@ def instability(run: StoredRun) -> Panel:
 MOST_LINES = len(COLOURS)
 # Columns that say what a record is about; each value of them has a line of its own.
 KEY_COLUMNS = ("rank", "layer", "receiver", "member")
+LEAST_CHANGE = 5e-5  # of a variable, of its largest value, to have a panel
 POINTS = 1000  # of a variable's line: the last value of each thousandth of the run
 
 
@@ -261,7 +262,8 @@ def beside_tcp(run: StoredRun) -> Panel:
     edges = _edges(run, STEP_S)
     received = [received_rate(run.rows, a, edges) for a in run.context.receivers]
     session = np.mean(received, axis=0) / MBIT
-    flows = {name: flow_rate(run.rows, name, edges) / MBIT for name in run.context.flows}
+    rows = _from_the_start(run)
+    flows = {name: flow_rate(rows, name, edges) / MBIT for name in run.context.flows}
     if len(flows) >= MOST_LINES:
         rates = np.array(list(flows.values()))
         flows = {
@@ -273,6 +275,20 @@ def beside_tcp(run: StoredRun) -> Panel:
     for index, (name, rate) in enumerate(flows.items(), 1):
         series.append(Series(name, _middle(edges), rate, COLOURS[index], thin=True))
     return Panel("rates-tcp", "The session beside TCP", "Mbit/s", series)
+
+
+def _from_the_start(run: StoredRun) -> dict[str, pl.DataFrame]:
+    """With a row of each flow's start: in virtual time the first one comes a second later, and
+    all bytes before it would seem to have come at once."""
+    if (read := run.rows.get("tcp")) is None:
+        return run.rows
+    starts = {name: start for name, (start, _) in run.context.flows.items()}
+    first = {
+        "time_s": [*map(float, starts.values())],
+        "agent": [*starts],
+        "bytes": [0] * len(starts),
+    }
+    return run.rows | {"tcp": pl.concat([pl.DataFrame(first), read], how="diagonal_relaxed")}
 
 
 def sending_rates(run: StoredRun) -> Panel:
@@ -308,17 +324,24 @@ def queues(run: StoredRun) -> Panel:
 
 
 def variables(run: StoredRun) -> list[Panel]:
-    """A panel for each number of each kind of record that the scheme traced, if it ever changes;
-    kinds with the most records first."""
+    """A panel for each number of each kind of record that the scheme traced, if it changes; kinds
+    with the most records first."""
     kinds = [(kind, f) for kind, f in run.rows.items() if kind.startswith(f"{run.scheme}.")]
     panels = []
     for kind, frame in sorted(kinds, key=lambda item: (-len(item[1]), item[0])):
         for column in frame.columns:
             if column in ("time_s", "agent", *KEY_COLUMNS) or not frame[column].dtype.is_numeric():
                 continue
-            if frame[column].n_unique() > 1:
+            if _changes(frame[column]):
                 panels.append(_variable(run, kind, column, frame))
     return panels
+
+
+def _changes(values: pl.Series) -> bool:
+    """By enough to be seen: on an axis from 0 a sequence number in the thousands of millions is
+    a straight line."""
+    least, most = values.min(), values.max()
+    return least is not None and most - least > LEAST_CHANGE * max(abs(least), abs(most))
 
 
 def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Panel:

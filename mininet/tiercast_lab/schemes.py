@@ -17,6 +17,8 @@ class ParameterInfo:
     min: float
     max: float
     unit: str
+    purpose: str = ""
+    source: str = ""  # the paper's section, or what its value was calibrated on
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def known_schemes() -> dict[str, SchemeInfo]:
 
 
 def parse_schemes(text: str) -> dict[str, SchemeInfo]:
-    keys = ("name", "default", "min", "max", "unit")
+    keys = ("name", "default", "min", "max", "unit", "purpose", "source")
     return {
         scheme["name"]: SchemeInfo(
             scheme["name"],

@@ -76,6 +76,17 @@ def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
+def test_schemes_and_their_parameters_are_listed() -> None:
+    result = tiercast("schemes")
+    assert result.returncode == 0 and "tfmcc" in result.stdout
+    listed = tiercast("schemes", "sim").stdout
+    assert "sim.delta" in listed and "0.1 to 0.999" in listed and "calibrated" in listed
+    wrong = tiercast("schemes", "tfmc")
+    assert (wrong.returncode, wrong.stdout) == (EXIT_INPUT, "")
+    assert "unknown scheme 'tfmc'; valid: sim, " in wrong.stderr
+    assert "did you mean 'tfmcc'?" in wrong.stderr
+
+
 def test_other_commands_say_which_one_takes_it() -> None:
     for command, name, said in [
         ("figure", "basic-sim", "'basic-sim' is an experiment; valid: tiercast run basic-sim"),

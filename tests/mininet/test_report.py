@@ -8,6 +8,8 @@ import shutil
 from html.parser import HTMLParser
 
 import matplotlib.image
+import numpy as np
+import polars as pl
 import pytest
 from rich.console import Console
 from tiercast_lab.errors import InputError
@@ -74,6 +76,20 @@ def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:
     assert "single.rate: rtt" in html and "tcp ratio" in html
     for key in panels:
         assert (beside_tcp.directory / "plots" / f"{key}.png").exists()
+
+
+def test_sequence_numbers_have_no_panel_and_flows_begin_at_their_start(beside_tcp) -> None:
+    rows = dict(beside_tcp.rows)
+    traced = rows["single.rate"]
+    numbers = (4_255_306_169 + traced["time_s"] * 1000).cast(int).alias("seq")
+    rows["single.rate"] = traced.with_columns(numbers)
+    # As in virtual time: the first row of a flow is a second after its start.
+    rows["tcp"] = rows["tcp"].filter(pl.col("time_s").is_between(0.999, 20.0))
+    run = StoredRun(beside_tcp.directory, beside_tcp.summary)
+    run.__dict__["rows"] = rows
+    panels = {panel.key: panel for panel in all_panels(run)}
+    assert "single.rate-rtt_us" in panels and "single.rate-seq" not in panels
+    assert panels["rates-tcp"].series[1].y == pytest.approx(np.full(40, 2.0))
 
 
 def test_sim_beside_tcp_has_two_panels_more(stored) -> None:
