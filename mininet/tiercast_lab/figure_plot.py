@@ -105,7 +105,11 @@ def _lines(
 
 
 def _density(axis: plt.Axes, results: Results) -> None:
-    run = load_run(results.outcomes[0].directory)
+    made = [one for one in results.outcomes if not one.failure]
+    if not made:
+        axis.set_axis_off()
+        return
+    run = load_run(made[0].directory)
     context = run.context
     senders = list(context.senders.items())[:2]
     counts = windows.joint_density(run.rows, [agent for _, agent in senders], context.window)

@@ -191,6 +191,10 @@ def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
         for index, one in enumerate(names):
             if one in names[:index]:
                 raise source.error((*where, str(index)), f"{one!r} stands twice; valid: once")
+    columns = {"runs"} | {f"{name}{end}" for name in sweep.measures for end in ("", "_95")}
+    for axis in sweep.axes:
+        if axis in columns:
+            raise source.error(("axes", axis), f"cells.csv has a column {axis!r}; valid: others")
     for index, exclusion in enumerate(sweep.exclude):
         _check_exclusion(source, ("exclude", str(index), "where"), sweep, exclusion)
     cells = tuple(

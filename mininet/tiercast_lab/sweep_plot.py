@@ -241,8 +241,17 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> plt.Figure:
         # No measure is below 0; an interval of two or three runs may well be.
         axis.set_ylim(0.0, 1.05 * axis.get_ylim()[1])
     if curve:
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        drawing.legend(handles, labels, loc="outside right center", frameon=False, title=curve)
+        # A panel may lack curves that are left out there.
+        drawn = {
+            label: handle
+            for axis in grid.flat
+            for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
+        shown = [name for name in curves if name in drawn]
+        drawing.legend(
+            [drawn[name] for name in shown], shown,
+            loc="outside right center", frameon=False, title=curve,
+        )  # fmt: skip
     return drawing
 
 

@@ -289,7 +289,8 @@ def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path
 
 
 def test_a_figure_whose_runs_failed_is_written_all_the_same(file: Path, tmp_path: Path) -> None:
-    file.write_text(file.read_text().replace("plots:\n    - {measure: efficiency}", "plots: []"))
+    density = "- {measure: efficiency, density: true}"
+    file.write_text(file.read_text().replace("- {measure: efficiency}", density))
     figure = find_figure(str(file), known_schemes())
     failed = [
         Outcome(task, tmp_path / "none", {}, "it ended too early") for task in figure.tasks(True)

@@ -12,9 +12,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import polars as pl
 import pytest
-from tiercast_lab import binaries, workers
+from tiercast_lab import binaries, sweep_plot, workers
 from tiercast_lab.errors import InputError
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import sweep_table
@@ -170,6 +171,8 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
         ("values: [1Mbit/s, 2Mbit/s]", "value: [1]", 8, "axes.rate.value: unknown key; valid: key"),
         (SETTINGS, "{schemes: [sum]}\n", 6, "schemes: no scheme 'sum'; valid: all, sim, "),
         ("name: SIM", "name: TFMCC", 7, "axes.scheme.1: 'TFMCC' stands twice; valid: once"),
+        ("  rate: {key", "  runs: {key", 8, "axes.runs: cells.csv has a column 'runs'"),
+        ("  rate: {key", "  efficiency: {key", 8, "cells.csv has a column 'efficiency'"),
         ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' stands twice; valid: once"),
         ("efficiency]", "speed]", 10, "measures.1: unknown measure 'speed'; valid: "),
         ("rate: 2Mbit/s}", "delay: long}", 12, "no such axis; valid: scheme, rate"),
@@ -185,6 +188,17 @@ def test_what_is_wrong_is_named(file: Path, old: str, new: str, line: int, text:
             task.load(known_schemes())
     assert text in str(error.value)
     assert f"tiny.yaml:{line}:" in str(error.value)
+
+
+def test_a_curve_that_the_first_panel_lacks_is_in_the_legend(file: Path) -> None:
+    before, _, after = file.read_text().partition("exclude:")
+    queue = "  queue: [{name: short}, {name: long}]\nseeds:"
+    exclude = "exclude:\n  - {where: {scheme: SIM, queue: short}, why: it is}\n"
+    file.write_text(before.replace("seeds:", queue) + exclude)
+    sweep = find_sweep(str(file), known_schemes())
+    drawing = sweep_plot._lines(results_of(sweep, outcomes_of(sweep)), "efficiency", "rate")
+    assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["TFMCC", "SIM"]
+    plt.close(drawing)
 
 
 def test_every_sweep_of_the_repository_loads() -> None:
