@@ -147,7 +147,8 @@ def _keeping_up(progress: Progress) -> str:
 def result_tables(summary: dict[str, Any]) -> Group:
     """Paper against measured, or what was measured where nothing was expected; the bounds of
     validity, and the verdict."""
-    title = f"{'paper against ' if summary['expected'] else ''}measured, {window_text(summary)}"
+    against = "paper against " if summary["experiment"].get("paper") else "expected against "
+    title = f"{against if summary['expected'] else ''}measured, {window_text(summary)}"
     if summary["expected"]:
         paper = Table(title=title, title_justify="left")
         for heading in ("figure", "paper", "required", "measured", ""):

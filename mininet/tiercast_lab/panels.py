@@ -62,6 +62,7 @@ def all_panels(run: StoredRun) -> list[Panel]:
 
 
 def main_panels(run: StoredRun) -> list[Panel]:
+    more = [sessions(run)] if len(run.context.senders) > 1 else []
     if run.scheme == "sim":
         panels = [
             layer_rates(run),
@@ -71,14 +72,14 @@ def main_panels(run: StoredRun) -> list[Panel]:
             efficiency(run),
             instability(run),
         ]
-        return panels + ([beside_tcp(run), queues(run)] if run.context.flows else [])
+        return panels + more + ([beside_tcp(run), queues(run)] if run.context.flows else [])
     panels = [session_rates(run)]
     if run.context.flows:
         panels.append(beside_tcp(run))
     panels.append(sending_rates(run))
     if run.context.layers > 1:
         panels.append(subscriptions(run, "Receivers subscribed to each layer"))
-    return [*panels, queues(run)]
+    return [*panels, queues(run), *more]
 
 
 def _edges(run: StoredRun, step: float) -> np.ndarray:
@@ -254,6 +255,41 @@ def session_rates(run: StoredRun) -> Panel:
             for index, agent in enumerate(agents)
         ],
         [Reference(share, f"equal share: {share:.3g}", "#555555") for share in sorted(shares)],
+    )
+
+
+def sessions(run: StoredRun) -> Panel:
+    """Each session, mean over its receivers; or the first and the range of the others."""
+    edges = _edges(run, STEP_S)
+    members: dict[int, list[np.ndarray]] = {}
+    first = next(iter(run.context.senders))
+    for agent in run.context.members:
+        number = int(agent.partition(".s")[2] or first)  # experiment.member_name
+        members.setdefault(number, []).append(received_rate(run.rows, agent, edges) / MBIT)
+    described = run.summary["experiment"]["sessions"]
+    schemes = {one.get("session", 1): one["scheme"] for one in described}
+
+    def label(number: int) -> str:
+        # Unicast sessions are numbered from the described one's number on.
+        return f"session {number} ({schemes[max(n for n in schemes if n <= number)]})"
+
+    rates = {label(number): np.mean(of_one, axis=0) for number, of_one in members.items()}
+    if len(rates) > MOST_LINES:
+        others = np.array(list(rates.values())[1:])
+        rates = {
+            label(first): rates[label(first)],
+            f"mean of {len(others)} others": others.mean(axis=0),
+            "slowest of them": others.min(axis=0),
+            "fastest of them": others.max(axis=0),
+        }
+    return Panel(
+        "rates-sessions",
+        "The sessions: received rates, mean over receivers",
+        "Mbit/s",
+        [
+            Series(name, _middle(edges), rate, COLOURS[index])
+            for index, (name, rate) in enumerate(rates.items())
+        ],
     )
 
 

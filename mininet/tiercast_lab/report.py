@@ -31,7 +31,8 @@ def write_report(run: StoredRun) -> Path:
         checks=[check_row(check) for check in summary["validity"]["checks"]],
         measures=[
             _measure_row(name, measure)
-            for name, measure in summary["measures"].items()
+            # Those of periods after those of the run's window.
+            for name, measure in sorted(summary["measures"].items(), key=lambda one: "@" in one[0])
             if measure["value"] is not None
         ],
         topology=Markup(topology_svg(summary["network"])),

@@ -92,6 +92,24 @@ def test_sequence_numbers_have_no_panel_and_flows_begin_at_their_start(beside_tc
     assert panels["rates-tcp"].series[1].y == pytest.approx(np.full(40, 2.0))
 
 
+def test_every_session_is_drawn(stored) -> None:
+    received = stored.rows["received"]
+    second = received.filter(pl.col("agent") == "h3").with_columns(pl.lit("h3.s7").alias("agent"))
+    network = stored.summary["network"]
+    network = network | {"senders": [[1, "h0"], [7, "h0.s7"]]}
+    network["members"] = [*network["members"], "h3.s7"]
+    experiment = dict(stored.summary["experiment"])
+    experiment["sessions"] = [*experiment["sessions"], {"scheme": "single", "session": 7}]
+    summary = stored.summary | {"network": network, "experiment": experiment}
+    run = StoredRun(stored.directory, summary)
+    run.__dict__["rows"] = stored.rows | {"received": pl.concat([received, second])}
+    panels = {panel.key: panel for panel in all_panels(run)}
+    labels = [series.label for series in panels["rates-sessions"].series]
+    assert labels == ["session 1 (sim)", "session 7 (single)"]
+    # 1, 6, 6 and 6 Mbit/s; h3's 1 again.
+    assert [s.y[-1] for s in panels["rates-sessions"].series] == pytest.approx([4.75, 1.0])
+
+
 def test_sim_beside_tcp_has_two_panels_more(stored) -> None:
     flows = {"tcp1": {"start_s": 0, "stop_s": 20}}
     summary = {**stored.summary, "network": {**stored.summary["network"], "flows": flows}}
