@@ -167,7 +167,7 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
                 "session": session.session,
                 "layers": session.layers,
                 "packet_size": session.packet_size,
-                "seed": seed,
+                "seed": _session_seed(seed, session.session) if suffix else seed,
                 "start_ns": session.start,
                 "suffix": suffix,
                 "sender": f"h{session.sender}",
@@ -242,6 +242,12 @@ def _period(period: Period) -> dict[str, Any]:
     shape = {} if period.shape is None else {"shape": period.shape}
     unit = "mean_packets" if period.in_packets else "mean_ns"
     return {"distribution": period.distribution, unit: period.mean} | shape
+
+
+def _session_seed(seed: int, session: int) -> int:
+    """Of each session but the first: agents of two sessions may be at one node, and an agent's
+    random numbers follow from its session's seed and its node's number."""
+    return random.Random(f"session {session} of {seed}").getrandbits(32)
 
 
 def _suffixes(experiment: Experiment) -> list[str]:

@@ -443,6 +443,13 @@ def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
     assert loaded.receivers == ((3, 4, 5, 6), (3,), (4,), (5,), (6,))
     assert [session.session for session in loaded.experiment.sessions] == [1, 7, 8, 9, 10]
     assert network_facts(loaded)["members"][4:] == ["h3.s7", "h4.s8", "h5.s9", "h6.s10"]
+    # No two agents at a node draw the same numbers; a session alone draws those of real time.
+    seeds = [session["seed"] for session in virtual.scenario(loaded, seed=3)["sessions"]]
+    assert seeds[0] == 3
+    assert len(set(seeds)) == 5
+    assert seeds == [one["seed"] for one in virtual.scenario(loaded, seed=3)["sessions"]]
+    others = [one["seed"] for one in virtual.scenario(loaded, seed=4)["sessions"]]
+    assert not set(seeds) & set(others)
     with pytest.raises(InputError, match="sessions.1.session: session 1 stands twice"):
         load(text.replace("session: 7", "session: 0"))
     with pytest.raises(InputError, match="a session 32769; valid: up to 32767"):
