@@ -19,7 +19,7 @@ from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import RunFailed
 from tiercast_lab.execution import Execution
-from tiercast_lab.experiment import Experiment, LinkEvent, Loaded, Period
+from tiercast_lab.experiment import Experiment, Flow, LinkEvent, Loaded, Period
 from tiercast_lab.interrupt import Interrupt, die_with_parent
 from tiercast_lab.progress import RUNNING
 from tiercast_lab.switches import direction
@@ -128,26 +128,13 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
     """The first line that tiercast-ns3 reads (ns3/scenario.h)."""
     experiment, topology = loaded.experiment, loaded.topology
     first_joins = {node: experiment.first_join(node) for node in loaded.receivers[0]}
-    random_numbers = random.Random(seed)
-    # Hosts whose receivers have no rows, and so their ports.
-    unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
-        f"h{node}" for nodes in loaded.recorded for node in nodes
-    }
+    flows = loaded.flows.items()
     return {
         "program": str(binaries.P4_JSON),
         "seed": seed,
         "duration_ns": experiment.duration,
         "record_every_ns": experiment.record_every or 0,
-        "switches": [
-            {
-                "name": switch.name,
-                "ports": [
-                    _port(topology, switch.name, number) | {"recorded": neighbour not in unrecorded}
-                    for number, (neighbour, _) in enumerate(switch.ports, 1)
-                ],
-            }
-            for switch in topology.switches.values()
-        ],
+        "switches": _switches(loaded),
         "hosts": [
             {
                 "name": host.name,
@@ -161,53 +148,11 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
             }
             for host in topology.hosts.values()
         ],
-        "sessions": [
-            {
-                "scheme": session.scheme,
-                "session": session.session,
-                "layers": session.layers,
-                "packet_size": session.packet_size,
-                "seed": _session_seed(seed, session.session) if suffix else seed,
-                "start_ns": session.start,
-                "suffix": suffix,
-                "sender": f"h{session.sender}",
-                "receivers": [
-                    {
-                        "host": f"h{node}",
-                        "start_ns": (
-                            session.start if suffix else first_joins[node] or session.start
-                        )
-                        + random_numbers.randrange(START_SPREAD_NS),
-                        "recorded": node in recorded,
-                    }
-                    for node in receivers
-                ],
-                "set": [f"{name}={value}" for name, value in session.parameters.items()],
-            }
-            for session, receivers, recorded, suffix in zip(
-                experiment.sessions,
-                loaded.receivers,
-                map(set, loaded.recorded),
-                _suffixes(experiment),
-                strict=True,
-            )
-        ],
-        "tcp": [
-            _flow(loaded, name)
-            | {
-                "congestion": experiment.traffic[flow.entry].congestion_control,
-                "sack": True,  # as a kernel has it
-                "ecn": experiment.traffic[flow.entry].ecn,
-                "delayed_acks": experiment.traffic[flow.entry].delayed_acks,
-                "overhead_ns": experiment.traffic[flow.entry].overhead,
-                "window_packets": experiment.traffic[flow.entry].window or 0,
-            }
-            for name, flow in loaded.flows.items()
-            if flow.kind == "tcp"
-        ],
+        "sessions": _sessions(loaded, seed, first_joins),
+        "tcp": [_tcp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "tcp"],
         "udp": [
-            _flow(loaded, name) | {"rate_bps": experiment.traffic[flow.entry].rate}
-            for name, flow in loaded.flows.items()
+            _flow(experiment, name, flow) | {"rate_bps": experiment.traffic[flow.entry].rate}
+            for name, flow in flows
             if flow.kind == "udp"
         ],
         "members": [
@@ -222,9 +167,75 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
     }
 
 
-def _flow(loaded: Loaded, name: str) -> dict[str, Any]:
-    flow = loaded.flows[name]
-    entry = loaded.experiment.traffic[flow.entry]
+def _switches(loaded: Loaded) -> list[dict[str, Any]]:
+    topology = loaded.topology
+    # Hosts whose receivers have no rows, and so their ports.
+    unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
+        f"h{node}" for nodes in loaded.recorded for node in nodes
+    }
+    return [
+        {
+            "name": switch.name,
+            "ports": [
+                _port(topology, switch.name, number) | {"recorded": neighbour not in unrecorded}
+                for number, (neighbour, _) in enumerate(switch.ports, 1)
+            ],
+        }
+        for switch in topology.switches.values()
+    ]
+
+
+def _sessions(
+    loaded: Loaded, seed: int, first_joins: dict[int, int | None]
+) -> list[dict[str, Any]]:
+    """`first_joins`: of the first session's receivers, ns; None: when it starts."""
+    experiment = loaded.experiment
+    random_numbers = random.Random(seed)
+    return [
+        {
+            "scheme": session.scheme,
+            "session": session.session,
+            "layers": session.layers,
+            "packet_size": session.packet_size,
+            "seed": _session_seed(seed, session.session) if suffix else seed,
+            "start_ns": session.start,
+            "suffix": suffix,
+            "sender": f"h{session.sender}",
+            "receivers": [
+                {
+                    "host": f"h{node}",
+                    "start_ns": (session.start if suffix else first_joins[node] or session.start)
+                    + random_numbers.randrange(START_SPREAD_NS),
+                    "recorded": node in recorded,
+                }
+                for node in receivers
+            ],
+            "set": [f"{name}={value}" for name, value in session.parameters.items()],
+        }
+        for session, receivers, recorded, suffix in zip(
+            experiment.sessions,
+            loaded.receivers,
+            map(set, loaded.recorded),
+            _suffixes(experiment),
+            strict=True,
+        )
+    ]
+
+
+def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:
+    entry = experiment.traffic[flow.entry]
+    return _flow(experiment, name, flow) | {
+        "congestion": entry.congestion_control,
+        "sack": True,  # as a kernel has it
+        "ecn": entry.ecn,
+        "delayed_acks": entry.delayed_acks,
+        "overhead_ns": entry.overhead,
+        "window_packets": entry.window or 0,
+    }
+
+
+def _flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:
+    entry = experiment.traffic[flow.entry]
     description = {
         "name": name,
         "from": f"t{flow.source}",
