@@ -21,6 +21,9 @@ from tiercast_lab.model import Strict, require_known
 from tiercast_lab.topology import Topology, tree_levels
 from tiercast_lab.units import Queue
 
+# Receivers start within this time of each other, as the seed decides, in virtual time: no two runs
+# of a real network are the same.
+START_SPREAD_NS = 100_000_000
 MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
 
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]

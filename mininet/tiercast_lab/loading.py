@@ -18,6 +18,7 @@ from tiercast_lab import binaries, units
 from tiercast_lab.errors import InputError, closest
 from tiercast_lab.experiment import (
     MAX_SESSION,
+    START_SPREAD_NS,
     Experiment,
     LinkChange,
     LinkDefault,
@@ -266,6 +267,21 @@ def _check_events(
                     f"no receiver of the first session is at node {node}; valid: "
                     f"{', '.join(map(str, receivers))}",
                 )
+    _check_first_leaves(source, experiment)
+
+
+def _check_first_leaves(source: Source, experiment: Experiment) -> None:
+    """Nobody can leave who may not have started yet."""
+    changes = experiment.member_changes
+    for node in sorted({node for change in changes for node in change.receivers}):
+        leaves = [one.at for one in changes if node in one.receivers and not one.joins]
+        starts = experiment.first_join(node) or experiment.sessions[0].start
+        if leaves and leaves[0] < starts + START_SPREAD_NS:
+            raise source.error(
+                ("members",),
+                f"node {node} leaves at {units.format_duration(leaves[0])}; valid: from "
+                f"{units.format_duration(starts + START_SPREAD_NS)} on, when it has started",
+            )
 
 
 def _check_expectations(source: Source, loaded: Loaded) -> None:

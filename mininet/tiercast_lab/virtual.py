@@ -19,7 +19,7 @@ from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
 from tiercast_lab.errors import RunFailed
 from tiercast_lab.execution import Execution
-from tiercast_lab.experiment import Experiment, Flow, LinkEvent, Loaded, Period
+from tiercast_lab.experiment import START_SPREAD_NS, Experiment, Flow, LinkEvent, Loaded, Period
 from tiercast_lab.interrupt import Interrupt, die_with_parent
 from tiercast_lab.progress import RUNNING
 from tiercast_lab.switches import direction
@@ -29,9 +29,6 @@ OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet
 # From the IGMP report's arrival at the switch to the changed tables. In Mininet the median is
 # 5 to 15 ms.
 CONTROL_DELAY_NS = 10_000_000
-# Receivers start within this time of each other, as the seed decides: no two runs of a real network
-# are the same.
-START_SPREAD_NS = 100_000_000
 
 
 @dataclass(kw_only=True)

@@ -499,6 +499,20 @@ def test_a_receiver_whose_first_change_is_a_join_is_absent_until_then(load) -> N
     assert message["members"] == [{"at_ns": 15 * 10**9, "host": "h3", "joins": False}]
 
 
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("at: 99ms", "node 3 leaves at 99ms; valid: from 100ms on"),
+        ("at: 1s, every: 50ms, action: join", "node 3 leaves at 1.05s; valid: from 1.1s on"),
+    ],
+)
+def test_nobody_leaves_before_it_has_started(load, event: str, said: str) -> None:
+    members = textwrap.dedent(SMALL) + f"members:\n  - {{{event}, receivers: [3]}}\n"
+    with pytest.raises(InputError, match=f"experiment.yaml:15: members: {said}"):
+        load(members)
+    load(members.replace("99ms", "100ms").replace("50ms", "100ms"))
+
+
 def test_levels_of_a_tree(load) -> None:
     text = SMALL.replace("tree: {depth: 2}", "tree: {depth: 2, fanout: [1, 3]}").replace(
         "      links:\n        1-3: {rate: 1Mbit/s}\n",
