@@ -35,8 +35,9 @@ class InputError(LabError):
 
 def closest(seen: str, valid: Iterable[str]) -> str:
     """ " (did you mean '…'?)", or nothing where no choice is like what was seen."""
-    found = difflib.get_close_matches(seen, list(valid), 1)
-    return f" (did you mean '{found[0]}'?)" if found else ""
+    choices = {one.lower(): one for one in valid}
+    found = difflib.get_close_matches(seen.lower(), list(choices), 1)
+    return f" (did you mean '{choices[found[0]]}'?)" if found else ""
 
 
 class RunFailed(LabError):

@@ -3,6 +3,8 @@ SIM; for other schemes rates, queue, and every variable that the scheme traced."
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sized
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -237,13 +239,22 @@ def some_receivers(run: StoredRun, most: int) -> list[str]:
     return sorted(chosen[:most], key=run.context.receivers.index)
 
 
+def _part(shown: Sized, of: Sized, what: str) -> str:
+    return f" ({len(shown)} of {len(of)} {what})" if len(shown) < len(of) else ""
+
+
+def _numbers_of(link: str) -> list[int]:
+    """So that 0>2 stands before 0>10."""
+    return [int(number) for number in re.findall(r"\d+", link)]
+
+
 def session_rates(run: StoredRun) -> Panel:
     edges = _edges(run, STEP_S)
     agents = some_receivers(run, MOST_LINES)
     shares = {run.summary["network"]["receivers"][a].get("share", 0) / MBIT for a in agents}
     return Panel(
         "rates-receivers",
-        "Received rates of the session",
+        "Received rates of the session" + _part(agents, run.context.receivers, "receivers"),
         "Mbit/s",
         [
             Series(
@@ -346,9 +357,11 @@ def sending_rates(run: StoredRun) -> Panel:
 
 
 def queues(run: StoredRun) -> Panel:
-    title, unit = "Queues at the bottlenecks: longest of each second", "packets"
     frame = run.rows.get("port")
-    links = sorted(set(run.context.bottlenecks.values()))[:MOST_LINES]
+    all_links = sorted(set(run.context.bottlenecks.values()), key=_numbers_of)
+    links = all_links[:MOST_LINES]
+    title, unit = "Queues at the bottlenecks: longest of each second", "packets"
+    title += _part(links, all_links, "links")
     if frame is None or frame.is_empty() or not links:
         return Panel("queues", title, unit, [], note="the switches did not report queues")
     series = []

@@ -261,6 +261,7 @@ def test_a_link_may_have_its_own_marking(load) -> None:
 @pytest.mark.parametrize(
     ("marking", "said"),
     [
+        ("{kind: RED}", "marking.kind: 'RED'; .*did you mean 'red'"),
         ("{kind: redd}", "marking.kind: .*'priority', .*did you mean 'red'"),
         ("{kind: red, minth: 5}", "marking.minth: unknown key; .*did you mean 'min_th'"),
         ("{kind: drop_tail, threshold: 5}", "marking.threshold: unknown key; valid: kind, limit"),

@@ -141,6 +141,9 @@ def test_a_run_that_expects_nothing_shows_what_was_measured(stored) -> None:
     assert "The experiment expects nothing" in html and "Paper against" not in html
     assert "measured from 5 to 12 s" in html and "the experiment's. Orange" in html
     assert f"./tiercast report /data/mine/{summary['run']} " in html
+    figure = summary | {"experiment": summary["experiment"] | {"figure": {"x": "n"}}}
+    html = write_report(StoredRun(stored.directory, figure)).read_text()
+    assert "This is one run of a figure" in html and "expects nothing" not in html
     console = Console(width=100, file=io.StringIO())
     console.print(result_tables(summary))
     shown = console.file.getvalue()
@@ -157,3 +160,20 @@ def test_other_folders_are_refused(tmp_path) -> None:
     (tmp_path / "summary.json").write_text("{")
     with pytest.raises(InputError, match="not JSON"):
         load_run(tmp_path)
+
+
+def test_what_is_left_out_of_a_panel_is_said(beside_tcp) -> None:
+    network = beside_tcp.summary["network"]
+    one = network["receivers"]["h3"]
+    receivers = {
+        f"h{node}": one | {"node": node, "directions": [f"0>{node}"], "path": ["x"]}
+        for node in range(3, 15)
+    }
+    for receiver in receivers.values():
+        receiver["bottleneck"] = "x"
+    summary = beside_tcp.summary | {"network": network | {"receivers": receivers}}
+    panels = {one.key: one for one in all_panels(StoredRun(beside_tcp.directory, summary))}
+    assert panels["rates-receivers"].title == "Received rates of the session (8 of 12 receivers)"
+    assert panels["queues"].title.endswith(" (8 of 12 links)")
+    assert [series.label for series in panels["queues"].series][:2] == ["0>3", "0>4"]
+    assert panels["queues"].series[-1].label == "0>10"
