@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -19,7 +20,7 @@ from tiercast_lab.errors import InputError, Interrupted
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.runs import Store, Task, key_of, run_all
 from tiercast_lab.storage import StoredRun
-from tiercast_lab.workers import Job, LocalWorkers, make, programs
+from tiercast_lab.workers import CONDUCTED_BY, Job, LocalWorkers, make, programs
 
 from .conftest import SCHEMES, Load
 
@@ -53,6 +54,21 @@ def test_a_key_stands_for_all_that_makes_the_run(
     info.write_bytes(binaries.P4_INFO.read_bytes() + b"\n")
     monkeypatch.setattr(binaries, "P4_INFO", info)
     assert programs()["info"] != before["tiercast.p4info.txtpb"]
+
+
+# What these import beside one another, and does not shape a run: paths, checks, what is said and
+# measured, Mininet's part of `switches`.
+BESIDE = {"binaries", "commands", "errors", "execution", "figure", "interrupt", "measures", "model",
+          "network", "processes", "progress", "schemes"}  # fmt: skip
+
+
+def test_no_module_that_shapes_a_run_is_missing_in_its_key() -> None:
+    lab = binaries.ROOT / "mininet/tiercast_lab"
+    text = "".join((lab / f"{name}.py").read_text() for name in CONDUCTED_BY)
+    imported = set(re.findall(r"from tiercast_lab\.(\w+)", text))
+    for names in re.findall(r"from tiercast_lab import (.+)", text):
+        imported |= set(names.split(", "))
+    assert imported - set(CONDUCTED_BY) <= BESIDE
 
 
 def test_what_is_stored_by_halves_is_named_or_taken_again(stored: StoredRun) -> None:
