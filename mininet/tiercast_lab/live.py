@@ -313,8 +313,12 @@ def schemes_table(schemes: dict[str, SchemeInfo]) -> Table:
 
 
 def parameters_table(scheme: SchemeInfo) -> Table:
-    table = Table("parameter", title=f"{scheme.name}: --set, or `parameters` of a session")
-    table.title_justify = "left"
+    table = Table(
+        "parameter",
+        title=f"{scheme.name}: --set, or `parameters` of a session",
+        caption=f"docs/protocols/{scheme.name}.md has the rules; PROTOCOLS: docs/PROTOCOLS.md",
+        title_justify="left", caption_justify="left",
+    )  # fmt: skip
     for heading in ("default", "valid", "unit", "purpose", "source"):
         table.add_column(heading)
     for one in scheme.parameters.values():
