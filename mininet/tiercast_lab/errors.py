@@ -40,6 +40,12 @@ def closest(seen: str, valid: Iterable[str]) -> str:
     return f" (did you mean '{choices[found[0]]}'?)" if found else ""
 
 
+def among(seen: object, valid: Iterable[str]) -> str:
+    """What an error says of a name that is none of the valid ones."""
+    choices = list(valid)
+    return f"{seen!r}; valid: {', '.join(choices)}{closest(str(seen), choices)}"
+
+
 class RunFailed(LabError):
     """A process of the run ended too early, or did not come up."""
 

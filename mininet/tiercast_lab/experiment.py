@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from tiercast_lab import units
+from tiercast_lab.errors import among
 from tiercast_lab.figure import Figure
 from tiercast_lab.marking import Marking
 from tiercast_lab.measures import MEASURES
@@ -113,9 +114,7 @@ class TopologyModel(Strict):
         valid = [f"L{n}" for n in range(1, self.tree.depth + 1)] if self.tree else []
         for level in self.levels:
             if level not in valid:
-                raise ValueError(
-                    f"'levels' has {level!r}; valid: {', '.join(valid) or 'none without a tree'}"
-                )
+                raise ValueError(f"'levels' has {among(level, valid or ['none without a tree'])}")
         return self
 
     def changes(self, link: str) -> list[LinkChange]:
@@ -315,7 +314,7 @@ class Expectation(Strict):
     def _judgeable(self) -> Expectation:
         spec = MEASURES.get(self.measure)
         if spec is None:
-            raise ValueError(f"unknown measure {self.measure!r}; valid: {', '.join(MEASURES)}")
+            raise ValueError(f"unknown measure {among(self.measure, MEASURES)}")
         if spec.per_layer != (self.layers is not None):
             need = "needs" if spec.per_layer else "takes no"
             raise ValueError(f"{self.measure} {need} 'layers'")

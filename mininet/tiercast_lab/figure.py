@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from tiercast_lab import units
+from tiercast_lab.errors import among
 from tiercast_lab.measures import MeasureSpec, find_spec
 from tiercast_lab.model import Strict
 
@@ -147,7 +148,7 @@ class Figure(Strict):
             over = expectation.over or Of()
             for curve in (expectation.curve, over.curve):
                 if curve not in (None, *names):
-                    raise ValueError(f"no curve {curve!r}; valid: {', '.join(names)}")
+                    raise ValueError(f"no curve {among(curve, names)}")
             row = expectation.paper if isinstance(expectation.paper, dict) else ()
             for at in (expectation.at, over.at, *row):
                 if at not in (None, "each", *xs):

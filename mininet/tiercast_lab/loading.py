@@ -15,7 +15,7 @@ from typing import Any
 from tiercast_controller import ConfigurationError
 
 from tiercast_lab import binaries, units
-from tiercast_lab.errors import InputError, closest
+from tiercast_lab.errors import InputError, among, closest
 from tiercast_lab.experiment import (
     MAX_SESSION,
     START_SPREAD_NS,
@@ -78,7 +78,7 @@ def _named(
     folders = (folder, file.parent / folder.name)
     known = {found.stem: found for place in folders for found in place.glob("*.yaml")}
     if wanted not in known:
-        raise source.error(path, f"no {what} {wanted!r}; valid: {', '.join(sorted(known))}")
+        raise source.error(path, f"no {what} {among(wanted, sorted(known))}")
     return known[wanted]
 
 
@@ -206,8 +206,7 @@ def _sessions(
         path = ("sessions", str(index))
         if session.scheme not in schemes:
             raise source.error(
-                (*path, "scheme"),
-                f"unknown scheme {session.scheme!r}; valid: {', '.join(schemes)}",
+                (*path, "scheme"), f"unknown scheme {among(session.scheme, schemes)}"
             )
         _check_scheme(source, path, session, schemes[session.scheme])
         _check_parameters(source, path, session, schemes[session.scheme])
@@ -335,7 +334,7 @@ def _check_periods(source: Source, experiment: Experiment) -> None:
             if at and period not in known:
                 raise source.error(
                     ("figure", "expect", str(index), "measure"),
-                    f"{name}: no period {period!r}; valid: {', '.join(known) or 'none'}",
+                    f"{name}: no period {among(period, known or ['none'])}",
                 )
 
 
@@ -475,8 +474,7 @@ def _check_traffic(
 
 
 def _no_link(name: str, links: Any) -> str:
-    valid = ", ".join(f"{a}-{b}" for a, b in links)
-    return f"no link {name!r}; valid: {valid}"
+    return f"no link {among(name, [f'{a}-{b}' for a, b in links])}"
 
 
 def _check_parameters(source: Source, path: KeyPath, session: Session, scheme: SchemeInfo) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -94,7 +95,9 @@ def _explain(source: Source, error: ValidationError) -> InputError:
     if first["type"] == "missing":
         return source.error(path, "this key is missing")
     if (valid := _valid(first, node)) is not None:
-        return source.error(path, f"{node!r}; valid: {valid}")
+        # pydantic tells its literals as a text alone: "'a', 'b' or 'c'".
+        literals = re.findall("'([^']*)'", valid) if first["type"] == "literal_error" else []
+        return source.error(path, f"{node!r}; valid: {valid}{closest(str(node), literals)}")
     text = first["msg"].removeprefix("Value error, ")
     seen = "" if repr(node) in text or isinstance(node, (dict, list)) else f" (seen: {node!r})"
     return source.error(path, text + seen)

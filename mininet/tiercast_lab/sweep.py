@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from tiercast_lab import binaries
-from tiercast_lab.errors import InputError
+from tiercast_lab.errors import InputError, among
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.figure import Seeds, Settings
 from tiercast_lab.loading import load_experiment
@@ -222,9 +222,9 @@ def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:
         for key, found in (("schemes", chosen), ("set", own)):
             unknown = [one for one in found if one not in schemes] if found else []
             if not isinstance(found, list if key == "schemes" else dict) or unknown:
-                seen = f"no scheme {unknown[0]!r}" if unknown else f"{found!r}"
-                valid = ", ".join([*(["all"] if key == "schemes" else []), *schemes])
-                raise source.error((*here, key), f"{seen}; valid: {valid}")
+                valid = [*(["all"] if key == "schemes" else []), *schemes]
+                wrong = f"no scheme {among(unknown[0], valid)}" if unknown else among(found, valid)
+                raise source.error((*here, key), wrong)
         axes[axis] = [
             {
                 "name": scheme,
@@ -243,7 +243,7 @@ def _check_exclusion(source: Source, path: KeyPath, sweep: Sweep, exclusion: Exc
         known = [one.name for one in sweep.axes[axis]]
         for name in [names] if isinstance(names, str) else names:
             if name not in known:
-                raise source.error((*path, axis), f"no {name!r}; valid: {', '.join(known)}")
+                raise source.error((*path, axis), f"no {among(name, known)}")
 
 
 def _cell(
@@ -285,6 +285,6 @@ def _experiment(source: Source, path: KeyPath, name: str, file: Path) -> Path:
     if name not in known:
         raise source.error(
             path,
-            f"no experiment {name!r}; valid: a file beside this one, {', '.join(sorted(known))}",
+            f"no experiment {among(name, ['a file beside this one', *sorted(known)])}",
         )
     return known[name]

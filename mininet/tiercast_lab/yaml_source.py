@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tiercast_lab.errors import InputError, closest
+from tiercast_lab.errors import InputError
 
 KeyPath = tuple[str, ...]
 # libyaml's where PyYAML has it: ten times as fast, and the papers' figures are many files.
@@ -31,9 +30,6 @@ class Source:
 
     def error(self, path: KeyPath, text: str) -> InputError:
         name = ".".join(path)
-        if listed := re.search(r"'([^']+)'; valid: ([^()]+)$", text):
-            choices = re.split(", | or ", listed[2])
-            text += closest(listed[1], [choice.strip("'") for choice in choices])
         return InputError(f"{self.place(path)}: {name + ': ' if name else ''}{text}")
 
 

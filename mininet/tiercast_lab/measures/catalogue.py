@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from tiercast_lab import units
+from tiercast_lab.errors import among
 from tiercast_lab.measures import windows
 from tiercast_lab.measures.beside_tcp import (
     receiver_tcp_ratio,
@@ -404,17 +405,15 @@ def find_spec(name: str) -> MeasureSpec:
     if spec is None or not any(
         getattr(spec, per) and re.fullmatch(form, which) for per, form in WHICH.items()
     ):
-        valid = ", ".join(
-            f"{known}_<layers>"
-            if one.per_layer
-            else f"{known}_h<node>"
-            if one.per_receiver
-            else f"{known}, {known}_s<session>"
-            if one.per_session
-            else known
-            for known, one in MEASURES.items()
-        )
-        raise ValueError(f"unknown measure {name!r}; valid: {valid}")
+        valid = []
+        for known, one in MEASURES.items():
+            if one.per_layer:
+                valid.append(f"{known}_<layers>")
+            elif one.per_receiver:
+                valid.append(f"{known}_h<node>")
+            else:
+                valid += [known, f"{known}_s<session>"] if one.per_session else [known]
+        raise ValueError(f"unknown measure {among(name, valid)}")
     return spec
 
 

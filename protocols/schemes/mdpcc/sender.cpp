@@ -15,8 +15,6 @@ constexpr double kIdleGrowth = 1.5;
 // GRTTs and probes without a word after which a representative is none any more (PROTOCOLS 6.5).
 constexpr unsigned kSilent = 20;
 
-std::uint32_t microseconds(Time time) { return static_cast<std::uint32_t>(time.ns() / 1000); }
-
 }  // namespace
 
 Sender::Sender(const SessionConfig& config)
@@ -107,7 +105,7 @@ void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
   const std::uint16_t age = static_cast<std::uint16_t>(probe_seq_ - report.probe_seq);
   const std::int32_t held = serial_difference(
       report.response_us, probe_tx_us_[report.probe_seq % kProbes]);
-  const std::int32_t rtt_us = serial_difference(microseconds(now), report.response_us);
+  const std::int32_t rtt_us = serial_difference(wire::clock_us(now), report.response_us);
   if (age >= std::min<std::uint32_t>(probes_, kProbes) || held < 0 || rtt_us < 0 ||
       Duration::microseconds(rtt_us) > kMaxGrtt) {
     ++invalid_;
@@ -262,11 +260,11 @@ void Sender::forget_silent(Time now, Sink& sink) {
 void Sender::send_probe(Time now, Sink& sink) {
   ++probe_seq_;
   ++probes_;
-  probe_tx_us_[probe_seq_ % kProbes] = microseconds(now);
+  probe_tx_us_[probe_seq_ % kProbes] = wire::clock_us(now);
   wire::MdpccProbe probe;
   probe.session = config_.session;
   probe.probe_seq = probe_seq_;
-  probe.tx_time_us = microseconds(now);
+  probe.tx_time_us = wire::clock_us(now);
   probe.grtt_us = wire::to_u32(advertised_grtt());
   probe.tx_rate = wire::to_u32(rate_.rate());
   probe.group_size = static_cast<std::uint16_t>(settings_.group_size);

@@ -1,7 +1,8 @@
 #include "protocols/schemes/sim/receiver.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "protocols/wire/quantities.h"
 
 namespace tiercast::sim {
 namespace {
@@ -91,8 +92,7 @@ void Receiver::answer_request(Time now, Sink& sink) {
     congested_ = lossy_ || static_cast<double>(epoch_marked_) >=
                                settings_.mark_fraction * static_cast<double>(epoch_packets_);
   }
-  const auto rate =
-      static_cast<std::uint32_t>(std::clamp(std::round(rate_.value()), 0.0, 4294967295.0));
+  const std::uint32_t rate = wire::to_u32(rate_.value());
   wire::SimFeedback feedback;
   feedback.session = config_.session;
   feedback.source = config_.self_id;
