@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from operator import mul
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tiercast_lab import units
 from tiercast_lab.errors import among
-from tiercast_lab.figure import Figure
+from tiercast_lab.figure import MAX_SEED, Figure
 from tiercast_lab.marking import Marking
 from tiercast_lab.measures import MEASURES
 from tiercast_lab.model import Strict, require_known
+from tiercast_lab.random_tree import Draw, draw_links
 from tiercast_lab.topology import Topology, tree_levels
 from tiercast_lab.units import Queue
 
@@ -92,15 +94,61 @@ class Tree(Strict):
         return tree_levels(self.fanouts)
 
 
+def _span(value: Any) -> Any:
+    """A plain value is a span of one."""
+    return value if isinstance(value, list) else [value, value]
+
+
+def _rising(value: list[Any]) -> list[Any]:
+    if value[0] > value[1]:
+        raise ValueError("the first is above the second; valid: [from, to]")
+    return value
+
+
+T = TypeVar("T")
+Span = Annotated[
+    list[T], Field(min_length=2, max_length=2), BeforeValidator(_span), AfterValidator(_rising)
+]
+
+
+class RandomTree(Strict):
+    """A tree drawn from a seed of its own. Spans are [from, to], or one value: leaves and children
+    are uniform, rates and delays log-uniform, each link's for itself."""
+
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 1
+    leaves: Span[Annotated[int, Field(ge=1, le=4096)]]
+    fanout: Span[Fanout] = [2, 4]
+    depth: Annotated[int, Field(ge=1, le=32)] = 6
+    rate: Span[LinkRate]
+    delay: Span[Annotated[Duration, Field(ge=1)]]
+    queue: QueueLimit
+
+    @cached_property
+    def links(self) -> dict[str, LinkDefault]:
+        """By name, parent first."""
+        draw = Draw(self.seed)
+        ends = draw_links(draw, draw.whole(tuple(self.leaves)), tuple(self.fanout), self.depth)
+        return {
+            f"{a}-{b}": LinkDefault.model_construct(
+                rate=draw.log_uniform(tuple(self.rate)),
+                delay=draw.log_uniform(tuple(self.delay)),
+                queue=self.queue,
+            )
+            for a, b in ends
+        }
+
+
 class TopologyModel(Strict):
-    """`tree`, with `links` that differ from `link`; or `nodes`, with all of their `links`.
+    """`tree`, with `links` that differ from `link`; `random`, with `links` that differ from what
+    was drawn; or `nodes`, with all of their `links`.
 
     `levels`: what all links of a tree's level have, L1 being the root's.
     """
 
     tree: Tree | None = None
+    random: RandomTree | None = None
     nodes: list[Annotated[int, Field(ge=0, le=65535)]] | None = None
-    link: LinkDefault
+    link: LinkDefault | None = None
     # Rates and queues are of the direction from a link's first node to its second; back to the
     # first one nothing waits or is lost.
     one_way: bool = False
@@ -109,16 +157,24 @@ class TopologyModel(Strict):
 
     @model_validator(mode="after")
     def _one_form(self) -> TopologyModel:
-        if (self.tree is None) == (self.nodes is None):
-            raise ValueError("exactly one of 'tree' and 'nodes' must be given")
+        if sum(form is not None for form in (self.tree, self.random, self.nodes)) != 1:
+            raise ValueError("exactly one of 'tree', 'random' and 'nodes' must be given")
+        if (self.random is None) != (self.link is not None):
+            need = "needs" if self.link is None else "takes no"
+            form = next(k for k in ("tree", "random", "nodes") if getattr(self, k) is not None)
+            raise ValueError(f"'{form}' {need} 'link'")
         valid = [f"L{n}" for n in range(1, self.tree.depth + 1)] if self.tree else []
         for level in self.levels:
             if level not in valid:
                 raise ValueError(f"'levels' has {among(level, valid or ['none without a tree'])}")
         return self
 
+    def default(self, link: str) -> LinkDefault:
+        """What a link has where nothing differs."""
+        return self.link if self.random is None else self.random.links[link]
+
     def changes(self, link: str) -> list[LinkChange]:
-        """What differs from `link`, the link's own first, then its level's."""
+        """What differs from that, the link's own first, then its level's."""
         found = [self.links[link]] if link in self.links else []
         for number, links in enumerate(self.tree.levels if self.levels else [], 1):
             if f"L{number}" in self.levels and link in (f"{a}-{b}" for a, b in links):

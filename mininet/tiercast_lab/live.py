@@ -331,7 +331,10 @@ CELLS_SHOWN = 40
 
 
 def sweep_table(results: SweepResults) -> Table | str:
-    """Each cell's means, or where they stand if they are too many for a screen."""
+    """Each cell's means, or where they stand if they are too many for a screen; where the sweep
+    asks for distributions, these."""
+    if results.file.sweep.distribution_over is not None:
+        return _distribution_table(results)
     if len(results.cells) > CELLS_SHOWN:
         return f"{len(results.cells)} cells, in cells.csv and in the report"
     sweep = results.file.sweep
@@ -343,6 +346,26 @@ def sweep_table(results: SweepResults) -> Table | str:
         table.add_row(
             *one.cell.names.values(), *("left out" if one.cell.excluded else m for m in means)
         )
+    return table
+
+
+def _distribution_table(results: SweepResults) -> Table:
+    sweep = results.file.sweep
+    over = sweep.distribution_over
+    shares = ["5 %", "median", "95 %"]
+    table = Table(
+        "", "measure", "cells", "lowest", over, *shares, "highest", over,
+        title=f"{sweep.title}: distributions over {over}", title_justify="left",
+    )  # fmt: skip
+    for measure in sweep.measures:
+        show, name = spec_of(measure)[0].show, spec_of(measure)[1]
+        for one in results.distributions(measure):
+            ends = [
+                [show(cell.means[measure].value), cell.cell.names[over]]
+                for cell in (one.cells[0], one.cells[-1])
+            ]
+            middle = [show(one.quantile(share)) for share in (0.05, 0.5, 0.95)]
+            table.add_row(str(one), name, str(len(one.cells)), *ends[0], *middle, *ends[1])
     return table
 
 

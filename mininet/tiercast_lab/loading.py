@@ -49,7 +49,7 @@ def load_experiment(
     `settings`: `key.path=value` over the file, or `sim.delta=0.9`, a parameter of a scheme;
     `places`: where the setting of a key stands, for errors, if not on the command line.
     """
-    source = _with_include(_with_base(file), file)
+    source = _with_include(load_extending(file, "base", binaries.BASES), file)
     if "axes" in source.data:
         raise source.error(("axes",), f"it is a sweep; valid: tiercast sweep {file}")
     for setting in settings or []:
@@ -61,13 +61,14 @@ def load_experiment(
     return _check(source, experiment, schemes, file)
 
 
-def _with_base(file: Path) -> Source:
-    """`extends: NAME` puts the file on top of bases/NAME.yaml: mappings are merged key by key."""
+def load_extending(file: Path, what: str, folder: Path) -> Source:
+    """`extends: NAME` puts the file on top of NAME.yaml of the folder, or of one of that name
+    beside the file: mappings are merged key by key. `what`: a file there, for errors."""
     source = load_yaml(file)
     if "extends" not in source.data:
         return source
     wanted = source.data.pop("extends")
-    base = _named(source, ("extends",), "base", wanted, file, binaries.BASES)
+    base = _named(source, ("extends",), what, wanted, file, folder)
     return merge(load_yaml(base), source)
 
 
@@ -377,8 +378,12 @@ def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkPa
         if name != f"{int(a)}-{int(b)}":
             raise source.error(("topology", "links", name), f"valid: {int(a)}-{int(b)}")
         named.append((int(a), int(b)))
-    if model.tree is not None:
-        ends = [link for level in model.tree.levels for link in level]
+    if model.nodes is None:
+        ends = (
+            [link for level in model.tree.levels for link in level]
+            if model.tree is not None
+            else [tuple(map(int, name.split("-"))) for name in model.random.links]
+        )
         for link in named:
             if link not in ends:
                 name = f"{link[0]}-{link[1]}"
@@ -387,15 +392,16 @@ def _links(source: Source, model: TopologyModel) -> dict[tuple[int, int], LinkPa
         ends = named
         for a, b in ends:
             for node in (a, b):
-                if node not in (model.nodes or []):
+                if node not in model.nodes:
                     raise source.error(
                         ("topology", "links", f"{a}-{b}"),
-                        f"no node {node}; valid: {', '.join(map(str, model.nodes or []))}",
+                        f"no node {node}; valid: {', '.join(map(str, model.nodes))}",
                     )
-        _check_tree(source, model.nodes or [], ends)
+        _check_tree(source, model.nodes, ends)
     result = {}
     for link in ends:
-        layers = [*model.changes(f"{link[0]}-{link[1]}"), model.link]
+        name = f"{link[0]}-{link[1]}"
+        layers = [*model.changes(name), model.default(name)]
 
         def first(key: str, layers: list[LinkChange | LinkDefault] = layers) -> Any:
             return next(v for layer in layers if (v := getattr(layer, key)) is not None)

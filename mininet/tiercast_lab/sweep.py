@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from tiercast_lab import binaries
 from tiercast_lab.errors import InputError, among
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.figure import Seeds, Settings
-from tiercast_lab.loading import load_experiment
+from tiercast_lab.loading import load_experiment, load_extending
 from tiercast_lab.measures import find_spec
 from tiercast_lab.model import Strict, require_known, validate
 from tiercast_lab.runs import Task
 from tiercast_lab.schemes import SchemeInfo
-from tiercast_lab.yaml_source import KeyPath, Source, load_yaml
+from tiercast_lab.yaml_source import KeyPath, Source
 
 NAME = r"^[a-z0-9][a-z0-9-]*$"
 
@@ -39,14 +39,29 @@ class Setting(Strict):
     set: Settings = {}
 
 
+MAX_SETTINGS = 1000  # of an axis
+
+
+def _numbered(text: object) -> list[int] | None:
+    """`1..200` in full."""
+    found = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    first, last = int(found[1]), int(found[2])
+    if not first <= last < first + MAX_SETTINGS:
+        raise ValueError(f"{text!r} is not 1 to {MAX_SETTINGS} numbers; valid: such as 1..200")
+    return list(range(first, last + 1))
+
+
 def _settings_of(axis: Any) -> Any:
     """`{key: topology.link.queue, values: [10p, 20p]}` in full: a setting for each value."""
     if not isinstance(axis, dict):
         return axis
     require_known(axis, ("key", "values"))
     key, values = axis.get("key"), axis.get("values")
+    values = _numbered(values) or values
     if not isinstance(key, str) or not isinstance(values, list) or not values:
-        raise ValueError("valid: a list of settings, or {key: …, values: […]}")
+        raise ValueError("valid: a list of settings, or {key: …, values: […]}, or values: 1..200")
     xs = _numbers(values)
     return [
         {"name": str(value), "set": {key: value}} | ({} if xs is None else {"x": x})
@@ -65,20 +80,29 @@ def _numbers(values: list[Any]) -> list[float] | None:
         return None
 
 
-Axis = Annotated[list[Setting], Field(min_length=1, max_length=100), BeforeValidator(_settings_of)]
+Axis = Annotated[
+    list[Setting], Field(min_length=1, max_length=MAX_SETTINGS), BeforeValidator(_settings_of)
+]
+
+
+def _names_of(chosen: Any) -> Any:
+    """One name, or several as `1..200`, as a list."""
+    numbers = _numbered(chosen)
+    return [chosen] if numbers is None and isinstance(chosen, str) else (
+        chosen if numbers is None else list(map(str, numbers))
+    )  # fmt: skip
 
 
 class Exclusion(Strict):
     """Cells that are not run: those with all of these settings, by axis."""
 
-    where: Annotated[dict[str, str | list[str]], Field(min_length=1)]
+    where: Annotated[
+        dict[str, Annotated[list[str], BeforeValidator(_names_of)]], Field(min_length=1)
+    ]
     why: str
 
     def holds(self, cell: Mapping[str, str]) -> bool:
-        return all(
-            cell[axis] in ([names] if isinstance(names, str) else names)
-            for axis, names in self.where.items()
-        )
+        return all(cell[axis] in names for axis, names in self.where.items())
 
 
 class Sweep(Strict):
@@ -87,9 +111,18 @@ class Sweep(Strict):
     experiment: str | None = None  # of cells whose settings name none
     set: Settings = {}  # in every cell, before the axes' settings
     axes: Annotated[dict[str, Axis], Field(min_length=1)]
+    # The axis whose settings are a population: how a measure is distributed over them is reported.
+    distribution_over: str | None = None
     seeds: Seeds = [1, 2, 3]
     measures: Annotated[list[str], Field(min_length=1)]
     exclude: list[Exclusion] = []
+
+    @model_validator(mode="after")
+    def _over_an_axis(self) -> Sweep:
+        if self.distribution_over not in (None, *self.axes):
+            over = among(self.distribution_over, self.axes)
+            raise ValueError(f"'distribution_over' is no axis: {over}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -174,7 +207,7 @@ class SweepFile:
 def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
     """Of a file, or of a name below experiments/sweeps/. InputError for the first thing wrong."""
     path = binaries.find("sweep", name)
-    source = load_yaml(path)
+    source = load_extending(path, "sweep", binaries.SWEEPS)
     if "topology" in source.data:
         raise source.error(("topology",), f"it is an experiment; valid: tiercast run {path}")
     _name_schemes(source, schemes)
@@ -241,7 +274,7 @@ def _check_exclusion(source: Source, path: KeyPath, sweep: Sweep, exclusion: Exc
         if axis not in sweep.axes:
             raise source.error((*path, axis), f"no such axis; valid: {', '.join(sweep.axes)}")
         known = [one.name for one in sweep.axes[axis]]
-        for name in [names] if isinstance(names, str) else names:
+        for name in names:
             if name not in known:
                 raise source.error((*path, axis), f"no {among(name, known)}")
 

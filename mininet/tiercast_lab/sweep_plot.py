@@ -1,5 +1,6 @@
-"""A sweep's pictures, one for each measure: lines with confidence bands over an axis of numbers,
-else a heat map of the first axis against the others, or intervals where there is one axis."""
+"""A sweep's pictures, one for each measure: distributions where the sweep asks for them; lines with
+confidence bands over an axis of numbers; else a heat map of the first axis against the others, or
+intervals where there is one axis."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize, PowerNorm
+from matplotlib.ticker import LogLocator, NullLocator
 
 from tiercast_lab.confidence import Mean
-from tiercast_lab.measures import find_spec
+from tiercast_lab.measures import find_spec, spec_of
 from tiercast_lab.panels import COLOURS
 from tiercast_lab.plots import DPI, METADATA, STYLE
 from tiercast_lab.sweeps import SweepResults
@@ -68,7 +70,9 @@ def draw_measures(results: SweepResults, folder: Path) -> dict[str, Path]:
     written = {}
     with plt.rc_context(STYLE):
         for measure in results.file.sweep.measures:
-            if numeric is not None:
+            if results.file.sweep.distribution_over is not None:
+                drawing = _distributions(results, measure)
+            elif numeric is not None:
                 drawing = _lines(results, measure, numeric)
             elif len(axes) == 1:
                 drawing = _intervals(results, measure)
@@ -269,4 +273,43 @@ def _intervals(results: SweepResults, measure: str) -> plt.Figure:
     axis.set_ylim(len(means) - 0.5, -0.5)
     axis.set_xlabel(unit)
     axis.set_ylabel(next(iter(results.file.sweep.axes)))
+    return drawing
+
+
+# ---- distributions ------------------------------------------------------------------------------
+
+
+def _distributions(results: SweepResults, measure: str) -> plt.Figure:
+    """How many of the cells have at most a value, in percent; a dot at each end."""
+    sweep = results.file.sweep
+    others = [names for axis, names in sweep.axes.items() if axis != sweep.distribution_over]
+    # A group has one colour in all of a sweep's pictures, in those without data for others, too.
+    groups = [tuple(one.name for one in chosen) for chosen in itertools.product(*others)]
+    scale, unit = _scale(measure)
+    drawing, axis = plt.subplots(figsize=(9, 4.2), layout="constrained")
+    for one in results.distributions(measure):
+        number = groups.index(tuple(one.names.values()))
+        values = np.array(one.values) * scale
+        share = 100 * np.arange(1, len(values) + 1) / len(values)
+        colour = COLOURS[number % len(COLOURS)]
+        style = ("-", "--", ":")[number // len(COLOURS) % 3]
+        axis.step(
+            [values[0], *values], [0, *share], where="post", color=colour, linestyle=style,
+            label=str(one) or None,
+        )  # fmt: skip
+        axis.plot([values[0], values[-1]], [0, 100], "o", color=colour, clip_on=False, zorder=3)
+    if measure.startswith("tcp_ratio"):
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.axvline(1, color="#7B8794", linewidth=0.9, linestyle=(0, (5, 4)))
+    else:
+        axis.set_xlim(left=0)
+    axis.axhline(50, color="#C5CCD3", linewidth=0.9)
+    axis.set_ylim(0, 100)
+    axis.set_xlabel(f"{spec_of(measure)[1]}{f', {unit}' if unit else ''}")
+    axis.set_ylabel(f"% of {sweep.distribution_over}s, at most")
+    if axis.get_legend_handles_labels()[1]:
+        drawing.legend(loc="outside right center", frameon=False)
     return drawing

@@ -13,7 +13,7 @@ from tiercast_lab import machine, pages, storage
 from tiercast_lab.live import mean_text
 from tiercast_lab.measures import find_spec, spec_of
 from tiercast_lab.sweep_plot import draw_measures
-from tiercast_lab.sweeps import CellResult, SweepResults
+from tiercast_lab.sweeps import QUANTILES, CellResult, Distribution, SweepResults
 
 
 def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tuple[Path, Any]:
@@ -37,12 +37,15 @@ def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tupl
                     "name": spec_of(name)[1],
                     "purpose": find_spec(name).purpose,
                     "picture": pages.embedded(pictures[name]),
+                    "distributions": [_shown_spread(one) for one in results.distributions(name)],
                 }
                 for name in sweep.measures
             ],
             rows=[_shown(one, sweep.measures) for one in results.cells],
             reasons=sorted({one.cell.excluded for one in results.cells if one.cell.excluded}),
             command=shlex.join(command),
+            over=sweep.distribution_over,
+            quantiles=[share_name(share) for share in QUANTILES],
         )
     )
     return report, summary
@@ -60,6 +63,12 @@ def _summary(results: SweepResults, command: list[str]) -> dict[str, Any]:
         "measures": {name: find_spec(name).unit for name in sweep.measures},
         "runs": sum(len(one.outcomes) for one in results.cells),
         "failures": results.failures,
+        "distribution_over": sweep.distribution_over,
+        "distributions": [
+            _distribution_summary(one)
+            for measure in sweep.measures
+            for one in results.distributions(measure)
+        ],
         "cells": [_cell_summary(one) for one in results.cells],
         "versions": machine.versions(),
     }
@@ -79,6 +88,49 @@ def _cell_summary(result: CellResult) -> dict[str, Any]:
                 "command": one.task.command,
             }
             for one in result.outcomes
+        ],
+    }
+
+
+def share_name(share: float) -> str:
+    return "median" if share == 0.5 else f"{share:.0%}".replace("%", " %")
+
+
+def _distribution_summary(one: Distribution) -> dict[str, Any]:
+    ends = {"lowest": one.cells[0], "highest": one.cells[-1]}
+    return {
+        "cell": dict(one.names),
+        "measure": one.measure,
+        "cells": len(one.cells),
+        "missing": one.missing,
+        "mean": one.mean,
+        "quantiles": {f"{share:g}": one.quantile(share) for share in QUANTILES},
+    } | {
+        which: {
+            "cell": dict(cell.cell.names),
+            "value": cell.means[one.measure].value,
+            "command": cell.outcomes[0].task.command,
+        }
+        for which, cell in ends.items()
+    }
+
+
+def _shown_spread(one: Distribution) -> dict[str, Any]:
+    """A row of a measure's table, and the commands that make the runs at its ends alone."""
+    show, (over,) = spec_of(one.measure)[0].show, one.cells[0].cell.names.keys() - one.names.keys()
+    ends = one.cells[0], one.cells[-1]
+    return {
+        "name": str(one),
+        "cells": len(one.cells),
+        "missing": one.missing,
+        "values": [show(one.quantile(share)) for share in QUANTILES],
+        "ends": [
+            {
+                "value": show(cell.means[one.measure].value),
+                "name": cell.cell.names[over],
+                "command": shlex.join(cell.outcomes[0].task.command),
+            }
+            for cell in ends
         ],
     }
 

@@ -170,7 +170,7 @@ def test_explicit_topology(load) -> None:
         load(text.replace(links, "{0-1: {}, 1-5: {}}"))
     with pytest.raises(InputError, match="do not form a tree"):
         load(text.replace(links, "{0-1: {}, 1-3: {}}"))
-    with pytest.raises(InputError, match="exactly one of 'tree' and 'nodes'"):
+    with pytest.raises(InputError, match="exactly one of 'tree', 'random' and 'nodes'"):
         load(SMALL.replace(tree, f"{tree}\n      nodes: [0]"))
 
 

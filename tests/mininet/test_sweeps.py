@@ -140,6 +140,42 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
     assert json.loads((report.parent / "sweep.json").read_text())["runs"] == 6
 
 
+def population(file: Path) -> SweepFile:
+    """Five rates of two schemes; SIM's last is left out."""
+    text = file.read_text().replace("values: [1Mbit/s, 2Mbit/s]", "values: 1..5")
+    text = text.replace("rate: 2Mbit/s}", "rate: 5..5}").replace("[1, 2]", "[1]")
+    text = text.replace("topology.link.rate", "sessions.0.session")
+    file.write_text(text + "distribution_over: rate\n")
+    return find_sweep(str(file), known_schemes())
+
+
+def test_a_measure_is_distributed_over_a_population(file: Path, tmp_path: Path) -> None:
+    sweep = population(file)
+    values = {"1": 0.7, "2": 0.9, "3": None, "4": 0.8, "5": 0.2}
+    outcomes = [
+        Outcome(task, Path(), {"efficiency": values[task.run.cell.names["rate"]]})
+        for task in sweep.tasks(quick=False)
+    ]
+    results = results_of(sweep, outcomes)
+    report, summary = write_sweep(results, tmp_path, ["sweep"])
+    tfmcc, sim = results.distributions("efficiency")
+    assert (str(tfmcc), tfmcc.values, tfmcc.missing) == ("TFMCC", [0.2, 0.7, 0.8, 0.9], 1)
+    assert (str(sim), sim.values, sim.missing) == ("SIM", [0.7, 0.8, 0.9], 1)  # 5 is left out
+    assert [tfmcc.quantile(share) for share in (0, 0.5, 1)] == [0.2, 0.75, 0.9]
+    assert tfmcc.quantile(0.05) == pytest.approx(0.2 + 0.15 * 0.5)
+    assert results.distributions("session_throughput") == []
+    lowest = summary["distributions"][0]["lowest"]
+    assert (lowest["value"], lowest["cell"]["rate"]) == (0.2, "5")
+    assert "sessions.0.session=5" in lowest["command"]  # which makes it alone
+    assert summary["distributions"][0]["quantiles"]["0.5"] == 0.75
+    assert (report.parent / "efficiency.png").stat().st_size > 5_000
+    html = report.read_text()
+    assert "# TFMCC, rate 5: 0.200" in html
+    assert "4 (+ 1 without a value)" in html
+    table = sweep_table(results)
+    assert list(table.columns[3].cells) == ["0.200", "0.700"]
+
+
 @pytest.mark.parametrize("axes", ["scheme", "scheme, marking, room"])
 def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> None:
     lines = ["axes:"]
@@ -175,6 +211,8 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
         ("  rate: {key", "  efficiency: {key", 8, "cells.csv has a column 'efficiency'"),
         ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' stands twice; valid: once"),
         ("efficiency]", "speed]", 10, "measures.1: unknown measure 'speed'; valid: "),
+        ("values: [1Mbit/s, 2Mbit/s]", "values: 9..1", 8, "'9..1' is not 1 to 1000 numbers"),
+        ("seeds: [1, 2]", "distribution_over: rat", 1, "rat'; valid: scheme, rate (did you mean"),
         ("rate: 2Mbit/s}", "delay: long}", 12, "no such axis; valid: scheme, rate"),
         ("rate: 2Mbit/s}", "rate: 3Mbit/s}", 12, "no '3Mbit/s'; valid: 1Mbit/s, 2Mbit/s"),
     ],
@@ -199,6 +237,17 @@ def test_a_curve_that_the_first_panel_lacks_is_in_the_legend(file: Path) -> None
     drawing = sweep_plot._lines(results_of(sweep, outcomes_of(sweep)), "efficiency", "rate")
     assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["TFMCC", "SIM"]
     plt.close(drawing)
+
+
+def test_a_sweep_may_extend_another(file: Path) -> None:
+    (file.parent / "sweeps").mkdir()
+    file.rename(file.parent / "sweeps" / "tiny.yaml")
+    shutil.copy(file.parent / "one-link.yaml", file.parent / "sweeps")
+    file.write_text("extends: tiny\nname: other\naxes: {rate: {values: [3Mbit/s]}}\nexclude: []\n")
+    shutil.copy(file, file.parent / "sweeps" / "other.yaml")
+    sweep = find_sweep(str(file), known_schemes())
+    assert (sweep.sweep.name, sweep.sweep.seeds) == ("other", [1, 2])
+    assert [str(cell) for cell in sweep.cells] == ["TFMCC, 3Mbit/s", "SIM, 3Mbit/s"]
 
 
 def test_every_sweep_of_the_repository_loads() -> None:
