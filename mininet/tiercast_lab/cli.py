@@ -397,7 +397,9 @@ def _stored(run_directory: Path) -> Any:
     from tiercast_lab.storage import load_run
 
     directory = run_directory if run_directory.is_dir() else RESULTS / run_directory
-    return load_run(directory.resolve())
+    run = load_run(directory.resolve())
+    run.require_rows()
+    return run
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from tiercast_lab import machine, storage
-from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET
+from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET, LabError, writing
 from tiercast_lab.execution import Execution
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.facts import network_facts
@@ -19,7 +20,9 @@ from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View, make_view, result_tables
 from tiercast_lab.measures import Context, all_measures, context_of
 from tiercast_lab.progress import Progress
+from tiercast_lab.recorder import Frames, Recorder, finish_rows
 from tiercast_lab.report import write_report
+from tiercast_lab.storage import RunFolder
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
 
 STATUS = {
@@ -41,16 +44,42 @@ class Options:
 
 
 def conduct(loaded: Loaded, options: Options, console: Console) -> int:
-    """The exit status: 0 met (or nothing required), 1 not met, 3 invalid. Raises LabError else."""
-    # Imported here: what only lists or reports needs neither Mininet nor gRPC.
-    from tiercast_lab.network import hidden_queues
+    """The exit status: 0 met (or nothing required), 1 not met, 3 invalid. Raises LabError else;
+    of a run that had begun, what there is of it is kept."""
+    folder = RunFolder(options.results, loaded.experiment.name)
+    summary = _known_before(loaded, options, folder)
+    view = make_view(console)
+    run = _make_run(loaded, options, folder, view, context_of(summary))
+    run.check()
+    folder.make(summary)
+    with Interrupt() as interrupt, view:
+        try:
+            with run.recorder:
+                run.execute(interrupt)
+            run.enter("judging and plotting")
+            with writing(folder.path):
+                frames = finish_rows(folder.rows)
+            summary |= _judged(run, frames)
+            with writing(folder.path):
+                _write(run, summary)
+        except BaseException as error:
+            _keep(run, summary, error)
+            raise
+        with writing(folder.path):
+            report = write_report(storage.load_run(folder.path)) if options.report else None
+            folder.point_latest()
+    console.print(result_tables(summary))
+    for complaint in run.complaints:
+        console.print(f"note: {complaint}", highlight=False, markup=False)
+    if report is not None:
+        console.print(f"report: {_short(report)}", highlight=False, markup=False, soft_wrap=True)
+    return STATUS[summary["verdict"]]
 
-    run_id = storage.new_run_id(options.results)
-    with storage.writing(options.results):
-        directory = storage.make_run_directory(options.results, loaded.experiment.name, run_id)
-    summary: dict[str, Any] = {
+
+def _known_before(loaded: Loaded, options: Options, folder: RunFolder) -> dict[str, Any]:
+    return {
         "format": storage.FORMAT,
-        "run": directory.name,
+        "run": folder.path.name,
         "title": loaded.experiment.title,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": options.command,
@@ -67,53 +96,60 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
         "duration_s": loaded.experiment.duration / 1e9,
         **loaded.measured_over,
     }
-    context = context_of(summary)
-    view = make_view(console)
-    run = _make_run(loaded, options, run_id, directory, view, context)
-    bounds = run.progress.bounds
-    with Interrupt() as interrupt, view:
-        run.execute(interrupt)
-        run.enter("judging and plotting")
-        frames = run.recorder.frames()
-        with storage.writing(directory):
-            storage.write_rows(directory, frames)
-            storage.write_json(directory / "metadata.json", run.metadata)
-        # Virtual time waits for the machine.
-        checks = [] if run.progress.virtual else validity(frames, context, bounds)
-        measures = all_measures(frames, context)
-        figures = [judge(e, measures[e.name]) for e in loaded.experiment.expect]
-        hidden = [text for state in run.metadata.values() for text in hidden_queues(state)]
-        summary["verdict"], summary["reasons"] = verdict(checks, figures, hidden)
-        summary["complaints"] = run.complaints
-        summary["validity"] = {
-            "valid": summary["verdict"] != "invalid",
+
+
+def _judged(run: Execution, frames: Frames) -> dict[str, Any]:
+    # Imported here: what only lists or reports needs neither Mininet nor gRPC.
+    from tiercast_lab.network import hidden_queues
+
+    context, expected = run.progress.context, run.loaded.experiment.expect
+    # Virtual time waits for the machine.
+    checks = [] if run.progress.virtual else validity(frames, context, run.progress.bounds)
+    measures = all_measures(frames, context)
+    figures = [judge(e, measures[e.name]) for e in expected]
+    hidden = [text for state in run.metadata.values() for text in hidden_queues(state)]
+    name, reasons = verdict(checks, figures, hidden)
+    return {
+        "verdict": name,
+        "reasons": reasons,
+        "complaints": run.complaints,
+        "validity": {
+            "valid": name != "invalid",
             "checks": [as_dict(check) for check in checks],
             "hidden_queues": hidden,
-        }
-        summary |= storage.measured(measures)
-        summary["expected"] = [as_dict(figure) for figure in figures]
-        with storage.writing(directory):
-            storage.write_json(directory / "summary.json", summary)
-            report = write_report(storage.load_run(directory)) if options.report else None
-            storage.point_latest(directory)
-    console.print(result_tables(summary))
-    for complaint in run.complaints:
-        console.print(f"note: {complaint}", highlight=False, markup=False)
-    if report is not None:
-        console.print(f"report: {_short(report)}", highlight=False, markup=False, soft_wrap=True)
-    return STATUS[summary["verdict"]]
+        },
+        **storage.measured(measures),
+        "expected": [as_dict(figure) for figure in figures],
+    }
+
+
+def _write(run: Execution, summary: dict[str, Any]) -> None:
+    run.folder.release_reserve()
+    run.folder.write("metadata.json", run.metadata)
+    run.folder.write("summary.json", summary)
+
+
+def _keep(run: Execution, summary: dict[str, Any], error: BaseException) -> None:
+    """What there is of a run that was broken off. The disk may be full."""
+    reason = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+    summary |= storage.unfinished(reason) | {"complaints": run.complaints}
+    with contextlib.suppress(OSError):
+        _write(run, summary)
+    with contextlib.suppress(OSError, LabError):
+        finish_rows(run.folder.rows)
+    run.view.say(f"kept, without a verdict: {_short(run.folder.path)}")
 
 
 def _make_run(
-    loaded: Loaded, options: Options, run_id: str, directory: Path, view: View, context: Context
+    loaded: Loaded, options: Options, folder: RunFolder, view: View, context: Context
 ) -> Execution:
     duration_s = loaded.experiment.duration / 1e9
     given = {
         "loaded": loaded,
-        "id": run_id,
-        "directory": directory,
+        "folder": folder,
         "seed": options.seed,
         "view": view,
+        "recorder": Recorder(folder.rows),
     }
     if options.runtime == "ns3":
         from tiercast_lab.virtual import VirtualRun

@@ -10,8 +10,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 EXIT_MET = 0
 EXIT_NOT_MET = 1
@@ -44,6 +46,18 @@ def among(seen: object, valid: Iterable[str]) -> str:
     """What an error says of a name that is none of the valid ones."""
     choices = list(valid)
     return f"{seen!r}; valid: {', '.join(choices)}{closest(str(seen), choices)}"
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """InputError, with the place, for what the disk refuses: it is full, or not ours to write."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or folder
+        raise InputError(
+            f"{place}: {error.strerror or error}; valid: a folder that can be written, with room"
+        ) from None
 
 
 class RunFailed(LabError):

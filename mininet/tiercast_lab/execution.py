@@ -11,24 +11,33 @@ from tiercast_lab.experiment import Loaded
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View
 from tiercast_lab.progress import Progress
-from tiercast_lab.storage import Recorder
+from tiercast_lab.recorder import Recorder
+from tiercast_lab.storage import RunFolder
 
 
 @dataclass(kw_only=True)
 class Execution(ABC):
     loaded: Loaded
-    id: str  # four hexadecimal digits
-    directory: Path  # for logs
+    folder: RunFolder  # made before `execute`
     seed: int
     view: View
     progress: Progress
-    recorder: Recorder = field(default_factory=Recorder)
+    recorder: Recorder  # entered before `execute`
     metadata: dict[str, Any] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)  # what the user should know of
 
+    @property
+    def logs(self) -> Path:
+        return self.folder.path / "logs"
+
+    @abstractmethod
+    def check(self) -> None:
+        """InputError for what cannot be run here; nothing is made yet."""
+
     @abstractmethod
     def execute(self, interrupt: Interrupt) -> None:
-        """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too."""
+        """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too, but
+        what is in the run's folder."""
 
     def enter(self, phase: str) -> None:
         self.progress.phase = phase

@@ -30,6 +30,8 @@ def explain(look: Look) -> list[str]:
         ("why", specific or ["the scheme has traced nothing yet"]),
     ]
     lines = [title]
+    if not run.complete:
+        lines.append(f"  incomplete  {'; '.join(run.reasons)}")
     for label, texts in parts:
         for text in texts:
             lines.append(f"  {label:<11} {text}")

@@ -74,7 +74,7 @@ def look_at(run: StoredRun, receiver: str, at: str) -> Look:
     if agent not in run.context.receivers:
         valid = ", ".join(run.context.receivers)
         raise InputError(f"run {name}: no receiver {receiver!r}; valid: {valid}")
-    end = run.summary["duration_s"]
+    end = run.end_s
     valid = f"valid: 0s to {end:g}s"
     try:
         at_s = float(at) if _is_plain(at) else units.parse_duration(at) / 1e9

@@ -85,7 +85,7 @@ def main_panels(run: StoredRun) -> list[Panel]:
 
 
 def _edges(run: StoredRun, step: float) -> np.ndarray:
-    end = run.summary["duration_s"]
+    end = run.end_s
     return np.linspace(0, end, max(1, round(end / step)) + 1)
 
 
@@ -129,7 +129,7 @@ def menu(run: StoredRun) -> Panel:
     frame = run.rows.get("sim.menu")
     if frame is None or frame.is_empty():
         return Panel("b-menu", title, unit, [], note="the menu was never computed")
-    end = run.summary["duration_s"]
+    end = run.end_s
     times = np.append(frame["time_s"].to_numpy(), end)
 
     def line(column: str, label: str, colour: str, gate: np.ndarray, thin: bool) -> Series:
@@ -150,7 +150,7 @@ def menu(run: StoredRun) -> Panel:
 
 
 def subscriptions(run: StoredRun, title: str = "(c) Receivers subscribed to each layer") -> Panel:
-    end = run.summary["duration_s"]
+    end = run.end_s
     frame = run.rows.get("subscription")
     changes = [] if frame is None else frame["time_s"].unique().sort().to_list()
     times = np.array([0.0, *(t for t in changes if 0 < t < end), end])
@@ -396,7 +396,7 @@ def _changes(values: pl.Series) -> bool:
 def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Panel:
     name, unit, factor = _in_unit(column)
     keys = ["agent", *(key for key in KEY_COLUMNS if key in frame.columns)]
-    end = run.summary["duration_s"]
+    end = run.end_s
     wanted = set(some_receivers(run, MOST_LINES)) | {run.context.sender}
     series = []
     for key, rows in sorted(frame.filter(pl.col("agent").is_in(wanted)).group_by(keys)):

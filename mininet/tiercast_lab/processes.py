@@ -1,8 +1,8 @@
 """The processes of a run: started in a node's namespace, watched, and ended.
 
-Each child gets SIGTERM from the kernel when the lab dies (PR_SET_PDEATHSIG), so that even a
-killed lab leaves none behind. Programs that sleep between events run under SCHED_RR where the
-machine allows it: other work on the machine then delays no packet.
+Each child is killed by the kernel when the lab dies (PR_SET_PDEATHSIG), so that even a killed lab
+leaves none behind, nor one that is stopped. Programs that sleep between events run under SCHED_RR
+where the machine allows it: other work on the machine then delays no packet.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Children:
         path = self.logs / f"{log}.log"
         with path.open("ab") as output:
             process = node.popen(
-                ["setpriv", "--pdeathsig", "TERM", *scheduling, *command],
+                ["setpriv", "--pdeathsig", "KILL", *scheduling, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -26,6 +26,8 @@ def write_report(run: StoredRun) -> Path:
     html = pages.render(
         "report.html.j2",
         summary=summary,
+        complete=run.complete,
+        reasons=run.reasons,
         paper=_paper(summary["experiment"].get("paper")),
         figures=[figure_row(f) | {"ok": f["ok"]} for f in summary["expected"]],
         checks=[check_row(check) for check in summary["validity"]["checks"]],

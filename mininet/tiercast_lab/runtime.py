@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from tiercast_lab.machine import LoadMeter
 from tiercast_lab.network import Network, hidden_queues
 from tiercast_lab.processes import Children
 from tiercast_lab.progress import RUNNING
+from tiercast_lab.scratch import scratch_folder
 from tiercast_lab.switches import SwitchKind
 from tiercast_lab.traffic import TrafficPrograms, require_congestion_controls
 
@@ -41,11 +40,11 @@ CONTROLLER_NICE = -10  # of this process: joins wait for it
 
 @dataclass(kw_only=True)
 class Run(Execution):
-    """`id` is part of every name that the run makes."""
+    """The folder's id is part of every name that the run makes."""
 
     switches: SwitchKind
 
-    def execute(self, interrupt: Interrupt) -> None:
+    def check(self) -> None:
         binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
         self.switches.check(self.loaded)
         if keys := self.loaded.experiment.only_in_virtual_time:
@@ -53,38 +52,44 @@ class Run(Execution):
                 f"{self.loaded.file}: {', '.join(keys)}: not in Mininet; valid: --runtime ns3"
             )
         require_congestion_controls(self.loaded)
-        _log_to(self.directory / "logs" / "controller.log")
-        network = Network(self.loaded.topology, self.id)
-        children = Children(self.directory / "logs")
-        sockets = Path(tempfile.mkdtemp(prefix=f"tiercast-{self.id}-"))
-        try:
-            self.view.say(
-                f"{self.loaded.experiment.name}: {len(self.loaded.topology.switches)} switches, "
-                f"{len(self.loaded.topology.hosts)} hosts, run {self.id}"
-            )
-            self.enter("making the network")
-            network.build(interrupt.check)
-            for session in self.loaded.experiment.sessions:
-                network.without_address(f"h{session.sender}")
-            self.switches.prepare(network)
-            self.metadata["before"] = network.describe()
-            if found := hidden_queues(self.metadata["before"]):
-                raise RunFailed("a hidden second queue: " + "; ".join(found))
-            interrupt.check()
-            with _priority(CONTROLLER_NICE):
-                asyncio.run(_Live(self, network, children, sockets, interrupt).run())
-            self.metadata["after"] = network.describe()
-            self.complaints += children.stop()
-            for switch, fields in self.switches.final_rows(network.topology, children.logs):
-                self.recorder.add("wire", self.progress.duration_s, switch, fields)
-        except LabError:
-            interrupt.check()  # Ctrl-C reaches what the lab was calling, too: `ip` then fails
-            raise
-        finally:
-            self.enter("removing the network")
-            self.complaints += children.stop()
-            network.remove()
-            shutil.rmtree(sockets, ignore_errors=True)
+
+    def execute(self, interrupt: Interrupt) -> None:
+        _log_to(self.logs / "controller.log")
+        network = Network(self.loaded.topology, self.folder.id)
+        children = Children(self.logs)
+        with scratch_folder(name=f"{self.folder.id}-") as sockets:
+            try:
+                self._execute(network, children, sockets, interrupt)
+            except LabError:
+                interrupt.check()  # Ctrl-C reaches what the lab was calling, too: `ip` then fails
+                raise
+            finally:
+                self.enter("removing the network")
+                self.complaints += children.stop()
+                network.remove()
+
+    def _execute(
+        self, network: Network, children: Children, sockets: Path, interrupt: Interrupt
+    ) -> None:
+        self.view.say(
+            f"{self.loaded.experiment.name}: {len(self.loaded.topology.switches)} switches, "
+            f"{len(self.loaded.topology.hosts)} hosts, run {self.folder.id}"
+        )
+        self.enter("making the network")
+        network.build(interrupt.check)
+        for session in self.loaded.experiment.sessions:
+            network.without_address(f"h{session.sender}")
+        self.switches.prepare(network)
+        self.metadata["before"] = network.describe()
+        if found := hidden_queues(self.metadata["before"]):
+            raise RunFailed("a hidden second queue: " + "; ".join(found))
+        interrupt.check()
+        with _priority(CONTROLLER_NICE):
+            asyncio.run(_Live(self, network, children, sockets, interrupt).run())
+        self.metadata["after"] = network.describe()
+        self.complaints += children.stop()
+        for switch, fields in self.switches.final_rows(network.topology, children.logs):
+            self.recorder.add("wire", self.progress.duration_s, switch, fields)
 
 
 class _Live:
@@ -126,6 +131,7 @@ class _Live:
     async def _watch(self, controller: control.Controller) -> None:
         while True:
             self.interrupt.check()
+            self.run_.recorder.check()
             self.children.check()
             if controller.failed.done():
                 await asyncio.sleep(CRASH_S / 2)

@@ -14,15 +14,17 @@ from pathlib import Path
 PREFIX = "tiercast-scratch-"
 # A folder without a lock that is younger may be one whose owner has not locked it yet.
 MIN_AGE_S = 10.0
+# Anybody may have made what is named like ours: a pipe would be waited for.
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @contextlib.contextmanager
-def scratch_folder(within: Path | None = None) -> Iterator[Path]:
+def scratch_folder(within: Path | None = None, name: str = "") -> Iterator[Path]:
     """A new folder below the machine's temporary one, or in one that is scratch itself; its lock
-    says that its owner lives."""
+    says that its owner lives. `name`: a part of its name."""
     _remove_orphans()
-    path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=within))
-    lock = os.open(path, os.O_RDONLY)
+    path = Path(tempfile.mkdtemp(prefix=PREFIX + name, dir=within))
+    lock = os.open(path, FOLDER)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield path
@@ -36,7 +38,7 @@ def _remove_orphans() -> None:
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime < MIN_AGE_S:
                 continue
-            lock = os.open(path, os.O_RDONLY)
+            lock = os.open(path, FOLDER)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)

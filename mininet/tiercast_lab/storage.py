@@ -1,88 +1,95 @@
-"""results/<run>/: a run's rows, what is known of it, and how both are read again.
+"""results/<run>/: what is known of a run, and how it is read again.
 
-rows/<kind>.parquet   one table per kind of record, columns as in docs/experiments.md
-summary.json          experiment, seed, versions, machine, validity, measures, expected figures
-metadata.json         interfaces, qdiscs, offloads, sysctls and counters before and after
-logs/                 output of every process
+rows/              one table per kind of record (recorder.py), columns as in docs/experiments.md
+summary.json       experiment, seed, versions, machine, validity, measures, expected figures
+metadata.json      interfaces, qdiscs, offloads, sysctls and counters before and after
+logs/              output of every process
 plots/, report.html   made from the above alone
+
+summary.json is there from the start: until a run is judged its verdict is `incomplete`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import math
 import os
 import secrets
+import shutil
 import time
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from tiercast_lab.errors import InputError
+from tiercast_lab.errors import InputError, writing
 from tiercast_lab.measures import Context, context_of, measures_version, spec_of
+from tiercast_lab.recorder import Frames, read_rows
+
+__all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
 
 FORMAT = 1  # of summary.json and rows/
+INCOMPLETE = "incomplete"  # the verdict of a run that goes on, or was broken off
+UNFINISHED = "it has not ended: it goes on, or its lab was killed"
+RESERVE_BYTES = 64 << 10
 
 
-class Recorder:
-    """Collects rows in memory while a run goes on; numbers only, beside `agent`."""
+class RunFolder:
+    """The folder of a run that is to be made: its name is known, `make` makes it."""
 
-    def __init__(self) -> None:
-        self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    def __init__(self, results: Path, name: str) -> None:
+        taken = {path.name.rpartition("-")[2] for path in results.glob("*")}
+        while (run := secrets.token_hex(2)) in taken:
+            pass
+        self.id = run  # four hexadecimal digits that no stored run there has
+        self.path = results / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{run}"
+        # Room for the reason why a run ended, though that is a full disk.
+        self._reserve = self.path / ".reserve"
 
-    def add(self, kind: str, time_s: float, agent: str, fields: dict[str, float]) -> None:
-        self._rows[kind].append({"time_s": time_s, "agent": agent, **fields})
+    @property
+    def rows(self) -> Path:
+        return self.path / "rows"
 
-    def last(self, kind: str) -> list[dict[str, Any]]:
-        return self._rows.get(kind, [])
+    def make(self, summary: dict[str, Any]) -> None:
+        """All of it, with the summary of a run that has not ended, or nothing. InputError."""
+        with writing(self.path.parent):
+            self.path.mkdir(parents=True)
+        try:
+            with writing(self.path):
+                for folder in (self.rows, self.path / "logs"):
+                    folder.mkdir()
+                self._reserve.write_bytes(bytes(RESERVE_BYTES))
+                self.write("summary.json", summary | unfinished(UNFINISHED))
+        except InputError:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
-    def frames(self) -> dict[str, pl.DataFrame]:
-        return {
-            kind: pl.DataFrame(rows, infer_schema_length=None).sort("time_s", maintain_order=True)
-            for kind, rows in sorted(self._rows.items())
-        }
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """A JSON file, whole or as it was before. OSError."""
+        scratch = self.path / f".{name}"
+        scratch.write_text(to_json(value) + "\n")
+        scratch.replace(self.path / name)
 
+    def release_reserve(self) -> None:
+        self._reserve.unlink(missing_ok=True)
 
-def new_run_id(results: Path) -> str:
-    """Four hexadecimal digits that no stored run of this folder has."""
-    taken = {path.name.rpartition("-")[2] for path in results.glob("*")}
-    while (run := secrets.token_hex(2)) in taken:
-        pass
-    return run
-
-
-def make_run_directory(results: Path, name: str, run: str) -> Path:
-    path = results / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{run}"
-    (path / "logs").mkdir(parents=True)
-    return path
-
-
-@contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """InputError, with the place, for what the disk refuses: it is full, or not ours to write."""
-    try:
-        yield
-    except OSError as error:
-        place = error.filename or folder
-        raise InputError(
-            f"{place}: {error.strerror or error}; valid: a folder that can be written, with room"
-        ) from None
+    def point_latest(self) -> None:
+        """Replaces results/latest in one step, so that a reader never finds it missing."""
+        scratch = self.path.parent / f".latest-{self.path.name}"
+        scratch.symlink_to(self.path.name)
+        os.replace(scratch, self.path.parent / "latest")
 
 
-def write_rows(directory: Path, frames: dict[str, pl.DataFrame]) -> None:
-    (directory / "rows").mkdir(exist_ok=True)
-    for kind, frame in frames.items():
-        # Through memory: polars's own errors do not say that a disk is full.
-        content = io.BytesIO()
-        frame.write_parquet(content)
-        (directory / "rows" / f"{kind}.parquet").write_bytes(content.getvalue())
+def unfinished(reason: str) -> dict[str, Any]:
+    """What a summary says instead of a judgement."""
+    return {
+        "verdict": INCOMPLETE,
+        "reasons": [reason],
+        "complaints": [],
+        "validity": {"valid": False, "checks": [], "hidden_queues": []},
+        "measures": {},
+        "expected": [],
+    }
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
@@ -104,26 +111,15 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def point_latest(directory: Path) -> None:
-    """Replaces results/latest in one step, so that a reader never finds it missing."""
-    link = directory.parent / "latest"
-    scratch = directory.parent / f".latest-{directory.name}"
-    scratch.symlink_to(directory.name)
-    os.replace(scratch, link)
-
-
 @dataclass(frozen=True)
 class StoredRun:
     directory: Path
     summary: dict[str, Any]
 
     @cached_property
-    def rows(self) -> dict[str, pl.DataFrame]:
+    def rows(self) -> Frames:
         """By kind. InputError where a file is not whole."""
-        return {
-            path.name.removesuffix(".parquet"): _read_rows(path)
-            for path in sorted((self.directory / "rows").glob("*.parquet"))
-        }
+        return read_rows(self.directory / "rows")
 
     @property
     def context(self) -> Context:
@@ -133,12 +129,30 @@ class StoredRun:
     def scheme(self) -> str:
         return self.summary["experiment"]["sessions"][0]["scheme"]
 
+    @property
+    def complete(self) -> bool:
+        return self.summary["verdict"] != INCOMPLETE
 
-def _read_rows(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path}: not Parquet: {error}") from None
+    @cached_property
+    def end_s(self) -> float:
+        """Of the run, or of the rows that there are of one that was broken off."""
+        if self.complete:
+            return self.summary["duration_s"]
+        return max((frame["time_s"].max() for frame in self.rows.values()), default=0.0)
+
+    def require_rows(self) -> None:
+        """InputError for a run that was broken off before its first row."""
+        if not self.complete and not self.rows:
+            place = self.directory
+            raise InputError(f"{place}: {'; '.join(self.reasons)}; what there is: {place}/logs")
+
+    @property
+    def reasons(self) -> list[str]:
+        """For the verdict."""
+        if self.complete:
+            return self.summary["reasons"]
+        end = f"its rows end at {self.end_s:.1f} s of {self.summary['duration_s']:g} s"
+        return [*self.summary["reasons"], end if self.rows else "it has no rows"]
 
 
 def load_run(directory: Path) -> StoredRun:

@@ -33,8 +33,10 @@ CONTROL_DELAY_NS = 10_000_000
 
 @dataclass(kw_only=True)
 class VirtualRun(Execution):
-    def execute(self, interrupt: Interrupt) -> None:
+    def check(self) -> None:
         binaries.require(binaries.NS3, binaries.P4_JSON, binaries.P4_INFO)
+
+    def execute(self, interrupt: Interrupt) -> None:
         topology = self.loaded.topology
         self.view.say(
             f"{self.loaded.experiment.name}: {len(topology.switches)} switches, "
@@ -45,7 +47,7 @@ class VirtualRun(Execution):
             described_sessions(self.loaded),
             control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
         )
-        log = self.directory / "logs" / "tiercast-ns3.log"
+        log = self.logs / "tiercast-ns3.log"
         began = time.monotonic()
         with log.open("w") as errors:
             child = subprocess.Popen(
@@ -87,11 +89,13 @@ class VirtualRun(Execution):
                     break  # it died while it wrote
                 message = json.loads(line)
                 if "kind" in message:
-                    self._take_row(message)
+                    self.recorder.add_line(message["kind"], line)
+                    self._show(message)
                 elif "ask" in message:
                     tell(answer(controller, message))
                 elif "at_ns" in message:
                     interrupt.check()
+                    self.recorder.check()
                     self.progress.now_s = message["at_ns"] / 1e9
                     self.view.update(self.progress)
                 else:
@@ -101,13 +105,12 @@ class VirtualRun(Execution):
         interrupt.check()
         status = child.wait()
         if status != 0 or not ended:
-            text = (self.directory / "logs" / "tiercast-ns3.log").read_text().strip()
+            text = (self.logs / "tiercast-ns3.log").read_text().strip()
             raise RunFailed(f"tiercast-ns3 ended with status {status}: {text or 'no message'}")
 
-    def _take_row(self, message: dict[str, Any]) -> None:
-        time_s = message.pop("time_ns") / 1e9
-        kind, agent = message.pop("kind"), message.pop("agent")
-        self.take(kind, time_s, agent, message)
+    def _show(self, row: dict[str, Any]) -> None:
+        time_s = row["time_ns"] / 1e9
+        self.progress.take(row["kind"], time_s, row["agent"], row)
 
 
 def answer(controller: control.VirtualController, question: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tiercast_lab.experiment import Loaded
 from tiercast_lab.facts import network_facts
 from tiercast_lab.loading import load_experiment
 from tiercast_lab.measures import all_measures, context_of
+from tiercast_lab.recorder import Recorder, finish_rows
 from tiercast_lab.schemes import ParameterInfo, SchemeInfo
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
 
@@ -60,7 +61,7 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
     """A run in which every figure is known: layer 0 at 1, layer 1 at 5 Mbit/s from the start, each
     receiver gets what its path has room for, h3 with one layer and the others with two."""
     loaded = load()
-    recorder = storage.Recorder()
+    recorder = Recorder(tmp_path / "results" / "run" / "rows")
     available = {3: 1e6, 4: 6e6, 5: 6e6, 6: 6e6}  # bit/s
     for node in available:
         recorder.add("subscription", 0.0, f"h{node}", {"top": 0})
@@ -87,7 +88,7 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
     menu = {"active": 1.0, "limit_1": 5e5, "min": 125e3, "max": 750e3}
     recorder.add("sim.menu", 10.0, "h0", menu)
     recorder.add("pacer.final", 20.0, "h0", {"late_p99_us": 300.0, "dropped": 0.0})
-    return store(loaded, recorder, tmp_path / "results" / "run")
+    return store(loaded, recorder)
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
     text = text.replace(", layers: 2}", "}").replace("layers: 2, paper", "layers: 1, paper")
     text = text.replace("expect:", "expect:\n  - {measure: tcp_ratio, min: 0.5, max: 2}")
     loaded = load(text + "traffic:\n  - {kind: tcp, from: 0, to: 1, count: 2}\n")
-    recorder = storage.Recorder()
+    recorder = Recorder(tmp_path / "results" / "beside" / "rows")
     for tick in range(0, 101):
         t = tick * 0.2
         layer = {"rank": 0, "rate_Bps": 250_000.0, "sent_bytes": 250_000 * t}
@@ -126,11 +127,11 @@ def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
     recorder.add("pacer.final", 20.0, "h0", {"late_p99_us": 300.0, "dropped": 0.0})
     for node in (3, 4, 5, 6):
         recorder.add("subscription", 0.1, f"h{node}", {"top": 0})
-    return store(loaded, recorder, tmp_path / "results" / "beside")
+    return store(loaded, recorder)
 
 
-def store(loaded: Loaded, recorder: storage.Recorder, directory: Path) -> storage.StoredRun:
-    directory.mkdir(parents=True)
+def store(loaded: Loaded, recorder: Recorder) -> storage.StoredRun:
+    directory = recorder.folder.parent
     summary = {
         "format": storage.FORMAT,
         "run": directory.name,
@@ -151,7 +152,9 @@ def store(loaded: Loaded, recorder: storage.Recorder, directory: Path) -> storag
         "complaints": [],
     }
     context = context_of(json.loads(json.dumps(summary)))
-    frames = recorder.frames()
+    with recorder:
+        pass  # what it was given is written
+    frames = finish_rows(recorder.folder)
     measures = all_measures(frames, context)
     checks = validity(frames, context, bounds_of(2, {}))
     figures = [judge(e, measures[e.name]) for e in loaded.experiment.expect]
@@ -159,6 +162,5 @@ def store(loaded: Loaded, recorder: storage.Recorder, directory: Path) -> storag
     summary["validity"] = {"checks": [as_dict(c) for c in checks], "hidden_queues": []}
     summary["measures"] = {name: {"value": value} for name, value in measures.items()}
     summary["expected"] = [as_dict(f) for f in figures]
-    storage.write_rows(directory, frames)
     storage.write_json(directory / "summary.json", summary)
     return storage.load_run(directory)

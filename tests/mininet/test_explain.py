@@ -10,6 +10,7 @@ from tiercast_lab.errors import EXIT_INPUT, InputError
 from tiercast_lab.explain import explain
 from tiercast_lab.explanations import EXPLANATIONS, Clause, Told, told
 from tiercast_lab.look import look_at
+from tiercast_lab.recorder import Recorder
 
 from .conftest import ROOT, store
 
@@ -21,7 +22,7 @@ def text(run: storage.StoredRun, receiver: str, at: str) -> str:
 @pytest.fixture
 def sim(load, tmp_path) -> storage.StoredRun:
     """h3 takes one layer from 1 s and two from 6 s to 9 s; layer 0 is cut at 4 s, layer 1 rises."""
-    recorder = storage.Recorder()
+    recorder = Recorder(tmp_path / "results" / "sim" / "rows")
     for time_s, top in ((1.0, 0), (6.0, 1), (9.0, 0)):
         recorder.add("subscription", time_s, "h3", {"top": top})
     for tick in range(101):
@@ -57,7 +58,7 @@ def sim(load, tmp_path) -> storage.StoredRun:
     answer = {"top": 0, "congested": 1, "packets": 12, "marked": 7, "lost": 0}
     recorder.add("sim.notification", 3.9, "h3", answer)
     recorder.add("sim.notification", 3.8, "h4", {**answer, "marked": 99})
-    return store(load(), recorder, tmp_path / "results" / "sim")
+    return store(load(), recorder)
 
 
 def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:

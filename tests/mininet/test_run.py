@@ -13,57 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from .conftest import ROOT
+from .real_run import Started
 
 pytestmark = [pytest.mark.mininet, pytest.mark.timeout(120)]
-
-
-def processes(text: str) -> list[str]:
-    """Command lines on this machine that contain a text, without this test's own."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        except OSError:
-            continue  # it has ended
-        if text.encode() in line and int(pid) != os.getpid():
-            found.append(f"{pid} {line.decode(errors='replace')}")
-    return found
-
-
-class Started:
-    """`tiercast run`, once it has said its run's id."""
-
-    def __init__(self, results: Path, *arguments: str, experiment: str = "sim-smoke") -> None:
-        self.results = results
-        self.process = subprocess.Popen(
-            [ROOT / "tiercast", "run", experiment, "--results", results, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.run = self.process.stdout.readline().rpartition("run ")[2].strip()
-
-    def wait_for(self, program: str) -> int:
-        """The process id of a program of the run."""
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            for line in processes(f"tiercast-{self.run}-"):
-                pid, _, command = line.partition(" ")
-                if program in command and not command.startswith(("mnexec", "setpriv", "chrt")):
-                    return int(pid)
-            time.sleep(0.02)
-        raise AssertionError(f"{program} was not started: {self.process.communicate()}")
-
-    def finish(self) -> tuple[int, str, str]:
-        out, error = self.process.communicate(timeout=60)
-        return self.process.returncode, out, error
-
-    def assert_nothing_is_left(self) -> None:
-        assert processes(f"mininet:{self.run}-") == []
-        assert processes(f"tiercast-{self.run}-") == []
-        assert list(Path("/tmp").glob(f"tiercast-{self.run}-*")) == []
-        assert self.run not in subprocess.run(["ip", "link"], capture_output=True, text=True).stdout
 
 
 @pytest.fixture
