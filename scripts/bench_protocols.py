@@ -1,7 +1,7 @@
 """Measures the schemes' cores and writes results/bench/protocols.json: `make bench-protocols`.
 
-Each scheme with 1, 1,000 and 100,000 receivers, each in a process of its own, several times; the
-medians count. docs/performance.md explains each figure.
+Each scheme with 1, 1,000 and 100,000 receivers, and the pacer with 10 and 100,000 layers, each in a
+process of its own, several times; the medians count. docs/performance.md explains each figure.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ GOAL_FEEDBACK_NS = 1_000.0  # a million feedback packets a second on one core
 # A cost is flat where a group a hundred times larger costs less than this many times as much: what
 # remains is the cache, not the algorithm.
 FLAT = 4.0
+# 10,000 times the layers may cost memory that is not in the cache, but no search through them.
+PACED_LAYERS = (10, 100_000)
+GOAL_PACER_GROWTH = 10.0
 
 
 def schemes() -> dict[str, dict]:
@@ -36,12 +39,13 @@ def schemes() -> dict[str, dict]:
     return {scheme["name"]: scheme for scheme in json.loads(listed.stdout)}
 
 
-def measure(scheme: str, receivers: int, repeats: int) -> dict:
+def measure(subject: str, number: int, repeats: int) -> dict:
+    """Of a scheme with so many receivers, or the pacer with so many layers."""
     runs = []
     for _ in range(repeats):
-        done = subprocess.run([BENCH, scheme, str(receivers)], capture_output=True, text=True)
+        done = subprocess.run([BENCH, subject, str(number)], capture_output=True, text=True)
         if done.returncode != 0:
-            raise SystemExit(f"bench-protocols: {scheme} with {receivers}: {done.stderr.strip()}")
+            raise SystemExit(f"bench-protocols: {subject} with {number}: {done.stderr.strip()}")
         runs.append(json.loads(done.stdout))
     # A count is the same in every run; a time is not.
     return {
@@ -62,8 +66,9 @@ def machine() -> dict:
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
-def judge(rows: list[dict]) -> dict:
+def judge(rows: list[dict], paced: list[dict]) -> dict:
     """Each goal with its worst case, and how the costs grow with the group."""
+    pacer_growth = paced[-1]["departure_ns"] / paced[0]["departure_ns"]
     heard = [row for row in rows if row["sender_feedback_calls"] > 0]
     slowest = max(heard, key=lambda row: row["sender_feedback_ns"])
     allocating = [row for row in rows if row["allocations"] > 0]
@@ -78,6 +83,12 @@ def judge(rows: list[dict]) -> dict:
             "goal": 0,
             "where": [f"{row['scheme']}, {row['receivers']} receivers" for row in allocating],
             "met": not allocating,
+        },
+        "pacer_growth": {
+            "goal": GOAL_PACER_GROWTH,
+            "worst": pacer_growth,
+            "where": f"{PACED_LAYERS[-1]} layers over {PACED_LAYERS[0]}",
+            "met": pacer_growth <= GOAL_PACER_GROWTH,
         },
         "growth": {
             scheme: {
@@ -140,10 +151,12 @@ def main() -> int:
         measure(name, receivers, arguments.repeats)
         for name, receivers in track(points, "measuring", console=console)
     ]
-    goals = judge(rows)
+    paced = [measure("pacer", layers, arguments.repeats) for layers in PACED_LAYERS]
+    goals = judge(rows, paced)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(
-        json.dumps({"machine": machine(), "rows": rows, "goals": goals}, indent=2) + "\n"
+        json.dumps({"machine": machine(), "rows": rows, "pacer": paced, "goals": goals}, indent=2)
+        + "\n"
     )
     Console(width=120).print(table(rows))
     feedback, allocations = goals["feedback_ns"], goals["allocations"]
@@ -155,6 +168,11 @@ def main() -> int:
         f"allocations after start-up: {', '.join(allocations['where']) or 'none'}; "
         f"goal none: {verdict(allocations)}"
     )
+    costs = ", ".join(
+        f"{one['departure_ns']:.0f} ns with {one['layers']:,} layers" for one in paced
+    )
+    growth = goals["pacer_growth"]
+    print(f"pacer, a departure: {costs}; goal {growth['goal']:.0f} times: {verdict(growth)}")
     print(f"wrote {arguments.output}")
     return 0
 

@@ -1,13 +1,17 @@
 // tiercast-protocols-bench: what a feedback packet, a timer and a receiver's packet cost each
-// scheme's cores, and how much memory they take. Prints JSON; scripts/bench_protocols.py runs it.
+// scheme's cores, and how much memory they take; and what a departure costs the pacer. Prints JSON;
+// scripts/bench_protocols.py runs it.
 //
-//   tiercast-protocols-bench [SCHEME RECEIVERS]...     default: every scheme with 1, 1,000, 100,000
+//   tiercast-protocols-bench [SCHEME RECEIVERS | pacer LAYERS]...
+//                                              default: every scheme with 1, 1,000, 100,000
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
 #include "protocols/bench/group.h"
+#include "protocols/pacer/pacer.h"
 
 namespace {
 
@@ -41,20 +45,47 @@ void measure(const Scheme& scheme, std::uint32_t receivers) {
   std::fflush(stdout);
 }
 
+double cpu_ns() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
+}
+
+// CPU time of a departure, ns: a million of them, a million a second, by `layers` layers of one rate.
+void measure_pacer(std::uint32_t layers) {
+  constexpr int kDepartures = 1'000'000;
+  constexpr std::uint32_t kBytes = 1000;
+  Pacer pacer(layers);
+  for (Pacer::Layer layer = 0; layer < layers; ++layer) {
+    // Spread over the interval, as layers that were started one after the other.
+    pacer.set_rate(Time::nanoseconds(1000 * static_cast<std::int64_t>(layer)), layer,
+                   Rate::bytes_per_second(1e6 / layers * kBytes), kBytes);
+  }
+  const double before = cpu_ns();
+  for (int left = kDepartures; left > 0;) {
+    const Time now = pacer.next_departure();
+    while (pacer.pop(now)) --left;
+  }
+  std::printf("{\"layers\": %u, \"departure_ns\": %.1f}\n", layers, (cpu_ns() - before) / kDepartures);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc % 2 == 0) {
-    std::fprintf(stderr, "usage: tiercast-protocols-bench [SCHEME RECEIVERS]...\n");
+    std::fprintf(stderr, "usage: tiercast-protocols-bench [SCHEME RECEIVERS | pacer LAYERS]...\n");
     return 2;
   }
   try {
     for (int i = 1; i < argc; i += 2) {
-      const long receivers = std::strtol(argv[i + 1], nullptr, 10);
-      if (receivers < 1 || receivers > 1'000'000) {
-        throw ConfigError("receivers: '" + std::string(argv[i + 1]) + "' is not in 1..1000000");
+      const bool pacer = std::string(argv[i]) == "pacer";
+      const long number = std::strtol(argv[i + 1], nullptr, 10);
+      if (number < 1 || number > 1'000'000) {
+        throw ConfigError(std::string(pacer ? "layers" : "receivers") + ": '" + argv[i + 1] +
+                          "' is not in 1..1000000");
       }
-      measure(find_scheme(argv[i]), static_cast<std::uint32_t>(receivers));
+      const auto count = static_cast<std::uint32_t>(number);
+      pacer ? measure_pacer(count) : measure(find_scheme(argv[i]), count);
     }
     if (argc > 1) return 0;
     for (const Scheme& scheme : schemes()) {
