@@ -10,8 +10,8 @@ namespace tiercast::agent {
 namespace {
 
 // The loop's precision is measured on real networks; here only that it
-// neither returns early nor forgets.
-constexpr Duration kPatience = Duration::milliseconds(500);
+// neither returns early nor forgets. However busy the machine is, it takes less.
+constexpr Duration kPatience = Duration::milliseconds(60'000);
 
 TEST(AgentEventLoop, WaitsUntilTheDeadline) {
   EventLoop loop;
@@ -51,13 +51,19 @@ TEST(AgentEventLoop, SignalsAreReported) {
 }
 
 TEST(AgentStampClock, StampsComeToTheMonotonicClock) {
+  // The offset is measured between two readings of the clock, and is off by their distance at most.
+  const Time before_offset = monotonic_now();
   const StampClock clock;
+  const Duration error = monotonic_now() - before_offset;
+  const Time before = monotonic_now();
   std::timespec stamp{};
   clock_gettime(CLOCK_REALTIME, &stamp);
-  stamp.tv_sec -= 1;
-  const Duration age = monotonic_now() - clock.to_monotonic(stamp);
-  EXPECT_GE(age, Duration::milliseconds(999));
-  EXPECT_LT(age, Duration::milliseconds(1000) + kPatience);
+  const Time after = monotonic_now();
+  stamp.tv_sec -= 1;  // a stamp lies before the offset's measurement
+  const Time converted = clock.to_monotonic(stamp) + Duration::milliseconds(1000);
+  constexpr Duration kSlewed = Duration::milliseconds(1);  // 500 ppm of two seconds, as NTP may
+  EXPECT_GE(converted, before - error - kSlewed);
+  EXPECT_LE(converted, after + error + kSlewed);
 }
 
 TEST(AgentStampClock, StampsAcrossAStepOfTheClockBecomeNow) {

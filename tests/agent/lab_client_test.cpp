@@ -31,7 +31,7 @@ v1::Records records(int value) {
 
 // The next event, as a loop would take it: only once the descriptor is readable.
 std::optional<LabEvent> next_event(LabClient& client) {
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 600; ++i) {
     pollfd wait{client.descriptor(), POLLIN, 0};
     ::poll(&wait, 1, 100);
     if (auto event = client.poll()) return event;

@@ -29,6 +29,7 @@ SENDER_MAC = "02:00:00:00:00:02"
 HOST_IP = "10.9.0.15"
 HOST_MAC = "02:00:00:00:00:0f"
 SESSION = 1
+PATIENCE_S = 60.0  # for what must happen, however busy the machine is
 CLONE_NEWNET = 0x40000000
 
 
@@ -78,7 +79,7 @@ class Program:
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def wait(self, timeout: float = 30) -> Ended:
+    def wait(self, timeout: float = PATIENCE_S) -> Ended:
         before = os.times()
         try:
             stdout, stderr = self.process.communicate(timeout=timeout)
@@ -213,7 +214,7 @@ def drain(member: socket.socket) -> int:
     return count
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = 15) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"

@@ -26,15 +26,20 @@ class Probe : public Activity {
   void run(Time) override { ++runs; }
   Time next_deadline() const override { return Time::never(); }
   void report(Time now, bool, bool last) override {
-    ++reports;
+    reports.push_back(now);
     telemetry_.record(now, "probe", {});
     if (last) calls.push_back("last report");
+    if (reports.size() == signal_after) kill(getpid(), SIGTERM);
+  }
+  bool finished() const override {
+    return finished_after > 0 && reports.size() >= finished_after;
   }
   void stop(Time) override { calls.push_back("stop"); }
 
   std::vector<std::string> calls;
   int runs = 0;
-  int reports = 0;
+  std::vector<Time> reports;
+  std::size_t finished_after = 0, signal_after = 0;  // reports; 0: never
 
  private:
   Telemetry& telemetry_;
@@ -43,52 +48,55 @@ class Probe : public Activity {
 struct Result {
   int status;
   std::vector<std::string> calls;
-  int reports;
+  std::vector<Time> reports;
 };
 
-Result run(AgentOptions options, v1::Role role) {
+Result run(AgentOptions options, v1::Role role, std::size_t finished_after = 0) {
   options.name = "probe";
   EventLoop loop;
   Telemetry telemetry("", !options.lab.empty());
   Probe probe(telemetry);
+  probe.finished_after = finished_after;
   const int status = run_agent(options, role, loop, telemetry, probe);
   return {status, probe.calls, probe.reports};
 }
 
-AgentOptions for_a_second() {
+AgentOptions endless() {
   AgentOptions options;
   options.session.layers = 3;
-  options.duration = Duration::milliseconds(1100);
+  options.duration = Duration::infinite();
   return options;
 }
 
 TEST(AgentRun, AloneASenderTakesEveryLayerAsSubscribed) {
-  const Result result = run(for_a_second(), v1::ROLE_SENDER);
+  const Time before = monotonic_now();
+  const Result result = run(endless(), v1::ROLE_SENDER, 4);
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.calls, ElementsAre("start", "membership 2", "last report", "stop"));
-  // Five in 1.1 s and the last one; a stall of the machine leaves some out.
-  EXPECT_LE(result.reports, 6);
-  EXPECT_GE(result.reports, 3);
+  // Every fifth of a second, never early; a stall of the machine leaves some out. And the last one.
+  ASSERT_EQ(result.reports.size(), 5u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_GE(result.reports[i], before + kReportInterval * static_cast<double>(i + 1)) << i;
+  }
+  EXPECT_GE(result.reports[4], result.reports[3]);
 }
 
-TEST(AgentRun, AloneAReceiverHasNoMembership) {
-  AgentOptions options = for_a_second();
+TEST(AgentRun, AloneAReceiverHasNoMembershipAndEndsAfterItsDuration) {
+  AgentOptions options = endless();
   options.duration = Duration::milliseconds(1);
-  EXPECT_THAT(run(options, v1::ROLE_RECEIVER).calls, ElementsAre("start", "last report", "stop"));
+  const Time before = monotonic_now();
+  const Result result = run(options, v1::ROLE_RECEIVER);
+  EXPECT_THAT(result.calls, ElementsAre("start", "last report", "stop"));
+  EXPECT_GE(result.reports.back(), before + options.duration);
 }
 
 TEST(AgentRun, ASignalEndsItWithStatus0) {
-  AgentOptions options = for_a_second();
-  options.duration = Duration::infinite();
-  EventLoop loop;  // blocks the signals before the alarm thread starts
-  std::thread alarm([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    kill(getpid(), SIGTERM);
-  });
+  EventLoop loop;
   Telemetry telemetry("", false);
   Probe probe(telemetry);
-  EXPECT_EQ(run_agent(options, v1::ROLE_SENDER, loop, telemetry, probe), 0);
-  alarm.join();
+  probe.signal_after = 1;
+  EXPECT_EQ(run_agent(endless(), v1::ROLE_SENDER, loop, telemetry, probe), 0);
+  EXPECT_EQ(probe.reports.size(), 2u);  // the one at which it came, and the last one
   EXPECT_EQ(probe.calls.back(), "stop");
 }
 
@@ -107,14 +115,13 @@ TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
     while (stream.Read(&message)) records += message.records().records_size();
     return grpc::Status::OK;
   });
-  AgentOptions options = for_a_second();
-  options.duration = Duration::infinite();
+  AgentOptions options = endless();
   options.lab = lab.address();
   const Result result = run(options, v1::ROLE_SENDER);
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.calls, ElementsAre("start", "membership 1", "membership 2", "membership -1",
                                         "last report", "stop"));
-  EXPECT_EQ(records, result.reports);  // nothing is lost at the end
+  EXPECT_EQ(records, static_cast<int>(result.reports.size()));  // nothing is lost at the end
 }
 
 TEST(AgentRun, ALostLabEndsItWithStatus1AndSaysWhy) {
@@ -124,8 +131,7 @@ TEST(AgentRun, ALostLabEndsItWithStatus1AndSaysWhy) {
     stream.Write(TestLab::start());
     return grpc::Status(grpc::StatusCode::INTERNAL, "gone");
   });
-  AgentOptions options = for_a_second();
-  options.duration = Duration::infinite();
+  AgentOptions options = endless();
   options.lab = lab.address();
   testing::internal::CaptureStderr();
   const Result result = run(options, v1::ROLE_RECEIVER);
