@@ -42,6 +42,9 @@ def test_every_part_runs_and_is_drawn(tmp_path: Path) -> None:
         assert feedback["forged"]["feedback_accepted"] == 0
     assert results["change"]["calls"] > 0
     assert results["veth"]["sizes"]["64"]["packets_per_s"] > 0
+    assert results["lab"]["lost"] == 0
+    assert 0 < results["lab"]["late_p50_us"] <= results["lab"]["late_p99_us"]
+    assert results["lab"]["sender_cpu"] > 0 and results["lab"]["host_cpu"] > 0
     assert {goal["met"] for goal in results["goals"]} <= {True, False}
     # A part by itself replaces its own figures alone.
     done = subprocess.run(

@@ -15,7 +15,7 @@ from tiercast.v1 import lab_pb2
 from tiercast_controller.errors import AgentError
 from tiercast_controller.sender import SenderControl
 
-from ...agent.network import BUILD, EAL, SENDER, SENDER_IP
+from ...agent.network import BUILD, EAL, PATIENCE_S, SENDER, SENDER_IP
 
 FAR_END = BUILD / "dataplane/sender/bench/libtiercast-far-end.so"
 HEADER = np.dtype([("tsc_hz", "<u8"), ("capacity", "<u8"), ("count", "<u8"), ("start_tsc", "<u8"),
@@ -71,18 +71,18 @@ class Line:
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         try:
-            with SenderControl(self.control_address) as control:
-                self._wait(process, control)
-                yield control
+            with SenderControl(self.control_address) as self.control:
+                self._wait(process, self.control)
+                yield self.control
         finally:
             process.terminate()
-            _, self.stderr = process.communicate(timeout=60)
+            _, self.stderr = process.communicate(timeout=PATIENCE_S)
             self.status = process.returncode
         assert self.status == 0, self.stderr
 
     @staticmethod
     def _wait(process: subprocess.Popen, control: SenderControl) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 control.look()
@@ -93,8 +93,14 @@ class Line:
                 time.sleep(0.05)
 
     def records(self, kind: str) -> list[dict]:
-        lines = map(json.loads, self.trace.read_text().splitlines())
+        """Those so far; the file's last line may still be being written."""
+        text = self.trace.read_text() if self.trace.exists() else ""
+        lines = map(json.loads, text[: text.rfind("\n") + 1].splitlines())
         return [record for record in lines if record["kind"] == kind]
+
+    def left_out(self) -> int:
+        """Packets that the schedules left out, because the machine was taken away."""
+        return self.records("worker")[-1]["given_up_packets"]
 
     def check_counts(self) -> int:
         """Each layer's, and that the worker's are their sums. Returns what was sent."""
@@ -114,10 +120,22 @@ def _json(session: lab_pb2.SessionSpec) -> str:
 
 
 def departures(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """(CLOCK_MONOTONIC in ns, group address) of each hand-over that the far end recorded."""
+    """(CLOCK_MONOTONIC in ns, group address) of each hand-over that the far end recorded, in the
+    order of hand-over."""
     header = np.fromfile(path, HEADER, 1)[0]
     count, capacity = int(header["count"]), int(header["capacity"])
     stamps = np.fromfile(path, "<u8", count, offset=HEADER.itemsize).astype(np.int64)
     groups = np.fromfile(path, "<u4", count, offset=HEADER.itemsize + 8 * capacity)
-    ns = (stamps - int(header["start_tsc"])) * (1e9 / int(header["tsc_hz"]))
-    return ns + int(header["start_ns"]), groups
+    start_tsc, start_ns = int(header["start_tsc"]), int(header["start_ns"])
+    # As the kernel's clock measured it: DPDK's figure is rounded to 10 MHz.
+    ns_per_tick = (int(header["end_ns"]) - start_ns) / (int(header["end_tsc"]) - start_tsc)
+    return (stamps - start_tsc) * ns_per_tick + start_ns, groups
+
+
+def check_rate(times: np.ndarray, per_second: float, left_out: int) -> None:
+    """The departures (ns) of one layer are those of its schedule, however late each was: never more
+    than the rate allows, and as many as it asks for but what was left out. A layer makes good one
+    packet of a stall by a second one back to back (LinePacer), so the last three may belong to a
+    stall that is not accounted for yet."""
+    assert len(times) <= per_second * (times[-1] - times[0]) / 1e9 + 3
+    assert len(times) + left_out >= per_second * (times[-4] - times[0]) / 1e9 - 1

@@ -259,6 +259,7 @@ struct Table final : Outlet {
       }
       while (const auto departure = table->pop(now)) {
         EXPECT_LE(departure->due, now);
+        dues[departure->layer].push_back(departure->due.ns());
         const std::size_t bytes = table->build(departure->layer, now, buffer.data());
         if (bytes == 0) continue;
         table->sent(departure->layer);
@@ -278,6 +279,7 @@ struct Table final : Outlet {
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<Bytes> controls;
   std::map<std::string, int> kinds;
+  std::map<SessionTable::Layer, std::vector<std::int64_t>> dues;  // ns, of every departure
   Bytes buffer = Bytes(10'000);
   Time now;
 };
@@ -387,6 +389,17 @@ TEST(SenderSessions, TheyStartChangeAndStopWhileOthersRun) {
   ASSERT_EQ(layers.size(), 16u);
   EXPECT_EQ(layers[8].sent, 20u);
   EXPECT_EQ(layers[15].sent, 10u);
+  // It comes back with four times the rate.
+  sessions.start(rlm(2, 4000), sessions.now);
+  run(50);
+  EXPECT_EQ(sent[1], 80);
+  EXPECT_EQ(sent[2], 320);
+  // No departure of the first one was moved by any of this, by no nanosecond.
+  for (SessionTable::Layer layer = 0; layer < 8; ++layer) {
+    const std::vector<std::int64_t>& due = sessions.dues.at(layer);
+    ASSERT_EQ(due.size(), 50u);
+    for (std::size_t i = 1; i < due.size(); ++i) ASSERT_EQ(due[i] - due[i - 1], 1'000'000) << i;
+  }
 }
 
 TEST(SenderSessions, CountsAreExactWhateverBecomesOfAPacket) {

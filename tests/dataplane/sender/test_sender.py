@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import select
 import tempfile
@@ -22,9 +21,11 @@ from ...agent.lab import Lab
 from ...agent.network import (
     HOST_IP,
     HOST_MAC,
+    PATIENCE_S,
     SENDER_IP,
     SENDER_MAC,
     SESSION,
+    Ended,
     Link,
     drain,
     fixed_rate,
@@ -49,16 +50,30 @@ def test_counts_are_exact_on_net_null(tmp_path: Path) -> None:
         assert layer["dropped_packets"] == 0
         assert layer["sent_bytes"] == layer["sent_packets"] * 1000
         assert layer["rate_Bps"] == 1e5
-        # 100 packets a second, the first at once; a stall of the machine may cost some.
-        assert layer["sent_packets"] == pytest.approx(201, rel=0.02)
     final = ended.of("pacer.final")[-1]
+    for rank in range(LAYERS):
+        check_rate(ended, rank, 100)
     assert final["count"] == sum(layer["sent_packets"] for layer in layers.values())
     assert final["count"] == sum(record["count"] for record in ended.of("pacer"))
 
 
+def check_rate(ended: Ended, rank: int, per_second: float) -> None:
+    """A layer's records, each with the program's own time: never more packets than the rate allows,
+    however late they were; and as many as it asks for, if none was late by an interval or more,
+    which a pacer that sleeps leaves out (PROTOCOLS 0.4)."""
+    records = [record for record in ended.of("layer") if record["rank"] == rank]
+    times = [record["time_ns"] / 1e9 for record in records]
+    sent = [record["sent_packets"] for record in records]
+    assert len(records) > 3 and sent[-1] > sent[0]
+    # A record is begun at its time, and counts what has been sent when it is written.
+    assert sent[-2] - sent[0] <= per_second * (times[-1] - times[0]) + 2
+    if ended.of("pacer.final")[-1]["late_max_us"] < 1e6 / per_second:
+        assert sent[-1] - sent[0] >= per_second * (times[-2] - times[1]) - 2
+
+
 def test_every_byte_of_a_packet(tmp_path: Path) -> None:
     capture, trace = tmp_path / "out.pcap", tmp_path / "t.jsonl"
-    options = [*fixed_rate("2Mbit/s"), "--duration=500ms", f"--mac={SENDER_MAC}"]
+    options = [*fixed_rate("1Mbit/s"), "--duration=500ms", f"--mac={SENDER_MAC}"]
     options += ["--packet-size=700", "--layers=3"]
     ended = run(sender_arguments(f"--vdev=net_pcap0,tx_pcap={capture}", trace, *options), trace)
     assert ended.status == 0, ended.stderr
@@ -89,7 +104,7 @@ def test_every_byte_of_a_packet(tmp_path: Path) -> None:
     assert {r: layer["sent_packets"] for r, layer in ended.layers().items()} == {
         rank: count for rank, count in enumerate(counts)
     }
-    assert min(counts) > 100
+    assert min(counts) > 1
 
 
 @pytest.mark.parametrize("ecn", [0, 1])
@@ -102,33 +117,25 @@ def test_packets_are_ecn_capable_if_marks_are_heeded(tmp_path: Path, ecn: int) -
         assert {frame[IP].tos for frame in reader} == {2 if ecn else 0}
 
 
-def test_layers_leave_on_time_at_low_cost(link: Link) -> None:
-    """750 packets a second on a veth: rates within 1 %, lateness p99 < 2 ms, < 20 % of a CPU."""
+def test_what_leaves_arrives_at_its_rate(link: Link) -> None:
+    """750 packets a second on a veth. How late they are and what they cost: `make bench-sender`."""
     members = [link.group_socket(str(group_address(SESSION, rank))) for rank in range(LAYERS)]
-    seconds = 6
-    sender = link.sender(*fixed_rate("1.2Mbit/s"), f"--duration={seconds}s")
-    arrivals: list[list[int]] = [[] for _ in members]
-    while sender.running():
-        for member in select.select(members, [], [], 0.1)[0]:
-            while True:
-                try:
-                    message = member.recv(2048)
-                except BlockingIOError:
-                    break
-                data = parse(message)
-                arrivals[members.index(member)].append(data.tx_time_us)
+    sender = link.sender(*fixed_rate("1.2Mbit/s"))
+    wait_until(lambda: len(sender.records()) > 15 * LAYERS, "three seconds of records")
+    sender.terminate()
     ended = sender.wait()
     assert ended.status == 0, ended.stderr
-    for rank, times in enumerate(arrivals):
-        assert len(times) == ended.layers()[rank]["sent_packets"]
-        rate = (len(times) - 1) / ((times[-1] - times[0]) % 2**32 / 1e6)
-        assert rate == pytest.approx(150, rel=0.01), f"layer {rank}"
+    arrived = [0] * LAYERS
+    for rank, member in enumerate(members):
+        sent = ended.layers()[rank]["sent_packets"]
+        while arrived[rank] < sent and select.select([member], [], [], PATIENCE_S)[0]:
+            arrived[rank] += drain(member)
+        assert arrived[rank] + drain(member) == sent
+        check_rate(ended, rank, 150)
     final = ended.of("pacer.final")[-1]
-    assert final["count"] == pytest.approx(750 * seconds, rel=0.01)
-    assert final["late_p99_us"] < 2000
+    assert final["count"] == sum(arrived)
     assert final["late_p50_us"] <= final["late_p99_us"] <= final["late_max_us"]
     assert final["dropped"] == 0
-    assert 0 < ended.cpu_s < 0.2 * seconds
 
 
 def test_answers_arp_and_echo(link: Link) -> None:
@@ -137,16 +144,12 @@ def test_answers_arp_and_echo(link: Link) -> None:
     raw = link.packet_socket("R")
 
     def ask(request: Ether) -> Ether:
+        raw.settimeout(PATIENCE_S)
         raw.send(bytes(request))
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            try:
-                frame = Ether(raw.recv(2048))
-            except TimeoutError:
-                continue
+        while True:
+            frame = Ether(raw.recv(2048))
             if frame.dst == HOST_MAC and frame.src == SENDER_MAC:
                 return frame
-        raise AssertionError("no answer")
 
     who_has = ARP(op=1, hwsrc=HOST_MAC, psrc=HOST_IP, pdst=SENDER_IP)
     answer = ask(Ether(src=HOST_MAC, dst="ff:ff:ff:ff:ff:ff") / who_has)
@@ -171,12 +174,10 @@ def test_answers_no_igmp_query(link: Link, runtime: list[str]) -> None:
     time.sleep(0.3)
     raw.send(ASKED[0])
     seen: list[Ether] = []
-    deadline = time.monotonic() + 10
-    while not any(ARP in frame for frame in seen) and time.monotonic() < deadline:
-        with contextlib.suppress(TimeoutError):
-            frame = Ether(raw.recv(2048))
-            seen += [frame] if frame.src == SENDER_MAC else []
-    assert any(ARP in frame for frame in seen), "no answer to ARP"
+    raw.settimeout(PATIENCE_S)
+    while not any(ARP in frame for frame in seen):
+        frame = Ether(raw.recv(2048))
+        seen += [frame] if frame.src == SENDER_MAC else []
     assert not [frame for frame in seen if IP in frame and frame[IP].proto == 2]
     sender.terminate()
     counted = sender.wait().of("feedback")[-1]
@@ -187,24 +188,27 @@ def test_answers_no_igmp_query(link: Link, runtime: list[str]) -> None:
 def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
     member = link.group_socket(str(group_address(SESSION, 0)))
     sender = link.sender(*fixed_rate("800kbit/s"), "--layers=1")
-    wait_until(lambda: len(sender.records()) > 0, "sender runs")
-    began = time.monotonic()
+
+    def dropped() -> list[float]:
+        return [r["dropped_packets"] for r in sender.records() if r["kind"] == "layer"]
+
+    assert select.select([member], [], [], PATIENCE_S)[0], "no packet"
     link.set_up("S", False)
-    time.sleep(0.5)
+    wait_until(lambda: any(count >= 20 for count in dropped()), "drops")
     received = drain(member)
     link.set_up("S", True)  # the kernel may take a second more to say that the carrier is back
-    assert select.select([member], [], [], 5)[0], "no packet after the interface came up"
-    silence_s = time.monotonic() - began
-    time.sleep(0.3)
+    assert select.select([member], [], [], PATIENCE_S)[0], "no packet after the interface came up"
+    records = len(dropped())
+    wait_until(lambda: len(dropped()) > records + 3, "it goes on")
+    assert len(set(dropped()[records + 1 :])) == 1, "nothing is dropped any more"
     sender.terminate()
     ended = sender.wait()
     assert ended.status == 0, ended.stderr
-    time.sleep(0.1)
-    received += drain(member)
     layer = ended.layers()[0]
     assert layer["generated_packets"] == layer["sent_packets"] + layer["dropped_packets"]
-    assert 20 <= layer["dropped_packets"] <= 100 * silence_s + 1  # 100 packets a second
-    assert received == layer["sent_packets"]
+    while received < layer["sent_packets"] and select.select([member], [], [], PATIENCE_S)[0]:
+        received += drain(member)
+    assert received + drain(member) == layer["sent_packets"]
 
 
 def feedback(**fields: int) -> Tiercast:
@@ -281,7 +285,7 @@ def lab() -> Iterator[Lab]:
 
 def test_membership_from_the_lab_starts_and_stops_layers(link: Link, lab: Lab) -> None:
     sender = link.sender(*fixed_rate("1Mbit/s"), f"--lab={lab.address}", "--name=h0", "--id=3")
-    hello = lab.hellos.get(timeout=15)
+    hello = lab.hellos.get(timeout=PATIENCE_S)
     assert (hello.role, hello.name, hello.scheme) == (1, "h0", "sim")
     assert (hello.session, hello.id, hello.version) == (SESSION, 3, 1)
     time.sleep(0.3)
@@ -302,7 +306,7 @@ def test_membership_from_the_lab_starts_and_stops_layers(link: Link, lab: Lab) -
     lab.stop("h0")
     ended = sender.wait()
     assert ended.status == 0, ended.stderr
-    assert lab.detached.get(timeout=5) == "h0"
+    assert lab.detached.get(timeout=PATIENCE_S) == "h0"
     assert lab.last("pacer.final")["count"] == sum(
         lab.last("layer", rank=r)["sent_packets"] for r in range(LAYERS)
     )
@@ -310,7 +314,7 @@ def test_membership_from_the_lab_starts_and_stops_layers(link: Link, lab: Lab) -
 
 def test_a_lost_lab_ends_it_with_status_1(link: Link, lab: Lab) -> None:
     sender = link.sender(f"--lab={lab.address}", "--name=h0")
-    lab.hellos.get(timeout=15)
+    lab.hellos.get(timeout=PATIENCE_S)
     lab.start("h0")
     lab.close()
     ended = sender.wait()
@@ -322,7 +326,7 @@ def test_sigterm_ends_it_with_all_records(link: Link) -> None:
     sender = link.sender(*fixed_rate("1Mbit/s"))
     wait_until(lambda: bool(sender.records()), "sender runs")
     sender.terminate()
-    ended = sender.wait(timeout=5)
+    ended = sender.wait()
     assert ended.status == 0, ended.stderr
     assert len(ended.of("pacer.final")) == 1
 

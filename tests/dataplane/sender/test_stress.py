@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -113,13 +112,20 @@ def check_fates(line: Line, report: dict) -> dict:
         assert counted["accepted"] + counted["late"] + after_end == handed(SOUND)
     # Nothing but data, answers and what RLM's sender repeats has left: no report to a query.
     worker = line.records("worker")[-1]
-    sent = line.check_counts()
+    line.check_counts()
     repeated = len(line.records("rlm.announcement")) + worker["trace_lost"]
     left = worker["control_sent"] + worker["control_dropped"]
     assert counted["answered"] <= left <= counted["answered"] + repeated
-    # 100 packets/s of each session throughout.
-    assert sent + worker["given_up_packets"] > 0.5 * 100 * SESSIONS
     return counted
+
+
+def take_all_kinds(line: Line) -> None:
+    """Waits until the sender has taken each of KINDS ten times over, and sent of each session."""
+    wait_until(lambda: line.control.look().sessions[-1].layers[0].sent_packets > 10, "packets")
+    wait_until(
+        lambda: any(r["received"] > 10 * len(KINDS) and r["accepted"] > 0 and r["answered"] > 0
+                    for r in line.records("feedback")), "feedback"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("rate", "until"), [(1e4, 0.5), (1e6, 0.5), (1e6, 1000)])
@@ -130,7 +136,7 @@ def test_forged_and_malformed_feedback_is_counted_one_by_one(
     line = Line(tmp_path, [constant(1, "400kbit/s", count=SESSIONS)])
     far_end = ring(tmp_path, KINDS, rate=rate, until=until, descriptors=1024)
     with line.sender(None, far_end=far_end):
-        time.sleep(0.7)
+        take_all_kinds(line)
     report = json.loads((tmp_path / "report.json").read_text())
     check_fates(line, report)
     assert report["unread"] < 1024
@@ -150,7 +156,7 @@ def test_two_cores_one_sends_and_one_receives(tmp_path: Path, mode: list[str]) -
     (tmp_path / "frames").write_bytes(framed(KINDS))
     far_end = {"frames": tmp_path / "frames", "rate": 2e5, "report": report_file}
     with line.sender("net_null0,no-rx=1", *mode, far_end=far_end, lcores=f"{first},{second}"):
-        time.sleep(0.7)
+        take_all_kinds(line)
     check_fates(line, json.loads(report_file.read_text()))
     # Each lcore has its part: the one that receives is no worker.
     assert {worker["lcore"] for worker in line.records("worker")} == {second}
@@ -169,9 +175,9 @@ def test_a_device_that_stops_draining_costs_what_it_refuses_and_nothing_else(
             return sum(getattr(layer, name) for state in control.look().sessions
                        for layer in state.layers)  # fmt: skip
 
-        wait_until(lambda: total("dropped_packets") > 100, "the ring is full", 40)
+        wait_until(lambda: total("dropped_packets") > 100, "the ring is full")
         dropped = total("dropped_packets")
-        wait_until(lambda: total("sent_packets") > 8000, "it sends again", 40)
+        wait_until(lambda: total("sent_packets") > 8000, "it sends again")
     report = json.loads((tmp_path / "report.json").read_text())
     sent = line.check_counts()
     worker = line.records("worker")[-1]
@@ -187,18 +193,23 @@ def test_a_device_that_stops_draining_costs_what_it_refuses_and_nothing_else(
 def test_a_core_that_is_asked_for_too_much_says_so_and_leaves_out(tmp_path: Path) -> None:
     record = tmp_path / "record"
     line = Line(tmp_path, [constant(1, "4Gbit/s", count=200)])  # 200 M packets/s
-    far_end = {"record": record, "count": 500_000, "skip": 0.1}
+    far_end = {"record": record, "count": 500_000}
     with line.sender("net_null0", far_end=far_end):
-        time.sleep(1.1)  # it says so once a second
+        wait_until(
+            lambda: any(r["generated_packets"] > 500_000 for r in line.records("worker")),
+            "all is recorded, and a second is over, in which it says so",
+        )
     line.check_counts()
     worker = line.records("worker")[-1]
     assert worker["given_up_packets"] > worker["generated_packets"]
     assert "is behind: it left out" in line.stderr
-    # Nobody gets more than the others.
+    # Nobody gets more than the others, once all have started: a turn or two, after a stall of the
+    # machine in the middle of one.
     _, groups = departures(record)
-    shares = np.unique(groups, return_counts=True)[1]
-    assert len(shares) == 200
-    assert max(shares) - min(shares) <= 0.01 * max(shares) + 16
+    started = np.unique(groups, return_index=True)[1]
+    assert len(started) == 200
+    shares = np.unique(groups[max(started) :], return_counts=True)[1]
+    assert max(shares) - min(shares) <= 16
 
 
 def test_a_core_that_has_no_time_hears_some_feedback_and_counts_all(tmp_path: Path) -> None:
@@ -209,7 +220,7 @@ def test_a_core_that_has_no_time_hears_some_feedback_and_counts_all(tmp_path: Pa
     report = tmp_path / "report.json"
     far_end = {"frames": tmp_path / "frames", "rate": 1e6, "report": report, "descriptors": 512}
     with line.sender("net_null0,no-rx=1", "--poll", far_end=far_end):
-        time.sleep(1.1)
+        take_all_kinds(line)
     counted = check_fates(line, json.loads(report.read_text()))
     worker = line.records("worker")[-1]
     assert worker["given_up_packets"] > 0
