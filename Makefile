@@ -4,11 +4,12 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 1800
+LOADS ?= 3
 # What a run needs; the tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire tiercast-ns3
 
-.PHONY: help setup build stubs configure programs demo test test-cpp test-python bench-switch bench-sender \
-  bench-ns3 bench-protocols fuzz lint p4 lock clean
+.PHONY: help setup build stubs configure programs demo test test-busy test-cpp test-python bench-switch \
+  bench-sender bench-ns3 bench-protocols fuzz lint p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -44,6 +45,10 @@ test:             ## every test: C++ (ctest), then ruff, then Python (pytest); n
 	$(MAKE) --no-print-directory lint || status=1; \
 	$(MAKE) --no-print-directory test-python || status=1; \
 	exit $$status
+
+test-busy:        ## the same beside LOADS=3 busy loops: no test depends on the clock
+	@for i in $$(seq $(LOADS)); do (while :; do :; done) & done; \
+	trap 'kill $$(jobs -p)' EXIT; $(MAKE) --no-print-directory test
 
 test-cpp: build   ## the C++ tests alone
 	@ctest --test-dir build --output-on-failure -j $(JOBS)

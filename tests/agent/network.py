@@ -11,11 +11,12 @@ import signal
 import socket
 import struct
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ..patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -29,7 +30,6 @@ SENDER_MAC = "02:00:00:00:00:02"
 HOST_IP = "10.9.0.15"
 HOST_MAC = "02:00:00:00:00:0f"
 SESSION = 1
-PATIENCE_S = 60.0  # for what must happen, however busy the machine is
 CLONE_NEWNET = 0x40000000
 
 
@@ -212,10 +212,3 @@ def drain(member: socket.socket) -> int:
         member.recv(2048)
         count += 1
     return count
-
-
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        time.sleep(0.02)

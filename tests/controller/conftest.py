@@ -118,6 +118,8 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.packets_out: asyncio.Queue[p4.PacketOut] = asyncio.Queue()
         self.links: list[lab_pb2.SetLinkRequest] = []
         self.write_delay_s = 0.0
+        self.answers_writes = asyncio.Event()
+        self.answers_writes.set()
         self.refuse = 0  # so many writes fail as a whole
         self._streams: dict[int, tuple[grpc.aio.ServicerContext, int]] = {}
         self._writing = asyncio.Lock()  # gRPC takes one write to a stream at a time
@@ -186,6 +188,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
 
     async def Write(self, request, context):  # noqa: N802
         await asyncio.sleep(self.write_delay_s)
+        await self.answers_writes.wait()
         await self._check_primary(request, context)
         if self.refuse:
             self.refuse -= 1

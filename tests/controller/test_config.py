@@ -12,6 +12,8 @@ import pytest
 from tiercast_controller import ConfigurationError
 from tiercast_controller.config import EXAMPLE, Config
 
+from ..patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -94,7 +96,7 @@ async def test_it_runs_until_it_is_told_to_end(
         *command(path), env=ENVIRONMENT, stdout=asyncio.subprocess.PIPE
     )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not Path(f"{socket_directory}/lab.sock").exists():
                 await asyncio.sleep(0.02)
             await servers["s0"].punt(program, 2, igmp.join("239.192.0.8"))

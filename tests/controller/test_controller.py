@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -14,11 +16,15 @@ from tiercast_controller import (
     Session,
     SwitchError,
     group_address,
+    p4runtime,
 )
+from tiercast_controller import controller as controller_module
 from tiercast_controller.aggregation import aggregation_entries
 from tiercast_controller.igmp import Type, parse_frame
 from tiercast_controller.multicast import MulticastState, SessionTrees
 from tiercast_controller.routing import static_entries
+
+from ..patience import PATIENCE_S
 
 SESSIONS = [Session(1, 5, "h0"), Session(2, 3, "h8")]
 
@@ -35,10 +41,18 @@ class Run:
         switch, port = self.topology.attachment(host)
         await self.servers[switch].punt(self.program, port, frame)
 
-    async def until(self, condition, timeout_s: float = 5) -> None:
-        async with asyncio.timeout(timeout_s):
+    async def until(self, condition) -> None:
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 await asyncio.sleep(0.005)
+
+    async def heard(self) -> None:
+        """Until all reports so far have been: each switch says them in their order, and one that is
+        malformed is named at once."""
+        rejected = len(self.of("igmp.rejected"))
+        for server in self.servers.values():
+            await server.punt(self.program, 2, b"\0" * 60)
+        await self.until(lambda: len(self.of("igmp.rejected")) == rejected + len(self.servers))
 
     def of(self, kind: str) -> list[dict]:
         return [event.fields for event in self.events if event.kind == kind]
@@ -183,9 +197,12 @@ async def test_what_is_not_ours_or_malformed_changes_nothing(start, igmp) -> Non
 
 
 async def test_a_burst_is_coalesced_and_ends_right(start, igmp) -> None:
-    """Random joins and leaves faster than the switches write; seed 7."""
+    """Random joins and leaves while no switch answers a write, and then faster than they do; seed
+    7."""
     run = await start(depth=3)
     for server in run.servers.values():
+        server.batches.clear()
+        server.answers_writes.clear()
         server.write_delay_s = 0.01
     order = random.Random(7)
     hosts = [h.name for h in run.topology.hosts]
@@ -193,7 +210,15 @@ async def test_a_burst_is_coalesced_and_ends_right(start, igmp) -> None:
     expected: dict[int, SessionTrees] = {
         s.number: SessionTrees(run.topology, s, 1 + 8 * i) for i, s in enumerate(SESSIONS)
     }
-    for _ in range(150):
+    coalesced = 0
+    for number in range(150):
+        if number == 40:
+            await run.heard()
+            for server in run.servers.values():
+                server.answers_writes.set()
+            await run.until(lambda: len(run.of("igmp")) >= reports)  # noqa: B023
+            batches = sum(len(server.batches) for server in run.servers.values())
+            coalesced = sum(event["switches"] for event in run.of("igmp")) - batches
         host, session = order.choice(hosts), order.choice(SESSIONS)
         if host == session.source:
             continue
@@ -203,16 +228,13 @@ async def test_a_burst_is_coalesced_and_ends_right(start, igmp) -> None:
         frame = (igmp.join if joins else igmp.leave)(group_address(session.number, rank))
         reports += bool((tree.join if joins else tree.leave)(rank, switch, port))
         await run.report(host, frame)
-    await run.until(lambda: len(run.of("igmp")) >= reports, 20)
-    batches = 0
+    await run.until(lambda: len(run.of("igmp")) >= reports)
+    assert coalesced > 0
     for switch in run.topology.switches:
         wanted = MulticastState()
         for tree in expected.values():
             wanted.merge(tree.state(switch.name))
         assert await run.on_switch(switch.name) == wanted, switch.name
-        batches += len(run.servers[switch.name].batches)
-    changes = sum(event["switches"] for event in run.of("igmp"))
-    assert batches < changes, "nothing was coalesced"
 
 
 async def test_a_restart_takes_over_and_multiplies_nothing(start, igmp) -> None:
@@ -259,7 +281,7 @@ async def test_a_switch_that_keeps_refusing_fails_the_run(start, igmp) -> None:
     run.servers["s0"].refuse = 100
     await run.report("h1", igmp.join(group_address(1, 0)))
     with pytest.raises(SwitchError, match="s0: Write of 3 updates.*RESOURCE_EXHAUSTED"):
-        await asyncio.wait_for(asyncio.shield(run.controller.failed), 5)
+        await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
     assert "RESOURCE_EXHAUSTED" in run.of("failure")[0]["reason"]
     assert run.of("igmp") == []
 
@@ -268,27 +290,40 @@ async def test_a_lost_switch_fails_the_run(start) -> None:
     run = await start(depth=1)
     await run.servers["s0"].close()
     with pytest.raises(SwitchError, match="s0"):
-        await asyncio.wait_for(asyncio.shield(run.controller.failed), 5)
+        await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
 
 
 @pytest.mark.parametrize("version", [2, 3])
-async def test_the_querier_asks_every_host_and_forgets_the_silent(start, igmp, version) -> None:
-    """Lifetime 2 * 0.4 + 0.1 s: h1, which answers, stays; h2, silent, goes."""
+async def test_the_querier_asks_every_host_and_forgets_the_silent(
+    start, igmp, monkeypatch, version
+) -> None:
+    """Lifetime 2 * 0.4 + 0.1 s, by a clock that the test sets: h1, which answers, stays; h2,
+    silent, goes."""
+    clock = SimpleNamespace(now=1000.0)
+    now = {"monotonic": lambda: clock.now, "monotonic_ns": lambda: round(clock.now * 1e9)}
+    for module in (controller_module, p4runtime):
+        monkeypatch.setattr(module, "time", SimpleNamespace(**vars(time) | now))
     querier = Querier(interval_s=0.4, max_response_s=0.1, version=version)
     run = await start(depth=1, querier=querier)
     ports = set()
     while len(ports) < 3:
-        packet = await asyncio.wait_for(run.servers["s0"].packets_out.get(), 5)
+        packet = await asyncio.wait_for(run.servers["s0"].packets_out.get(), PATIENCE_S)
         assert parse_frame(packet.payload).type is Type.QUERY
         ports.add(packet.metadata[0].value[0])
     assert ports == {1, 2, 3}
     group = group_address(1, 0)
     await run.report("h2", igmp.join(group))
-    for _ in range(8):
+    await run.until(lambda: len(run.of("igmp")) == 1)
+    for tenths in range(1, 9):
         await run.report("h1", igmp.v3(str(group), 2))
-        await asyncio.sleep(0.2)
+        await run.heard()
+        clock.now = 1000 + tenths / 10
+    await run.until(lambda: len(run.of("igmp")) == 2)  # nobody has been silent for a lifetime
+    await run.report("h1", igmp.v3(str(group), 2))
+    await run.heard()
+    clock.now = 1000.95
     await run.until(lambda: len(run.of("igmp")) == 3)
-    assert [(e["action"], e["port"]) for e in run.of("igmp")[:3]] == [
+    assert [(e["action"], e["port"]) for e in run.of("igmp")] == [
         ("join", 3),
         ("join", 2),
         ("expire", 3),
@@ -305,13 +340,13 @@ async def test_a_sender_is_told_its_membership(start, igmp, socket_directory) ->
             role=lab_pb2.ROLE_SENDER, name="h0", scheme="sim", session=1, id=0, version=1
         )
         await call.write(lab_pb2.FromAgent(hello=hello))
-        await run.controller.wait_agents(["h0"], 5)
+        await run.controller.wait_agents(["h0"], PATIENCE_S)
         run.controller.start_sessions()
         for rank in (0, 1):
             await run.report("h1", igmp.join(group_address(1, rank)))
             await run.until(lambda rank=rank: len(run.of("membership")) == rank + 1)
         await run.report("h1", igmp.leave(group_address(1, 1)))
-        seen = [await asyncio.wait_for(call.read(), 5) for _ in range(6)]
+        seen = [await asyncio.wait_for(call.read(), PATIENCE_S) for _ in range(6)]
         assert [m.WhichOneof("message") for m in seen[:2]] == ["welcome", "start"]
         assert seen[0].welcome.epoch_ns == run.controller.epoch_ns
         assert [m.membership.top_rank for m in seen[2:]] == [-1, 0, 1, 0]

@@ -8,6 +8,8 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import AgentError, ConfigurationError, Session
 from tiercast_controller.lab import LabService
 
+from ..patience import PATIENCE_S
+
 SENDER, RECEIVER = lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER
 
 
@@ -30,7 +32,7 @@ class AgentStream:
 
     async def next(self):
         """The next message as (kind, message); (None, status code) at the end."""
-        message = await asyncio.wait_for(self.call.read(), 5)
+        message = await asyncio.wait_for(self.call.read(), PATIENCE_S)
         if message is grpc.aio.EOF:
             return None, await self.call.code()
         kind = message.WhichOneof("message")
@@ -83,7 +85,7 @@ async def bench(socket_directory):
 async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:
     sender = await bench.agent().hello(SENDER, "h0")
     receiver = await bench.agent().hello(RECEIVER, "h15")
-    await bench.service.wait_agents(["h0", "h15"], 5)
+    await bench.service.wait_agents(["h0", "h15"], PATIENCE_S)
     for agent in (sender, receiver):
         kind, welcome = await agent.next()
         assert (kind, welcome.epoch_ns) == ("welcome", 123456789)
@@ -111,7 +113,7 @@ async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:
     for agent in (sender, receiver):
         await agent.call.done_writing()
         assert await agent.next() == (None, grpc.StatusCode.OK)
-    await bench.service.wait_detached(5)
+    await bench.service.wait_detached(PATIENCE_S)
     assert [(name, [(r.time_ns, r.kind, r.fields) for r in rs]) for name, rs in bench.received] == [
         ("h15", [(5, "received", {"rank_top": 2.0, "bytes": 1.0})]),
         ("h15", [(6, "socket", {})]),
@@ -153,7 +155,7 @@ async def test_a_wrong_hello_is_refused(bench, hello, code, text) -> None:
 
 async def test_names_and_senders_are_unique(bench) -> None:
     await bench.agent().hello(SENDER, "h0")
-    await bench.service.wait_agents(["h0"], 5)
+    await bench.service.wait_agents(["h0"], PATIENCE_S)
     exists = grpc.StatusCode.ALREADY_EXISTS
     assert await (await bench.agent().hello(RECEIVER, "h0", session=2)).refusal() == (
         exists,
@@ -176,9 +178,9 @@ async def test_hello_comes_first_and_once(bench) -> None:
 
 async def test_a_lost_agent_is_told_from_one_that_ended(bench) -> None:
     agent = await bench.agent().hello()
-    await bench.service.wait_agents(["h15"], 5)
+    await bench.service.wait_agents(["h15"], PATIENCE_S)
     agent.call.cancel()
-    await bench.service.wait_detached(5)
+    await bench.service.wait_detached(PATIENCE_S)
     assert bench.states == [("h15", "attached"), ("h15", "lost")]
     again = await bench.agent().hello()
     assert (await again.next())[0] == "welcome"

@@ -15,6 +15,8 @@ from tiercast_controller.p4runtime import P4RuntimeClient, WriteError, updates_t
 from tiercast_controller.program import Program, entry
 from tiercast_controller.topology import group_address
 
+from ..patience import PATIENCE_S
+
 HOST = entry("ipv4_host", {"dst_addr": 0x0A000F02}, "forward", {"port": 3, "dst_mac": 0x020000000F})
 LPM = entry("ipv4_lpm", {"dst_addr": (0x0A001000, 22)}, "forward", {"port": 2, "dst_mac": 1 << 41})
 DROP = entry("ipv4_lpm", {"dst_addr": (0, 0)}, "drop")
@@ -88,7 +90,7 @@ async def test_the_later_controller_wins_and_the_earlier_knows(switch, program) 
     second = P4RuntimeClient("s0", switch[0].device_id, switch[0].address, program)
     await second.connect()
     with pytest.raises(NotPrimaryError, match="another controller is primary"):
-        await asyncio.wait_for(asyncio.shield(first.lost), 5)
+        await asyncio.wait_for(asyncio.shield(first.lost), PATIENCE_S)
     await second.write([Update(Op.INSERT, HOST)])
     with pytest.raises(SwitchError, match="PERMISSION_DENIED"):
         await first.write([Update(Op.DELETE, HOST)])
@@ -98,10 +100,10 @@ async def test_the_later_controller_wins_and_the_earlier_knows(switch, program) 
 
 async def test_packets_in_and_out(client, switch, program) -> None:
     await switch[1].punt(program, 3, b"frame")
-    packet = await asyncio.wait_for(client.packet_in.get(), 5)
+    packet = await asyncio.wait_for(client.packet_in.get(), PATIENCE_S)
     assert (packet.port, packet.frame) == (3, b"frame")
     await client.packet_out(2, b"query")
-    packet = await asyncio.wait_for(switch[1].packets_out.get(), 5)
+    packet = await asyncio.wait_for(switch[1].packets_out.get(), PATIENCE_S)
     assert packet.payload == b"query"
     assert [(m.metadata_id, m.value) for m in packet.metadata] == [(1, b"\x02"), (2, b"\0")]
 
@@ -109,7 +111,7 @@ async def test_packets_in_and_out(client, switch, program) -> None:
 async def test_a_switch_that_goes_away_is_noticed(client, switch) -> None:
     await switch[1].close()
     with pytest.raises(SwitchError, match="s0"):
-        await asyncio.wait_for(asyncio.shield(client.lost), 5)
+        await asyncio.wait_for(asyncio.shield(client.lost), PATIENCE_S)
     with pytest.raises(SwitchError, match="UNAVAILABLE"):
         await client.write([Update(Op.INSERT, HOST)])
 

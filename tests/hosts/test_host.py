@@ -25,8 +25,8 @@ from ..agent.network import (
     Link,
     fixed_rate,
     run,
-    wait_until,
 )
+from ..patience import wait_until
 
 CE, ECT0 = 3, 2
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ..agent.network import HOST, Link, wait_until
+from ..agent.network import HOST, Link
+from ..patience import wait_until
 from .test_host import group
 
 SCHEMES = json.loads(

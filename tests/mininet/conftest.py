@@ -44,6 +44,12 @@ SMALL = """\
 Load = Callable[..., Loaded]
 
 
+def skip_if_invalid(summary: dict) -> None:
+    """Before what is said of rates in real time: nothing, where the machine could not keep up."""
+    if summary["verdict"] == "invalid":
+        pytest.skip("the machine could not keep up: " + "; ".join(summary["reasons"]))
+
+
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
     """Loads a YAML given as text; the file is `tmp_path/experiment.yaml`."""

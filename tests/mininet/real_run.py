@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
+from ..patience import wait_until
 from .conftest import ROOT
 
 
@@ -38,17 +38,21 @@ class Started:
 
     def wait_for(self, program: str) -> int:
         """The process id of a program of the run."""
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
+        found: list[int] = []
+
+        def look() -> bool:
             for line in processes(f"tiercast-scratch-{self.run}-"):
                 pid, _, command = line.partition(" ")
                 if program in command and not command.startswith(("mnexec", "setpriv", "chrt")):
-                    return int(pid)
-            time.sleep(0.02)
-        raise AssertionError(f"{program} was not started: {self.process.communicate()}")
+                    found.append(int(pid))
+            assert self.process.poll() is None, self.process.communicate()
+            return bool(found)
+
+        wait_until(look, f"{program} is started")
+        return found[0]
 
     def finish(self) -> tuple[int, str, str]:
-        out, error = self.process.communicate(timeout=60)
+        out, error = self.process.communicate()
         return self.process.returncode, out, error
 
     def assert_nothing_is_left(self) -> None:

@@ -23,7 +23,7 @@ from .real_run import Started, processes
 
 def tiercast(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [ROOT / "tiercast", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def wait(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -77,7 +77,7 @@ class Virtual:
         self.simulator = int(children.read_text())
 
     def finish(self) -> tuple[int, str]:
-        _, error = self.process.communicate(timeout=60)
+        _, error = self.process.communicate()
         assert not Path(f"/proc/{self.simulator}").exists()
         return self.process.returncode, error
 
@@ -128,7 +128,6 @@ def test_a_disk_that_gets_full_ends_the_run_and_keeps_what_it_took(tmp_path: Pat
         ["unshare", "-m", "sh", "-c", script, full, kept, *run],
         capture_output=True,
         text=True,
-        timeout=100,
     )
     assert result.returncode == EXIT_INPUT, result.stderr
     assert (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 from tiercast_lab import doctor
 from tiercast_lab.errors import EXIT_INPUT
 from tiercast_lab.report import write_report
 
+from ..patience import PATIENCE_S, wait_until
 from .conftest import ROOT
 
 SWEEP = ROOT / "experiments/sweeps/matrix.yaml"
@@ -19,7 +19,7 @@ SWEEP = ROOT / "experiments/sweeps/matrix.yaml"
 
 def tiercast(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [ROOT / "tiercast", *arguments], capture_output=True, text=True, timeout=60, **options
+        [ROOT / "tiercast", *arguments], capture_output=True, text=True, **options
     )
 
 
@@ -48,7 +48,7 @@ def test_runs_from_any_folder(tmp_path: Path) -> None:
 def test_a_kernel_feature_that_is_missing_is_the_first_line() -> None:
     dropped = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"]
     command = [*dropped, ROOT / "tiercast", "run", "sim-smoke"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
     assert result.stderr.startswith(
         "tiercast: packet sockets: Operation not permitted; run as root"
@@ -110,7 +110,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     full.mkdir()
     script = 'mount -t tmpfs -o size=60k none "$0" && exec "$@"'
     command = ["unshare", "-m", "sh", "-c", script, full, ROOT / "tiercast", *short, full]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == EXIT_INPUT, result.stderr
     assert "No space left on device; valid: " in result.stderr
     assert "Traceback" not in result.stderr
@@ -162,9 +162,7 @@ def test_ctrl_c_before_a_run_begins_ends_it_without_a_trace() -> None:
     )
     # polars is the last large import; it hooks the signal.
     maps = Path(f"/proc/{process.pid}/maps")
-    deadline = time.monotonic() + 20
-    while "polars" not in maps.read_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: "polars" in maps.read_text(), "polars is imported")
     os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, b"Traceback" in output) == (130, False), output.decode()

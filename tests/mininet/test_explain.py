@@ -151,7 +151,7 @@ def test_errors(sim, receiver: str, at: str, said: str) -> None:
 def test_command_line(sim) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [ROOT / "tiercast", "explain", sim.directory, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True)
 
     result = run("--receiver", "h3", "--at", "4.5s")
     assert (result.returncode, result.stderr) == (0, "")

@@ -17,6 +17,9 @@ from tiercast_lab.processes import Children
 from tiercast_lab.topology import LinkParameters, Topology, tree_links
 from tiercast_lab.units import Queue
 
+from ..patience import wait_until
+from .conftest import ROOT
+
 RUN = "test"
 TOPOLOGY = Topology(
     dict.fromkeys(tree_links(1, 2), LinkParameters(10**6, 0, Queue(10))), [0], [1, 2]
@@ -99,9 +102,7 @@ def test_a_crash_is_named_with_its_log(network: Network, tmp_path: Path) -> None
     command = ["sh", "-c", "echo about to fail; sleep 0.1; exit 7"]
     children.start(network.nodes["h1"], "program h1", command, "h1")
     with pytest.raises(RunFailed) as error:
-        for _ in range(20):
-            children.check()
-            time.sleep(0.05)
+        wait_until(lambda: children.check() or False, "the crash is seen")
     assert "program h1 ended with exit status 7" in str(error.value)
     assert "about to fail" in str(error.value)
     assert error.value.exit_status == 4
@@ -126,7 +127,7 @@ def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
     script.write_text(
         "import time\n"
         "from pathlib import Path\n"
-        "from test_network import TOPOLOGY\n"
+        "from tests.mininet.test_network import TOPOLOGY\n"
         "from tiercast_lab.network import Network\n"
         "from tiercast_lab.processes import Children\n"
         "network = Network(TOPOLOGY, 'dies')\n"
@@ -136,7 +137,7 @@ def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
         "print(child.process.pid, flush=True)\n"
         "time.sleep(300)\n"
     )
-    path = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
+    path = os.pathsep.join([*sys.path, str(ROOT)])
     lab = subprocess.Popen(
         [sys.executable, str(script)],
         env={**os.environ, "PYTHONPATH": path},
@@ -151,11 +152,8 @@ def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
     finally:
         lab.kill()
         lab.wait()
-    deadline = time.monotonic() + 5
-    while (running(pid) or shells("dies")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not running(pid)
-    assert shells("dies") == ""
+    wait_until(lambda: not running(pid), "the program ends")
+    wait_until(lambda: shells("dies") == "", "the namespaces' shells end")
 
 
 def running(pid: int) -> bool:

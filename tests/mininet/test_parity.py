@@ -18,9 +18,7 @@ from tiercast_lab.schemes import known_schemes
 from tiercast_lab.storage import load_run
 from tiercast_lab.virtual import CONTROL_DELAY_NS
 
-from .conftest import ROOT
-
-pytestmark = pytest.mark.timeout(600)  # where ten other programs want the machine, too
+from .conftest import ROOT, skip_if_invalid
 
 SEEDS = (1, 2)
 # Of the smallest rate on the path, for each receiver and flow: between the means of the seeds in
@@ -78,7 +76,6 @@ def in_testkit(loaded: Loaded, seed: int) -> Shares:
         input=json.dumps(question),
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -86,16 +83,14 @@ def in_testkit(loaded: Loaded, seed: int) -> Shares:
     return shares(loaded, dict(zip(names, answer["received_bps"] + answer["tcp_bps"], strict=True)))
 
 
-def in_lab(loaded: Loaded, runtime: str, seed: int, results: Path) -> Shares | None:
-    """None: the machine could not carry the run."""
+def in_lab(loaded: Loaded, runtime: str, seed: int, results: Path) -> Shares:
     duration, window = DURATION[loaded.experiment.name]
     command = [ROOT / "tiercast", "run", loaded.file, "--runtime", runtime, "--seed", str(seed)]
     command += ["--duration", duration, "--set", f"measure.last={window}", "--results", results]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    if done.returncode == 3:
-        return None
-    assert done.returncode in (0, 1), done.stderr
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode in ((0, 1) if runtime == "ns3" else (0, 1, 3)), done.stderr
     run = load_run((results / "latest").resolve())
+    skip_if_invalid(run.summary)
     edges = np.array(run.context.window)
     received = {
         f"h{node}": received_rate(run.rows, f"h{node}", edges) for node in loaded.receivers[0]
@@ -133,7 +128,5 @@ def test_the_testkit_and_ns3_give_the_same_shares(virtual: tuple) -> None:
 def test_mininet_and_ns3_give_the_same_shares(virtual: tuple, tmp_path: Path) -> None:
     loaded, in_ns3 = virtual
     seen = in_lab(loaded, "mininet", SEEDS[0], tmp_path)
-    if seen is None:
-        pytest.skip("the machine could not carry the run in real time, which says nothing")
     print(loaded.experiment.name, "Mininet", seen, "ns-3", in_ns3)
     assert seen == pytest.approx(in_ns3, abs=BAND)

@@ -140,7 +140,7 @@ def test_a_simulator_that_says_nothing_can_be_interrupted(
 ) -> None:
     silent = tmp_path / "tiercast-ns3"
     silent.write_text(
-        "#!/bin/sh\nread -r scenario; read -r updates; echo $$ > $0.pid\nexec sleep 30\n"
+        "#!/bin/sh\nread -r scenario; read -r updates; echo $$ > $0.pid\nexec sleep 3600\n"
     )
     silent.chmod(0o755)
     monkeypatch.setattr(binaries, "NS3", silent)
@@ -152,10 +152,8 @@ def test_a_simulator_that_says_nothing_can_be_interrupted(
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
-    start = time.monotonic()
     with pytest.raises(Interrupted):
         make(job(load))
-    assert time.monotonic() - start < 15
 
 
 def test_a_simulator_that_dies_in_the_middle_of_a_line_is_named(

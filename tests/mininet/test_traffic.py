@@ -14,6 +14,8 @@ import polars as pl
 import pytest
 from tiercast_lab import tcp_flows
 
+from ..patience import PATIENCE_S, wait_until
+from .conftest import skip_if_invalid
 from .test_run import Started
 
 
@@ -25,7 +27,8 @@ class Lab:
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(str(self.path))
         self.server.listen()
-        self.server.settimeout(10)
+        self.server.settimeout(PATIENCE_S)
+        self.ports = [free_port(), free_port()]
         self.programs = {}
         self.connections = {}
         self.lines = {}
@@ -34,7 +37,9 @@ class Lab:
             ("send", ["--peer=127.0.0.1", f"--start={start}"]),
         ):
             command = [sys.executable, "-I", "-S", tcp_flows.__file__, role, f"--stop={stop}"]
-            command += [f"--lab={self.path}", "--flow", "tcp1", "5991", "--flow", "tcp2", "5992"]
+            command += [f"--lab={self.path}"]
+            for number, port in enumerate(self.ports, 1):
+                command += ["--flow", f"tcp{number}", str(port)]
             self.programs[role] = subprocess.Popen([*command, *more], stderr=subprocess.PIPE)
             connection, _ = self.server.accept()
             self.connections[role] = connection
@@ -45,13 +50,22 @@ class Lab:
             lines.write(f"{self.start_ns}\n")
             lines.flush()
 
+    def flows(self) -> str:
+        """What the kernel says of the senders' connections, a line each."""
+        ports = " or ".join(f"dport = :{port}" for port in self.ports)
+        command = ["ss", "-tinHO", "state", "established", ports]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def wait_for_flows(self, count: int) -> None:
+        wait_until(lambda: len(self.flows().splitlines()) == count, f"{count} flows")
+
     def end(self) -> dict[str, list[dict]]:
         """Rows of either end; both programs have ended well."""
         rows = {}
         for role, lines in self.lines.items():
             self.connections[role].shutdown(socket.SHUT_WR)
             rows[role] = [json.loads(line) for line in lines]
-            assert self.programs[role].wait(5) == 0, self.programs[role].stderr.read()
+            assert self.programs[role].wait(PATIENCE_S) == 0, self.programs[role].stderr.read()
         return rows
 
     def close(self) -> None:
@@ -61,21 +75,28 @@ class Lab:
         self.server.close()
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+START_S, STOP_S = 0.2, 3.0
+
+
 @pytest.fixture
 def lab(tmp_path: Path):
-    lab = Lab(tmp_path, start=0.2, stop=0.6)
+    lab = Lab(tmp_path, START_S, STOP_S)
     yield lab
     lab.close()
 
 
-def test_flows_begin_and_stop_in_time_with_reno_and_their_packet_size(lab: Lab) -> None:
-    time.sleep(0.4)
-    shown = subprocess.run(
-        ["ss", "-tinH", "dport = :5991 or dport = :5992"], capture_output=True, text=True
-    ).stdout
+def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
+    lab.wait_for_flows(2)
+    shown = lab.flows()
     assert shown.count(" reno ") == 2
     assert shown.count(f" mss:{1000 - tcp_flows.HEADERS} ") == 2
-    time.sleep(0.5)
+    lab.wait_for_flows(0)  # by themselves: the lab has said nothing
     rows = lab.end()
     assert {row["agent"] for row in rows["receive"]} == {"tcp1", "tcp2"}
     for flow in ("tcp1", "tcp2"):
@@ -86,9 +107,9 @@ def test_flows_begin_and_stop_in_time_with_reno_and_their_packet_size(lab: Lab) 
         counts = [row["goodput_bytes"] for row in received]
         assert counts == sorted(counts) and counts[-1] > 100_000
         assert received[-1]["bytes"] == pytest.approx(counts[-1] * 1000 / 948)
-        # From 0.2 to 0.6 s, each a little late on a busy machine, and never early.
+        # Late on a busy machine, and never early.
         times = [(row["time_ns"] - lab.start_ns) / 1e9 for row in (*received, *sent)]
-        assert min(times) >= 0.2 and max(times) < 1.5
+        assert min(times) >= START_S and max(times) >= STOP_S
         assert all(row["cwnd"] >= 1 and row["rtt_us"] > 0 for row in sent)
 
 
@@ -101,33 +122,28 @@ def test_programs_end_when_told(lab: Lab, how: str) -> None:
         for connection in lab.connections.values():
             connection.shutdown(socket.SHUT_RDWR)
     for program in lab.programs.values():
-        assert program.wait(5) == 0, program.stderr.read()
+        assert program.wait(PATIENCE_S) == 0, program.stderr.read()
 
 
 def test_a_flow_that_breaks_is_named(lab: Lab) -> None:
-    time.sleep(0.3)
+    lab.wait_for_flows(2)
     lab.programs["receive"].kill()
-    assert lab.programs["send"].wait(5) == 1
-    assert b"to 127.0.0.1:599" in lab.programs["send"].stderr.read()
+    assert lab.programs["send"].wait(PATIENCE_S) == 1
+    said = lab.programs["send"].stderr.read().decode()
+    assert any(f"to 127.0.0.1:{port}" in said for port in lab.ports)
 
 
 @pytest.mark.mininet
 def test_a_session_and_a_flow_share_a_link(tmp_path: Path) -> None:
-    for _ in range(3):  # a run that the machine could not carry (3) says nothing about the parts
-        options = ("--duration", "20s", "--set", "measure.last=12s")
-        started = Started(tmp_path, *options, experiment="basic-sim")
-        status, out, error = started.finish()
-        started.assert_nothing_is_left()
-        if status != 3:
-            break
-    assert status == 0, out + error
+    options = ("--duration", "20s", "--set", "measure.last=12s")
+    started = Started(tmp_path, *options, experiment="basic-sim")
+    status, out, error = started.finish()
+    started.assert_nothing_is_left()
+    assert status in (0, 1, 3), out + error
     assert "beside TCP" in out
     directory = (tmp_path / "latest").resolve()
     summary = json.loads((directory / "summary.json").read_text())
     measures = {name: measure["value"] for name, measure in summary["measures"].items()}
-    # What the link carries is shared by the two: 2 Mbit/s of IP bytes, and TCP leaves none unused.
-    total = measures["tcp_throughput"] + measures["session_throughput"]
-    assert total == pytest.approx(2e6, rel=0.05)
     assert measures["tcp_worst"] == measures["tcp_best"] == measures["tcp_throughput"]
     figure = {f["name"]: f for f in summary["expected"]}["tcp_ratio"]
     ratio = measures["session_throughput"] / measures["tcp_throughput"]
@@ -145,6 +161,10 @@ def test_a_session_and_a_flow_share_a_link(tmp_path: Path) -> None:
             "generic-receive-offload",
             "tx-checksumming",
         }
+    # What the link carries is shared by the two: 2 Mbit/s of IP bytes, and TCP leaves none unused.
+    skip_if_invalid(summary)
+    total = measures["tcp_throughput"] + measures["session_throughput"]
+    assert total == pytest.approx(2e6, rel=0.05)
 
 
 @pytest.mark.mininet

@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import polars as pl
 import pytest
+
+from ..patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -18,7 +19,7 @@ BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 
 def run(results: Path, *arguments: str) -> tuple[int, Path]:
     command = [ROOT / "tiercast", "run", *arguments, "--runtime", "ns3", "--results", results]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, (results / "latest").resolve()
 
@@ -346,14 +347,13 @@ def test_an_interrupt_ends_the_run_and_its_program(tmp_path: Path) -> None:
         simulators = children_of(child.pid)
         assert simulators
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=30)
+        child.communicate(timeout=PATIENCE_S)
     finally:
         child.kill()
     assert child.returncode == 130
-    deadline = time.monotonic() + 5
-    while any(Path(f"/proc/{pid}").exists() for pid in simulators):
-        assert time.monotonic() < deadline, "tiercast-ns3 is still there"
-        time.sleep(0.05)
+    wait_until(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in simulators), "tiercast-ns3 ends"
+    )
 
 
 def children_of(pid: int) -> list[int]:

@@ -7,18 +7,15 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from ..agent.network import ROOT
 
 
-@pytest.mark.timeout(300)
 def test_every_part_runs_and_is_drawn(tmp_path: Path) -> None:
     output = tmp_path / "sender.json"
     done = subprocess.run(
         [ROOT / ".venv/bin/python", ROOT / "scripts/bench_sender.py", "--check",
          f"--output={output}", f"--charts={tmp_path}"],
-        capture_output=True, text=True, timeout=280,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads(output.read_text())
@@ -50,7 +47,7 @@ def test_every_part_runs_and_is_drawn(tmp_path: Path) -> None:
     done = subprocess.run(
         [ROOT / ".venv/bin/python", ROOT / "scripts/bench_sender.py", "--check",
          f"--output={output}", "--only", "limits"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     again = json.loads(output.read_text())

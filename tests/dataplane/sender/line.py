@@ -15,7 +15,8 @@ from tiercast.v1 import lab_pb2
 from tiercast_controller.errors import AgentError
 from tiercast_controller.sender import SenderControl
 
-from ...agent.network import BUILD, EAL, PATIENCE_S, SENDER, SENDER_IP
+from ...agent.network import BUILD, EAL, SENDER, SENDER_IP
+from ...patience import PATIENCE_S
 
 FAR_END = BUILD / "dataplane/sender/bench/libtiercast-far-end.so"
 HEADER = np.dtype([("tsc_hz", "<u8"), ("capacity", "<u8"), ("count", "<u8"), ("start_tsc", "<u8"),

@@ -19,7 +19,6 @@ from ...agent.network import (
     EAL,
     HOST_IP,
     HOST_MAC,
-    PATIENCE_S,
     SENDER,
     SENDER_IP,
     SENDER_MAC,
@@ -29,8 +28,8 @@ from ...agent.network import (
     drain,
     ip,
     run,
-    wait_until,
 )
+from ...patience import PATIENCE_S, wait_until
 from .line import FAR_END
 
 

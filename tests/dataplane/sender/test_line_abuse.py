@@ -20,7 +20,8 @@ import pytest
 from tiercast_controller.errors import AgentError
 from tiercast_controller.sender import SenderControl
 
-from ...agent.network import EAL, PATIENCE_S, SENDER, SENDER_IP, Ended, Program, run, wait_until
+from ...agent.network import EAL, SENDER, SENDER_IP, Ended, Program, run
+from ...patience import PATIENCE_S, wait_until
 from .line import Line, constant
 from .test_line import arguments, check_counts, rlm
 from .test_line_control import free_port, get

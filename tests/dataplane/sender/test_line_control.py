@@ -18,7 +18,8 @@ from tiercast_lab.sessions import app
 from tiercast_wire import group_address
 from typer.testing import CliRunner
 
-from ...agent.network import PATIENCE_S, ROOT, run, sender_arguments, wait_until
+from ...agent.network import ROOT, run, sender_arguments
+from ...patience import PATIENCE_S, wait_until
 from .line import Line, check_rate, constant, departures
 
 NULL = "net_null0"

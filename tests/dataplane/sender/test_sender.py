@@ -21,7 +21,6 @@ from ...agent.lab import Lab
 from ...agent.network import (
     HOST_IP,
     HOST_MAC,
-    PATIENCE_S,
     SENDER_IP,
     SENDER_MAC,
     SESSION,
@@ -31,8 +30,8 @@ from ...agent.network import (
     fixed_rate,
     run,
     sender_arguments,
-    wait_until,
 )
+from ...patience import PATIENCE_S, wait_until
 from .test_stress import ASKED, QUERIES
 
 LAYERS = 5

@@ -17,7 +17,8 @@ from scapy.utils import checksum
 from tiercast_wire import Tiercast
 from tiercast_wire.layers import LAYERS
 
-from ...agent.network import HOST_IP, HOST_MAC, SENDER_IP, wait_until
+from ...agent.network import HOST_IP, HOST_MAC, SENDER_IP
+from ...patience import wait_until
 from .line import Line, constant, departures
 
 SESSIONS = 20
