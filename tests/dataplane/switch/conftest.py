@@ -6,6 +6,7 @@ import itertools
 import os
 import queue
 import re
+import select
 import shutil
 import signal
 import socket
@@ -26,6 +27,8 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
+
+from ...patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -92,8 +95,9 @@ class HostPort:
         self.socket.send(frame)
         return now
 
-    def receive(self, count: int, timeout: float = 3.0) -> list[Frame]:
-        """Up to count frames; fewer if nothing comes for `timeout` seconds."""
+    def receive(self, count: int, timeout: float = PATIENCE_S) -> list[Frame]:
+        """Up to count frames; fewer if nothing comes for `timeout` seconds. A test that gives a
+        timeout expects nothing more to come."""
         self.socket.settimeout(timeout)
         frames: list[Frame] = []
         while len(frames) < count:
@@ -112,6 +116,19 @@ class HostPort:
 
     def drain(self) -> None:
         self.receive(1 << 30, timeout=0.05)
+
+
+def receive_anywhere(ports: dict[int, HostPort], count: int) -> list[int]:
+    """By which ports so many frames came, in order of their numbers."""
+    came: list[int] = []
+    by_socket = {port.socket: number for number, port in ports.items()}
+    while len(came) < count:
+        readable = select.select(list(by_socket), [], [], PATIENCE_S)[0]
+        assert readable, f"{len(came)} of {count} frames came"
+        for socket_ in readable:
+            socket_.recv(65536)
+            came.append(by_socket[socket_])
+    return sorted(came)
 
 
 class Network:
@@ -174,7 +191,7 @@ class SwitchProcess:
         backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
         self.channel = grpc.insecure_channel(self.address, options=backoff)
         try:
-            grpc.channel_ready_future(self.channel).result(timeout=10)
+            grpc.channel_ready_future(self.channel).result(timeout=PATIENCE_S)
         except grpc.FutureTimeoutError:
             self.process.kill()
             pytest.fail(f"the switch did not listen:\n{self.log_path.read_text()}")
@@ -186,7 +203,7 @@ class SwitchProcess:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            status = self.process.wait(timeout=10)
+            status = self.process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -198,7 +215,7 @@ class SwitchProcess:
 def connect(address: str) -> SimpleNamespace:
     """Another switch of a process, as far as a Controller needs it."""
     channel = grpc.insecure_channel(address)
-    grpc.channel_ready_future(channel).result(timeout=10)
+    grpc.channel_ready_future(channel).result(timeout=PATIENCE_S)
     return SimpleNamespace(channel=channel, p4runtime=p4runtime_pb2_grpc.P4RuntimeStub(channel))
 
 
@@ -236,7 +253,7 @@ class Controller:
             update.election_id.CopyFrom(election_id)
         self.outgoing.put(p4.StreamMessageRequest(arbitration=update))
 
-    def next(self, timeout: float = 5.0):
+    def next(self, timeout: float = PATIENCE_S):
         """The next stream message, or the RpcError that ended the stream."""
         return self.incoming.get(timeout=timeout)
 
@@ -252,7 +269,7 @@ class Controller:
     def close(self) -> None:
         self.outgoing.put(None)
         self.call.cancel()
-        self.reader.join(timeout=5)
+        self.reader.join(timeout=PATIENCE_S)
 
     def write(self, *updates: p4.Update) -> None:
         self.stub.Write(p4.WriteRequest(device_id=self.device_id, role=self.role,
@@ -490,5 +507,5 @@ def tools():
     return SimpleNamespace(
         Controller=Controller, batch_codes=batch_codes, BINARY=BINARY, PROGRAMS=PROGRAMS,
         TO_PORT_1=TO_PORT_1, SwitchProcess=SwitchProcess, Peer=Peer, inside=inside,
-        P4Info=P4Info, connect=connect, lab=lab_pb2,
+        P4Info=P4Info, connect=connect, lab=lab_pb2, receive_anywhere=receive_anywhere,
     )  # fmt: skip

@@ -19,7 +19,7 @@ def fails(network, tools, tmp_path):
     def run(*arguments: str) -> str:
         done = subprocess.run(
             ["ip", "netns", "exec", network.switch, str(tools.BINARY), "--device-id", "1",
-             *arguments], capture_output=True, text=True, timeout=20,
+             *arguments], capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 2, done
         return done.stderr

@@ -45,7 +45,7 @@ def test_two_switches_in_one_process(network, start, program, tools, tmp_path):
         assert len(controllers[0].read(info.hosts())) == 1
         network.ports[2].send(udp_frame(2, 0))
         network.ports[3].send(udp_frame(3, 0))
-        assert [len(network.ports[n].receive(1, timeout=1)) for n in (1, 4)] == [1, 1]
+        assert [len(network.ports[n].receive(1)) for n in (1, 4)] == [1, 1]
         assert [len(network.ports[n].receive(1, timeout=0.2)) for n in (2, 3)] == [0, 0]
         for controller in controllers:
             controller.close()
@@ -60,7 +60,7 @@ def test_switches_that_share_an_interface_are_refused(network, tools):
         ["ip", "netns", "exec", network.switch, str(tools.BINARY), "--grpc", "127.0.0.1:1",
          "--switch", "--device-id", "1", "--port", "1=p1",
          "--switch", "--device-id", "2", "--port", "1=p2"],
-        capture_output=True, text=True, timeout=20)  # fmt: skip
+        capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 2
     assert "switches 1 and 2 both have --grpc 127.0.0.1:1" in done.stderr
 
@@ -83,7 +83,7 @@ def test_workers_lose_and_reorder_nothing(network, start, program, tools):
     for sender in senders:
         sender.start()
     received: dict[int, list[int]] = {2: [], 3: [], 4: []}
-    for frame in network.ports[1].receive(3 * frames, timeout=2):
+    for frame in network.ports[1].receive(3 * frames):
         source, number = struct.unpack("!II", frame.data[42:50])
         received[source].append(number)
     for sender in senders:
@@ -119,5 +119,5 @@ def test_a_worker_for_each_port_at_most(network, tools):
     done = subprocess.run(
         ["ip", "netns", "exec", network.switch, str(tools.BINARY), "--device-id", "1", "--grpc",
          "127.0.0.1:1", "--port", "1=p1", "--workers", "2"],
-        capture_output=True, text=True, timeout=20)  # fmt: skip
+        capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 2 and "--workers 2: at most one for each of 1 ports" in done.stderr

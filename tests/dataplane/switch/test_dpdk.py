@@ -4,7 +4,6 @@ import contextlib
 import os
 import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,8 @@ from p4.v1 import p4runtime_pb2_grpc
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
+
+from ...patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -60,14 +61,14 @@ def running(directory: Path, devices: list[str], *arguments: str) -> Iterator[Si
     backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
     channel = grpc.insecure_channel(address, options=backoff)
     try:
-        grpc.channel_ready_future(channel).result(timeout=20)
+        grpc.channel_ready_future(channel).result(timeout=PATIENCE_S)
         yield SimpleNamespace(
             kind="tiercast",
             p4runtime=p4runtime_pb2_grpc.P4RuntimeStub(channel),
             lab=lab_pb2_grpc.SwitchStub(channel),
         )
         process.terminate()
-        assert process.wait(timeout=20) == 0, log_path.read_text()
+        assert process.wait(timeout=PATIENCE_S) == 0, log_path.read_text()
     except grpc.FutureTimeoutError:
         pytest.fail(f"the switch did not listen:\n{log_path.read_text()}")
     finally:
@@ -78,13 +79,6 @@ def running(directory: Path, devices: list[str], *arguments: str) -> Iterator[Si
 
 def ports(switch) -> dict[int, lab_pb2.PortStats]:
     return {each.port: each for each in switch.lab.GetPorts(lab_pb2.GetPortsRequest()).ports}
-
-
-def wait_for(condition, seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def probe(out_port: int, number: int, size: int = 60) -> bytes:
@@ -111,7 +105,9 @@ def test_frames_of_a_capture_leave_into_another(tmp_path, tools):
     arguments = [f"--port={n}=dpdk:net_pcap{n - 1}" for n in (1, 2, 3)]
     program = str(tools.PROGRAMS / "probe.json")
     with running(tmp_path, [first, second, third], "--json", program, *arguments) as switch:
-        wait_for(lambda: ports(switch)[2].tx_packets + ports(switch)[3].tx_packets == 300)
+        wait_until(
+            lambda: ports(switch)[2].tx_packets + ports(switch)[3].tx_packets == 300, "frames"
+        )
         stats = ports(switch)
     assert (stats[1].rx_packets, stats[1].kernel_drops, stats[1].name) == (300, 1, "net_pcap0")
     assert stats[1].rx_bytes == sum(map(len, frames))
@@ -129,7 +125,7 @@ def test_a_dpdk_port_has_a_link_behind_it(tmp_path, tools):
     program = str(tools.PROGRAMS / "probe.json")
     with running(tmp_path, [first, second], "--json", program, "--port", "1=dpdk:net_pcap0",
                  "--port", f"2={link}") as switch:  # fmt: skip
-        wait_for(lambda: ports(switch)[2].tx_packets == 11)
+        wait_until(lambda: ports(switch)[2].tx_packets == 11, "frames")
         stats = ports(switch)[2]
     assert stats.drops == 9
     sent = read_pcap(out)
@@ -155,7 +151,7 @@ def test_a_frame_comes_back_from_a_ring_and_p4runtime_is_served(tmp_path, tools,
         packet.metadata.add(metadata_id=1, value=b"\x02")
         packet.metadata.add(metadata_id=2, value=b"\x00")
         controller.outgoing.put(p4.StreamMessageRequest(packet=packet))
-        wait_for(lambda: ports(switch)[1].tx_packets == 1)
+        wait_until(lambda: ports(switch)[1].tx_packets == 1, "a frame")
         stats = ports(switch)
         controller.close()
     assert (stats[2].tx_packets, stats[2].rx_packets) == (1, 1)
@@ -169,7 +165,7 @@ def test_net_null_floods_and_the_switch_still_answers(tmp_path, tools):
     arguments = ("--port", "1=dpdk:net_null0", "--port", "2=dpdk:net_null1")
     program = str(tools.TO_PORT_1)
     with running(tmp_path, ["net_null0", "net_null1"], "--json", program, *arguments) as switch:
-        wait_for(lambda: ports(switch)[1].tx_packets > 100_000)
+        wait_until(lambda: ports(switch)[1].tx_packets > 100_000, "a flood")
         stats = ports(switch)
         assert stats[1].send_errors == 0
         assert stats[2].tx_packets == 0
@@ -188,7 +184,7 @@ def test_net_null_floods_and_the_switch_still_answers(tmp_path, tools):
 def test_a_wrong_device_is_named(tools, devices, port, says):
     ended = subprocess.run(
         command(devices, "--json", str(tools.TO_PORT_1), "--port", port),
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert ended.returncode == 2, ended.stderr
     for text in says:
@@ -199,7 +195,7 @@ def test_the_usual_program_knows_no_devices(tools):
     ended = subprocess.run(
         [tools.BINARY, "--device-id", "1", "--json", str(tools.TO_PORT_1),
          "--port", "1=dpdk:net_null0"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert ended.returncode == 2
     assert "dpdk:net_null0" in ended.stderr

@@ -3,12 +3,15 @@
 On tiercast-switch and, where it is installed, on bmv2: what that does otherwise stands at the test.
 """
 
+import contextlib
 import queue
 import time
 
 import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
+
+from ...patience import PATIENCE_S
 
 BALANCE, LIMITED, INDIRECT, POLICE, MEASURE, LEARN, AGE, UNUSED = 1, 2, 3, 4, 5, 6, 7, 8
 SET = p4.SetForwardingPipelineConfigRequest
@@ -38,7 +41,7 @@ def ports(network):
 def answer(ports, *arguments, **options) -> int | None:
     """The field that says what an extern did to a packet from port 1 to port 2."""
     ports[1].send(packet(*arguments, **options))
-    frames = ports[2].receive(1, timeout=1)
+    frames = ports[2].receive(1)
     return frames[0].data[17] if frames else None
 
 
@@ -54,12 +57,16 @@ def key(number: int = 1) -> str:
     return f'match {{ field_id: 1 exact {{ value: "\\00{number}" }} }}'
 
 
-def leaves_by(ports, kind: int, key: int, flow: int) -> int | None:
-    ports[1].send(packet(kind, key, flow))
-    for number in (2, 1):
-        if ports[number].receive(1, timeout=0.2):
-            return number
-    return None
+@pytest.fixture
+def leaves_by(ports, tools):
+    """leaves_by(kind, key, flow) sends a packet into port 1: the port that it leaves by."""
+
+    def of(kind: int, key: int, flow: int) -> int:
+        ports[1].send(packet(kind, key, flow))
+        [number] = tools.receive_anywhere({n: ports[n] for n in (1, 2)}, 1)
+        return number
+
+    return of
 
 
 # --- Meters ---
@@ -98,7 +105,7 @@ def test_a_direct_meter_marks_what_hits_its_entry(peer, ports):
 # --- Action profiles ---
 
 
-def test_members_and_groups_choose_a_packets_way(peer, ports):
+def test_members_and_groups_choose_a_packets_way(peer, leaves_by):
     for member in (1, 2):
         write(peer, "INSERT", f"action_profile_member {{ action_profile_id: $paths "
                               f"member_id: {member} {forward(member)} }}")  # fmt: skip
@@ -110,21 +117,21 @@ def test_members_and_groups_choose_a_packets_way(peer, ports):
                           "action { action_profile_member_id: 1 } }")  # fmt: skip
     write(peer, "INSERT", f"table_entry {{ table_id: $balance {key(2)} "
                           "action { action_profile_group_id: 7 } }")  # fmt: skip
-    assert [leaves_by(ports, BALANCE, 1, flow) for flow in range(3)] == [1, 1, 1]
-    ways = [leaves_by(ports, BALANCE, 2, flow) for flow in range(4)]
+    assert [leaves_by(BALANCE, 1, flow) for flow in range(3)] == [1, 1, 1]
+    ways = [leaves_by(BALANCE, 2, flow) for flow in range(4)]
     assert sorted(ways) == [1, 2, 2, 2]
-    assert [leaves_by(ports, BALANCE, 2, flow) for flow in range(4)] == ways  # a flow stays
+    assert [leaves_by(BALANCE, 2, flow) for flow in range(4)] == ways  # a flow stays
     # A member that changes does so in its group, too.
     write(
         peer,
         "MODIFY",
         f"action_profile_member {{ action_profile_id: $paths member_id: 1 {forward(2)} }}",
     )
-    assert [leaves_by(ports, BALANCE, 2, flow) for flow in range(4)] == [2, 2, 2, 2]
-    assert leaves_by(ports, BALANCE, 3, 0) == 2  # a miss does nothing
+    assert [leaves_by(BALANCE, 2, flow) for flow in range(4)] == [2, 2, 2, 2]
+    assert leaves_by(BALANCE, 3, 0) == 2  # a miss does nothing
 
 
-def test_an_action_set_chooses_a_packets_way(peer, ports):
+def test_an_action_set_chooses_a_packets_way(peer, leaves_by):
     def entry(*weights: int) -> str:
         choices = " ".join(f"action_profile_actions {{ {forward(port)} weight: {weight} }}"
                            for port, weight in enumerate(weights, 1))  # fmt: skip
@@ -132,19 +139,19 @@ def test_an_action_set_chooses_a_packets_way(peer, ports):
                 f"action {{ action_profile_action_set {{ {choices} }} }} }}")  # fmt: skip
 
     write(peer, "INSERT", entry(3, 1))
-    assert sorted(leaves_by(ports, BALANCE, 1, flow) for flow in range(4)) == [1, 1, 1, 2]
+    assert sorted(leaves_by(BALANCE, 1, flow) for flow in range(4)) == [1, 1, 1, 2]
     assert peer.controller.read(peer.entity("table_entry { table_id: $balance }")) == [
         peer.entity(entry(3, 1))
     ]
     write(peer, "MODIFY", entry(1, 3))
-    assert sorted(leaves_by(ports, BALANCE, 1, flow) for flow in range(4)) == [1, 2, 2, 2]
+    assert sorted(leaves_by(BALANCE, 1, flow) for flow in range(4)) == [1, 2, 2, 2]
 
 
 # --- Digests ---
 
 
-def digest(peer, timeout: float = 3) -> p4.DigestList:
-    message = peer.controller.next(timeout)
+def digest(peer) -> p4.DigestList:
+    message = peer.controller.next()
     assert message.HasField("digest"), message
     return message.digest
 
@@ -173,7 +180,7 @@ def test_digests_come_in_lists_once(peer, ports, process, tools):
     assert backup.arbitration_code() == 6  # ALREADY_EXISTS: it is not the primary
     if peer.kind == "tiercast":  # bmv2 keeps what nobody asked for yet
         ports[1].send(packet(LEARN))
-    configure(peer, max_list_size=2, max_timeout_ns=200 * MS, ack_timeout_ns=60_000 * MS)
+    configure(peer, max_list_size=2, max_timeout_ns=1000 * MS, ack_timeout_ns=60_000 * MS)
     before = time.time_ns()
     for flow in (1, 1, 2):
         ports[1].send(packet(LEARN, flow=flow))
@@ -188,9 +195,13 @@ def test_digests_come_in_lists_once(peer, ports, process, tools):
     assert old_enough.list_id != full.list_id
     for flow in (1, 2):  # sent, and not acknowledged
         ports[1].send(packet(LEARN, flow=flow))
-    no_message(peer.controller, 0.5)
+    no_message(peer.controller, 1.2)
     acknowledge(peer, full.digest_id, full.list_id)
-    time.sleep(0.3)
+    if peer.kind == "tiercast":  # what a stream says next is heard after it
+        peer.controller.arbitrate(peer.controller.election_id)
+        assert (peer.controller.arbitration_code(), backup.arbitration_code()) == (0, 6)
+    else:  # bmv2 answers no second arbitration
+        time.sleep(0.3)
     for flow in (1, 2):
         ports[1].send(packet(LEARN, flow=flow))
     assert learnt(digest(peer)) == learnt(full)
@@ -202,14 +213,18 @@ def test_digests_come_in_lists_once(peer, ports, process, tools):
 
 
 def test_an_overdue_acknowledgement_lets_digests_come_again(peer, ports):
-    configure(peer, max_list_size=1, ack_timeout_ns=300 * MS)
+    configure(peer, max_list_size=1, ack_timeout_ns=1000 * MS)
+    sent = time.monotonic()
     ports[1].send(packet(LEARN))
     first = digest(peer)
-    ports[1].send(packet(LEARN))
-    no_message(peer.controller, 0.1)
-    time.sleep(1.5)  # bmv2 looks every second
-    ports[1].send(packet(LEARN))
-    assert learnt(digest(peer)) == learnt(first)
+    again = None
+    while again is None:
+        assert time.monotonic() - sent < PATIENCE_S
+        ports[1].send(packet(LEARN))
+        with contextlib.suppress(queue.Empty):
+            again = peer.controller.next(0.1)
+    assert learnt(again.digest) == learnt(first)
+    assert time.monotonic() - sent > 1
 
 
 def test_wrong_acknowledgements(peer, ports, process, tools):
@@ -251,8 +266,8 @@ def aged(more: str = "", flow: int = 5) -> str:
             f"{'action { action { action_id: $NoAction } }' if more else ''} }}")  # fmt: skip
 
 
-def notification(peer, timeout: float = 4.0) -> p4.IdleTimeoutNotification:
-    message = peer.controller.next(timeout)
+def notification(peer) -> p4.IdleTimeoutNotification:
+    message = peer.controller.next()
     assert message.HasField("idle_timeout_notification"), message
     return message.idle_timeout_notification
 
@@ -261,7 +276,7 @@ def test_idle_entries_are_reported_to_the_primary(peer, ports, process, tools):
     backup = tools.Controller(process, None)
     assert backup.arbitration_code() == 6
     write(peer, "INSERT", aged("idle_timeout_ns: 1000000000 controller_metadata: 5"))
-    begin = time.monotonic()
+    begin, before_ns = time.monotonic(), time.time_ns()
     message = notification(peer)  # bmv2 looks every second
     assert time.monotonic() - begin > 0.9
     assert len(message.table_entry) == 1
@@ -271,7 +286,7 @@ def test_idle_entries_are_reported_to_the_primary(peer, ports, process, tools):
         expected.table_id, list(expected.match), expected.priority)  # fmt: skip
     assert (entry.controller_metadata, entry.idle_timeout_ns) == (5, 1_000_000_000)
     if peer.kind == "tiercast":
-        assert abs(message.timestamp - time.time_ns()) < 10 * 10**9
+        assert before_ns <= message.timestamp <= time.time_ns()
         # bmv2 reports an entry once until it is hit.
         assert list(notification(peer).table_entry) == list(message.table_entry)
     no_message(backup)
@@ -279,14 +294,15 @@ def test_idle_entries_are_reported_to_the_primary(peer, ports, process, tools):
 
 
 def test_a_hit_puts_the_report_off(peer, ports):
-    write(peer, "INSERT", aged("idle_timeout_ns: 1500000000"))
+    """With a time-out of 2 s, four times the pause between two hits."""
+    write(peer, "INSERT", aged("idle_timeout_ns: 2000000000"))
     for _ in range(5):
         time.sleep(0.5)
         ports[1].send(packet(AGE))
     no_message(peer.controller, 0.1)
     query = aged().replace("priority: 5", "priority: 5 time_since_last_hit { }")
     [entity] = peer.controller.read(peer.entity(query))
-    assert entity.table_entry.time_since_last_hit.elapsed_ns < 1500 * MS
+    assert entity.table_entry.time_since_last_hit.elapsed_ns < 2000 * MS
     notification(peer)
 
 
@@ -395,7 +411,7 @@ def test_a_pipeline_config_clears_all_and_a_reconciled_one_keeps_all(peer, ports
 @pytest.mark.parametrize(
     "atomicity", [p4.WriteRequest.ROLLBACK_ON_ERROR, p4.WriteRequest.DATAPLANE_ATOMIC]
 )
-def test_a_failed_batch_leaves_no_trace(peer, ports, atomicity):
+def test_a_failed_batch_leaves_no_trace(peer, ports, leaves_by, atomicity):
     if peer.kind == "bmv2":
         pytest.skip("bmv2 has no atomic batches")
 
@@ -442,10 +458,10 @@ def test_a_failed_batch_leaves_no_trace(peer, ports, atomicity):
     with pytest.raises(grpc.RpcError):
         peer.stub.Write(request)
     assert state(peer) == there
-    assert {leaves_by(ports, BALANCE, 1, flow) for flow in range(3)} == {1}
+    assert {leaves_by(BALANCE, 1, flow) for flow in range(3)} == {1}
     ports[1].send(packet(LEARN))
     assert len(digest(peer).data) == 1
     del request.updates[len(updates) :]
     peer.stub.Write(request)
     assert state(peer) != there
-    assert {leaves_by(ports, BALANCE, 1, flow) for flow in range(3)} == {2}
+    assert {leaves_by(BALANCE, 1, flow) for flow in range(3)} == {2}

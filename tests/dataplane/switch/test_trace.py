@@ -10,6 +10,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from ...patience import PATIENCE_S
+
 MAC = bytes.fromhex("020000000002")
 PORTS = ("--port", "1=p1", "--port", "2=p2,rate=1Mbit/s,queue=1p", "--port", "3=p3",
          "--port", "4=p4,rate=1Mbit/s,delay=5ms,overhead=-14B")  # fmt: skip
@@ -35,7 +37,7 @@ class Traced:
     def until(self, text: str, send: Callable[[], object]) -> int:
         """Sends until the trace has this text, more at once each time: on a busy machine frames
         that are sent together arrive apart. Returns how many it sent."""
-        sent, deadline = 0, time.monotonic() + 20
+        sent, deadline = 0, time.monotonic() + PATIENCE_S
         while text not in self._path.read_text():
             assert time.monotonic() < deadline, f"no {text} in the trace after {sent} frames"
             for _ in range(sent or 4):
