@@ -23,10 +23,11 @@ from ..agent.network import (
     SENDER_MAC,
     SESSION,
     Link,
+    Program,
     fixed_rate,
     run,
 )
-from ..patience import wait_until
+from ..patience import PATIENCE_S, wait_until
 
 CE, ECT0 = 3, 2
 
@@ -83,7 +84,7 @@ def test_feedback_goes_to_the_sender_and_answers_the_request(link: Link) -> None
     raw = link.packet_socket("S")
     host = link.host(15)
     wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     seq, answers = 0, []
     while not answers:
         assert time.monotonic() < deadline, "no feedback"
@@ -114,21 +115,32 @@ def test_feedback_goes_to_the_sender_and_answers_the_request(link: Link) -> None
 
 
 def test_a_session_of_two_receivers(link: Link) -> None:
-    """Layers grow until the cap, receivers add one after the other, and nothing is lost."""
-    hosts = [link.host(number, "--set=sim.add_after=1") for number in (15, 16)]
-    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
-    sender = link.sender("--set=sim.max_rate=2Mbit/s", "--set=sim.initial_rate=200kbit/s",
-                         "--duration=8s")  # fmt: skip
+    """Receivers add one layer after the other, here by RLM's timers, and nothing is lost."""
+    settings = {"base_rate": "400kbit/s", "step_rate": "400kbit/s", "growth": 1,
+                "join_init": "0.2s", "detect_init": "0.1s", "detect_var_init": "0s"}  # fmt: skip
+    options = [
+        "--scheme=rlm",
+        "--layers=3",
+        *(f"--set=rlm.{name}={x}" for name, x in settings.items()),
+    ]
+    hosts = [link.host(number, *options) for number in (15, 16)]
+    for host in hosts:
+        wait_until(lambda: count(host, "subscription") > 0, "IGMP membership")  # noqa: B023
+    sender = link.sender(*options)
+    for host in hosts:
+        wait_until(lambda: count(host, "join") == 3, "three layers are joined")  # noqa: B023
+    sender.terminate()
     sent = sender.wait()
-    groups = link.joined_groups()
-    time.sleep(0.5)
+    assert link.joined_groups() == {group(rank) for rank in range(3)}
     ended = []
     for host in hosts:
+        take_all(host, sent.layers()[0]["sent_packets"])
         host.terminate()
         ended.append(host.wait())
     assert sent.status == 0, sent.stderr
-    assert sent.of("feedback")[-1]["accepted"] > 20
-    assert sent.of("feedback")[-1]["malformed"] == 0
+    feedback = sent.of("feedback")[-1]
+    assert feedback["accepted"] > 0  # announcements of their experiments
+    assert (feedback["malformed"], feedback["refused"]) == (0, 0)
     layers = sent.layers()
     for end in ended:
         assert end.status == 0, end.stderr
@@ -138,20 +150,18 @@ def test_a_session_of_two_receivers(link: Link) -> None:
         assert received["packets"] <= sum(layer["sent_packets"] for layer in layers.values())
         assert received["packets"] >= layers[0]["sent_packets"]
         joins = end.of("join")
-        assert [join["rank"] for join in joins] == list(range(len(joins)))
-        # Every layer is on the wire already, so the first packet is one interval away at most.
-        assert all(join["latency_us"] < 200_000 for join in joins[1:])
-        tops = [record["top"] for record in end.of("subscription")]
-        assert tops[0] == 0
-        assert tops[-1] == -1
-        assert groups >= {group(rank) for rank in range(int(max(tops)) + 1)}
+        assert [join["rank"] for join in joins] == [0, 1, 2]
+        # How long a join takes is asked of runs that may be believed (join_latency_p99), and of
+        # virtual time.
+        assert all(join["latency_us"] > 0 for join in joins)
+        assert [record["top"] for record in end.of("subscription")] == [0, 1, 2, -1]
         assert end.of("socket")[-1]["dropped"] == 0
     assert link.joined_groups() == set()
 
 
 def test_it_joins_at_start_and_leaves_at_stop(link: Link, lab: Lab) -> None:
     host = link.host(15, f"--lab={lab.address}")
-    hello = lab.hellos.get(timeout=15)
+    hello = lab.hellos.get(timeout=PATIENCE_S)
     assert (hello.role, hello.name, hello.id, hello.session) == (2, "h15", 15, SESSION)
     time.sleep(0.3)
     assert link.joined_groups() == set()
@@ -160,14 +170,14 @@ def test_it_joins_at_start_and_leaves_at_stop(link: Link, lab: Lab) -> None:
     wait_until(lambda: lab.last("received") != {}, "records")
     lab.stop("h15")
     assert host.wait().status == 0
-    assert lab.detached.get(timeout=5) == "h15"
+    assert lab.detached.get(timeout=PATIENCE_S) == "h15"
     assert lab.last("subscription", top=-1) != {}
     assert link.joined_groups() == set()
 
 
 def test_a_lab_that_is_lost_ends_it_with_status_1(link: Link, lab: Lab) -> None:
     host = link.host(15, f"--lab={lab.address}")
-    lab.hellos.get(timeout=15)
+    lab.hellos.get(timeout=PATIENCE_S)
     lab.start("h15")
     wait_until(lambda: link.joined_groups() == {group(0)}, "join at Start")
     lab.close()
@@ -177,18 +187,30 @@ def test_a_lab_that_is_lost_ends_it_with_status_1(link: Link, lab: Lab) -> None:
     assert link.joined_groups() == set()
 
 
-def test_the_cost_of_receiving(link: Link) -> None:
-    """750 packets a second over one layer: below 10 % of a CPU."""
+def count(program: Program, kind: str) -> int:
+    return sum(record["kind"] == kind for record in program.records())
+
+
+def take_all(host: Program, packets: float) -> None:
+    """Waits until the host's records count so many packets."""
+    wait_until(
+        lambda: any(r["packets"] >= packets for r in host.records() if r["kind"] == "received"),
+        f"{packets} packets are received",
+    )
+
+
+def test_all_of_a_fast_layer_is_received(link: Link) -> None:
+    """750 packets a second. What that costs: `make bench-sender`."""
     host = link.host(15, "--layers=1")
     wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
-    sender = link.sender(*fixed_rate("6Mbit/s"), "--layers=1", "--duration=4s")
-    sent = sender.wait()
+    sender = link.sender(*fixed_rate("6Mbit/s"), "--layers=1", "--duration=2s")
+    sent = sender.wait().layers()[0]["sent_packets"]
+    take_all(host, sent)
     host.terminate()
-    ended = host.wait()
-    assert ended.of("received")[-1]["packets"] == sent.layers()[0]["sent_packets"]
-    rate = ended.of("received")[-1]["rate_Bps"]
-    assert rate == pytest.approx(750_000, rel=0.1)
-    assert 0 < ended.cpu_s < 0.1 * 4
+    received = host.wait().of("received")[-1]
+    assert received["packets"] == sent > 0
+    assert received["bytes"] == sent * 1000
+    assert received["lost"] == 0
 
 
 @pytest.fixture
