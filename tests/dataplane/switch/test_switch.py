@@ -3,11 +3,12 @@
 import array
 import contextlib
 import fcntl
+import json
 import socket
-import statistics
 import struct
 import subprocess
 import time
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import grpc
@@ -18,11 +19,13 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from tiercast.v1 import lab_pb2
 
+from ...patience import wait_until
+
 GROUP = "239.192.0.8"  # session 1, rank 0
 NEXT_HOP = bytes.fromhex("020000000002")
 MAC = "02:00:00:00:00:01"
 SLOW_RATE = 2_000_000  # bit/s of port 3, which counts IP bytes
-LONG_DELAY = 0.020  # s, of port 4
+LONG_DELAY_NS = 20_000_000  # of port 4
 PORTS = (
     "--port", "1=p1", "--port", "2=p2",
     "--port", "3=p3,rate=2Mbit/s,queue=200p,overhead=-14B",
@@ -58,11 +61,22 @@ def switch(start, program):
 
 
 @pytest.fixture
-def controller(switch, tools):
-    made = tools.Controller(switch)
-    assert made.arbitration_code() == 0
-    yield made
-    made.close()
+def controller_of(tools):
+    made = []
+
+    def of(switch):
+        made.append(tools.Controller(switch))
+        assert made[-1].arbitration_code() == 0
+        return made[-1]
+
+    yield of
+    for controller in made:
+        controller.close()
+
+
+@pytest.fixture
+def controller(switch, controller_of):
+    return controller_of(switch)
 
 
 def route(controller, p4info, address: str, port: int) -> None:
@@ -150,67 +164,132 @@ def test_counters_and_registers(network, controller, p4info):
     assert cell.register_entry.data.bitstring == b"\x01\x00"
 
 
-def rate_of(frames, first: int = 0) -> float:
-    """IP bit/s of frames of 1000 IP bytes: the slope of all arrivals, so that one late frame does
-    not decide."""
-    times = [frame.time_ns / 1e9 for frame in frames[first:]]
-    return 8000 / statistics.linear_regression(range(len(times)), times).slope
+@dataclass(frozen=True)
+class Passage:
+    """The engine's ideal times of a frame at a port, in ns: what a late machine does not move."""
+
+    received: int
+    enqueued: int
+    transmitted: int
 
 
-def test_a_saturated_port_sends_at_its_rate(network, switch, controller, p4info):
+@pytest.fixture
+def passages(tmp_path):
+    """passages(port, count) waits until so many frames have left the port: their passages, in
+    order. How late the machine was is a figure of `make bench-switch`."""
+
+    def of(port: int, count: int) -> list[Passage]:
+        def events(kind: str) -> dict[tuple[int, int], int]:
+            return {(e["packet"], e["copy"]): e["time_ns"] for e in told
+                    if e["kind"] == kind and e["port"] == port}  # fmt: skip
+
+        told: list[dict] = []
+
+        def complete() -> bool:
+            text = (tmp_path / "trace.jsonl").read_text()
+            told[:] = map(json.loads, text[: text.rfind("\n") + 1].splitlines())
+            return len(events("transmit")) == count
+
+        wait_until(complete, f"{count} frames leave")
+        received = {e["packet"]: e["time_ns"] for e in told if e["kind"] == "receive"}
+        enqueued = events("enqueue")
+        return [Passage(received[copy[0]], enqueued[copy], time_ns)
+                for copy, time_ns in events("transmit").items()]  # fmt: skip
+
+    return of
+
+
+@pytest.fixture
+def traced_switch(start, program, tmp_path):
+    return start(*PORTS, *program, "--trace", str(tmp_path / "trace.jsonl"))
+
+
+def check_fifo(passed: list[Passage], rate_bps: int, delay_ns: int = 0) -> None:
+    """Frames of 1000 IP bytes leave one after the other at this rate, to the nanosecond."""
+    service_ns = 8_000 * 10**9 // rate_bps
+    link_free = 0
+    for one in passed:
+        link_free = max(one.enqueued, link_free) + service_ns
+        assert one.transmitted == link_free + delay_ns
+
+
+def check_never_early(passed: list[Passage], frames) -> None:
+    """No frame was on the wire before its ideal time."""
+    before, realtime, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+    slack = after - before + 1_000_000  # the clocks' offset is known to this, and as NTP slews it
+    for one, frame in zip(passed, frames, strict=True):
+        assert frame.time_ns - realtime + after >= one.transmitted - slack
+
+
+def test_a_saturated_port_sends_at_its_rate(
+    network, traced_switch, controller_of, p4info, passages
+):
     """150 frames of 1000 IP bytes at 2 Mbit/s leave 4 ms apart."""
-    route(controller, p4info, "10.0.3.2", 3)
+    route(controller_of(traced_switch), p4info, "10.0.3.2", 3)
     send_burst(network, "10.0.3.2", 150)
     frames = network.ports[3].receive(150)
     assert numbers(frames) == list(range(150))
-    assert rate_of(frames) == pytest.approx(SLOW_RATE, rel=0.01)
-    stats = ports_of(switch)[3]
+    passed = passages(3, 150)
+    check_fifo(passed, SLOW_RATE)
+    check_never_early(passed, frames)
+    stats = ports_of(traced_switch)[3]
     assert stats.tx_packets == 150
     assert stats.tx_bytes == 150 * 1000
-    # One in service; as many fewer as left while the burst came in.
-    assert 130 <= stats.max_queue_packets <= 149
+    # As many wait at most as are enqueued before so many have been transmitted.
+    most = max(sum(other.transmitted > one.enqueued for other in passed[:n])
+               for n, one in enumerate(passed))  # fmt: skip
+    assert stats.max_queue_packets == most
     assert stats.drops == 0
 
 
 def test_a_full_queue_drops_the_tail_and_counts_it(network, switch, controller, p4info):
+    """The link stands still until all have come: one is in service, ten wait."""
     route(controller, p4info, "10.0.3.2", 3)
-    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, queue_packets=10))
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, queue_packets=10, rate_bps=8))
     send_burst(network, "10.0.3.2", 60)
-    frames = network.ports[3].receive(60, timeout=0.5)
+    longest = []
+
+    def all_have_come() -> bool:
+        stats = ports_of(switch)
+        longest.append(stats[3].max_queue_packets)
+        return stats[1].rx_packets == 60
+
+    wait_until(all_have_come, "all have come")
     stats = ports_of(switch)[3]
-    assert stats.drops == 60 - len(frames)
-    assert stats.max_queue_packets == 10
-    # Ten waiting, one in service, and as many more as left while the burst came in.
-    assert 11 <= len(frames) < 60
-    assert numbers(frames[:11]) == list(range(11))
+    assert (stats.queue_packets, stats.drops, max(longest)) == (10, 49, 10)
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, rate_bps=SLOW_RATE))
+    assert numbers(network.ports[3].receive(11)) == list(range(11))
+    assert ports_of(switch)[3].tx_packets == 11
 
 
-def test_an_idle_link_adds_its_delay_alone(network, controller, p4info):
-    """The median of 20; the host's and the switch's own time are the tolerance."""
-    route(controller, p4info, "10.0.4.2", 4)
-    delays = []
-    for _ in range(20):
+def test_an_idle_link_adds_its_delay_alone(network, traced_switch, controller_of, p4info, passages):
+    route(controller_of(traced_switch), p4info, "10.0.4.2", 4)
+    for _ in range(5):
         sent = network.ports[1].send(datagram("10.0.4.2"))
-        delays.append((network.ports[4].receive(1)[0].time_ns - sent) / 1e9)
-    assert min(delays) >= LONG_DELAY
-    assert statistics.median(delays) == pytest.approx(LONG_DELAY, abs=0.002)
+        (frame,) = network.ports[4].receive(1)
+        assert frame.time_ns - sent >= LONG_DELAY_NS
+    for one in passages(4, 5):
+        assert (one.enqueued, one.transmitted) == (one.received, one.received + LONG_DELAY_NS)
 
 
-def test_rx_delay_is_added_to_frames_from_the_port(network, switch, controller, p4info):
-    route(controller, p4info, "10.0.2.2", 2)
-    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=1, rx_delay_ns=30_000_000))
+def test_rx_delay_is_added_to_frames_from_the_port(
+    network, traced_switch, controller_of, p4info, passages
+):
+    route(controller_of(traced_switch), p4info, "10.0.2.2", 2)
+    traced_switch.lab.SetLink(lab_pb2.SetLinkRequest(port=1, rx_delay_ns=30_000_000))
     sent = network.ports[1].send(datagram("10.0.2.2"))
     (frame,) = network.ports[2].receive(1)
-    assert 0.030 <= (frame.time_ns - sent) / 1e9 < 0.040
+    assert frame.time_ns - sent >= 30_000_000
+    [one] = passages(2, 1)
+    assert one.enqueued == one.transmitted == one.received + 30_000_000
 
 
-def test_set_link_changes_the_rate_at_once(network, switch, controller, p4info):
-    route(controller, p4info, "10.0.3.2", 3)
-    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, rate_bps=8_000_000))
+def test_set_link_changes_the_rate_at_once(network, traced_switch, controller_of, p4info, passages):
+    route(controller_of(traced_switch), p4info, "10.0.3.2", 3)
+    traced_switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, rate_bps=8_000_000))
     send_burst(network, "10.0.3.2", 150)
-    frames = network.ports[3].receive(150)
-    # The first may leave while the burst still comes in.
-    assert rate_of(frames, first=20) == pytest.approx(8_000_000, rel=0.01)
+    assert numbers(network.ports[3].receive(150)) == list(range(150))
+    check_fifo(passages(3, 150), 8_000_000)
 
 
 def test_port_statistics_and_lateness(network, switch, controller, p4info):
@@ -224,7 +303,8 @@ def test_port_statistics_and_lateness(network, switch, controller, p4info):
     assert ports[1].rx_bytes == 50 * 1014  # no overhead set: Ethernet bytes
     assert ports[4].tx_packets == 50
     assert (ports[1].kernel_drops, ports[4].send_errors) == (0, 0)
-    assert 0 < ports[4].late_p50_us <= ports[4].late_p99_us <= ports[4].late_max_us
+    assert 0 <= ports[4].late_p50_us <= ports[4].late_p99_us <= ports[4].late_max_us
+    assert ports[4].late_max_us > 0
     assert ports_of(switch)[4].late_max_us == 0  # nothing left since
 
 
@@ -330,7 +410,7 @@ def test_timestamps_of_two_switches_lie_on_one_epoch(start, network, tools):
         return struct.unpack_from("!HIHI", frame.data, 18)[1::2]
 
     start("--port", "1=p1", "--port", "2=p2", *program)
-    time.sleep(1.1)  # ten times the slack below
+    time.sleep(1.1)  # an epoch of its own would be off by this: ten times the slack below
     start("--port", "3=p3", "--port", "4=p4", *program)
     moments = [time.monotonic_ns() // 1000 & 0xFFFFFFFF]
     for sender, receiver in ((1, 2), (3, 4), (2, 1)):
@@ -340,7 +420,6 @@ def test_timestamps_of_two_switches_lie_on_one_epoch(start, network, tools):
     slack = 100_000
     steps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
     assert min(steps) > -slack, moments
-    assert moments[-1] - moments[0] < 3_000_000, moments
 
 
 def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, tools):
@@ -379,10 +458,8 @@ def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, t
             for flow in (0, 1):
                 frame = bytes(12) + b"\x88\xb5" + bytes([kind, 1, flow, 0])
                 network.ports[1].send(frame.ljust(60, b"\0"))
-        back = len(network.ports[1].receive(4, timeout=0.3))
-        there = len(network.ports[2].receive(4, timeout=0.3))
-        assert back + there == 4
-        return there
+        came = tools.receive_anywhere({n: network.ports[n] for n in (1, 2)}, 4)
+        return came.count(2)
 
     def far_end(state: str) -> None:
         subprocess.run(["ip", "-n", network.hosts, "link", "set", "h3", state], check=True)
@@ -390,9 +467,7 @@ def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, t
     assert by_port_2() == 2
     try:
         far_end("down")
-        deadline = time.monotonic() + 3
-        while by_port_2() != 0:
-            assert time.monotonic() < deadline, "port 3 is still thought to be up"
+        wait_until(lambda: by_port_2() == 0, "port 3 is known to be down")
         # A new program does not forget it: nor a new group.
         peer.controller.set_pipeline(
             p4.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT, peer.config
@@ -400,9 +475,7 @@ def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, t
         assert by_port_2() == 0
     finally:
         far_end("up")
-    deadline = time.monotonic() + 3
-    while by_port_2() != 2:
-        assert time.monotonic() < deadline, "port 3 is still thought to be down"
+    wait_until(lambda: by_port_2() == 2, "port 3 is known to be up")
     with contextlib.suppress(OSError):  # ENETDOWN, once
         network.ports[3].receive(1, timeout=0.05)
     peer.close()
