@@ -9,7 +9,7 @@ LOADS ?= 3
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire tiercast-ns3
 
 .PHONY: help setup build stubs configure programs demo test test-busy test-cpp test-python bench-switch \
-  bench-sender bench-ns3 bench-protocols fuzz lint p4 lock clean
+  bench-sender bench-joins bench-ns3 bench-protocols fuzz lint p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -67,6 +67,11 @@ bench-sender:     ## tiercast-send beside this machine's own limits: results/ben
 	@$(MAKE) --no-print-directory configure
 	@ninja -C build -j $(JOBS) tiercast-send tiercast-bare-loop tiercast-far-end
 	@$(PYTHON) scripts/bench_sender.py --charts docs/images
+
+bench-joins: ## latency of joins over four switches: results/bench/joins.json (seconds, root)
+	@scripts/require-root.sh bench-joins
+	@$(MAKE) --no-print-directory programs
+	@$(PYTHON) scripts/bench_joins.py
 
 bench-ns3: configure ## the runtime in virtual time beside plain ns-3: results/bench/ns3.json (minutes)
 	@ninja -C build -j $(JOBS) tiercast-ns3 tiercast-plain-ns3 tiercast-host

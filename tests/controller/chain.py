@@ -1,0 +1,176 @@
+"""A chain of four real tiercast-switches in namespaces of its own, hosts that join with the IGMP of
+their kernels, and the controller that serves them. Needs root."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import socket
+import struct
+import subprocess
+import threading
+from ipaddress import IPv4Interface
+from pathlib import Path
+
+from tiercast_controller import (
+    Controller,
+    Host,
+    PriorityMarking,
+    Querier,
+    Session,
+    Switch,
+    Topology,
+    group_address,
+)
+
+from ..patience import PATIENCE_S
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
+CLONE_NEWNET = 0x40000000
+SWITCHES = 4
+HOSTS = {"h0": ("s0", 2), "h1": ("s3", 2), "h2": ("s3", 3)}
+PORT = 5500
+
+
+def ip(*arguments: str) -> None:
+    result = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    assert result.returncode == 0, f"ip {' '.join(arguments)}: {result.stderr}"
+
+
+class Network:
+    """h0 - s0 - s1 - s2 - s3 - h1, h2. The switches share one namespace, each host has its own."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.prefix = f"tc{os.getpid()}"
+        self.topology = Topology()
+        self.interfaces: dict[str, dict[int, str]] = {f"s{i}": {} for i in range(SWITCHES)}
+        self.processes: list[subprocess.Popen] = []
+        for i in range(SWITCHES):
+            address = f"unix:{directory}/s{i}.sock"
+            self.topology.add_switch(Switch(f"s{i}", i + 1, address, 0x020000010000 + i))
+            if i:
+                self.topology.connect(f"s{i - 1}", 4, f"s{i}", 1)
+        for i, (name, (switch, port)) in enumerate(HOSTS.items()):
+            self.topology.add_host(Host(name, IPv4Interface(f"10.0.{i}.2/24"), 0x020000000000 + i))
+            self.topology.connect(switch, port, name, marking=PriorityMarking(5, 50))
+
+    def namespace(self, name: str) -> str:
+        return f"{self.prefix}-{name}"
+
+    def build(self) -> None:
+        for name in ("switches", *HOSTS):
+            ip("netns", "add", self.namespace(name))
+            quiet = "net.ipv6.conf.default.disable_ipv6=1"
+            ip("netns", "exec", self.namespace(name), "sysctl", "-qw", quiet)
+        inside = self.namespace("switches")
+        for i in range(SWITCHES - 1):
+            a, b = f"s{i}-4", f"s{i + 1}-1"
+            ip("-n", inside, "link", "add", a, "type", "veth", "peer", "name", b)
+            self.interfaces[f"s{i}"][4], self.interfaces[f"s{i + 1}"][1] = a, b
+        for host in self.topology.hosts:
+            switch, port = self.topology.attachment(host.name)
+            name, there = f"{switch}-{port}", self.namespace(host.name)
+            ip(
+                "-n", inside, "link", "add", name, "type", "veth",
+                "peer", "name", "eth0", "netns", there,
+            )  # fmt: skip
+            self.interfaces[switch][port] = name
+            mac = host.mac.to_bytes(6, "big").hex(":")
+            ip("-n", there, "link", "set", "eth0", "address", mac, "up")
+            ip("-n", there, "address", "add", str(host.interface), "dev", "eth0")
+            gateway = str(host.interface.network[1])
+            ip("-n", there, "neigh", "add", gateway, "lladdr", "02:00:00:01:00:ff", "dev", "eth0")
+            ip("-n", there, "route", "add", "default", "via", gateway)
+        for ports in self.interfaces.values():
+            for name in ports.values():
+                ip("-n", inside, "link", "set", name, "up")
+
+    def start_switches(self) -> None:
+        assert BINARY.exists(), f"{BINARY} is missing: `make build` makes it"
+        for switch in self.topology.switches:
+            ports = [f"--port={p}={name}" for p, name in self.interfaces[switch.name].items()]
+            command = [
+                "ip", "netns", "exec", self.namespace("switches"), str(BINARY),
+                "--device-id", str(switch.device_id), "--name", switch.name, *ports,
+                "--grpc", switch.address, "--log-level", "warning",
+            ]  # fmt: skip
+            self.processes.append(subprocess.Popen(command))
+
+    def tear_down(self) -> None:
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait(timeout=PATIENCE_S)
+        for name in ("switches", *HOSTS):
+            subprocess.run(["ip", "netns", "delete", self.namespace(name)], capture_output=True)
+
+    def socket_in(self, host: str) -> socket.socket:
+        """A UDP socket of a host's namespace."""
+        made = []
+
+        def make() -> None:
+            libc = ctypes.CDLL(None, use_errno=True)
+            with open(f"/var/run/netns/{self.namespace(host)}") as namespace:
+                assert libc.setns(namespace.fileno(), CLONE_NEWNET) == 0, ctypes.get_errno()
+            made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+        # A thread of its own: setns changes the calling thread alone, and for good.
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        made[0].setblocking(False)
+        return made[0]
+
+
+class Receiver:
+    def __init__(self, network: Network, host: str):
+        self.socket = network.socket_in(host)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("0.0.0.0", PORT))
+        self._address = network.topology.host(host).interface.ip.packed
+
+    def join(self, rank: int) -> None:
+        self._membership(socket.IP_ADD_MEMBERSHIP, rank)
+
+    def leave(self, rank: int) -> None:
+        self._membership(socket.IP_DROP_MEMBERSHIP, rank)
+
+    def _membership(self, option: int, rank: int) -> None:
+        group = group_address(1, rank).packed
+        self.socket.setsockopt(socket.IPPROTO_IP, option, struct.pack("4s4s", group, self._address))
+
+    def drain(self) -> list[bytes]:
+        received = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                received.append(self.socket.recv(2000))
+        return received
+
+    async def receive(self, count: int) -> list[bytes]:
+        """So many datagrams."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(PATIENCE_S):
+            return [await loop.sock_recv(self.socket, 2000) for _ in range(count)]
+
+
+class Run:
+    def __init__(self, network: Network, program, querier: Querier | None = None):
+        self.events: list = []
+        self.controller = Controller(
+            network.topology,
+            [Session(1, 5, "h0")],
+            program,
+            on_event=self.events.append,
+            querier=querier,
+        )
+
+    def igmp(self) -> list[dict]:
+        return [event.fields for event in self.events if event.kind == "igmp"]
+
+    async def changes(self, count: int) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.igmp()) < count:
+                await asyncio.sleep(0.001)
+        assert not self.controller.failed.done()
