@@ -48,6 +48,12 @@ Result<CounterValue> Switch::read_counter(std::string_view counter, std::uint64_
   return cells[index];
 }
 
+Result<std::span<const CounterValue>> Switch::counter_cells(std::string_view counter) const {
+  const auto found = counter_index(state_->loaded->image, counter);
+  if (!found.ok()) return found.status();
+  return std::span<const CounterValue>(state_->loaded->externs.counters[*found]);
+}
+
 Status Switch::write_counter(std::string_view counter, std::uint64_t index, CounterValue value) {
   const auto found = counter_index(state_->loaded->image, counter);
   if (!found.ok()) return found.status();

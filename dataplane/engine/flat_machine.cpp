@@ -107,7 +107,7 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
     TIERCAST_NEXT;
   }
   Count: {
-    std::vector<CounterValue>& counter = externs_.counters[at->i];
+    CounterCells& counter = externs_.counters[at->i];
     if (x() < counter.size()) {
       ++counter[x()].packets;
       counter[x()].bytes += packet.received_length;

@@ -81,6 +81,9 @@ void find_extracted_fields(Image& image) {
   const CellSet leaves = live_at(flat.update_checksums, outside);
   CellSet queued = live_at(flat.egress, leaves);
   queued.add(outside);
+  for (std::uint32_t cell = 0; cell < image.shared_cells; ++cell) {
+    if (queued.has(cell)) image.egress_reads.push_back(cell);
+  }
   CellSet parsed = live_at(flat.ingress, queued);
   parsed.add(outside);
   parsed = live_at(flat.verify_checksums, parsed);

@@ -393,6 +393,9 @@ struct Image {
   FlatCode flat;
   // Flat code reads no other cell of a new packet, or of a copy at the queue, before writing it.
   std::vector<CellRun> initial_runs, copied_runs;
+  // Cells that flat egress looks at before writing them, ascending: they hold what they should when a
+  // packet enters a queue. None where that was not found out.
+  std::vector<std::uint32_t> egress_reads;
   std::vector<HeaderPlan> header_plans;      // as headers
   std::vector<std::uint32_t> copied_headers; // plain ones to which a plain one is assigned
   std::uint32_t tracked_cell = 0;            // 1: the headers' dirty cells can be relied on

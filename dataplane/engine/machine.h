@@ -40,9 +40,10 @@ struct PacketState {
 };
 
 // Gives memory that is zero, and leaves it so: the system then holds no page of it that nobody wrote.
+// For a T that is made with all its bytes zero.
 template <class T>
 struct ZeroAllocator {
-  static_assert(std::is_trivially_default_constructible_v<T>);
+  static_assert(std::is_trivially_copyable_v<T>);
   using value_type = T;
   ZeroAllocator() = default;
   template <class U>
@@ -60,14 +61,15 @@ struct ZeroAllocator {
   }
   bool operator==(const ZeroAllocator&) const { return true; }
 };
-// Made with its size, and never longer.
+// Made with their size, and never longer.
 using RegisterCells = std::vector<Cell, ZeroAllocator<Cell>>;
+using CounterCells = std::vector<CounterValue, ZeroAllocator<CounterValue>>;
 
 // The program's state that outlives packets, tables apart.
 struct Externs {
   Externs(const Image& image, std::uint64_t seed);
   std::vector<RegisterCells> registers;
-  std::vector<std::vector<CounterValue>> counters;
+  std::vector<CounterCells> counters;
   std::vector<std::vector<Meter>> meters;
   // Members of each value set: values and masks as the cells of a parser state's key.
   struct KeyMatch {

@@ -29,6 +29,7 @@ struct Packet {
   std::uint32_t cursor = 0;           // bytes of the buffer that the parser consumed
   std::uint32_t received_length = 0;  // bytes, standard_metadata.packet_length
   std::uint32_t ingress_port = 0;
+  std::uint32_t label = 0;        // LabelRule, when it entered the queue
   std::uint32_t truncate = 0;     // bytes kept of the frame; 0: all
   std::uint32_t generation = 0;   // how often it was cloned, resubmitted or recirculated
   std::uint32_t queue_bytes = 0;  // what it counts for in its queue

@@ -52,6 +52,21 @@ Loaded::Loaded(std::shared_ptr<const Program> loaded, const Switch::Options& opt
     tables.push_back(std::make_unique<MatchTable>(image, layout, profile));
     (void)tables.back()->install_constant_entries();  // checked by Program::load
   }
+  if (options.label.label != nullptr) find_label(options.label);
+}
+
+void Loaded::find_label(const LabelRule& rule) {
+  for (const Header& header : image.headers) {
+    if (header.name != rule.header) continue;
+    for (const Field& field : header.fields) {
+      if (field.name != rule.field || field.width > kCellBits ||
+          !std::binary_search(image.egress_reads.begin(), image.egress_reads.end(), field.cell)) {
+        continue;
+      }
+      label_valid_cell = header.valid_cell;
+      label_cell = field.cell;
+    }
+  }
 }
 
 MatchTable* Loaded::table(std::string_view name) {
@@ -271,12 +286,14 @@ void Switch::State::ingress(Packet* packet, std::uint32_t instance_type) {
     return loaded->pool.give(packet);
   }
   set(state.phv, m.instance_type, kNormal);
+  packet->label = label_of(*packet);
   enqueue(port, packet, bytes_to_queue(*packet));
 }
 
 void Switch::State::copy_to_replicas(Packet* packet, const std::vector<Replica>& replicas) {
   const Field& rid = loaded->image.intrinsics.egress_rid;
   const std::uint32_t bytes = bytes_to_queue(*packet);
+  packet->label = label_of(*packet);
   if (replicas.size() > 1) rewrite_once(*packet);
   for (std::size_t n = 0; n < replicas.size(); ++n) {
     Packet* copy = packet;
@@ -287,6 +304,7 @@ void Switch::State::copy_to_replicas(Packet* packet, const std::vector<Replica>&
       copy->cursor = packet->cursor;
       copy->received_length = packet->received_length;
       copy->ingress_port = packet->ingress_port;
+      copy->label = packet->label;
       copy->truncate = packet->truncate;
       copy->is_written = packet->is_written;
       copy->generation = packet->generation;
@@ -340,6 +358,13 @@ void Switch::State::clone(const Packet& original, const PacketState& state, bool
   set(copy->phv.data(), image.intrinsics.instance_type, from_egress ? kEgressClone : kIngressClone);
   copy->truncate = found->second.packet_length;
   copy_to_replicas(copy, found->second.replicas);
+}
+
+std::uint32_t Switch::State::label_of(const Packet& packet) const {
+  const Cell* const phv = packet.phv.data();
+  return loaded->label_valid_cell == kNone || phv[loaded->label_valid_cell] == 0
+             ? 0
+             : options.label.label(phv[loaded->label_cell]);
 }
 
 std::uint32_t Switch::State::bytes_to_queue(const Packet& packet) const {

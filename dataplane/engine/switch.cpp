@@ -111,6 +111,10 @@ PortStats Switch::stats(std::uint32_t port, bool reset_max) {
   return copy;
 }
 
+std::vector<LabelCounts> Switch::label_counts(std::uint32_t port) const {
+  return port < kMaxPorts ? state_->ports->labels(port).all() : std::vector<LabelCounts>();
+}
+
 SwitchStats Switch::switch_stats() const {
   SwitchStats stats = state_->stats;
   for (const DigestGatherer& digest : state_->loaded->digests) {

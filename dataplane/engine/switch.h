@@ -57,6 +57,26 @@ struct PortStats {
   std::uint64_t max_queue_bytes = 0;
 };
 
+// By what ports count packets apart: a small number made of a header's field, as it is when a packet
+// enters a queue. Packets without that header have label 0; and so do all where the program does not
+// have the field, or reads it nowhere in egress.
+struct LabelRule {
+  std::string header;  // its name in the program, such as "ipv4"
+  std::string field;   // at most 64 bits
+  std::uint32_t (*label)(std::uint64_t value) = nullptr;  // null: no rule
+};
+
+// What became of the packets with one label that a port's queue was given, replicas and clones each
+// for itself. Packets, since the program was set.
+struct LabelCounts {
+  std::uint32_t label = 0;
+  std::uint64_t entered = 0;  // handed to the queue
+  std::uint64_t dropped = 0;  // of these: the queue was full, or the port was removed
+  std::uint64_t served = 0;   // of these: their turn came, and the egress pipeline ran
+  std::uint64_t waiting() const { return entered - dropped - served; }
+  bool operator==(const LabelCounts&) const = default;
+};
+
 // Frames that ended without a port's queue being the reason.
 struct SwitchStats {
   std::uint64_t no_port_packets = 0;              // to or from a port that does not exist
@@ -84,7 +104,8 @@ class Switch {
     // Memory of its packets, which switches of the same program may share that one thread calls: of
     // many switches that a packet goes through, each then finds it in the processor's cache. Null:
     // its own.
-    std::shared_ptr<PacketPool> pool;
+    std::shared_ptr<PacketPool> pool = nullptr;
+    LabelRule label = {};
   };
 
   // output must outlive the Switch. Throws std::invalid_argument if cpu_port is above 511.
@@ -112,6 +133,9 @@ class Switch {
   Result<PortConfig> port_config(std::uint32_t port) const;
   // All zero for a port that does not exist. reset_max: restart the maxima at the present length.
   PortStats stats(std::uint32_t port, bool reset_max = false);
+  // Of the labels that were seen, in ascending order. They outlive the port's removal, as the
+  // program's counters do. None of a number above 511.
+  std::vector<LabelCounts> label_counts(std::uint32_t port) const;
   SwitchStats switch_stats() const;
 
   // A frame that arrived on `port` at now_ns. On the CPU port it carries the packet_out header.
@@ -171,6 +195,8 @@ class Switch {
 
   // Indirect counters and registers; kInvalidArgument for an index outside.
   Result<CounterValue> read_counter(std::string_view counter, std::uint64_t index) const;
+  // All cells of an indirect counter; valid until the next set_program().
+  Result<std::span<const CounterValue>> counter_cells(std::string_view counter) const;
   Status write_counter(std::string_view counter, std::uint64_t index, CounterValue value);
   Result<Bytes> read_register(std::string_view name, std::uint64_t index) const;
   Status write_register(std::string_view name, std::uint64_t index, const Bytes& value);

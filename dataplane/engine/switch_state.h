@@ -24,6 +24,7 @@ struct Loaded {
   Loaded(std::shared_ptr<const Program> loaded, const Switch::Options& options, Output& output,
          const PortSet& ports_down);
   MatchTable* table(std::string_view name);
+  void find_label(const LabelRule& rule);
 
   std::shared_ptr<const Program> program;
   const Image& image;
@@ -38,6 +39,8 @@ struct Loaded {
   std::unordered_map<std::uint32_t, std::vector<Replica>> groups;
   std::unordered_map<std::uint32_t, CloneSession> sessions;
   std::vector<Cell> kept;  // fields that survive a resubmission or recirculation
+  std::uint32_t label_valid_cell = kNone;  // of LabelRule's header; kNone: all labels are 0
+  std::uint32_t label_cell = kNone;        // of its field
 };
 
 struct Switch::State final : TrafficManager::Client {
@@ -74,6 +77,7 @@ struct Switch::State final : TrafficManager::Client {
   // nothing need no frame of their own.
   void rewrite_once(Packet& packet);
   void copy_to_replicas(Packet* packet, const std::vector<Replica>& replicas);
+  std::uint32_t label_of(const Packet& packet) const;
   // The frame's size if it left as it is now.
   std::uint32_t bytes_to_queue(const Packet& packet) const;
   void enqueue(std::uint32_t port, Packet* packet, std::uint32_t bytes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tiercast::engine {
 
@@ -83,7 +84,6 @@ std::uint32_t TrafficManager::next_port() const {
 void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int64_t now_ns) {
   Port& port = ports_[index];
   if (!port.exists) {
-    port = Port{};
     port.exists = true;
     active_.insert(std::lower_bound(active_.begin(), active_.end(), index), index);
   }
@@ -124,14 +124,20 @@ void TrafficManager::set_scheduling(Port& port, bool fair) {
 
 void TrafficManager::remove(std::uint32_t index) {
   Port& port = ports_[index];
-  while (!port.none_waits()) pool_.give(port.take_waiting());
+  while (!port.none_waits()) {
+    Packet* packet = port.take_waiting();
+    ++port.labels.of(packet->label).dropped;
+    pool_.give(packet);
+  }
   pool_.give(port.wire);
   pool_.give(port.arriving);
   if (port.in_service != nullptr) pool_.give(port.in_service);
   port.waiting = port.wire = port.arriving = {};
   port.in_service = nullptr;
   schedule(index);
+  LabelTable labels = std::move(port.labels);
   port = Port{};
+  port.labels = std::move(labels);
   std::erase(active_, index);
 }
 
@@ -149,6 +155,8 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   packet->time_ns = now_ns;
   packet->queue_bytes = bytes_on_link(port, frame_bytes);
   packet->enq_qdepth = stats.queue_packets;
+  LabelCounts& counts = port.labels.of(packet->label);
+  ++counts.entered;
   const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
   const std::uint32_t flow =
       port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
@@ -159,6 +167,7 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
     const std::uint64_t bytes = port.fair == nullptr ? stats.queue_bytes : port.fair->bytes(flow);
     if ((c.queue_packets != 0 && packets >= c.queue_packets) ||
         (c.queue_bytes != 0 && bytes + packet->queue_bytes > c.queue_bytes)) {
+      ++counts.dropped;
       ++stats.dropped_packets;
       stats.dropped_bytes += frame_bytes;
       client_.refused(index, *packet);
@@ -195,6 +204,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
   while (port.in_service == nullptr && !port.none_waits()) {
     Packet* packet = port.take_waiting();
     take_from_queue(port, *packet);
+    ++port.labels.of(packet->label).served;
     port.in_egress = true;
     const bool leaves = client_.egress(index, *packet, port.stats.queue_packets, now_ns);
     port.in_egress = false;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dataplane/engine/fair_queue.h"
+#include "dataplane/engine/label_table.h"
 #include "dataplane/engine/packet_pool.h"
 #include "dataplane/engine/switch.h"
 
@@ -47,6 +48,8 @@ class TrafficManager {
   void remove(std::uint32_t port);
   const PortConfig& config(std::uint32_t port) const { return ports_[port].config; }
   PortStats& stats(std::uint32_t port) { return ports_[port].stats; }
+  // Of a port that exists, or did.
+  const LabelTable& labels(std::uint32_t port) const { return ports_[port].labels; }
   std::vector<std::uint32_t> ports() const;
 
   // Takes the packet, whose frame has frame_bytes now. The port must exist.
@@ -68,6 +71,7 @@ class TrafficManager {
     PortConfig config;
     std::uint64_t rate = 0;  // bit/s; 0: unlimited
     PortStats stats;
+    LabelTable labels;
     PacketList waiting, wire, arriving;
     std::unique_ptr<FairQueue> fair;  // holds what waits, in place of `waiting`
     Packet* in_service = nullptr;

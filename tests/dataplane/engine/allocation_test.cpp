@@ -93,6 +93,30 @@ TEST(Allocation, NoneOnTheWayOfAPacket) {
   EXPECT_GT(sw.stats(2).dropped_packets, 0u);
 }
 
+TEST(Allocation, NoneForALabelThatIsKnown) {
+  Silent out;
+  const auto same = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
+  Switch sw(load_program("labels"), {.label = {"label", "label", same}}, out);
+  EXPECT_OK(sw.set_port(1, {}));
+  EXPECT_OK(sw.set_port(2, {.rate_bps = 6e6, .queue_packets = 50}));
+  std::int64_t now = 0;
+  const auto run = [&](unsigned packets) {
+    for (unsigned i = 0; i < packets; ++i) {
+      // labels.p4: label, change, port, group, clone, order.
+      std::array<std::byte, 1000> frame{};
+      frame[0] = static_cast<std::byte>(i % 200);
+      frame[2] = std::byte{2};
+      sw.receive(1, frame, now += 1'000'000);
+    }
+  };
+  run(20000);
+  const std::size_t before = allocations;
+  run(20000);
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(sw.label_counts(2).size(), 200u);
+  EXPECT_GT(sw.stats(2).dropped_packets, 0u);
+}
+
 // New digests, known ones, and more than there is room for; lists that are taken and acknowledged.
 TEST(Allocation, NoneOnTheWayOfADigest) {
   struct Reader : Silent {

@@ -115,8 +115,8 @@ class Traffic {
 };
 
 struct One {
-  One(std::shared_ptr<const Program> program, bool flat)
-      : sw(std::move(program), {.flat_code = flat}, out) {
+  One(std::shared_ptr<const Program> program, bool flat, const LabelRule& rule)
+      : sw(std::move(program), {.flat_code = flat, .label = rule}, out) {
     for (std::uint32_t port = 1; port <= 8; ++port) {
       PortConfig config;
       if (port <= 4) config = {.rate_bps = 1e6 * port, .queue_packets = 5, .delay_ns = 1000};
@@ -126,6 +126,21 @@ struct One {
   Recorder out;
   Switch sw;
 };
+
+// Fields of headers that egress reads: by the lower bits of any of them packets can be labelled.
+std::vector<LabelRule> possible_labels(const Image& image) {
+  std::vector<LabelRule> rules;
+  for (const Header& header : image.headers) {
+    for (const Field& field : header.fields) {
+      if (field.width <= kCellBits && !header.metadata &&
+          std::binary_search(image.egress_reads.begin(), image.egress_reads.end(), field.cell)) {
+        rules.push_back({header.name, field.name,
+                         [](std::uint64_t value) { return 1 + static_cast<std::uint32_t>(value); }});
+      }
+    }
+  }
+  return rules;
+}
 
 // Wants every other frame.
 class EveryOther : public TraceSink {
@@ -147,11 +162,14 @@ class FlatCode : public ::testing::TestWithParam<const char*> {};
 // sink: of the switch that runs flat code.
 void expect_same(const std::shared_ptr<const Program>& code, TraceSink* sink) {
   ASSERT_TRUE(code->image().flat.present());
+  const std::vector<LabelRule> labels = possible_labels(code->image());
   std::uint64_t frames_out = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Traffic traffic(seed);
-    One flat(code, true), image(code, false);
+    const LabelRule rule = labels.empty() ? LabelRule{} : labels[seed % labels.size()];
+    SCOPED_TRACE("label " + rule.header + "." + rule.field);
+    One flat(code, true, rule), image(code, false, rule);
     flat.sw.set_trace(sink);
     std::int64_t now = 0;
     for (int step = 0; step < 1500; ++step) {
@@ -195,6 +213,9 @@ void expect_same(const std::shared_ptr<const Program>& code, TraceSink* sink) {
       flat.out.punted.clear();
       image.out.sent.clear();
       image.out.punted.clear();
+    }
+    for (std::uint32_t port = 1; port <= 8; ++port) {
+      ASSERT_EQ(flat.sw.label_counts(port), image.sw.label_counts(port)) << "port " << port;
     }
     for (const RegisterInfo& array : code->registers()) {
       for (std::uint64_t i = 0; i < array.size; ++i) {

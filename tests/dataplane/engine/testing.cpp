@@ -52,7 +52,8 @@ std::vector<std::uint32_t> Recorder::ports() const {
   return all;
 }
 
-Bench::Bench(const std::string& program) : sw(load_program(program), {}, out) {
+Bench::Bench(const std::string& program, Switch::Options options)
+    : sw(load_program(program), std::move(options), out) {
   for (std::uint32_t port = 1; port <= 8; ++port) EXPECT_OK(sw.set_port(port, {}));
 }
 

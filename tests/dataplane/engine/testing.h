@@ -57,7 +57,7 @@ class Recorder : public Output {
 // A switch with unlimited ports 1 to 8.
 class Bench {
  public:
-  explicit Bench(const std::string& program);
+  explicit Bench(const std::string& program, Switch::Options options = {});
   void receive(std::uint32_t port, const Frame& frame) { sw.receive(port, frame, now); }
   // Everything that is due, however late.
   void finish();
