@@ -13,13 +13,14 @@ MAY_USE = {
     "dataplane/engine": set(),
     "agent": {"protocols"},
     "dataplane/stf": {"dataplane/engine"},
-    "dataplane/switch": {"dataplane/engine"},
+    "dataplane/accounts": {"dataplane/engine"},
+    "dataplane/switch": {"dataplane/engine", "dataplane/accounts"},
     "dataplane/sender": {"protocols", "agent"},
     "dataplane/wire": set(),
     "hosts": {"protocols", "agent"},
-    "ns3": {"dataplane/engine", "protocols"},
+    "ns3": {"dataplane/engine", "dataplane/accounts", "protocols"},
 }
-WITHOUT_GRPC_OR_DPDK = ("protocols", "dataplane/engine")
+WITHOUT_GRPC_OR_DPDK = ("protocols", "dataplane/engine", "dataplane/accounts")
 PYTHON_MAY_IMPORT = {
     "controller/tiercast_controller": {"tiercast_controller"},
     "mininet/tiercast_lab": {"tiercast_lab", "tiercast_controller"},
