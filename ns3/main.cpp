@@ -7,6 +7,7 @@
 #include <ns3/rng-seed-manager.h>
 #include <ns3/simulator.h>
 
+#include <array>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -29,6 +30,55 @@ using namespace tiercast;
 using namespace tiercast::ns3_runtime;
 
 constexpr std::int64_t kPortsNs = 1'000'000'000;  // between records of ports and flows
+
+double figure(std::uint64_t value) { return static_cast<double>(value); }
+
+auto port_row(const VirtualNetwork::PortView& view) {
+  const engine::PortStats& stats = view.stats;
+  const accounts::Counts& counts = view.accounts.total;
+  const accounts::IngressCounts& in = view.accounts.ingress;
+  return std::to_array<TraceField>({
+      {"port", figure(view.port.number)},
+      {"rx_packets", figure(stats.rx_packets)},
+      {"rx_bytes", figure(stats.rx_bytes)},
+      {"tx_packets", figure(stats.tx_packets)},
+      {"tx_bytes", figure(stats.tx_bytes)},
+      {"queue_packets", figure(stats.queue_packets)},
+      {"max_queue_packets", figure(stats.max_queue_packets)},
+      {"max_queue_bytes", figure(stats.max_queue_bytes)},
+      {"entered", figure(counts.entered)},
+      {"left", figure(counts.left)},
+      {"marked", figure(counts.marked)},
+      {"queue_drops", figure(counts.queue_drops)},
+      {"policy_drops", figure(counts.policy_drops)},
+      {"pruned", figure(counts.pruned)},
+      {"invalid", figure(in.invalid)},
+      {"expired", figure(in.expired)},
+      {"no_group", figure(in.no_group)},
+      {"no_route", figure(in.no_route)},
+      {"kernel_drops", 0},
+      {"send_errors", 0},
+      {"late_p50_us", 0},
+      {"late_p99_us", 0},
+      {"late_max_us", 0},
+  });
+}
+
+auto session_row(const VirtualNetwork::PortView& view, const accounts::SessionCounts& session) {
+  const accounts::Counts& counts = session.counts;
+  return std::to_array<TraceField>({
+      {"port", figure(view.port.number)},
+      {"session", static_cast<double>(session.session)},
+      {"layer", static_cast<double>(session.layer)},
+      {"entered", figure(counts.entered)},
+      {"left", figure(counts.left)},
+      {"marked", figure(counts.marked)},
+      {"queue_drops", figure(counts.queue_drops)},
+      {"policy_drops", figure(counts.policy_drops)},
+      {"pruned", figure(counts.pruned)},
+      {"waiting", figure(counts.waiting)},
+  });
+}
 
 class Simulation {
  public:
@@ -66,6 +116,7 @@ class Simulation {
     ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns));
     ns3::Simulator::Run();
     report_ports();  // the end itself is not within Run()
+    report_unbalanced_ports();
     tcp_.report();
     udp_.report();
     for (const auto& receiver : receivers_) receiver->finish();
@@ -111,27 +162,25 @@ class Simulation {
   void report_ports() {
     const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
     for (const auto& view : network_.ports()) {
-      const engine::PortStats& stats = view.stats;
-      const auto figure = [](auto value) { return static_cast<double>(value); };
-      records_.add(now, view.switch_name, "port",
-                   {{"port", figure(view.port.number)},
-                    {"rx_packets", figure(stats.rx_packets)},
-                    {"rx_bytes", figure(stats.rx_bytes)},
-                    {"tx_packets", figure(stats.tx_packets)},
-                    {"tx_bytes", figure(stats.tx_bytes)},
-                    {"queue_packets", figure(stats.queue_packets)},
-                    {"max_queue_packets", figure(stats.max_queue_packets)},
-                    {"max_queue_bytes", figure(stats.max_queue_bytes)},
-                    {"drops", figure(stats.dropped_packets)},
-                    {"egress_drops", figure(stats.egress_dropped_packets)},
-                    {"kernel_drops", 0},
-                    {"send_errors", 0},
-                    {"late_p50_us", 0},
-                    {"late_p99_us", 0},
-                    {"late_max_us", 0}},
-                   view.port.link);
+      records_.add(now, view.switch_name, "port", port_row(view), view.port.link);
+      report_sessions(view);
     }
     records_.send_now("{\"at_ns\":" + std::to_string(now) + "}");
+  }
+
+  // Nobody looks at ports without rows while the run goes on; but what they lost must be seen.
+  void report_unbalanced_ports() {
+    for (const auto& view : network_.ports(false)) {
+      if (!view.accounts.balanced()) report_sessions(view);
+    }
+  }
+
+  void report_sessions(const VirtualNetwork::PortView& view) {
+    const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
+    for (const accounts::SessionCounts& session : view.accounts.sessions) {
+      records_.add(now, view.switch_name, "port.session", session_row(view, session),
+                   view.port.link);
+    }
   }
 
   const Scenario scenario_;

@@ -96,6 +96,7 @@ VirtualNetwork::VirtualNetwork(const Scenario& scenario) : scenario_(scenario) {
   engine::Switch::Options options;
   options.pool = engine::make_packet_pool(*program);
   options.seed = scenario.seed;
+  options.label = accounts::by_group();
   for (const SwitchSpec& spec : scenario.switches) {
     ++options.seed;
     nodes_[spec.name] = std::make_unique<Node>(*this, spec, program, options);
@@ -180,13 +181,14 @@ void VirtualNetwork::apply(const EventSpec& event) {
   changed(event.switch_name);
 }
 
-std::vector<VirtualNetwork::PortView> VirtualNetwork::ports() {
+std::vector<VirtualNetwork::PortView> VirtualNetwork::ports(bool recorded) {
   std::vector<PortView> result;
   for (const SwitchSpec& spec : scenario_.switches) {
-    Node& node = *nodes_.at(spec.name);
+    engine::Switch& node = nodes_.at(spec.name)->engine_switch();
     for (const PortSpec& port : spec.ports) {
-      if (!port.recorded) continue;
-      result.push_back({spec.name, port, node.engine_switch().stats(port.number, true)});
+      if (port.recorded != recorded) continue;
+      result.push_back(
+          {spec.name, port, node.stats(port.number, true), accounts::read(node, port.number)});
     }
   }
   return result;

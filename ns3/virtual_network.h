@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/switch.h"
 #include "ns3/scenario.h"
 
@@ -48,9 +49,10 @@ class VirtualNetwork {
     const std::string& switch_name;
     const PortSpec& port;
     engine::PortStats stats;
+    accounts::PortAccounts accounts;
   };
-  // Of every port that is recorded, in the order of the scenario; maxima start anew.
-  std::vector<PortView> ports();
+  // In the order of the scenario, ports that are recorded or those that are not; maxima start anew.
+  std::vector<PortView> ports(bool recorded = true);
 
  private:
   class Node;

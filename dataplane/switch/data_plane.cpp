@@ -293,6 +293,7 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
     std::shared_ptr<const engine::Program> program, engine::Output& output) const {
   engine::Switch::Options options;
   options.cpu_port = cpu_port_;
+  options.label = accounts::by_group();
   auto made = std::make_unique<engine::Switch>(std::move(program), options, output);
   for (const auto& port : ports_) {
     const engine::Status status = made->set_port(port->number, {}, monotonic_ns());
@@ -362,7 +363,11 @@ std::vector<PortReport> DataPlane::report() {
     report.number = port->number;
     report.interface = port->frames->interface();
     report.overhead_bytes = port->link.overhead_bytes;
-    if (pipeline_) report.stats = pipeline_->stats(port->number, true);
+    if (pipeline_) {
+      report.stats = pipeline_->stats(port->number, true);
+      report.accounts = accounts::read(*pipeline_, port->number);
+      report.policy = accounts::policy(*pipeline_, port->number);
+    }
     report.kernel_drops = port->frames->kernel_drops();
     report.send_errors = port->frames->send_errors();
     report.late_p50_ns = port->lateness.quantile(0.5);

@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/switch.h"
 #include "dataplane/switch/lateness.h"
 #include "dataplane/switch/options.h"
@@ -44,6 +45,8 @@ struct PortReport {
   std::string interface;
   std::int32_t overhead_bytes = 0;
   engine::PortStats stats;  // maxima since the previous report
+  accounts::PortAccounts accounts;
+  std::string policy;  // accounts::policy
   std::uint64_t kernel_drops = 0;
   std::uint64_t send_errors = 0;
   std::int64_t late_p50_ns = 0;  // of departures since the previous report

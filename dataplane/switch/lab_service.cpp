@@ -17,6 +17,35 @@ std::uint64_t counted_bytes(std::uint64_t bytes, std::uint64_t packets, std::int
   return bytes + packets * static_cast<std::uint64_t>(static_cast<std::int64_t>(overhead));
 }
 
+// Of a port, or of a session at a port.
+template <class Message>
+void fill(const accounts::Counts& counts, bool by_program, Message& out) {
+  out.set_entered(counts.entered);
+  out.set_queue_drops(counts.queue_drops);
+  if (!by_program) return;
+  out.set_left(counts.left);
+  out.set_marked(counts.marked);
+  out.set_policy_drops(counts.policy_drops);
+  out.set_pruned(counts.pruned);
+}
+
+void fill(const accounts::PortAccounts& accounts, tiercast::v1::PortStats& out) {
+  fill(accounts.total, accounts.by_program, out);
+  for (const accounts::SessionCounts& session : accounts.sessions) {
+    tiercast::v1::SessionCounts& counts = *out.add_sessions();
+    counts.set_session(session.session);
+    counts.set_layer(session.layer);
+    counts.set_waiting(session.counts.waiting);
+    fill(session.counts, accounts.by_program, counts);
+  }
+  if (!accounts.by_program) return;
+  out.set_forwarded(accounts.ingress.forwarded);
+  out.set_invalid(accounts.ingress.invalid);
+  out.set_expired(accounts.ingress.expired);
+  out.set_no_group(accounts.ingress.no_group);
+  out.set_no_route(accounts.ingress.no_route);
+}
+
 void fill(const PortReport& report, tiercast::v1::PortStats& out) {
   const engine::PortStats& stats = report.stats;
   out.set_port(report.number);
@@ -29,12 +58,12 @@ void fill(const PortReport& report, tiercast::v1::PortStats& out) {
   out.set_queue_bytes(stats.queue_bytes);
   out.set_max_queue_packets(stats.max_queue_packets);
   out.set_max_queue_bytes(stats.max_queue_bytes);
-  out.set_drops(stats.dropped_packets);
   out.set_kernel_drops(report.kernel_drops);
   out.set_send_errors(report.send_errors);
   out.set_late_p50_us(microseconds(report.late_p50_ns));
   out.set_late_p99_us(microseconds(report.late_p99_ns));
   out.set_late_max_us(microseconds(report.late_max_ns));
+  fill(report.accounts, out);
 }
 
 }  // namespace

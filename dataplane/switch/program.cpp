@@ -7,9 +7,13 @@
 #include <spdlog/spdlog.h>
 
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dataplane/switch/data_plane.h"
@@ -57,13 +61,40 @@ void load_program(const Options& options, DataPlane& data_plane, P4RuntimeServic
   service.load(config);
 }
 
+// " (no route 3, expired 1)": those that are not 0.
+std::string listed(std::initializer_list<std::pair<std::string_view, std::uint64_t>> counts) {
+  std::string text;
+  for (const auto& [name, count] : counts)
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? " (" : ", ", name, count);
+  return text.empty() ? text : text + ")";
+}
+
+std::string dropped_on_the_way_in(const accounts::IngressCounts& in) {
+  return listed({{"invalid", in.invalid},
+                 {"expired", in.expired},
+                 {"no group", in.no_group},
+                 {"no route", in.no_route}});
+}
+
+// What the port was to send, and what became of it.
+std::string sent(const PortReport& port) {
+  const accounts::Counts& counts = port.accounts.total;
+  if (!port.accounts.by_program)
+    return fmt::format("tx {}, dropped by the queue {}, by the program {}", port.stats.tx_packets,
+                       port.stats.dropped_packets, port.stats.egress_dropped_packets);
+  return fmt::format("entered {}, left {}, marked {}, dropped by the queue {}, by {} {}, pruned {}, "
+                     "waiting {}",
+                     counts.entered, counts.left, counts.marked, counts.queue_drops,
+                     port.policy.empty() ? "no policy" : port.policy, counts.policy_drops,
+                     counts.pruned, counts.waiting);
+}
+
 void log_totals(std::uint64_t device_id, DataPlane& data_plane) {
   for (const PortReport& port : data_plane.report())
-    spdlog::info(
-        "device {} port {} ({}): rx {} packets, tx {}, queue drops {}, kernel drops {}, send "
-        "errors {}",
-        device_id, port.number, port.interface, port.stats.rx_packets, port.stats.tx_packets,
-        port.stats.dropped_packets, port.kernel_drops, port.send_errors);
+    spdlog::info("device {} port {} ({}): rx {} packets{}; {}; kernel drops {}, send errors {}",
+                 device_id, port.number, port.interface, port.stats.rx_packets,
+                 dropped_on_the_way_in(port.accounts.ingress), sent(port), port.kernel_drops,
+                 port.send_errors);
   if (const std::uint64_t digests = data_plane.totals().dropped_digests; digests != 0)
     spdlog::warn("{} digests dropped: they came faster than a controller read them", digests);
 }

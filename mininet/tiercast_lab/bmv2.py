@@ -118,7 +118,7 @@ class Bmv2Switches:
             lines.append(f"set_queue_rate {packets_per_second(rate, self.packet_size)} {port}")
         return lines
 
-    async def poll(self, controller: Controller, switch: Switch) -> list[Row]:
+    async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
         return []
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:

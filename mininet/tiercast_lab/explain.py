@@ -91,7 +91,7 @@ def _queue(look: Look) -> list[str]:
     text = f"at most {longest['max_queue_packets']:g} packets on its path, at {longest['link']}"
     drops = {}
     for (link,), rows in frame.filter(pl.col("link").is_in(path)).group_by("link"):
-        drops[link] = grown(rows, "drops", look.since_s, look.at_s)
+        drops[link] = grown(rows, "queue_drops", look.since_s, look.at_s)
     dropping = [f"{count:.0f} at {link}" for link, count in sorted(drops.items()) if count >= 0.5]
     return [f"{text}; dropped: {', '.join(dropping) or 'none'}"]
 

@@ -173,6 +173,8 @@ class _Live:
         for child in self.children.children:
             if child.expected_to_end:
                 await self._expect_success(child)
+        # Nobody sends any more: what each port was handed, and what became of it.
+        await self._poll_ports(controller)
 
     async def _expect_success(self, child: Any) -> None:
         for _ in range(15):
@@ -197,9 +199,9 @@ class _Live:
         switches = list(self.network.topology.switches.values())
         polled = await asyncio.gather(*(self.run_.switches.poll(controller, s) for s in switches))
         now_s = self._now_s()
-        for switch, ports in zip(switches, polled, strict=True):
-            for fields in ports if record else []:
-                self.run_.take("port", now_s, switch.name, fields)
+        for switch, rows in zip(switches, polled, strict=True):
+            for kind, fields in rows if record else []:
+                self.run_.take(kind, now_s, switch.name, fields)
 
     async def _events(self, controller: control.Controller) -> None:
         run = self.run_

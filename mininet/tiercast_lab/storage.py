@@ -28,7 +28,7 @@ from tiercast_lab.recorder import Frames, read_rows
 
 __all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
 
-FORMAT = 1  # of summary.json and rows/
+FORMAT = 2  # of summary.json and rows/
 INCOMPLETE = "incomplete"  # the verdict of a run that goes on, or was broken off
 UNFINISHED = "it has not ended: it goes on, or its lab was killed"
 RESERVE_BYTES = 64 << 10

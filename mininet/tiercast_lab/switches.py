@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tiercast_controller import Controller
 
@@ -17,6 +17,21 @@ from tiercast_lab.topology import Switch, Topology
 
 # Columns of one row, beside time_s and agent.
 Row = dict[str, float | str]
+
+
+# Of rows of kind `port` and `port.session`: fields of PortStats and SessionCounts
+# (proto/tiercast/v1/lab.proto).
+PORT_COLUMNS = (
+    "rx_packets", "rx_bytes", "tx_packets", "tx_bytes",
+    "queue_packets", "max_queue_packets", "max_queue_bytes",
+    "entered", "left", "marked", "queue_drops", "policy_drops", "pruned",
+    "invalid", "expired", "no_group", "no_route",
+    "kernel_drops", "send_errors", "late_p50_us", "late_p99_us", "late_max_us",
+)  # fmt: skip
+SESSION_COLUMNS = (
+    "session", "layer",
+    "entered", "left", "marked", "queue_drops", "policy_drops", "pruned", "waiting",
+)  # fmt: skip
 
 
 class SwitchKind(Protocol):
@@ -37,8 +52,8 @@ class SwitchKind(Protocol):
     async def configure(self, network: Network) -> None:
         """What is left to set once the controller has reached all switches."""
 
-    async def poll(self, controller: Controller, switch: Switch) -> list[Row]:
-        """A row of kind `port` for each port."""
+    async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
+        """Each port's row of kind `port`, and those of kind `port.session`."""
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None: ...
 
@@ -71,28 +86,16 @@ class TiercastSwitches:
     async def configure(self, network: Network) -> None:
         pass
 
-    async def poll(self, controller: Controller, switch: Switch) -> list[Row]:
-        response = await controller.ports(switch.name)
-        return [
-            {
-                "port": port.port,
-                "link": direction(switch, port.port),
-                "rx_packets": port.rx_packets,
-                "rx_bytes": port.rx_bytes,
-                "tx_packets": port.tx_packets,
-                "tx_bytes": port.tx_bytes,
-                "queue_packets": port.queue_packets,
-                "max_queue_packets": port.max_queue_packets,
-                "max_queue_bytes": port.max_queue_bytes,
-                "drops": port.drops,
-                "kernel_drops": port.kernel_drops,
-                "send_errors": port.send_errors,
-                "late_p50_us": port.late_p50_us,
-                "late_p99_us": port.late_p99_us,
-                "late_max_us": port.late_max_us,
-            }
-            for port in response.ports
-        ]
+    async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
+        rows: list[tuple[str, Row]] = []
+        for port in (await controller.ports(switch.name)).ports:
+            place: Row = {"port": port.port, "link": direction(switch, port.port)}
+            rows.append(("port", place | _columns(port, PORT_COLUMNS)))
+            rows += [
+                ("port.session", place | _columns(counts, SESSION_COLUMNS))
+                for counts in port.sessions
+            ]
+        return rows
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         topology = network.topology
@@ -112,6 +115,10 @@ class TiercastSwitches:
 
     def final_rows(self, topology: Topology, logs: Path) -> list[tuple[str, Row]]:
         return []
+
+
+def _columns(message: Any, names: Iterable[str]) -> Row:
+    return {name: getattr(message, name) for name in names}
 
 
 def direction(switch: Switch, port: int) -> str:

@@ -84,7 +84,7 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
             fields = {"bytes": size, "packets": size / 1000, "lost": 0.0, "marked": size / 10_000}
             recorder.add("received", t, f"h{node}", fields)
     for second in range(1, 21):
-        counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second, "drops": 0.0}
+        counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second, "queue_drops": 0.0}
         clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
         queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0}
         queue["max_queue_packets"] = float(second)
@@ -121,7 +121,7 @@ def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
     for second in range(1, 21):
         counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second}
         clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
-        queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0, "drops": 3.0 * second}
+        queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0, "queue_drops": 3.0 * second}
         queue["max_queue_packets"] = float(second)
         recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
         load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}

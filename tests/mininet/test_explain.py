@@ -39,7 +39,7 @@ def sim(load, tmp_path) -> storage.StoredRun:
             row |= {
                 "kernel_drops": 0.0,
                 "send_errors": 0.0,
-                "drops": 0.0 if link == "0>1" else 10.0 * second,
+                "queue_drops": 0.0 if link == "0>1" else 10.0 * second,
             }
             recorder.add("port", float(second), f"s{link[0]}", row)
     for time_s, rank, reports, congested_reports, congested, rate in (

@@ -153,7 +153,7 @@ def test_queues() -> None:
         agent=["s0", "s0", "s1", "s1", "s1"],
         port=[1, 1, 1, 1, 1],
         max_queue_packets=[3.0, 7.0, 2.0, 11.0, 40.0],  # 40 is before the window
-        drops=[5.0, 10.0, 0.0, 5.0, 0.0],
+        queue_drops=[5.0, 10.0, 0.0, 5.0, 0.0],
         tx_packets=[100.0, 150.0, 0.0, 40.0, 0.0],
     )
     assert longest_queue({"port": frame}, CONTEXT) == 11.0

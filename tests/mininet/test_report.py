@@ -155,7 +155,7 @@ def test_other_folders_are_refused(tmp_path) -> None:
     with pytest.raises(InputError, match="summary.json"):
         load_run(tmp_path)
     (tmp_path / "summary.json").write_text("{}")
-    with pytest.raises(InputError, match="format None; valid: 1"):
+    with pytest.raises(InputError, match="format None; valid: 2"):
         load_run(tmp_path)
     (tmp_path / "summary.json").write_text("{")
     with pytest.raises(InputError, match="not JSON"):

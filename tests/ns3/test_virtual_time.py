@@ -132,7 +132,7 @@ def test_flows_with_ecn_are_marked_where_others_lose_packets(tmp_path: Path) -> 
         measured[ecn] = {name: one["value"] for name, one in summary["measures"].items()}
         ports = pl.read_parquet(directory / "rows/port.parquet").filter(pl.col("link") == "0>1")
         measured[ecn]["drops"] = (
-            ports["drops"][-1] - ports.filter(pl.col("time_s") >= 10)["drops"][0]
+            ports["queue_drops"][-1] - ports.filter(pl.col("time_s") >= 10)["queue_drops"][0]
         )
     assert measured["true"]["tcp_retransmitted"] == measured["true"]["drops"] == 0
     assert measured["false"]["tcp_retransmitted"] > 0.001
@@ -403,7 +403,7 @@ record_every: 5s
     back = port.filter(pl.col("link") == "1>0")
     assert back["tx_packets"][-1] >= acknowledgements - 20
     assert back["max_queue_packets"].max() <= 1
-    assert back["drops"].max() == 0
+    assert back["queue_drops"].max() == 0
 
 
 def test_a_window_with_a_limit(tmp_path: Path) -> None:

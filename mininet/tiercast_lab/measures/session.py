@@ -126,7 +126,7 @@ def queue_drops(rows: Rows, context: Context) -> float | None:
         return None
     drops = sent = 0.0
     for _, port in frame.group_by("agent", "port"):
-        drops += grown(port, "drops", *context.window)
+        drops += grown(port, "queue_drops", *context.window)
         sent += grown(port, "tx_packets", *context.window)
     return drops / (drops + sent) if drops + sent else None
 

@@ -127,7 +127,7 @@ def test_a_dpdk_port_has_a_link_behind_it(tmp_path, tools):
                  "--port", f"2={link}") as switch:  # fmt: skip
         wait_until(lambda: ports(switch)[2].tx_packets == 11, "frames")
         stats = ports(switch)[2]
-    assert stats.drops == 9
+    assert stats.queue_drops == 9
     sent = read_pcap(out)
     assert [int.from_bytes(frame[30:34], "big") for frame in sent] == list(range(11))
     # In us, and ideal: a late thread moves none of them.

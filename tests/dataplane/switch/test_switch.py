@@ -239,7 +239,7 @@ def test_a_saturated_port_sends_at_its_rate(
     most = max(sum(other.transmitted > one.enqueued for other in passed[:n])
                for n, one in enumerate(passed))  # fmt: skip
     assert stats.max_queue_packets == most
-    assert stats.drops == 0
+    assert stats.queue_drops == 0
 
 
 def test_a_full_queue_drops_the_tail_and_counts_it(network, switch, controller, p4info):
@@ -256,7 +256,7 @@ def test_a_full_queue_drops_the_tail_and_counts_it(network, switch, controller, 
 
     wait_until(all_have_come, "all have come")
     stats = ports_of(switch)[3]
-    assert (stats.queue_packets, stats.drops, max(longest)) == (10, 49, 10)
+    assert (stats.queue_packets, stats.queue_drops, max(longest)) == (10, 49, 10)
     switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, rate_bps=SLOW_RATE))
     assert numbers(network.ports[3].receive(11)) == list(range(11))
     assert ports_of(switch)[3].tx_packets == 11
