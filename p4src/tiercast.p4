@@ -9,6 +9,7 @@
 #include "include/headers.p4"
 #include "include/parser.p4"
 #include "lib/controller.p4"
+#include "lib/fates.p4"
 #include "lib/forwarding.p4"
 #include "lib/igmp.p4"
 #include "lib/ipv4.p4"
@@ -22,7 +23,9 @@
 // The clone session of the copies that become summaries: the controller gives it one replica, on
 // CPU_PORT, from whose egress they go to ingress again.
 const bit<32> SUMMARY_SESSION = 1;
-const bit<32> INGRESS_CLONE = 1;  // standard_metadata.instance_type
+// standard_metadata.instance_type
+const bit<32> NORMAL = 0;
+const bit<32> INGRESS_CLONE = 1;
 
 control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
                         inout standard_metadata_t standard) {
@@ -31,8 +34,17 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
     IgmpToController() igmp;
     Ipv4Hop() hop;
     MulticastForwarding() multicast;
+    GroupColumns() group_columns;
     UnicastForwarding() unicast;
     Aggregation() aggregation;
+
+    // Packets by ingress port and fate (lib/fates.p4).
+    @name(".ingress_fates")
+    counter(PORTS * INGRESS_FATES, CounterType.packets) ingress_fates;
+
+    action count(in IngressFate fate) {
+        ingress_fates.count(ingress_cell(fate, standard.ingress_port));
+    }
 
     apply {
         mark_to_drop(standard);  // unless one of the following sends it
@@ -44,6 +56,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             from_controller.apply(hdr, sent, port);
             if (sent) {
                 standard.egress_spec = port;
+                count(IngressFate.FROM_CONTROLLER);
                 exit;
             }
 
@@ -51,6 +64,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             validation.apply(hdr.ethernet, hdr.ipv4, standard.packet_length,
                              standard.checksum_error == 1, valid);
             if (!valid) {
+                count(IngressFate.INVALID);
                 exit;
             }
 
@@ -58,12 +72,14 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             igmp.apply(hdr.ipv4, punt);
             if (punt) {
                 standard.egress_spec = CPU_PORT;
+                count(IngressFate.TO_CONTROLLER);
                 exit;
             }
 
             bool expired;
             hop.apply(hdr.ipv4, expired);
             if (expired) {
+                count(IngressFate.EXPIRED);
                 exit;
             }
 
@@ -73,6 +89,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
                 if (found) {
                     standard.mcast_grp = group;
                     meta.replicated = true;
+                    group_columns.apply(hdr.ipv4, meta.first_column);
                 }
             }
         }
@@ -91,13 +108,28 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
         if (summary) {
             truncate(frame_bytes);
         }
+
+        // A carrier came in as another packet, and has been counted.
+        bool came_in = standard.instance_type == NORMAL;
         if (taken && !summary) {
-            exit;
-        }
-        if (hdr.ipv4.dst_addr[31:28] != 14) {
+            if (came_in) {
+                count(IngressFate.AGGREGATED);
+            }
+        } else if (hdr.ipv4.dst_addr[31:28] == 14) {
+            if (meta.replicated) {
+                count(IngressFate.FORWARDED);
+            } else if (came_in) {
+                count(IngressFate.NO_GROUP);
+            }
+        } else {
             unicast.apply(hdr.ethernet, hdr.ipv4, found, port);
             if (found) {
                 standard.egress_spec = port;
+                if (came_in) {
+                    count(IngressFate.FORWARDED);
+                }
+            } else if (came_in) {
+                count(IngressFate.NO_ROUTE);
             }
         }
     }
@@ -127,20 +159,20 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     @name(".red_until_mark")
     register<bit<32>>(PORTS) red_until_mark;
 
-    // Per port: packets that left, how many of them were marked here, and packets that were dropped
-    // here; bytes are those of the frame as it came in.
-    @name(".forwarded")
-    counter(PORTS, CounterType.packets_and_bytes) forwarded;
-    @name(".marked")
-    counter(PORTS, CounterType.packets_and_bytes) marked;
-    @name(".dropped")
-    counter(PORTS, CounterType.packets_and_bytes) dropped;
+    // Packets, and bytes of the frames as they came in, by column and fate (lib/fates.p4).
+    @name(".egress_fates")
+    counter(EGRESS_COLUMNS * EGRESS_FATES, CounterType.packets_and_bytes) egress_fates;
+
+    action count(in EgressFate fate) {
+        egress_fates.count(egress_cell(fate, meta.first_column, standard.egress_port));
+    }
 
     apply {
         if (standard.instance_type == INGRESS_CLONE) {
             recirculate_preserving_field_list(SUMMARY_FIELDS);
         } else if (meta.replicated && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);
+            count(EgressFate.PRUNED);
         } else {
             bit<32> port_index = (bit<32>)standard.egress_port;
             queue_t queue = { standard.enq_qdepth, standard.deq_qdepth, standard.enq_timestamp,
@@ -175,12 +207,13 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
             avg_queue.write(port_index, average);
 
             if (is_dropped) {
-                dropped.count(port_index);
                 mark_to_drop(standard);
+                count(EgressFate.DROPPED);
             } else {
-                forwarded.count(port_index);
                 if (is_marked) {
-                    marked.count(port_index);
+                    count(EgressFate.LEFT_MARKED);
+                } else {
+                    count(EgressFate.LEFT);
                 }
                 if (standard.egress_port == CPU_PORT) {
                     to_controller.apply(hdr, standard.ingress_port);

@@ -9,6 +9,7 @@ from .errors import (
     SwitchError,
     UnsupportedError,
 )
+from .fates import EgressFates, IngressFates, PortFates
 from .lab import Agent, Record
 from .port_policy import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
 from .program import Program
@@ -22,9 +23,12 @@ __all__ = [
     "Controller",
     "ControllerError",
     "DropTail",
+    "EgressFates",
     "Event",
     "Host",
+    "IngressFates",
     "NotPrimaryError",
+    "PortFates",
     "PortPolicy",
     "PriorityMarking",
     "Program",

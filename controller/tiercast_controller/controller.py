@@ -18,6 +18,7 @@ from tiercast.v1 import lab_pb2
 
 from .aggregation import aggregation_entries
 from .errors import ConfigurationError, ControllerError, SwitchError
+from .fates import COUNTERS, PortFates, fate_columns
 from .igmp import IgmpError, Message, general_query, parse_frame
 from .lab import Agent, LabService, Record, RecordSink
 from .membership import NEVER, UNKNOWN_REPORTER, Member, Membership
@@ -93,8 +94,10 @@ class Controller:
         self._querier = querier
         self._on_event = on_event or (lambda event: None)
         aggregation = aggregation_entries(topology, sessions)
+        self._columns = fate_columns(topology, sessions)
         self._static = {
-            name: entries + aggregation[name] for name, entries in static_entries(topology).items()
+            name: [*entries, *self._columns[name].entries(), *aggregation[name]]
+            for name, entries in static_entries(topology).items()
         }
         _check_program(program, self._static)
         self._trees = {
@@ -203,8 +206,13 @@ class Controller:
         return await self._managed(switch).client.get_ports()
 
     async def counter(self, switch: str, name: str) -> dict[int, tuple[int, int]]:
-        """A counter of the P4 program, such as "marked": port -> (packets, bytes)."""
+        """A counter of the P4 program, such as "summaries": index -> (packets, bytes)."""
         return await self._managed(switch).client.read_counter(name)
+
+    async def fates(self, switch: str) -> dict[int, PortFates]:
+        """What became of the packets at each port, since the switch loaded the program."""
+        client, columns = self._managed(switch).client, self._columns[switch]
+        return columns.fates(await client.read_cells(columns.cells()))
 
     async def register(self, switch: str, name: str) -> dict[int, int]:
         """A register of the P4 program: index -> value. Raises UnsupportedError on bmv2."""
@@ -411,6 +419,8 @@ def _check_program(program: Program, static: dict[str, list[TableEntry]]) -> Non
             program.encode_entry(item)
     program.encode_entry(top_group((1, 0), 0))
     program.encode_entry(route(group_address(0, 0), 1))
+    for counter in COUNTERS:
+        program.counter_id(counter)
 
 
 async def _all(work: Iterable[Awaitable[Any]]) -> list[Any]:

@@ -12,7 +12,7 @@ from .p4runtime import P4RuntimeClient, updates_to
 from .program import Program, TableEntry
 from .topology import Switch
 
-STATIC_TABLES = ("ipv4_host", "ipv4_lpm", "port_marking", "aggregator")
+STATIC_TABLES = ("ipv4_host", "ipv4_lpm", "port_marking", "group_columns", "aggregator")
 MULTICAST_TABLES = ("ipv4_multicast", "top_group")
 _BATCH = 500  # updates per write of static entries, well under gRPC's 4 MiB
 

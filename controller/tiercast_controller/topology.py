@@ -183,6 +183,9 @@ class Topology:
             choices = ", ".join(map(str, sorted(ports))) or "none"
             raise ConfigurationError(f"{switch} has no port {port}; it has: {choices}") from None
 
+    def ports(self, switch: str) -> list[int]:
+        return sorted(self._neighbour[self.switch(switch).name])
+
     def port_to(self, switch: str, neighbour: str) -> int:
         return self.graph.edges[switch, neighbour]["ports"][switch]
 

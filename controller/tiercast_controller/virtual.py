@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .aggregation import SUMMARY_CLONES, aggregation_entries
+from .fates import fate_columns
 from .multicast import CloneSession, MulticastGroup, MulticastState, Op, SessionTrees, Update, plan
 from .program import Program
 from .routing import static_entries
@@ -23,6 +24,7 @@ class VirtualController:
         self._topology = topology
         self._program = program
         self._sessions = list(sessions)
+        self._columns = fate_columns(topology, sessions)
         self._trees = {
             session.number: SessionTrees(topology, session, 1 + index * MAX_LAYERS)
             for index, session in enumerate(sessions)
@@ -30,7 +32,7 @@ class VirtualController:
         self._installed: dict[tuple[str, int], MulticastState] = {}
 
     def first_updates(self) -> list[dict[str, Any]]:
-        """What every switch gets before the run: routes, marking, aggregators."""
+        """What every switch gets before the run: routes, marking, columns of fates, aggregators."""
         aggregation = aggregation_entries(self._topology, self._sessions)
         updates = []
         for switch, entries in static_entries(self._topology).items():
@@ -41,7 +43,7 @@ class VirtualController:
                 ]
             updates += [
                 self._described(switch, Update(Op.INSERT, item))
-                for item in (*entries, *aggregation[switch])
+                for item in (*entries, *self._columns[switch].entries(), *aggregation[switch])
             ]
         return updates
 

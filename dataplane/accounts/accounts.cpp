@@ -1,7 +1,6 @@
 #include "dataplane/accounts/accounts.h"
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -9,9 +8,10 @@
 namespace tiercast::accounts {
 namespace {
 
-constexpr std::uint32_t kGroupPrefix = 0x3bf0;  // 239.192.0.0/14: session << 3 | rank follow
+constexpr std::uint32_t kGroupBase = 0xefc00000;  // 239.192.0.0/14: session << 3 | rank follow
+constexpr unsigned kGroupBits = 18;
 constexpr std::uint32_t kRanks = 8;
-// p4src/lib/fates.p4
+// p4src/lib/fates.p4: the rows of the counters.
 enum EgressFate : std::size_t { kLeft, kLeftMarked, kDropped, kPruned, kEgressFates };
 enum IngressFate : std::size_t { kForwarded, kInvalid, kExpired, kNoGroup, kNoRoute };
 constexpr std::size_t kIngressFates = 8;
@@ -24,17 +24,18 @@ Cells cells(const engine::Switch& from, std::string_view counter) {
   return found.ok() ? *found : Cells();
 }
 
-engine::Bytes network_order(std::uint32_t value) {
-  return {static_cast<char>(value >> 8 & 0xff), static_cast<char>(value & 0xff)};
+template <class Number>
+engine::Bytes network_order(Number value) {
+  engine::Bytes bytes;
+  for (std::size_t i = sizeof value; i-- > 0;) bytes.push_back(static_cast<char>(value >> 8 * i));
+  return bytes;
 }
 
-// The cell of the session's rank 0 at this port, if it has cells of its own.
-std::optional<std::size_t> session_cell(const engine::Switch& from, std::uint32_t port,
-                                        std::uint32_t session) {
+// The column of the group at port 0, if its packets are counted apart.
+std::optional<std::size_t> first_column(const engine::Switch& from, std::uint32_t group) {
   engine::TableEntry wanted;
-  wanted.match = {engine::FieldMatch::exact(network_order(port)),
-                  engine::FieldMatch::exact(network_order(session))};
-  const auto found = from.read_entry("session_cells", wanted);
+  wanted.match = {engine::FieldMatch::exact(network_order(group))};
+  const auto found = from.read_entry("group_columns", wanted);
   if (!found.ok() || found->action.arguments.size() != 1) return std::nullopt;
   std::size_t first = 0;
   for (const char byte : found->action.arguments[0]) {
@@ -43,28 +44,30 @@ std::optional<std::size_t> session_cell(const engine::Switch& from, std::uint32_
   return first;
 }
 
-void add_fates(Cells fates, std::size_t cell, Counts& counts) {
-  if ((cell + 1) * kEgressFates > fates.size()) return;
-  const Cells of_cell = fates.subspan(cell * kEgressFates, kEgressFates);
-  counts.left += of_cell[kLeft].packets + of_cell[kLeftMarked].packets;
-  counts.marked += of_cell[kLeftMarked].packets;
-  counts.policy_drops += of_cell[kDropped].packets;
-  counts.pruned += of_cell[kPruned].packets;
+std::uint64_t packets(Cells matrix, std::size_t rows, std::size_t row, std::size_t column) {
+  const std::size_t columns = matrix.size() / rows;
+  return column < columns ? matrix[row * columns + column].packets : 0;
+}
+
+void add_fates(Cells fates, std::size_t column, Counts& counts) {
+  const auto of = [&](EgressFate fate) { return packets(fates, kEgressFates, fate, column); };
+  counts.left += of(kLeft) + of(kLeftMarked);
+  counts.marked += of(kLeftMarked);
+  counts.policy_drops += of(kDropped);
+  counts.pruned += of(kPruned);
 }
 
 IngressCounts ingress_counts(Cells fates, std::uint32_t port) {
-  if ((port + 1) * kIngressFates > fates.size()) return {};
-  const Cells of_port = fates.subspan(port * kIngressFates, kIngressFates);
-  return {of_port[kForwarded].packets, of_port[kInvalid].packets, of_port[kExpired].packets,
-          of_port[kNoGroup].packets, of_port[kNoRoute].packets};
+  const auto of = [&](IngressFate fate) { return packets(fates, kIngressFates, fate, port); };
+  return {of(kForwarded), of(kInvalid), of(kExpired), of(kNoGroup), of(kNoRoute)};
 }
 
 }  // namespace
 
 engine::LabelRule by_group() {
   return {"ipv4", "dst_addr", [](std::uint64_t address) {
-            return address >> 18 == kGroupPrefix
-                       ? 1 + static_cast<std::uint32_t>(address & 0x3ffff)
+            return address >> kGroupBits == kGroupBase >> kGroupBits
+                       ? 1 + static_cast<std::uint32_t>(address - kGroupBase)
                        : 0;
           }};
 }
@@ -93,28 +96,24 @@ PortAccounts read(const engine::Switch& from, std::uint32_t port) {
   accounts.by_program = !egress.empty();
   accounts.ingress = ingress_counts(cells(from, "ingress_fates"), port);
 
-  SessionCounts others;  // what is counted in the port's own cell
+  SessionCounts others;  // what is counted in the port's own column
   add_fates(egress, port, others.counts);
-  std::map<std::uint32_t, std::optional<std::size_t>> first_cells;  // by session
   std::vector<SessionCounts> sessions;
   for (const engine::LabelCounts& label : from.label_counts(port)) {
     Counts counts;
     counts.entered = label.entered;
     counts.queue_drops = label.dropped;
     counts.waiting = label.waiting();
-    const std::uint32_t session = (label.label - 1) / kRanks, rank = (label.label - 1) % kRanks;
+    const std::uint32_t group = label.label - 1;  // session << 3 | rank
     std::optional<std::size_t> first;
-    if (label.label != 0 && accounts.by_program) {
-      const auto [known, is_new] = first_cells.try_emplace(session);
-      if (is_new) known->second = session_cell(from, port, session);
-      first = known->second;
-    }
+    if (label.label != 0 && accounts.by_program) first = first_column(from, kGroupBase + group);
     if (label.label == 0 || (accounts.by_program && !first)) {
       others.counts += counts;
       continue;
     }
-    if (first) add_fates(egress, *first + rank, counts);
-    sessions.push_back({static_cast<int>(session), static_cast<int>(rank), counts});
+    if (first) add_fates(egress, *first + port, counts);
+    const auto session = static_cast<int>(group / kRanks), rank = static_cast<int>(group % kRanks);
+    sessions.push_back({session, rank, counts});
   }
   if (others.counts != Counts()) accounts.sessions.push_back(others);
   accounts.sessions.insert(accounts.sessions.end(), sessions.begin(), sessions.end());
@@ -124,7 +123,7 @@ PortAccounts read(const engine::Switch& from, std::uint32_t port) {
 
 std::string policy(const engine::Switch& of, std::uint32_t port) {
   engine::TableEntry wanted;
-  wanted.match = {engine::FieldMatch::exact(network_order(port))};
+  wanted.match = {engine::FieldMatch::exact(network_order(static_cast<std::uint16_t>(port)))};
   const auto found = of.read_entry("port_marking", wanted);
   return found.ok() ? found->action.name : std::string();
 }

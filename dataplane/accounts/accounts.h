@@ -39,8 +39,8 @@ struct Counts {
   bool operator==(const Counts&) const = default;
 };
 
-// session -1, layer -1: all that is no session's, such as feedback and TCP; and sessions that the
-// program has no cells for at this port.
+// session -1, layer -1: all that is no session's, such as feedback and TCP; and groups that the
+// program counts with these.
 struct SessionCounts {
   int session = -1;  // 0..32767
   int layer = -1;    // the group's rank, 0..7

@@ -137,6 +137,7 @@ const bit<8> SUMMARY_FIELDS = 1;  // field list: what such a copy keeps
 
 struct metadata_t {
     bool replicated;  // this packet is one of the copies that ipv4_multicast asked for
+    bit<32> first_column;  // of its group's fates in egress (lib/fates.p4)
     // A copy of this packet is to become a summary, or this is that copy (v1model/aggregation.p4).
     @field_list(SUMMARY_FIELDS)
     bool carries_summary;

@@ -114,9 +114,11 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.config = p4.ForwardingPipelineConfig()
         self.entities: dict[bytes, p4.Entity] = {}
         self.batches: list[list[p4.Update]] = []
+        self.reads: list[p4.ReadRequest] = []
         self.pipelines_set = 0
         self.packets_out: asyncio.Queue[p4.PacketOut] = asyncio.Queue()
         self.links: list[lab_pb2.SetLinkRequest] = []
+        self.counters: dict[tuple[int, int], int] = {}  # (id, index) -> packets
         self.write_delay_s = 0.0
         self.answers_writes = asyncio.Event()
         self.answers_writes.set()
@@ -230,11 +232,17 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         return b"group %d" % replication.multicast_group_entry.multicast_group_id
 
     async def Read(self, request, context):  # noqa: N802
+        self.reads.append(request)
         for wanted in request.entities:
             if wanted.HasField("register_entry"):
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "registers are not readable")
             kind = wanted.WhichOneof("entity")
             response = p4.ReadResponse()
+            if kind == "counter_entry":
+                cell = response.entities.add()
+                cell.CopyFrom(wanted)
+                counter, index = wanted.counter_entry.counter_id, wanted.counter_entry.index.index
+                cell.counter_entry.data.packet_count = self.counters.get((counter, index), 0)
             for entity in self.entities.values():
                 same_kind = entity.WhichOneof("entity") == kind
                 if kind == "packet_replication_engine_entry":

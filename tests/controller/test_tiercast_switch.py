@@ -61,7 +61,10 @@ async def test_kernel_joins_reach_every_switch_and_datagrams_follow(network, pro
         assert held == run.controller.installed(switch.name, 1), switch.name
     ports = (await run.controller.ports("s0")).ports
     assert [p.port for p in ports] == [2, 4]
-    assert sum(count for count, _ in (await run.controller.counter("s0", "forwarded")).values()) > 0
+    fates = await run.controller.fates("s0")
+    assert [fates[4].layers[1, rank].left for rank in range(3)] == [2, 1, 0]
+    assert (fates[4].rest.left, fates[2].rest.left) == (0, 1)
+    assert (fates[2].ingress.forwarded, fates[2].ingress.no_group) == (3, 5 + 3 + 4)
     assert set((await run.controller.register("s0", "avg_queue")).values()) == {0}
     await run.controller.stop()
 

@@ -139,8 +139,9 @@ Fate through_program(const RedParameters& red, const std::vector<std::int64_t>& 
   bench.finish();
   take();
   fate.wait /= static_cast<double>(left);
-  fate.dropped = static_cast<double>(bench.counter("dropped", kPort).packets) / kPackets;
-  fate.marked = static_cast<double>(bench.counter("marked", kPort).packets) / kPackets;
+  const EgressFates fates = bench.egress(kPort);
+  fate.dropped = static_cast<double>(fates.dropped) / kPackets;
+  fate.marked = static_cast<double>(fates.marked) / kPackets;
   return fate;
 }
 

@@ -153,6 +153,11 @@ void Bench::no_aggregate(std::uint32_t session) {
                              entry({FieldMatch::exact(number(session, 2))}, "", {})));
 }
 
+void Bench::group_columns(std::uint32_t group_address, std::uint32_t first) {
+  put(*switch_, "group_columns",
+      entry({FieldMatch::exact(number(group_address, 4))}, "set_columns", {number(first, 4)}));
+}
+
 void Bench::limit(std::uint32_t port, double rate_bps, std::uint32_t queue_packets) {
   engine::PortConfig config;
   config.rate_bps = rate_bps;
@@ -195,10 +200,23 @@ void Bench::clear() {
   punted_.clear();
 }
 
-engine::CounterValue Bench::counter(std::string_view name, std::uint32_t port) const {
-  const auto value = switch_->read_counter(name, port);
+engine::CounterValue Bench::counter(std::string_view name, std::uint32_t index) const {
+  const auto value = switch_->read_counter(name, index);
   EXPECT_TRUE(value.ok()) << value.status().message();
   return value.ok() ? *value : engine::CounterValue{};
+}
+
+std::uint64_t Bench::ingress(std::uint32_t port, IngressFate fate) const {
+  constexpr std::uint32_t kColumns = 512;
+  return counter("ingress_fates", static_cast<std::uint32_t>(fate) * kColumns + port).packets;
+}
+
+EgressFates Bench::egress(std::uint32_t column) const {
+  constexpr std::uint32_t kColumns = 33280;
+  const auto packets = [&](std::uint32_t fate) {
+    return counter("egress_fates", fate * kColumns + column).packets;
+  };
+  return {packets(0) + packets(1), packets(1), packets(2), packets(3)};
 }
 
 std::uint32_t Bench::avg_queue(std::uint32_t port) const {

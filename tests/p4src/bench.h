@@ -48,6 +48,21 @@ struct RedParameters {
   std::uint32_t transmission_us() const;
 };
 
+// The rows of ingress_fates (docs/p4.md, "Fates").
+enum class IngressFate : std::uint32_t {
+  kForwarded, kInvalid, kExpired, kNoGroup, kNoRoute, kToController, kAggregated, kFromController
+};
+inline constexpr std::uint32_t kIngressFates = 8;
+
+// A column of egress_fates: packets.
+struct EgressFates {
+  std::uint64_t left = 0;    // those marked here included
+  std::uint64_t marked = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t pruned = 0;
+  bool operator==(const EgressFates&) const = default;
+};
+
 // Ports 1 to 4, unlimited unless limit() says otherwise; IP bytes count (Ethernet does not).
 class Bench : public engine::Output {
  public:
@@ -67,6 +82,8 @@ class Bench : public engine::Output {
   void drop_tail(std::uint32_t port, std::uint32_t packets);
   void aggregate(std::uint32_t session, const Aggregator& aggregator);
   void no_aggregate(std::uint32_t session);
+  // first: the column of egress_fates that the group has at port 0.
+  void group_columns(std::uint32_t group_address, std::uint32_t first);
   void limit(std::uint32_t port, double rate_bps, std::uint32_t queue_packets);
 
   // A frame that arrives at now() on a port.
@@ -88,7 +105,10 @@ class Bench : public engine::Output {
   const std::vector<Frame>& punted() const { return punted_; }
   void clear();
 
-  engine::CounterValue counter(std::string_view name, std::uint32_t port) const;
+  engine::CounterValue counter(std::string_view name, std::uint32_t index) const;
+  // Packets.
+  std::uint64_t ingress(std::uint32_t port, IngressFate fate) const;
+  EgressFates egress(std::uint32_t column) const;
   std::uint32_t avg_queue(std::uint32_t port) const;  // packets, 8 fraction bits
   std::uint64_t cell(std::string_view name, std::uint64_t index) const;  // of a register
   void set_cell(std::string_view name, std::uint64_t index, std::uint32_t value);

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import grpc
@@ -311,14 +311,31 @@ class RunningSwitch(Network):
         self.write(p4.Update.INSERT, entity)
         self.insert("ipv4_multicast", {"hdr.ipv4.dst_addr": group}, "replicate", {"mgid": mgid})
 
+    def counters(self, name: str, indices: Iterable[int]) -> list[int]:
+        """Packets."""
+        request = p4.ReadRequest(device_id=1)
+        for index in indices:
+            wanted = request.entities.add().counter_entry
+            wanted.counter_id = self.program.counter_id(name)
+            wanted.index.index = index
+        return [
+            entity.counter_entry.data.packet_count
+            for answer in self.stub.Read(request, timeout=10)
+            for entity in answer.entities
+        ]
+
     def counter(self, name: str, index: int) -> int:
         """Packets."""
-        entity = p4.Entity()
-        entity.counter_entry.counter_id = self.program.counter_id(name)
-        entity.counter_entry.index.index = index
-        request = p4.ReadRequest(device_id=1, entities=[entity])
-        (answer,) = self.stub.Read(request, timeout=10)
-        return answer.entities[0].counter_entry.data.packet_count
+        (packets,) = self.counters(name, [index])
+        return packets
+
+    def ingress(self, port: int) -> list[int]:
+        """Packets by fate (docs/p4.md, "Fates")."""
+        return self.counters("ingress_fates", range(port, 8 * 512, 512))
+
+    def egress(self, column: int) -> list[int]:
+        """Packets by fate."""
+        return self.counters("egress_fates", range(column, 4 * 33280, 33280))
 
 
 @pytest.fixture(scope="module", params=["tiercast-switch", "bmv2"])

@@ -213,14 +213,5 @@ TEST_F(Forwarding, UnicastPacketsInFramesForManyAreDropped) {
   expect_dropped(packet);
 }
 
-TEST_F(Forwarding, PacketsAreCountedWhereTheyLeave) {
-  const Packet packet;
-  const auto bytes = packet.bytes().size();
-  for (int i = 0; i < 3; ++i) expect_forwarded(packet);
-  EXPECT_EQ(bench.counter("forwarded", 2), (engine::CounterValue{3, 3 * bytes}));
-  EXPECT_EQ(bench.counter("forwarded", 1), (engine::CounterValue{0, 0}));
-  EXPECT_EQ(bench.counter("marked", 2), (engine::CounterValue{0, 0}));
-}
-
 }  // namespace
 }  // namespace tiercast::p4test

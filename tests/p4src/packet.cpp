@@ -128,6 +128,13 @@ Packet igmp_report(std::uint32_t group_address) {
   return packet;
 }
 
+Frame with_port(std::uint32_t port, const Frame& frame) {
+  Frame out;
+  put(out, port << 7, 2);
+  out.insert(out.end(), frame.begin(), frame.end());
+  return out;
+}
+
 std::uint64_t dst_mac(std::span<const std::byte> frame) { return get(frame, 0, 6); }
 std::uint64_t src_mac(std::span<const std::byte> frame) { return get(frame, 6, 6); }
 std::uint8_t ecn(std::span<const std::byte> frame) { return get(frame, kEthernetBytes + 1, 1) & 3; }

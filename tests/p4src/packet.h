@@ -59,6 +59,9 @@ Packet layer_packet(std::uint32_t session, std::uint32_t rank, std::size_t ip_by
 // As Linux sends an IGMPv2 report: TTL 1 and the Router Alert option.
 Packet igmp_report(std::uint32_t group_address);
 
+// Behind a packet_in or packet_out header: 9 bits of port, 7 of padding.
+Frame with_port(std::uint32_t port, const Frame& frame);
+
 // What a frame says; it must hold a whole IPv4 header.
 std::uint64_t dst_mac(std::span<const std::byte> frame);
 std::uint64_t src_mac(std::span<const std::byte> frame);

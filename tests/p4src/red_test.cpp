@@ -38,7 +38,6 @@ class RedTest : public SwitchTest {
     const double before = (average - waiting * kRedWeight) / (1 - kRedWeight);
     const auto cell = static_cast<std::uint32_t>(std::lround(before * kUnit));
     std::string fates;
-    const auto counted = [&](std::string_view name) { return bench.counter(name, kPort).packets; };
     std::uint64_t until_mark = 0;
     for (std::size_t i = 0; i < count; ++i) {
       bench.set_cell("red_average", kPort, 0);
@@ -47,10 +46,13 @@ class RedTest : public SwitchTest {
       bench.advance((waiting + 1) * kMillisecond - 1);
       // Below min_th till now, so that the first one's count begins anew.
       if (i > 0) bench.set_cell("red_until_mark", kPort, static_cast<std::uint32_t>(until_mark));
-      const std::uint64_t marks = counted("marked"), drops = counted("dropped");
+      const EgressFates earlier = bench.egress(kPort);
       bench.set_cell("red_average", kPort, cell);
       bench.advance(1);
-      fates.push_back(counted("marked") > marks ? 'm' : counted("dropped") > drops ? 'd' : '-');
+      const EgressFates now = bench.egress(kPort);
+      fates.push_back(now.marked > earlier.marked     ? 'm'
+                      : now.dropped > earlier.dropped ? 'd'
+                                                      : '-');
       until_mark = bench.cell("red_until_mark", kPort);
       bench.finish();
       bench.clear();
@@ -193,11 +195,11 @@ TEST_F(RedTest, ADroppedPacketTakesNoTimeOnTheLink) {
   for (int i = 0; i < 6; ++i) bench.receive(1, packet(i == 5 ? kEct0 : kNotEct));
   bench.advance(3 * kMillisecond - 1);  // three have departed, which found none or one waiting
   bench.set_cell("red_average", kPort, 16u << 18);
-  EXPECT_EQ(bench.counter("dropped", kPort).packets, 0u);
+  EXPECT_EQ(bench.egress(kPort).dropped, 0u);
   bench.advance(1);
-  EXPECT_EQ(bench.counter("dropped", kPort).packets, 3u) << "ECT packets too, above max_th";
+  EXPECT_EQ(bench.egress(kPort).dropped, 3u) << "ECT packets too, above max_th";
   EXPECT_EQ(bench.sent_on(kPort).size(), 3u);
-  EXPECT_EQ(bench.counter("forwarded", kPort).packets, 3u);
+  EXPECT_EQ(bench.egress(kPort).left, 3u);
   // The link is idle from now on.
   bench.set_cell("red_average", kPort, 4u << 18);
   bench.advance(10 * kMillisecond + 500 * kMicrosecond);

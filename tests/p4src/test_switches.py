@@ -9,8 +9,9 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from tiercast_wire.layers import SimData, SimFeedback, SimRecord, Tiercast
 
+from .conftest import CPU_PORT, PORTS
+
 SESSION = 1
-GROUP = 0xEFC00000 | SESSION << 3  # rank 0
 UP, SLOW = 1, 4  # ports; UP leads to the sender
 SENDER, SENDER_MAC = 0x0A000002, 0x020000000002
 AGGREGATOR = {
@@ -19,10 +20,17 @@ AGGREGATOR = {
 }  # fmt: skip
 ROUTER_MAC = "02:00:00:00:01:01"
 MARKED_SESSION, TOP_RANK = 2, 3  # at the slow port; without an aggregator
+# (session, rank) -> the column of egress_fates that the group has at port 0.
+COLUMNS = {(SESSION, 0): 512, (MARKED_SESSION, 0): 517, (MARKED_SESSION, TOP_RANK): 522}
+# Rows of the counters (docs/p4.md, "Fates").
+(FORWARDED, INVALID, EXPIRED, NO_GROUP, NO_ROUTE, TO_CONTROLLER, AGGREGATED, FROM_CONTROLLER) = (
+    range(8)
+)
+LEFT, LEFT_MARKED, DROPPED, PRUNED = range(4)
 
 
-def marked_group(rank: int) -> int:
-    return 0xEFC00000 | MARKED_SESSION << 3 | rank
+def group(session: int, rank: int) -> int:
+    return 0xEFC00000 | session << 3 | rank
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +39,13 @@ def configured(switch):
                   {"port": UP, "dst_mac": SENDER_MAC})  # fmt: skip
     switch.insert("ipv4_host", {"hdr.ipv4.dst_addr": 0x0A000102}, "forward",
                   {"port": SLOW, "dst_mac": 0x020000000102})  # fmt: skip
-    switch.replicate(GROUP, 8, (2, 3))
+    switch.replicate(group(SESSION, 0), 8, (2, 3))
     switch.insert("aggregator", {"session": SESSION}, "aggregate", AGGREGATOR)
+    for (session, rank), first in COLUMNS.items():
+        switch.insert("group_columns", {"hdr.ipv4.dst_addr": group(session, rank)}, "set_columns",
+                      {"first": first})  # fmt: skip
     for rank in (0, TOP_RANK):
-        switch.replicate(marked_group(rank), 16 + rank, (SLOW,))
+        switch.replicate(group(MARKED_SESSION, rank), 16 + rank, (SLOW,))
     switch.insert("top_group", {"egress_port": SLOW, "session": MARKED_SESSION}, "set_top_group",
                   {"rank": TOP_RANK})  # fmt: skip
     return switch
@@ -70,6 +81,15 @@ def feedback(source: int, fb_req: int, *records: SimRecord, hold_us: int = 0) ->
 
 def record(rank: int, congested: int, rate: int) -> SimRecord:
     return SimRecord(rank=rank, congested=congested, min_cum_rate=rate, max_cum_rate=rate)
+
+
+def group_packet(session: int, rank: int, number: int = 0) -> bytes:
+    """Of a layer, but no message of a scheme."""
+    packet = Ether(unicast(number))
+    packet[IP].dst = str(ipaddress.ip_address(group(session, rank)))
+    packet.dst = f"01:00:5e:40:00:{session << 3 | rank:02x}"
+    del packet[IP].chksum
+    return bytes(packet)
 
 
 def unicast(number: int, ecn: int = 2) -> bytes:
@@ -151,6 +171,81 @@ def test_feedback_is_aggregated(quiet):
     assert switch.counter("feedback_refused", AGGREGATOR["slot"]) == refused + 1
 
 
+def grown(now: list[int], before: list[int]) -> list[int]:
+    return [b - a for a, b in zip(before, now, strict=True)]
+
+
+def fates(switch) -> dict[tuple[str, int, int], int]:
+    """All counts of fates: ("in", port, fate) or ("out", column, fate) -> packets."""
+    ports = (*PORTS, CPU_PORT)
+    found = [("in", port, switch.ingress(port)) for port in ports]
+    for column in (*ports, *(first + port for first in COLUMNS.values() for port in PORTS)):
+        found.append(("out", column, switch.egress(column)))
+    return {(side, place, f): n for side, place, row in found for f, n in enumerate(row)}
+
+
+# Seconds between packets of a burst, at least; the slow link needs 10 ms for each. bmv2 loses
+# frames that come faster, before its program sees them.
+GAP = 0.0003
+
+
+def send(switch, port: int, frame: bytes, count: int) -> None:
+    for _ in range(count):
+        switch.send(port, frame)
+        time.sleep(GAP)
+
+
+def test_every_fate_is_counted_where_it_falls(quiet):
+    """As many packets of each fate as no other has, at its port and in its column, and nothing else
+    is counted."""
+    expired, wrong = Ether(unicast(0)), Ether(unicast(0))
+    expired[IP].ttl = 1
+    wrong[IP].chksum = 1
+    unknown = Ether(unicast(0))
+    unknown[IP].dst = "10.0.99.9"
+    for packet in (expired, unknown):
+        del packet[IP].chksum
+    unwanted = group_packet(MARKED_SESSION, 1)
+    arp = Ether(src="02:00:00:00:00:03", dst="ff:ff:ff:ff:ff:ff", type=0x0806) / Raw(bytes(28))
+    frame = bytes(Ether(src=ROUTER_MAC, dst="ff:ff:ff:ff:ff:ff", type=0x88B5) / Raw(bytes(60)))
+    before = fates(quiet)
+    sent = (unicast(1), expired, wrong, arp, unwanted, unknown, igmp_report())
+    for count, packet in enumerate(sent, 2):
+        send(quiet, 2, bytes(packet), count)
+    send(quiet, UP, group_packet(SESSION, 0), 9)
+    send(quiet, 3, group_packet(SESSION, 0), 10)
+    send(quiet, 3, feedback(20, 1, SimRecord(rank=1, reports=1, congested=2)), 11)  # unsound
+    for _ in range(12):
+        quiet.packet_out(2, frame)
+    assert len(quiet.receive(2, 9 + 10 + 12)) == 9 + 10 + 12
+    assert len(quiet.receive(SLOW, 2)) == 2
+    for _ in range(8):
+        assert quiet.packet_in() is not None
+    with quiet.policy("drop_tail", limit=0):
+        send(quiet, 2, unicast(2), 13)
+        assert quiet.receive(SLOW, 1, timeout=0.5) == []
+    now = fates(quiet)
+    assert {key: now[key] - before[key] for key in now if now[key] != before[key]} == {
+        ("in", 2, FORWARDED): 2 + 13,
+        ("in", 2, EXPIRED): 3,
+        ("in", 2, INVALID): 4 + 5,
+        ("in", 2, NO_GROUP): 6,
+        ("in", 2, NO_ROUTE): 7,
+        ("in", 2, TO_CONTROLLER): 8,
+        ("in", UP, FORWARDED): 9,
+        ("in", 3, FORWARDED): 10,
+        ("in", 3, AGGREGATED): 11,
+        ("in", CPU_PORT, FROM_CONTROLLER): 12,
+        ("out", SLOW, LEFT): 2,
+        ("out", SLOW, DROPPED): 13,
+        ("out", 2, LEFT): 12,
+        ("out", CPU_PORT, LEFT): 8,
+        ("out", COLUMNS[SESSION, 0] + 2, LEFT): 9 + 10,
+        ("out", COLUMNS[SESSION, 0] + 3, LEFT): 9,
+        ("out", COLUMNS[SESSION, 0] + 3, PRUNED): 10,
+    }
+
+
 def test_a_group_goes_where_it_is_wanted(quiet):
     frame = data(90)
     quiet.send(UP, frame)
@@ -163,12 +258,16 @@ def test_a_group_goes_where_it_is_wanted(quiet):
     assert quiet.receive(2, 1, timeout=0.1) == [], "not back to where it came from"
 
 
-def test_igmp_goes_to_the_controller_alone(quiet):
-    report = bytes(
+def igmp_report() -> bytes:
+    return bytes(
         Ether(src="02:00:00:00:00:03", dst="01:00:5e:40:00:08")
         / IP(src="10.0.0.3", dst="239.192.0.8", proto=2, ttl=1, options=[IPOption_Router_Alert()])
         / Raw(bytes.fromhex("16000000efc00008"))
     )
+
+
+def test_igmp_goes_to_the_controller_alone(quiet):
+    report = igmp_report()
     quiet.send(3, report)
     assert quiet.packet_in() == (3, report)
     assert all(quiet.receive(port, 1, timeout=0.1) == [] for port in quiet.sockets)
@@ -189,9 +288,6 @@ def test_other_feedback_is_unicast(quiet):
 
 
 BURST = 40
-# Seconds between packets of a burst, at least; the link needs 10 ms for each. bmv2 loses frames
-# that come faster, before its program sees them.
-GAP = 0.0003
 
 
 def ecn_of(frames: list[bytes]) -> list[int]:
@@ -214,15 +310,12 @@ def test_priority_marking(quiet):
     departures, and lags 7 packets behind a queue that gets shorter by one at each: so marking goes
     on to the end, and is the top group's alone."""
     idle_us = 5000 if quiet.kind == "bmv2" else 0
-    before = quiet.counter("marked", SLOW)
+    columns = [COLUMNS[MARKED_SESSION, rank] + SLOW for rank in (0, TOP_RANK)]
+    before = [quiet.egress(column) for column in columns]
     with quiet.policy("priority_marking", threshold=5 << 8, idle_us=idle_us):
         for number in range(BURST):
             rank = TOP_RANK if number % 2 else 0
-            packet = Ether(unicast(number))
-            packet[IP].dst = str(ipaddress.ip_address(marked_group(rank)))
-            packet.dst = "01:00:5e:40:00:10"
-            del packet[IP].chksum
-            quiet.send(2, bytes(packet))
+            quiet.send(2, group_packet(MARKED_SESSION, rank, number))
             time.sleep(GAP)
         out = [Ether(frame)[IP] for frame in quiet.receive(SLOW, BURST, timeout=0.3)]
     assert [packet.id for packet in out] == list(range(BURST))
@@ -230,7 +323,9 @@ def test_priority_marking(quiet):
     assert len(marks) >= 12 and 1 not in marks
     assert marks == list(range(marks[0], BURST, 2)), "from some packet on, every second one"
     assert marks[0] % 2 == 1, "the top group's"
-    assert quiet.counter("marked", SLOW) == before + len(marks)
+    half, marked = BURST // 2, len(marks)
+    assert grown(quiet.egress(columns[0]), before[0]) == [half, 0, 0, 0]
+    assert grown(quiet.egress(columns[1]), before[1]) == [half - marked, marked, 0, 0]
 
 
 def test_threshold_marking(quiet):
@@ -268,12 +363,12 @@ def test_red_above_its_thresholds(quiet):
         assert len(marks) == BURST and marks[:spared] == [2] * spared
         assert 1 <= marks.count(3) <= BURST - spared
         time.sleep(0.02)  # bmv2 sends a frame when its time on the link begins
-        before = quiet.counter("dropped", SLOW)
+        before = quiet.egress(SLOW)
         out = burst(quiet, ecn=0)
         time.sleep(0.3)  # in bmv2 a dropped packet takes its time on the link
         assert [Ether(frame)[IP].id for frame in out[:spared]] == list(range(spared))
         assert len(out) < BURST
-        assert quiet.counter("dropped", SLOW) == before + BURST - len(out)
+        assert grown(quiet.egress(SLOW), before) == [len(out), 0, BURST - len(out), 0]
     with quiet.policy("red", **red(mark_above_max=0)):
         assert spared <= len(burst(quiet)) < BURST
 

@@ -44,17 +44,17 @@ TEST_F(Threshold, MarksWhatFoundMoreWaiting) {
 TEST_F(Threshold, DoesNotMarkWhatIsNotEct) {
   bench.threshold_marking(2, 0);
   for (const Frame& frame : burst(5, kNotEct)) EXPECT_EQ(ecn(frame), kNotEct);
-  EXPECT_EQ(bench.counter("marked", 2).packets, 0u);
+  EXPECT_EQ(bench.egress(2).marked, 0u);
 }
 
 TEST_F(Threshold, DropTailKeepsAsManyAsItsLimit) {
   for (std::uint32_t limit : {1u, 4u, 10u}) {
-    const std::uint64_t before = bench.counter("dropped", 2).packets;
+    const std::uint64_t before = bench.egress(2).dropped;
     bench.drop_tail(2, limit);
     const auto out = burst(20, kEct0);
     ASSERT_EQ(out.size(), limit + 1) << "and the one in service";
     for (std::uint32_t i = 0; i <= limit; ++i) EXPECT_EQ(identification(out[i]), i);
-    EXPECT_EQ(bench.counter("dropped", 2).packets - before, 19 - limit);
+    EXPECT_EQ(bench.egress(2).dropped - before, 19 - limit);
   }
 }
 

@@ -91,7 +91,7 @@ def test_workers_lose_and_reorder_nothing(network, start, program, tools):
         sender.join()
     for numbers in received.values():
         assert numbers == list(range(frames))
-    entity = controller.read(info.counter("forwarded", 1))[0]
+    entity = controller.read(info.counter("egress_fates", 1))[0]
     assert entity.counter_entry.data.packet_count == 3 * frames
     ports = switch.lab.GetPorts(tools.lab.GetPortsRequest())
     assert sum(port.kernel_drops + port.send_errors for port in ports.ports) == 0

@@ -155,9 +155,9 @@ def test_counters_and_registers(network, controller, p4info):
     for _ in range(5):
         network.ports[1].send(datagram("10.0.2.2"))
     assert len(network.ports[2].receive(5)) == 5
-    (cell,) = controller.read(p4info.counter("forwarded", 2))
+    (cell,) = controller.read(p4info.counter("egress_fates", 2))
     assert cell.counter_entry.data == p4.CounterData(packet_count=5, byte_count=5 * 1014)
-    assert len(controller.read(p4info.counter("forwarded"))) == 512
+    assert len(controller.read(p4info.counter("ingress_fates"))) == 512 * 8
 
     controller.modify(p4info.register("avg_queue", 3, b"\x01\x00"))
     (cell,) = controller.read(p4info.register("avg_queue", 3))

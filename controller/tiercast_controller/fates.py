@@ -1,0 +1,138 @@
+"""What became of packets at each port, from the P4 counters `ingress_fates` and `egress_fates`.
+
+A counter is a matrix with a row for each fate. Columns of `egress_fates` are ports, by their
+numbers, and groups at ports, where `group_columns` says so (docs/p4.md, "Fates"). Here the columns
+are given out: they follow from the topology and the sessions, so they are the same after every
+restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from .errors import ConfigurationError
+from .program import TableEntry, entry
+from .topology import Session, Topology
+
+COUNTERS = INGRESS, EGRESS = "ingress_fates", "egress_fates"
+PORTS = 512  # columns of ingress_fates, and the first ones of egress_fates
+EGRESS_COLUMNS = 33280
+MAX_GROUPS = 8192  # entries of group_columns
+
+
+@dataclass(frozen=True)
+class IngressFates:
+    """Packets that came in through a port; each has one fate."""
+
+    # In the order of the program's IngressFate.
+    forwarded: int
+    invalid: int  # header, checksum or length
+    expired: int  # time to live
+    no_group: int  # nobody subscribes
+    no_route: int
+    to_controller: int
+    aggregated: int
+    from_controller: int
+
+    @property
+    def received(self) -> int:
+        return sum(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True)
+class EgressFates:
+    """Packets whose service began at a port; each has left, was dropped, or was pruned."""
+
+    left: int
+    marked: int  # at this port, of those that left
+    policy_drops: int  # by the port's policy
+    pruned: int  # copies that would have left where they came in
+
+    def __add__(self, other: EgressFates) -> EgressFates:
+        return EgressFates(
+            self.left + other.left,
+            self.marked + other.marked,
+            self.policy_drops + other.policy_drops,
+            self.pruned + other.pruned,
+        )
+
+
+@dataclass(frozen=True)
+class PortFates:
+    ingress: IngressFates
+    rest: EgressFates  # of packets of no session's group
+    layers: Mapping[tuple[int, int], EgressFates]  # (session, rank)
+
+    @property
+    def egress(self) -> EgressFates:
+        return sum(self.layers.values(), self.rest)
+
+
+class FateColumns:
+    """The columns of one switch, and what is read from them."""
+
+    def __init__(self, ports: Iterable[int], sessions: Sequence[Session]):
+        self._ports = sorted(ports)
+        self._groups = {
+            (session.number, rank): session.group(rank)
+            for session in sessions
+            for rank in range(session.layers)
+        }
+        last = max(self._ports, default=0)
+        width = last + 1
+        # Of each group, the column of port 0: (session, rank) -> column.
+        self.first = {group: PORTS + width * i for i, group in enumerate(self._groups)}
+        most = min(MAX_GROUPS, (EGRESS_COLUMNS - PORTS) // width)
+        if len(self._groups) > most:
+            raise ConfigurationError(
+                f"{len(self._groups)} groups at ports up to {last} cannot be counted each for "
+                f"itself; valid: up to {most} groups"
+            )
+
+    def entries(self) -> list[TableEntry]:
+        return [
+            entry("group_columns", {"dst_addr": int(address)}, "set_columns", {"first": first})
+            for address, first in zip(self._groups.values(), self.first.values(), strict=True)
+        ]
+
+    def cells(self) -> Iterator[tuple[str, int]]:
+        """(counter, index) of all that `fates` needs."""
+        for port in self._ports:
+            yield from _cells(INGRESS, port)
+            for first in (0, *self.first.values()):
+                yield from _cells(EGRESS, first + port)
+
+    def fates(self, packets: Mapping[tuple[str, int], int]) -> dict[int, PortFates]:
+        """By port; `packets`: of each of cells()."""
+
+        def egress(column: int) -> EgressFates:
+            left, marked, dropped, pruned = (packets[cell] for cell in _cells(EGRESS, column))
+            return EgressFates(left + marked, marked, dropped, pruned)
+
+        return {
+            port: PortFates(
+                IngressFates(*(packets[cell] for cell in _cells(INGRESS, port))),
+                egress(port),
+                {group: egress(first + port) for group, first in self.first.items()},
+            )
+            for port in self._ports
+        }
+
+
+def _cells(counter: str, column: int) -> list[tuple[str, int]]:
+    """One column, by fate."""
+    columns, kind = (PORTS, IngressFates) if counter == INGRESS else (EGRESS_COLUMNS, EgressFates)
+    return [(counter, columns * row + column) for row in range(len(fields(kind)))]
+
+
+def fate_columns(topology: Topology, sessions: Sequence[Session]) -> dict[str, FateColumns]:
+    """By switch. Raises ConfigurationError where a switch has more groups and ports than the
+    program has columns."""
+    columns = {}
+    for switch in topology.switches:
+        try:
+            columns[switch.name] = FateColumns(topology.ports(switch.name), sessions)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"switch {switch.name}: {error}") from None
+    return columns

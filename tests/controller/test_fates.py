@@ -1,0 +1,106 @@
+"""The columns that counters of fates have, and what is read from them."""
+
+import pytest
+from tiercast_controller import (
+    ConfigurationError,
+    Controller,
+    EgressFates,
+    IngressFates,
+    Session,
+    VirtualController,
+    group_address,
+)
+from tiercast_controller.fates import FateColumns, fate_columns
+
+SESSIONS = [Session(7, 3, "h0"), Session(2, 1, "h3")]
+
+
+def test_each_group_has_a_column_for_each_port(tree_of) -> None:
+    """Ports are 1 to 3, so each group has four; 0 is no port."""
+    for switch, columns in fate_columns(tree_of(2), SESSIONS).items():
+        assert columns.first == {(7, 0): 512, (7, 1): 516, (7, 2): 520, (2, 0): 524}
+        assert [(dict(e.match), dict(e.params)) for e in columns.entries()] == [
+            ({"dst_addr": int(group_address(*group))}, {"first": first})
+            for group, first in columns.first.items()
+        ], switch
+
+
+@pytest.mark.parametrize(("ports", "sessions"), [([1, 509], 8), ([1, 2, 3], 1024)])
+def test_as_many_groups_as_the_program_can_count(program, tree_of, ports, sessions) -> None:
+    sizes = {counter.preamble.name: counter.size for counter in program.p4info.counters}
+    (table,) = [t for t in program.p4info.tables if t.preamble.name == "group_columns"]
+    most = [Session(number, 8, "h0") for number in range(sessions)]
+    columns = FateColumns(ports, most)
+    cells = list(columns.cells())
+    assert len(cells) == len(set(cells)) == len(ports) * (8 + 4 * (1 + 8 * sessions))
+    assert all(index < sizes[counter] for counter, index in cells)
+    assert len(columns.entries()) <= table.size
+    # The last row of each counter ends with it.
+    assert ("ingress_fates", sizes["ingress_fates"] - 512 + ports[-1]) in cells
+    assert ("egress_fates", 3 * sizes["egress_fates"] // 4 + ports[-1]) in cells
+    with pytest.raises(ConfigurationError, match=f"valid: up to {8 * sessions} groups"):
+        FateColumns(ports, [*most, Session(2000, 1, "h0")])
+
+
+def test_what_cannot_be_counted_is_refused(tree_of) -> None:
+    sessions = [Session(number, 8, "h0") for number in range(1025)]
+    text = "switch s0: 8200 groups at ports up to 3 cannot be counted each for itself; valid: "
+    with pytest.raises(ConfigurationError, match=text):
+        fate_columns(tree_of(1), sessions)
+
+
+async def test_fates_by_port_session_and_layer_in_one_read(
+    program, tree_of, socket_directory, reference_switches
+) -> None:
+    topology = tree_of(1, socket_directory)
+    servers = await reference_switches(topology)
+    sessions = [Session(7, 3, "h0"), Session(2, 1, "h1")]
+    controller = Controller(topology, sessions, program)
+    await controller.start()
+    server = servers["s0"]
+    held = await controller._managed("s0").client.read_entries(["group_columns"])
+    assert set(held) == set(fate_columns(topology, sessions)["s0"].entries())
+
+    ingress, egress = map(program.counter_id, ("ingress_fates", "egress_fates"))
+    for fate in range(8):
+        server.counters[ingress, 512 * fate + 2] = 10 + fate
+    for column, counts in {
+        3: (1, 2, 3, 4),  # port 3, no group
+        512 + 3: (5, 0, 0, 0),  # session 7, rank 0 at port 3
+        520 + 3: (6, 7, 8, 9),  # rank 2
+        524 + 3: (0, 0, 1, 0),  # session 2
+    }.items():
+        for fate, count in enumerate(counts):
+            server.counters[egress, 33280 * fate + column] = count
+    server.reads.clear()
+    fates = await controller.fates("s0")
+    assert len(server.reads) == 1
+    assert sorted(fates) == [1, 2, 3]
+    assert fates[2].ingress == IngressFates(10, 11, 12, 13, 14, 15, 16, 17)
+    assert fates[2].ingress.received == sum(range(10, 18))
+    assert fates[1].ingress == fates[3].ingress == IngressFates(0, 0, 0, 0, 0, 0, 0, 0)
+    assert fates[3].rest == EgressFates(left=3, marked=2, policy_drops=3, pruned=4)
+    assert fates[3].layers == {
+        (7, 0): EgressFates(5, 0, 0, 0),
+        (7, 1): EgressFates(0, 0, 0, 0),
+        (7, 2): EgressFates(left=13, marked=7, policy_drops=8, pruned=9),
+        (2, 0): EgressFates(0, 0, 1, 0),
+    }
+    assert fates[3].egress == EgressFates(left=21, marked=9, policy_drops=12, pruned=13)
+    with pytest.raises(ConfigurationError, match="switch 's9' is not one of: s0"):
+        await controller.fates("s9")
+    await controller.stop()
+
+
+def test_a_run_in_virtual_time_has_the_same_columns(program, tree_of) -> None:
+    topology = tree_of(2)
+    given = [
+        (u["switch"], u["match"], u["arguments"])
+        for u in VirtualController(topology, SESSIONS, program).first_updates()
+        if u.get("table") == "group_columns"
+    ]
+    assert given == [
+        (switch, [f"{int(group_address(*group)):x}"], [f"{first:04x}"])
+        for switch, columns in fate_columns(topology, SESSIONS).items()
+        for group, first in columns.first.items()
+    ]

@@ -1,0 +1,254 @@
+// What became of packets: each has one fate where it came in, and one where its service began.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <random>
+
+#include "tests/p4src/aggregation_model.h"
+#include "tests/p4src/bench.h"
+
+namespace tiercast::p4test {
+namespace {
+
+using IngressCounts = std::array<std::uint64_t, kIngressFates>;
+
+constexpr std::uint32_t kUp = 1;  // towards the sender
+constexpr std::uint32_t kFirstColumn = 512;  // of groups
+
+// 10.0.0.2, the sender, is behind port 1; 10.0.1.2 behind port 2; session 1's two layers go to
+// ports 2 to 4. Session 2 has columns, and nobody subscribes to it.
+class Fates : public SwitchTest {
+ protected:
+  Fates() {
+    bench.host("10.0.0.2", kUp, 0x020000000002);
+    bench.host("10.0.1.2", 2, 0x020000000202);
+    for (std::uint32_t rank : {0u, 1u}) bench.subscribe(group(1, rank), 1 + rank, {2, 3, 4});
+    for (std::uint32_t session : {1u, 2u}) {
+      for (std::uint32_t rank = 0; rank < 8; ++rank) {
+        bench.group_columns(group(session, rank), column(0, session, rank));
+      }
+    }
+  }
+
+  static std::uint32_t column(std::uint32_t port, std::uint32_t session, std::uint32_t rank) {
+    return kFirstColumn + 5 * (8 * (session - 1) + rank) + port;
+  }
+  IngressCounts ingress(std::uint32_t port) const {
+    IngressCounts counts;
+    for (std::uint32_t fate = 0; fate < kIngressFates; ++fate) {
+      counts[fate] = bench.ingress(port, static_cast<IngressFate>(fate));
+    }
+    return counts;
+  }
+  // The frame has this fate and no other, whatever became of those before it.
+  void expect_fate(std::uint32_t port, const Frame& frame, IngressFate fate) {
+    IngressCounts expected = ingress(port);
+    ++expected[static_cast<std::size_t>(fate)];
+    bench.receive(port, frame);
+    bench.finish();
+    EXPECT_EQ(ingress(port), expected);
+  }
+  void expect_fate(std::uint32_t port, const Packet& packet, IngressFate fate) {
+    expect_fate(port, packet.bytes(), fate);
+  }
+};
+
+TEST_F(Fates, Forwarded) {
+  expect_fate(kUp, Packet{}, IngressFate::kForwarded);
+  expect_fate(kUp, layer_packet(1, 0), IngressFate::kForwarded);
+  expect_fate(2, layer_packet(1, 0), IngressFate::kForwarded);  // to the others
+}
+
+TEST_F(Fates, Invalid) {
+  Packet packet;
+  packet.checksum = 1;
+  expect_fate(kUp, packet, IngressFate::kInvalid);
+  packet = {};
+  packet.total_len = 1000;
+  expect_fate(kUp, packet, IngressFate::kInvalid);
+  packet = {};
+  packet.ihl = 4;
+  expect_fate(kUp, packet, IngressFate::kInvalid);
+  packet = {};
+  packet.version = 6;
+  expect_fate(kUp, packet, IngressFate::kInvalid);
+  packet = {};
+  packet.ether_type = 0x86dd;
+  expect_fate(kUp, packet, IngressFate::kInvalid);
+  packet = {};
+  packet.dst_mac = 0xffffffffffff;
+  expect_fate(kUp, packet, IngressFate::kInvalid);
+  expect_fate(kUp, Frame(10), IngressFate::kInvalid);
+  expect_fate(kCpuPort, with_port(2, Frame(10)), IngressFate::kInvalid);
+}
+
+TEST_F(Fates, Expired) {
+  for (Packet packet : {Packet{}, layer_packet(1, 0), layer_packet(2, 0)}) {
+    packet.ttl = 1;
+    expect_fate(kUp, packet, IngressFate::kExpired);
+  }
+}
+
+TEST_F(Fates, NoGroup) {
+  expect_fate(kUp, layer_packet(1, 2), IngressFate::kNoGroup);
+  expect_fate(kUp, layer_packet(2, 0), IngressFate::kNoGroup);
+  Packet packet;
+  packet.dst = address("224.0.0.251");
+  packet.dst_mac = group_mac(packet.dst);
+  expect_fate(kUp, packet, IngressFate::kNoGroup);
+}
+
+TEST_F(Fates, NoRoute) {
+  Packet packet;
+  packet.dst = address("10.0.9.9");
+  expect_fate(kUp, packet, IngressFate::kNoRoute);
+  bench.drop_prefix("10.0.9.0", 24);
+  expect_fate(kUp, packet, IngressFate::kNoRoute);
+}
+
+TEST_F(Fates, ToAndFromTheController) {
+  expect_fate(2, igmp_report(group(1, 0)), IngressFate::kToController);
+  EXPECT_EQ(bench.egress(kCpuPort), EgressFates{.left = 1});
+  bench.clear();
+  expect_fate(kCpuPort, with_port(3, Packet{}.bytes()), IngressFate::kFromController);
+  EXPECT_EQ(bench.egress(3), EgressFates{.left = 1});
+  EXPECT_EQ(bench.sent_on(3), std::vector<Frame>{Packet{}.bytes()});
+}
+
+// The copy of a data packet that becomes a summary came in nowhere; a child's last answer that
+// becomes one did.
+TEST_F(Fates, Aggregation) {
+  bench.aggregate(1, {});
+  const auto data = [](std::uint32_t request) {
+    Packet packet = layer_packet(1, 0);
+    packet.payload[8 + 23] = static_cast<std::byte>(request);
+    packet.payload[8 + 30] = std::byte{0xc3};  // max_rtt_us: 49920
+    return packet;
+  };
+  const auto answer = [](std::uint32_t source, std::uint32_t request) {
+    return feedback_packet({1, source, request, 0, 0, {{0, 1, 0, 1000, 1000, 1}}});
+  };
+  expect_fate(kUp, data(7), IngressFate::kForwarded);
+  expect_fate(2, answer(20, 7), IngressFate::kAggregated);
+  expect_fate(3, answer(21, 7), IngressFate::kAggregated);
+  EXPECT_EQ(bench.egress(kUp), EgressFates{});
+  bench.advance(100 * kMillisecond);
+  expect_fate(kUp, data(7), IngressFate::kForwarded);
+  EXPECT_EQ(bench.egress(kUp), EgressFates{.left = 1}) << "the summary";
+  expect_fate(kUp, data(8), IngressFate::kForwarded);
+  expect_fate(2, answer(20, 8), IngressFate::kAggregated);
+  expect_fate(3, answer(21, 8), IngressFate::kForwarded);
+  EXPECT_EQ(bench.egress(kUp), EgressFates{.left = 2});
+  expect_fate(3, answer(21, 8), IngressFate::kAggregated);  // refused: it came twice
+  EXPECT_EQ(bench.counter("summaries", Aggregator{}.slot).packets, 2u);
+}
+
+TEST_F(Fates, EachLayerHasAColumnAtEachPort) {
+  for (int i = 0; i < 3; ++i) bench.receive(kUp, layer_packet(1, 0));
+  bench.receive(kUp, layer_packet(1, 1));
+  bench.finish();
+  for (std::uint32_t port : {2u, 3u, 4u}) {
+    EXPECT_EQ(bench.egress(column(port, 1, 0)), EgressFates{.left = 3});
+    EXPECT_EQ(bench.egress(column(port, 1, 1)), EgressFates{.left = 1});
+    EXPECT_EQ(bench.egress(column(port, 1, 2)), EgressFates{});
+    EXPECT_EQ(bench.egress(column(port, 2, 0)), EgressFates{});
+    EXPECT_EQ(bench.egress(port), EgressFates{});
+  }
+}
+
+TEST_F(Fates, WhatHasNoColumnOfItsOwnIsThePorts) {
+  bench.subscribe(group(3, 0), 7, {2});
+  bench.receive(kUp, layer_packet(3, 0));
+  bench.receive(kUp, Packet{});
+  bench.receive(kCpuPort, with_port(2, layer_packet(1, 0).bytes()));  // it is sent, not replicated
+  bench.finish();
+  EXPECT_EQ(bench.egress(2), EgressFates{.left = 3});
+  EXPECT_EQ(bench.egress(column(2, 1, 0)), EgressFates{});
+}
+
+TEST_F(Fates, BytesAreThoseOfTheFrame) {
+  const std::uint64_t bytes = Packet{}.bytes().size();
+  for (int i = 0; i < 3; ++i) bench.receive(kUp, Packet{});
+  EXPECT_EQ(bench.counter("egress_fates", 2), (engine::CounterValue{3, 3 * bytes}));
+}
+
+TEST_F(Fates, Pruned) {
+  bench.receive(2, layer_packet(1, 0));
+  bench.finish();
+  EXPECT_EQ(bench.egress(column(2, 1, 0)), EgressFates{.pruned = 1});
+  EXPECT_EQ(bench.egress(column(3, 1, 0)), EgressFates{.left = 1});
+}
+
+TEST_F(Fates, MarkedAndDroppedByLayer) {
+  for (std::uint32_t port : {2u, 3u, 4u}) bench.limit(port, 8e6, 0);
+  bench.marking(2, 0);
+  bench.top_group(2, 1, 1);
+  bench.drop_tail(3, 2);
+  for (int i = 0; i < 6; ++i) bench.receive(kUp, layer_packet(1, i % 2));
+  Packet rival;
+  rival.dst = address("10.0.1.2");
+  bench.receive(kUp, rival);
+  bench.finish();
+  // All but the first depart with an average above 0.
+  EXPECT_EQ(bench.egress(column(2, 1, 0)), EgressFates{.left = 3});
+  EXPECT_EQ(bench.egress(column(2, 1, 1)), (EgressFates{.left = 3, .marked = 3}));
+  EXPECT_EQ(bench.egress(2), EgressFates{.left = 1});
+  // The first on the link, and two behind it.
+  EXPECT_EQ(bench.egress(column(3, 1, 0)), (EgressFates{.left = 2, .dropped = 1}));
+  EXPECT_EQ(bench.egress(column(3, 1, 1)), (EgressFates{.left = 1, .dropped = 2}));
+  EXPECT_EQ(bench.egress(column(4, 1, 0)), EgressFates{.left = 3});
+}
+
+// Random packets of every kind, sound and not, into ports that mark and drop: the fates at ingress
+// add up to what came in, those at egress to what was handed to the ports, and what left is what
+// was sent.
+TEST_F(Fates, NothingIsCountedTwiceOrNotAtAll) {
+  std::mt19937 random(20261122);
+  const auto below = [&](std::uint32_t bound) { return random() % bound; };
+  for (std::uint32_t port = 1; port <= 4; ++port) bench.limit(port, 2e6 * port, 0);
+  bench.marking(2, 256);
+  bench.top_group(2, 1, 1);
+  bench.drop_tail(3, 3);
+  bench.red(4, {});
+  std::map<std::uint32_t, std::uint64_t> came, entered;
+  for (int i = 0; i < 5000; ++i) {
+    Packet packet;
+    const std::uint32_t port = 1 + below(4), kind = below(8);
+    if (kind < 4) packet = layer_packet(1 + below(2), below(3));
+    if (kind == 4) packet = igmp_report(group(1, 0));
+    if (kind == 5) packet.dst = address("10.0.9.9");
+    if (below(8) == 0) packet.ttl = 1;
+    if (below(8) == 0) packet.checksum = static_cast<std::uint16_t>(random());
+    const bool sound = checksum_right(packet.bytes()) && packet.ttl > 1;
+    const bool routed = packet.dst == address("10.0.1.2");
+    const bool copied = packet.dst == group(1, 0) || packet.dst == group(1, 1);
+    ++came[port];
+    if (kind != 4 && sound && routed) ++entered[2];
+    if (kind != 4 && sound && copied) {
+      for (std::uint32_t to : {2u, 3u, 4u}) ++entered[to];
+    }
+    bench.receive(port, packet);
+    bench.advance(below(3) * kMillisecond);
+  }
+  bench.finish();
+  for (std::uint32_t port = 1; port <= 4; ++port) {
+    std::uint64_t at_ingress = 0;
+    for (std::uint64_t packets : ingress(port)) at_ingress += packets;
+    EXPECT_EQ(at_ingress, came[port]);
+    EgressFates sum = bench.egress(port);
+    for (std::uint32_t session : {1u, 2u}) {
+      for (std::uint32_t rank = 0; rank < 8; ++rank) {
+        const EgressFates layer = bench.egress(column(port, session, rank));
+        sum.left += layer.left;
+        sum.dropped += layer.dropped;
+        sum.pruned += layer.pruned;
+      }
+    }
+    EXPECT_EQ(sum.left + sum.dropped + sum.pruned, entered[port]);
+    EXPECT_EQ(sum.left, bench.sent_on(port).size());
+  }
+}
+
+}  // namespace
+}  // namespace tiercast::p4test
