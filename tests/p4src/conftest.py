@@ -17,7 +17,10 @@ import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
+from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.program import Program, entry
+
+from ..patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -27,6 +30,7 @@ PSA, PSA_CLI = "psa_switch", "psa_switch_CLI"
 PORTS = (1, 2, 3, 4)
 SLOW_PORT = 4  # 100 packets of 1000 bytes in a second
 CPU_PORT = 510
+BMV2_GAP_S = 0.0003  # the slow link needs 10 ms for each
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL, SOL_PACKET, PACKET_IGNORE_OUTGOING = 3, 263, 23
 
@@ -107,12 +111,19 @@ class Network:
         for namespace in self.namespaces:
             subprocess.run(["ip", "netns", "del", namespace], check=False)
 
+    def only(self, port: int) -> bytes:
+        """The one frame that comes."""
+        (frame,) = self.receive(port, 1)
+        assert self.receive(port, 1, timeout=0.2) == []
+        return frame
+
     def send(self, port: int, *frames: bytes) -> None:
         for frame in frames:
             self.sockets[port].send(frame)
 
-    def receive(self, port: int, count: int, timeout: float = 2.0) -> list[bytes]:
-        """Up to count frames; fewer if none comes for `timeout` seconds."""
+    def receive(self, port: int, count: int, timeout: float = PATIENCE_S) -> list[bytes]:
+        """Up to count frames; fewer if none comes for `timeout` seconds. A test that gives a
+        timeout expects nothing more to come."""
         frames: list[bytes] = []
         self.sockets[port].settimeout(timeout)
         with contextlib.suppress(TimeoutError):
@@ -181,7 +192,7 @@ class PsaSwitch(Network):
 def stop(process: subprocess.Popen) -> None:
     process.terminate()
     try:
-        process.wait(timeout=5)
+        process.wait(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -221,7 +232,8 @@ class RunningSwitch(Network):
         self.process = self.start(command, self.log)
         backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
         self.channel = grpc.insecure_channel(address, options=backoff)
-        grpc.channel_ready_future(self.channel).result(timeout=15)
+        grpc.channel_ready_future(self.channel).result(timeout=PATIENCE_S)
+        self.lab = lab_pb2_grpc.SwitchStub(self.channel)
         if self.kind == "bmv2":
             limits = f"set_queue_depth 100 {SLOW_PORT}\nset_queue_rate 100 {SLOW_PORT}\n"
             cli(self, BMV2_CLI, limits)
@@ -246,7 +258,7 @@ class RunningSwitch(Network):
         )
         request.config.p4info.CopyFrom(self.program.p4info)
         request.config.p4_device_config = self.program.device_config
-        self.stub.SetForwardingPipelineConfig(request, timeout=20)
+        self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
         session = p4.Entity()
         clone = session.packet_replication_engine_entry.clone_session_entry
         clone.session_id = 1
@@ -272,7 +284,7 @@ class RunningSwitch(Network):
     def write(self, kind: int, entity: p4.Entity) -> None:
         update = p4.Update(type=kind, entity=entity)
         request = p4.WriteRequest(device_id=1, election_id=self.election, updates=[update])
-        self.stub.Write(request, timeout=10)
+        self.stub.Write(request, timeout=PATIENCE_S)
 
     def entity(self, table: str, match: dict, action: str, params: dict | None = None) -> p4.Entity:
         return p4.Entity(table_entry=self.program.encode_entry(entry(table, match, action, params)))
@@ -290,11 +302,34 @@ class RunningSwitch(Network):
         finally:
             self.write(p4.Update.DELETE, made)
 
+    def burst(self, frames: list[bytes]) -> None:
+        """Into port 2, for the slow port: all have come before a second one leaves, however slowly
+        they are sent, since the link of tiercast-switch stands still meanwhile. bmv2's cannot; and
+        it loses frames that come faster than this, before its program sees them."""
+        if self.kind == "bmv2":
+            for frame in frames:
+                self.send(2, frame)
+                time.sleep(BMV2_GAP_S)
+            return
+        before = self._received(2)
+        self._set_rate(8)  # bit/s
+        self.send(2, *frames)
+        wait_until(lambda: self._received(2) == before + len(frames), "all have come")
+        self._set_rate(800_000)
+
+    def _received(self, port: int) -> int:
+        stats = self.lab.GetPorts(lab_pb2.GetPortsRequest(), timeout=PATIENCE_S).ports
+        return next(one.rx_packets for one in stats if one.port == port)
+
+    def _set_rate(self, rate_bps: int) -> None:
+        request = lab_pb2.SetLinkRequest(port=SLOW_PORT, rate_bps=rate_bps)
+        self.lab.SetLink(request, timeout=PATIENCE_S)
+
     def packet_out(self, port: int, frame: bytes) -> None:
         message = self.program.encode_packet_out(frame, egress_port=port)
         self.outgoing.put(p4.StreamMessageRequest(packet=message))
 
-    def packet_in(self, timeout: float = 2.0) -> tuple[int, bytes] | None:
+    def packet_in(self, timeout: float = PATIENCE_S) -> tuple[int, bytes] | None:
         """The next frame for the controller and the port that it came from; None: there is none."""
         try:
             packet = self.packet_ins.get(timeout=timeout)
@@ -320,7 +355,7 @@ class RunningSwitch(Network):
             wanted.index.index = index
         return [
             entity.counter_entry.data.packet_count
-            for answer in self.stub.Read(request, timeout=10)
+            for answer in self.stub.Read(request, timeout=PATIENCE_S)
             for entity in answer.entities
         ]
 
