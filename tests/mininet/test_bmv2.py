@@ -11,7 +11,7 @@ import pytest
 from tiercast_lab.bmv2 import Bmv2Switches, packets_per_second
 from tiercast_lab.errors import EXIT_INPUT, InputError
 
-from .conftest import ROOT, SMALL
+from .conftest import ROOT, SMALL, skip_if_invalid
 
 
 def test_rates_are_those_of_full_packets() -> None:
@@ -40,11 +40,13 @@ def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) 
         assert result.returncode == EXIT_INPUT
         assert "is not in PATH; build behavioral-model" in result.stderr
         return
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.returncode in (0, 3), result.stdout + result.stderr
     summary = json.loads((tmp_path / "latest" / "summary.json").read_text())
-    assert (summary["switch"], summary["verdict"]) == ("bmv2", "met")
+    assert summary["switch"] == "bmv2"
     assert summary["complaints"] == []
     # Its own limiter holds 1-3 to 1 Mbit/s: h3 never gets more.
     assert summary["measures"]["longest_queue"]["value"] is None
     names = {check["name"] for check in summary["validity"]["checks"]}
     assert "wire_late" in names and "switch_late_p99" not in names
+    skip_if_invalid(summary)
+    assert summary["verdict"] == "met"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 from tiercast_lab.errors import InputError, RunFailed
 from tiercast_lab.recorder import FLUSH_S, Recorder, finish_rows, read_rows
+
+from ..patience import wait_until
 
 
 @pytest.fixture
@@ -46,11 +47,8 @@ def test_rows_are_on_the_disk_while_the_run_goes_on(tmp_path: Path) -> None:
     assert FLUSH_S < 1
     with Recorder(tmp_path) as recorder:
         recorder.add("received", 0.2, "h3", {"bytes": 1})
-        deadline = time.monotonic() + 30
-        while not list(tmp_path.glob("*.jsonl")) and time.monotonic() < deadline:
-            time.sleep(0.01)
         # Somebody else can read what is there: this process need not end well.
-        assert len(read_rows(tmp_path)["received"]) == 1
+        wait_until(lambda: len(read_rows(tmp_path).get("received", ())) == 1, "a row")
 
 
 def test_the_last_line_may_be_half_a_one(rows: Path) -> None:

@@ -181,7 +181,7 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
     # And as it is called, with the exit status of its errors.
     done = subprocess.run(
         [ROOT / "tiercast", "sessions", "list", "--sender=unix:/nonexistent/socket"],
-        capture_output=True, text=True, timeout=100,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 4
     assert "no sender answers at unix:/nonexistent/socket" in done.stderr

@@ -40,7 +40,7 @@ def tshark(tmp_path: Path, capture: Path, columns: list[str]) -> list[dict[str, 
         command += ["-e", f"tiercast.{column}"]
     # Not the settings and plugins of whoever runs this.
     environment = {**os.environ, "HOME": str(tmp_path), "WIRESHARK_CONFIG_DIR": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "lua" not in done.stderr.lower(), done.stderr
     return [dict(zip(columns, line.split(";"), strict=True)) for line in done.stdout.splitlines()]
