@@ -129,12 +129,14 @@ class Simulation {
     ns3::Simulator::Schedule(ns3::NanoSeconds(at_ns), [&agent] { agent.start(); });
   }
 
-  // Receivers of the first session stand first.
   void change(const MemberSpec& member) {
-    const auto& hosts = scenario_.sessions[0].receivers;
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (hosts[i].host != member.host) continue;
-      member.joins ? receivers_[i]->start() : receivers_[i]->stop();
+    auto agent = receivers_.begin();
+    for (const SessionSpec& session : scenario_.sessions) {
+      for (const ReceiverSpec& receiver : session.receivers) {
+        ReceiverAgent& one = **agent++;
+        if (session.session != member.session || receiver.host != member.host) continue;
+        member.joins ? one.start() : one.stop();
+      }
     }
   }
 

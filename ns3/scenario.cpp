@@ -181,7 +181,8 @@ Scenario Scenario::parse(const std::string& text) {
     for (const Json& one : json.at("tcp")) result.tcp.push_back(tcp_flow(one));
     for (const Json& one : json.at("udp")) result.udp.push_back(udp_flow(one));
     for (const Json& one : json.at("members")) {
-      result.members.push_back({one.at("at_ns"), one.at("host"), one.at("joins")});
+      result.members.push_back(
+          {one.at("at_ns"), one.at("session"), one.at("host"), one.at("joins")});
     }
     for (const Json& one : json.at("events")) result.events.push_back(event(one));
     return result;

@@ -52,9 +52,10 @@ struct ReceiverSpec {
   bool recorded = true;
 };
 
-// A receiver of the first session leaves, or joins again.
+// A receiver leaves its session, or joins again.
 struct MemberSpec {
   std::int64_t at_ns = 0;
+  std::uint16_t session = 0;
   std::string host;
   bool joins = false;
 };

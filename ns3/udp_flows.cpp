@@ -22,7 +22,7 @@ std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
 class UdpFlows::Sink : public HostEndpoint {
  public:
   Sink(VirtualNetwork& network, const UdpSpec& spec, std::uint16_t port)
-      : spec_(spec), address_(network.host(spec.to).address), port_(port) {
+      : address_(network.host(spec.to).address), port_(port) {
     network.attach(spec.to, *this);
   }
 
@@ -30,19 +30,16 @@ class UdpFlows::Sink : public HostEndpoint {
     wire::UdpPacket packet;
     if (wire::parse_udp_frame(frame, packet) != wire::FrameError::kOk) return;
     if (packet.destination == address_ && packet.destination_port == port_) {
-      bytes_ += packet.ip_length;
+      ++packets_;
     }
   }
 
-  void report(Records& records) const {
-    records.add(now_ns(), spec_.name, "udp", {{"bytes", static_cast<double>(bytes_)}});
-  }
+  std::uint64_t packets() const { return packets_; }
 
  private:
-  const UdpSpec& spec_;
   const std::uint32_t address_;
   const std::uint16_t port_;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t packets_ = 0;
 };
 
 class UdpFlows::Source {
@@ -60,6 +57,15 @@ class UdpFlows::Source {
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), &Source::begin, this);
   }
   ~Source() { call_.Cancel(); }
+
+  void report(Records& records, std::uint64_t arrived) const {
+    const auto figure = [](std::uint64_t value) { return static_cast<double>(value); };
+    records.add(now_ns(), spec_.name, "udp",
+                {{"bytes", figure(arrived * spec_.packet_size)},
+                 {"packets", figure(arrived)},
+                 {"sent_bytes", figure(sent_ * spec_.packet_size)},
+                 {"sent_packets", figure(sent_)}});
+  }
 
  private:
   // A period of packets at the rate, the first at once.
@@ -81,6 +87,7 @@ class UdpFlows::Source {
     }
     wire::write_udp_headers(flow_, next_ip_id_++, frame_);
     network_.send(host_, frame_);
+    ++sent_;
     const double gap = 8e9 * static_cast<double>(spec_.packet_size) /
                        static_cast<double>(spec_.rate_bps);
     const std::int64_t next = now_ns() + static_cast<std::int64_t>(gap);
@@ -101,6 +108,7 @@ class UdpFlows::Source {
   std::vector<std::byte> frame_;
   Rng rng_;
   std::int64_t ends_ = 0;  // of the period
+  std::uint64_t sent_ = 0;  // packets
   std::uint16_t next_ip_id_ = 0;
   ns3::EventId call_;
 };
@@ -120,7 +128,9 @@ UdpFlows::UdpFlows(VirtualNetwork& network, Records& records, const Scenario& sc
 UdpFlows::~UdpFlows() = default;
 
 void UdpFlows::report() {
-  for (const auto& sink : sinks_) sink->report(records_);
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    sources_[i]->report(records_, sinks_[i]->packets());
+  }
 }
 
 }  // namespace tiercast::ns3_runtime

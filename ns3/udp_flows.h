@@ -15,7 +15,7 @@ class UdpFlows {
   UdpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario);
   ~UdpFlows();
 
-  // A record of each flow, now: IP bytes that have arrived.
+  // A record of each flow, now: packets and IP bytes that were sent, and that have arrived.
   void report();
 
  private:

@@ -1,5 +1,5 @@
-"""The command line: tiercast run, figure, reproduce, sweep, list, schemes, doctor, report,
-explain, sessions."""
+"""The command line: tiercast run, figure, reproduce, sweep, list, schemes, measures, doctor,
+report, explain, sessions."""
 
 from __future__ import annotations
 
@@ -328,6 +328,22 @@ def schemes(
     else:
         valid = f"{', '.join(known)}{closest(name, known)}"
         raise InputError(f"unknown scheme {name!r}; valid: {valid}")
+
+
+@app.command()
+def measures(
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="As docs/experiments.md has it.")
+    ] = False,
+) -> None:
+    """Every measure: what `expect` names it, what it is, and its unit."""
+    from tiercast_lab.live import measures_table
+    from tiercast_lab.measures import table
+
+    if markdown:
+        print(table.markdown())
+    else:
+        console.print(measures_table())
 
 
 @app.command()

@@ -18,7 +18,7 @@ from tiercast_lab.experiment import Loaded
 from tiercast_lab.facts import network_facts
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View, make_view, result_tables
-from tiercast_lab.measures import Context, all_measures, context_of
+from tiercast_lab.measures import Context, Rows, all_measures, context_of
 from tiercast_lab.progress import Progress
 from tiercast_lab.recorder import Frames, Recorder, finish_rows
 from tiercast_lab.report import write_report
@@ -91,8 +91,6 @@ def _known_before(loaded: Loaded, options: Options, folder: RunFolder) -> dict[s
         "versions": machine.versions(),
         "machine": machine.describe(),
         "network": network_facts(loaded),
-        "layered": loaded.layered,
-        "layers": loaded.experiment.sessions[0].layers,
         "duration_s": loaded.experiment.duration / 1e9,
         **loaded.measured_over,
     }
@@ -105,7 +103,7 @@ def _judged(run: Execution, frames: Frames) -> dict[str, Any]:
     context, expected = run.progress.context, run.loaded.experiment.expect
     # Virtual time waits for the machine.
     checks = [] if run.progress.virtual else validity(frames, context, run.progress.bounds)
-    measures = all_measures(frames, context)
+    measures = all_measures(Rows(frames), context)
     figures = [judge(e, measures[e.name]) for e in expected]
     hidden = [text for state in run.metadata.values() for text in hidden_queues(state)]
     name, reasons = verdict(checks, figures, hidden)

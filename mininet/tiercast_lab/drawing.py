@@ -28,12 +28,13 @@ def topology_svg(network: Mapping[str, Any]) -> str:
     for name in network["links"]:
         a, b = (int(end) for end in name.split("-"))
         graph.add_edge(a, b, name=name)
-    root = network["sender_node"]
+    root = network["sessions"][0]["sender_node"]
+    receivers = [one for session in network["sessions"] for one in session["receivers"].values()]
     tree = networkx.bfs_tree(graph, root)
     places = _places(tree, root)
     width = max(place.x for place in places.values()) + MARGIN
     height = max(place.y for place in places.values()) + MARGIN + 26
-    slow = {facts["bottleneck"] for facts in network["receivers"].values()}
+    slow = {facts["bottleneck"] for facts in receivers}
     fastest = max(link["rate"] for link in network["links"].values())
     slow = {name for name in slow if network["links"][name]["rate"] < fastest}
     parts = [
@@ -54,7 +55,8 @@ def topology_svg(network: Mapping[str, Any]) -> str:
         if name in slow:
             x, y = (a.x + b.x) / 2, (a.y + b.y) / 2
             labels.append(f'<text class="rate" x="{x:g}" y="{y:g}">{format_rate(rate)[:-6]}</text>')
-    available = {facts["node"]: facts["available"][0][1] for facts in network["receivers"].values()}
+    # Of several sessions that a node receives, the first one's.
+    available = {facts["node"]: facts["available"][0][1] for facts in reversed(receivers)}
     for node, place in places.items():
         kind = "sender" if node == root else "receiver" if node in available else "inner"
         parts.append(

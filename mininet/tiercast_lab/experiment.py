@@ -5,7 +5,7 @@ loading.py reads one and checks what no key can say alone.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -18,7 +18,7 @@ from tiercast_lab import units
 from tiercast_lab.errors import among
 from tiercast_lab.figure import MAX_SEED, Figure
 from tiercast_lab.marking import Marking
-from tiercast_lab.measures import MEASURES
+from tiercast_lab.measures import MEASURES, name_of
 from tiercast_lab.model import Strict, require_known
 from tiercast_lab.random_tree import Draw, draw_links
 from tiercast_lab.topology import Topology, tree_levels
@@ -315,9 +315,10 @@ class LinkEvent:
 
 
 class MemberEvent(Strict):
-    """Receivers of the first session leave, or join, at a time of the run; with `every` in turn
-    until its end, `action` first. One whose first change is a join is absent until then."""
+    """Receivers of a session leave, or join, at a time of the run; with `every` in turn until its
+    end, `action` first. One whose first change is a join is absent until then."""
 
+    session: int | None = None  # None: the first
     at: Duration
     every: Annotated[Duration, Field(ge=10**6)] | None = None
     receivers: Annotated[list[int], Field(min_length=1)]
@@ -327,7 +328,6 @@ class MemberEvent(Strict):
 @dataclass(frozen=True)
 class MemberChange:
     at: int  # ns
-    receivers: tuple[int, ...]
     joins: bool
 
 
@@ -359,6 +359,7 @@ class Expectation(Strict):
     measure: str
     layers: Annotated[int, Field(ge=1, le=8)] | None = None
     receiver: int | None = None
+    flow: str | None = None
     session: int | None = None  # None: the first
     paper: str | float | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
@@ -371,13 +372,13 @@ class Expectation(Strict):
         spec = MEASURES.get(self.measure)
         if spec is None:
             raise ValueError(f"unknown measure {among(self.measure, MEASURES)}")
-        if spec.per_layer != (self.layers is not None):
-            need = "needs" if spec.per_layer else "takes no"
-            raise ValueError(f"{self.measure} {need} 'layers'")
-        if spec.per_receiver != (self.receiver is not None):
-            need = "needs" if spec.per_receiver else "takes no"
-            raise ValueError(f"{self.measure} {need} 'receiver'")
-        if self.session is not None and not spec.per_receiver:
+        for key in ("layers", "receiver", "flow"):
+            given = getattr(self, key) is not None
+            if given and spec.which != key:
+                raise ValueError(f"{self.measure} takes no '{key}'")
+            if not given and spec.which == key and not spec.whole:
+                raise ValueError(f"{self.measure} needs '{key}'")
+        if self.session is not None and spec.of_run:
             raise ValueError(f"{self.measure} takes no 'session'")
         if self.tolerance is not None and self.paper is None:
             raise ValueError("'tolerance' needs 'paper'")
@@ -394,9 +395,11 @@ class Expectation(Strict):
 
     @property
     def name(self) -> str:
+        """Of the measure, in a summary."""
+        which = self.layers or self.flow
         if self.receiver is not None:
-            return f"{self.measure}_{member_name(self.receiver, self.session)}"
-        return self.measure if self.layers is None else f"{self.measure}_{self.layers}"
+            which = member_name(self.receiver, self.session)
+        return name_of(self.measure, which, self.session)
 
 
 def member_name(node: int, session: int | None) -> str:
@@ -449,14 +452,22 @@ class Experiment(Strict):
         return sorted(changes, key=lambda change: change.at)
 
     @property
-    def member_changes(self) -> list[MemberChange]:
-        """Every leave and join that the experiment asks for, in the order of time."""
-        changes = []
+    def member_changes(self) -> dict[tuple[int, int], list[MemberChange]]:
+        """Every leave and join that the experiment asks for, by session and node, in the order of
+        time."""
+        changes = defaultdict(list)
         for event in self.members:
+            session = self.sessions[0].session if event.session is None else event.session
             for turn, at in enumerate(_times(event.at, event.every, self.duration)):
                 joins = (event.action == "join") == (turn % 2 == 0)
-                changes.append(MemberChange(at, tuple(event.receivers), joins))
-        return sorted(changes, key=lambda change: change.at)
+                for node in event.receivers:
+                    changes[session, node].append(MemberChange(at, joins))
+        return {who: sorted(mine, key=lambda one: one.at) for who, mine in changes.items()}
+
+    @property
+    def first_joins(self) -> dict[tuple[int, int], int]:
+        """When receivers that are absent at first join, ns, by session and node."""
+        return {who: mine[0].at for who, mine in self.member_changes.items() if mine[0].joins}
 
     @property
     def only_in_virtual_time(self) -> list[str]:
@@ -485,11 +496,6 @@ class Experiment(Strict):
         if any(entry.window is not None for entry in self.traffic):
             keys.append("traffic.window")
         return keys
-
-    def first_join(self, node: int) -> int | None:
-        """When a receiver of the first session becomes one, ns; None: at the session's start."""
-        mine = [change for change in self.member_changes if node in change.receivers]
-        return mine[0].at if mine and mine[0].joins else None
 
     def marking_of(self, link: str) -> Marking:
         """Of a link, by the name that it has in the topology: its own, or everybody's."""
@@ -521,7 +527,7 @@ class Loaded:
     experiment: Experiment
     topology: Topology
     receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
-    layered: bool  # the first session's scheme
+    layered: tuple[bool, ...]  # the sessions' schemes; else one rate for all layers
     data: dict[str, Any]
     file: str
 

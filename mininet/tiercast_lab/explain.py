@@ -19,8 +19,8 @@ from tiercast_lab.measures.rows import cumulative_rates, grown
 def explain(look: Look) -> list[str]:
     """Lines in plain language."""
     run = look.run
-    title = f"{run.summary['run']}: {run.scheme}, receiver {look.receiver} at {look.at_s:g} s"
-    specific = EXPLANATIONS.get(run.scheme, _records)(look)
+    title = f"{run.summary['run']}: {look.scheme}, receiver {look.receiver} at {look.at_s:g} s"
+    specific = EXPLANATIONS.get(look.scheme, _records)(look)
     parts: list[tuple[str, Iterable[str]]] = [
         ("received", _received(look)),
         ("subscribed", _subscription(look)),
@@ -47,15 +47,12 @@ def _received(look: Look) -> list[str]:
     rate = 8 * look.grown("received", look.receiver, "bytes") / span
     lost = look.grown("received", look.receiver, "lost")
     marked = look.grown("received", look.receiver, "marked")
-    available = [r for at, r in run_steps(look) if at <= look.at_s][-1]
+    steps = look.session.receivers[look.receiver].available
+    available = [rate for at, rate in steps if at <= look.at_s][-1]
     return [
         f"{mbit(rate)} in the last {span:g} s; its path has room for {mbit(available)}",
         f"lost {_of(lost, lost + packets)}, marked {_of(marked, packets)} packets",
     ]
-
-
-def run_steps(look: Look) -> list[tuple[float, float]]:
-    return look.run.context.available[look.receiver]
 
 
 def _subscription(look: Look) -> list[str]:
@@ -66,7 +63,7 @@ def _subscription(look: Look) -> list[str]:
     # The first of the last rows that say the same.
     others = rows.with_row_index().filter(pl.col("top") != top)["index"]
     since = rows["time_s"][0 if others.is_empty() else int(others[-1]) + 1]
-    layers = look.run.context.layers
+    layers = look.session.layers
     if top < 0:
         return [f"to nothing since {since:.1f} s"]
     what = f"to {top + 1:g} of {layers} layers" if layers > 1 else "to the session"
@@ -103,9 +100,9 @@ def _flows(look: Look) -> list[str]:
         span = look.at_s - look.since_s
         rate = 8 * look.grown("tcp", name, "bytes") / span if span else 0.0
         info = look.last("tcp.sender", name)
-        start, stop = look.run.context.flows[name]
-        if not start <= look.at_s <= stop:
-            lines.append(f"{name}: not there (from {start:g} to {stop:g} s)")
+        flow = look.run.context.flows[name]
+        if not flow.start <= look.at_s <= flow.stop:
+            lines.append(f"{name}: not there (from {flow.start:g} to {flow.stop:g} s)")
         else:
             text = f"{name}: {mbit(rate)}"
             if info is not None:
@@ -124,7 +121,7 @@ def _sender(look: Look) -> list[str]:
     if frame is None or span == 0:
         return []
     edges = np.array([look.since_s, look.at_s])
-    rates = cumulative_rates(look.run.rows, look.run.context, edges)[:, 0]
+    rates = cumulative_rates(look.run.rows, look.session, edges)[:, 0]
     text = "sends " + mbit(rates[-1])
     if len(rates) > 1:
         own = np.diff(np.concatenate([[0.0], rates])) / 1e6
@@ -137,7 +134,7 @@ def _records(look: Look) -> list[str]:
     """A scheme without an explanation of its own: its newest records, as they are."""
     lines = []
     for kind in look.run.rows:
-        if kind.startswith(f"{look.run.scheme}."):
+        if kind.startswith(f"{look.scheme}."):
             for agent in (look.sender, look.receiver):
                 if (row := look.last(kind, agent)) is not None:
                     fields = ", ".join(

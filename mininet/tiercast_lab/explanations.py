@@ -97,7 +97,7 @@ def _sim(look: Look) -> list[str]:
     lines = []
     subscription = look.last("subscription", look.receiver)
     top = -1 if subscription is None else int(subscription["top"])
-    layers = look.run.context.layers
+    layers = look.session.layers
     for rank in range(top, -1, -1):
         if (text := _sim_group(look, rank, layers)) is not None:
             lines.append(text)

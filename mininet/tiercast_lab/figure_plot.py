@@ -110,16 +110,16 @@ def _density(axis: plt.Axes, results: Results) -> None:
         axis.set_axis_off()
         return
     run = load_run(made[0].directory)
-    context = run.context
-    senders = list(context.senders.items())[:2]
-    counts = windows.joint_density(run.rows, [agent for _, agent in senders], context.window)
+    sessions, window = run.context.sessions[:2], run.context.window
+    senders = [session.sender for session in sessions]
+    counts = windows.joint_density(run.rows, senders, window)
     ends = [side * windows.CELL for side in counts.shape]
     axis.imshow(counts.T, origin="lower", cmap="Greys", extent=(0, ends[0], 0, ends[1]))
-    modes = windows.modes(run.rows, [agent for _, agent in senders], context.window)
+    modes = windows.modes(run.rows, senders, window)
     axis.plot(*([mode] for mode in modes), color=COLOURS[1], marker="+", markersize=12)
     axis.set_title(f"windows together, {run.summary['duration_s']:g} s")
-    axis.set_xlabel(f"cwnd of session {senders[0][0]} (packets)")
-    axis.set_ylabel(f"cwnd of session {senders[1][0]} (packets)")
+    axis.set_xlabel(f"cwnd of session {sessions[0].number} (packets)")
+    axis.set_ylabel(f"cwnd of session {sessions[1].number} (packets)")
 
 
 def _bars(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tiercast_lab import units
 from tiercast_lab.confidence import Mean
-from tiercast_lab.measures import spec_of
+from tiercast_lab.measures import parse_name, spec_of
+from tiercast_lab.measures import table as catalogue
 from tiercast_lab.progress import RUNNING, Progress, Tally
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.sweeps import SweepResults
@@ -160,7 +162,7 @@ def result_tables(summary: dict[str, Any]) -> Group:
             paper.add_row(row["name"], row["paper"], row["required"], row["measured"], mark)
         parts = [paper]
     else:
-        parts = [_measured_table(summary, title)]
+        parts = [*_measured_tables(summary, title)]
     valid = Table(title="did the machine keep up", title_justify="left")
     for heading in ("figure", "measured", "bound", ""):
         valid.add_column(heading, justify="left" if heading == "figure" else "right")
@@ -184,15 +186,38 @@ def window_text(summary: dict[str, Any]) -> str:
     return f"over the last {end - start:g} s"
 
 
-def _measured_table(summary: dict[str, Any], title: str) -> Table:
-    """What says something of the run as a whole; the report has each receiver and period, too."""
-    table = Table("measure", title=title, title_justify="left")
-    table.add_column("measured", justify="right")
+SESSIONS_SHOWN = 4
+
+
+def _measured_tables(summary: dict[str, Any], title: str) -> list[Table]:
+    """What says something of the run as a whole, and of each session or the first of many; the
+    report has each receiver, flow and period, too."""
+    numbers = [session["session"] for session in summary["network"]["sessions"]]
+    shown = numbers if len(numbers) <= SESSIONS_SHOWN else numbers[:1]
+    of_run: dict[str, str] = {}
+    of_sessions: dict[str, dict[int, str]] = {}
     for name, measure in summary["measures"].items():
-        spec, shown = spec_of(name)
-        if measure["value"] is not None and not spec.per_receiver and "@" not in name:
-            table.add_row(shown, spec.show(measure["value"]))
-    return table
+        parsed = parse_name(name)
+        spec, value = parsed.spec, measure["value"]
+        if value is None or parsed.period or (parsed.which and spec.which != "layers"):
+            continue
+        if spec.of_run:
+            of_run[parsed.shown] = spec.show(value)
+        else:
+            row = of_sessions.setdefault(replace(parsed, session="").shown, {})
+            row[int(parsed.session or numbers[0])] = spec.show(value)
+    table = Table("measure", title=title, title_justify="left")
+    for number in shown:
+        table.add_column("measured" if len(numbers) == 1 else f"session {number}", justify="right")
+    for name, values in of_sessions.items():
+        if any(number in values for number in shown):
+            table.add_row(name, *(values.get(number, "–") for number in shown))
+    whole = table
+    if len(numbers) > 1:
+        whole = Table("of the run", Column("measured", justify="right"))
+    for name, text in of_run.items():
+        whole.add_row(name, text)
+    return [table] if whole is table else [table, whole]
 
 
 def figure_row(figure: dict[str, Any]) -> dict[str, str]:
@@ -302,6 +327,13 @@ def figure_tables(summary: dict[str, Any]) -> Group:
     style = {"met": "bold green", "reported": "bold yellow"}.get(summary["verdict"], "bold red")
     lines = [Text(f"verdict: {summary['verdict']}", style=style)]
     return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
+
+
+def measures_table() -> Table:
+    table = Table(*catalogue.HEADINGS)
+    for row in catalogue.rows():
+        table.add_row(*(Text(cell.replace("`", "")) for cell in row))
+    return table
 
 
 def schemes_table(schemes: dict[str, SchemeInfo]) -> Table:

@@ -19,6 +19,7 @@ from tiercast_lab.errors import InputError, among, closest
 from tiercast_lab.experiment import (
     MAX_SESSION,
     START_SPREAD_NS,
+    Expectation,
     Experiment,
     LinkChange,
     LinkDefault,
@@ -183,9 +184,10 @@ def _check(
         [node for entry in experiment.traffic for node in (entry.from_, entry.to)],
     )
     _check_markings(source, experiment, topology)
-    _check_events(source, experiment, links, receivers[0])
+    _check_events(source, experiment, links)
+    _check_members(source, experiment, receivers)
     _check_periods(source, experiment)
-    layered = schemes[sessions[0].scheme].layered
+    layered = tuple(schemes[session.scheme].layered for session in sessions)
     loaded = Loaded(experiment, topology, tuple(receivers), layered, source.data, str(file))
     _check_expectations(source, loaded)
     return loaded
@@ -242,13 +244,7 @@ def _sessions(
     return sessions, receivers
 
 
-def _check_events(
-    source: Source,
-    experiment: Experiment,
-    links: Iterable[tuple[int, int]],
-    receivers: tuple[int, ...],
-) -> None:
-    """Changes of links, and of the members of the first session."""
+def _check_events(source: Source, experiment: Experiment, links: Iterable[tuple[int, int]]) -> None:
     for index, event in enumerate(experiment.events):
         path = ("events", str(index))
         if event.link not in {f"{a}-{b}" for a, b in links}:
@@ -259,64 +255,84 @@ def _check_events(
                 f"{units.format_duration(event.at)} is not before the end of the run "
                 f"({units.format_duration(experiment.duration)})",
             )
+
+
+def _check_members(
+    source: Source, experiment: Experiment, receivers: list[tuple[int, ...]]
+) -> None:
+    """Who leaves or joins is a receiver of that session, and nobody leaves who may not have started
+    yet."""
+    starts = {session.session: session.start for session in experiment.sessions}
+    members = dict(zip(starts, receivers, strict=True))
     for index, event in enumerate(experiment.members):
+        path = ("members", str(index))
+        session = experiment.sessions[0].session if event.session is None else event.session
+        if session not in members:
+            raise source.error((*path, "session"), _no_session(session, members))
         for i, node in enumerate(event.receivers):
-            if node not in receivers:
+            if node not in members[session]:
                 raise source.error(
-                    ("members", str(index), "receivers", str(i)),
-                    f"no receiver of the first session is at node {node}; valid: "
-                    f"{', '.join(map(str, receivers))}",
+                    (*path, "receivers", str(i)),
+                    f"no receiver of session {session} is at node {node}; valid: "
+                    f"{', '.join(map(str, members[session]))}",
                 )
-    _check_first_leaves(source, experiment)
-
-
-def _check_first_leaves(source: Source, experiment: Experiment) -> None:
-    """Nobody can leave who may not have started yet."""
-    changes = experiment.member_changes
-    for node in sorted({node for change in changes for node in change.receivers}):
-        leaves = [one.at for one in changes if node in one.receivers and not one.joins]
-        starts = experiment.first_join(node) or experiment.sessions[0].start
-        if leaves and leaves[0] < starts + START_SPREAD_NS:
+    first_joins = experiment.first_joins
+    for (session, node), changes in sorted(experiment.member_changes.items()):
+        leaves = [one.at for one in changes if not one.joins]
+        start = max(starts[session], first_joins.get((session, node), 0))
+        if leaves and leaves[0] < start + START_SPREAD_NS:
             raise source.error(
                 ("members",),
                 f"node {node} leaves at {units.format_duration(leaves[0])}; valid: from "
-                f"{units.format_duration(starts + START_SPREAD_NS)} on, when it has started",
+                f"{units.format_duration(start + START_SPREAD_NS)} on, when it has started",
             )
+
+
+def _no_session(number: int, valid: Iterable[int]) -> str:
+    return f"no session {number}; valid: {', '.join(map(str, sorted(valid)))}"
 
 
 def _check_expectations(source: Source, loaded: Loaded) -> None:
     """Whether the run will have what is expected of it."""
     experiment = loaded.experiment
-    first = experiment.sessions[0]
-    numbers = [session.session for session in experiment.sessions]
-    receivers = dict(zip(numbers, loaded.recorded, strict=True))
+    sessions = {session.session: session for session in experiment.sessions}
+    receivers = dict(zip(sessions, loaded.recorded, strict=True))
     for index, expectation in enumerate(experiment.expect):
         path = ("expect", str(index))
-        if expectation.session is not None and expectation.session not in numbers:
-            raise source.error(
-                (*path, "session"),
-                f"no session {expectation.session}; valid: {', '.join(map(str, sorted(numbers)))}",
-            )
-        session = first.session if expectation.session is None else expectation.session
-        if expectation.receiver is not None and expectation.receiver not in receivers[session]:
+        number = expectation.session
+        if number is None:
+            number = experiment.sessions[0].session
+        if number not in sessions:
+            raise source.error((*path, "session"), _no_session(number, sessions))
+        if expectation.receiver is not None and expectation.receiver not in receivers[number]:
             raise source.error(
                 (*path, "receiver"),
                 f"no receiver with rows at node {expectation.receiver}; valid in session "
-                f"{session}: {', '.join(map(str, receivers[session]))}",
+                f"{number}: {', '.join(map(str, receivers[number]))}",
             )
-        if expectation.layers is not None and expectation.layers > first.layers:
+        layers = sessions[number].layers
+        if expectation.layers is not None and expectation.layers > layers:
             raise source.error(
                 (*path, "layers"),
-                f"{expectation.layers} layers; valid: up to {first.layers}, as session "
-                f"{first.session} has",
+                f"{expectation.layers} layers; valid: up to {layers}, as session {number} has",
             )
-        if MEASURES[expectation.measure].of_traffic and not any(
-            entry.is_rival for entry in experiment.traffic
-        ):
-            raise source.error(
-                (*path, "measure"),
-                f"{expectation.measure} needs `traffic` of rivals: TCP flows that stay, or `rival`",
-            )
+        _check_flows(source, path, expectation, loaded)
+
+
+def _check_flows(source: Source, path: KeyPath, expectation: Expectation, loaded: Loaded) -> None:
+    """Whether the run has the competing flows that a measure is of."""
+    spec = MEASURES[expectation.measure]
+    traffic = loaded.experiment.traffic
+    if spec.beside == "tcp" and not any(entry.is_rival for entry in traffic):
+        raise source.error(
+            (*path, "measure"),
+            f"{expectation.measure} needs `traffic` of rivals: TCP flows that stay, or `rival`",
+        )
+    udp = [name for name, flow in loaded.flows.items() if flow.kind == "udp"]
+    if spec.beside == "udp" and not udp:
+        raise source.error((*path, "measure"), f"{expectation.measure} needs `traffic` of kind udp")
+    if expectation.flow is not None and expectation.flow not in udp:
+        raise source.error((*path, "flow"), f"no UDP flow {among(expectation.flow, udp)}")
 
 
 def _check_periods(source: Source, experiment: Experiment) -> None:

@@ -9,6 +9,7 @@ import polars as pl
 
 from tiercast_lab import units
 from tiercast_lab.errors import InputError
+from tiercast_lab.measures.context import Session
 from tiercast_lab.measures.rows import grown
 from tiercast_lab.storage import StoredRun
 
@@ -26,8 +27,12 @@ class Look:
     at_s: float
 
     @property
+    def session(self) -> Session:
+        return self.run.context.session_of(self.receiver)
+
+    @property
     def sender(self) -> str:
-        return self.run.context.sender
+        return self.session.sender
 
     @property
     def since_s(self) -> float:
@@ -35,19 +40,28 @@ class Look:
 
     @cached_property
     def facts(self) -> dict:
-        return self.run.summary["network"]["receivers"][self.receiver]
+        return self._session_facts["receivers"][self.receiver]
+
+    @property
+    def scheme(self) -> str:
+        return self._session_facts["scheme"]
+
+    @property
+    def _session_facts(self) -> dict:
+        sessions = self.run.summary["network"]["sessions"]
+        return next(one for one in sessions if one["session"] == self.session.number)
 
     def rows(self, kind: str, agent: str | None, **equal: float) -> pl.DataFrame | None:
         """Rows of a kind up to the time; None where there is none. agent None: of all."""
         frame = self.run.rows.get(kind)
         if frame is None or not set(equal) <= set(frame.columns):
             return None
-        chosen = frame.filter(pl.col("time_s") <= self.at_s)
         if agent is not None:
-            chosen = chosen.filter(pl.col("agent") == agent)
+            frame = self.run.rows.of(kind, agent)
+        chosen = frame.filter(pl.col("time_s") <= self.at_s)
         for column, value in equal.items():
             chosen = chosen.filter(pl.col(column) == value)
-        return None if chosen.is_empty() else chosen.sort("time_s", maintain_order=True)
+        return None if chosen.is_empty() else chosen
 
     def last(self, kind: str, agent: str | None, back: int = 1, **equal: float) -> Row | None:
         """The newest row, or the one `back` - 1 before it."""
@@ -59,20 +73,21 @@ class Look:
         frame = self.run.rows.get(kind)
         if frame is None or column not in frame.columns:
             return 0.0
-        return grown(frame.filter(pl.col("agent") == agent), column, self.since_s, self.at_s)
+        return grown(self.run.rows.of(kind, agent), column, self.since_s, self.at_s)
 
     def receiver_name(self, number: float | None) -> str | None:
-        """The agent of a receiver's id in a record; None where it names none."""
-        name = None if number is None else f"h{number:.0f}"
-        return name if name in self.run.context.receivers else None
+        """The agent of a receiver's id, its node, in a record; None where it names none."""
+        found = (name for name, one in self.session.receivers.items() if one.node == number)
+        return next(found, None)
 
 
 def look_at(run: StoredRun, receiver: str, at: str) -> Look:
     """InputError names the run, what was asked for, and the valid choices."""
     name = run.summary["run"]
     agent = f"h{receiver}" if receiver.isdigit() else receiver
-    if agent not in run.context.receivers:
-        valid = ", ".join(run.context.receivers)
+    receivers = [name for session in run.context.sessions for name in session.receivers]
+    if agent not in receivers:
+        valid = ", ".join(receivers)
         raise InputError(f"run {name}: no receiver {receiver!r}; valid: {valid}")
     end = run.end_s
     valid = f"valid: 0s to {end:g}s"

@@ -4,6 +4,7 @@ SIM; for other schemes rates, queue, and every variable that the scheme traced."
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sized
 from dataclasses import dataclass, field
 
@@ -12,9 +13,11 @@ import polars as pl
 
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import (
+    Rows,
     cumulative_rates,
     efficiency_series,
     instability_series,
+    mean_received_rate,
     received_rate,
     subscribers,
 )
@@ -64,7 +67,7 @@ def all_panels(run: StoredRun) -> list[Panel]:
 
 
 def main_panels(run: StoredRun) -> list[Panel]:
-    more = [sessions(run)] if len(run.context.senders) > 1 else []
+    more = [sessions(run)] if len(run.context.sessions) > 1 else []
     if run.scheme == "sim":
         panels = [
             layer_rates(run),
@@ -74,12 +77,12 @@ def main_panels(run: StoredRun) -> list[Panel]:
             efficiency(run),
             instability(run),
         ]
-        return panels + more + ([beside_tcp(run), queues(run)] if run.context.flows else [])
+        return panels + more + ([beside_tcp(run), queues(run)] if run.context.rivals else [])
     panels = [session_rates(run)]
-    if run.context.flows:
+    if run.context.rivals:
         panels.append(beside_tcp(run))
     panels.append(sending_rates(run))
-    if run.context.layers > 1:
+    if run.context.session.layers > 1:
         panels.append(subscriptions(run, "Receivers subscribed to each layer"))
     return [*panels, queues(run), *more]
 
@@ -103,10 +106,10 @@ def _expected(run: StoredRun, measure: str) -> dict[str, dict[str, float]]:
 
 def layer_rates(run: StoredRun) -> Panel:
     edges = _edges(run, STEP_S)
-    rates = cumulative_rates(run.rows, run.context, edges) / MBIT
+    rates = cumulative_rates(run.rows, run.context.session, edges) / MBIT
     expected = _expected(run, "cumulative_rate_")
     references = []
-    for n in range(1, run.context.layers + 1):
+    for n in range(1, run.context.session.layers + 1):
         figure = expected.get(f"cumulative_rate_{n}")
         if figure and figure["paper"] is not None:
             value = figure["paper"] / MBIT
@@ -117,7 +120,7 @@ def layer_rates(run: StoredRun) -> Panel:
         "Mbit/s",
         [
             Series(_layers(n), _middle(edges), rates[n - 1], COLOURS[n - 1])
-            for n in range(1, run.context.layers + 1)
+            for n in range(1, run.context.session.layers + 1)
         ],
         references,
     )
@@ -126,8 +129,8 @@ def layer_rates(run: StoredRun) -> Panel:
 def menu(run: StoredRun) -> Panel:
     """Limits of the middle layers while the menu is active  // SIM 3.1"""
     title, unit = "(b) Menu: limits of the cumulative rates", "Mbit/s"
-    frame = run.rows.get("sim.menu")
-    if frame is None or frame.is_empty():
+    frame = run.rows.of("sim.menu", run.context.session.sender)
+    if frame.is_empty():
         return Panel("b-menu", title, unit, [], note="the menu was never computed")
     end = run.end_s
     times = np.append(frame["time_s"].to_numpy(), end)
@@ -154,14 +157,14 @@ def subscriptions(run: StoredRun, title: str = "(c) Receivers subscribed to each
     frame = run.rows.get("subscription")
     changes = [] if frame is None else frame["time_s"].unique().sort().to_list()
     times = np.array([0.0, *(t for t in changes if 0 < t < end), end])
-    counts = subscribers(run.rows, run.context, times)
+    counts = subscribers(run.rows, run.context.session, times)
     return Panel(
         "c-subscriptions",
         title,
         "receivers",
         [
             Series(_layers(n), times, counts[n - 1], COLOURS[n - 1], steps=True)
-            for n in range(1, run.context.layers + 1)
+            for n in range(1, run.context.session.layers + 1)
         ],
         y_max=len(run.context.receivers) * 1.05,
     )
@@ -171,7 +174,7 @@ def representatives(run: StoredRun) -> dict[str, float]:
     """One receiver per available bandwidth, slowest first: agent -> bit/s."""
     chosen: dict[float, str] = {}
     for agent in run.context.receivers:
-        chosen.setdefault(run.context.available[agent][0][1], agent)
+        chosen.setdefault(run.context.receivers[agent].available[0][1], agent)
     return {chosen[rate]: rate for rate in sorted(chosen)}
 
 
@@ -180,7 +183,7 @@ def received_rates(run: StoredRun) -> Panel:
     series, references = [], []
     for index, (agent, rate) in enumerate(representatives(run).items()):
         colour = COLOURS[index % len(COLOURS)]
-        values = received_rate(run.rows, agent, edges) / MBIT
+        values = received_rate(run.rows, run.context.receivers[agent], agent, edges) / MBIT
         label = f"{agent} ({format_rate(rate)})"
         series.append(Series(label, _middle(edges), values, colour))
         references.append(Reference(rate / MBIT, f"available to {agent}", colour))
@@ -195,7 +198,7 @@ def received_rates(run: StoredRun) -> Panel:
 
 def efficiency(run: StoredRun) -> Panel:
     edges = _edges(run, COARSE_STEP_S)
-    values = efficiency_series(run.rows, run.context, edges)
+    values = efficiency_series(run.rows, run.context.session, edges)
     references = []
     figure = _expected(run, "efficiency").get("efficiency")
     if figure and figure["min"] is not None:
@@ -213,8 +216,8 @@ def efficiency(run: StoredRun) -> Panel:
 
 def instability(run: StoredRun) -> Panel:
     edges = _edges(run, COARSE_STEP_S)
-    values = instability_series(run.rows, run.context, edges)
-    round_trip = run.context.round_trip * 1e3
+    values = instability_series(run.rows, run.context.session, edges)
+    round_trip = run.context.session.round_trip * 1e3
     return Panel(
         "f-instability",
         "(f) Instability I(t), mean over each second",
@@ -236,7 +239,7 @@ def some_receivers(run: StoredRun, most: int) -> list[str]:
     """One of each available bandwidth first, then the others in their order."""
     chosen = list(representatives(run))
     chosen += [agent for agent in run.context.receivers if agent not in chosen]
-    return sorted(chosen[:most], key=run.context.receivers.index)
+    return sorted(chosen[:most], key=list(run.context.receivers).index)
 
 
 def _part(shown: Sized, of: Sized, what: str) -> str:
@@ -251,7 +254,8 @@ def _numbers_of(link: str) -> list[int]:
 def session_rates(run: StoredRun) -> Panel:
     edges = _edges(run, STEP_S)
     agents = some_receivers(run, MOST_LINES)
-    shares = {run.summary["network"]["receivers"][a].get("share", 0) / MBIT for a in agents}
+    facts = run.summary["network"]["sessions"][0]["receivers"]
+    shares = {facts[agent]["share"] / MBIT for agent in agents}
     return Panel(
         "rates-receivers",
         "Received rates of the session" + _part(agents, run.context.receivers, "receivers"),
@@ -260,7 +264,7 @@ def session_rates(run: StoredRun) -> Panel:
             Series(
                 agent,
                 _middle(edges),
-                received_rate(run.rows, agent, edges) / MBIT,
+                received_rate(run.rows, run.context.receivers[agent], agent, edges) / MBIT,
                 COLOURS[index],
             )
             for index, agent in enumerate(agents)
@@ -272,27 +276,25 @@ def session_rates(run: StoredRun) -> Panel:
 def sessions(run: StoredRun) -> Panel:
     """Each session, mean over its receivers; or the first and the range of the others."""
     edges = _edges(run, STEP_S)
-    members: dict[int, list[np.ndarray]] = {}
-    first = next(iter(run.context.senders))
-    for agent in run.context.members:
-        number = int(agent.partition(".s")[2] or first)  # experiment.member_name
-        members.setdefault(number, []).append(received_rate(run.rows, agent, edges) / MBIT)
-    described = run.summary["experiment"]["sessions"]
-    schemes = {one.get("session", 1): one["scheme"] for one in described}
-
-    def label(number: int) -> str:
-        # Unicast sessions are numbered from the described one's number on.
-        return f"session {number} ({schemes[max(n for n in schemes if n <= number)]})"
-
-    rates = {label(number): np.mean(of_one, axis=0) for number, of_one in members.items()}
+    schemes = {one["session"]: one["scheme"] for one in run.summary["network"]["sessions"]}
+    rates = {
+        f"session {one.number} ({schemes[one.number]})": mean_received_rate(
+            run.rows, one.receivers, edges
+        )
+        / MBIT
+        for one in run.context.sessions
+    }
     if len(rates) > MOST_LINES:
-        others = np.array(list(rates.values())[1:])
-        rates = {
-            label(first): rates[label(first)],
-            f"mean of {len(others)} others": others.mean(axis=0),
-            "slowest of them": others.min(axis=0),
-            "fastest of them": others.max(axis=0),
-        }
+        first, *names = rates
+        others = np.array([rates[name] for name in names])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # before any of them is there
+            rates = {
+                first: rates[first],
+                f"mean of {len(others)} others": np.nanmean(others, axis=0),
+                "slowest of them": np.nanmin(others, axis=0),
+                "fastest of them": np.nanmax(others, axis=0),
+            }
     return Panel(
         "rates-sessions",
         "The sessions: received rates, mean over receivers",
@@ -307,10 +309,9 @@ def sessions(run: StoredRun) -> Panel:
 def beside_tcp(run: StoredRun) -> Panel:
     """The session (mean over receivers) and the flows: each, or their range where they are many."""
     edges = _edges(run, STEP_S)
-    received = [received_rate(run.rows, a, edges) for a in run.context.receivers]
-    session = np.mean(received, axis=0) / MBIT
+    session = mean_received_rate(run.rows, run.context.receivers, edges) / MBIT
     rows = _from_the_start(run)
-    flows = {name: flow_rate(rows, name, edges) / MBIT for name in run.context.flows}
+    flows = {name: flow_rate(rows, name, edges) / MBIT for name in run.context.rivals}
     if len(flows) >= MOST_LINES:
         rates = np.array(list(flows.values()))
         flows = {
@@ -324,32 +325,32 @@ def beside_tcp(run: StoredRun) -> Panel:
     return Panel("rates-tcp", "The session beside TCP", "Mbit/s", series)
 
 
-def _from_the_start(run: StoredRun) -> dict[str, pl.DataFrame]:
+def _from_the_start(run: StoredRun) -> Rows:
     """With a row of each flow's start: in virtual time the first one comes a second later, and
     all bytes before it would seem to have come at once."""
     if (read := run.rows.get("tcp")) is None:
         return run.rows
-    starts = {name: start for name, (start, _) in run.context.flows.items()}
+    starts = {name: flow.start for name, flow in run.context.rivals.items()}
     first = {
         "time_s": [*map(float, starts.values())],
         "agent": [*starts],
         "bytes": [0] * len(starts),
     }
-    return run.rows | {"tcp": pl.concat([pl.DataFrame(first), read], how="diagonal_relaxed")}
+    return Rows({"tcp": pl.concat([pl.DataFrame(first), read], how="diagonal_relaxed")})
 
 
 def sending_rates(run: StoredRun) -> Panel:
     """What left, and what the scheme had set where it sets rates."""
     edges = _edges(run, STEP_S)
-    layers = run.context.layers
-    rates = cumulative_rates(run.rows, run.context, edges) / MBIT
+    layers = run.context.session.layers
+    rates = cumulative_rates(run.rows, run.context.session, edges) / MBIT
     series = [
         Series(_layers(n) if layers > 1 else "sent", _middle(edges), rates[n - 1], COLOURS[n - 1])
         for n in range(1, layers + 1)
     ]
     frame = run.rows.get("layer")
     if layers == 1 and frame is not None:
-        mine = frame.filter(pl.col("agent") == run.context.sender).sort("time_s")
+        mine = run.rows.of("layer", run.context.session.sender)
         if (rate := mine["rate_Bps"].to_numpy()).any():
             x = mine["time_s"].to_numpy()
             series.append(Series("set", x, rate * 8 / MBIT, COLOURS[1], steps=True, thin=True))
@@ -358,7 +359,7 @@ def sending_rates(run: StoredRun) -> Panel:
 
 def queues(run: StoredRun) -> Panel:
     frame = run.rows.get("port")
-    all_links = sorted(set(run.context.bottlenecks.values()), key=_numbers_of)
+    all_links = sorted({one.bottleneck for one in run.context.receivers.values()}, key=_numbers_of)
     links = all_links[:MOST_LINES]
     title, unit = "Queues at the bottlenecks: longest of each second", "packets"
     title += _part(links, all_links, "links")
@@ -397,7 +398,7 @@ def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Pa
     name, unit, factor = _in_unit(column)
     keys = ["agent", *(key for key in KEY_COLUMNS if key in frame.columns)]
     end = run.end_s
-    wanted = set(some_receivers(run, MOST_LINES)) | {run.context.sender}
+    wanted = set(some_receivers(run, MOST_LINES)) | {run.context.session.sender}
     series = []
     for key, rows in sorted(frame.filter(pl.col("agent").is_in(wanted)).group_by(keys)):
         if len(series) == MOST_LINES:

@@ -73,7 +73,7 @@ def _caption(run: StoredRun) -> str:
 
 def draw(axis: Axes, panel: Panel, run: StoredRun) -> None:
     end = run.summary["duration_s"]
-    axis.axvspan(*run.context.window, color="#F3F3F3", zorder=0, linewidth=0)
+    axis.axvspan(*run.summary["window_s"], color="#F3F3F3", zorder=0, linewidth=0)
     for reference in panel.references:
         axis.axhline(
             reference.y, color=reference.colour, linewidth=0.9, linestyle=(0, (5, 4)), alpha=0.7
@@ -132,9 +132,9 @@ def _label_ends(axis: Axes, series: list[Series], end: float) -> None:
     ends = []
     for one in series:
         # The mean of the end says where a fluctuating line stands better than its last point.
-        tail = one.y[one.x >= 0.9 * end]
-        tail = tail[np.isfinite(tail)]
-        if len(tail):
+        known = np.isfinite(one.y)
+        if known.any():
+            tail = one.y[known & (one.x >= one.x[known][-1] - 0.1 * end)]
             ends.append((float(tail.mean()), one))
     ends.sort(key=lambda pair: pair[0])
     position = -np.inf

@@ -35,11 +35,11 @@ class Progress:
 
     def take(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
         """One row, as the recorder gets it."""
-        if kind == "layer" and agent == self.context.sender:
+        if kind == "layer" and agent == self.context.session.sender:
             self._take_layer(int(fields["rank"]), time_s, fields)
-        elif kind == "subscription" and agent in self.context.available:
+        elif kind == "subscription" and agent in self.context.receivers:
             self._top[agent] = int(fields["top"])
-        elif kind == "received" or (kind == "tcp" and agent in self.context.flows):
+        elif kind == "received" or (kind == "tcp" and agent in self.context.rivals):
             histories = self._received if kind == "received" else self._flows
             history = histories.setdefault(agent, deque())
             history.append((time_s, float(fields["bytes"])))
@@ -72,7 +72,7 @@ class Progress:
     def cumulative_rates(self) -> list[float]:
         """bit/s of 1, 2, ... layers together, as the sender has set them."""
         total, result = 0.0, []
-        for rank in range(self.context.layers):
+        for rank in range(self.context.session.layers):
             total += self._layer_rate.get(rank, 0.0)
             result.append(total)
         return result
@@ -80,26 +80,38 @@ class Progress:
     @property
     def subscribers(self) -> list[int]:
         return [
-            sum(top >= rank for top in self._top.values()) for rank in range(self.context.layers)
+            sum(top >= rank for top in self._top.values())
+            for rank in range(self.context.session.layers)
         ]
 
     @property
     def efficiency(self) -> float | None:
-        shares = []
-        for agent, steps in self.context.available.items():
-            history = self._received.get(agent)
-            if (received := _rate(history)) is None:
-                return None
-            available = [rate for at, rate in steps if at <= history[-1][0]][-1]
-            shares.append(received / available)
+        """Mean over the receivers that are there."""
+        there = self._received_rates
+        if not there:
+            return None
+        receivers = self.context.receivers
+        shares = [
+            rate / [step for at, step in receivers[agent].available if at <= self.now_s][-1]
+            for agent, rate in there.items()
+        ]
         return sum(shares) / len(shares)
 
     @property
     def received(self) -> float | None:
-        """bit/s, mean over the receivers."""
-        rates = [_rate(self._received.get(agent)) for agent in self.context.available]
-        known = [rate for rate in rates if rate is not None]
-        return sum(known) / len(known) if known else None
+        """bit/s, mean over the receivers that are there."""
+        rates = self._received_rates.values()
+        return sum(rates) / len(rates) if rates else None
+
+    @property
+    def _received_rates(self) -> dict[str, float]:
+        """bit/s of the receivers that are there and have said something."""
+        rates = {
+            agent: _rate(self._received.get(agent), self.now_s)
+            for agent, receiver in self.context.receivers.items()
+            if not any(left <= self.now_s < back for left, back in receiver.absences)
+        }
+        return {agent: rate for agent, rate in rates.items() if rate is not None}
 
     @property
     def tcp_rates(self) -> list[float]:

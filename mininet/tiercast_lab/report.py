@@ -45,7 +45,7 @@ def write_report(run: StoredRun) -> Path:
         folder=f"{_results(summary['command'])}/{summary['run']}",
         measured=window_text(summary),
         duration=summary["duration_s"],
-        window=list(run.context.window),
+        window=summary["window_s"],
     )
     path = run.directory / "report.html"
     path.write_text(html)

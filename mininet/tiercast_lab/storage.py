@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from tiercast_lab.errors import InputError, writing
-from tiercast_lab.measures import Context, context_of, measures_version, spec_of
-from tiercast_lab.recorder import Frames, read_rows
+from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
+from tiercast_lab.recorder import read_rows
 
 __all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
 
@@ -117,11 +117,11 @@ class StoredRun:
     summary: dict[str, Any]
 
     @cached_property
-    def rows(self) -> Frames:
-        """By kind. InputError where a file is not whole."""
-        return read_rows(self.directory / "rows")
+    def rows(self) -> Rows:
+        """InputError where a file is not whole."""
+        return Rows(read_rows(self.directory / "rows"))
 
-    @property
+    @cached_property
     def context(self) -> Context:
         return context_of(self.summary)
 
@@ -169,7 +169,8 @@ def load_run(directory: Path) -> StoredRun:
         raise InputError(f"{path}: not JSON: {error}") from None
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         seen = summary.get("format") if isinstance(summary, dict) else None
-        raise InputError(f"{path}: format {seen!r}; valid: {FORMAT}")
+        older = ", of an earlier version; run it again" if seen in range(1, FORMAT) else ""
+        raise InputError(f"{path}: format {seen!r}{older}; valid: {FORMAT}")
     return StoredRun(directory, summary)
 
 

@@ -127,7 +127,6 @@ def answer(controller: control.VirtualController, question: dict[str, Any]) -> d
 def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
     """The first line that tiercast-ns3 reads (ns3/scenario.h)."""
     experiment, topology = loaded.experiment, loaded.topology
-    first_joins = {node: experiment.first_join(node) for node in loaded.receivers[0]}
     flows = loaded.flows.items()
     return {
         "program": str(binaries.P4_JSON),
@@ -148,23 +147,29 @@ def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
             }
             for host in topology.hosts.values()
         ],
-        "sessions": _sessions(loaded, seed, first_joins),
+        "sessions": _sessions(loaded, seed),
         "tcp": [_tcp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "tcp"],
         "udp": [
             _flow(experiment, name, flow) | {"rate_bps": experiment.traffic[flow.entry].rate}
             for name, flow in flows
             if flow.kind == "udp"
         ],
-        "members": [
-            {"at_ns": change.at, "host": f"h{node}", "joins": change.joins}
-            for change in experiment.member_changes
-            for node in change.receivers
-            if change.at != first_joins[node]  # it starts then
-        ],
+        "members": _member_changes(experiment),
         "events": [
             change for event in experiment.link_events for change in _changes(topology, event)
         ],
     }
+
+
+def _member_changes(experiment: Experiment) -> list[dict[str, Any]]:
+    first_joins = experiment.first_joins
+    changes = [
+        {"at_ns": change.at, "session": session, "host": f"h{node}", "joins": change.joins}
+        for (session, node), mine in experiment.member_changes.items()
+        for change in mine
+        if change.at != first_joins.get((session, node))  # it starts then
+    ]
+    return sorted(changes, key=lambda change: change["at_ns"])
 
 
 def _switches(loaded: Loaded) -> list[dict[str, Any]]:
@@ -185,11 +190,9 @@ def _switches(loaded: Loaded) -> list[dict[str, Any]]:
     ]
 
 
-def _sessions(
-    loaded: Loaded, seed: int, first_joins: dict[int, int | None]
-) -> list[dict[str, Any]]:
-    """`first_joins`: of the first session's receivers, ns; None: when it starts."""
+def _sessions(loaded: Loaded, seed: int) -> list[dict[str, Any]]:
     experiment = loaded.experiment
+    first_joins = experiment.first_joins
     random_numbers = random.Random(seed)
     return [
         {
@@ -204,7 +207,7 @@ def _sessions(
             "receivers": [
                 {
                     "host": f"h{node}",
-                    "start_ns": (session.start if suffix else first_joins[node] or session.start)
+                    "start_ns": max(session.start, first_joins.get((session.session, node), 0))
                     + random_numbers.randrange(START_SPREAD_NS),
                     "recorded": node in recorded,
                 }

@@ -12,7 +12,7 @@ from tiercast_lab import storage
 from tiercast_lab.experiment import Loaded
 from tiercast_lab.facts import network_facts
 from tiercast_lab.loading import load_experiment
-from tiercast_lab.measures import all_measures, context_of
+from tiercast_lab.measures import Rows, all_measures, context_of
 from tiercast_lab.recorder import Recorder, finish_rows
 from tiercast_lab.schemes import ParameterInfo, SchemeInfo
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
@@ -151,8 +151,6 @@ def store(loaded: Loaded, recorder: Recorder) -> storage.StoredRun:
         "versions": {"tiercast": "0"},
         "machine": {"cores": 2},
         "network": network_facts(loaded),
-        "layered": loaded.layered,
-        "layers": loaded.experiment.sessions[0].layers,
         "duration_s": 20.0,
         "window_s": list(loaded.window),
         "complaints": [],
@@ -161,7 +159,7 @@ def store(loaded: Loaded, recorder: Recorder) -> storage.StoredRun:
     with recorder:
         pass  # what it was given is written
     frames = finish_rows(recorder.folder)
-    measures = all_measures(frames, context)
+    measures = all_measures(Rows(frames), context)
     checks = validity(frames, context, bounds_of(2, {}))
     figures = [judge(e, measures[e.name]) for e in loaded.experiment.expect]
     summary["verdict"], summary["reasons"] = verdict(checks, figures)

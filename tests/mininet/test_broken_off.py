@@ -48,7 +48,7 @@ def assert_it_can_be_read(run: StoredRun, reason: str) -> None:
     page = (run.directory / "report.html").read_text()
     head = page[page.index("<header>") : page.index("</header>")]
     assert ">incomplete<" in head and end in head
-    receiver = run.context.receivers[0]
+    receiver = next(iter(run.context.receivers))
     result = tiercast("explain", run.directory, "--receiver", receiver, "--at", run.end_s)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[1].startswith("  incomplete  ")

@@ -10,7 +10,7 @@ import tiercast_controller as control
 from tiercast_lab import virtual
 from tiercast_lab.commands import switch_command
 from tiercast_lab.errors import EXIT_INPUT, InputError
-from tiercast_lab.facts import absences, network_facts
+from tiercast_lab.facts import network_facts
 from tiercast_lab.loading import load_experiment, without_effect
 from tiercast_lab.marking import Marking
 from tiercast_lab.schemes import known_schemes
@@ -39,7 +39,8 @@ def test_of_many_receivers_some_have_rows() -> None:
     file = ROOT / "experiments/figures/groups.yaml"
     loaded = load_experiment(file, schemes, ["topology.tree.fanout=[2, 3, 8, 60]"])
     assert (len(loaded.receivers[0]), len(loaded.recorded[0])) == (2880, 256)
-    assert list(network_facts(loaded)["receivers"]) == [f"h{n}" for n in loaded.recorded[0]]
+    (session,) = network_facts(loaded)["sessions"]
+    assert list(session["receivers"]) == [f"h{n}" for n in loaded.recorded[0]]
     chosen = load_experiment(file, schemes, ["record_receivers=4"])
     assert chosen.recorded == ((15, 19, 23, 27),)
     assert load_experiment(file, schemes).recorded == ((*range(15, 31),),)
@@ -215,7 +216,14 @@ def test_what_is_expected_of_other_sessions_is_checked(load) -> None:
     rate = "measure: receiver_rate, min: 1Mbit/s, receiver: 3"
     assert expected(f"{rate}, session: 7") == "receiver_rate_h3.s7"
     assert expected(f"{rate}, session: 1") == expected(rate) == "receiver_rate_h3"
+    assert expected("measure: efficiency, min: 0.9, session: 7") == "efficiency_s7"
+    layers = "measure: cumulative_rate, layers: 3, min: 1Mbit/s, session: 7"
+    assert expected(layers) == "cumulative_rate_3_s7"
     for wrong, said in (
+        ("measure: longest_queue, max: 9, session: 7", "longest_queue takes no 'session'"),
+        ("measure: loss, max: 1%, layers: 1", "loss takes no 'layers'"),
+        ("measure: level, min: 1", "level needs 'receiver'"),
+        ("measure: udp_loss, max: 1%", "udp_loss needs `traffic` of kind udp"),
         (f"{rate}, session: 2", "no session 2; valid: 1, 7"),
         (f"{rate[:-1]}4, session: 7", "no receiver with rows at node 4; valid in session 7: 3"),
         ("measure: cumulative_rate, layers: 3, min: 1Mbit/s", "3 layers; valid: up to 2, as ses"),
@@ -299,7 +307,7 @@ def test_a_session_with_one_rate_has_one_layer(load) -> None:
         load(text)
     text = text.replace(", layers: 2}", "}").replace("layers: 2, paper", "layers: 1, paper")
     loaded = load(text)
-    assert (loaded.experiment.sessions[0].layers, loaded.layered) == (1, False)
+    assert (loaded.experiment.sessions[0].layers, loaded.layered) == (1, (False,))
     with pytest.raises(InputError, match="aggregation: switches sum up the feedback of sim alone"):
         load(text.replace("sender: 0}", "sender: 0, aggregation: network}"))
 
@@ -376,13 +384,14 @@ def test_traffic_that_comes_and_goes(load) -> None:
     entry = loaded.experiment.traffic[0]
     assert (entry.on.mean, entry.on.in_packets, entry.off.mean) == (20, True, 500_000_000)
     assert loaded.experiment.only_in_virtual_time == ["traffic.kind: udp", "traffic.on"]
-    facts = network_facts(loaded)
+    (facts,) = network_facts(loaded)["sessions"]
     rivals = {agent: facts["receivers"][agent]["rivals"] for agent in ("h3", "h5")}
     assert rivals == {"h3": [], "h5": ["tcp3"]}
     # h3's bottleneck is the link of 1 Mbit/s, which it shares with nobody that stays.
     assert facts["receivers"]["h3"]["share"] == 1_000_000
     asked = load(textwrap.dedent(SMALL) + ON_OFF.replace("count: 2", "count: 2\n    rival: true"))
-    assert network_facts(asked)["receivers"]["h3"]["rivals"] == ["tcp1", "tcp2"]
+    (facts,) = network_facts(asked)["sessions"]
+    assert facts["receivers"]["h3"]["rivals"] == ["tcp1", "tcp2"]
 
 
 @pytest.mark.parametrize(
@@ -443,7 +452,10 @@ def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
     loaded = load(text)
     assert loaded.receivers == ((3, 4, 5, 6), (3,), (4,), (5,), (6,))
     assert [session.session for session in loaded.experiment.sessions] == [1, 7, 8, 9, 10]
-    assert network_facts(loaded)["members"][4:] == ["h3.s7", "h4.s8", "h5.s9", "h6.s10"]
+    others = network_facts(loaded)["sessions"][1:]
+    members = [agent for one in others for agent in one["receivers"]]
+    assert members == ["h3.s7", "h4.s8", "h5.s9", "h6.s10"]
+    assert [one["sender"] for one in others] == ["h0.s7", "h0.s8", "h0.s9", "h0.s10"]
     # No two agents at a node draw the same numbers; a session alone draws those of real time.
     seeds = [session["seed"] for session in virtual.scenario(loaded, seed=3)["sessions"]]
     assert seeds[0] == 3
@@ -455,6 +467,15 @@ def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
         load(text.replace("session: 7", "session: 0"))
     with pytest.raises(InputError, match="a session 32769; valid: up to 32767"):
         load(text.replace("session: 7", "session: 32766"))
+
+
+def test_a_measure_may_be_of_one_udp_flow(load) -> None:
+    text = SMALL.replace("efficiency, min: 0.9}", "udp_loss, max: 1%, flow: FLOW}")
+    text = textwrap.dedent(text) + ON_OFF
+    assert load(text.replace("FLOW", "udp1")).experiment.expect[1].name == "udp_loss_udp1"
+    assert load(text.replace(", flow: FLOW", "")).experiment.expect[1].name == "udp_loss"
+    with pytest.raises(InputError, match="expect.1.flow: no UDP flow 'tcp1'; valid: udp1"):
+        load(text.replace("FLOW", "tcp1"))
 
 
 def test_background_is_no_rival_to_measure_by(load) -> None:
@@ -487,17 +508,61 @@ def test_a_file_may_extend_a_base(load, tmp_path: Path) -> None:
         load(text)
 
 
-def test_a_receiver_whose_first_change_is_a_join_is_absent_until_then(load) -> None:
-    loaded = load(SMALL + "members: [{at: 5s, every: 10s, receivers: [3], action: join}]\n")
-    assert loaded.experiment.first_join(3) == 5 * 10**9
-    assert loaded.experiment.first_join(4) is None
-    assert absences(loaded, 3) == [(0.0, 5.0), (15.0, 20.0)]
-    assert absences(loaded, 4) == []
+def test_members_of_every_session_come_and_go(load) -> None:
+    """Session 2 starts at 4 s. h3.s2 joins at 5 s, leaves and comes back; h4.s2 would join at 2 s,
+    before its session; h5 of the first session leaves."""
+    more = "  - {scheme: single, sender: 0, session: 2, start: 4s}\n"
+    loaded = load(
+        textwrap.dedent(SMALL).replace("duration:", more + "duration:")
+        + """\
+members:
+  - {session: 2, at: 5s, every: 6s, receivers: [3], action: join}
+  - {session: 2, at: 2s, receivers: [4], action: join}
+  - {at: 8s, receivers: [5]}
+"""
+    )
+    away = [
+        {agent: one["absences"] for agent, one in session["receivers"].items()}
+        for session in network_facts(loaded)["sessions"]
+    ]
+    assert away == [
+        {"h3": [], "h4": [], "h5": [(8.0, 20.0)], "h6": []},
+        {
+            "h3.s2": [(0.0, 5.0), (11.0, 17.0)],
+            "h4.s2": [(0.0, 4.0)],
+            "h5.s2": [(0.0, 4.0)],
+            "h6.s2": [(0.0, 4.0)],
+        },
+    ]
     message = virtual.scenario(loaded, seed=1)
-    starts = {one["host"]: one["start_ns"] for one in message["sessions"][0]["receivers"]}
-    assert 5 * 10**9 <= starts["h3"] < 5.1 * 10**9
-    assert starts["h4"] < 0.1 * 10**9
-    assert message["members"] == [{"at_ns": 15 * 10**9, "host": "h3", "joins": False}]
+    starts = [
+        [one["start_ns"] // 10**9 for one in session["receivers"]]
+        for session in message["sessions"]
+    ]
+    assert starts == [[0, 0, 0, 0], [5, 4, 4, 4]]
+    assert [(one["at_ns"] // 10**9, one["session"], one["host"], one["joins"])
+            for one in message["members"]] == [
+        (8, 1, "h5", False), (11, 2, "h3", False), (17, 2, "h3", True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ("session: 3, at: 9s, receivers: [3]", "members.0.session: no session 3; valid: 1, 2"),
+        (
+            "session: 2, at: 9s, receivers: [3]",
+            "no receiver of session 2 is at node 3; valid: 4, 5",
+        ),
+        ("at: 9s, receivers: [0]", "no receiver of session 1 is at node 0; valid: 3, 4, 5, 6"),
+        ("session: 2, at: 4s, receivers: [4]", "node 4 leaves at 4s; valid: from 4.1s on"),
+    ],
+)
+def test_members_are_checked(load, members: str, said: str) -> None:
+    more = "  - {scheme: single, sender: 0, session: 2, start: 4s, receivers: [4, 5]}\n"
+    text = textwrap.dedent(SMALL).replace("duration:", more + "duration:")
+    with pytest.raises(InputError, match=said):
+        load(text + f"members: [{{{members}}}]\n")
 
 
 @pytest.mark.parametrize(

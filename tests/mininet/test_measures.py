@@ -1,163 +1,648 @@
-"""Measures against values computed by hand."""
+"""Measures against values computed by hand: a run of made-up rows each, and what is expected of it.
+
+The receivers of most of them come and go, so that what an absent one has never counts.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
-from tiercast_lab.measures import MEASURES, Context, all_measures, spec_of
-from tiercast_lab.measures.beside_tcp import tcp_ratio, tcp_retransmitted
-from tiercast_lab.measures.feedback import (
-    feedback_of_one,
-    feedback_rate,
-    feedback_suppressed,
-    feedbacks,
-    naks,
-    suppression,
-)
-from tiercast_lab.measures.representatives import (
-    clr_delay,
-    representative_delay,
-    representative_share,
-    representative_switches,
-    representatives,
-)
-from tiercast_lab.measures.rows import change_times, counter_at
-from tiercast_lab.measures.session import (
-    cumulative_rate,
-    efficiency,
-    instability,
-    join_latency,
-    level,
-    longest_queue,
-    loss,
-    marked,
-    mean_queue,
-    mean_subscribers,
-    other_ratio,
-    other_throughput,
-    queue_drops,
-    rate_variation,
-    session_throughput,
-)
+from tiercast_lab.measures import MEASURES, Context, Rows, all_measures, find_spec, spec_of
+from tiercast_lab.measures.catalogue import parse_name
+from tiercast_lab.measures.context import Flow, Receiver, Session
+from tiercast_lab.measures.rows import counter_at, grown_within, steps_within
+from tiercast_lab.measures.table import markdown
 from tiercast_lab.progress import Progress
 
-CONTEXT = Context(
-    window=(10.0, 20.0),
-    sender="h0",
-    layers=2,
-    available={"h3": [(0.0, 1e6)], "h4": [(0.0, 4e6), (15.0, 2e6)]},
-    round_trip=0.040,
+from . import test_windows
+from .conftest import ROOT
+
+
+class HandMade(NamedTuple):
+    rows: Rows
+    context: Context
+    expected: dict[str, float | None]
+
+
+def table(*columns: str, rows: list[tuple]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["time_s", "agent", *columns], orient="row")
+
+
+def received(rows: list[tuple[float, str, float]]) -> pl.DataFrame:
+    """Bytes alone."""
+    return table("bytes", rows=rows).with_columns(packets=0, lost=0, marked=0)
+
+
+def context(*sessions: Session, window: tuple[float, float] = (10.0, 20.0), **more) -> Context:
+    return Context(window, sessions[0], sessions, **more)
+
+
+def always(rate: float) -> tuple[tuple[float, float], ...]:
+    return ((0.0, rate),)
+
+
+# ---- two sessions with layers; receivers come and go ----------------------------------------
+
+# Of session 1 h3 is there throughout, h4 leaves for 14..18 s, h5 joins at 16 s, h6 left at 8 s: for
+# 10 + 6 + 4 + 0 = 20 s of the window together. Session 2 starts at 12 s; h4.s2 leaves at 17 s.
+LAYERED = HandMade(
+    Rows(
+        {
+            "received": table(
+                *("bytes", "packets", "lost", "marked"),
+                rows=[
+                    (10.0, "h3", 5e5, 500, 9, 90),
+                    (15.0, "h3", 7.5e5, 750, 9, 90),  # 0.4 Mbit/s
+                    (20.0, "h3", 1.5e6, 1500, 19, 290),  # 1.2 Mbit/s
+                    (10.0, "h4", 0.0, 0, 0, 0),
+                    (14.0, "h4", 1e6, 1000, 20, 100),  # 2 Mbit/s
+                    (20.0, "h4", 1.5e6, 1500, 30, 100),  # since 18 s: 2 Mbit/s
+                    (18.0, "h5", 2.5e5, 250, 60, 0),  # since 16 s: 1 Mbit/s
+                    (20.0, "h5", 5e5, 500, 60, 0),
+                    (8.0, "h6", 7e6, 7000, 0, 0),
+                    (20.0, "h6", 9e6, 9000, 500, 2000),  # it is away
+                    (20.0, "h3.s2", 1.5e6, 1500, 0, 150),  # since 12 s: 1.5 Mbit/s
+                    (17.0, "h4.s2", 1.25e5, 125, 5, 0),  # since 12 s: 0.2 Mbit/s
+                ],
+            ),
+            "subscription": table(
+                "top",
+                rows=[
+                    (0.0, "h3", 0),
+                    (13.0, "h3", 1),
+                    (15.0, "h3", 1),  # no change
+                    (0.0, "h4", 1),
+                    (14.0, "h4", -1),
+                    (18.0, "h4", 0),
+                    (19.0, "h4", 1),
+                    (16.0, "h5", 0),
+                    (0.0, "h6", 1),  # and never said that it left
+                    (12.0, "h3.s2", 0),
+                    (12.0, "h4.s2", 0),
+                    (16.0, "h4.s2", -1),
+                ],
+            ),
+            "layer": table(
+                *("rank", "sent_bytes"),
+                rows=[
+                    (10.0, "h0", 0, 1e6),
+                    (20.0, "h0", 0, 2e6),
+                    (10.0, "h0", 1, 0.0),
+                    (20.0, "h0", 1, 2.5e6),
+                    (12.0, "h0.s2", 0, 0.0),
+                    (20.0, "h0.s2", 0, 1e6),
+                ],
+            ),
+            "join": table(
+                *("rank", "latency_us"),
+                rows=[
+                    (1.0, "h6", 0, 9e5),
+                    (13.0, "h3", 1, 3e4),
+                    (18.1, "h4", 0, 5e4),
+                    (19.1, "h4", 1, 7e4),
+                    (2.0, "h3.s2", 0, 6e4),  # none in the window, so that of the run counts
+                ],
+            ),
+            "feedback": table(
+                "accepted",
+                rows=[
+                    (10.0, "h0", 40),
+                    (20.0, "h0", 90),
+                    (12.0, "h0.s2", 0),
+                    (20.0, "h0.s2", 4),
+                ],
+            ),
+            "port": table(
+                *(
+                    "port",
+                    "link",
+                    "queue_packets",
+                    "max_queue_packets",
+                    "queue_drops",
+                    "tx_packets",
+                ),
+                rows=[
+                    (10.0, "s1", 1, "1>3", 8, 500, 5, 100),
+                    (14.0, "s1", 1, "1>3", 22, 30, 8, 130),
+                    (20.0, "s1", 1, "1>3", 0, 30, 10, 150),
+                    (12.0, "s1", 2, "1>4", 6, 9, 0, 0),
+                    (15.0, "s1", 2, "1>4", 99, 99, 5, 40),  # nobody is there
+                    (19.0, "s1", 2, "1>4", 4, 8, 5, 40),
+                    (12.0, "s2", 1, "2>6", 50, 55, 0, 0),
+                ],
+            ),
+        }
+    ),
+    context(
+        Session(
+            1,
+            "h0",
+            2,
+            {
+                "h3": Receiver(3, always(2e6), "1>3"),
+                "h4": Receiver(4, ((0.0, 4e6), (15.0, 2e6)), "1>4", absences=((14.0, 18.0),)),
+                "h5": Receiver(5, always(1e6), "1>3", absences=((0.0, 16.0),)),
+                "h6": Receiver(6, always(1e6), "2>6", absences=((8.0, 30.0),)),
+            },
+            round_trip=0.04,
+        ),
+        Session(
+            2,
+            "h0.s2",
+            1,
+            {
+                "h3.s2": Receiver(3, always(3e6), absences=((0.0, 12.0),)),
+                "h4.s2": Receiver(4, always(2e6), absences=((0.0, 12.0), (17.0, 30.0))),
+            },
+            round_trip=0.1,
+            start=12.0,
+        ),
+    ),
+    {
+        "cumulative_rate_1": 0.8e6,  # 1e6 B in 10 s
+        "cumulative_rate_2": 2.8e6,  # and 2.5e6 B
+        "cumulative_rate_1_s2": 1e6,  # 1e6 B in the 8 s of the window that it is there
+        "subscribers_1": 2.0,  # 10 + 6 + 4 s of 10
+        "subscribers_2": 1.2,  # h3 from 13 on, h4 until 14 and from 19 on: 7 + 4 + 1 s
+        "subscribers_1_s2": 12 / 8,  # h3.s2 for 8 s, h4.s2 until 16: 4 s
+        "efficiency": 0.6,  # (10 * 0.4 + 4 * 2/4 + 2 * 2/2 + 4 * 1) / 20
+        "efficiency_s2": 4.5 / 13,  # (8 * 1.5/3 + 5 * 0.2/2) / 13
+        "instability": 4 * 0.04 / 20,  # h3 at 13, h4 at 14, 18 and 19 s; h5's first join is none
+        "instability_s2": 1 * 0.1 / 13,
+        "loss": 100 / 3100,  # 10 + 30 + 60 lost, 1000 + 1500 + 500 received
+        "loss_s2": 5 / 1630,
+        "marked": 300 / 3000,  # 200 + 100 + 0
+        "marked_s2": 150 / 1625,
+        "join_latency_p50": 0.05,
+        "join_latency_p99": 0.07,
+        "join_latency_p99_s2": 0.06,
+        "feedback_rate": 5.0,
+        "feedback_rate_s2": 0.5,  # 4 in 8 s
+        "feedbacks": 50.0,
+        "feedbacks_s2": 4.0,
+        "mean_queue": 8.0,  # 8, 22 and 0 at 1>3, 6 and 4 at 1>4 while h4 is there
+        "longest_queue": 99.0,  # of any port; 500 is of before the window
+        "queue_drops": 10 / (10 + 90),  # 5 + 5 drops, 50 + 40 sent
+        "session_throughput": 1.2e6,  # 1e6 + 1.5e6 + 0.5e6 B in 20 s
+        "session_throughput_s2": 1e6,  # 1.5e6 + 0.125e6 B in 13 s
+        "other_throughput": 1e6,
+        # From 12 s on: h3 0.9e6 B in 8 s, h4 1e6 in 4, h5 0.5e6 in 4.
+        "other_throughput_s2": 1.2e6,
+        "other_ratio": 1.2,
+        "other_ratio_s2": 1 / 1.2,
+        "receiver_rate_h3": 0.8e6,
+        "receiver_rate_h4": 2e6,  # 1.5e6 B in 6 s
+        "receiver_rate_h5": 1e6,
+        "receiver_rate_h6": None,
+        "receiver_rate_h4.s2": 0.2e6,
+        "level_h3": 1.7,  # one for 3 s, two for 7 s
+        "level_h4": 11 / 6,  # two for 4 s, one for 1 s, two for 1 s
+        "level_h6": None,
+        "level_h4.s2": 4 / 5,
+        "rate_variation_h3": 0.5,  # five seconds at 0.4 and five at 1.2 Mbit/s: 0.8 +- 0.4
+        "rate_variation_h4": 0.0,
+        "rate_variation_h6": None,
+    },
+)
+
+# ---- a session beside TCP -------------------------------------------------------------------
+
+# tcp1 and tcp2 share h3's bottleneck, tcp3 h4's; h5 has none. All flows are there until 18 s, h4
+# until 14 s.
+_FLOWS = {
+    "tcp1": Flow("tcp", 0.0, 20.0, 1000),
+    "tcp2": Flow("tcp", 0.0, 18.0, 1000),
+    "tcp3": Flow("tcp", 0.0, 20.0, 1000),
+    "tcp4": Flow("tcp", 20.0, 40.0, 1000),  # never there in the window
+    "tcp5": Flow("tcp", 0.0, 20.0, 1000, rival=False),  # background
+}
+BESIDE_TCP = HandMade(
+    Rows(
+        {
+            "received": received(
+                rows=[
+                    (10.0, "h3", 0.0),
+                    (18.0, "h3", 1e6),  # 1 Mbit/s
+                    (20.0, "h3", 9e6),
+                    (10.0, "h4", 0.0),
+                    (14.0, "h4", 1.5e6),  # 3 Mbit/s
+                    (20.0, "h4", 9e6),
+                    (10.0, "h3.s2", 0.0),
+                    (18.0, "h3.s2", 4e6),  # 4 Mbit/s
+                ],
+            ),
+            "tcp": table(
+                "bytes",
+                rows=[
+                    (10.0, "tcp1", 0.0),
+                    (18.0, "tcp1", 1e6),  # 1 Mbit/s
+                    (20.0, "tcp1", 7e6),
+                    (10.0, "tcp2", 0.0),
+                    (18.0, "tcp2", 3e6),  # 3 Mbit/s
+                    (20.0, "tcp2", 3e6),
+                    (10.0, "tcp3", 0.0),
+                    (14.0, "tcp3", 1e6),  # 2 Mbit/s, while h4 is there
+                    (18.0, "tcp3", 1.5e6),  # 1.5 Mbit/s in all
+                    (20.0, "tcp3", 9e6),
+                    (10.0, "tcp5", 0.0),
+                    (20.0, "tcp5", 9e9),
+                ],
+            ),
+            "tcp.sender": table(
+                *("sent_packets", "retransmitted"),
+                rows=[
+                    (10.0, "tcp1", 5, 1),
+                    (20.0, "tcp1", 105, 2),
+                    (10.0, "tcp2", 0, 0),
+                    (20.0, "tcp2", 60, 7),
+                    (10.0, "tcp3", 0, 0),
+                    (20.0, "tcp3", 40, 0),
+                ],
+            ).with_columns(cwnd=1.0, rtt_us=1.0),
+        }
+    ),
+    context(
+        Session(
+            1,
+            "h0",
+            1,
+            {
+                "h3": Receiver(3, always(2e6), rivals=("tcp1", "tcp2", "tcp4")),
+                "h4": Receiver(4, always(2e6), rivals=("tcp3",), absences=((14.0, 40.0),)),
+                "h5": Receiver(5, always(2e6)),
+                "h6": Receiver(6, always(2e6), rivals=("tcp1",), absences=((0.0, 40.0),)),
+            },
+            round_trip=0.04,
+        ),
+        Session(2, "h0.s2", 1, {"h3.s2": Receiver(3, always(2e6), rivals=("tcp1",))}, 0.04),
+        flows=_FLOWS,
+    ),
+    {
+        "receiver_tcp_ratio_h3": 1 / 2,  # 1 of a mean of 1 and 3
+        "receiver_tcp_ratio_h4": 3 / 2,
+        "receiver_tcp_ratio_h5": None,
+        "receiver_tcp_ratio_h6": None,
+        "receiver_tcp_ratio_h3.s2": 4 / 7,  # beside tcp1 alone, which stays until 20 s
+        "tcp_ratio": (8 * 1 / 2 + 4 * 3 / 2) / 12,
+        "tcp_ratio_s2": 4 / 7,
+        "tcp_ratio_to_worst": 3 / 2,  # h4 beside tcp3
+        "tcp_ratio_to_best": 1 / 3,  # h3 beside tcp2
+        # 1e6 + 1.5e6 + 0 + 4e6 B in 8 + 4 + 8 + 8 s, of a mean of 1, 3 and 1.5 Mbit/s.
+        "sessions_tcp_ratio": (8 * 6.5 / 28) / (5.5 / 3),
+        "tcp_throughput": 5.5e6 / 3,
+        "tcp_worst": 1e6,
+        "tcp_best": 3e6,
+        "tcp_worst_s2": 5.6e6,  # tcp1 alone, 7e6 B in 10 s
+        "tcp_retransmitted": 8 / 200,
+        "tcp_retransmitted_s2": 1 / 100,
+    },
+)
+
+# ---- UDP ------------------------------------------------------------------------------------
+
+UDP = HandMade(
+    Rows(
+        {
+            "udp": table(
+                *("bytes", "packets", "sent_bytes", "sent_packets"),
+                rows=[
+                    (10.0, "udp1", 1e6, 1000, 1e6, 1000),
+                    (15.0, "udp1", 1.5e6, 1500, 1.6e6, 1600),
+                    (20.0, "udp1", 1.5e6, 1500, 1.6e6, 1600),
+                    (12.0, "udp2", 0.0, 0, 0.0, 0),
+                    (20.0, "udp2", 1e6, 1000, 1.4e6, 1400),
+                ],
+            ),
+        }
+    ),
+    context(
+        Session(1, "h0", 1, {"h3": Receiver(3, always(2e6))}, 0.04),
+        flows={
+            "udp1": Flow("udp", 5.0, 15.0, 1000, rival=False),
+            "udp2": Flow("udp", 12.0, 30.0, 1000, rival=False),
+            "udp3": Flow("udp", 25.0, 30.0, 1000, rival=False),
+        },
+    ),
+    {
+        "udp_throughput": 1.2e6,  # 0.5e6 + 1e6 B in 10 s
+        "udp_throughput_udp1": 0.8e6,  # in the 5 s that it is there
+        "udp_throughput_udp2": 1e6,  # in 8 s
+        "udp_throughput_udp3": None,
+        "udp_sent": 1.6e6,
+        "udp_sent_udp2": 1.4e6,
+        "udp_loss": 500 / 2000,
+        "udp_loss_udp1": 100 / 600,
+        "udp_loss_udp3": None,
+    },
+)
+
+# ---- whom a sender listens to ---------------------------------------------------------------
+
+# h3 is the worst path until 12, h4 until 20, both of them from 20 to 30 s, then h3; h5 has a worse
+# one but leaves before anything moves. GRTTs are 0.25, 0.5 and 0.4 s.
+MDPCC = HandMade(
+    Rows(
+        {
+            "mdpcc.loss_event": table(
+                rows=[
+                    (11.0, "h4"),
+                    (12.2, "h5"),
+                    (12.5, "h3"),
+                    (13.0, "h4"),
+                    (13.5, "h4"),
+                    (21.0, "h3"),
+                    (30.5, "h3"),
+                ]
+            ),
+            "mdpcc.rate": table(
+                *("clr", "grtt_us"),
+                rows=[
+                    (11.0, "h0", 4.0, 1e6),
+                    (13.2, "h0", 3.0, 2e5),
+                    (13.4, "h0.s2", 4.0, 1e6),
+                    (14.0, "h0", 4.0, 3e5),
+                    (21.5, "h0", 4.0, 5e5),
+                    (30.4, "h0", 3.0, 4e5),
+                    (31.0, "h0", 4.0, 4e5),
+                    (31.5, "h0", 3.0, 4e5),
+                ],
+            ),
+            "mdpcc.representatives": table(
+                "count",
+                rows=[(9.0, "h0", 5.0), (15.0, "h0", 2.0), (20.0, "h0", 3.0), (15.0, "h0.s2", 9.0)],
+            ),
+        }
+    ),
+    context(
+        Session(
+            1,
+            "h0",
+            1,
+            {
+                "h3": Receiver(3, ((0.0, 1e6), (12.0, 2e6), (20.0, 1e6))),
+                "h4": Receiver(4, ((0.0, 2e6), (12.0, 1e6), (30.0, 2e6))),
+                "h5": Receiver(5, always(5e5), absences=((5.0, 60.0),)),
+            },
+            0.04,
+        ),
+        window=(10.0, 40.0),
+    ),
+    {
+        # From 13 to 14 s, at 4 a second; from 21 to 21.5 s at 2; from 30.5 to 31.5 s at 2.5.
+        "clr_delay": 4.0,
+        "representatives": 3.0,
+    },
+)
+
+ERMCC = HandMade(
+    Rows(
+        {
+            "ermcc.trac": table(
+                "sent",
+                rows=[
+                    (5.0, "h3", 1.0),
+                    (12.0, "h3", 1.0),
+                    (13.0, "h3", 0.0),
+                    (14.0, "h4", 0.0),
+                    (15.0, "h4", 0.0),
+                    (15.0, "h4.s2", 1.0),
+                    (16.0, "h3", 0.0),
+                ],
+            ),
+        }
+    ),
+    context(
+        Session(
+            1,
+            "h0",
+            1,
+            {
+                "h3": Receiver(3, always(2e6)),
+                "h4": Receiver(4, always(2e6), absences=((15.0, 30.0),)),
+            },
+            0.04,
+        )
+    ),
+    {
+        "feedback_suppressed": 4.0,
+        "suppression": 4 / 5,
+        # One report; 5 loss events at 1.5 receivers (h4 is there for half of the window).
+        "feedback_of_one": 1 / (5 / 1.5),
+    },
+)
+
+PGMCC = HandMade(
+    Rows(
+        {
+            "pgmcc.window": table(
+                "naks",
+                rows=[(10.0, "h0", 1), (20.0, "h0", 4), (10.0, "h0.s2", 0), (20.0, "h0.s2", 9)],
+            )
+        }
+    ),
+    context(
+        Session(1, "h0", 1, {"h3": Receiver(3, always(2e6))}, 0.04),
+        Session(2, "h0.s2", 1, {"h3.s2": Receiver(3, always(2e6))}, 0.04),
+    ),
+    {"naks": 3.0, "naks_s2": 9.0},
 )
 
 
-def rows(**columns: list) -> pl.DataFrame:
-    return pl.DataFrame(columns)
+def represented(kind: str, **columns: list[int]) -> HandMade:
+    """h3 from 2 s on, h4 from 12 s, nobody from 14 s, h4 again from 15 s, h3 from 18 s; h4 is away
+    until 11 s, h5 from 16 s on."""
+    rows = pl.DataFrame(
+        {
+            "time_s": [2.0, 12.0, 14.0, 15.0, 18.0, 3.0],
+            "agent": ["h0"] * 5 + ["h0.s2"],
+            **columns,
+        }
+    )
+    receivers = {
+        "h3": Receiver(3, always(2e6)),
+        "h4": Receiver(4, always(2e6), absences=((0.0, 11.0),)),
+        "h5": Receiver(5, always(2e6), absences=((16.0, 40.0),)),
+        "h6": Receiver(6, always(2e6), absences=((0.0, 40.0),)),
+    }
+    return HandMade(
+        Rows({kind: rows}),
+        context(Session(1, "h0", 1, receivers, 0.1)),
+        {
+            "representative_switches": 2.0,
+            "representative_share_h3": 0.4,
+            "representative_share_h4": 5 / 9,  # 2 + 3 of 9 s
+            "representative_share_h5": 0.0,
+            "representative_share_h6": None,
+            "representative_delay_h3": 0.0,
+            "representative_delay_h4": 1.0,  # from 11 to 12 s
+            "representative_delay_h5": 6.0,  # never: all of its time
+            "representative_delay_h6": None,
+        },
+    )
+
+
+RUNS = {
+    "layered": LAYERED,
+    "beside TCP": BESIDE_TCP,
+    "UDP": UDP,
+    "MDP-CC": MDPCC,
+    "ERMCC": ERMCC,
+    "PGMCC": PGMCC,
+    "ERMCC's CR": represented("ermcc.cr", cr=[3, 4, 4, 4, 3, 9], valid=[1, 1, 0, 1, 1, 1]),
+    "TFMCC's CLR": represented("tfmcc.clr", clr=[3, 4, 4, 4, 3, 9], valid=[1, 1, 0, 1, 1, 1]),
+    "PGMCC's acker": represented(
+        "pgmcc.acker", acker=[3, 4, 4, 4, 3, 9], reason=[0, 1, 3, 0, 1, 1]
+    ),
+    "RLA": HandMade(test_windows.ROWS, test_windows.CONTEXT, test_windows.EXPECTED),
+    "RLA's windows": HandMade(
+        test_windows.TOGETHER,
+        replace(test_windows.CONTEXT, flows={}),
+        test_windows.EXPECTED_TOGETHER,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("run", "name"), [(run, name) for run, made in RUNS.items() for name in made.expected]
+)
+def test_measure(run: str, name: str) -> None:
+    rows, seen, expected = RUNS[run]
+    measured = all_measures(rows, seen)[name]
+    assert measured == (None if expected[name] is None else pytest.approx(expected[name]))
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_every_measure_has_a_number_worked_out_by_hand(name: str) -> None:
+    known = {
+        value
+        for made in RUNS.values()
+        for key, value in made.expected.items()
+        if parse_name(key).measure == name
+    }
+    assert known - {None, 0.0, 1.0}, f"RUNS has no number of {name} but 0 and 1"
+
+
+@pytest.mark.parametrize("name", [name for name, spec in MEASURES.items() if not spec.of_run])
+def test_every_measure_of_a_session_exists_for_every_session(name: str) -> None:
+    seen = replace(LAYERED.context, flows=_FLOWS)
+    measured = {parse_name(key) for key in all_measures(Rows({}), seen)}
+    of_first = {(one.which, one.session) for one in measured if one.measure == name}
+    if MEASURES[name].which == "receiver":
+        assert {which for which, _ in of_first} == {"h3", "h4", "h5", "h6", "h3.s2", "h4.s2"}
+    else:
+        assert {number for _, number in of_first} == {"", "2"}
+
+
+def test_every_measure_is_none_without_rows() -> None:
+    for made in RUNS.values():
+        assert set(all_measures(Rows({}), made.context).values()) == {None}
+
+
+def test_a_session_that_starts_after_the_window_has_no_measures() -> None:
+    later = replace(LAYERED.context, window=(2.0, 12.0))
+    measured = all_measures(LAYERED.rows, later)
+    assert all(value is None for name, value in measured.items() if name.endswith("s2"))
+    assert measured["session_throughput"] is not None
+
+
+def test_receivers_that_never_come_are_no_receivers() -> None:
+    """The same with and without one that is absent throughout."""
+    session = LAYERED.context.session
+    fewer = {agent: one for agent, one in session.receivers.items() if agent != "h6"}
+    alone = replace(session, receivers=fewer)
+    without = all_measures(LAYERED.rows, context(alone, LAYERED.context.sessions[1]))
+    measured = all_measures(LAYERED.rows, LAYERED.context)
+    assert {name: measured[name] for name in without} == without
+
+
+# ---- what measures stand on -----------------------------------------------------------------
 
 
 def test_counter_is_read_between_rows() -> None:
-    frame = rows(time_s=[1.0, 2.0, 4.0], bytes=[100.0, 200.0, 600.0])
+    frame = pl.DataFrame({"time_s": [1.0, 2.0, 4.0], "bytes": [100.0, 200.0, 600.0]})
     at = counter_at(frame, "bytes", np.array([0.5, 1.0, 1.5, 3.0, 9.0]))
     assert at.tolist() == [0.0, 100.0, 150.0, 400.0, 600.0]
 
 
-def test_cumulative_rate() -> None:
-    frame = rows(
-        time_s=[10.0, 20.0, 10.0, 20.0, 15.0],
-        agent=["h0", "h0", "h0", "h0", "h9"],
-        rank=[0, 0, 1, 1, 0],
-        sent_bytes=[1e6, 2e6, 0.0, 2.5e6, 7e9],  # h9 is another session's sender
-    )
-    # Layer 0: 1e6 B in 10 s = 0.8 Mbit/s; layer 1: 2.5e6 B in 10 s = 2 Mbit/s.
-    assert cumulative_rate({"layer": frame}, CONTEXT, 1) == pytest.approx(0.8e6)
-    assert cumulative_rate({"layer": frame}, CONTEXT, 2) == pytest.approx(2.8e6)
-    assert cumulative_rate({}, CONTEXT, 1) is None
+def test_a_counter_stands_still_while_its_agent_is_away() -> None:
+    """As in virtual time: a row as it leaves at 15 s, the next 0.2 s after it is back at 25 s."""
+    frame = pl.DataFrame({"time_s": [14.8, 15.0, 25.2, 25.4], "packets": [60, 70, 90, 100]})
+    there = [(0.0, 15.0), (25.0, 40.0)]
+    edges = np.array([14.9, 15.0, 20.0, 25.0, 25.1, 25.4, 30.0])
+    assert grown_within(frame, "packets", there, edges) == pytest.approx([5, 0, 0, 10, 20, 0])
 
 
-def test_efficiency_follows_the_available_bandwidth() -> None:
-    frame = rows(
-        time_s=[10.0, 20.0, 10.0, 20.0],
-        agent=["h3", "h3", "h4", "h4"],
-        bytes=[0.0, 1e6, 0.0, 2.5e6],  # 0.8 and 2 Mbit/s
+def test_steps_end_where_their_agent_leaves() -> None:
+    values, held = steps_within(
+        np.array([2.0, 12.0]), np.array([1, 2]), [(0.0, 5.0), (10.0, 15.0)], before=0
     )
-    # h3: 0.8; h4: 2/4 for five seconds, then 2/2 for five seconds.
-    expected = (0.8 + (0.5 + 1.0) / 2) / 2
-    assert efficiency({"received": frame}, CONTEXT) == pytest.approx(expected)
+    assert values.tolist() == [0, 1, 1, 2]
+    assert held.tolist() == [2, 3, 2, 3]
 
 
 def test_efficiency_of_a_link_that_changes_within_a_second() -> None:
     """9 and 1 Mbit/s in turn, 250 ms each; what is received fills neither more than half."""
-    steps = [(0.25 * n, 9e6 if n % 2 == 0 else 1e6) for n in range(80)]
-    context = Context(window=(0.0, 20.0), sender="h0", layers=1, available={"h3": steps},
-                      round_trip=0.040)  # fmt: skip
+    steps = tuple((0.25 * n, 9e6 if n % 2 == 0 else 1e6) for n in range(80))
     times = [0.0, *(at for at, _ in steps[1:]), 20.0]
-    rates = [0.5 * rate for _, rate in steps]
-    frame = rows(time_s=times, agent=["h3"] * 81, bytes=[0.0, *np.cumsum(rates) * 0.25 / 8])
-    assert efficiency({"received": frame}, context) == pytest.approx(0.5)
+    counts = [0.0, *np.cumsum([0.5 * rate for _, rate in steps]) * 0.25 / 8]
+    frame = received([(at, "h3", count) for at, count in zip(times, counts, strict=True)])
+    alone = context(Session(1, "h0", 1, {"h3": Receiver(3, steps)}, 0.04), window=(0.0, 20.0))
+    measured = all_measures(Rows({"received": frame}), alone)
+    assert measured["efficiency"] == pytest.approx(0.5)
 
 
 def test_what_is_not_a_number_is_no_measure() -> None:
-    received = rows(time_s=[0.0, 20.0], agent=["h3", "h3"], bytes=[0.0, 0.0])
-    nobody = replace(CONTEXT, absences={"h3": [(0.0, 20.0)], "h4": [(0.0, 20.0)]})
-    assert efficiency({"received": received}, nobody) is None
-    endless = received.with_columns(bytes=float("nan"), packets=0.0, lost=0.0, marked=0.0)
-    assert all_measures({"received": endless}, CONTEXT)["session_throughput"] is None
-
-
-def test_the_longest_queue_of_before_the_window_does_not_count() -> None:
-    port = rows(time_s=[10.0, 11.0, 20.0, 21.0], agent=["s0"] * 4, port=[1.0] * 4,
-                max_queue_packets=[50.0, 7.0, 9.0, 50.0])  # fmt: skip
-    assert longest_queue({"port": port}, CONTEXT) == 9
-
-
-def test_subscribers_and_instability() -> None:
-    frame = rows(
-        time_s=[0.0, 0.0, 5.0, 12.0, 17.0, 18.0],
-        agent=["h3", "h4", "h4", "h4", "h4", "h3"],
-        top=[0, 0, 1, 0, 1, 0],  # h3's last row repeats its level: no change
-    )
-    kinds = {"subscription": frame}
-    assert change_times(kinds, CONTEXT).tolist() == [5.0, 12.0, 17.0]
-    # Two changes of two receivers in 10 s = 250 round trips.
-    assert instability(kinds, CONTEXT) == pytest.approx(2 / 2 / 250)
-    assert mean_subscribers(kinds, CONTEXT, 1) == pytest.approx(2.0)
-    # h4 has two layers in 10..12 and 17..20.
-    assert mean_subscribers(kinds, CONTEXT, 2) == pytest.approx(0.5, abs=0.01)
-
-
-def test_loss_counts_the_window_alone() -> None:
-    frame = rows(
-        time_s=[10.0, 20.0, 10.0, 20.0],
-        agent=["h3", "h3", "h4", "h4"],
-        packets=[500.0, 590.0, 100.0, 200.0],
-        lost=[100.0, 110.0, 0.0, 0.0],
-        marked=[0.0, 19.0, 0.0, 0.0],
-    )
-    assert loss({"received": frame}, CONTEXT) == pytest.approx(10 / 200)
-    assert marked({"received": frame}, CONTEXT) == pytest.approx(19 / 190)
+    endless = LAYERED.rows["received"].with_columns(bytes=float("nan"))
+    assert all_measures(Rows({"received": endless}), LAYERED.context)["session_throughput"] is None
 
 
 def test_join_latency_of_the_window_or_of_the_run() -> None:
-    early = rows(time_s=[1.0, 2.0], agent=["h3", "h4"], rank=[0, 0], latency_us=[5e4, 9e4])
-    assert join_latency({"join": early}, CONTEXT, 0.99) == pytest.approx(0.09)
-    late = rows(time_s=[1.0, 12.0], agent=["h3", "h4"], rank=[0, 0], latency_us=[5e4, 3e4])
-    assert join_latency({"join": late}, CONTEXT, 0.99) == pytest.approx(0.03)
-    assert join_latency({}, CONTEXT, 0.5) is None
+    early = LAYERED.rows["join"].filter(pl.col("time_s") < 10)
+    measured = all_measures(Rows({"join": early}), LAYERED.context)
+    assert measured["join_latency_p50"] == pytest.approx(0.9)
 
 
-def test_queues() -> None:
-    frame = rows(
-        time_s=[10.0, 20.0, 10.0, 20.0, 5.0],
-        agent=["s0", "s0", "s1", "s1", "s1"],
-        port=[1, 1, 1, 1, 1],
-        max_queue_packets=[3.0, 7.0, 2.0, 11.0, 40.0],  # 40 is before the window
-        queue_drops=[5.0, 10.0, 0.0, 5.0, 0.0],
-        tx_packets=[100.0, 150.0, 0.0, 40.0, 0.0],
+def test_the_worst_path_that_is_never_found_has_no_delay() -> None:
+    rates = MDPCC.rows["mdpcc.rate"].filter(pl.col("time_s") < 31.2)
+    silent = Rows({**MDPCC.rows, "mdpcc.rate": rates})
+    assert all_measures(silent, MDPCC.context)["clr_delay"] is None
+
+
+def test_only_flows_of_the_window_count() -> None:
+    """tcp2 and tcp3 are both there from 12 to 18 s, tcp1 and tcp4 before and after the window."""
+    flows = {"tcp1": (0.0, 9.0), "tcp2": (8.0, 18.0), "tcp3": (12.0, 40.0), "tcp4": (20.0, 40.0)}
+    rates = {"tcp1": 9e6, "tcp2": 2e6, "tcp3": 3e6, "tcp4": 9e6}  # B/s
+    seen = context(
+        Session(1, "h0", 1, {"h3": Receiver(3, always(1e9), rivals=tuple(flows))}, 0.04),
+        flows={name: Flow("tcp", *there, 1000) for name, there in flows.items()},
     )
-    assert longest_queue({"port": frame}, CONTEXT) == 11.0
-    assert queue_drops({"port": frame}, CONTEXT) == pytest.approx(10 / 100)
+    rows = Rows(
+        {
+            "received": received(rows=[(0.0, "h3", 0.0), (40.0, "h3", 40e6)]),
+            "tcp": table(
+                "bytes",
+                rows=[(at, name, rate * at) for name, rate in rates.items() for at in (0.0, 40.0)],
+            ),
+        }
+    )
+    measured = all_measures(rows, seen)
+    assert measured["tcp_ratio"] == pytest.approx(1e6 / 2.5e6)
+    assert (measured["tcp_worst"], measured["tcp_best"]) == pytest.approx((16e6, 24e6))
+    apart = replace(seen, flows=seen.flows | {"tcp2": Flow("tcp", 8.0, 12.0, 1000)})
+    assert all_measures(rows, apart)["tcp_ratio"] is None  # they are never there together
+
+
+def test_sessions_that_sent_before_there_was_tcp_are_not_compared_over_that_time() -> None:
+    early = BESIDE_TCP.rows["received"].with_columns(pl.col("time_s") - 8.0)
+    late = {name: replace(flow, start=18.0) for name, flow in _FLOWS.items() if name != "tcp2"}
+    rivals = {"h3.s2": Receiver(3, always(2e6), rivals=("tcp1",))}
+    seen = context(Session(1, "h0", 1, rivals, 0.04), flows=late)
+    measured = all_measures(Rows({"received": early, "tcp": BESIDE_TCP.rows["tcp"]}), seen)
+    assert measured["sessions_tcp_ratio"] == measured["tcp_ratio"] == 0
 
 
 def test_stored_run_has_the_figures_it_was_made_of(stored) -> None:
@@ -172,239 +657,62 @@ def test_stored_run_has_the_figures_it_was_made_of(stored) -> None:
     assert {type(value) for value in figures.values()} <= {float, type(None)}
 
 
-def test_feedback_rate() -> None:
-    frame = rows(
-        time_s=[10.0, 20.0, 20.0],
-        agent=["h0", "h0", "h9"],
-        accepted=[40.0, 90.0, 7e3],  # h9 is another session's sender
-    )
-    assert feedback_rate({"feedback": frame}, CONTEXT) == pytest.approx(5.0)
-    assert feedback_rate({}, CONTEXT) is None
-
-
-def test_beside_tcp() -> None:
-    context = Context(
-        window=(10.0, 20.0),
-        sender="h0",
-        layers=1,
-        available={"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)], "h5": [(0.0, 2e6)]},
-        round_trip=0.040,
-        flows={"tcp1": (0.0, 20.0), "tcp2": (0.0, 18.0), "tcp3": (0.0, 20.0)},
-        rivals={"h3": ("tcp1", "tcp2"), "h4": ("tcp3",)},
-    )
-    received = rows(
-        time_s=[10.0, 18.0, 20.0] * 3,
-        agent=["h3"] * 3 + ["h4"] * 3 + ["h5"] * 3,
-        bytes=[0.0, 1e6, 9e6, 0.0, 5e5, 9e6, 0.0, 0.0, 0.0],
-    )
-    tcp = rows(
-        time_s=[10.0, 18.0, 20.0] * 3,
-        agent=["tcp1"] * 3 + ["tcp2"] * 3 + ["tcp3"] * 3,
-        bytes=[0.0, 1e6, 7e6, 0.0, 3e6, 3e6, 0.0, 5e5, 7e6],
-    )
-    kinds = {"received": received, "tcp": tcp}
-    # Until tcp2 ends, at 18 s: h3 has 1 beside (1 + 3) / 2 Mbit/s, h4 0.5 beside 0.5; h5 has no
-    # rival, so it does not count.
-    assert tcp_ratio(kinds, context) == pytest.approx((1 / 2 + 1) / 2)
-    for name, rate in [("tcp_worst", 0.5e6), ("tcp_best", 3e6), ("tcp_throughput", 1.5e6)]:
-        assert MEASURES[name].compute(kinds, context) == pytest.approx(rate)
-    # From 18 s on tcp2 is not there: 32 beside 24 and 34 beside 26 Mbit/s.
-    later = replace(context, window=(18.0, 20.0))
-    assert tcp_ratio(kinds, later) == pytest.approx((32 / 24 + 34 / 26) / 2)
-    receiver_ratio, worst, best = (
-        MEASURES[name].compute
-        for name in ("receiver_tcp_ratio", "tcp_ratio_to_worst", "tcp_ratio_to_best")
-    )
-    assert receiver_ratio(kinds, later, "h3") == pytest.approx(32 / 24)
-    assert receiver_ratio(kinds, later, "h5") is None
-    assert worst(kinds, later) == pytest.approx(32 / 24)
-    assert best(kinds, later) == pytest.approx(34 / 26)
-    # Over the whole window, over all receivers: 18e6 B in 10 s.
-    throughput = session_throughput(kinds, context)
-    assert throughput == pytest.approx(8 * 18e6 / 10 / 3)
-    assert tcp_ratio({"received": received}, context) is None
-    assert "tcp_ratio" in all_measures({}, context)
-    assert "tcp_ratio" not in all_measures({}, CONTEXT)
-
-
-def test_only_flows_of_the_window_count() -> None:
-    frame = rows(time_s=[0.0, 40.0], agent=["h3", "h3"], bytes=[0.0, 40e6])
-    flows = {"tcp1": (0.0, 9.0), "tcp2": (8.0, 18.0), "tcp3": (12.0, 40.0), "tcp4": (20.0, 40.0)}
-    tcp = pl.concat(
-        rows(time_s=[0.0, 40.0], agent=[name] * 2, bytes=[0.0, rate * 40])
-        for name, rate in (("tcp1", 9e6), ("tcp2", 2e6), ("tcp3", 3e6), ("tcp4", 9e6))
-    )
-    sender = pl.concat(
-        rows(time_s=[10.0, 20.0], agent=[name] * 2, sent_packets=[5.0, 105.0], retransmitted=again)
-        for name, again in (("tcp1", [0.0, 9.0]), ("tcp2", [2.0, 3.0]), ("tcp3", [4.0, 8.0]))
-    )
-    context = Context(
-        window=(10.0, 20.0), sender="h0", layers=1, available={"h3": [(0.0, 1e9)]},
-        round_trip=0.04, flows=flows, rivals={"h3": tuple(flows)},
-    )  # fmt: skip
-    kinds = {"received": frame, "tcp": tcp, "tcp.sender": sender}
-    # tcp2 and tcp3 are both there from 12 to 18 s.
-    assert tcp_ratio(kinds, context) == pytest.approx(1e6 / 2.5e6)
-    for name, value in [("tcp_worst", 16e6), ("tcp_best", 24e6), ("tcp_retransmitted", 5 / 200)]:
-        assert MEASURES[name].compute(kinds, context) == pytest.approx(value)
-    assert tcp_retransmitted({}, context) is None
-
-
-def test_how_soon_the_worst_path_is_found() -> None:
-    context = Context(
-        window=(10.0, 40.0), sender="h0", layers=1, round_trip=0.04,
-        # h3 is the worst until 12, h4 until 20, both of them from 20 to 30 s, then h3.
-        available={
-            "h3": [(0.0, 1e6), (12.0, 2e6), (20.0, 1e6)],
-            "h4": [(0.0, 2e6), (12.0, 1e6), (30.0, 2e6)],
-        },
-    )  # fmt: skip
-    events = rows(
-        time_s=[11.0, 12.5, 13.0, 13.5, 21.0, 30.5], agent=["h4", "h3", "h4", "h4", "h3", "h3"]
-    )
-    rates = rows(
-        time_s=[11.0, 13.2, 14.0, 21.5, 30.4, 31.0, 31.5],
-        clr=[4.0, 3.0, 4.0, 4.0, 3.0, 4.0, 3.0],
-        grtt_us=[1e6, 2e5, 3e5, 5e5, 4e5, 4e5, 4e5],
-    )
-    kinds = {"mdpcc.loss_event": events, "mdpcc.rate": rates}
-    # From 13 to 14 s at a GRTT of 0.25 s; from 21 to 21.5 at 0.5; from 30.5 to 31.5 at 0.4.
-    assert clr_delay(kinds, context) == pytest.approx(4.0)
-    silent = kinds | {"mdpcc.rate": rates.filter(pl.col("time_s") < 31.2)}
-    assert clr_delay(silent, context) is None, "h3 was never found"
-    assert clr_delay({}, context) is None
-    listed = rows(time_s=[9.0, 15.0, 20.0], count=[5.0, 2.0, 3.0])
-    assert representatives({"mdpcc.representatives": listed}, context) == 3
-
-
-def test_beside_other_sessions() -> None:
-    received = rows(
-        time_s=[10.0, 20.0] * 4,
-        agent=["h3"] * 2 + ["h4"] * 2 + ["h3.s2"] * 2 + ["h4.s3"] * 2,
-        bytes=[0.0, 1e6, 0.0, 2e6, 0.0, 3e6, 0.0, 1e6],
-    )
-    available = {"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)]}
-    members = ("h3", "h4", "h3.s2", "h4.s3")
-    context = Context((10.0, 20.0), "h0", 1, available, 0.1, members=members)
-    assert other_throughput({"received": received}, context) == pytest.approx(1.6e6)
-    assert other_ratio({"received": received}, context) == pytest.approx(1.2 / 1.6)
-    alone = Context((10.0, 20.0), "h0", 1, available, 0.1, members=("h3", "h4"))
-    assert other_ratio({"received": received}, alone) is None
-
-
-def test_suppressed_feedback() -> None:
-    trac = rows(
-        time_s=[5.0, 12.0, 13.0, 14.0, 15.0, 15.0, 16.0],
-        agent=["h3", "h3", "h3", "h4", "h4", "h4.s2", "h4"],
-        sent=[1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0],
-    )
-    available = {"h3": [(0.0, 2e6)], "h4": [(0.0, 2e6)]}
-    context = Context((10.0, 20.0), "h0", 1, available, 0.1)
-    kinds = {"ermcc.trac": trac}
-    assert feedback_suppressed(kinds, context) == 4
-    assert suppression(kinds, context) == pytest.approx(4 / 5)
-    # One report, where each of two receivers lost 2.5 times.
-    assert feedback_of_one(kinds, context) == pytest.approx(1 / 2.5)
-    assert suppression({}, context) is None
-    feedback = rows(time_s=[10.0, 20.0], agent=["h0"] * 2, accepted=[4.0, 34.0])
-    assert feedbacks({"feedback": feedback}, context) == pytest.approx(30)
-    window = rows(time_s=[10.0, 20.0] * 2, agent=["h0"] * 2 + ["h0.s2"] * 2, naks=[1, 4, 0, 99])
-    assert naks({"pgmcc.window": window}, context) == pytest.approx(3)
-
-
-REPRESENTATIVE_ROWS = {
-    "ermcc.cr": {"cr": [3, 4, 4, 4, 3, 9], "valid": [1, 1, 0, 1, 1, 1]},
-    "tfmcc.clr": {"clr": [3, 4, 4, 4, 3, 9], "valid": [1, 1, 0, 1, 1, 1]},
-    "pgmcc.acker": {"acker": [3, 4, 4, 4, 3, 9], "reason": [0, 1, 3, 0, 1, 1]},
-}
-
-
-@pytest.mark.parametrize("kind", REPRESENTATIVE_ROWS)
-def test_the_representative(kind: str) -> None:
-    """h3 from 2 s on, h4 from 12 s, nobody from 14 s, h4 again from 15 s, h3 from 18 s."""
-    frame = rows(
-        time_s=[2.0, 12.0, 14.0, 15.0, 18.0, 3.0],
-        agent=["h0"] * 5 + ["h0.s2"],
-        **REPRESENTATIVE_ROWS[kind],
-    )
-    available = {agent: [(0.0, 2e6)] for agent in ("h3", "h4", "h5")}
-    context = Context((10.0, 20.0), "h0", 1, available, 0.1)
-    kinds = {kind: frame}
-    assert representative_switches(kinds, context) == 2
-    shares = [representative_share(kinds, context, agent) for agent in available]
-    assert shares == pytest.approx([0.4, 0.5, 0])
-    delays = [representative_delay(kinds, context, agent) for agent in available]
-    assert delays == pytest.approx([0, 2, 10])  # h5 never: the whole window
-    assert representative_share(kinds, context, "h9.s2") is None
-    assert representative_switches({}, context) is None
-
-
-def test_queue_at_the_bottleneck() -> None:
-    context = Context((10.0, 20.0), "h0", 1, {"h3": [(0.0, 1e6)]}, 0.1, bottlenecks={"h3": "1>3"})
-    port = rows(
-        time_s=[5.0, 12.0, 14.0, 14.0],
-        agent=["s1"] * 4,
-        link=["1>3", "1>3", "1>3", "0>1"],
-        queue_packets=[50.0, 10.0, 20.0, 99.0],
-    )
-    assert mean_queue({"port": port}, context) == pytest.approx(15.0)
-
-
 def test_the_live_view_shows_what_a_window_sends() -> None:
-    progress = Progress(CONTEXT, 90.0, {})
+    progress = Progress(LAYERED.context, 90.0, {})
     for time_s, sent in ((1.0, 0.0), (1.2, 25_000.0)):
         progress.take("layer", time_s, "h0", {"rank": 0, "rate_Bps": 0.0, "sent_bytes": sent})
     progress.take("layer", 1.2, "h0", {"rank": 1, "rate_Bps": 5e5, "sent_bytes": 7.0})
     assert progress.cumulative_rates == pytest.approx([1e6, 5e6])
 
 
+def test_the_live_view_leaves_out_who_is_away() -> None:
+    progress = Progress(LAYERED.context, 90.0, {}, now_s=15.0)
+    for agent, rate in (("h3", 1e6), ("h4", 9e6), ("h6", 9e6)):
+        for time_s in (14.0, 15.0):
+            progress.take("received", time_s, agent, {"bytes": rate / 8 * time_s})
+    assert progress.received == pytest.approx(1e6)  # h4 is away at 15 s, h6 since 8 s
+    assert progress.efficiency == pytest.approx(0.5)
+
+
 def test_periods_are_windows_of_their_own() -> None:
-    frame = rows(
-        time_s=[0.0, 10.0, 20.0, 30.0], agent=["h3"] * 4, bytes=[0.0, 1e6, 4e6, 5e6],
-        packets=[0, 1000, 4000, 5000], lost=[0, 0, 0, 0], marked=[0, 0, 0, 0],
-    )  # fmt: skip
-    context = replace(
-        CONTEXT, members=("h3",), available={"h3": [(0.0, 1e6)]},
-        periods={"before": (0.0, 10.0), "after": (20.0, 30.0)},
-    )  # fmt: skip
-    figures = all_measures({"received": frame}, context)
-    assert figures["receiver_rate_h3"] == pytest.approx(2.4e6)
-    assert figures["receiver_rate_h3@before"] == pytest.approx(0.8e6)
-    assert figures["receiver_rate_h3@after"] == pytest.approx(0.8e6)
+    periods = replace(LAYERED.context, periods={"before": (10.0, 15.0), "after": (15.0, 20.0)})
+    figures = all_measures(LAYERED.rows, periods)
+    assert figures["receiver_rate_h3"] == pytest.approx(0.8e6)
+    assert figures["receiver_rate_h3@before"] == pytest.approx(0.4e6)
+    assert figures["receiver_rate_h3@after"] == pytest.approx(1.2e6)
+    assert figures["session_throughput_s2@before"] == pytest.approx(0.85e6)  # 1.5 and 0.2 Mbit/s
     assert spec_of("receiver_rate_h3@before")[1] == "receiver rate, h3 (before)"
     assert spec_of("loss@after")[0] is MEASURES["loss"]
 
 
-def test_level_and_variation_of_one_receiver() -> None:
-    changes = rows(time_s=[0.0, 12.0, 17.0], agent=["h3"] * 3, top=[0, 2, 1])
-    # One layer for 2 s, three for 5 s, two for 3 s.
-    assert level({"subscription": changes}, CONTEXT, "h3") == pytest.approx(2.3, abs=0.01)
-    # 1 and 3 Mbit/s in turn: mean 2, deviation 1.
-    steps = np.cumsum([0.0, *([0.125e6, 0.375e6] * 5)])
-    frame = rows(time_s=np.arange(10.0, 21.0), agent=["h3"] * 11, bytes=steps)
-    assert rate_variation({"received": frame}, CONTEXT, "h3") == pytest.approx(0.5)
-    assert rate_variation({"received": frame}, CONTEXT, "h4") is None
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("efficiency", "efficiency"),
+        ("efficiency_s2", "efficiency, session 2"),
+        ("cumulative_rate_1", "cumulative rate, 1 layer"),
+        ("cumulative_rate_3_s14", "cumulative rate, 3 layers, session 14"),
+        ("receiver_rate_h3.s2", "receiver rate, h3.s2"),
+        ("udp_loss_udp12", "udp loss, udp12"),
+    ],
+)
+def test_names_that_people_read(name: str, shown: str) -> None:
+    assert spec_of(name)[1] == shown
 
 
-def test_ratios_to_tcp_of_one_receiver_and_of_all_sessions() -> None:
-    received = rows(
-        time_s=[10.0, 20.0] * 3, agent=["h3", "h3", "h4", "h4", "h3.s2", "h3.s2"],
-        bytes=[0.0, 1e6, 0.0, 2e6, 0.0, 3e6],
-        packets=[0, 1000] * 3, lost=[0] * 6, marked=[0] * 6,
-    )  # fmt: skip
-    flows = rows(
-        time_s=[10.0, 20.0] * 2, agent=["tcp1"] * 2 + ["tcp2"] * 2, bytes=[0.0, 1e6, 0.0, 3e6]
-    )
-    context = replace(
-        CONTEXT, members=("h3", "h4", "h3.s2"), rivals={"h3": ("tcp1",), "h4": ("tcp1", "tcp2")},
-        flows={"tcp1": (0.0, 20.0), "tcp2": (0.0, 20.0)},
-    )  # fmt: skip
-    figures = all_measures({"received": received, "tcp": flows}, context)
-    assert figures["receiver_tcp_ratio_h3"] == pytest.approx(1.0)  # 1 of tcp1's 1
-    assert figures["receiver_tcp_ratio_h4"] == pytest.approx(1.0)  # 2 of a mean of 2
-    assert figures["receiver_tcp_ratio_h3.s2"] is None  # its rivals are not known
-    assert figures["sessions_tcp_ratio"] == pytest.approx(1.0)  # (1 + 2 + 3) / 3 of 2
-    # Sessions that sent before there was TCP are not compared over that time.
-    early = received.with_columns(time_s=pl.Series([5.0, 15.0] * 3))
-    late = replace(context, flows={"tcp1": (15.0, 20.0), "tcp2": (15.0, 20.0)})
-    assert all_measures({"received": early, "tcp": flows}, late)["sessions_tcp_ratio"] == 0
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("receiver_rate", "receiver_rate_3", "receiver_rate_h3.2", "receiver_rate_h3_s2"),
+        *("cumulative_rate_9", "cumulative_rate_s2", "cwnd_2", "efficiency_h3", "efficiency_1"),
+        *("longest_queue_s2", "udp_loss_s2", "udp_loss_h3", "efficiency_"),
+    ],
+)
+def test_a_name_that_no_run_has_is_unknown(name: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown measure '{name}'; valid: "):
+        find_spec(name)
+
+
+def test_the_document_has_the_table_of_measures() -> None:
+    document = (ROOT / "docs/experiments.md").read_text()
+    assert markdown() in document, "write it anew: tiercast measures --markdown"

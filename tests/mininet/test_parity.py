@@ -93,7 +93,8 @@ def in_lab(loaded: Loaded, runtime: str, seed: int, results: Path) -> Shares:
     skip_if_invalid(run.summary)
     edges = np.array(run.context.window)
     received = {
-        f"h{node}": received_rate(run.rows, f"h{node}", edges) for node in loaded.receivers[0]
+        agent: received_rate(run.rows, receiver, agent, edges)
+        for agent, receiver in run.context.receivers.items()
     }
     flows = {name: flow_rate(run.rows, name, edges) for name in loaded.flows}
     return shares(loaded, {name: float(rate[0]) for name, rate in (received | flows).items()})

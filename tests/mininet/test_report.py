@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from tiercast_lab.errors import InputError
 from tiercast_lab.live import result_tables
+from tiercast_lab.measures import Rows
 from tiercast_lab.panels import all_panels
 from tiercast_lab.report import write_report
 from tiercast_lab.storage import StoredRun, load_run
@@ -86,7 +87,7 @@ def test_sequence_numbers_have_no_panel_and_flows_begin_at_their_start(beside_tc
     # As in virtual time: the first row of a flow is a second after its start.
     rows["tcp"] = rows["tcp"].filter(pl.col("time_s").is_between(0.999, 20.0))
     run = StoredRun(beside_tcp.directory, beside_tcp.summary)
-    run.__dict__["rows"] = rows
+    run.__dict__["rows"] = Rows(rows)
     panels = {panel.key: panel for panel in all_panels(run)}
     assert "single.rate-rtt_us" in panels and "single.rate-seq" not in panels
     assert panels["rates-tcp"].series[1].y == pytest.approx(np.full(40, 2.0))
@@ -96,22 +97,24 @@ def test_every_session_is_drawn(stored) -> None:
     received = stored.rows["received"]
     second = received.filter(pl.col("agent") == "h3").with_columns(pl.lit("h3.s7").alias("agent"))
     network = stored.summary["network"]
-    network = network | {"senders": [[1, "h0"], [7, "h0.s7"]]}
-    network["members"] = [*network["members"], "h3.s7"]
-    experiment = dict(stored.summary["experiment"])
-    experiment["sessions"] = [*experiment["sessions"], {"scheme": "single", "session": 7}]
-    summary = stored.summary | {"network": network, "experiment": experiment}
+    (first,) = network["sessions"]
+    h3 = first["receivers"]["h3"] | {"absences": [[10.0, 15.0]]}
+    other = first | {"session": 7, "scheme": "single", "receivers": {"h3.s7": h3}}
+    summary = stored.summary | {"network": network | {"sessions": [first, other]}}
     run = StoredRun(stored.directory, summary)
-    run.__dict__["rows"] = stored.rows | {"received": pl.concat([received, second])}
+    run.__dict__["rows"] = Rows({**stored.rows, "received": pl.concat([received, second])})
     panels = {panel.key: panel for panel in all_panels(run)}
     labels = [series.label for series in panels["rates-sessions"].series]
     assert labels == ["session 1 (sim)", "session 7 (single)"]
     # 1, 6, 6 and 6 Mbit/s; h3's 1 again.
-    assert [s.y[-1] for s in panels["rates-sessions"].series] == pytest.approx([4.75, 1.0])
+    rates = [series.y for series in panels["rates-sessions"].series]
+    assert [rate[-1] for rate in rates] == pytest.approx([4.75, 1.0])
+    assert np.isnan(rates[1][20:30]).all() and not np.isnan(rates[1][30:]).any()  # it is away
 
 
 def test_sim_beside_tcp_has_two_panels_more(stored) -> None:
-    flows = {"tcp1": {"start_s": 0, "stop_s": 20}}
+    flow = {"kind": "tcp", "rival": True, "start_s": 0, "stop_s": 20, "packet_size": 1000}
+    flows = {"tcp1": flow | {"directions": ["0>1"]}}
     summary = {**stored.summary, "network": {**stored.summary["network"], "flows": flows}}
     more = StoredRun(stored.directory, summary)
     keys = [panel.key for panel in all_panels(more)]
@@ -157,6 +160,9 @@ def test_other_folders_are_refused(tmp_path) -> None:
     (tmp_path / "summary.json").write_text("{}")
     with pytest.raises(InputError, match="format None; valid: 2"):
         load_run(tmp_path)
+    (tmp_path / "summary.json").write_text('{"format": 1}')
+    with pytest.raises(InputError, match="format 1, of an earlier version; run it again; valid: 2"):
+        load_run(tmp_path)
     (tmp_path / "summary.json").write_text("{")
     with pytest.raises(InputError, match="not JSON"):
         load_run(tmp_path)
@@ -164,14 +170,16 @@ def test_other_folders_are_refused(tmp_path) -> None:
 
 def test_what_is_left_out_of_a_panel_is_said(beside_tcp) -> None:
     network = beside_tcp.summary["network"]
-    one = network["receivers"]["h3"]
+    (session,) = network["sessions"]
+    one = session["receivers"]["h3"]
     receivers = {
         f"h{node}": one | {"node": node, "directions": [f"0>{node}"], "path": ["x"]}
         for node in range(3, 15)
     }
     for receiver in receivers.values():
         receiver["bottleneck"] = "x"
-    summary = beside_tcp.summary | {"network": network | {"receivers": receivers}}
+    network = network | {"sessions": [session | {"receivers": receivers}]}
+    summary = beside_tcp.summary | {"network": network}
     panels = {one.key: one for one in all_panels(StoredRun(beside_tcp.directory, summary))}
     assert panels["rates-receivers"].title == "Received rates of the session (8 of 12 receivers)"
     assert panels["queues"].title.endswith(" (8 of 12 links)")

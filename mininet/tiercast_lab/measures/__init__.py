@@ -3,6 +3,8 @@
 Rows are polars frames, one per kind of record, each with `time_s` (since the start of the run) and
 `agent`; docs/experiments.md lists their columns. Rates are in bit/s of IP bytes, fractions are
 0..1, times are in seconds unless a name says otherwise. A measure without rows to stand on is None.
+
+What is absent counts nowhere: session.py has the rule for receivers.
 """
 
 from tiercast_lab.measures.catalogue import (
@@ -11,9 +13,12 @@ from tiercast_lab.measures.catalogue import (
     all_measures,
     find_spec,
     measures_version,
+    name_of,
+    parse_name,
     spec_of,
 )
-from tiercast_lab.measures.rows import Context, Rows, context_of
+from tiercast_lab.measures.context import Context, context_of
+from tiercast_lab.measures.rows import Rows
 
 __all__ = [
     "MEASURES",
@@ -24,5 +29,7 @@ __all__ = [
     "context_of",
     "find_spec",
     "measures_version",
+    "name_of",
+    "parse_name",
     "spec_of",
 ]

@@ -6,64 +6,83 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
+from tiercast_lab.measures.context import Context, Interval
 from tiercast_lab.measures.rows import (
-    Context,
     Rows,
+    counter_at,
     grown,
-    rate_series,
+    mean_received_rate,
     received_rate,
+    seconds_there,
 )
 
 
 def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
-    """bit/s, IP bytes of what the receiving end has read."""
-    frame = rows.get("tcp")
-    if frame is None:
-        return np.zeros(len(edges) - 1)
-    return rate_series(frame.filter(pl.col("agent") == flow), "bytes", edges)
+    """bit/s of a TCP flow in each interval, IP bytes of what the receiving end has read."""
+    return 8 * np.diff(counter_at(rows.of("tcp", flow), "bytes", edges)) / np.diff(edges)
 
 
 @dataclass(frozen=True)
 class _Contest:
     """Who shares bottlenecks, over the part of the window in which all these flows are there."""
 
-    edges: np.ndarray  # s, of that part
-    received: dict[str, float]  # bit/s of the receivers that have rivals
-    flows: dict[str, float]  # bit/s
-    rivals: dict[str, list[str]]  # of each of the receivers
+    rows: Rows
+    context: Context
+    part: np.ndarray  # edges of that part
+    rivals: dict[str, list[str]]  # of each receiver that has some, and is there
 
-    def fair(self, agent: str) -> float:
-        """Mean throughput of the flows at a receiver's bottleneck."""
-        return float(np.mean([self.flows[name] for name in self.rivals[agent]]))
+    @property
+    def flows(self) -> list[str]:
+        return sorted({name for flows in self.rivals.values() for name in flows})
+
+    def rate(self, flow: str) -> float:
+        """bit/s"""
+        return float(flow_rate(self.rows, flow, self.part)[0])
+
+    def seconds(self, agent: str) -> float:
+        """That the receiver is there."""
+        return float(seconds_there(self.context.receivers[agent], self.part)[0])
+
+    def shares(self, agent: str) -> tuple[float, list[float]]:
+        """bit/s of a receiver, and of each flow at its bottleneck, while the receiver is there."""
+        receiver = self.context.receivers[agent]
+        rate = float(received_rate(self.rows, receiver, agent, self.part)[0])
+        there = receiver.presence((self.part[0], self.part[1]))
+        return rate, [_rate_within(self.rows, name, there) for name in self.rivals[agent]]
+
+
+def _rate_within(rows: Rows, flow: str, there: list[Interval]) -> float:
+    mine = rows.of("tcp", flow)
+    bits = 8 * sum(grown(mine, "bytes", start, end) for start, end in there)
+    return bits / sum(end - start for start, end in there)
 
 
 def _contest(rows: Rows, context: Context) -> _Contest | None:
-    rivals = _rivals(context)
-    names = sorted({name for flows in rivals.values() for name in flows})
-    if not names or "received" not in rows or "tcp" not in rows:
+    if "received" not in rows or "tcp" not in rows:
         return None
-    start = max(context.window[0], *(context.flows[name][0] for name in names))
-    end = min(context.window[1], *(context.flows[name][1] for name in names))
+    rivals = _rivals(context)
+    names = {name for flows in rivals.values() for name in flows}
+    if not names:
+        return None
+    parts = [context.flows[name].presence(context.span) for name in names]
+    start, end = max(on for on, _ in parts), min(off for _, off in parts)
     if start >= end:
         return None
-    edges = np.array([start, end])
-    return _Contest(
-        edges,
-        {agent: float(received_rate(rows, agent, edges)[0]) for agent in rivals},
-        {name: float(flow_rate(rows, name, edges)[0]) for name in names},
-        rivals,
-    )
+    there = {
+        agent: names
+        for agent, names in rivals.items()
+        if context.receivers[agent].presence((start, end))
+    }
+    return _Contest(rows, context, np.array([start, end]), there) if there else None
 
 
 def _rivals(context: Context) -> dict[str, list[str]]:
-    """Flows at the bottlenecks of receivers, at some time of the window."""
-    start, end = context.window
-    present = {name for name, (on, off) in context.flows.items() if on < end and off > start}
+    """Flows at the bottlenecks of receivers, where both are there at some time of the window."""
     rivals = {
-        agent: [name for name in flows if name in present]
-        for agent, flows in context.rivals.items()
+        agent: [name for name in receiver.rivals if context.flows[name].presence(context.span)]
+        for agent, receiver in context.receivers.items()
+        if receiver.presence(context.span)
     }
     return {agent: flows for agent, flows in rivals.items() if flows}
 
@@ -73,59 +92,66 @@ def tcp_ratio(rows: Rows, context: Context) -> float | None:
     receivers."""
     if (contest := _contest(rows, context)) is None:
         return None
-    shares = [(rate, contest.fair(agent)) for agent, rate in contest.received.items()]
-    return float(np.mean([r / fair for r, fair in shares])) if all(f for _, f in shares) else None
+    total = seconds = 0.0
+    for agent in contest.rivals:
+        if (ratio := _ratio(contest, agent)) is None:
+            return None
+        total += ratio * contest.seconds(agent)
+        seconds += contest.seconds(agent)
+    return total / seconds
+
+
+def _ratio(contest: _Contest, agent: str) -> float | None:
+    rate, flows = contest.shares(agent)
+    return rate / np.mean(flows) if sum(flows) else None
 
 
 def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
     """Throughput at one receiver / mean throughput of the flows at its bottleneck."""
     contest = _contest(rows, context)
-    if contest is None or agent not in contest.received:
+    if contest is None or agent not in contest.rivals:
         return None
-    fair = contest.fair(agent)
-    return contest.received[agent] / fair if fair else None
+    return _ratio(contest, agent)
 
 
 def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
-    """Mean throughput of the receivers of all sessions / mean throughput of the flows at the first
+    """Mean throughput of the receivers of all sessions / mean throughput of the flows at this
     session's bottlenecks."""
-    if (contest := _contest(rows, context)) is None or not context.members:
+    if (contest := _contest(rows, context)) is None:
         return None
-    rates = [float(received_rate(rows, agent, contest.edges)[0]) for agent in context.members]
-    fair = float(np.mean(list(contest.flows.values())))
-    return float(np.mean(rates)) / fair if fair else None
+    receivers = {
+        agent: one for session in context.sessions for agent, one in session.receivers.items()
+    }
+    mean = float(mean_received_rate(rows, receivers, contest.part)[0])
+    fair = float(np.mean([contest.rate(name) for name in contest.flows]))
+    return mean / fair if fair else None
 
 
 def tcp_ratio_extreme(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
     """Of a receiver's throughput / that of a flow at its bottleneck, over all such pairs."""
-    if (contest := _contest(rows, context)) is None or not all(contest.flows.values()):
+    if (contest := _contest(rows, context)) is None:
         return None
-    return of(
-        [
-            rate / contest.flows[name]
-            for agent, rate in contest.received.items()
-            for name in contest.rivals[agent]
-        ]
-    )
+    pairs = [(rate, flow) for rate, flows in map(contest.shares, contest.rivals) for flow in flows]
+    return of([rate / flow for rate, flow in pairs]) if all(flow for _, flow in pairs) else None
 
 
 def tcp_throughput(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
+    """bit/s of the flows at the receivers' bottlenecks."""
     contest = _contest(rows, context)
-    return None if contest is None else float(of(list(contest.flows.values())))
+    return None if contest is None else of([contest.rate(name) for name in contest.flows])
 
 
 def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
     """Packets sent again / packets sent, all flows at the receivers' bottlenecks together."""
-    frame = rows.get("tcp.sender")
-    if frame is None or "retransmitted" not in frame.columns:
+    if "tcp.sender" not in rows or "retransmitted" not in rows["tcp.sender"].columns:
         return None
     sent = again = 0.0
     for name in {name for flows in _rivals(context).values() for name in flows}:
-        mine = frame.filter(pl.col("agent") == name)
-        again += grown(mine, "retransmitted", *context.window)
-        sent += grown(mine, "sent_packets", *context.window)
+        mine = rows.of("tcp.sender", name)
+        again += grown(mine, "retransmitted", *context.span)
+        sent += grown(mine, "sent_packets", *context.span)
     return again / sent if sent else None

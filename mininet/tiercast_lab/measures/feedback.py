@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
-from tiercast_lab.measures.rows import Context, Rows, grown, in_window
+from tiercast_lab.measures.context import Context
+from tiercast_lab.measures.rows import Rows, grown, seconds_there
 
 
 def feedback_rate(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender took in, per second."""
-    frame = rows.get("feedback")
-    if frame is None:
-        return None
-    mine = frame.filter(pl.col("agent") == context.sender)
-    start, end = context.window
-    return grown(mine, "accepted", start, end) / (end - start)
+    messages = feedbacks(rows, context)
+    start, end = context.span
+    return None if messages is None else messages / (end - start)
 
 
 def feedbacks(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender took in."""
-    rate = feedback_rate(rows, context)
-    return None if rate is None else rate * (context.window[1] - context.window[0])
+    if "feedback" not in rows:
+        return None
+    return grown(rows.of("feedback", context.session.sender), "accepted", *context.span)
 
 
 def naks(rows: Rows, context: Context) -> float | None:
     """Those of PGMCC's feedback messages that are no acknowledgements."""
-    frame = rows.get("pgmcc.window")
-    if frame is None:
-        return None
-    mine = frame.filter(pl.col("agent") == context.sender)
-    return grown(mine, "naks", *context.window)
+    mine = rows.of("pgmcc.window", context.session.sender)
+    return None if mine.is_empty() else grown(mine, "naks", *context.span)
 
 
 def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:
     """ERMCC's receivers: loss events that they reported, and others."""
-    frame = rows.get("ermcc.trac")
-    if frame is None:
+    if "ermcc.trac" not in rows:
         return None
-    mine = in_window(frame, context).filter(pl.col("agent").is_in(context.receivers))
+    mine = rows["ermcc.trac"].filter(
+        pl.col("agent").is_in(list(context.receivers)) & pl.col("time_s").is_between(*context.span)
+    )
     sent = int(mine["sent"].sum())
     return sent, len(mine) - sent
 
 
 def feedback_suppressed(rows: Rows, context: Context) -> float | None:
+    """Loss events that ERMCC's receivers did not report."""
     seen = _losses_seen(rows, context)
     return None if seen is None else float(seen[1])
 
@@ -55,8 +54,15 @@ def suppression(rows: Rows, context: Context) -> float | None:
 
 
 def feedback_of_one(rows: Rows, context: Context) -> float | None:
-    """Feedback of all receivers / what one of them would send without suppression: its loss
-    events  // ERMCC 5.4"""
+    """Feedback of all receivers / what one of them would send without suppression: its loss events,
+    were it there throughout  // ERMCC 5.4"""
     if (seen := _losses_seen(rows, context)) is None or sum(seen) == 0:
         return None
-    return seen[0] / (sum(seen) / len(context.receivers))
+    return seen[0] / (sum(seen) / mean_receivers(context))
+
+
+def mean_receivers(context: Context) -> float:
+    """How many receivers are there, time average."""
+    edges = np.array(context.span)
+    seconds = sum(seconds_there(one, edges)[0] for one in context.receivers.values())
+    return float(seconds / (edges[1] - edges[0]))

@@ -5,50 +5,70 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tiercast_lab.measures.rows import Context, Rows, in_window, step_at
+from tiercast_lab.measures.context import Context, Receiver
+from tiercast_lab.measures.rows import Rows, step_at, steps_within
 
 
 def representatives(rows: Rows, context: Context) -> float | None:
     """The most at once, of MDP-CC's sender."""
-    frame = rows.get("mdpcc.representatives")
-    if frame is None or (windowed := in_window(frame, context)).is_empty():
+    mine = rows.of("mdpcc.representatives", context.session.sender)
+    if mine.is_empty():
         return None
-    return float(windowed["count"].max())
+    windowed = mine.filter(pl.col("time_s").is_between(*context.span))
+    return None if windowed.is_empty() else float(windowed["count"].max())
 
 
 def clr_delay(rows: Rows, context: Context) -> float | None:
     """GRTTs, the longest of the window: from the first loss event at a receiver of what has become
-    the worst path until MDP-CC's sender adjusts its rate to such a receiver's report."""
-    rates, events = rows.get("mdpcc.rate"), rows.get("mdpcc.loss_event")
-    if rates is None or events is None:
+    the worst path, of the receivers that are there, until MDP-CC's sender adjusts its rate to such
+    a receiver's report."""
+    rates = rows.of("mdpcc.rate", context.session.sender)
+    if rates.is_empty() or "mdpcc.loss_event" not in rows:
         return None
-    times = sorted({time for steps in context.available.values() for time, _ in steps})
+    times = np.array(sorted({time for one in context.receivers.values() for time in _moves(one)}))
     available = {
-        agent: step_at(*(np.array(column) for column in zip(*steps, strict=True)), times, 0.0)
-        for agent, steps in context.available.items()
+        agent: _available_at(receiver, times) for agent, receiver in context.receivers.items()
     }
     delays = []
     before: set[str] = set()
     for turn, (moved, until) in enumerate(zip(times, [*times[1:], np.inf], strict=True)):
         least = min(values[turn] for values in available.values())
-        worst = {agent for agent, values in available.items() if values[turn] == least}
-        if worst != before and turn > 0 and context.window[0] <= moved <= context.window[1]:
-            delays.append(_found_after(rates, events, worst, moved, until))
+        worst = {agent for agent, values in available.items() if values[turn] == least < np.inf}
+        if worst != before and turn > 0 and context.span[0] <= moved <= context.span[1]:
+            nodes = [context.receivers[agent].node for agent in worst]
+            lost = rows["mdpcc.loss_event"].filter(pl.col("agent").is_in(list(worst)))
+            delays.append(_found_after(rates, lost, nodes, moved, until))
         before = worst
     return max(delays) if delays and None not in delays else None
 
 
+def _moves(receiver: Receiver) -> list[float]:
+    """When its path may become the worst, or no longer be it."""
+    return [
+        *(time for time, _ in receiver.available),
+        *(time for absence in receiver.absences for time in absence),
+    ]
+
+
+def _available_at(receiver: Receiver, times: np.ndarray) -> np.ndarray:
+    """bit/s; infinite while the receiver is away."""
+    at, rates = (np.array(column) for column in zip(*receiver.available, strict=True))
+    values = step_at(at, rates, times, 0.0).astype(float)
+    for left, back in receiver.absences:
+        values[(times >= left) & (times < back)] = np.inf
+    return values
+
+
 def _found_after(
-    rates: pl.DataFrame, events: pl.DataFrame, worst: set[str], moved: float, until: float
+    rates: pl.DataFrame, events: pl.DataFrame, worst: list[int], moved: float, until: float
 ) -> float | None:
     """GRTTs; None: nothing was lost there, or it was not found before `until`."""
-    lost = events.filter(pl.col("agent").is_in(worst) & pl.col("time_s").is_between(moved, until))
+    lost = events.filter(pl.col("time_s").is_between(moved, until))
     if lost.is_empty():
         return None
     first = lost["time_s"].min()
-    clr = pl.format("h{}", pl.col("clr").cast(pl.Int64))
-    after = rates.filter(pl.col("time_s").is_between(moved, until)).sort("time_s")
-    found = after.filter((pl.col("time_s") >= first) & clr.is_in(worst))
+    after = rates.filter(pl.col("time_s").is_between(moved, until))
+    found = after.filter((pl.col("time_s") >= first) & pl.col("clr").cast(int).is_in(worst))
     if found.is_empty():
         return None
     grtt = after.filter(pl.col("time_s") <= found["time_s"][0])["grtt_us"].mean() / 1e6
@@ -64,9 +84,9 @@ PGMCC_NOBODY_FROM = 2  # reasons of pgmcc.acker: 2 it left, 3 it is silent
 def representative_steps(rows: Rows, context: Context) -> tuple[np.ndarray, np.ndarray] | None:
     """Times, s, and from each on the node of the representative, NOBODY while there is none."""
     for kind, column in REPRESENTATIVES.items():
-        if kind not in rows:
+        mine = rows.of(kind, context.session.sender)
+        if mine.is_empty():
             continue
-        mine = rows[kind].filter(pl.col("agent") == context.sender).sort("time_s")
         valid = pl.col("valid") > 0 if "valid" in mine.columns else (
             pl.col("reason") < PGMCC_NOBODY_FROM
         )  # fmt: skip
@@ -81,34 +101,33 @@ def representative_switches(rows: Rows, context: Context) -> float | None:
         return None
     times, nodes = (column[found[1] != NOBODY] for column in found)
     changes = times[1:][np.diff(nodes) != 0]
-    start, end = context.window
+    start, end = context.span
     return float(np.count_nonzero((changes >= start) & (changes <= end)))
 
 
 def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Edges of the steps within the window, and for each whether the agent is representative."""
-    if agent not in context.available or (found := representative_steps(rows, context)) is None:
+    """Of the steps while the receiver is there: whether it is the representative, and for how long,
+    s."""
+    receiver = context.receivers[agent]
+    there = receiver.presence(context.span)
+    if not there or (found := representative_steps(rows, context)) is None:
         return None
-    start, end = context.window
-    times = found[0][(found[0] > start) & (found[0] < end)]
-    edges = np.array([start, *times, end])
-    nodes = step_at(*found, edges[:-1], before=NOBODY)
-    return edges, nodes == int(agent.removeprefix("h"))
+    nodes, held = steps_within(*found, there, before=NOBODY)
+    return nodes == receiver.node, held
 
 
 def representative_share(rows: Rows, context: Context, agent: str) -> float | None:
-    """Of the window's time, that in which this receiver is the representative."""
+    """Of the time that this receiver is there, that in which it is the representative."""
     if (steps := _represents(rows, context, agent)) is None:
         return None
-    edges, it_is = steps
-    return float(np.diff(edges)[it_is].sum() / (edges[-1] - edges[0]))
+    it_is, held = steps
+    return float(held[it_is].sum() / held.sum())
 
 
 def representative_delay(rows: Rows, context: Context, agent: str) -> float | None:
-    """s from the window's start until this receiver is the representative; the whole window where
-    it never is."""
+    """s that this receiver is there before it is the representative; all of its time in the window
+    where it never is."""
     if (steps := _represents(rows, context, agent)) is None:
         return None
-    edges, it_is = steps
-    first = edges[:-1][it_is][0] if it_is.any() else edges[-1]
-    return float(first - edges[0])
+    it_is, held = steps
+    return float(held[: np.argmax(it_is)].sum() if it_is.any() else held.sum())

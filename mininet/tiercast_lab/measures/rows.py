@@ -1,99 +1,46 @@
-"""What measures stand on: a run's rows, what is known of the run, and quantities over time."""
+"""What measures stand on: a run's rows, and quantities over time."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
 
-Rows = Mapping[str, pl.DataFrame]
+from tiercast_lab.measures.context import Interval, Receiver, Session
 
 
-@dataclass(frozen=True)
-class Context:
-    """What a measure knows of the run beside its rows.
+class Rows(Mapping[str, pl.DataFrame]):
+    """A run's rows by kind, each a frame with `time_s` and `agent`, in the order of time."""
 
-    available[agent]: steps (time_s, bit/s) of the smallest link rate on the receiver's path.
-    bottlenecks[agent]: the direction of a link, as in `port` rows: "0>1". flows: TCP flows with
-    their start and stop, s, without background that comes and goes. rivals[agent]: the flows at
-    the bottleneck of a receiver, of those receivers by which the session's share is measured.
-    """
+    def __init__(self, frames: Mapping[str, pl.DataFrame]) -> None:
+        self._frames = {
+            kind: frame.sort("time_s", maintain_order=True) for kind, frame in frames.items()
+        }
+        self._parts: dict[tuple[str, str], dict[tuple[object, ...], pl.DataFrame]] = {}
 
-    window: tuple[float, float]  # s
-    sender: str
-    layers: int
-    available: Mapping[str, list[tuple[float, float]]]
-    round_trip: float  # s, d of SIM table 1
-    bottlenecks: Mapping[str, str] = field(default_factory=dict)
-    flows: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # absences[agent]: intervals (from, to), s, in which a receiver is none.
-    absences: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
-    members: tuple[str, ...] = ()  # receivers of every session
-    periods: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # further windows
-    senders: Mapping[int, str] = field(default_factory=dict)  # of every session, by its number
-    packet_sizes: Mapping[str, int] = field(default_factory=dict)  # of flows, IP bytes
+    def __getitem__(self, kind: str) -> pl.DataFrame:
+        return self._frames[kind]
 
-    @property
-    def receivers(self) -> list[str]:
-        return list(self.available)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frames)
 
-    @property
-    def competing(self) -> list[str]:
-        """The flows by which the session's share is measured."""
-        return sorted({name for rivals in self.rivals.values() for name in rivals})
+    def __len__(self) -> int:
+        return len(self._frames)
 
-
-def context_of(summary: Mapping[str, Any]) -> Context:
-    """Of a stored run's summary.json."""
-    network = summary["network"]
-    # Runs of before there was competing traffic have neither flows nor rivals.
-    flows, receivers = network.get("flows", {}), network["receivers"]
-    rivals = {agent: tuple(facts.get("rivals", ())) for agent, facts in receivers.items()}
-    if not summary.get("layered", True):
-        # One rate for all follows the smallest share: RLA's soft bottleneck.
-        least = min(facts["share"] for facts in receivers.values())
-        rivals = {a: names for a, names in rivals.items() if receivers[a]["share"] == least}
-    return Context(
-        window=tuple(summary["window_s"]),
-        sender=network["sender"],
-        layers=summary["layers"],
-        available={
-            agent: [tuple(step) for step in facts["available"]]
-            for agent, facts in network["receivers"].items()
-        },
-        round_trip=network["round_trip_s"],
-        bottlenecks={
-            agent: facts["directions"][facts["path"].index(facts["bottleneck"])]
-            for agent, facts in receivers.items()
-            if "directions" in facts
-        },
-        flows={
-            name: (flow["start_s"], flow["stop_s"])
-            for name, flow in flows.items()
-            if flow.get("rival", True)
-        },
-        rivals={agent: names for agent, names in rivals.items() if names},
-        absences={
-            agent: [tuple(interval) for interval in facts.get("absences", ())]
-            for agent, facts in receivers.items()
-        },
-        members=tuple(network.get("members", receivers)),
-        periods={name: tuple(ends) for name, ends in summary.get("periods_s", {}).items()},
-        senders=dict(network.get("senders", [[1, network["sender"]]])),
-        packet_sizes={
-            name: flow["packet_size"] for name, flow in flows.items() if "packet_size" in flow
-        },
-    )
+    def of(self, kind: str, value: str, column: str = "agent") -> pl.DataFrame:
+        """Those of one agent, or of another column's value. Empty where there are none."""
+        if kind not in self._frames:
+            return pl.DataFrame()
+        if (kind, column) not in self._parts:
+            parts = self._frames[kind].partition_by(column, as_dict=True, maintain_order=True)
+            self._parts[kind, column] = parts
+        found = self._parts[kind, column].get((value,))
+        return self._frames[kind].clear() if found is None else found
 
 
 def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray:
     """A counter's value at `times`, on straight lines between its rows, which start from 0."""
-    rows = rows.sort("time_s")
     if rows.is_empty():
         return np.zeros(len(times))
     return np.interp(times, rows["time_s"].to_numpy(), rows[column].to_numpy(), left=0.0)
@@ -104,9 +51,30 @@ def grown(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
     return float(np.diff(counter_at(rows, column, np.array([start, end])))[0])
 
 
-def rate_series(rows: pl.DataFrame, column: str, edges: np.ndarray) -> np.ndarray:
-    """bit/s of a byte counter in each interval between `edges`."""
-    return 8 * np.diff(counter_at(rows, column, edges)) / np.diff(edges)
+def grown_within(
+    rows: pl.DataFrame, column: str, there: Iterable[Interval], edges: np.ndarray
+) -> np.ndarray:
+    """What a counter grows by in each interval between `edges` while its agent is `there`. In
+    between it stands still: what it shows after the agent came back came from then on."""
+    result = np.zeros(len(edges) - 1)
+    if rows.is_empty():
+        return result
+    times, values = rows["time_s"].to_numpy(), rows[column].to_numpy()
+    for start, end in there:
+        first = np.searchsorted(times, start, "right")
+        last = np.searchsorted(times, end, "left") + 1
+        points = np.concatenate(([start], times[first:last]))
+        counts = np.concatenate(([values[first - 1] if first else 0], values[first:last]))
+        result += np.diff(np.interp(np.clip(edges, start, end), points, counts))
+    return result
+
+
+def seconds_within(there: Iterable[Interval], edges: np.ndarray) -> np.ndarray:
+    """How much of each interval between `edges` an agent is `there`, s."""
+    result = np.zeros(len(edges) - 1)
+    for start, end in there:
+        result += np.diff(np.clip(edges, start, end))
+    return result
 
 
 def step_at(times: np.ndarray, values: np.ndarray, at: np.ndarray, before: float) -> np.ndarray:
@@ -117,106 +85,131 @@ def step_at(times: np.ndarray, values: np.ndarray, at: np.ndarray, before: float
     return np.where(index >= 0, np.asarray(values)[np.maximum(index, 0)], before)
 
 
-def top_at(rows: Rows, agent: str, at: np.ndarray) -> np.ndarray:
-    """The subscription level of a receiver: its highest rank, -1 before it joins."""
-    frame = rows.get("subscription")
-    if frame is None:
-        return np.full(len(at), -1.0)
-    mine = frame.filter(pl.col("agent") == agent).sort("time_s")
-    return step_at(mine["time_s"].to_numpy(), mine["top"].to_numpy(), at, -1.0)
+def steps_within(
+    times: np.ndarray, values: np.ndarray, there: Iterable[Interval], before: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """A piecewise constant quantity while its agent is `there`: each value, and for how long it
+    holds, s."""
+    begins, held = [], []
+    for start, end in there:
+        edges = np.array([start, *times[(times > start) & (times < end)], end])
+        begins.append(edges[:-1])
+        held.append(np.diff(edges))
+    values = step_at(times, values, np.concatenate([[], *begins]), before)
+    return values, np.concatenate([[], *held])
 
 
-def subscribers(rows: Rows, context: Context, at: np.ndarray) -> np.ndarray:
-    """[layer, time]: receivers whose subscription includes the layer."""
-    tops = np.array([top_at(rows, agent, at) for agent in context.receivers])
-    return np.array([(tops >= rank).sum(axis=0) for rank in range(context.layers)])
+# ---- of a session -------------------------------------------------------------------------------
 
 
-def cumulative_rates(rows: Rows, context: Context, edges: np.ndarray) -> np.ndarray:
-    """[n-1, interval]: sending rate of the n lowest layers together, from bytes sent."""
-    frame = rows.get("layer")
-    if frame is None:
-        return np.zeros((context.layers, len(edges) - 1))
+def received_within(
+    rows: Rows, receiver: Receiver, agent: str, column: str, edges: np.ndarray
+) -> np.ndarray:
+    """What a counter of a receiver grows by in each interval, while it is there."""
+    there = receiver.presence((0.0, edges[-1]))
+    return grown_within(rows.of("received", agent), column, there, edges)
+
+
+def seconds_there(receiver: Receiver, edges: np.ndarray) -> np.ndarray:
+    return seconds_within(receiver.presence((0.0, edges[-1])), edges)
+
+
+def received_rate(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray) -> np.ndarray:
+    """bit/s of all layers in each interval, over the time that the receiver is there; NaN where it
+    is not."""
+    bits = 8 * received_within(rows, receiver, agent, "bytes", edges)
+    return _ratio(bits, seconds_there(receiver, edges))
+
+
+def mean_received_rate(
+    rows: Rows, receivers: Mapping[str, Receiver], edges: np.ndarray
+) -> np.ndarray:
+    """bit/s, mean over receivers, each for the time that it is there; NaN where nobody is."""
+    bits = seconds = np.zeros(len(edges) - 1)
+    for agent, receiver in receivers.items():
+        bits = bits + 8 * received_within(rows, receiver, agent, "bytes", edges)
+        seconds = seconds + seconds_there(receiver, edges)
+    return _ratio(bits, seconds)
+
+
+def top_steps(rows: Rows, agent: str) -> tuple[np.ndarray, np.ndarray]:
+    """When a receiver's subscription level changed, s, and to which highest rank: -1 is none."""
+    mine = rows.of("subscription", agent)
+    if mine.is_empty():
+        return np.array([]), np.array([])
+    return mine["time_s"].to_numpy(), mine["top"].to_numpy()
+
+
+def subscribers(rows: Rows, session: Session, at: np.ndarray) -> np.ndarray:
+    """[layer, time]: receivers that are there and whose subscription includes the layer."""
+    tops = np.full((len(session.receivers), len(at)), -1.0)
+    for mine, (agent, receiver) in zip(tops, session.receivers.items(), strict=True):
+        level = step_at(*top_steps(rows, agent), at, -1.0)
+        for start, end in receiver.presence((0.0, np.inf)):
+            there = (at >= start) & (at < end)
+            mine[there] = level[there]
+    return np.array([(tops >= rank).sum(axis=0) for rank in range(session.layers)])
+
+
+def cumulative_rates(rows: Rows, session: Session, edges: np.ndarray) -> np.ndarray:
+    """[n-1, interval]: sending rate of the n lowest layers together, from bytes sent, bit/s."""
+    mine = rows.of("layer", session.sender)
+    if mine.is_empty():
+        return np.zeros((session.layers, len(edges) - 1))
     layers = [
-        rate_series(
-            frame.filter((pl.col("rank") == rank) & (pl.col("agent") == context.sender)),
-            "sent_bytes",
-            edges,
-        )
-        for rank in range(context.layers)
+        8 * np.diff(counter_at(mine.filter(pl.col("rank") == rank), "sent_bytes", edges))
+        for rank in range(session.layers)
     ]
-    return np.cumsum(layers, axis=0)
+    return np.cumsum(layers, axis=0) / np.diff(edges)
 
 
-def received_rate(rows: Rows, agent: str, edges: np.ndarray) -> np.ndarray:
-    frame = rows.get("received")
-    if frame is None:
-        return np.zeros(len(edges) - 1)
-    return rate_series(frame.filter(pl.col("agent") == agent), "bytes", edges)
-
-
-def utilisation(rows: Rows, context: Context, agent: str, edges: np.ndarray) -> np.ndarray:
-    """Mean of r_i(t) / a_i(t) over each interval, which is divided where a_i changes: bytes that
-    came while the link was fast do not count for when it was slow."""
-    times, rates = (np.array(column) for column in zip(*context.available[agent], strict=True))
+def _used(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray) -> np.ndarray:
+    """The integral of r_i(t) / a_i(t) over each interval, s, while the receiver is there. Intervals
+    are divided where a_i changes: bytes that came while the link was fast do not count for when it
+    was slow."""
+    times, rates = (np.array(column) for column in zip(*receiver.available, strict=True))
     inside = times[(times > edges[0]) & (times < edges[-1])]
     parts = np.union1d(edges, inside)
     available = step_at(times, rates, (parts[:-1] + parts[1:]) / 2, rates[0])
-    used = received_rate(rows, agent, parts) / available * np.diff(parts)
+    used = 8 * received_within(rows, receiver, agent, "bytes", parts) / available
     so_far = np.concatenate(([0.0], np.cumsum(used)))[np.searchsorted(parts, edges)]
-    return np.diff(so_far) / np.diff(edges)
+    return np.diff(so_far)
 
 
-def present(context: Context, agent: str, edges: np.ndarray) -> np.ndarray:
-    """Whether the agent is a receiver throughout each interval."""
-    result = np.full(len(edges) - 1, True)
-    for start, end in context.absences.get(agent, ()):
-        result &= (edges[1:] <= start) | (edges[:-1] >= end)
-    return result
+def efficiency_series(rows: Rows, session: Session, edges: np.ndarray) -> np.ndarray:
+    """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1, mean over each interval; NaN where nobody is
+    there."""
+    used = seconds = np.zeros(len(edges) - 1)
+    for agent, receiver in session.receivers.items():
+        used = used + _used(rows, receiver, agent, edges)
+        seconds = seconds + seconds_there(receiver, edges)
+    return _ratio(used, seconds)
 
 
-def efficiency_series(rows: Rows, context: Context, edges: np.ndarray) -> np.ndarray:
-    """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1, over the receivers that are there."""
-    shares = [
-        np.where(
-            present(context, agent, edges),
-            utilisation(rows, context, agent, edges),
-            np.nan,
-        )
-        for agent in context.receivers
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # an interval without a receiver
-        return np.nanmean(shares, axis=0)
+def change_times(rows: Rows, session: Session) -> np.ndarray:
+    """Times of all subscription changes, those of receivers that leave and come back among them
+    (SIM 4.2.4). A receiver's first join is none."""
+    times = [np.array([])]
+    for agent in session.receivers:
+        at, top = top_steps(rows, agent)
+        times.append(at[1:][np.diff(top) != 0])
+    return np.sort(np.concatenate(times))
 
 
-def change_times(rows: Rows, context: Context) -> np.ndarray:
-    """Times of all subscription changes; a receiver's first join is none."""
-    frame = rows.get("subscription")
-    if frame is None or frame.is_empty():
-        return np.array([])
-    changes = frame.sort("time_s").filter(
-        pl.col("agent").is_in(context.receivers)
-        & (pl.col("top") != pl.col("top").shift(1).over("agent"))
-    )
-    return changes["time_s"].to_numpy()
+def instability_series(rows: Rows, session: Session, edges: np.ndarray) -> np.ndarray:
+    """Mean of I(t), changes per receiver in a round trip, over each interval  // SIM 4.1; NaN where
+    nobody is there."""
+    changes, _ = np.histogram(change_times(rows, session), edges)
+    seconds = sum(seconds_there(receiver, edges) for receiver in session.receivers.values())
+    return _ratio(changes * session.round_trip, seconds)
 
 
-def instability_series(rows: Rows, context: Context, edges: np.ndarray) -> np.ndarray:
-    """Mean of I(t), changes per receiver in a round trip, over each interval  // SIM 4.1"""
-    changes, _ = np.histogram(change_times(rows, context), edges)
-    return changes / len(context.receivers) * context.round_trip / np.diff(edges)
+def _ratio(values: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """NaN where it is by 0."""
+    return np.divide(values, by, out=np.full(len(by), np.nan), where=by > 0)
 
 
-def seconds(context: Context) -> np.ndarray:
-    """Edges of about a second that fill the window."""
-    start, end = context.window
+def whole_seconds(span: Interval) -> np.ndarray:
+    """Edges of about a second that fill the interval."""
+    start, end = span
     return np.linspace(start, end, max(1, round(end - start)) + 1)
-
-
-def window_edges(context: Context) -> np.ndarray:
-    return np.array(context.window)
-
-
-def in_window(frame: pl.DataFrame, context: Context) -> pl.DataFrame:
-    return frame.filter(pl.col("time_s").is_between(*context.window))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tiercast_lab.measures.rows import Context, Rows
-
-Interval = tuple[float, float]  # s
+from tiercast_lab.measures.context import Context, Interval, Receiver
+from tiercast_lab.measures.feedback import mean_receivers
+from tiercast_lab.measures.rows import Rows, grown
 
 SESSION = "rla.window"  # the sender's record, once a round trip
 SIGNAL = "rla.signal"  # one for each congestion signal that the sender detected
@@ -22,12 +22,7 @@ SIGNAL = "rla.signal"  # one for each congestion signal that the sender detected
 
 def counted(frame: pl.DataFrame, columns: Iterable[str], interval: Interval) -> float:
     """Growth of the columns' sum, per second; counters stand still between their rows' lines."""
-    frame = frame.sort("time_s")
-    times = frame["time_s"].to_numpy()
-    total = sum(
-        np.diff(np.interp(interval, times, frame[name].to_numpy(), left=0.0))[0] for name in columns
-    )
-    return float(total) / (interval[1] - interval[0])
+    return sum(grown(frame, name, *interval) for name in columns) / (interval[1] - interval[0])
 
 
 def mean(
@@ -60,9 +55,7 @@ class Sender:
 
 
 def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
-    if SESSION not in rows:
-        return None
-    mine = rows[SESSION].filter(pl.col("agent") == agent)
+    mine = rows.of(SESSION, agent)
     if mine.is_empty():
         return None
     # 0: no packet that left once was acknowledged since the record before.
@@ -86,7 +79,7 @@ def joint_density(rows: Rows, agents: Sequence[str], interval: Interval) -> np.n
     at = np.arange(*interval, 0.1)
     cells = []
     for agent in agents:
-        mine = rows[SESSION].filter(pl.col("agent") == agent).sort("time_s")
+        mine = rows.of(SESSION, agent)
         if mine.is_empty():
             return np.zeros([0] * len(agents))
         index = np.searchsorted(mine["time_s"].to_numpy(), at, side="right") - 1
@@ -110,16 +103,16 @@ def modes(rows: Rows, agents: Sequence[str], interval: Interval) -> list[float]:
 
 
 def signals_of(
-    rows: Rows, agent: str, receivers: Iterable[str], interval: Interval
+    rows: Rows, agent: str, receivers: Iterable[Receiver], interval: Interval
 ) -> list[float] | None:
-    """Congestion signals per second that the sender detected from each of the receivers."""
+    """Congestion signals that the sender detected from each of the receivers that are there, per
+    second that it is there."""
     if SIGNAL not in rows:
         return None
-    mine = rows[SIGNAL].filter((pl.col("agent") == agent) & pl.col("time_s").is_between(*interval))
+    mine = rows.of(SIGNAL, agent).filter(pl.col("time_s").is_between(*interval))
     counts = dict(mine.group_by("receiver").len().iter_rows())
-    seconds = interval[1] - interval[0]
-    # A host's number is its node's: h14 or, of the second session, h14.s2.
-    return [counts.get(float(name[1:].partition(".")[0]), 0) / seconds for name in receivers]
+    seconds = {one.node: sum(end - on for on, end in one.presence(interval)) for one in receivers}
+    return [counts.get(float(node), 0) / there for node, there in seconds.items() if there]
 
 
 @dataclass(frozen=True)
@@ -133,9 +126,7 @@ class TcpFlow:
 
 def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> TcpFlow | None:
     """None where there are no rows of both ends; a kernel does not say how often it cut."""
-    if "tcp" not in rows or "tcp.sender" not in rows:
-        return None
-    read, sent = (rows[kind].filter(pl.col("agent") == name) for kind in ("tcp", "tcp.sender"))
+    read, sent = rows.of("tcp", name), rows.of("tcp.sender", name)
     if read.is_empty() or sent.is_empty():
         return None
 
@@ -157,16 +148,16 @@ def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> Tcp
 # ---- as measures --------------------------------------------------------------------------------
 
 
-def of_sender(
-    rows: Rows, context: Context, agent: str, of: Callable[[Sender], float | None]
-) -> float | None:
-    found = sender(rows, agent, context.window)
+def of_sender(rows: Rows, context: Context, of: Callable[[Sender], float | None]) -> float | None:
+    found = sender(rows, context.session.sender, context.span)
     return None if found is None else of(found)
 
 
 def signals_per_receiver(rows: Rows, context: Context) -> float | None:
-    signals = of_sender(rows, context, context.sender, lambda found: found.signals)
-    return None if signals is None else signals / len(context.receivers)
+    """Congestion signals / receivers that are there, time average."""
+    signals = of_sender(rows, context, lambda found: found.signals)
+    receivers = mean_receivers(context)
+    return signals / receivers if signals is not None and receivers else None
 
 
 def of_flow(
@@ -176,24 +167,25 @@ def of_flow(
     of: Callable[[TcpFlow], float | None],
 ) -> float | None:
     """Of the slowest (min) or the fastest (max) of all TCP flows."""
-    flows = _tcp_flows(rows, context, context.flows)
+    flows = _tcp_flows(rows, context, context.rivals)
     return of(choose(flows, key=lambda flow: flow.packet_rate)) if flows else None
 
 
 def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFlow]:
+    """Each over the time that it is there; those that never are do not count."""
     found = (
-        tcp_flow(rows, name, context.packet_sizes.get(name, 0), context.window)
+        tcp_flow(rows, name, context.flows[name].packet_size, there)
         for name in names
-        if context.packet_sizes.get(name)
+        if (there := context.flows[name].presence(context.window)) is not None
     )
     return [flow for flow in found if flow is not None]
 
 
-def window_mode(rows: Rows, context: Context, agent: str) -> float | None:
-    """Of one session, in the most frequent combination of all sessions'"""
-    senders = list(context.senders.values())
+def window_mode(rows: Rows, context: Context) -> float | None:
+    """Of one session, in the most frequent combination of all sessions' windows."""
+    senders = [session.sender for session in context.sessions]
     found = modes(rows, senders, context.window)
-    return found[senders.index(agent)] if found else None
+    return found[senders.index(context.session.sender)] if found else None
 
 
 Summary = Callable[[list[float]], float]
@@ -203,13 +195,14 @@ def receivers_signals(
     rows: Rows, context: Context, at_bottleneck: bool, of: Summary
 ) -> float | None:
     """Of the receivers behind the soft bottleneck, or of all others."""
-    chosen = [name for name in context.receivers if (name in context.rivals) == at_bottleneck]
-    signals = signals_of(rows, context.sender, chosen, context.window)
+    chosen = [one for one in context.receivers.values() if bool(one.rivals) == at_bottleneck]
+    signals = signals_of(rows, context.session.sender, chosen, context.span)
     return of(signals) if signals else None
 
 
 def flows_cuts(rows: Rows, context: Context, at_bottleneck: bool, of: Summary) -> float | None:
-    competing = context.competing
-    chosen = [name for name in context.flows if (name in competing) == at_bottleneck]
+    """Of the TCP flows at the session's bottlenecks, or of all others."""
+    competing = {name for one in context.receivers.values() for name in one.rivals}
+    chosen = [name for name in context.rivals if (name in competing) == at_bottleneck]
     cuts = [flow.cuts for flow in _tcp_flows(rows, context, chosen)]
     return of(cuts) if cuts and None not in cuts else None

@@ -1,0 +1,145 @@
+"""What a measure knows of a run beside its rows: window, sessions, receivers, flows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Interval = tuple[float, float]  # s, from and to
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """A receiver of a session. It counts for the time that it is there: `absences` are the
+    intervals in which it is not."""
+
+    node: int
+    available: tuple[tuple[float, float], ...]  # steps (s, bit/s): smallest link rate on its path
+    bottleneck: str = ""  # the direction of a link, as `port` rows name it: "0>1"
+    # Flows at the bottleneck, if the session's share is measured at this receiver.
+    rivals: tuple[str, ...] = ()
+    absences: tuple[Interval, ...] = ()
+
+    def presence(self, within: Interval) -> list[Interval]:
+        """When it is there, in the order of time."""
+        at, end = within
+        result = []
+        for left, back in self.absences:
+            result.append((at, min(left, end)))
+            at = max(at, back)
+        return [(start, stop) for start, stop in [*result, (at, end)] if start < stop]
+
+
+@dataclass(frozen=True)
+class Session:
+    number: int
+    sender: str
+    layers: int
+    receivers: Mapping[str, Receiver]
+    round_trip: float  # s, d of SIM table 1
+    start: float = 0.0  # s
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow of the competing traffic. A rival is a TCP flow by which a session's share is
+    measured, and no background that comes and goes."""
+
+    kind: str  # "tcp", "udp"
+    start: float  # s
+    stop: float
+    packet_size: int  # IP bytes
+    rival: bool = True
+
+    def presence(self, within: Interval) -> Interval | None:
+        """The part of an interval in which it may send."""
+        start, stop = max(self.start, within[0]), min(self.stop, within[1])
+        return (start, stop) if start < stop else None
+
+
+@dataclass(frozen=True)
+class Context:
+    """A run, as one of its sessions sees it."""
+
+    window: Interval
+    session: Session
+    sessions: tuple[Session, ...]
+    flows: Mapping[str, Flow] = field(default_factory=dict)
+    links: tuple[str, ...] = ()  # directions that sessions and flows use: "0>1"
+    periods: Mapping[str, Interval] = field(default_factory=dict)  # further windows
+
+    @property
+    def receivers(self) -> Mapping[str, Receiver]:
+        return self.session.receivers
+
+    @property
+    def span(self) -> Interval:
+        """The part of the window in which the session is there; empty where it starts later."""
+        return min(max(self.window[0], self.session.start), self.window[1]), self.window[1]
+
+    @property
+    def rivals(self) -> dict[str, Flow]:
+        """TCP flows, without background that comes and goes."""
+        return {name: flow for name, flow in self.flows.items() if flow.rival}
+
+    @property
+    def udp_flows(self) -> dict[str, Flow]:
+        return {name: flow for name, flow in self.flows.items() if flow.kind == "udp"}
+
+    def session_of(self, agent: str) -> Session:
+        """Of a receiver. KeyError."""
+        for session in self.sessions:
+            if agent in session.receivers:
+                return session
+        raise KeyError(agent)
+
+
+def context_of(summary: Mapping[str, Any]) -> Context:
+    """Of a stored run's summary.json, as its first session sees it."""
+    network = summary["network"]
+    sessions = tuple(_session(facts) for facts in network["sessions"])
+    paths = [
+        *(
+            receiver["directions"]
+            for facts in network["sessions"]
+            for receiver in facts["receivers"].values()
+        ),
+        *(flow["directions"] for flow in network["flows"].values()),
+    ]
+    return Context(
+        window=tuple(summary["window_s"]),
+        session=sessions[0],
+        sessions=sessions,
+        flows={
+            name: Flow(
+                flow["kind"], flow["start_s"], flow["stop_s"], flow["packet_size"], flow["rival"]
+            )
+            for name, flow in network["flows"].items()
+        },
+        links=tuple(dict.fromkeys(itertools.chain.from_iterable(paths))),
+        periods={name: tuple(ends) for name, ends in summary.get("periods_s", {}).items()},
+    )
+
+
+def _session(facts: Mapping[str, Any]) -> Session:
+    least = min(receiver["share"] for receiver in facts["receivers"].values())
+    return Session(
+        number=facts["session"],
+        sender=facts["sender"],
+        layers=facts["layers"],
+        receivers={
+            agent: Receiver(
+                node=one["node"],
+                available=tuple(tuple(step) for step in one["available"]),
+                bottleneck=one["directions"][one["path"].index(one["bottleneck"])],
+                # One rate for all follows the smallest share: RLA's soft bottleneck.
+                rivals=tuple(one["rivals"]) if facts["layered"] or one["share"] == least else (),
+                absences=tuple(tuple(interval) for interval in one["absences"]),
+            )
+            for agent, one in facts["receivers"].items()
+        },
+        round_trip=facts["round_trip_s"],
+        start=facts["start_s"],
+    )

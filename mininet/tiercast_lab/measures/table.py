@@ -1,0 +1,28 @@
+"""The measures as a table: `tiercast measures`, and docs/experiments.md."""
+
+from __future__ import annotations
+
+from tiercast_lab.measures.catalogue import MEASURES
+
+# What `expect` says beside the measure's name.
+KEYS = {"layers": "`layers: n`", "receiver": "`receiver: node`", "flow": "`flow: name`"}
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    """Name with its key, what it is, its unit, and what it is of; in Markdown."""
+    result = []
+    for name, spec in MEASURES.items():
+        shown = f"`{name}`"
+        if spec.which is not None:
+            shown += f" ({'of one: ' if spec.whole else ''}{KEYS[spec.which]})"
+        result.append((shown, spec.purpose, spec.unit or "–", "run" if spec.of_run else "session"))
+    return result
+
+
+HEADINGS = ("measure", "what", "unit", "of a")
+
+
+def markdown() -> str:
+    """As docs/experiments.md has it."""
+    lines = [HEADINGS, ["---"] * len(HEADINGS), *rows()]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

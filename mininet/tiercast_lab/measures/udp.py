@@ -1,0 +1,42 @@
+"""Measures of UDP flows, of all together or of one."""
+
+from __future__ import annotations
+
+from tiercast_lab.measures.context import Context
+from tiercast_lab.measures.rows import Rows, grown
+
+
+def udp_throughput(rows: Rows, context: Context, flow: str | None = None) -> float | None:
+    """bit/s that arrives, IP bytes."""
+    return _rate(rows, context, "bytes", flow)
+
+
+def udp_sent(rows: Rows, context: Context, flow: str | None = None) -> float | None:
+    """bit/s that is sent, IP bytes."""
+    return _rate(rows, context, "sent_bytes", flow)
+
+
+def udp_loss(rows: Rows, context: Context, flow: str | None = None) -> float | None:
+    """Packets that did not arrive / sent. Those on the way as the window begins stand for those on
+    the way as it ends."""
+    sent, arrived = (_grown(rows, context, name, flow) for name in ("sent_packets", "packets"))
+    return max(0.0, 1 - arrived / sent) if sent else None
+
+
+def _rate(rows: Rows, context: Context, column: str, flow: str | None) -> float | None:
+    """Over the part of the window from the first start to the last stop of the flows."""
+    there = [context.flows[name].presence(context.window) for name in _named(context, flow)]
+    there = [one for one in there if one is not None]
+    if "udp" not in rows or not there:
+        return None
+    seconds = max(stop for _, stop in there) - min(start for start, _ in there)
+    return 8 * _grown(rows, context, column, flow) / seconds
+
+
+def _grown(rows: Rows, context: Context, column: str, flow: str | None) -> float:
+    names = _named(context, flow)
+    return sum(grown(rows.of("udp", name), column, *context.window) for name in names)
+
+
+def _named(context: Context, flow: str | None) -> list[str]:
+    return [name for name in context.udp_flows if flow in (None, name)]
