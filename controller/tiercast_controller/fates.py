@@ -49,6 +49,10 @@ class EgressFates:
     policy_drops: int  # by the port's policy
     pruned: int  # copies that would have left where they came in
 
+    @property
+    def served(self) -> int:
+        return self.left + self.policy_drops + self.pruned
+
     def __add__(self, other: EgressFates) -> EgressFates:
         return EgressFates(
             self.left + other.left,

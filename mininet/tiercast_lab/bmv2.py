@@ -1,8 +1,9 @@
 """bmv2's simple_switch_grpc as the switch of a run.
 
 Rate and depth of its queues are its own (packets per second and packets, over Thrift); delay comes
-from tiercast-wire between its ports and the links. It counts no drops and reports no queue lengths,
-so measures of queues have no data.
+from tiercast-wire between its ports and the links. What left and what the program dropped or marked
+comes from the program's counters. Its queues count nothing, neither drops nor lengths, so these
+columns are null and measures of queues have no data.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import asyncio
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
-from tiercast_controller import Controller
+from tiercast_controller import Controller, EgressFates, PortFates
 
 from tiercast_lab import binaries
 from tiercast_lab.errors import InputError, RunFailed
 from tiercast_lab.experiment import LinkEvent, Loaded
 from tiercast_lab.network import Network
 from tiercast_lab.processes import Children, tail
-from tiercast_lab.switches import Row
+from tiercast_lab.switches import PORT_COLUMNS, SESSION_COLUMNS, Row, direction
 from tiercast_lab.topology import Switch, Topology
 from tiercast_lab.units import format_duration
 
@@ -119,7 +121,14 @@ class Bmv2Switches:
         return lines
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
-        return []
+        rows: list[tuple[str, Row]] = []
+        for port, fates in (await controller.fates(switch.name)).items():
+            place: Row = {"port": port, "link": direction(switch, port)}
+            rows.append(("port", place | _port_columns(fates)))
+            for group, counts in (((-1, -1), fates.rest), *fates.layers.items()):
+                if counts.served:
+                    rows.append(("port.session", place | _session_columns(*group, counts)))
+        return rows
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         link = network.topology.links[event.link]
@@ -138,6 +147,17 @@ class Bmv2Switches:
             if lines and lines[0].startswith("{"):
                 rows.append((switch, json.loads(lines[0])))
         return rows
+
+
+def _port_columns(fates: PortFates) -> Row:
+    counted = asdict(fates.ingress) | asdict(fates.egress)
+    counted |= {"rx_packets": fates.ingress.received, "tx_packets": fates.egress.left}
+    return {name: counted.get(name) for name in PORT_COLUMNS}
+
+
+def _session_columns(session: int, layer: int, counts: EgressFates) -> Row:
+    counted = {"session": session, "layer": layer} | asdict(counts)
+    return {name: counted.get(name) for name in SESSION_COLUMNS}
 
 
 def packets_per_second(rate: int, packet_size: int) -> int:

@@ -84,6 +84,8 @@ def _queue(look: Look) -> list[str]:
     )
     if seen.is_empty():
         return ["not looked at yet"]
+    if seen["max_queue_packets"].is_null().all():
+        return ["not reported by this kind of switch"]
     longest = seen.sort("max_queue_packets", descending=True).row(0, named=True)
     text = f"at most {longest['max_queue_packets']:g} packets on its path, at {longest['link']}"
     drops = {}

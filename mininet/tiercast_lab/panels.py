@@ -363,7 +363,7 @@ def queues(run: StoredRun) -> Panel:
     links = all_links[:MOST_LINES]
     title, unit = "Queues at the bottlenecks: longest of each second", "packets"
     title += _part(links, all_links, "links")
-    if frame is None or frame.is_empty() or not links:
+    if frame is None or frame["max_queue_packets"].is_null().all() or not links:
         return Panel("queues", title, unit, [], note="the switches did not report queues")
     series = []
     for index, link in enumerate(links):

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tiercast_lab.measures import Context
 
@@ -46,19 +47,23 @@ class Progress:
             while history[-1][0] - history[0][0] > RATE_SPAN_S:
                 history.popleft()
         elif kind == "port":
-            self._queues[agent, float(fields["port"])] = (
-                float(fields["max_queue_packets"]),
-                str(fields["link"]),
-            )
-            if time_s != self.now_s:
-                self.now_s, self.switch_late_ms = time_s, 0.0
-            self.switch_late_ms = max(self.switch_late_ms or 0, float(fields["late_p99_us"]) / 1e3)
+            self._take_port(time_s, agent, fields)
         elif kind == "pacer":
             self.pacer_late_ms = float(fields["late_p99_us"]) / 1e3
         elif kind == "machine":
             self.now_s = time_s
             self.cpu_percent = float(fields["cpu_percent"])
             self.cpu_wait_ms = float(fields["cpu_wait_ms"])
+
+    def _take_port(self, time_s: float, agent: str, fields: dict[str, Any]) -> None:
+        """Not every kind of switch knows its queues and its lateness."""
+        if fields["max_queue_packets"] is not None:
+            queue = float(fields["max_queue_packets"]), str(fields["link"])
+            self._queues[agent, float(fields["port"])] = queue
+        if fields["late_p99_us"] is not None:
+            if time_s != self.now_s:
+                self.now_s, self.switch_late_ms = time_s, 0.0
+            self.switch_late_ms = max(self.switch_late_ms or 0, float(fields["late_p99_us"]) / 1e3)
 
     def _take_layer(self, rank: int, time_s: float, fields: dict[str, float | str]) -> None:
         """The rate that the scheme has set, or of what it sent where it has a window instead."""

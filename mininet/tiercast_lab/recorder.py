@@ -125,6 +125,8 @@ def _read_lines(path: Path) -> pl.DataFrame:
     # Not by polars, which multiplies by 1e-9: 0.3 would not be 0.3.
     time_s = pl.Series("time_s", frame["time_ns"].to_numpy() / 1e9)
     fields = pl.exclude("time_ns", "agent", "kind")
+    # What this kind of switch does not count is a number that is not known.
+    frame = frame.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
     return frame.select(time_s, "agent", fields).sort("time_s", maintain_order=True)
 
 

@@ -15,8 +15,8 @@ from tiercast_lab.network import Network
 from tiercast_lab.processes import Children
 from tiercast_lab.topology import Switch, Topology
 
-# Columns of one row, beside time_s and agent.
-Row = dict[str, float | str]
+# Columns of one row, beside time_s and agent. None: this kind of switch does not count that.
+Row = dict[str, float | str | None]
 
 
 # Of rows of kind `port` and `port.session`: fields of PortStats and SessionCounts

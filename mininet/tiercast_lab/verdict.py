@@ -128,7 +128,7 @@ def _mean(frame: pl.DataFrame | None, column: str) -> float | None:
 
 def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
     """ms."""
-    if port is None or port.is_empty():
+    if port is None or port["late_p99_us"].is_null().all():
         return None
     sent = port.sort("time_s").with_columns(
         pl.col("tx_packets").diff().over("agent", "port").fill_null(0).alias("sent")

@@ -8,8 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tiercast_controller import EgressFates, IngressFates, PortFates
 from tiercast_lab.bmv2 import Bmv2Switches, packets_per_second
 from tiercast_lab.errors import EXIT_INPUT, InputError
+from tiercast_lab.storage import load_run
+from tiercast_lab.switches import PORT_COLUMNS
 
 from .conftest import ROOT, SMALL, skip_if_invalid
 
@@ -32,6 +35,33 @@ def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> 
         Bmv2Switches(1000).check(delayed)
 
 
+async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(load) -> None:
+    ingress = IngressFates(10, 1, 2, 3, 4, 5, 6, 7)
+    nothing = EgressFates(0, 0, 0, 0)
+
+    class OnePort:
+        async def fates(self, switch: str) -> dict[int, PortFates]:
+            layers = {(1, 0): EgressFates(20, 5, 3, 1), (1, 1): nothing}
+            return {2: PortFates(ingress, EgressFates(4, 0, 2, 0), layers)}
+
+    switch = load().topology.switches["s1"]
+    rows = await Bmv2Switches(1000).poll(OnePort(), switch)
+    place = {"port": 2, "link": "1>3"}
+    unknown = dict.fromkeys(("entered", "queue_drops"))
+    assert [kind for kind, _ in rows] == ["port", "port.session", "port.session"]
+    assert rows[0][1] == place | dict.fromkeys(PORT_COLUMNS) | unknown | {
+        "rx_packets": 38, "invalid": 1, "expired": 2, "no_group": 3, "no_route": 4,
+        "tx_packets": 24, "left": 24, "marked": 5, "policy_drops": 5, "pruned": 1,
+    }  # fmt: skip
+    counted = [
+        {"session": -1, "layer": -1, "left": 4, "marked": 0, "policy_drops": 2, "pruned": 0},
+        {"session": 1, "layer": 0, "left": 20, "marked": 5, "policy_drops": 3, "pruned": 1},
+    ]
+    assert [row for _, row in rows[1:]] == [
+        place | unknown | {"waiting": None} | columns for columns in counted
+    ]
+
+
 @pytest.mark.mininet
 def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) -> None:
     command = [ROOT / "tiercast", "run", "sim-smoke", "--switch", "bmv2", "--results", tmp_path]
@@ -50,3 +80,11 @@ def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) 
     assert "wire_late" in names and "switch_late_p99" not in names
     skip_if_invalid(summary)
     assert summary["verdict"] == "met"
+
+    # What left a switch came to the next one, but for what was on its way at the last look.
+    ports = load_run(tmp_path / "latest").rows["port"].sort("time_s")
+    last = {row["link"]: row for row in ports.group_by("link").last().iter_rows(named=True)}
+    for link, back in (("0>1", "1>0"), ("1>0", "0>1"), ("0>2", "2>0"), ("2>0", "0>2")):
+        assert 0 <= last[link]["left"] - last[back]["rx_packets"] < 20, link
+        assert last[link]["left"] > 100 and last[link]["queue_drops"] is None
+    assert last["1>3"]["marked"] > 0

@@ -542,6 +542,17 @@ def test_every_measure_is_none_without_rows() -> None:
         assert set(all_measures(Rows({}), made.context).values()) == {None}
 
 
+def test_queues_of_switches_that_do_not_count_them_have_no_measures() -> None:
+    unknown = pl.lit(None, pl.Float64)
+    columns = ("queue_packets", "max_queue_packets", "queue_drops")
+    port = LAYERED.rows["port"].with_columns(**dict.fromkeys(columns, unknown))
+    measured = all_measures(Rows({**LAYERED.rows, "port": port}), LAYERED.context)
+    queues = ("mean_queue", "longest_queue", "queue_drops")
+    assert [measured[name] for name in queues] == [None] * 3
+    others = {name: LAYERED.expected[name] for name in LAYERED.expected.keys() - set(queues)}
+    assert {name: measured[name] for name in others} == pytest.approx(others)
+
+
 def test_a_session_that_starts_after_the_window_has_no_measures() -> None:
     later = replace(LAYERED.context, window=(2.0, 12.0))
     measured = all_measures(LAYERED.rows, later)
@@ -663,6 +674,15 @@ def test_the_live_view_shows_what_a_window_sends() -> None:
         progress.take("layer", time_s, "h0", {"rank": 0, "rate_Bps": 0.0, "sent_bytes": sent})
     progress.take("layer", 1.2, "h0", {"rank": 1, "rate_Bps": 5e5, "sent_bytes": 7.0})
     assert progress.cumulative_rates == pytest.approx([1e6, 5e6])
+
+
+def test_the_live_view_leaves_out_queues_that_the_switches_do_not_count() -> None:
+    progress = Progress(LAYERED.context, 90.0, {})
+    row = {"port": 1, "link": "1>3", "max_queue_packets": None, "late_p99_us": None}
+    progress.take("port", 1.0, "s1", row)
+    assert (progress.longest_queue, progress.switch_late_ms) == (None, None)
+    progress.take("port", 2.0, "s1", row | {"max_queue_packets": 7, "late_p99_us": 400.0})
+    assert (progress.longest_queue, progress.switch_late_ms) == ((7.0, "1>3"), 0.4)
 
 
 def test_the_live_view_leaves_out_who_is_away() -> None:

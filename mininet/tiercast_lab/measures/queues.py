@@ -1,4 +1,4 @@
-"""Measures of the ports' queues."""
+"""Measures of the ports' queues. None where the switches do not count that: columns are null."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def longest_queue(rows: Rows, context: Context) -> float | None:
         return None
     # A row says the longest since the row before: the one at the window's start is of before it.
     within = pl.col("time_s").is_between(*context.window, closed="right")
-    windowed = rows["port"].filter(within)
-    return None if windowed.is_empty() else float(windowed["max_queue_packets"].max())
+    return rows["port"].filter(within)["max_queue_packets"].cast(pl.Float64).max()
 
 
 def mean_queue(rows: Rows, context: Context) -> float | None:
@@ -31,13 +30,14 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
         looks = rows.of("port", link, "link")
         within = [pl.col("time_s").is_between(*one) for one in intervals]
         if not looks.is_empty() and within:
-            seen += looks.filter(pl.any_horizontal(within))["queue_packets"].to_list()
+            looks = looks.filter(pl.any_horizontal(within))
+            seen += looks["queue_packets"].drop_nulls().to_list()
     return sum(seen) / len(seen) if seen else None
 
 
 def queue_drops(rows: Rows, context: Context) -> float | None:
     """Packets dropped at emulated queues, as a share of all that reached them."""
-    if "port" not in rows:
+    if "port" not in rows or rows["port"]["queue_drops"].is_null().all():
         return None
     drops = sent = 0.0
     for _, port in rows["port"].group_by("agent", "port"):
