@@ -20,7 +20,8 @@ from tiercast_lab.units import Queue
 from ..patience import wait_until
 from .conftest import ROOT
 
-RUN = "test"
+# Runs of this process alone: others may test on the same machine.
+RUN, OTHER, DIES = (f"{letter}{os.getpid() % 1000:03d}" for letter in "tod")
 TOPOLOGY = Topology(
     dict.fromkeys(tree_links(1, 2), LinkParameters(10**6, 0, Queue(10))), [0], [1, 2]
 )
@@ -46,35 +47,35 @@ def test_nodes_are_configured(network: Network) -> None:
     described = network.describe()
     assert sorted(described) == ["h0", "h1", "h2", "s0"]
     assert hidden_queues(described) == []
-    assert list(described["s0"]["interfaces"]) == ["test-s0p1", "test-s0p2", "test-s0p3"]
+    assert list(described["s0"]["interfaces"]) == [f"{RUN}-s0p{port}" for port in (1, 2, 3)]
     for facts in described.values():
         assert not {"tcp-segmentation-offload", "generic-receive-offload"} & set(
             facts["offloads_on"]
         )
         assert facts["sysctls"]["net.ipv6.conf.all.disable_ipv6"] == "1"
     neighbours = network.nodes["h1"].run("ip", "neighbour", "show", "nud", "permanent")
-    assert "10.0.1.1 dev test-h1p1 lladdr 02:00:00:01:00:01" in neighbours
+    assert f"10.0.1.1 dev {RUN}-h1p1 lladdr 02:00:00:01:00:01" in neighbours
 
 
 def test_a_second_queue_is_seen(network: Network) -> None:
-    network.nodes["s0"].run("tc", "qdisc", "add", "dev", "test-s0p1", "root", "pfifo")
-    assert network.hidden_queues() == ["s0: test-s0p1 has qdisc pfifo"]
+    network.nodes["s0"].run("tc", "qdisc", "add", "dev", f"{RUN}-s0p1", "root", "pfifo")
+    assert network.hidden_queues() == [f"s0: {RUN}-s0p1 has qdisc pfifo"]
 
 
 def test_only_what_was_made_is_removed() -> None:
-    other = Network(TOPOLOGY, "othr")
+    other = Network(TOPOLOGY, OTHER)
     network = Network(TOPOLOGY, RUN)
     try:
         other.build(lambda: None)
         network.build(lambda: None)
         network.remove()
         assert shells(RUN) == ""
-        assert len(shells("othr").splitlines()) == 4
-        assert "othr-s0p1" in other.nodes["s0"].run("ip", "link", "show")
+        assert len(shells(OTHER).splitlines()) == 4
+        assert f"{OTHER}-s0p1" in other.nodes["s0"].run("ip", "link", "show")
     finally:
         network.remove()
         other.remove()
-    assert shells("othr") == ""
+    assert shells(OTHER) == ""
 
 
 def test_interrupted_build_leaves_nothing() -> None:
@@ -130,7 +131,7 @@ def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
         "from tests.mininet.test_network import TOPOLOGY\n"
         "from tiercast_lab.network import Network\n"
         "from tiercast_lab.processes import Children\n"
-        "network = Network(TOPOLOGY, 'dies')\n"
+        f"network = Network(TOPOLOGY, {DIES!r})\n"
         "network.build(lambda: None)\n"
         f"children = Children(Path({str(tmp_path)!r}))\n"
         "child = children.start(network.nodes['h1'], 'sleep', ['sleep', '300'], 'h1')\n"
@@ -153,7 +154,7 @@ def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
         lab.kill()
         lab.wait()
     wait_until(lambda: not running(pid), "the program ends")
-    wait_until(lambda: shells("dies") == "", "the namespaces' shells end")
+    wait_until(lambda: shells(DIES) == "", "the namespaces' shells end")
 
 
 def running(pid: int) -> bool:

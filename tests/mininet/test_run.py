@@ -19,18 +19,19 @@ pytestmark = pytest.mark.mininet
 
 
 @pytest.fixture
-def bystander() -> Iterator[str]:
+def bystander() -> Iterator[tuple[str, str]]:
     """A namespace and an interface that belong to somebody else."""
-    subprocess.run(["ip", "netns", "add", "bystander"], check=True)
+    namespace = f"bystander-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", namespace], check=True)
     try:
-        command = ["ip", "-n", "bystander", "link", "add", "s1-eth1", "type", "veth", "peer", "x"]
+        command = ["ip", "-n", namespace, "link", "add", "s1-eth1", "type", "veth", "peer", "x"]
         subprocess.run(command, check=True)
-        yield "s1-eth1"
+        yield namespace, "s1-eth1"
     finally:
-        subprocess.run(["ip", "netns", "delete", "bystander"], check=True)
+        subprocess.run(["ip", "netns", "delete", namespace], check=True)
 
 
-def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: str) -> None:
+def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: tuple[str, str]) -> None:
     started = Started(tmp_path, "--seed", "3")
     status, out, error = started.finish()
     assert status in (0, 3), out + error
@@ -38,7 +39,7 @@ def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: str) -> N
     assert "15 s  rates " in out
     started.assert_nothing_is_left()
     shown = subprocess.run(
-        ["ip", "-n", "bystander", "link", "show", bystander], capture_output=True
+        ["ip", "-n", bystander[0], "link", "show", bystander[1]], capture_output=True
     )
     assert shown.returncode == 0
 
