@@ -1,46 +1,37 @@
 """The tiercast controller: P4Runtime to every switch, multicast trees from IGMP, agents' home."""
 
-from .controller import Controller, Event, Querier
-from .errors import (
-    AgentError,
-    ConfigurationError,
-    ControllerError,
-    NotPrimaryError,
-    SwitchError,
-    UnsupportedError,
-)
-from .fates import EgressFates, IngressFates, PortFates
-from .lab import Agent, Record
-from .port_policy import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
-from .program import Program
-from .topology import Host, Session, Switch, Topology, group_address
-from .virtual import VirtualController
+from __future__ import annotations
 
-__all__ = [
-    "Agent",
-    "AgentError",
-    "ConfigurationError",
-    "Controller",
-    "ControllerError",
-    "DropTail",
-    "EgressFates",
-    "Event",
-    "Host",
-    "IngressFates",
-    "NotPrimaryError",
-    "PortFates",
-    "PortPolicy",
-    "PriorityMarking",
-    "Program",
-    "Querier",
-    "Record",
-    "Red",
-    "Session",
-    "Switch",
-    "SwitchError",
-    "ThresholdMarking",
-    "Topology",
-    "UnsupportedError",
-    "VirtualController",
-    "group_address",
-]
+from importlib import import_module
+from typing import Any
+
+# A module is imported when a name of it is first used: who reads a YAML needs no gRPC.
+_MODULES = {
+    "controller": ("Controller", "Event", "Querier"),
+    "errors": (
+        "AgentError",
+        "ConfigurationError",
+        "ControllerError",
+        "NotPrimaryError",
+        "SwitchError",
+        "UnsupportedError",
+    ),
+    "fates": ("EgressFates", "IngressFates", "PortFates"),
+    "lab": ("Agent",),
+    "port_policy": ("DropTail", "PortPolicy", "PriorityMarking", "Red", "ThresholdMarking"),
+    "program": ("Program",),
+    "records": ("Record",),
+    "topology": ("Host", "Session", "Switch", "Topology", "group_address"),
+    "virtual": ("VirtualController",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value  # which is found without this function from then on
+    return value

@@ -14,7 +14,8 @@ from pathlib import Path
 from .config import EXAMPLE, Config
 from .controller import Event
 from .errors import ConfigurationError, ControllerError
-from .lab import Agent, Record
+from .lab import Agent
+from .records import Record
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2

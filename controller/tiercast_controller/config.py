@@ -9,9 +9,9 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from . import bounded_yaml
 from .controller import Controller, Querier
 from .errors import ConfigurationError
 from .port_policy import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
@@ -161,13 +161,7 @@ class Config(_Part):
     @classmethod
     def load(cls, path: Path) -> Config:
         try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigurationError(f"{path}: {error.strerror}") from None
-        except yaml.YAMLError as error:
-            raise ConfigurationError(f"{path}: not YAML: {error}") from None
-        try:
-            return cls.model_validate(data)
+            return cls.model_validate(bounded_yaml.read(path).plain())
         except ValidationError as error:
             lines = [
                 f"{path}: {'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}, "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
@@ -20,11 +20,12 @@ from .aggregation import aggregation_entries
 from .errors import ConfigurationError, ControllerError, SwitchError
 from .fates import COUNTERS, PortFates, fate_columns
 from .igmp import IgmpError, Message, general_query, parse_frame
-from .lab import Agent, LabService, Record, RecordSink
+from .lab import Agent, LabService, RecordSink
 from .membership import NEVER, UNKNOWN_REPORTER, Member, Membership
 from .multicast import MulticastState, SessionTrees, route, top_group
 from .p4runtime import PacketIn
 from .program import Program, TableEntry
+from .records import Record
 from .routing import static_entries
 from .switch import ManagedSwitch
 from .topology import MAX_LAYERS, Session, Topology, group_address, session_and_rank
@@ -79,8 +80,10 @@ class Controller:
         on_event: Callable[[Event], None] | None = None,
         querier: Querier | None = None,
         epoch_ns: int | None = None,
+        agents: Collection[str] | None = None,
     ):
-        """lab_address: where agents attach, "unix:/path"; None: no Lab service. querier: None
+        """lab_address: where agents attach, "unix:/path"; None: no Lab service. agents: names of
+        those that may; None: any. querier: None
         sends no queries, and members never expire. epoch_ns: zero of the run's time,
         CLOCK_MONOTONIC; None: now. Raises ConfigurationError. Needs a running event loop.
         """
@@ -115,6 +118,7 @@ class Controller:
             on_records or _ignore_records,
             self._on_agent,
             lambda session: self._told[session],
+            agents,
         )
         self._told = dict.fromkeys(self._trees, -1)  # session -> top rank its sender knows
         self._change = 0

@@ -8,29 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
 from .errors import AgentError, ConfigurationError
+from .records import Record, Reports
 from .topology import Session
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BROKEN_STREAM_S = 0.02
 _DRAIN_S = 1.0
-
-
-@dataclass(frozen=True)
-class Record:
-    """One line of telemetry."""
-
-    time_ns: int  # CLOCK_MONOTONIC at the agent
-    kind: str
-    fields: dict[str, float]
 
 
 @dataclass(eq=False)
@@ -40,6 +34,7 @@ class Agent:
     scheme: str
     session: int
     id: int
+    reports: Reports
     started: bool = False
     stopped: bool = False
     # Messages on their way to the agent; None ends its writer.
@@ -64,10 +59,13 @@ class LabService(lab_pb2_grpc.LabServicer):
         on_records: RecordSink,
         on_agent: Callable[[str, Agent], None],
         top_rank: Callable[[int], int],
+        names: Collection[str] | None = None,
     ):
         """on_agent is called with "attached", "detached" (after Stop, or by its own will) or
-        "lost". top_rank(session) is what a sender is told when it starts."""
+        "lost". top_rank(session) is what a sender is told when it starts. names: of the agents
+        that may attach; None: any that is a name."""
         self.agents: dict[str, Agent] = {}
+        self._names = names
         self._sessions = {session.number: session for session in sessions}
         self._epoch_ns = epoch_ns
         self._on_records = on_records
@@ -177,8 +175,16 @@ class LabService(lab_pb2_grpc.LabServicer):
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"{hello.name!r}: version {hello.version} of tiercast.v1, not {VERSION}",
             )
-        if not hello.name:
-            raise _Refused(invalid, "Hello has no name")
+        if not _NAME.fullmatch(hello.name):
+            raise _Refused(
+                invalid,
+                f"{hello.name[:64]!r} is no name; valid: letters, digits, '.', '_' and '-', at "
+                "most 64",
+            )
+        if self._names is not None and hello.name not in self._names:
+            raise _Refused(
+                invalid, f"{hello.name!r} is no agent; valid: {', '.join(sorted(self._names))}"
+            )
         if hello.role not in (lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER):
             raise _Refused(invalid, f"{hello.name!r}: role {hello.role} is not 1 or 2")
         session = self._sessions.get(hello.session)
@@ -203,7 +209,8 @@ class LabService(lab_pb2_grpc.LabServicer):
                     grpc.StatusCode.ALREADY_EXISTS,
                     f"{hello.name!r}: session {hello.session} has a sender, {other.name!r}",
                 )
-        return Agent(hello.name, sender, hello.scheme, hello.session, hello.id)
+        reports = Reports(sender, session.scheme, session.records)
+        return Agent(hello.name, sender, hello.scheme, hello.session, hello.id, reports)
 
     def _choices(self) -> str:
         return f"one of {sorted(self._sessions)}"
@@ -221,10 +228,15 @@ class LabService(lab_pb2_grpc.LabServicer):
             raise _Refused(
                 grpc.StatusCode.INVALID_ARGUMENT, f"{agent.name!r}: only Records follow Hello"
             )
-        records = [
-            Record(r.time_ns, r.kind, {f.name: f.value for f in r.fields})
-            for r in message.records.records
-        ]
+        try:
+            records = [
+                agent.reports.record(
+                    r.time_ns, r.kind, [f.name for f in r.fields], [f.value for f in r.fields]
+                )
+                for r in message.records.records
+            ]
+        except ValueError as error:
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, f"{agent.name!r}: {error}") from None
         await self._on_records(agent, records)
 
     async def _announce(self, how: str, agent: Agent) -> None:

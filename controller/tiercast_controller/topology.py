@@ -59,6 +59,8 @@ class Session:
     source: str  # name of the sender's host
     scheme: str = "sim"
     aggregation: Aggregation = "sender"
+    # Kinds of records that the scheme's cores trace; None: not known here.
+    records: tuple[str, ...] | None = None
 
     def group(self, rank: int) -> IPv4Address:
         return group_address(self.number, rank)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tiercast_controller.bounded_yaml import kind_of_file, shown
+
 from tiercast_lab.errors import InputError, closest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,16 +44,18 @@ NAMED = {
 
 def find(command: str, name: str) -> Path:
     """The YAML that `tiercast COMMAND NAME` means: a file, or a name in the command's folder."""
-    if Path(name).is_file():
+    if os.path.isfile(name):
         return Path(name)
     what, folder = NAMED[command]
-    if (path := folder / f"{name}.yaml").is_file():
+    if os.path.isfile(path := folder / f"{name}.yaml"):
         return path
     for other, (kind, place) in NAMED.items():
-        if (place / f"{name}.yaml").is_file():
+        if os.path.isfile(place / f"{name}.yaml"):
             raise InputError(f"{name!r} is {kind}; valid: tiercast {other} {name}")
     choices = sorted(found.stem for found in folder.glob("*.yaml"))
+    valid = f"valid: a YAML file, or one of {', '.join(choices)}"
+    if is_another := kind_of_file(Path(name)):
+        raise InputError(f"{shown(name)} is {is_another}; {valid}")
     raise InputError(
-        f"no {what.split()[1]} {name!r}; valid: a YAML file, or one of {', '.join(choices)}"
-        + closest(Path(name).stem, choices)
+        f"no {what.split()[1]} {shown(name)}; {valid}{closest(Path(name).stem, choices)}"
     )

@@ -6,7 +6,9 @@ from __future__ import annotations
 import enum
 import inspect
 import os
+import shlex
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +16,15 @@ import typer
 from rich.console import Console
 
 from tiercast_lab import __version__, binaries, sessions
-from tiercast_lab.errors import EXIT_FAILED, EXIT_INPUT, InputError, LabError, closest
+from tiercast_lab.errors import (
+    EXIT_FAILED,
+    EXIT_FAULT,
+    EXIT_INPUT,
+    EXIT_UNREAD,
+    InputError,
+    LabError,
+    among,
+)
 
 app = typer.Typer(
     name="tiercast",
@@ -87,7 +97,8 @@ def run(
     """Run an experiment, judge it, and write results/<run>/report.html.
 
     Exit status: 0 expected figures met, 1 not met, 2 bad input or something is missing, 3 the
-    machine could not keep up, 4 a program of the run ended too early, 130 interrupted.
+    machine could not keep up, 4 a program of the run ended too early, 70 a fault of tiercast, 130
+    interrupted.
     """
     from tiercast_lab.machine import require_root
 
@@ -103,7 +114,7 @@ def run(
 
     schemes = known_schemes()
     loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
-    for text in without_effect(loaded, settings or [], schemes):
+    for text in (*loaded.notes, *without_effect(loaded, settings or [], schemes)):
         console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
     if in_mininet:
         require_kernel()
@@ -326,8 +337,7 @@ def schemes(
     elif name in known:
         console.print(parameters_table(known[name]))
     else:
-        valid = f"{', '.join(known)}{closest(name, known)}"
-        raise InputError(f"unknown scheme {name!r}; valid: {valid}")
+        raise InputError(f"unknown scheme {among(name, known)}")
 
 
 @app.command()
@@ -368,22 +378,24 @@ def doctor(
 @app.command()
 def report(
     run_directory: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A folder below results/, or its name.")
+        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below results/.")
     ] = Path("latest"),
 ) -> None:
     """Make the plots and the report of a stored run anew, from its rows."""
+    from tiercast_lab.plots import write_plots
     from tiercast_lab.report import write_report
     from tiercast_lab.storage import writing
 
     stored = _stored(run_directory)
     with writing(stored.directory):
+        write_plots(stored)
         print(write_report(stored))
 
 
 @app.command()
 def explain(
     run_directory: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A folder below results/, or its name.")
+        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below results/.")
     ],
     receiver: Annotated[str, typer.Option(help="Its name or its node: h3 or 3.")],
     at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
@@ -412,16 +424,31 @@ def _typed() -> list[str]:
 def _stored(run_directory: Path) -> Any:
     from tiercast_lab.storage import load_run
 
-    directory = run_directory if run_directory.is_dir() else RESULTS / run_directory
+    named = len(run_directory.parts) == 1 and not os.path.isdir(run_directory)
+    directory = RESULTS / run_directory if named else run_directory
     run = load_run(directory.resolve())
     run.require_rows()
     return run
 
 
 def main() -> None:
-    """Errors meant for people are one text on standard error, without a trace."""
+    """Errors meant for people are one text on standard error, without a trace; what nobody foresaw
+    has its trace, and says whose fault it is."""
     try:
         app(prog_name="tiercast")
     except LabError as error:
         print(f"tiercast: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except Exception as error:
+        traceback.print_exc()
+        print(
+            f"tiercast: {type(error).__name__}: a fault of tiercast, not of your input; please "
+            f"report it with the lines above, the file that was read, and: {shlex.join(_typed())}",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_FAULT)
+    except SystemExit as end:
+        # Not 1, which is a verdict: nobody reads what is printed any more.
+        if isinstance(end.__context__, BrokenPipeError):
+            sys.exit(EXIT_UNREAD)
+        raise

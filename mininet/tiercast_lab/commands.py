@@ -7,7 +7,6 @@ from pathlib import Path
 from tiercast_lab import binaries
 from tiercast_lab.experiment import Session
 from tiercast_lab.topology import Host, Link, Switch, Topology
-from tiercast_lab.units import format_duration
 
 # Rates and queues count IP bytes, as ns-2 does: the Ethernet header is left out.
 OVERHEAD = "-14B"
@@ -40,26 +39,33 @@ def _port(link: Link, to_host: bool) -> str:
     if parameters.fair:
         parts.append("scheduling=fair")
     if parameters.delay:
-        parts.append(f"delay={format_duration(parameters.delay)}")
+        parts.append(f"delay={parameters.delay}ns")
         if to_host:
             # A host delays nothing itself: its link's upstream delay is added where it arrives.
-            parts.append(f"rx-delay={format_duration(parameters.delay)}")
+            parts.append(f"rx-delay={parameters.delay}ns")
     return ",".join(parts)
 
 
-def _session(session: Session, host: Host, lab: Path, seed: int) -> list[str]:
-    command = [
+def session_options(session: Session) -> list[str]:
+    """As the sender, the receivers and `tiercast-host check` take them."""
+    return [
         f"--scheme={session.scheme}",
         f"--session={session.session}",
         f"--layers={session.layers}",
         f"--packet-size={session.packet_size}",
+        *(f"--set={name}={value}" for name, value in session.parameters.items()),
+    ]
+
+
+def _agent(session: Session, host: Host, lab: Path, seed: int) -> list[str]:
+    return [
+        *session_options(session),
         f"--id={host.number}",
         f"--name={host.name}",
         f"--lab=unix:{lab}",
         # One generator per node, so that no two draw the same numbers.
         f"--seed={(seed << 16) + host.number}",
     ]
-    return command + [f"--set={name}={value}" for name, value in session.parameters.items()]
 
 
 def sender_command(session: Session, host: Host, interface: str, lab: Path, seed: int) -> list[str]:
@@ -80,7 +86,7 @@ def sender_command(session: Session, host: Host, interface: str, lab: Path, seed
         f"--mac={host.mac}",
         f"--gateway-mac={host.gateway_mac}",
     ]
-    return [*eal, "--", *_session(session, host, lab, seed), *addresses]
+    return [*eal, "--", *_agent(session, host, lab, seed), *addresses]
 
 
 def receiver_command(
@@ -89,7 +95,7 @@ def receiver_command(
     return [
         str(binaries.HOST),
         "recv",
-        *_session(session, host, lab, seed),
+        *_agent(session, host, lab, seed),
         f"--interface={interface}",
         f"--source={source.address}",
     ]

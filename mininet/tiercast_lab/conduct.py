@@ -97,15 +97,12 @@ def _known_before(loaded: Loaded, options: Options, folder: RunFolder) -> dict[s
 
 
 def _judged(run: Execution, frames: Frames) -> dict[str, Any]:
-    # Imported here: what only lists or reports needs neither Mininet nor gRPC.
-    from tiercast_lab.network import hidden_queues
-
     context, expected = run.progress.context, run.loaded.experiment.expect
     # Virtual time waits for the machine.
     checks = [] if run.progress.virtual else validity(frames, context, run.progress.bounds)
     measures = all_measures(Rows(frames), context)
     figures = [judge(e, measures[e.name]) for e in expected]
-    hidden = [text for state in run.metadata.values() for text in hidden_queues(state)]
+    hidden = _hidden_queues(run.metadata)
     name, reasons = verdict(checks, figures, hidden)
     return {
         "verdict": name,
@@ -119,6 +116,15 @@ def _judged(run: Execution, frames: Frames) -> dict[str, Any]:
         **storage.measured(measures),
         "expected": [as_dict(figure) for figure in figures],
     }
+
+
+def _hidden_queues(states: dict[str, Any]) -> list[str]:
+    """Of the network's before and after; virtual time has neither."""
+    if not states:
+        return []
+    from tiercast_lab.network import hidden_queues
+
+    return [text for state in states.values() for text in hidden_queues(state)]
 
 
 def _write(run: Execution, summary: dict[str, Any]) -> None:

@@ -5,22 +5,28 @@
 2    bad input, or something the run needs is missing on this machine
 3    the run is invalid: the machine could not keep up
 4    a process of the run ended too early
+70   a fault of tiercast itself, with its trace (sysexits.h: EX_SOFTWARE)
 130  interrupted (Ctrl-C, SIGTERM)
+141  nobody reads what is printed (`| head`)
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+
+from tiercast_controller.bounded_yaml import shown
 
 EXIT_MET = 0
 EXIT_NOT_MET = 1
 EXIT_INPUT = 2
 EXIT_INVALID = 3
 EXIT_FAILED = 4
+EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
+EXIT_UNREAD = 141
 
 
 class LabError(Exception):
@@ -35,17 +41,28 @@ class InputError(LabError):
     exit_status = EXIT_INPUT
 
 
+MOST_CHOICES = 40  # that an error lists
+
+
 def closest(seen: str, valid: Iterable[str]) -> str:
     """ " (did you mean '…'?)", or nothing where no choice is like what was seen."""
     choices = {one.lower(): one for one in valid}
-    found = difflib.get_close_matches(seen.lower(), list(choices), 1)
+    found = difflib.get_close_matches(seen[:100].lower(), list(choices)[:2000], 1)
     return f" (did you mean '{choices[found[0]]}'?)" if found else ""
 
 
-def among(seen: object, valid: Iterable[str]) -> str:
+def listed(choices: Collection[object]) -> str:
+    """The valid choices as an error lists them: of very many the first and the last."""
+    texts = [str(one) for one in choices]
+    if len(texts) > MOST_CHOICES:
+        texts = [*texts[: MOST_CHOICES // 2], f"… {len(texts)} in all …", texts[-1]]
+    return ", ".join(texts)
+
+
+def among(seen: object, valid: Iterable[object]) -> str:
     """What an error says of a name that is none of the valid ones."""
-    choices = list(valid)
-    return f"{seen!r}; valid: {', '.join(choices)}{closest(str(seen), choices)}"
+    choices = [str(one) for one in valid]
+    return f"{shown(seen)}; valid: {listed(choices)}{closest(str(seen), choices)}"
 
 
 @contextlib.contextmanager

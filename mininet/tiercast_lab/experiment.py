@@ -5,6 +5,7 @@ loading.py reads one and checks what no key can say alone.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +14,14 @@ from operator import mul
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from tiercast_controller.bounded_yaml import shown
 
 from tiercast_lab import units
 from tiercast_lab.errors import among
 from tiercast_lab.figure import MAX_SEED, Figure
 from tiercast_lab.marking import Marking
 from tiercast_lab.measures import MEASURES, name_of
-from tiercast_lab.model import Strict, require_known
+from tiercast_lab.model import Line, Strict, require_known
 from tiercast_lab.random_tree import Draw, draw_links
 from tiercast_lab.topology import Topology, tree_levels
 from tiercast_lab.units import Queue
@@ -29,27 +31,43 @@ from tiercast_lab.units import Queue
 START_SPREAD_NS = 100_000_000
 MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
 
+# Ranges of what an experiment says. tiercast-switch, tiercast-send, tiercast-host and tiercast-ns3
+# take all of them; what they take beyond has its reason in docs/experiments.md.
+MAX_NODES = 1 << 18  # that have addresses (topology.Host)
+MAX_DURATION = 100_000 * 10**9  # ns
+MIN_DURATION = 10**8  # ns; receivers start within it
+DEFAULT_DURATION = 60 * 10**9  # ns
+MAX_DELAY = 60 * 10**9  # ns, as of tiercast-switch
+MIN_PERIOD = 10**6  # ns; of what comes again and again
+MAX_CHANGES = 100_000  # of links, and of members, in a run
+MAX_FLOWS = 60_000  # each has a port of its own (traffic.FIRST_PORT)
+MAX_ENTRIES = 10_000  # of a list
+
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 # A nanosecond, in which virtual time counts, for the smallest packet.
-LinkRate = Annotated[Rate, Field(ge=1, le=10**12)]
+LinkRate = Annotated[Rate, Field(ge=1)]
 Duration = Annotated[int, BeforeValidator(units.parse_duration)]
+Delay = Annotated[Duration, Field(le=MAX_DELAY)]
+RunTime = Annotated[Duration, Field(le=MAX_DURATION)]
+Every = Annotated[RunTime, Field(ge=MIN_PERIOD)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
 Packets = Annotated[int, BeforeValidator(units.parse_packets)]
 QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
 Scheduling = Literal["fifo", "fair"]
+NodeNumber = Annotated[int, Field(ge=0, lt=MAX_NODES)]
 
 
 class Paper(Strict):
     """Where the expected figures come from."""
 
-    name: str
-    section: str | None = None
-    figure: str | None = None
+    name: Line
+    section: Line | None = None
+    figure: Line | None = None
 
 
 class LinkChange(Strict):
     rate: LinkRate | None = None
-    delay: Duration | None = None
+    delay: Delay | None = None
     queue: QueueLimit | None = None
     scheduling: Scheduling | None = None
     marking: Marking | None = None
@@ -57,15 +75,12 @@ class LinkChange(Strict):
 
 class LinkDefault(Strict):
     rate: LinkRate
-    delay: Duration
+    delay: Delay
     queue: QueueLimit
     scheduling: Scheduling = "fifo"
 
 
 Fanout = Annotated[int, Field(ge=1, le=64)]
-
-
-MAX_NODES = 1 << 18  # that have addresses (topology.Host)
 RECORDED_ALL = 2048
 RECORDED = 256
 
@@ -92,6 +107,11 @@ class Tree(Strict):
     @property
     def levels(self) -> list[list[tuple[int, int]]]:
         return tree_levels(self.fanouts)
+
+    def level_of(self, child: int) -> int:
+        """Of the link from a node's parent to it; 1 is the root's."""
+        last = [0, *accumulate(accumulate(self.fanouts, mul))]  # node of each level
+        return bisect_right(last, child - 1)
 
 
 def _span(value: Any) -> Any:
@@ -120,7 +140,7 @@ class RandomTree(Strict):
     fanout: Span[Fanout] = [2, 4]
     depth: Annotated[int, Field(ge=1, le=32)] = 6
     rate: Span[LinkRate]
-    delay: Span[Annotated[Duration, Field(ge=1)]]
+    delay: Span[Annotated[Delay, Field(ge=1)]]
     queue: QueueLimit
 
     @cached_property
@@ -147,7 +167,7 @@ class TopologyModel(Strict):
 
     tree: Tree | None = None
     random: RandomTree | None = None
-    nodes: list[Annotated[int, Field(ge=0, le=65535)]] | None = None
+    nodes: Annotated[list[Annotated[int, Field(ge=0, le=65535)]], Field(min_length=2)] | None = None
     link: LinkDefault | None = None
     # Rates and queues are of the direction from a link's first node to its second; back to the
     # first one nothing waits or is lost.
@@ -176,23 +196,24 @@ class TopologyModel(Strict):
     def changes(self, link: str) -> list[LinkChange]:
         """What differs from that, the link's own first, then its level's."""
         found = [self.links[link]] if link in self.links else []
-        for number, links in enumerate(self.tree.levels if self.levels else [], 1):
-            if f"L{number}" in self.levels and link in (f"{a}-{b}" for a, b in links):
-                found.append(self.levels[f"L{number}"])
+        child = link.partition("-")[2]  # nothing of a link that attaches a host
+        if self.levels and child:
+            level = self.levels.get(f"L{self.tree.level_of(int(child))}")
+            found += [level] if level is not None else []
         return found
 
 
 class Session(Strict):
-    scheme: str
+    scheme: Line
     session: Annotated[int, Field(ge=0, le=MAX_SESSION)] = 1
-    sender: int
-    receivers: Literal["leaves"] | list[int] = "leaves"
+    sender: NodeNumber
+    receivers: Literal["leaves"] | list[NodeNumber] = "leaves"
     unicast: bool = False  # a session of its own for each receiver, numbered from `session` on
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     packet_size: Annotated[Size, Field(ge=100, le=1500)] = 1000
     aggregation: Literal["sender", "network"] = "sender"
-    start: Duration = 0
-    parameters: dict[str, float | str] = {}
+    start: RunTime = 0
+    parameters: dict[str, float | Line] = {}
 
 
 class Period(Strict):
@@ -214,9 +235,10 @@ class Period(Strict):
             return data
         packets = str(data["mean"]).strip().endswith("p")
         parse = units.parse_packets if packets else units.parse_duration
-        mean = parse(data["mean"])
-        if mean < 1:
-            raise ValueError(f"mean is {data['mean']}; valid: above 0")
+        mean, least = parse(data["mean"]), 1 if packets else MIN_PERIOD
+        if mean < least:
+            valid = f"{least}p" if packets else units.format_duration(least)
+            raise ValueError(f"mean is {shown(data['mean'])}; valid: {valid} or more")
         return data | {"mean": mean, "in_packets": packets}
 
     @model_validator(mode="after")
@@ -237,10 +259,10 @@ class Traffic(Strict):
     kind: Literal["tcp", "udp"]
     # A node; `to: receivers` is a flow to each receiver of the first session, and `from: parents,
     # to: children` one along each link, away from that session's sender.
-    from_: Annotated[int | Literal["parents"], Field(alias="from")]
-    to: int | Literal["receivers", "children"]
-    start: Duration = 0
-    stop: Duration | None = None  # None: the end of the run
+    from_: Annotated[NodeNumber | Literal["parents"], Field(alias="from")]
+    to: NodeNumber | Literal["receivers", "children"]
+    start: RunTime = 0
+    stop: RunTime | None = None  # None: the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
     congestion_control: Literal["reno", "cubic"] = "reno"
     packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
@@ -249,7 +271,7 @@ class Traffic(Strict):
     # may take a random time of up to `overhead` before a transmission, against phase effects, and
     # their window grows to `window` packets at most (window_, 20 unless it is set); None: no limit.
     delayed_acks: bool = True
-    overhead: Duration = 0
+    overhead: Delay = 0
     window: Annotated[Packets, Field(ge=1, le=1000)] | None = None
     rate: LinkRate | None = None  # of each UDP flow, while it is on
     on: Period | None = None
@@ -287,11 +309,11 @@ class Event(Strict):
     With `every` it comes again until the end of the run; a list of rates is gone through in turn.
     """
 
-    at: Duration
-    every: Annotated[Duration, Field(ge=10**6)] | None = None
-    link: str
+    at: RunTime
+    every: Every | None = None
+    link: Line
     rate: LinkRate | Annotated[list[LinkRate], Field(min_length=1)] | None = None
-    delay: Duration | None = None
+    delay: Delay | None = None
     queue: QueueLimit | None = None
 
     @model_validator(mode="after")
@@ -318,10 +340,10 @@ class MemberEvent(Strict):
     """Receivers of a session leave, or join, at a time of the run; with `every` in turn until its
     end, `action` first. One whose first change is a join is absent until then."""
 
-    session: int | None = None  # None: the first
-    at: Duration
-    every: Annotated[Duration, Field(ge=10**6)] | None = None
-    receivers: Annotated[list[int], Field(min_length=1)]
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first
+    at: RunTime
+    every: Every | None = None
+    receivers: Annotated[list[NodeNumber], Field(min_length=1)]
     action: Literal["leave", "join"] = "leave"
 
 
@@ -332,14 +354,18 @@ class MemberChange:
 
 
 class Window(Strict):
-    """What measures are taken over: the time from `last` before `until` on, which is the end of the
-    run unless it is given; and each of the named `periods` [from, to], of which a measure's name
-    ends in @<period>."""
+    """What measures are taken over: the time from `last` before `until` on, and each of the named
+    `periods` [from, to], of which a measure's name ends in @<period>. Unless they are given,
+    `until` is the end of the run, and `last` two thirds of the time until then."""
 
-    last: Annotated[Duration, Field(ge=1)]
-    until: Annotated[Duration, Field(ge=1)] | None = None
-    periods: dict[
-        Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], tuple[Duration, Duration]
+    last: Annotated[RunTime, Field(ge=1)] | None = None
+    until: Annotated[RunTime, Field(ge=1)] | None = None
+    periods: Annotated[
+        dict[
+            Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$", max_length=32)],
+            Annotated[tuple[RunTime, RunTime], Field(strict=False)],
+        ],
+        Field(max_length=20),
     ] = {}
 
     @model_validator(mode="after")
@@ -356,15 +382,15 @@ class Expectation(Strict):
     Without `gate` it is judged and shown, and does not decide the verdict.
     """
 
-    measure: str
+    measure: Line
     layers: Annotated[int, Field(ge=1, le=8)] | None = None
-    receiver: int | None = None
-    flow: str | None = None
-    session: int | None = None  # None: the first
-    paper: str | float | None = None
+    receiver: NodeNumber | None = None
+    flow: Line | None = None
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first
+    paper: Line | float | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
-    min: str | float | None = None
-    max: str | float | None = None
+    min: Line | float | None = None
+    max: Line | float | None = None
     gate: bool = True
 
     @model_validator(mode="after")
@@ -408,24 +434,25 @@ def member_name(node: int, session: int | None) -> str:
 
 
 class Experiment(Strict):
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
-    title: str
+    # Both are the file's name unless they are given.
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
+    title: Line
     paper: Paper | None = None
     topology: TopologyModel
     marking: Marking = Marking()
     sessions: Annotated[list[Session], Field(min_length=1, max_length=8)]
-    traffic: list[Traffic] = []
-    events: list[Event] = []
-    members: list[MemberEvent] = []
-    duration: Annotated[Duration, Field(ge=5 * 10**9)]
-    measure: Window
+    traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
+    events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []
+    members: Annotated[list[MemberEvent], Field(max_length=MAX_ENTRIES)] = []
+    duration: Annotated[Duration, Field(ge=MIN_DURATION, le=MAX_DURATION)] = DEFAULT_DURATION
+    measure: Window = Window()
     # At least so long between records of agents, ports and flows: long runs would not fit into
     # memory with five a second.
-    record_every: Duration | None = None
+    record_every: RunTime | None = None
     # Receivers of each session that have rows, evenly among all. None: all, or RECORDED of more
     # than RECORDED_ALL.
-    record_receivers: Annotated[int, Field(ge=1)] | None = None
-    expect: list[Expectation] = []
+    record_receivers: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = None
+    expect: Annotated[list[Expectation], Field(max_length=MAX_ENTRIES)] = []
     figure: Figure | None = None
 
     @model_validator(mode="before")
@@ -440,12 +467,17 @@ class Experiment(Strict):
             entries += [entry | {"to": node} for node in to] if isinstance(to, list) else [entry]
         return data | {"traffic": entries}
 
-    @property
+    def times(self, event: Event | MemberEvent) -> range:
+        """When it is carried out, ns, until the end of the run."""
+        end = self.duration if event.every else min(event.at + 1, self.duration)
+        return range(event.at, end, event.every or 1)
+
+    @cached_property
     def link_events(self) -> list[LinkEvent]:
         """Every change of a link, in the order of time."""
         changes = []
         for event in self.events:
-            for turn, at in enumerate(_times(event.at, event.every, self.duration)):
+            for turn, at in enumerate(self.times(event)):
                 rates = event.rate if isinstance(event.rate, list) else [event.rate]
                 rate = rates[turn % len(rates)]
                 changes.append(LinkEvent(at, event.link, rate, event.delay, event.queue))
@@ -458,7 +490,7 @@ class Experiment(Strict):
         changes = defaultdict(list)
         for event in self.members:
             session = self.sessions[0].session if event.session is None else event.session
-            for turn, at in enumerate(_times(event.at, event.every, self.duration)):
+            for turn, at in enumerate(self.times(event)):
                 joins = (event.action == "join") == (turn % 2 == 0)
                 for node in event.receivers:
                     changes[session, node].append(MemberChange(at, joins))
@@ -503,10 +535,6 @@ class Experiment(Strict):
         return next((marking for marking in own if marking is not None), self.marking)
 
 
-def _times(at: int, every: int | None, end: int) -> range:
-    return range(at, end, every) if every else range(at, min(at + 1, end))
-
-
 @dataclass(frozen=True)
 class Flow:
     """One of the flows of an entry of `traffic`."""
@@ -530,6 +558,7 @@ class Loaded:
     layered: tuple[bool, ...]  # the sessions' schemes; else one rate for all layers
     data: dict[str, Any]
     file: str
+    notes: tuple[str, ...] = ()  # what the user should know of
 
     @property
     def flows(self) -> dict[str, Flow]:
@@ -566,8 +595,9 @@ class Loaded:
     def window(self) -> tuple[float, float]:
         """Start and end of the measured part of the run, s."""
         measure, end = self.experiment.measure, self.experiment.duration
-        end = min(measure.until or end, end) / 1e9
-        return max(0.0, end - measure.last / 1e9), end
+        end = measure.until or end
+        last = end * 2 // 3 if measure.last is None else measure.last
+        return (end - last) / 1e9, end / 1e9
 
     @property
     def measured_over(self) -> dict[str, Any]:

@@ -7,23 +7,37 @@ A run is a point on the x axis, of a curve, with a seed. Figures are means over 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from tiercast_controller.bounded_yaml import shown
 
 from tiercast_lab import units
-from tiercast_lab.errors import among
+from tiercast_lab.errors import among, listed
 from tiercast_lab.measures import MeasureSpec, find_spec
-from tiercast_lab.model import Strict
+from tiercast_lab.model import Line, NumberKey, Strict
+
+
+def _settable(settings: dict[str, Any]) -> dict[str, Any]:
+    for key in settings:
+        if not key or "=" in key:
+            raise ValueError(f"{shown(key)} is no key of an experiment; valid: such as duration")
+    return settings
+
 
 # Keys of the experiment to their values, as `--set` takes them: {topology.tree.depth: 5}.
-Settings = dict[str, Any]
-
+Settings = Annotated[dict[Line, Any], AfterValidator(_settable)]
+MAX_RUNS = 20_000  # of a figure, or a sweep
 
 MAX_SEED = 2**32 - 1
 Seeds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1)]
+
+
+def setting_text(key: str, value: Any) -> str:
+    """As `--set` takes it: JSON is YAML, whose characters stand for themselves."""
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
 class Point(Strict):
@@ -33,7 +47,7 @@ class Point(Strict):
 
 
 class Curve(Strict):
-    name: str
+    name: Line
     set: Settings = {}
 
 
@@ -44,11 +58,11 @@ class Plot(Strict):
     `density`: how often the windows of two sessions were where together, in the first run.
     """
 
-    measure: str
+    measure: Line
     log: bool = False
     bars: bool = False
     density: bool = False
-    reference: dict[float, str | float] = {}
+    reference: dict[NumberKey, Line | float] = {}
 
     @model_validator(mode="after")
     def _drawable(self) -> Plot:
@@ -62,8 +76,8 @@ class Of(Strict):
     """Which number: a measure (the same, unless it says) of a curve at a point. Where it says
     neither point nor measure, the curve is the first; else the same."""
 
-    measure: str | None = None
-    curve: str | None = None
+    measure: Line | None = None
+    curve: Line | None = None
     at: float | None = None
 
 
@@ -76,14 +90,14 @@ class FigureExpectation(Strict):
     means. Class A is gated, class B is reported (`gate: false`).
     """
 
-    measure: str
-    curve: str | None = None
+    measure: Line
+    curve: Line | None = None
     at: float | Literal["each"] = "each"
     over: Of | None = None
-    paper: float | str | dict[float, float | str] | None = None
+    paper: float | Line | dict[NumberKey, float | Line] | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
-    min: str | float | None = None
-    max: str | float | None = None
+    min: Line | float | None = None
+    max: Line | float | None = None
     gate: bool = True
     quick: bool = True  # judged in a quick reproduction, too
 
@@ -128,7 +142,7 @@ class FigureExpectation(Strict):
 
 
 class Figure(Strict):
-    x: str = ""  # what the points differ in
+    x: Line = ""  # what the points differ in
     log_x: bool = False
     points: Annotated[list[Point], Field(min_length=1)] = [Point()]
     curves: Annotated[list[Curve], Field(min_length=1)] = [Curve(name="")]
@@ -144,6 +158,8 @@ class Figure(Strict):
             raise ValueError("curves need names, and points an x, of their own")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("a seed stands twice in 'seeds'; valid: once")
+        if (runs := len(names) * len(xs) * len(self.seeds)) > MAX_RUNS:
+            raise ValueError(f"{runs} runs; valid: up to {MAX_RUNS}")
         for expectation in self.expect:
             over = expectation.over or Of()
             for curve in (expectation.curve, over.curve):
@@ -152,9 +168,7 @@ class Figure(Strict):
             row = expectation.paper if isinstance(expectation.paper, dict) else ()
             for at in (expectation.at, over.at, *row):
                 if at not in (None, "each", *xs):
-                    raise ValueError(
-                        f"no point at {at:g}; valid: {', '.join(f'{x:g}' for x in xs)}"
-                    )
+                    raise ValueError(f"no point at {at:g}; valid: {listed([f'{x:g}' for x in xs])}")
         return self
 
     def reference(self, plot: Plot) -> dict[float, float]:
@@ -172,20 +186,32 @@ class Figure(Strict):
                 found[x] = expectation.bound("paper", x)
         return found
 
-    def runs(self, figure: str, quick: bool) -> Iterator[FigureRun]:
-        for curve in self.curves:
-            for point in self.points:
+    def runs(
+        self, figure: str, quick: bool, place: Callable[[tuple[str, ...]], str]
+    ) -> Iterator[FigureRun]:
+        """`place`: of a key path of the file."""
+        for c, curve in enumerate(self.curves):
+            for p, point in enumerate(self.points):
                 if quick and not point.quick:
                     continue
+                layers = {
+                    ("curves", str(c), "set"): curve.set,
+                    ("points", str(p), "set"): point.set,
+                    ("quick",): self.quick if quick else {},
+                }
+                settings: Settings = {}
+                places = {}
+                for path, layer in layers.items():
+                    settings |= layer
+                    places |= {key: place(("figure", *path, key)) for key in layer}
                 for seed in self.seeds[:1] if quick else self.seeds:
-                    settings = curve.set | point.set | (self.quick if quick else {})
                     yield FigureRun(
                         figure,
                         curve.name,
                         point.x,
                         seed,
-                        # JSON is YAML, which is what --set takes.
-                        tuple(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+                        tuple(setting_text(key, value) for key, value in settings.items()),
+                        places,
                     )
 
 
@@ -196,6 +222,7 @@ class FigureRun:
     x: float
     seed: int
     settings: tuple[str, ...]
+    places: Mapping[str, str]  # of the settings' keys
 
     @property
     def name(self) -> str:

@@ -100,6 +100,7 @@ def as_markdown(summaries: list[dict[str, Any]]) -> str:
             mark = ("met" if row["ok"] else "**not met**") + (
                 "" if row["gate"] else ", not required"
             )
+            mark = mark if row["required"] else ""
             lines.append(
                 f"| {what} | {row['x']:g} | {row['paper_text']} | {row['required']} "
                 f"| {row['text']} | {mark} |"

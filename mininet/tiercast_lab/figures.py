@@ -7,7 +7,8 @@ writes what came out.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tiercast_lab import binaries
@@ -16,10 +17,12 @@ from tiercast_lab.errors import InputError
 from tiercast_lab.experiment import Experiment
 from tiercast_lab.figure import FigureExpectation
 from tiercast_lab.live import required_text
-from tiercast_lab.loading import load_experiment
+from tiercast_lab.loading import experiment_of, read_experiment
+from tiercast_lab.measures import find_spec
 from tiercast_lab.runs import Outcome, Task
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.verdict import meets
+from tiercast_lab.yaml_source import KeyPath
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Judged:
     paper: float | None
     measured: float | None
     spread: float | None
-    required: str
+    required: str  # empty where nothing is
     gate: bool
     ok: bool
     text: str  # the measured number as people read it
@@ -44,6 +47,7 @@ class Judged:
 class FigureFile:
     path: Path
     experiment: Experiment
+    place: Callable[[KeyPath], str]  # of a key of the file
 
     @property
     def name(self) -> str:
@@ -66,25 +70,27 @@ class FigureFile:
         return ", ".join([paper.name, *filter(None, parts)])
 
     def tasks(self, quick: bool) -> list[Task]:
-        return [Task(self.path, run) for run in self.experiment.figure.runs(self.name, quick)]
+        runs = self.experiment.figure.runs(self.name, quick, self.place)
+        return [Task(self.path, run) for run in runs]
 
 
 def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureFile]:
     """Every file below `folder`, by name. InputError for the first one that is wrong."""
-    files = [FigureFile(path, _load(path, schemes)) for path in sorted(folder.glob("*.yaml"))]
+    files = [_load(path, schemes) for path in sorted(folder.glob("*.yaml"))]
     return [one for one in files if one.experiment.figure is not None]
 
 
 def find_figure(name: str, schemes: dict[str, SchemeInfo]) -> FigureFile:
     path = binaries.find("figure", name)
-    found = FigureFile(path, _load(path, schemes))
+    found = _load(path, schemes)
     if found.experiment.figure is None:
         raise InputError(f"{path}:1: no `figure` in it; `tiercast run` runs it")
     return found
 
 
-def _load(path: Path, schemes: dict[str, SchemeInfo]) -> Experiment:
-    return load_experiment(path, schemes).experiment
+def _load(path: Path, schemes: dict[str, SchemeInfo]) -> FigureFile:
+    source = read_experiment(path)
+    return FigureFile(path, experiment_of(source, path, schemes).experiment, source.place)
 
 
 class Results:
@@ -115,12 +121,34 @@ class Results:
         return sorted({one.task.run.x for one in self.outcomes})
 
     def judge(self, quick: bool = False) -> list[Judged]:
+        """Without expectations what was measured, which is judged by nothing."""
+        if not self.figure.experiment.figure.expect:
+            return self._measured()
         return [
             judged
             for expectation in self.figure.experiment.figure.expect
             if expectation.quick or not quick
             for judged in self._judge(expectation)
         ]
+
+    def _measured(self) -> list[Judged]:
+        """What the figure plots, or else all that says something of a run as a whole."""
+        figure = self.figure.experiment.figure
+        plotted = [plot.measure for plot in figure.plots if not plot.density]
+        names = plotted or [
+            name
+            for name in dict.fromkeys(name for one in self.outcomes for name in one.measures)
+            if not find_spec(name).per_receiver and "@" not in name
+        ]
+        expectations = [FigureExpectation.model_construct(measure=name) for name in names]
+        rows = [
+            self._judge_at(expectation, curve.name, x, "")
+            for expectation in expectations
+            for curve in figure.curves
+            for x in self.points
+        ]
+        measured = {row.measure for row in rows if row.measured is not None}
+        return [replace(row, gate=False, ok=True) for row in rows if row.measure in measured]
 
     def _judge(self, expectation: FigureExpectation) -> list[Judged]:
         first = self.figure.experiment.figure.curves[0].name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -19,7 +19,9 @@ from tiercast_lab.measures import parse_name, spec_of
 from tiercast_lab.measures import table as catalogue
 from tiercast_lab.progress import RUNNING, Progress, Tally
 from tiercast_lab.schemes import SchemeInfo
-from tiercast_lab.sweeps import SweepResults
+
+if TYPE_CHECKING:
+    from tiercast_lab.sweeps import SweepResults
 
 PLAIN_PERIOD_S = 5.0
 
@@ -319,6 +321,7 @@ def figure_tables(summary: dict[str, Any]) -> Group:
     for row in summary["expected"]:
         style = "green" if row["ok"] else "bold red" if row["gate"] else "yellow"
         mark = ("met" if row["ok"] else "not met") + ("" if row["gate"] else ", not required")
+        mark = mark if row["required"] else ""
         name = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
         at = [f"{row['x']:g}"] if several else []
         table.add_row(

@@ -29,6 +29,7 @@ class Marking(Strict):
 
     kind: Literal["priority", "threshold", "red", "drop_tail", "none"] = "priority"
     threshold: Literal["auto"] | Annotated[float, Field(ge=0, le=10_000)] = "auto"
+    # Ranges of RED's and drop tail's are those of the switch (control.PortPolicy.entry).
     min_th: float = 5
     max_th: float = 15
     max_p: float = 0.1
@@ -41,8 +42,9 @@ class Marking(Strict):
     @model_validator(mode="before")
     @classmethod
     def _keys_of_kind(cls, data: Any) -> Any:
-        if isinstance(data, dict) and (keys := _KEYS.get(data.get("kind", "priority"))) is not None:
-            require_known(data, ("kind", *keys))
+        kind = data.get("kind", "priority") if isinstance(data, dict) else None
+        if isinstance(kind, str) and kind in _KEYS:
+            require_known(data, ("kind", *_KEYS[kind]))
         return data
 
     @model_validator(mode="after")

@@ -13,9 +13,13 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tiercast_lab.errors import RunFailed
-from tiercast_lab.network import NamespaceNode
+
+# Mininet is imported where there is a network: virtual time has none.
+if TYPE_CHECKING:
+    from tiercast_lab.network import NamespaceNode
 
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
 REAL_TIME = ["chrt", "--rr", "1"]

@@ -15,13 +15,11 @@ from tiercast_lab.drawing import topology_svg
 from tiercast_lab.live import check_row, figure_row, window_text
 from tiercast_lab.measures import spec_of
 from tiercast_lab.panels import Panel, all_panels
-from tiercast_lab.plots import write_plots
 from tiercast_lab.storage import StoredRun
 
 
 def write_report(run: StoredRun) -> Path:
-    """Plots and report.html; the same rows make the same bytes."""
-    plots = write_plots(run)
+    """The same rows make the same bytes."""
     summary = run.summary
     html = pages.render(
         "report.html.j2",
@@ -39,7 +37,6 @@ def write_report(run: StoredRun) -> Path:
         ],
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
-        plot=pages.embedded(plots[0]),
         script=Markup((pages.TEMPLATES / "charts.js").read_text()),
         command=shlex.join(summary["command"]),
         folder=f"{_results(summary['command'])}/{summary['run']}",

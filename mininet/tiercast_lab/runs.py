@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,10 @@ class Wanted(Protocol):
     def settings(self) -> tuple[str, ...]:
         """As for `--set`."""
 
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where the settings of keys stand."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -54,7 +58,7 @@ class Task:
     run: Any  # Wanted
 
     def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
-        return load_experiment(self.file, schemes, list(self.run.settings))
+        return load_experiment(self.file, schemes, list(self.run.settings), places=self.run.places)
 
     @property
     def command(self) -> list[str]:
@@ -85,8 +89,11 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with storage.writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+
+    def make(self) -> None:
+        """InputError where it cannot be: before the first run, not after it."""
+        with storage.writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
 
     def place(self, key: str) -> Path:
         return self.folder / key
@@ -169,6 +176,7 @@ def run_all(
     tally.weight = sum(_weight(loaded) for _, loaded in todo.values())
     progress(tally)
     failures: dict[str, str] = {}
+    store.make()
     if todo:
         with start_workers() as workers:
             failures = _make_all(todo, store, workers, interrupt, progress, tally)

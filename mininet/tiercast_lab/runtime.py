@@ -241,6 +241,7 @@ class _Live:
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,
             on_event=self._on_event,
+            agents=[one.name for one in run.loaded.topology.hosts.values() if not one.of_traffic],
         )
 
     def _socket(self, name: str) -> Path:

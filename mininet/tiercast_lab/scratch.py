@@ -36,7 +36,8 @@ def scratch_folder(within: Path | None = None, name: str = "") -> Iterator[Path]
 def _remove_orphans() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime < MIN_AGE_S:
+            found = path.lstat()
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime < MIN_AGE_S:
                 continue
             lock = os.open(path, FOLDER)
             try:

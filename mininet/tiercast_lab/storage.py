@@ -4,7 +4,7 @@ rows/              one table per kind of record (recorder.py), columns as in doc
 summary.json       experiment, seed, versions, machine, validity, measures, expected figures
 metadata.json      interfaces, qdiscs, offloads, sysctls and counters before and after
 logs/              output of every process
-plots/, report.html   made from the above alone
+report.html        made from the above alone, as are plots/ by `tiercast report`
 
 summary.json is there from the start: until a run is judged its verdict is `incomplete`.
 """
@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from tiercast_controller.bounded_yaml import kind_of_file
 
 from tiercast_lab.errors import InputError, writing
 from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
@@ -52,6 +54,13 @@ class RunFolder:
 
     def make(self, summary: dict[str, Any]) -> None:
         """All of it, with the summary of a run that has not ended, or nothing. InputError."""
+        latest = self.path.parent / "latest"
+        if os.path.lexists(latest) and not latest.is_symlink():
+            kind = kind_of_file(latest)
+            raise InputError(
+                f"{latest}: {kind}, where a link to the newest run has to be; valid: another name "
+                "for it, or another --results"
+            )
         with writing(self.path.parent):
             self.path.mkdir(parents=True)
         try:

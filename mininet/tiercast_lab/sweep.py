@@ -7,22 +7,25 @@ A cell is one setting of every axis. A run is a cell with a seed.
 from __future__ import annotations
 
 import itertools
-import json
+import math
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
+from tiercast_controller.bounded_yaml import shown
 
 from tiercast_lab import binaries
 from tiercast_lab.errors import InputError, among
 from tiercast_lab.experiment import Loaded
-from tiercast_lab.figure import Seeds, Settings
-from tiercast_lab.loading import load_experiment, load_extending
+from tiercast_lab.figure import MAX_RUNS, Seeds, Settings, setting_text
+from tiercast_lab.loading import load_extending
 from tiercast_lab.measures import find_spec
-from tiercast_lab.model import Strict, require_known, validate
+from tiercast_lab.model import Line, Strict, require_known, validate
 from tiercast_lab.runs import Task
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.yaml_source import KeyPath, Source
@@ -33,9 +36,9 @@ NAME = r"^[a-z0-9][a-z0-9-]*$"
 class Setting(Strict):
     """A place on an axis: what it sets, and the experiment that it is set in, if it says one."""
 
-    name: str
+    name: Line
     x: float | None = None  # where the axis is one of numbers
-    experiment: str | None = None
+    experiment: Line | None = None
     set: Settings = {}
 
 
@@ -44,12 +47,12 @@ MAX_SETTINGS = 1000  # of an axis
 
 def _numbered(text: object) -> list[int] | None:
     """`1..200` in full."""
-    found = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", text) if isinstance(text, str) else None
+    found = re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})", text) if isinstance(text, str) else None
     if found is None:
         return None
     first, last = int(found[1]), int(found[2])
     if not first <= last < first + MAX_SETTINGS:
-        raise ValueError(f"{text!r} is not 1 to {MAX_SETTINGS} numbers; valid: such as 1..200")
+        raise ValueError(f"{shown(text)} is not 1 to {MAX_SETTINGS} numbers; valid: such as 1..200")
     return list(range(first, last + 1))
 
 
@@ -97,31 +100,34 @@ class Exclusion(Strict):
     """Cells that are not run: those with all of these settings, by axis."""
 
     where: Annotated[
-        dict[str, Annotated[list[str], BeforeValidator(_names_of)]], Field(min_length=1)
+        dict[Line, Annotated[list[Line], BeforeValidator(_names_of)]], Field(min_length=1)
     ]
-    why: str
+    why: Annotated[Line, Field(min_length=1)]
 
     def holds(self, cell: Mapping[str, str]) -> bool:
         return all(cell[axis] in names for axis, names in self.where.items())
 
 
 class Sweep(Strict):
-    name: Annotated[str, Field(pattern=NAME)]
-    title: str
-    experiment: str | None = None  # of cells whose settings name none
+    name: Annotated[str, Field(pattern=NAME, max_length=64)]
+    title: Line
+    experiment: Line | None = None  # of cells whose settings name none
     set: Settings = {}  # in every cell, before the axes' settings
-    axes: Annotated[dict[str, Axis], Field(min_length=1)]
+    axes: Annotated[dict[Line, Axis], Field(min_length=1, max_length=20)]
     # The axis whose settings are a population: how a measure is distributed over them is reported.
-    distribution_over: str | None = None
+    distribution_over: Line | None = None
     seeds: Seeds = [1, 2, 3]
-    measures: Annotated[list[str], Field(min_length=1)]
-    exclude: list[Exclusion] = []
+    measures: Annotated[list[Line], Field(min_length=1)]
+    exclude: Annotated[list[Exclusion], Field(max_length=100)] = []
 
     @model_validator(mode="after")
     def _over_an_axis(self) -> Sweep:
         if self.distribution_over not in (None, *self.axes):
             over = among(self.distribution_over, self.axes)
             raise ValueError(f"'distribution_over' is no axis: {over}")
+        runs = math.prod(map(len, self.axes.values())) * len(self.seeds)
+        if runs > MAX_RUNS:
+            raise ValueError(f"{runs} runs; valid: up to {MAX_RUNS}")
         return self
 
 
@@ -150,6 +156,10 @@ class CellRun:
         return self.cell.settings
 
     @property
+    def places(self) -> Mapping[str, str]:
+        return self.cell.places
+
+    @property
     def name(self) -> str:
         return f"{self.sweep}: {self.cell}, seed {self.seed}"
 
@@ -157,11 +167,10 @@ class CellRun:
 @dataclass(frozen=True)
 class CellTask(Task):
     def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
-        cell = self.run.cell
         try:
-            return load_experiment(self.file, schemes, list(cell.settings), places=cell.places)
+            return super().load(schemes)
         except InputError as error:
-            raise InputError(f"{error} (in the cell {cell})") from None
+            raise InputError(f"{error} (in the cell {self.run.cell})") from None
 
 
 @dataclass(frozen=True)
@@ -221,17 +230,24 @@ def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
         ("axes", axis): [one.name for one in settings] for axis, settings in sweep.axes.items()
     }
     for where, names in lists.items():
+        before: set[str] = set()
         for index, one in enumerate(names):
-            if one in names[:index]:
-                raise source.error((*where, str(index)), f"{one!r} stands twice; valid: once")
+            if one in before:
+                raise source.error((*where, str(index)), f"{shown(one)} stands twice; valid: once")
+            before.add(one)
     columns = {"runs"} | {f"{name}{end}" for name in sweep.measures for end in ("", "_95")}
     for axis in sweep.axes:
         if axis in columns:
             raise source.error(("axes", axis), f"cells.csv has a column {axis!r}; valid: others")
     for index, exclusion in enumerate(sweep.exclude):
         _check_exclusion(source, ("exclude", str(index), "where"), sweep, exclusion)
+
+    @cache
+    def experiment_at(named_at: KeyPath, experiment: str) -> Path:
+        return _experiment(source, named_at, experiment, path)
+
     cells = tuple(
-        _cell(source, sweep, path, chosen)
+        _cell(source, sweep, experiment_at, chosen)
         for chosen in itertools.product(*(enumerate(settings) for settings in sweep.axes.values()))
     )
     if all(cell.excluded for cell in cells):
@@ -250,14 +266,20 @@ def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:
         for key in form:
             if key not in (valid := ("schemes", "layers", "set")):
                 raise source.error((*here, key), f"unknown key; valid: {', '.join(valid)}")
-        own = form.get("set", {})
         chosen = list(schemes) if form["schemes"] == "all" else form["schemes"]
-        for key, found in (("schemes", chosen), ("set", own)):
-            unknown = [one for one in found if one not in schemes] if found else []
-            if not isinstance(found, list if key == "schemes" else dict) or unknown:
-                valid = [*(["all"] if key == "schemes" else []), *schemes]
-                wrong = f"no scheme {among(unknown[0], valid)}" if unknown else among(found, valid)
-                raise source.error((*here, key), wrong)
+        own = form.get("set", {})
+        for key, found, kind in (("schemes", chosen, list), ("set", own, dict)):
+            valid = [*(["all"] if key == "schemes" else []), *schemes]
+            if not isinstance(found, kind):
+                raise source.error((*here, key), among(found, valid))
+            for one in found:
+                if not isinstance(one, str) or one not in schemes:
+                    raise source.error((*here, key), f"no scheme {among(one, valid)}")
+        for scheme, settings in own.items():
+            if not isinstance(settings, dict):
+                raise source.error(
+                    (*here, "set", scheme), f"{shown(settings)}; valid: a mapping of keys to values"
+                )
         axes[axis] = [
             {
                 "name": scheme,
@@ -280,7 +302,10 @@ def _check_exclusion(source: Source, path: KeyPath, sweep: Sweep, exclusion: Exc
 
 
 def _cell(
-    source: Source, sweep: Sweep, file: Path, chosen: tuple[tuple[int, Setting], ...]
+    source: Source,
+    sweep: Sweep,
+    experiment_at: Callable[[KeyPath, str], Path],
+    chosen: tuple[tuple[int, Setting], ...],
 ) -> Cell:
     names = {axis: setting.name for axis, (_, setting) in zip(sweep.axes, chosen, strict=True)}
     values: Settings = dict(sweep.set)
@@ -302,8 +327,8 @@ def _cell(
         raise source.error((), f"no `experiment`, here or in a setting (cell {names})")
     return Cell(
         names,
-        _experiment(source, named_at, experiment, file),
-        tuple(f"{key}={json.dumps(value)}" for key, value in values.items()),
+        experiment_at(named_at, experiment),
+        tuple(setting_text(key, value) for key, value in values.items()),
         places,
         next((one.why for one in sweep.exclude if one.holds(names)), ""),
     )
@@ -313,7 +338,7 @@ def _experiment(source: Source, path: KeyPath, name: str, file: Path) -> Path:
     """A file beside the sweep's, or an experiment by its name."""
     beside = file.parent / f"{name.removesuffix('.yaml')}.yaml"
     known = {found.stem: found for found in binaries.EXPERIMENTS.glob("*.yaml")}
-    if beside.is_file() and beside.resolve() != file.resolve():
+    if os.path.isfile(beside) and beside.resolve() != file.resolve():
         return beside
     if name not in known:
         raise source.error(

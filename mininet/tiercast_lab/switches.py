@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
-
-from tiercast_controller import Controller
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tiercast_lab import binaries
 from tiercast_lab.commands import switch_command
 from tiercast_lab.experiment import LinkEvent, Loaded
-from tiercast_lab.network import Network
-from tiercast_lab.processes import Children
 from tiercast_lab.topology import Switch, Topology
+
+if TYPE_CHECKING:
+    from tiercast_controller import Controller
+
+    from tiercast_lab.network import Network
+    from tiercast_lab.processes import Children
 
 # Columns of one row, beside time_s and agent. None: this kind of switch does not count that.
 Row = dict[str, float | str | None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import networkx
 
@@ -27,7 +28,7 @@ class LinkParameters:
     fair: bool = False  # a queue for each flow, served in turn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Link:
     """Between two nodes, s7 or h15; `a` is the one that the experiment names first."""
 
@@ -48,7 +49,7 @@ class Link:
         return self.parameters
 
 
-@dataclass
+@dataclass(slots=True)
 class Switch:
     """`ports` in order, from 1: (neighbour, link)."""
 
@@ -70,7 +71,7 @@ class Switch:
         return next(i for i, (name, _) in enumerate(self.ports, 1) if name == neighbour)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Host:
     """h<node> is a session's sender or receiver, t<node> the end of TCP flows there."""
 
@@ -121,7 +122,11 @@ class Topology:
         receivers: Iterable[int],
         traffic: Iterable[int] = (),
     ) -> None:
-        self.numbers = networkx.Graph(list(links))
+        self._ends = tuple(links)
+        neighbours: dict[int, list[int]] = {}
+        for a, b in links:
+            neighbours.setdefault(a, []).append(b)
+            neighbours.setdefault(b, []).append(a)
         senders, receivers, traffic = set(senders), set(receivers), set(traffic)
         wanted = {node: ["h"] for node in sorted(senders | receivers)}
         for node in sorted(traffic):
@@ -129,11 +134,11 @@ class Topology:
         leaves = {
             node: f"{kinds[0]}{node}"
             for node, kinds in wanted.items()
-            if len(kinds) == 1 and node not in senders and self.numbers.degree(node) == 1
+            if len(kinds) == 1 and node not in senders and len(neighbours[node]) == 1
         }
         self.switches: dict[str, Switch] = {
             f"s{node}": Switch(f"s{node}", node)
-            for node in sorted(self.numbers.nodes)
+            for node in sorted(neighbours)
             if node not in leaves
         }
         self.links: dict[str, Link] = {}
@@ -142,7 +147,7 @@ class Topology:
             self._connect(Link(f"{a}-{b}", *ends, parameters))
         hosts = []
         for node, name in leaves.items():
-            (neighbour,) = self.numbers.neighbors(node)
+            (neighbour,) = neighbours[node]
             hosts.append(Host(name, node, f"s{neighbour}"))
         unlimited = LinkParameters(UNLIMITED, 0, Queue())
         for node in sorted(wanted.keys() - leaves.keys()):
@@ -150,6 +155,11 @@ class Topology:
                 hosts.append(Host(f"{kind}{node}", node, f"s{node}"))
                 self._connect(Link(f"{kind}{node}", f"s{node}", f"{kind}{node}", unlimited))
         self.hosts = {host.name: host for host in sorted(hosts, key=lambda h: (h.number, h.name))}
+
+    @cached_property
+    def numbers(self) -> networkx.Graph:
+        """Of node numbers."""
+        return networkx.Graph(self._ends)
 
     def _connect(self, link: Link) -> None:
         self.links[link.name] = link

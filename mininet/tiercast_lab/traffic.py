@@ -21,6 +21,7 @@ from tiercast_lab.processes import Children
 
 FIRST_PORT = 5001
 READY_S = 15.0
+KINDS = ("tcp", "tcp.sender")  # of rows
 
 # time_ns of CLOCK_MONOTONIC, kind, agent, fields.
 RowSink = Callable[[int, str, str, dict[str, Any]], None]
@@ -46,12 +47,14 @@ class TrafficPrograms:
         self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
         self._broken: Exception | None = None
+        self._flows: set[str] = set()
 
     async def start(self, loaded: Loaded, network: Network, children: Children, lab: Path) -> None:
         """Every program is up and every receiver listens. Raises RunFailed."""
         entries = loaded.experiment.traffic
         if not entries:
             return
+        self._flows = set(loaded.flows)
         self._server = await asyncio.start_unix_server(self._serve, lab)
         for index, entry in enumerate(entries):
             names = [name for name, flow in loaded.flows.items() if flow.entry == index]
@@ -103,9 +106,12 @@ class TrafficPrograms:
                 row = json.loads(line)
                 if row == "ready":
                     await self._count(1)
-                else:
-                    self._sink(row.pop("time_ns"), row.pop("kind"), row.pop("agent"), row)
-        except (ValueError, KeyError) as error:
+                    continue
+                time_ns, kind, agent = row.pop("time_ns"), row.pop("kind"), row.pop("agent")
+                if kind not in KINDS or agent not in self._flows:
+                    raise ValueError(f"kind {kind!r} of {agent!r}; valid: {', '.join(KINDS)}")
+                self._sink(time_ns, kind, agent, row)
+        except (ValueError, KeyError, AttributeError) as error:
             self._broken = error
         finally:
             await self._count(-1)

@@ -1,7 +1,8 @@
 """Text forms of rates, times and queues: `6Mbit/s`, `5ms`, `50p`, `30000B`, `50p/30000B`, `15%`.
 
 Inside: rates in bit/s (int), times in nanoseconds (int), queues in packets and bytes (0: no limit).
-Every parser raises ValueError with the value seen and the valid forms.
+Every parser raises ValueError with the value seen and the valid forms, and beyond the bounds below,
+which are those of everything that an experiment says; a key may have narrower ones.
 """
 
 from __future__ import annotations
@@ -9,47 +10,71 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_NUMBER = r"(\d+(?:\.\d+)?)"
+from tiercast_controller.bounded_yaml import shown
+
+MAX_RATE = 10**12  # bit/s; tiercast-switch takes no more (dataplane/switch/options.cpp)
+MAX_TIME = 10**15  # ns: eleven days
+MAX_SIZE = 10**9  # bytes
+MAX_PACKETS = 10**6
+
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 _RATES = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9}
 _TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6}
+_FRACTIONS = {"%": 1}
+_PACKETS = {"p": 1}
 
 
-def _with_unit(text: object, units: dict[str, int], what: str, example: str) -> float:
-    match = re.fullmatch(rf"{_NUMBER}\s*(\S+)", text.strip()) if isinstance(text, str) else None
-    if match is None or match[2] not in units:
+def _with_unit(text: object, units: dict[str, int], what: str, example: str, most: str) -> float:
+    value = _quantity(text, units)
+    if value is None:
         raise ValueError(
-            f"{text!r} is not a {what}; valid: a number and one of {', '.join(units)}, "
+            f"{shown(text)} is not a {what}; valid: a number and one of {', '.join(units)}, "
             f"such as {example}"
         )
+    if value > _quantity(most, units):
+        raise ValueError(f"{shown(text)} is too large for a {what}; valid: {most} or less")
+    return value
+
+
+def _quantity(text: object, units: dict[str, int]) -> float | None:
+    match = re.fullmatch(rf"{_NUMBER}\s*(\S+)", text.strip()) if isinstance(text, str) else None
+    if match is None or match[2] not in units:
+        return None
     return float(match[1]) * units[match[2]]
 
 
 def parse_rate(text: object) -> int:
-    """Bit/s."""
-    return round(_with_unit(text, _RATES, "rate", "6Mbit/s"))
+    """Bit/s, up to MAX_RATE."""
+    return round(_with_unit(text, _RATES, "rate", "6Mbit/s", format_rate(MAX_RATE)))
 
 
 def parse_duration(text: object) -> int:
-    """Nanoseconds."""
-    return round(_with_unit(text, _TIMES, "time", "5ms"))
+    """Nanoseconds, up to MAX_TIME."""
+    return round(_with_unit(text, _TIMES, "time", "5ms", format_duration(MAX_TIME)))
 
 
 def parse_size(text: object) -> int:
-    """Bytes."""
-    return round(_with_unit(text, _SIZES, "size", "1000B"))
+    """Bytes, up to MAX_SIZE."""
+    return round(_with_unit(text, _SIZES, "size", "1000B", f"{MAX_SIZE // 10**6}MB"))
 
 
 def parse_packets(text: object) -> int:
-    """`20p` -> 20."""
-    return round(_with_unit(text, {"p": 1}, "number of packets", "20p"))
+    """`20p` -> 20, up to MAX_PACKETS."""
+    packets = _with_unit(text, _PACKETS, "number of packets", "20p", f"{MAX_PACKETS}p")
+    if packets != int(packets):
+        raise ValueError(f"{shown(text)} is not a number of packets; valid: whole ones")
+    return int(packets)
 
 
 def parse_fraction(text: object) -> float:
-    """`15%` or 0.15 -> 0.15."""
+    """`15%` or 0.15 -> 0.15, up to 100."""
+    valid = "15% (or a plain 0.15)"
     if isinstance(text, (int, float)) and not isinstance(text, bool):
+        if not 0 <= text <= 100:
+            raise ValueError(f"{shown(text)} is not a fraction; valid: 0 to 100, such as {valid}")
         return float(text)
-    return _with_unit(text, {"%": 1}, "fraction", "15% (or a plain 0.15)") / 100
+    return _with_unit(text, _FRACTIONS, "fraction", valid, "10000%") / 100
 
 
 def parse_frequency(text: object) -> float:
@@ -57,11 +82,11 @@ def parse_frequency(text: object) -> float:
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
     match = re.fullmatch(rf"{_NUMBER} in (\S+)", text.strip()) if isinstance(text, str) else None
-    if match is None:
+    if match is None or not (span := parse_duration(match[2])):
         raise ValueError(
-            f"{text!r} does not say how often; valid: a number per second, or `840 in 2900s`"
+            f"{shown(text)} does not say how often; valid: a number per second, or `840 in 2900s`"
         )
-    return float(match[1]) * 1e9 / parse_duration(match[2])
+    return float(match[1]) * 1e9 / span
 
 
 @dataclass(frozen=True)
@@ -78,25 +103,25 @@ class Queue:
 
 
 def parse_queue(text: object) -> Queue:
-    packets = size = 0
+    """Up to MAX_PACKETS and MAX_SIZE."""
+    limits: dict[str, int] = {}
     for part in text.split("/") if isinstance(text, str) else [""]:
-        if match := re.fullmatch(r"\s*(\d+)\s*p\s*", part):
-            packets = int(match[1])
-        elif re.fullmatch(rf"\s*{_NUMBER}\s*(B|kB|MB)\s*", part):
-            size = parse_size(part)
-        else:
+        packets = _quantity(part, _PACKETS) is not None
+        key = "packets" if packets else "bytes"
+        if key in limits or (not packets and _quantity(part, _SIZES) is None):
             raise ValueError(
-                f"{text!r} is not a queue; valid: packets (50p), bytes (30000B, 30kB) or both "
-                "(50p/30000B)"
+                f"{shown(text)} is not a queue; valid: packets (50p), bytes (30000B, 30kB) or "
+                "both (50p/30000B)"
             )
-    return Queue(packets, size)
+        limits[key] = parse_packets(part) if packets else parse_size(part)
+    return Queue(**limits)
 
 
 def format_rate(bits_per_second: float) -> str:
     """`6Mbit/s`, at most three decimals; reads back with parse_rate."""
     for unit in ("Gbit/s", "Mbit/s", "kbit/s"):
         if bits_per_second >= _RATES[unit]:
-            return f"{round(bits_per_second / _RATES[unit], 3):g}{unit}"
+            return f"{_short(bits_per_second / _RATES[unit])}{unit}"
     return f"{round(bits_per_second)}bit/s"
 
 
@@ -104,8 +129,13 @@ def format_duration(nanoseconds: float) -> str:
     """`5ms`; reads back with parse_duration."""
     for unit in ("s", "ms", "us"):
         if nanoseconds >= _TIMES[unit]:
-            return f"{round(nanoseconds / _TIMES[unit], 3):g}{unit}"
+            return f"{_short(nanoseconds / _TIMES[unit])}{unit}"
     return f"{round(nanoseconds)}ns"
+
+
+def _short(number: float) -> str:
+    """At most three decimals; not 1e+06, which no parser here reads."""
+    return f"{number:.3f}".rstrip("0").rstrip(".")
 
 
 def format_like(seen: object, value: object) -> object:

@@ -27,7 +27,7 @@ from tiercast_lab.scratch import scratch_folder
 
 PYTHON = "Python code"
 CONDUCT = "way from an experiment to a run"  # what of the Python code a run follows from
-CONDUCTED_BY = ("description", "experiment", "facts", "loading", "marking", "random_tree",
+CONDUCTED_BY = ("checks", "description", "experiment", "facts", "loading", "marking", "random_tree",
                 "switches", "topology", "units", "virtual", "yaml_source")  # fmt: skip
 GRACE_S = 3.0  # for a worker to end before it is killed
 

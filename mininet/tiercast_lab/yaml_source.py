@@ -2,107 +2,133 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tiercast_controller import bounded_yaml
+from tiercast_controller.bounded_yaml import MAX_DEPTH, Node, YamlError, shown
 
-from tiercast_lab.errors import InputError
+from tiercast_lab.errors import InputError, listed
 
 KeyPath = tuple[str, ...]
-# libyaml's where PyYAML has it: ten times as fast, and the papers' figures are many files.
-Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_NAMED = 200  # characters of a key path in an error
 
 
 @dataclass
 class Source:
-    """The data of a file (and of what it includes), with file and line of each key path."""
+    """The data of a file (and of what it includes), with the place of each key path: `file:line`,
+    or the option of the command line that set it."""
 
     data: dict[str, Any]
     places: dict[KeyPath, str] = field(default_factory=dict)
 
     def place(self, path: KeyPath) -> str:
-        """`file:line` of a key path, or of its nearest parent that stands in a file."""
+        """Of a key path, or of its nearest parent that has one."""
         while path not in self.places:
             path = path[:-1]
         return self.places[path]
 
     def error(self, path: KeyPath, text: str) -> InputError:
         name = ".".join(path)
+        name = name if len(name) <= _MOST_NAMED else f"{name[:_MOST_NAMED]}…"
         return InputError(f"{self.place(path)}: {name + ': ' if name else ''}{text}")
+
+    def set(self, path: KeyPath, value: Any, place: str) -> None:
+        """Mappings on the way are made; InputError where there is something else."""
+        if len(path) > MAX_DEPTH:
+            raise InputError(f"{place}: {len(path)} keys deep; valid: up to {MAX_DEPTH}")
+        target: Any = self.data
+        for depth in range(1, len(path)):
+            at = _index(target, path[:depth], place)
+            if isinstance(target, dict) and target.get(at) is None:
+                target[at] = {}
+                self.places[path[:depth]] = place
+            target = target[at]
+        target[_index(target, path, place)] = value
+        # What stood there before has no place any more.
+        self.places = {at: was for at, was in self.places.items() if at[: len(path)] != path}
+        self.places[path] = place
+
+
+def _index(holder: Any, path: KeyPath, place: str) -> str | int:
+    """Of the path's last key in what holds it. InputError where it cannot be there."""
+    *parents, key = path
+    above = ".".join(parents)
+    if isinstance(holder, dict):
+        return key
+    if not isinstance(holder, list):
+        raise InputError(f"{place}: {above} is {shown(holder)}; valid: a key that holds others")
+    if not re.fullmatch("[0-9]{1,6}", key) or int(key) >= len(holder):
+        valid = listed(range(len(holder))) or "none, it is empty"
+        raise InputError(f"{place}: {above} has no {shown(key)}; valid: {valid}")
+    return int(key)
 
 
 def load_yaml(path: Path) -> Source:
-    """Raises InputError for an unreadable file, a syntax error, a repeated key, or no mapping."""
+    """InputError for what bounded_yaml refuses, and where the file is no mapping."""
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise InputError(f"{path}: {reason}") from None
-    loader = Loader(text)
-    try:
-        root = loader.get_single_node()
-        places: dict[KeyPath, str] = {(): f"{path}:1"}
-        data = _build(loader, root, (), path, places)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise InputError(f"{path}:{line}: {error.problem}") from None
-    finally:
-        loader.dispose()
-    if not isinstance(data, dict):
-        raise InputError(f"{path}:1: the file must be a mapping of keys to values")
-    return Source(data, places)
+        root = bounded_yaml.read(path)
+    except YamlError as error:
+        raise InputError(str(error)) from None
+    places: dict[KeyPath, str] = {(): f"{path}:1"}
+    return Source(_build(root, (), path, places), places)
 
 
-def _build(
-    loader: yaml.SafeLoader,
-    node: yaml.Node | None,
-    path: KeyPath,
-    file: Path,
-    places: dict[KeyPath, str],
-) -> Any:
-    if isinstance(node, yaml.MappingNode):
-        result: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(
-                    problem="a key must be plain text", problem_mark=key_node.start_mark
-                )
-            key = str(key_node.value)
-            here = f"{file}:{key_node.start_mark.line + 1}"
-            if key in result:
-                raise InputError(f"{here}: key '{key}' stands twice; valid: once")
-            places[(*path, key)] = here
-            result[key] = _build(loader, value_node, (*path, key), file, places)
+def read_value(text: str, place: str) -> Any:
+    """One value, as in a file. InputError names `place`."""
+    try:
+        return bounded_yaml.parse(text, place).plain()
+    except YamlError as error:
+        raise InputError(f"{place}: {error.reason}") from None
+
+
+def _build(node: Node, path: KeyPath, file: Path, places: dict[KeyPath, str]) -> Any:
+    if isinstance(node.value, dict):
+        result = {}
+        for key, (line, value) in node.value.items():
+            places[(*path, key)] = f"{file}:{line}"
+            result[key] = _build(value, (*path, key), file, places)
         return result
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node.value, list):
         items = []
         for index, item in enumerate(node.value):
-            places[(*path, str(index))] = f"{file}:{item.start_mark.line + 1}"
-            items.append(_build(loader, item, (*path, str(index)), file, places))
+            places[(*path, str(index))] = f"{file}:{item.line}"
+            items.append(_build(item, (*path, str(index)), file, places))
         return items
-    return None if node is None else loader.construct_object(node, deep=True)
+    return node.value
 
 
 def merge(base: Source, over: Source, path: KeyPath = ()) -> Source:
     """`over` on top of `base`, mapping by mapping; `path`: where base's root goes in `over`."""
-    places = {(*path, *key): place for key, place in base.places.items() if key}
-    places.update(over.places)
-    target = over.data
+    holder: Any = over.data
     for key in path[:-1]:
-        target = target[key]
-    if path:
-        target[path[-1]] = _merged(base.data, target[path[-1]])
-        return Source(over.data, places)
-    return Source(_merged(base.data, over.data), places)
+        holder = holder[key]
+    replaced: set[KeyPath] = set()
+    merged = _merged(base.data, holder[path[-1]] if path else over.data, path, replaced)
+    places = {
+        at: place
+        for below, place in base.places.items()
+        if below and not _inside(at := (*path, *below), replaced)
+    }
+    places.update(over.places)
+    if not path:
+        return Source(merged, places)
+    holder[path[-1]] = merged
+    return Source(over.data, places)
 
 
-def _merged(base: Any, over: Any) -> Any:
+def _merged(base: Any, over: Any, path: KeyPath, replaced: set[KeyPath]) -> Any:
     if isinstance(base, dict) and isinstance(over, dict):
         result = dict(base)
         for key, value in over.items():
-            result[key] = _merged(base[key], value) if key in base else value
+            at = (*path, key)
+            result[key] = _merged(base[key], value, at, replaced) if key in base else value
         return result
+    replaced.add(path)
     return over
+
+
+def _inside(path: KeyPath, replaced: set[KeyPath]) -> bool:
+    return any(path[:depth] in replaced for depth in range(len(path)))

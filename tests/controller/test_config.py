@@ -41,7 +41,7 @@ def test_the_example_is_valid(tmp_path) -> None:
         ("02:00:00:00:00:01", "02-0", r"hosts\.1\.mac: .*six pairs of hex digits.*not '02-0'"),
         ("port: 2", "port: 510", r"links\.1\.port: .*509, not 510"),
         ("10.0.1.2/24", "10.0.1.300", r"hosts\.1\.address: .*not '10\.0\.1\.300'"),
-        ("program: {", "program: [", "net.yaml: not YAML"),
+        ("program: {", "program: [", r"net.yaml:1: did not find expected"),
     ],
 )
 def test_errors_name_the_place_and_the_value(tmp_path, old, new, text) -> None:

@@ -7,10 +7,16 @@ import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import AgentError, ConfigurationError, Session
 from tiercast_controller.lab import LabService
+from tiercast_controller.records import RECEIVERS
 
 from ..patience import PATIENCE_S
 
 SENDER, RECEIVER = lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER
+
+
+def fields(kind: str, value: float) -> list[lab_pb2.Field]:
+    """All of a receiver's record of this kind."""
+    return [lab_pb2.Field(name=name, value=value) for name in RECEIVERS[kind]]
 
 
 class AgentStream:
@@ -51,7 +57,7 @@ class AgentStream:
 
 
 class Bench:
-    def __init__(self, directory):
+    def __init__(self, directory, names=None):
         self.address = f"unix:{directory}/lab.sock"
         self.received: list = []
         self.states: list = []
@@ -62,6 +68,7 @@ class Bench:
             on_records=self._on_records,
             on_agent=lambda state, agent: self.states.append((agent.name, state)),
             top_rank=lambda session: 2 if session == 1 else -1,
+            names=names,
         )
 
     async def _on_records(self, agent, records) -> None:
@@ -103,20 +110,20 @@ async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:
         lab_pb2.Record(
             time_ns=5,
             kind="received",
-            fields=[lab_pb2.Field(name="rank_top", value=2), lab_pb2.Field(name="bytes", value=1)],
+            fields=fields("received", 1),
         )
     )
     bench.service.stop_agents()
     assert (await receiver.next())[0] == "stop"
     assert (await sender.next())[0] == "stop"
-    await receiver.records(lab_pb2.Record(time_ns=6, kind="socket"))
+    await receiver.records(lab_pb2.Record(time_ns=6, kind="socket", fields=fields("socket", 0)))
     for agent in (sender, receiver):
         await agent.call.done_writing()
         assert await agent.next() == (None, grpc.StatusCode.OK)
     await bench.service.wait_detached(PATIENCE_S)
     assert [(name, [(r.time_ns, r.kind, r.fields) for r in rs]) for name, rs in bench.received] == [
-        ("h15", [(5, "received", {"rank_top": 2.0, "bytes": 1.0})]),
-        ("h15", [(6, "socket", {})]),
+        ("h15", [(5, "received", dict.fromkeys(RECEIVERS["received"], 1.0))]),
+        ("h15", [(6, "socket", dict.fromkeys(RECEIVERS["socket"], 0.0))]),
     ]
     assert sorted(bench.states) == [
         ("h0", "attached"),
@@ -132,11 +139,15 @@ async def test_an_agent_that_attaches_late_starts_at_once(bench) -> None:
     assert [(await agent.next())[0] for _ in range(2)] == ["welcome", "start"]
 
 
+NO_NAME = "is no name; valid: letters, digits, '.', '_' and '-', at most 64"
+
+
 @pytest.mark.parametrize(
     ("hello", "code", "text"),
     [
         ({"version": 2}, "FAILED_PRECONDITION", "'h15': version 2 of tiercast.v1, not 1"),
-        ({"name": ""}, "INVALID_ARGUMENT", "Hello has no name"),
+        ({"name": ""}, "INVALID_ARGUMENT", f"'' {NO_NAME}"),
+        ({"name": "../h15"}, "INVALID_ARGUMENT", f"'../h15' {NO_NAME}"),
         ({"role": 0}, "INVALID_ARGUMENT", "'h15': role 0 is not 1 or 2"),
         ({"role": 7}, "INVALID_ARGUMENT", "'h15': role 7 is not 1 or 2"),
         ({"session": 9}, "INVALID_ARGUMENT", "'h15': session 9 is not one of [1, 2]"),
@@ -174,6 +185,30 @@ async def test_hello_comes_first_and_once(bench) -> None:
     agent = await bench.agent().hello()
     await agent.hello()
     assert (await agent.refusal())[1] == "'h15': only Records follow Hello"
+
+
+@pytest.mark.parametrize("kind", ["../../x", "/x", "rla.window", "layer"])
+async def test_a_kind_that_is_not_of_the_list_ends_the_stream(bench, kind: str) -> None:
+    agent = await bench.agent().hello()
+    await agent.records(lab_pb2.Record(time_ns=5, kind=kind))
+    code, text = await agent.refusal()
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith(f"'h15': kind {kind!r}; valid: received, subscription, join, socket, ")
+    assert bench.received == []
+
+
+async def test_only_the_agents_of_the_run_attach(socket_directory) -> None:
+    bench = Bench(socket_directory, names=["h0", "h15"])
+    await bench.service.serve(bench.address)
+    try:
+        agent = await bench.agent().hello(name="h16")
+        said = "'h16' is no agent; valid: h0, h15"
+        assert await agent.refusal() == (grpc.StatusCode.INVALID_ARGUMENT, said)
+        assert (await (await bench.agent().hello()).next())[0] == "welcome"
+    finally:
+        for agent in bench.agents:
+            await agent.close()
+        await bench.service.close()
 
 
 async def test_a_lost_agent_is_told_from_one_that_ended(bench) -> None:

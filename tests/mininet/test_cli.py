@@ -66,7 +66,7 @@ def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path) -> None:
         (["sim-smoke", "--set", "sim.dleta=1"], "(did you mean 'sim.delta'?)"),
         (["sim-smoke", "--set", "sessions.0.scheme=ftp"], "unknown scheme 'ftp'; valid: "),
         (["sim-smoke", "--set", "sim.nosuch=1"], "unknown parameter of sim; valid: sim."),
-        (["sim-smoke", "--duration", "20"], "--duration: duration: "),
+        (["sim-smoke", "--duration", "20"], "--duration 20: duration: "),
         (["sim-smoke", "--switch", "ovs"], "'ovs'"),
     ]:
         result = tiercast("run", *arguments, "--results", tmp_path / "results")

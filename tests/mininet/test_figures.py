@@ -62,7 +62,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def outcome(file: Path, curve: str, x: float, seed: int, **measures: float) -> Outcome:
-    return Outcome(Task(file, FigureRun(file.stem, curve, x, seed, ())), Path(), measures)
+    return Outcome(Task(file, FigureRun(file.stem, curve, x, seed, (), {})), Path(), measures)
 
 
 def test_runs_are_curves_times_points_times_seeds(file: Path) -> None:

@@ -16,15 +16,18 @@ from tiercast_lab.errors import InputError
 from tiercast_lab.live import result_tables
 from tiercast_lab.measures import Rows
 from tiercast_lab.panels import all_panels
+from tiercast_lab.plots import write_plots
 from tiercast_lab.report import write_report
 from tiercast_lab.storage import StoredRun, load_run
 
 
 def test_report_is_remade_byte_for_byte(stored, tmp_path) -> None:
     report = write_report(stored)
+    write_plots(stored)
     copy = tmp_path / "copy"
     shutil.copytree(stored.directory, copy, ignore=shutil.ignore_patterns("plots", "report.html"))
     again = write_report(load_run(copy))
+    write_plots(load_run(copy))
     assert again.read_bytes() == report.read_bytes()
     plots = sorted((stored.directory / "plots").glob("*.png"))
     assert len(plots) == 7
@@ -33,7 +36,7 @@ def test_report_is_remade_byte_for_byte(stored, tmp_path) -> None:
 
 
 def test_pictures_show_lines(stored) -> None:
-    write_report(stored)
+    write_plots(stored)
     for panel in all_panels(stored):
         pixels = matplotlib.image.imread(stored.directory / "plots" / f"{panel.key}.png")
         for series in panel.series:
@@ -75,6 +78,7 @@ def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:
     assert variable.series[0].y[:3] == pytest.approx([1.0, 3.0, 5.0])
     html = write_report(beside_tcp).read_text()
     assert "single.rate: rtt" in html and "tcp ratio" in html
+    write_plots(beside_tcp)
     for key in panels:
         assert (beside_tcp.directory / "plots" / f"{key}.png").exists()
 

@@ -110,7 +110,9 @@ def test_a_full_disk_is_named_and_leaves_no_half_of_a_run(
 
 
 def test_measuring_many_stored_runs_can_be_interrupted(load: Load, tmp_path: Path) -> None:
-    task = Task(tmp_path / "experiment.yaml", SimpleNamespace(name="run", seed=1, settings=()))
+    task = Task(
+        tmp_path / "experiment.yaml", SimpleNamespace(name="run", seed=1, settings=(), places={})
+    )
     store = Store(tmp_path / "runs")
     store.put(key_of(load(), 1), {"summary.json": b"{}"})
     interrupt = Interrupt()

@@ -54,9 +54,9 @@ def test_addresses() -> None:
 def test_switch_command_puts_every_queue_in_a_switch(tmp_path) -> None:
     topology = Topology(dict.fromkeys(tree_links(2, 2), LINK), [0], [3, 4, 5, 6])
     command = switch_command(topology.switches["s1"], topology, ["a", "b", "c"], tmp_path / "s")
-    limits = "overhead=-14B,rate=6000000bit/s,queue=50p,delay=5ms"
+    limits = "overhead=-14B,rate=6000000bit/s,queue=50p,delay=5000000ns"
     assert f"--port=1=a,{limits}" in command
-    assert f"--port=2=b,{limits},rx-delay=5ms" in command
+    assert f"--port=2=b,{limits},rx-delay=5000000ns" in command
     root = switch_command(topology.switches["s0"], topology, ["a", "b", "c"], tmp_path / "s")
     assert "--port=3=c,overhead=-14B" in root
 

@@ -1,0 +1,93 @@
+"""What agents may report: the kinds of records with their fields (docs/agents.md).
+
+An agent is not trusted: a kind becomes the name of a table, a field that of a column, and a run is
+judged by what they hold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+# Of the programs, as docs/agents.md lists them; protocols/core/rows.h, dataplane/sender/sender.cpp
+# and hosts/receiver.cpp write them.
+_LATENESS = ("late_p50_us", "late_p99_us", "late_p999_us", "late_max_us", "count", "dropped")
+SENDERS: Mapping[str, tuple[str, ...]] = {
+    "layer": (
+        *("rank", "rate_Bps", "sent_packets", "sent_bytes"),
+        *("generated_packets", "dropped_packets"),
+    ),
+    "pacer": _LATENESS,
+    "pacer.final": _LATENESS,
+    "feedback": ("accepted", "refused", "malformed", "foreign", "control_dropped"),
+}
+RECEIVERS: Mapping[str, tuple[str, ...]] = {
+    "received": (
+        *("rank_top", "bytes", "packets", "lost", "marked", "rate_Bps", "delivered", "complete"),
+    ),
+    "subscription": ("top",),
+    "join": ("rank", "latency_us"),
+    "socket": ("dropped", "invalid", "foreign", "send_errors"),
+}
+MAX_FIELDS = 64  # of a record of a core
+_FIELD = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}")
+_OF_EVERY_ROW = ("time_s", "time_ns", "agent", "kind")
+_WORD = re.compile("[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of telemetry."""
+
+    time_ns: int  # CLOCK_MONOTONIC at the agent
+    kind: str
+    fields: dict[str, float | None]  # None: not finite
+
+
+class Reports:
+    """What an agent may say. `cores`: kinds that its scheme's cores trace; None: any of the form
+    `<scheme>.<word>`."""
+
+    def __init__(self, sender: bool, scheme: str, cores: Collection[str] | None) -> None:
+        self._own = SENDERS if sender else RECEIVERS
+        self._scheme = scheme
+        self._cores = None if cores is None else frozenset(cores)
+
+    def record(self, time_ns: int, kind: str, names: list[str], values: list[float]) -> Record:
+        """ValueError names the kind or the field, and the valid ones."""
+        wanted = self._own.get(kind)
+        if wanted is None:
+            self._check_of_core(kind, names)
+        elif tuple(names) != wanted and sorted(names) != sorted(wanted):
+            raise ValueError(f"fields {_few(names)} of {kind!r}; valid: {', '.join(wanted)}")
+        finite = [value if math.isfinite(value) else None for value in values]
+        if wanted is not None and None in finite:
+            name = names[finite.index(None)]
+            raise ValueError(f"{name!r} of {kind!r} is {values[finite.index(None)]}; valid: finite")
+        return Record(time_ns, kind, dict(zip(names, finite, strict=True)))
+
+    def _check_of_core(self, kind: str, names: list[str]) -> None:
+        scheme, _, word = kind.partition(".")
+        if self._cores is None:
+            known = scheme == self._scheme and _WORD.fullmatch(word) is not None
+        else:
+            known = kind in self._cores
+        if not known:
+            cores = [f"{self._scheme}.<word>"] if self._cores is None else sorted(self._cores)
+            raise ValueError(f"kind {kind[:64]!r}; valid: {', '.join([*self._own, *cores])}")
+        if len(names) > MAX_FIELDS:
+            raise ValueError(f"{len(names)} fields of {kind!r}; valid: up to {MAX_FIELDS}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"a field stands twice in {kind!r}; valid: once")
+        for name in names:
+            if not _FIELD.fullmatch(name) or name in _OF_EVERY_ROW:
+                raise ValueError(
+                    f"field {name[:64]!r} of {kind!r}; valid: a letter, then letters, digits and "
+                    f"_, at most 64, but none of {', '.join(_OF_EVERY_ROW)}"
+                )
+
+
+def _few(names: list[str]) -> str:
+    return repr([name[:64] for name in names[:16]])
