@@ -16,10 +16,11 @@ from pathlib import Path
 
 P4SRC = Path(__file__).resolve().parent
 COMPILER = "p4c-bm2-ss"  # its version is that of all of p4c
+PSA_COMPILER = "p4c-bm2-psa"
 # Program: compiler and arguments. The PSA program uses a part of include/ and lib/.
 PROGRAMS = {
     "tiercast": [COMPILER, "--Werror"],
-    "tiercast_psa": ["p4c-bm2-psa", "--Werror", "--Wdisable=unused", "--Wdisable=removed"],
+    "tiercast_psa": [PSA_COMPILER, "--Werror", "--Wdisable=unused", "--Wdisable=removed"],
 }
 OUTPUTS = tuple(
     f"compiled/{program}.{suffix}" for program in PROGRAMS for suffix in ("json", "p4info.txtpb")
@@ -41,12 +42,13 @@ def sha256(path: Path) -> str:
 
 
 def compiler_version() -> str:
-    """Name and version, e.g. "p4c-bm2-ss 1.2.5.16". Raises CompileError without a compiler."""
-    if shutil.which(COMPILER) is None:
+    """Name and version, e.g. "p4c-bm2-ss 1.2.5.16". Raises CompileError without the compilers."""
+    missing = [name for name in (COMPILER, PSA_COMPILER) if shutil.which(name) is None]
+    if missing:
         raise CompileError(
-            f"{COMPILER} is not in PATH. Distributions do not package it: build p4c 1.2.5 or "
-            "newer (https://github.com/p4lang/p4c). p4src/compiled/ holds what it makes: only "
-            "who changes the P4 sources needs the compiler."
+            f"not in PATH: {', '.join(missing)}. Distributions do not package them: build p4c "
+            "1.2.5 or newer (https://github.com/p4lang/p4c). p4src/compiled/ holds what they make: "
+            "only who changes the P4 sources needs them."
         )
     answer = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
     printed = answer.stdout + answer.stderr

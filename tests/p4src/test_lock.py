@@ -59,9 +59,15 @@ def test_outputs_name_no_place_on_the_compiling_machine() -> None:
         assert str(P4SRC) not in text
 
 
-def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(compile_p4.CompileError, match=r"p4c-bm2-ss is not in PATH.*1\.2\.5"):
+@pytest.mark.parametrize("there", [[], ["p4c-bm2-ss"]])
+def test_missing_compilers_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: list[str]
+) -> None:
+    for name in there:
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = ", ".join(["p4c-bm2-ss", "p4c-bm2-psa"][len(there) :])
+    with pytest.raises(compile_p4.CompileError, match=rf"not in PATH: {missing}\. .*1\.2\.5"):
         compile_p4.compiler_version()
 
 
