@@ -4,6 +4,10 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 1800
+# Of YAML; the bound of each is CPU time, which is no test's affair.
+FUZZ_MUTANTS ?= 100000
+FUZZ_SEED ?= 1
+FUZZ_CPU_SECONDS ?= 2
 LOADS ?= 3
 # What a run needs; the tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire tiercast-ns3
@@ -41,7 +45,7 @@ test:             ## every test: C++ (ctest), then ruff, then Python (pytest); n
 	@$(MAKE) --no-print-directory build
 	@status=0; \
 	$(MAKE) --no-print-directory test-cpp || status=1; \
-	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=15 || status=1; \
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=15 FUZZ_MUTANTS=2000 FUZZ_CPU_SECONDS=0 || status=1; \
 	$(MAKE) --no-print-directory lint || status=1; \
 	$(MAKE) --no-print-directory test-python || status=1; \
 	exit $$status
@@ -81,11 +85,16 @@ bench-protocols: configure  ## cost of each scheme's cores: results/bench/protoc
 	@ninja -C build -j $(JOBS) tiercast-protocols-bench tiercast-host
 	@$(PYTHON) scripts/bench_protocols.py
 
-fuzz: setup       ## fuzz the engine (packets, JSON, entries, scripts): FUZZ_SECONDS=1800 for each
+fuzz: configure   ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and the lab's YAML (FUZZ_MUTANTS=100000)
 	@[ -e build/fuzz/build.ninja ] || \
 	  cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ > /dev/null
 	@ninja -C build/fuzz -j $(JOBS) --quiet
-	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+	@ninja -C build -j $(JOBS) --quiet tiercast-host
+	@status=0; \
+	tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS) || status=1; \
+	$(PYTHON) tests/fuzz/yaml_fuzz.py --mutants $(FUZZ_MUTANTS) --seed $(FUZZ_SEED) --jobs $(JOBS) \
+	  --cpu-seconds $(FUZZ_CPU_SECONDS) --keep build/fuzz/crashes || status=1; \
+	exit $$status
 
 lint: setup       ## ruff on the Python code
 	@$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check .

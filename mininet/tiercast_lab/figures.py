@@ -18,7 +18,7 @@ from tiercast_lab.experiment import Experiment
 from tiercast_lab.figure import FigureExpectation
 from tiercast_lab.live import required_text
 from tiercast_lab.loading import experiment_of, read_experiment
-from tiercast_lab.measures import find_spec
+from tiercast_lab.measures import parse_name
 from tiercast_lab.runs import Outcome, Task
 from tiercast_lab.schemes import SchemeInfo
 from tiercast_lab.verdict import meets
@@ -138,7 +138,8 @@ class Results:
         names = plotted or [
             name
             for name in dict.fromkeys(name for one in self.outcomes for name in one.measures)
-            if not find_spec(name).per_receiver and "@" not in name
+            if not parse_name(name).period
+            and (not parse_name(name).which or parse_name(name).spec.which == "layers")
         ]
         expectations = [FigureExpectation.model_construct(measure=name) for name in names]
         rows = [

@@ -85,6 +85,7 @@ _VALID = {
     "literal_error": "{expected}",
     "greater_than": "above {gt}",
     "greater_than_equal": "{ge} or more",
+    "less_than": "below {lt}",
     "less_than_equal": "{le} or less",
     "too_short": "at least {min_length} of them",
     "too_long": "at most {max_length} of them",

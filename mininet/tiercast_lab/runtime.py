@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -188,7 +189,7 @@ class _Live:
         """Looks at ports and load each second until the run's time is over."""
         run = self.run_
         duration_s = run.loaded.experiment.duration / 1e9
-        ticks = round(duration_s / POLL_S)
+        ticks = math.ceil(duration_s / POLL_S)
         for tick in range(1, ticks + 1):
             await asyncio.sleep(max(0.0, min(tick * POLL_S, duration_s) - self._now_s()))
             await self._poll_ports(controller)
