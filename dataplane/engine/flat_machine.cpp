@@ -97,17 +97,17 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
     TIERCAST_NEXT;
   }
   RegisterRead: {
-    const RegisterCells& array = externs_.registers[at->i];
+    const std::span<const Cell> array = externs_.registers[at->i];
     set(x() < array.size() ? array[x()] : 0);
     TIERCAST_NEXT;
   }
   RegisterWrite: {
-    RegisterCells& array = externs_.registers[at->i];
+    const std::span<Cell> array = externs_.registers[at->i];
     if (x() < array.size()) array[x()] = y() & at->mask;
     TIERCAST_NEXT;
   }
   Count: {
-    CounterCells& counter = externs_.counters[at->i];
+    const std::span<CounterValue> counter = externs_.counters[at->i];
     if (x() < counter.size()) {
       ++counter[x()].packets;
       counter[x()].bytes += packet.received_length;

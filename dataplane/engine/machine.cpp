@@ -48,11 +48,27 @@ CrcParameters default_crc(Algorithm algorithm) {
 
 }  // namespace
 
-Externs::Externs(const Image& image, std::uint64_t seed) : random_state(seed) {
+namespace {
+
+std::size_t bytes_of_state(const Image& image) {
+  std::size_t bytes = 0;
   for (const RegisterArray& array : image.registers) {
-    registers.emplace_back(array.size * array.cells());
+    bytes += ZeroMemory::bytes_for<Cell>(array.size * array.cells());
   }
-  for (std::uint64_t size : image.counter_sizes) counters.emplace_back(size);
+  for (std::uint64_t size : image.counter_sizes) bytes += ZeroMemory::bytes_for<CounterValue>(size);
+  return bytes;
+}
+
+}  // namespace
+
+Externs::Externs(const Image& image, std::uint64_t seed)
+    : memory(bytes_of_state(image)), random_state(seed) {
+  for (const RegisterArray& array : image.registers) {
+    registers.push_back(memory.take<Cell>(array.size * array.cells()));
+  }
+  for (std::uint64_t size : image.counter_sizes) {
+    counters.push_back(memory.take<CounterValue>(size));
+  }
   for (const MeterArray& array : image.meters) meters.emplace_back(array.size);
   value_sets.resize(image.value_sets.size());
   for (const Calculation& c : image.calculations) crc.push_back(default_crc(c.algorithm));

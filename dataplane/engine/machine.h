@@ -3,18 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <span>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "dataplane/engine/image.h"
 #include "dataplane/engine/match_table.h"
 #include "dataplane/engine/meter.h"
 #include "dataplane/engine/output.h"
+#include "dataplane/engine/zero_memory.h"
 
 namespace tiercast::engine {
 
@@ -39,37 +36,12 @@ struct PacketState {
   bool assertion_failed = false;   // then it has exited too
 };
 
-// Gives memory that is zero, and leaves it so: the system then holds no page of it that nobody wrote.
-// For a T that is made with all its bytes zero.
-template <class T>
-struct ZeroAllocator {
-  static_assert(std::is_trivially_copyable_v<T>);
-  using value_type = T;
-  ZeroAllocator() = default;
-  template <class U>
-  ZeroAllocator(const ZeroAllocator<U>&) {}
-  T* allocate(std::size_t count) {
-    void* memory = std::calloc(count, sizeof(T));
-    if (memory == nullptr) throw std::bad_alloc();
-    return static_cast<T*>(memory);
-  }
-  void deallocate(T* memory, std::size_t) { std::free(memory); }
-  void construct(T*) {}  // zero already
-  template <class... Arguments>
-  void construct(T* at, Arguments&&... arguments) {
-    std::construct_at(at, std::forward<Arguments>(arguments)...);
-  }
-  bool operator==(const ZeroAllocator&) const { return true; }
-};
-// Made with their size, and never longer.
-using RegisterCells = std::vector<Cell, ZeroAllocator<Cell>>;
-using CounterCells = std::vector<CounterValue, ZeroAllocator<CounterValue>>;
-
 // The program's state that outlives packets, tables apart.
 struct Externs {
   Externs(const Image& image, std::uint64_t seed);
-  std::vector<RegisterCells> registers;
-  std::vector<CounterCells> counters;
+  ZeroMemory memory;  // of registers and counters
+  std::vector<std::span<Cell>> registers;
+  std::vector<std::span<CounterValue>> counters;
   std::vector<std::vector<Meter>> meters;
   // Members of each value set: values and masks as the cells of a parser state's key.
   struct KeyMatch {

@@ -362,9 +362,11 @@ void Switch::State::clone(const Packet& original, const PacketState& state, bool
 
 std::uint32_t Switch::State::label_of(const Packet& packet) const {
   const Cell* const phv = packet.phv.data();
-  return loaded->label_valid_cell == kNone || phv[loaded->label_valid_cell] == 0
-             ? 0
-             : options.label.label(phv[loaded->label_cell]);
+  if (loaded->label_valid_cell == kNone || phv[loaded->label_valid_cell] == 0 ||
+      packet.ingress_port == options.cpu_port) {
+    return 0;
+  }
+  return options.label.label(phv[loaded->label_cell]);
 }
 
 std::uint32_t Switch::State::bytes_to_queue(const Packet& packet) const {

@@ -201,6 +201,11 @@ TEST_F(Labels, WithoutTheHeaderItIs0) {
   EXPECT_THAT(counts(0), ElementsAre(LabelCounts{0, 1, 0, 1}));
 }
 
+TEST_F(Labels, FromTheCpuPortItIs0) {
+  bench.receive(510, Labelled{.label = 4}.frame());
+  EXPECT_THAT(counts(), ElementsAre(LabelCounts{0, 1, 0, 1}));
+}
+
 // Flat code and traced packets hold the field alike.
 TEST_F(Labels, ATracedPacketHasTheSame) {
   struct All : TraceSink {
