@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "dataplane/accounts/accounts.h"
+
 namespace tiercast::p4test {
 namespace {
 
@@ -59,7 +61,8 @@ std::vector<FieldMatch> top_group_key(std::uint32_t port, std::uint32_t session)
 }  // namespace
 
 Bench::Bench()
-    : switch_(std::make_unique<engine::Switch>(program(), engine::Switch::Options{}, *this)) {
+    : switch_(std::make_unique<engine::Switch>(
+          program(), engine::Switch::Options{.label = accounts::by_group()}, *this)) {
   for (std::uint32_t port = 1; port <= 4; ++port) limit(port, 0, 0);
   must(switch_->insert_clone_session(1, {{{kCpuPort, 0}}, 0}));  // copies that become summaries
 }

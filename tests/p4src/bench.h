@@ -113,6 +113,7 @@ class Bench : public engine::Output {
   std::uint64_t cell(std::string_view name, std::uint64_t index) const;  // of a register
   void set_cell(std::string_view name, std::uint64_t index, std::uint32_t value);
   engine::Switch& engine_switch() { return *switch_; }
+  const engine::Switch& engine_switch() const { return *switch_; }
 
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t due_ns) override;
   void packet_in(std::span<const std::byte> frame) override;
