@@ -144,21 +144,21 @@ TEST_F(EntitiesTest, CloneSessions) {
 }
 
 TEST_F(EntitiesTest, Counters) {
-  const char* const cell = R"(counter_entry { counter_id: $forwarded index { index: 3 }
+  const char* const cell = R"(counter_entry { counter_id: $egress_fates index { index: 3 }
                                               data { packet_count: 7 byte_count: 9000 } })";
   EXPECT_EQ(modify(cell), grpc::OK) << message_;
   expect_symmetric(cell);
   EXPECT_EQ(insert(cell), grpc::INVALID_ARGUMENT);
-  EXPECT_EQ(read_refused("counter_entry { counter_id: $forwarded index { index: -1 } }"),
+  EXPECT_EQ(read_refused("counter_entry { counter_id: $egress_fates index { index: -1 } }"),
             grpc::INVALID_ARGUMENT);
-  EXPECT_EQ(read_refused("counter_entry { counter_id: $forwarded index { index: 512 } }"),
+  EXPECT_EQ(read_refused("counter_entry { counter_id: $egress_fates index { index: 133120 } }"),
             grpc::OUT_OF_RANGE);
-  EXPECT_EQ(read("counter_entry { counter_id: $forwarded }").size(), 512u);
+  EXPECT_EQ(read("counter_entry { counter_id: $egress_fates }").size(), 133120u);
   std::uint64_t cells = 0;
   for (const auto& counter : p4info_.counters())
     cells += static_cast<std::uint64_t>(counter.size());
   EXPECT_EQ(read("counter_entry { }").size(), cells);
-  EXPECT_EQ(modify("counter_entry { counter_id: $forwarded data { } }"), grpc::OK);
+  EXPECT_EQ(modify("counter_entry { counter_id: $egress_fates data { } }"), grpc::OK);
   EXPECT_EQ(read(cell).at(0).counter_entry().data().packet_count(), 0);
 }
 
