@@ -111,6 +111,6 @@ def _cpu_model() -> str | None:
 def _output(*command: str) -> str | None:
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):  # a busy machine loses a version, not the run
         return None
     return result.stdout.strip() or None if result.returncode == 0 else None
