@@ -59,10 +59,8 @@ def check(
                 for one in _single(entry, links, sessions[0].sender, receivers[0])
             ],
             "expect": [
-                one.model_copy(update={"session": None})
-                if one.session == sessions[0].session
-                else one
-                for one in experiment.expect
+                _resolved(source, index, one, sessions, links)
+                for index, one in enumerate(experiment.expect)
             ],
         }
     )
@@ -448,6 +446,31 @@ def _check_window(source: Source, experiment: Experiment) -> None:
                     ("figure", "expect", str(index), "measure"),
                     f"{name}: no period {among(period, measure.periods or ['none'])}",
                 )
+
+
+def _resolved(
+    source: Source,
+    index: int,
+    expectation: Expectation,
+    sessions: list[Session],
+    links: Collection[Ends],
+) -> Expectation:
+    """The first session is the one that need not be named; a link has a direction."""
+    number = expectation.session
+    update: dict[str, Any] = {}
+    if number == sessions[0].session:
+        update["session"] = number = None
+    if expectation.link is not None:
+        sender = next((one.sender for one in sessions if one.session == number), sessions[0].sender)
+        valid = {way: way for a, b in links for way in (f"{a}>{b}", f"{b}>{a}")}
+        hops = networkx.single_source_shortest_path_length(networkx.Graph(list(links)), sender)
+        for a, b in links:
+            valid[f"{a}-{b}"] = f"{a}>{b}" if hops[a] < hops[b] else f"{b}>{a}"
+        if expectation.link not in valid:
+            text = f"{_no_link(expectation.link, links)}; or a direction, such as 1>0"
+            raise source.error(("expect", str(index), "link"), text)
+        update["link"] = valid[expectation.link]
+    return expectation.model_copy(update=update)
 
 
 def _check_expectations(source: Source, loaded: Loaded) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from tiercast_lab import machine, storage
+from tiercast_lab.conservation import conservation
 from tiercast_lab.errors import EXIT_INVALID, EXIT_MET, EXIT_NOT_MET, LabError, writing
 from tiercast_lab.execution import Execution
 from tiercast_lab.experiment import Loaded
@@ -20,7 +21,7 @@ from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.live import View, make_view, result_tables
 from tiercast_lab.measures import Context, Rows, all_measures, context_of
 from tiercast_lab.progress import Progress
-from tiercast_lab.recorder import Frames, Recorder, finish_rows
+from tiercast_lab.recorder import Recorder, finish_rows
 from tiercast_lab.report import write_report
 from tiercast_lab.storage import RunFolder
 from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
@@ -58,8 +59,8 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
                 run.execute(interrupt)
             run.enter("judging and plotting")
             with writing(folder.path):
-                frames = finish_rows(folder.rows)
-            summary |= _judged(run, frames)
+                rows = Rows(finish_rows(folder.rows))
+            summary |= _judged(run, rows)
             with writing(folder.path):
                 _write(run, summary)
         except BaseException as error:
@@ -96,11 +97,12 @@ def _known_before(loaded: Loaded, options: Options, folder: RunFolder) -> dict[s
     }
 
 
-def _judged(run: Execution, frames: Frames) -> dict[str, Any]:
+def _judged(run: Execution, rows: Rows) -> dict[str, Any]:
     context, expected = run.progress.context, run.loaded.experiment.expect
     # Virtual time waits for the machine.
-    checks = [] if run.progress.virtual else validity(frames, context, run.progress.bounds)
-    measures = all_measures(Rows(frames), context)
+    checks = [] if run.progress.virtual else validity(rows, context, run.progress.bounds)
+    checks += conservation(rows)
+    measures = all_measures(rows, context)
     figures = [judge(e, measures[e.name]) for e in expected]
     hidden = _hidden_queues(run.metadata)
     name, reasons = verdict(checks, figures, hidden)

@@ -385,6 +385,7 @@ class Expectation(Strict):
     measure: Line
     layers: Annotated[int, Field(ge=1, le=8)] | None = None
     receiver: NodeNumber | None = None
+    link: Line | None = None  # "0-1", away from the sender, or "1>0"; once loaded "0>1"
     flow: Line | None = None
     session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first
     paper: Line | float | None = None
@@ -398,7 +399,7 @@ class Expectation(Strict):
         spec = MEASURES.get(self.measure)
         if spec is None:
             raise ValueError(f"unknown measure {among(self.measure, MEASURES)}")
-        for key in ("layers", "receiver", "flow"):
+        for key in ("layers", "receiver", "link", "flow"):
             given = getattr(self, key) is not None
             if given and spec.which != key:
                 raise ValueError(f"{self.measure} takes no '{key}'")
@@ -422,7 +423,7 @@ class Expectation(Strict):
     @property
     def name(self) -> str:
         """Of the measure, in a summary."""
-        which = self.layers or self.flow
+        which = self.layers or self.link or self.flow
         if self.receiver is not None:
             which = member_name(self.receiver, self.session)
         return name_of(self.measure, which, self.session)

@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 
 from tiercast_lab.explanations import EXPLANATIONS
+from tiercast_lab.links import policy_of
 from tiercast_lab.look import Look
-from tiercast_lab.measures.rows import cumulative_rates, grown
+from tiercast_lab.measures.rows import cumulative_rates, grown, steps_within, top_steps
 
 
 def explain(look: Look) -> list[str]:
@@ -25,6 +26,7 @@ def explain(look: Look) -> list[str]:
         ("received", _received(look)),
         ("subscribed", _subscription(look)),
         ("queue", _queue(look)),
+        ("path", _path(look)),
         ("beside", _flows(look)),
         ("sender", _sender(look)),
         ("why", specific or ["the scheme has traced nothing yet"]),
@@ -87,12 +89,45 @@ def _queue(look: Look) -> list[str]:
     if seen["max_queue_packets"].is_null().all():
         return ["not reported by this kind of switch"]
     longest = seen.sort("max_queue_packets", descending=True).row(0, named=True)
-    text = f"at most {longest['max_queue_packets']:g} packets on its path, at {longest['link']}"
-    drops = {}
-    for (link,), rows in frame.filter(pl.col("link").is_in(path)).group_by("link"):
-        drops[link] = grown(rows, "queue_drops", look.since_s, look.at_s)
-    dropping = [f"{count:.0f} at {link}" for link, count in sorted(drops.items()) if count >= 0.5]
-    return [f"{text}; dropped: {', '.join(dropping) or 'none'}"]
+    return [f"at most {longest['max_queue_packets']:g} packets on its path, at {longest['link']}"]
+
+
+def _path(look: Look) -> list[str]:
+    """What became on the way of packets of the layers that it has had in the last seconds."""
+    if "port.session" not in look.run.rows:
+        return []
+    dropped, marked = [], []
+    counted = True
+    for link in look.facts["directions"]:
+        mine = look.run.rows.of("port.session", link, "link").filter(
+            (pl.col("session") == look.session.number) & (pl.col("layer") < _layers(look))
+        )
+        counted &= not mine["queue_drops"].has_nulls()
+        # Layers together; one has rows from its first packet on.
+        looks = mine.group_by("time_s").agg(pl.sum("queue_drops", "policy_drops", "marked"))
+        grew = {
+            column: grown(looks.sort("time_s"), column, look.since_s, look.at_s)
+            for column in ("queue_drops", "policy_drops", "marked")
+        }
+        policy = policy_of(look.run, link)
+        for column, by in (("queue_drops", "the full queue"), ("policy_drops", policy)):
+            if grew[column] >= 0.5:
+                dropped.append(f"{grew[column]:.0f} by {by} at {link}")
+        if grew["marked"] >= 0.5:
+            marked.append(f"{grew['marked']:.0f} by {policy} at {link}")
+    unknown = "" if counted else " (this kind of switch does not count what full queues drop)"
+    return [
+        f"of its packets dropped: {', '.join(dropped) or 'none'}{unknown}; "
+        f"marked: {', '.join(marked) or 'none'}"
+    ]
+
+
+def _layers(look: Look) -> int:
+    """The most that it has had in the last seconds."""
+    top, _ = steps_within(
+        *top_steps(look.run.rows, look.receiver), [(look.since_s, look.at_s)], before=-1.0
+    )
+    return int(top.max(initial=-1.0)) + 1
 
 
 def _flows(look: Look) -> list[str]:

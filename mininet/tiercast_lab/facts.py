@@ -32,6 +32,7 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
                 "rate": link.parameters.rate,
                 "delay_ns": link.parameters.delay,
                 "queue": str(link.parameters.queue),
+                "marking": loaded.experiment.marking_of(link.name).kind,
             }
             for link in topology.links.values()
             if not link.attaches

@@ -63,7 +63,7 @@ class PlainView:
             f"{progress.now_s:5.0f} s  rates {rates} Mbit/s  subscribers {counts}  "
             f"{_beside_tcp(progress)}"
             f"efficiency {_number(progress.efficiency)}  longest queue {_queue(progress)}  "
-            f"{_keeping_up(progress)}"
+            f"{_fates(progress)}  {_keeping_up(progress)}"
         )
 
 
@@ -109,6 +109,7 @@ def _screen(progress: Progress) -> Group:
     if beside := _beside_tcp(progress):
         facts.add_row("throughput", beside, "")
     facts.add_row("longest queue", _queue(progress), "")
+    facts.add_row("packets so far", _fates(progress), "")
     troubles = progress.troubles()
     facts.add_row(
         "machine",
@@ -138,6 +139,13 @@ def _queue(progress: Progress) -> str:
     return "–" if longest is None else f"{longest[0]} packets ({longest[1]})"
 
 
+def _fates(progress: Progress) -> str:
+    """Since the start, at all ports."""
+    known = ("–" if count is None else str(count) for count in progress.fates or [None] * 3)
+    by_queues, by_policies, marked = known
+    return f"dropped {by_queues} by queues, {by_policies} by policies, marked {marked}"
+
+
 def _keeping_up(progress: Progress) -> str:
     if progress.virtual:
         return "virtual time"
@@ -165,7 +173,7 @@ def result_tables(summary: dict[str, Any]) -> Group:
         parts = [paper]
     else:
         parts = [*_measured_tables(summary, title)]
-    valid = Table(title="did the machine keep up", title_justify="left")
+    valid = Table(title="may the run be believed", title_justify="left")
     for heading in ("figure", "measured", "bound", ""):
         valid.add_column(heading, justify="left" if heading == "figure" else "right")
     for check in summary["validity"]["checks"]:
@@ -258,8 +266,14 @@ def check_row(check: dict[str, Any]) -> dict[str, str]:
         if measured is None
         else f"{factor * measured:.3g} {unit.partition(' ')[0]}",
         "bound": "–" if bound is None else f"≤ {factor * bound:g} {unit}",
-        "verdict": "ok" if check["ok"] else "no data" if measured is None else "exceeded",
+        "verdict": _check_verdict(check),
     }
+
+
+def _check_verdict(check: dict[str, Any]) -> str:
+    if check["measured"] is None:
+        return "not checked" if check["ok"] else "no data"
+    return "ok" if check["ok"] else "exceeded"
 
 
 @contextlib.contextmanager

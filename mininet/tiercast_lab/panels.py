@@ -3,7 +3,6 @@ SIM; for other schemes rates, queue, and every variable that the scheme traced."
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Sized
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from tiercast_lab.links import numbers_of
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import (
     Rows,
@@ -246,11 +246,6 @@ def _part(shown: Sized, of: Sized, what: str) -> str:
     return f" ({len(shown)} of {len(of)} {what})" if len(shown) < len(of) else ""
 
 
-def _numbers_of(link: str) -> list[int]:
-    """So that 0>2 stands before 0>10."""
-    return [int(number) for number in re.findall(r"\d+", link)]
-
-
 def session_rates(run: StoredRun) -> Panel:
     edges = _edges(run, STEP_S)
     agents = some_receivers(run, MOST_LINES)
@@ -359,7 +354,7 @@ def sending_rates(run: StoredRun) -> Panel:
 
 def queues(run: StoredRun) -> Panel:
     frame = run.rows.get("port")
-    all_links = sorted({one.bottleneck for one in run.context.receivers.values()}, key=_numbers_of)
+    all_links = sorted({one.bottleneck for one in run.context.receivers.values()}, key=numbers_of)
     links = all_links[:MOST_LINES]
     title, unit = "Queues at the bottlenecks: longest of each second", "packets"
     title += _part(links, all_links, "links")

@@ -13,6 +13,7 @@ from tiercast_lab.measures import Context
 
 RUNNING = "running"  # the phase between Start and Stop
 RATE_SPAN_S = 2.0  # efficiency is shown over this time
+FATES = ("queue_drops", "policy_drops", "marked")  # of packets at a port
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Progress:
     _received: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _flows: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _queues: dict[tuple[str, float], tuple[float, str]] = field(default_factory=dict)
+    _fates: dict[tuple[str, float], tuple[float | None, ...]] = field(default_factory=dict)
     cpu_percent: float | None = None
     cpu_wait_ms: float | None = None
     pacer_late_ms: float | None = None
@@ -57,6 +59,7 @@ class Progress:
 
     def _take_port(self, time_s: float, agent: str, fields: dict[str, Any]) -> None:
         """Not every kind of switch knows its queues and its lateness."""
+        self._fates[agent, float(fields["port"])] = tuple(fields[name] for name in FATES)
         if fields["max_queue_packets"] is not None:
             queue = float(fields["max_queue_packets"]), str(fields["link"])
             self._queues[agent, float(fields["port"])] = queue
@@ -131,6 +134,12 @@ class Progress:
             return None
         packets, link = max(self._queues.values())
         return int(packets), link
+
+    @property
+    def fates(self) -> list[int | None]:
+        """Packets at all ports so far, by FATES; None where a switch does not count them."""
+        columns = zip(*self._fates.values(), strict=True)
+        return [None if None in column else round(sum(column)) for column in columns]
 
     def troubles(self) -> list[str]:
         """What the machine does not keep up with at this moment."""

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from tiercast_lab import pages
 from tiercast_lab.drawing import topology_svg
+from tiercast_lab.links import OTHERS, link_counts
 from tiercast_lab.live import check_row, figure_row, window_text
 from tiercast_lab.measures import spec_of
 from tiercast_lab.panels import Panel, all_panels
@@ -28,13 +29,14 @@ def write_report(run: StoredRun) -> Path:
         reasons=run.reasons,
         paper=_paper(summary["experiment"].get("paper")),
         figures=[figure_row(f) | {"ok": f["ok"]} for f in summary["expected"]],
-        checks=[check_row(check) for check in summary["validity"]["checks"]],
+        checks=[check_row(c) | {"ok": c["ok"]} for c in summary["validity"]["checks"]],
         measures=[
             _measure_row(name, measure)
             # Those of periods after those of the run's window.
             for name, measure in sorted(summary["measures"].items(), key=lambda one: "@" in one[0])
             if measure["value"] is not None
         ],
+        **_links(run),
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
         script=Markup((pages.TEMPLATES / "charts.js").read_text()),
@@ -47,6 +49,41 @@ def write_report(run: StoredRun) -> Path:
     path = run.directory / "report.html"
     path.write_text(html)
     return path
+
+
+LINKS_SHOWN = 64
+
+
+def _links(run: StoredRun) -> dict[str, Any]:
+    """What became of packets at each link, or at those that dropped or marked most; and whose marks
+    are told apart."""
+    found = link_counts(run)
+    most = sorted(found, key=lambda one: -one.affected)[:LINKS_SHOWN]
+    shown = [one for one in found if any(one is chosen for chosen in most)]
+    sessions = [session.number for session in run.context.sessions]
+    marking = [number for number in sessions if any(one.marked[number] for one in found)]
+    if any(one.marked[OTHERS] for one in found):
+        marking.append(OTHERS)
+    return {
+        "links": [
+            {
+                "link": one.link,
+                "policy": one.policy,
+                "counts": [
+                    _count(getattr(one, name))
+                    for name in ("entered", "left", "queue_drops", "policy_drops", "waiting")
+                ],
+                "marked": [_count(one.marked[number]) for number in marking],
+            }
+            for one in shown
+        ],
+        "links_left_out": len(found) - len(shown),
+        "marking": ["others" if number == OTHERS else f"session {number}" for number in marking],
+    }
+
+
+def _count(packets: int | None) -> str:
+    return "–" if packets is None else f"{packets:,}"
 
 
 def _results(command: list[str]) -> str:

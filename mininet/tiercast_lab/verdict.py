@@ -22,6 +22,7 @@ class Check:
     bound: float | None
     unit: str
     purpose: str
+    where: str = ""  # who is above the bound, and when
 
     @property
     def ok(self) -> bool:
@@ -30,7 +31,8 @@ class Check:
     def sentence(self) -> str:
         if self.measured is None:
             return f"{self.name}: not measured ({self.purpose})"
-        return f"{self.name}: {self.measured:.4g} {self.unit} > {self.bound:g} ({self.purpose})"
+        what = f"{self.name}: {self.measured:.4g} {self.unit} > {self.bound:g}"
+        return f"{what}{self.where and ': '}{self.where} ({self.purpose})"
 
 
 @dataclass(frozen=True)

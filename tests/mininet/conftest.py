@@ -62,6 +62,31 @@ def load(tmp_path: Path) -> Load:
     return from_text
 
 
+def record_port(
+    recorder: Recorder,
+    time_s: float,
+    link: str,
+    counts: dict[tuple[int, int], dict[str, float]],
+    **more: float,
+) -> None:
+    """A look at a port: packets by session and layer, whose sum is the port's. What a count lacks
+    is 0, and what entered is all of it."""
+    a, _, b = link.partition(">")
+    place = {"port": float(b), "link": link}
+    names = ("left", "queue_drops", "policy_drops", "pruned", "waiting", "marked")
+    total = dict.fromkeys(("entered", *names), 0)
+    for (session, layer), given in counts.items():
+        mine = {name: int(given.get(name, 0)) for name in names}
+        mine["entered"] = sum(mine.values()) - mine["marked"]
+        total = {name: total[name] + mine[name] for name in total}
+        row = {**place, "session": session, "layer": layer, **mine}
+        recorder.add("port.session", time_s, f"s{a}", row)
+    clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
+    packets = {"rx_packets": total["left"], "tx_packets": total["left"]}
+    queue = {"queue_packets": total.pop("waiting"), "max_queue_packets": total["queue_drops"]}
+    recorder.add("port", time_s, f"s{a}", {**place, **total, **packets, **queue, **clean, **more})
+
+
 @pytest.fixture
 def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
     """A run in which every figure is known: layer 0 at 1, layer 1 at 5 Mbit/s from the start, each
@@ -84,11 +109,8 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
             fields = {"bytes": size, "packets": size / 1000, "lost": 0.0, "marked": size / 10_000}
             recorder.add("received", t, f"h{node}", fields)
     for second in range(1, 21):
-        counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second, "queue_drops": 0.0}
-        clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
-        queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0}
-        queue["max_queue_packets"] = float(second)
-        recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
+        counts = {(1, 0): {"left": 750.0 * second, "waiting": 2.0}}
+        record_port(recorder, float(second), "0>1", counts, max_queue_packets=float(second))
         load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)
     menu = {"active": 1.0, "limit_1": 5e5, "min": 125e3, "max": 750e3}
@@ -119,11 +141,11 @@ def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
             sender = {"cwnd": 20, "ssthresh": 10, "rtt_us": 90_000}
             recorder.add("tcp.sender", t, name, {**sender, "sent_packets": 1, "retransmitted": 0})
     for second in range(1, 21):
-        counters = {"rx_packets": 750.0 * second, "tx_packets": 750.0 * second}
-        clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
-        queue = {"port": 1.0, "link": "0>1", "queue_packets": 2.0, "queue_drops": 3.0 * second}
-        queue["max_queue_packets"] = float(second)
-        recorder.add("port", float(second), "s0", {**queue, **counters, **clean})
+        counts = {
+            (1, 0): {"left": 500.0 * second, "queue_drops": 2.0 * second, "marked": 9.0},
+            (-1, -1): {"left": 250.0 * second, "queue_drops": 1.0 * second, "waiting": 2.0},
+        }
+        record_port(recorder, float(second), "0>1", counts, max_queue_packets=float(second))
         load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)
         if second % 2:

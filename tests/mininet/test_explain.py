@@ -12,7 +12,7 @@ from tiercast_lab.explanations import EXPLANATIONS, Clause, Told, told
 from tiercast_lab.look import look_at
 from tiercast_lab.recorder import Recorder
 
-from .conftest import ROOT, store
+from .conftest import ROOT, record_port, store
 
 
 def text(run: storage.StoredRun, receiver: str, at: str) -> str:
@@ -33,15 +33,15 @@ def sim(load, tmp_path) -> storage.StoredRun:
             layer = {"rank": rank, "rate_Bps": rate, "sent_bytes": rate * t}
             recorder.add("layer", t, "h0", layer)
     for second in range(1, 21):
-        for link, queue in (("0>1", 4.0), ("1>3", 20.0 + second)):
-            row = {"link": link, "max_queue_packets": queue, "queue_packets": 1.0}
-            row |= {"port": 1, "tx_packets": 1.0 * second, "rx_packets": 1.0, "late_p99_us": 1.0}
-            row |= {
-                "kernel_drops": 0.0,
-                "send_errors": 0.0,
-                "queue_drops": 0.0 if link == "0>1" else 10.0 * second,
-            }
-            recorder.add("port", float(second), f"s{link[0]}", row)
+        counts = {
+            (1, 0): {"left": 100.0 * second, "queue_drops": 10.0 * second, "marked": 50.0 * second},
+            (1, 1): {"left": 100.0 * second, "queue_drops": 7.0 * second},
+            (-1, -1): {"left": 9.0 * second, "queue_drops": 5.0 * second},
+        }
+        longest = 20.0 + second
+        record_port(recorder, float(second), "1>3", counts, max_queue_packets=longest)
+        counts = {(1, 0): {"left": 110.0 * second, "policy_drops": 3.0 * second}}
+        record_port(recorder, float(second), "0>1", counts, max_queue_packets=4.0)
     for time_s, rank, reports, congested_reports, congested, rate in (
         (2.0, 0, 2, 0, 0, 110e3),
         (2.0, 1, 2, 1, 0, 190e3),
@@ -68,7 +68,10 @@ def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:
         "0.80 Mbit/s in the last 2 s; its path has room for 1.00 Mbit/s",
         "lost 0 of 200 (0.0 %), marked 100 of 200 (50.0 %) packets",
         "to 1 of 2 layers since 1.0 s",
-        "at most 25 packets on its path, at 1>3; dropped: 20 at 1>3",
+        "at most 25 packets on its path, at 1>3",
+        # In two seconds; it has layer 0 alone.
+        "of its packets dropped: 6 by priority at 0>1, 20 by the full queue at 1>3; "
+        "marked: 100 by priority at 1>3",
         "sends 2.40 Mbit/s in layers of 0.80 + 1.60",
         "layer 0 is congested, by 1 of 2 reports (one congested report is enough at the bottom): "
         "its rate fell from 0.880 to 0.800 Mbit/s at 4.00 s",
@@ -83,6 +86,7 @@ def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:
 def test_sim_after_a_join_tells_of_both_layers(sim) -> None:
     said = text(sim, "3", "8.5")
     assert "to 2 of 2 layers since 6.0 s (before: 1)" in said
+    assert "6 by priority at 0>1, 34 by the full queue at 1>3" in said  # of both layers
     assert (
         "layer 1 is not congested, by 2 of 2 reports (all reports must say so at the top)" in said
     )
@@ -106,7 +110,8 @@ def test_a_session_beside_tcp_and_records_without_an_explanation(beside_tcp) -> 
     assert "to the session since 0.1 s" in said
     assert "tcp1: 2.00 Mbit/s, window 20.0 packets, round trip 90 ms" in said
     assert "tcp2: 1.00 Mbit/s" in said
-    assert "at most 7 packets on its path, at 0>1; dropped: 6 at 0>1" in said
+    assert "at most 7 packets on its path, at 0>1" in said
+    assert "of its packets dropped: 4 by the full queue at 0>1; marked: none" in said
     assert "hears 10.0 feedback messages/s" in said
     assert "single.rate of h0 at 5.00 s: rate_Bps 250005, limiting 3, rtt_us 5000" in said
     assert "single.loss" not in said  # h3's, not h4's

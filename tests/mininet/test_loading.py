@@ -488,6 +488,25 @@ def test_a_measure_may_be_of_one_udp_flow(load) -> None:
         load(text.replace("FLOW", "tcp1"))
 
 
+def test_a_measure_may_be_of_one_link(load) -> None:
+    """Away from the sender of its session, node 0 or node 3; or in a direction."""
+    more = "  - {scheme: sim, sender: 3, session: 2, receivers: [4]}\n"
+    text = textwrap.dedent(SMALL).replace("duration:", more + "duration:")
+
+    def expected(new: str) -> str:
+        return load(text.replace("efficiency, min: 0.9", new)).experiment.expect[1].name
+
+    assert expected("queue_drops, max: 1%, link: 1-3") == "queue_drops_1>3"
+    assert expected("policy_drops, max: 1%, link: 3>1") == "policy_drops_3>1"
+    assert expected("marked, max: 1%, link: 1-3, session: 1") == "marked_1>3"
+    assert expected("marked, max: 1%, link: 1-3, session: 2") == "marked_3>1_s2"
+    assert expected("marked, max: 1%") == "marked"
+    with pytest.raises(InputError, match="expect.1.link: no link '3-1'; valid: 0-1, 0-2, 1-3, "):
+        expected("queue_drops, max: 1%, link: 3-1")
+    with pytest.raises(InputError, match="loss takes no 'link'"):
+        expected("loss, max: 1%, link: 1-3")
+
+
 def test_background_is_no_rival_to_measure_by(load) -> None:
     text = SMALL.replace("{measure: efficiency, min: 0.9}", "{measure: tcp_ratio, max: 2}")
     background = ON_OFF[: ON_OFF.index("  - {kind: tcp")]

@@ -117,22 +117,28 @@ LAYERED = HandMade(
                 ],
             ),
             "port": table(
-                *(
-                    "port",
-                    "link",
-                    "queue_packets",
-                    "max_queue_packets",
-                    "queue_drops",
-                    "tx_packets",
-                ),
+                *("port", "link", "queue_packets", "max_queue_packets"),
+                *("entered", "queue_drops", "policy_drops"),
                 rows=[
-                    (10.0, "s1", 1, "1>3", 8, 500, 5, 100),
-                    (14.0, "s1", 1, "1>3", 22, 30, 8, 130),
-                    (20.0, "s1", 1, "1>3", 0, 30, 10, 150),
-                    (12.0, "s1", 2, "1>4", 6, 9, 0, 0),
-                    (15.0, "s1", 2, "1>4", 99, 99, 5, 40),  # nobody is there
-                    (19.0, "s1", 2, "1>4", 4, 8, 5, 40),
-                    (12.0, "s2", 1, "2>6", 50, 55, 0, 0),
+                    (10.0, "s1", 1, "1>3", 8, 500, 100, 5, 10),
+                    (14.0, "s1", 1, "1>3", 22, 30, 200, 8, 20),
+                    (20.0, "s1", 1, "1>3", 0, 30, 250, 15, 40),
+                    (12.0, "s1", 2, "1>4", 6, 9, 0, 0, 0),
+                    (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0),  # nobody is there
+                    (19.0, "s1", 2, "1>4", 4, 8, 50, 5, 0),
+                    (12.0, "s2", 1, "2>6", 50, 55, None, None, 7),  # its queues count nothing
+                ],
+            ),
+            "port.session": table(
+                *("port", "link", "session", "layer", "left", "marked"),
+                rows=[
+                    (10.0, "s1", 1, "1>3", 1, 0, 100, 10),
+                    (20.0, "s1", 1, "1>3", 1, 0, 180, 20),
+                    (20.0, "s1", 1, "1>3", 1, 1, 20, 10),  # its first is of after 10 s
+                    (20.0, "s1", 1, "1>3", 2, 0, 50, 5),
+                    (12.0, "s1", 1, "1>3", 2, 0, 10, 1),
+                    (20.0, "s1", 1, "1>3", -1, -1, 90, 90),
+                    (20.0, "s1", 2, "1>4", 1, 0, 10, 4),
                 ],
             ),
         }
@@ -161,6 +167,7 @@ LAYERED = HandMade(
             round_trip=0.1,
             start=12.0,
         ),
+        links=("1>3", "1>4", "2>6"),
     ),
     {
         "cumulative_rate_1": 0.8e6,  # 1e6 B in 10 s
@@ -186,7 +193,16 @@ LAYERED = HandMade(
         "feedbacks_s2": 4.0,
         "mean_queue": 8.0,  # 8, 22 and 0 at 1>3, 6 and 4 at 1>4 while h4 is there
         "longest_queue": 99.0,  # of any port; 500 is of before the window
-        "queue_drops": 10 / (10 + 90),  # 5 + 5 drops, 50 + 40 sent
+        "queue_drops": 15 / 200,  # 10 of 150 at 1>3, 5 of 50 at 1>4
+        "queue_drops_1>3": 10 / 150,
+        "queue_drops_2>6": None,
+        "policy_drops": 30 / 200,
+        "policy_drops_1>3": 30 / 150,
+        "policy_drops_2>6": None,
+        "marked_1>3": 20 / 100,  # 10 of 80 in layer 0, 10 of 20 in layer 1
+        "marked_1>3_s2": 4 / 40,
+        "marked_1>4": 4 / 10,
+        "marked_2>6": None,
         "session_throughput": 1.2e6,  # 1e6 + 1.5e6 + 0.5e6 B in 20 s
         "session_throughput_s2": 1e6,  # 1.5e6 + 0.125e6 B in 13 s
         "other_throughput": 1e6,
@@ -544,12 +560,14 @@ def test_every_measure_is_none_without_rows() -> None:
 
 def test_queues_of_switches_that_do_not_count_them_have_no_measures() -> None:
     unknown = pl.lit(None, pl.Float64)
-    columns = ("queue_packets", "max_queue_packets", "queue_drops")
+    columns = ("queue_packets", "max_queue_packets", "entered", "queue_drops")
     port = LAYERED.rows["port"].with_columns(**dict.fromkeys(columns, unknown))
     measured = all_measures(Rows({**LAYERED.rows, "port": port}), LAYERED.context)
-    queues = ("mean_queue", "longest_queue", "queue_drops")
-    assert [measured[name] for name in queues] == [None] * 3
-    others = {name: LAYERED.expected[name] for name in LAYERED.expected.keys() - set(queues)}
+    # Without what entered, a share of it is not known either.
+    unknowable = ("mean_queue", "longest_queue", "queue_drops", "policy_drops")
+    queues = {name for name in LAYERED.expected if name.startswith(unknowable)}
+    assert {measured[name] for name in queues} == {None}
+    others = {name: LAYERED.expected[name] for name in LAYERED.expected.keys() - queues}
     assert {name: measured[name] for name in others} == pytest.approx(others)
 
 
@@ -678,9 +696,11 @@ def test_the_live_view_shows_what_a_window_sends() -> None:
 
 def test_the_live_view_leaves_out_queues_that_the_switches_do_not_count() -> None:
     progress = Progress(LAYERED.context, 90.0, {})
-    row = {"port": 1, "link": "1>3", "max_queue_packets": None, "late_p99_us": None}
+    row = {"port": 1, "link": "1>3", "max_queue_packets": None, "late_p99_us": None,
+           "queue_drops": None, "policy_drops": 3, "marked": 5}  # fmt: skip
     progress.take("port", 1.0, "s1", row)
     assert (progress.longest_queue, progress.switch_late_ms) == (None, None)
+    assert progress.fates == [None, 3, 5]
     progress.take("port", 2.0, "s1", row | {"max_queue_packets": 7, "late_p99_us": 400.0})
     assert (progress.longest_queue, progress.switch_late_ms) == ((7.0, "1>3"), 0.4)
 
@@ -714,6 +734,8 @@ def test_periods_are_windows_of_their_own() -> None:
         ("cumulative_rate_3_s14", "cumulative rate, 3 layers, session 14"),
         ("receiver_rate_h3.s2", "receiver rate, h3.s2"),
         ("udp_loss_udp12", "udp loss, udp12"),
+        ("queue_drops_0>1", "queue drops, 0>1"),
+        ("marked_0>1_s2", "marked, 0>1, session 2"),
     ],
 )
 def test_names_that_people_read(name: str, shown: str) -> None:
@@ -726,6 +748,7 @@ def test_names_that_people_read(name: str, shown: str) -> None:
         *("receiver_rate", "receiver_rate_3", "receiver_rate_h3.2", "receiver_rate_h3_s2"),
         *("cumulative_rate_9", "cumulative_rate_s2", "cwnd_2", "efficiency_h3", "efficiency_1"),
         *("longest_queue_s2", "udp_loss_s2", "udp_loss_h3", "efficiency_"),
+        *("queue_drops_0>1_s2", "marked_0-1", "loss_0>1", "udp_loss_tcp1"),
     ],
 )
 def test_a_name_that_no_run_has_is_unknown(name: str) -> None:

@@ -126,6 +126,15 @@ def test_sim_beside_tcp_has_two_panels_more(stored) -> None:
     assert keys[6:] == ["rates-tcp", "queues"]
 
 
+def test_the_table_of_links_tells_who_dropped_and_what_was_marked(beside_tcp) -> None:
+    html = write_report(beside_tcp).read_text()
+    table = html[html.index("<h2>Links</h2>") : html.index("All measures")]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[1:]]
+    # 750 leave and 3 find the queue full each second, for 20 s; 2 wait.
+    assert rows[-1] == ["0&gt;1", "priority", "15,062", "15,000", "60", "0", "2", "9"]
+    assert rows[0][-1] == "marked, session 1"
+
+
 def test_report_stands_alone(stored) -> None:
     html = write_report(stored).read_text()
     references = []

@@ -25,7 +25,7 @@ from tiercast_lab.measures import (
 from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows
 
-Which = Literal["layers", "receiver", "flow"]
+Which = Literal["layers", "receiver", "link", "flow"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class MeasureSpec:
     """`parse`: text of an experiment -> unit of the figure; `show`: the reverse.
 
     A measure is of each session, the first by its plain name, or `of_run`. `which`: the key of
-    `expect` that says of how many layers, of which receiver or flow it is, the last argument of
-    `compute(rows, context)`; `whole`: it may be left out, and the measure is of all.
+    `expect` that says of how many layers, of which receiver, link or flow it is, the last argument
+    of `compute(rows, context)`; `whole`: it may be left out, and the measure is of all.
     `beside`: the kind of competing flows that it needs.
     """
 
@@ -145,8 +145,13 @@ _SESSION = {
         5,
     ),
     "loss": _fraction(session.loss, "packets lost at all receivers together, of all sent to them"),
-    "marked": _fraction(
-        session.marked, "packets with CE at all receivers together, of all received"
+    "marked": replace(
+        _fraction(
+            session.marked,
+            "packets with CE at all receivers together, of all received; of a link: those that it "
+            "marked, of all of the session that left it",
+        ),
+        which="link",
     ),
     **{
         f"join_latency_p{percent}": MeasureSpec(
@@ -222,8 +227,20 @@ _SESSION = {
 }
 
 _QUEUES = {
-    "queue_drops": _fraction(
-        queues.queue_drops, "packets dropped at emulated queues, of all that reached them"
+    **_all(
+        {
+            "queue_drops": _fraction(
+                queues.queue_drops,
+                "packets that found their queue full, of all that entered queues, or that of one "
+                "link",
+            ),
+            "policy_drops": _fraction(
+                queues.policy_drops,
+                "packets that the ports' marking dropped (RED, `drop_tail`), of all that entered "
+                "queues, or that of one link",
+            ),
+        },
+        which="link",
     ),
     "longest_queue": _number(queues.longest_queue, "packets", "packets waiting at any port", 0),
 }
@@ -378,7 +395,12 @@ def measures_version() -> str:
 # ---- names --------------------------------------------------------------------------------------
 
 # What stands for the value of `which` in a name: cumulative_rate_2, receiver_rate_h3.s2.
-FORMS = {"layers": "[1-8]", "receiver": r"h\d+(\.s\d+)?", "flow": r"(tcp|udp)\d+"}
+FORMS = {
+    "layers": "[1-8]",
+    "receiver": r"h\d+(\.s\d+)?",
+    "link": r"\d+>\d+",
+    "flow": r"udp\d+",
+}
 
 
 def name_of(measure: str, which: object = None, session: int | None = None) -> str:
@@ -441,8 +463,9 @@ def _names(spec: MeasureSpec, which: str, number: str) -> bool:
 def _valid_names() -> Iterator[str]:
     for name, spec in MEASURES.items():
         number = "" if spec.of_run or spec.which == "receiver" else "[_s<session>]"
-        which = {None: "", "layers": "_<layers>", "receiver": "_h<node>", "flow": "[_<flow>]"}
-        yield name + which[spec.which] + number
+        form = {None: "", "layers": "_<layers>", "receiver": "_h<node>", "link": "_<node>><node>",
+                "flow": "_<flow>"}[spec.which]  # fmt: skip
+        yield name + (f"[{form}]" if form and spec.whole else form) + number
 
 
 def find_spec(name: str) -> MeasureSpec:
@@ -484,6 +507,7 @@ def _each(spec: MeasureSpec, context: Context) -> Iterable[object]:
         None: [],
         "layers": range(1, context.session.layers + 1),
         "receiver": context.receivers,
+        "link": context.links,
         "flow": context.udp_flows,
     }
     return [*([None] if spec.whole else []), *every[spec.which]]

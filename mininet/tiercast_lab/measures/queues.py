@@ -1,4 +1,7 @@
-"""Measures of the ports' queues. None where the switches do not count that: columns are null."""
+"""Measures of the ports' queues: what waits there, and what became of what entered them.
+
+None where the switches do not count that: columns are null.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,42 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
         looks = rows.of("port", link, "link")
         within = [pl.col("time_s").is_between(*one) for one in intervals]
         if not looks.is_empty() and within:
-            looks = looks.filter(pl.any_horizontal(within))
-            seen += looks["queue_packets"].drop_nulls().to_list()
+            queue = looks.filter(pl.any_horizontal(within))["queue_packets"]
+            seen += queue.drop_nulls().to_list()
     return sum(seen) / len(seen) if seen else None
 
 
-def queue_drops(rows: Rows, context: Context) -> float | None:
-    """Packets dropped at emulated queues, as a share of all that reached them."""
-    if "port" not in rows or rows["port"]["queue_drops"].is_null().all():
+def queue_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
+    """Packets that found a queue full / packets that entered queues, of all ports or of one."""
+    return _of_entered(rows, context, "queue_drops", link)
+
+
+def policy_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
+    """Packets dropped by ports' policies / packets that entered queues, of all ports or of one."""
+    return _of_entered(rows, context, "policy_drops", link)
+
+
+def _of_entered(rows: Rows, context: Context, column: str, link: str | None) -> float | None:
+    if "port" not in rows:
         return None
-    drops = sent = 0.0
-    for _, port in rows["port"].group_by("agent", "port"):
-        drops += grown(port, "queue_drops", *context.window)
-        sent += grown(port, "tx_packets", *context.window)
-    return drops / (drops + sent) if drops + sent else None
+    ports = (
+        [part for _, part in rows["port"].group_by("agent", "port", maintain_order=True)]
+        if link is None
+        else [rows.of("port", link, "link")]
+    )
+    # Queues of some switches count nothing.
+    counted = [port for port in ports if not port.is_empty() and not port["entered"].has_nulls()]
+    entered = sum(grown(port, "entered", *context.window) for port in counted)
+    dropped = sum(grown(port, column, *context.window) for port in counted)
+    return dropped / entered if entered else None
+
+
+def marked_at(rows: Rows, context: Context, link: str) -> float | None:
+    """Packets of the session that a port marked / that left it."""
+    if "port.session" not in rows:
+        return None
+    mine = rows.of("port.session", link, "link").filter(pl.col("session") == context.session.number)
+    # Its layers together; one has rows from its first packet on.
+    looks = mine.group_by("time_s").agg(pl.sum("left", "marked")).sort("time_s")
+    left = grown(looks, "left", *context.span)
+    return grown(looks, "marked", *context.span) / left if left else None

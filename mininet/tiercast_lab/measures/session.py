@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from tiercast_lab.measures.context import Context, Session
+from tiercast_lab.measures.queues import marked_at
 from tiercast_lab.measures.rows import (
     Rows,
     cumulative_rates,
@@ -130,8 +131,10 @@ def loss(rows: Rows, context: Context) -> float | None:
     return lost / (lost + received) if lost + received else None
 
 
-def marked(rows: Rows, context: Context) -> float | None:
-    """Packets with CE / received, all receivers together."""
+def marked(rows: Rows, context: Context, link: str | None = None) -> float | None:
+    """Packets with CE / received, all receivers together; or of a link."""
+    if link is not None:
+        return marked_at(rows, context, link)
     packets = _received(rows, context, "packets")
     return _received(rows, context, "marked") / packets if packets else None
 

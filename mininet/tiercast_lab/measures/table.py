@@ -5,7 +5,12 @@ from __future__ import annotations
 from tiercast_lab.measures.catalogue import MEASURES
 
 # What `expect` says beside the measure's name.
-KEYS = {"layers": "`layers: n`", "receiver": "`receiver: node`", "flow": "`flow: name`"}
+KEYS = {
+    "layers": "`layers: n`",
+    "receiver": "`receiver: node`",
+    "link": "`link: 0-1`",
+    "flow": "`flow: udp1`",
+}
 
 
 def rows() -> list[tuple[str, str, str, str]]:

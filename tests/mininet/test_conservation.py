@@ -1,0 +1,115 @@
+"""Whether every packet is accounted for: with rows that hold, and with rows that do not."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rich.console import Console
+from tiercast_lab import binaries
+from tiercast_lab.conduct import Options, conduct
+from tiercast_lab.conservation import conservation
+from tiercast_lab.errors import EXIT_INVALID
+from tiercast_lab.live import check_row
+from tiercast_lab.measures import Rows
+from tiercast_lab.recorder import Recorder, finish_rows
+from tiercast_lab.verdict import verdict
+
+from .conftest import Load, record_port
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> dict[str, pl.DataFrame]:
+    """Two ports, looked at three times; each count is that of the second before it."""
+    with Recorder(tmp_path) as recorder:
+        for second in (1, 2, 3):
+            what = {name: 10.0 * n * second for n, name in enumerate(
+                ("left", "queue_drops", "policy_drops", "pruned", "marked"), 1)}  # fmt: skip
+            counts = {(1, 0): what, (1, 1): {"left": 7.0, "waiting": 3.0}, (-1, -1): {"left": 1.0}}
+            record_port(recorder, second, "0>1", counts)
+            record_port(recorder, second, "1>3", {(2, 0): {"left": second, "waiting": 4.0}})
+    return finish_rows(tmp_path)
+
+
+def test_rows_that_hold(rows) -> None:
+    (check,) = conservation(Rows(rows))
+    assert (check.measured, check.bound, check.ok, check.where) == (0, 0, True, "")
+    assert verdict([check], []) == ("reported", [])
+
+
+@pytest.mark.parametrize("column", ["entered", "left", "queue_drops", "policy_drops", "pruned"])
+@pytest.mark.parametrize("by", [-1, 2])
+def test_one_packet_at_one_look_makes_a_run_invalid(rows, column: str, by: int) -> None:
+    there = (pl.col("time_s") == 2) & (pl.col("session") == 1) & (pl.col("layer") == 0)
+    changed = pl.when(there).then(pl.col(column) + by).otherwise(pl.col(column)).alias(column)
+    rows["port.session"] = rows["port.session"].with_columns(changed)
+    (check,) = conservation(Rows(rows))
+    assert check.measured == abs(by)
+    name, (reason,) = verdict([check], [])
+    assert name == "invalid"
+    assert reason.startswith(f"unaccounted: {abs(by)} packets > 0: link 0>1, session 1, layer 0, ")
+
+
+def test_the_reason_names_link_session_and_numbers(rows) -> None:
+    waits = pl.when(pl.col("session") == 2).then(0).otherwise(pl.col("waiting"))
+    rows["port.session"] = rows["port.session"].with_columns(waiting=waits)
+    (check,) = conservation(Rows(rows))
+    assert check.where == (
+        "link 1>3, session 2, layer 0, at 1.0 s: 5 entered, but 1 left, the queue dropped 0, its "
+        "policy 0, 0 were pruned and 0 wait"
+    )
+
+
+def test_a_port_has_to_hold_as_a_whole(rows) -> None:
+    rows["port"] = rows["port"].with_columns(pl.col("queue_drops") + 1)
+    (check,) = conservation(Rows(rows))
+    assert check.where.startswith("link 0>1, in all, at 1.0 s: 111 entered, but 18 left, the queue")
+    assert "; link 1>3, in all, at 1.0 s" in check.where
+
+
+def test_many_places_are_counted(rows) -> None:
+    for kind in ("port", "port.session"):
+        rows[kind] = rows[kind].with_columns(pl.col("entered") + 1)
+    (check,) = conservation(Rows(rows))
+    assert check.where.count("entered, but") == 3 and check.where.endswith("; and 3 more")
+
+
+def test_queues_that_count_nothing_are_said_not_to(rows) -> None:
+    nothing = {name: pl.lit(None, pl.Float64) for name in ("entered", "queue_drops")}
+    rows["port"] = rows["port"].with_columns(**nothing, queue_packets=nothing["entered"])
+    rows["port.session"] = rows["port.session"].with_columns(**nothing, waiting=nothing["entered"])
+    (check,) = conservation(Rows(rows))
+    assert check.ok and check.measured is None
+    shown = check_row({"ok": True, **check.__dict__})
+    assert (shown["measured"], shown["verdict"]) == ("no data", "not checked")
+
+
+def test_a_run_in_which_it_does_not_hold_exits_3(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A simulator that loses a packet on 1-3."""
+    with Recorder(tmp_path / "made") as recorder:
+        record_port(recorder, 1.0, "1>3", {(1, 0): {"left": 9.0, "waiting": 1.0}})
+        record_port(recorder, 20.0, "1>3", {(1, 0): {"left": 99.0}})
+    lost = [line.replace('"left": 99', '"left": 98')
+            for name in ("port", "port.session")
+            for line in (tmp_path / "made" / f"{name}.jsonl").read_text().splitlines()]  # fmt: skip
+    simulator = tmp_path / "tiercast-ns3"
+    said = "".join(f"echo '{line}'\n" for line in [*lost, json.dumps({"end": True})])
+    simulator.write_text(f"#!/bin/sh\nread -r scenario; read -r updates\n{said}")
+    simulator.chmod(0o755)
+    monkeypatch.setattr(binaries, "NS3", simulator)
+    results = tmp_path / "results"
+    options = Options(1, "ns3", "tiercast", results, ["./tiercast"])
+    shown = Console(file=io.StringIO(), width=200)
+    assert conduct(load(), options, shown) == EXIT_INVALID
+    summary = json.loads((results / "latest" / "summary.json").read_text())
+    assert summary["verdict"] == "invalid"
+    (reason,) = summary["reasons"]
+    assert "link 1>3, session 1, layer 0, at 20.0 s: 99 entered, but 98 left" in reason
+    assert reason[:60] in shown.file.getvalue()
+    assert reason[:60] in html.unescape((results / "latest" / "report.html").read_text())
