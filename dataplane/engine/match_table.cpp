@@ -20,10 +20,27 @@ MatchTable::MatchTable(const Image& image, const Table& layout, ProfileMembers* 
   has_priority_ = info_.needs_priority;
   has_special_hits_ =
       layout.direct_meter != kNone || layout.supports_timeout || layout.profile != kNone;
-  const bool one_cell = layout.keys.size() == 1 && layout.keys[0].kind == MatchKind::kExact &&
-                        layout.key_words == 1 && layout.keys[0].mask.empty();
-  if (one_cell) only_cell_ = layout.keys[0].cell;
+  is_plain_ = !layout.direct_counter && !has_special_hits_;
+  for (std::uint32_t action : layout.actions) {
+    argument_cells_ = std::max(argument_cells_, image.actions[action].argument_cells);
+  }
+  pack_key();
+  renew();
   (void)reset_default();
+}
+
+void MatchTable::pack_key() {
+  if (layout_.keys.size() > kMostPacked) return;
+  std::uint32_t bits = 0;
+  for (const Key& key : layout_.keys) {
+    if (key.kind != MatchKind::kExact || !key.mask.empty()) return;
+    bits += key.width;
+  }
+  if (bits > kCellBits) return;
+  for (std::uint32_t shift = 0; const Key& key : layout_.keys) {
+    packing_[packed_fields_++] = {key.cell, shift};
+    shift += key.width;
+  }
 }
 
 Status MatchTable::install_constant_entries() {
@@ -36,17 +53,36 @@ Status MatchTable::install_constant_entries() {
 // --- Look-up ---
 
 namespace {
-constexpr Cell kWholeCell = ~Cell{0};
+
+std::uint64_t add_to_hash(std::uint64_t hash, Cell word) {
+  hash = (hash ^ word) * 0xff51afd7ed558ccd;  // MurmurHash3's finaliser
+  return hash ^ hash >> 32;
 }
+constexpr std::uint64_t kEmptyHash = 0x9e3779b97f4a7c15;
+
+}  // namespace
 
 std::uint64_t MatchTable::hash(const Cell* key, const Cell* mask) const {
-  std::uint64_t h = 0x9e3779b97f4a7c15;
-  for (std::uint32_t w = 0; w < layout_.key_words; ++w) {
-    h ^= key[w] & mask[w];
-    h *= 0xff51afd7ed558ccd;  // MurmurHash3's finaliser
-    h ^= h >> 32;
-  }
+  std::uint64_t h = kEmptyHash;
+  for (std::uint32_t w = 0; w < layout_.key_words; ++w) h = add_to_hash(h, key[w] & mask[w]);
   return h;
+}
+
+std::uint64_t MatchTable::hash(const Entry& entry, const Tuple& tuple) const {
+  return is_packed() ? add_to_hash(kEmptyHash, packed(entry))
+                     : hash(entry.key.data(), tuple.mask.data());
+}
+
+Cell MatchTable::packed(const Entry& entry) const {
+  Cell key = 0;
+  for (std::uint32_t f = 0; f < packed_fields_; ++f) {
+    key |= entry.key[layout_.keys[f].word] << packing_[f].shift;
+  }
+  return key;
+}
+
+Cell MatchTable::first_word(const Entry& entry) const {
+  return is_packed() ? packed(entry) : entry.key[0];
 }
 
 bool MatchTable::in_ranges(const Entry& entry, const Cell* key) const {
@@ -71,22 +107,21 @@ bool MatchTable::in_ranges(const Entry& entry, const Cell* key) const {
   return true;
 }
 
-MatchTable::Entry* MatchTable::lookup_cell(Cell key) const {
-  const Tuple& tuple = *tuples_[0];  // all entries have the key's whole mask
-  const Slot* slots = tuple.slots.data();
-  const std::size_t last = tuple.slots.size() - 1;
-  for (std::size_t at = hash(&key, &kWholeCell) & last; slots[at].entry != kFree;
-       at = (at + 1) & last) {
-    if (slots[at].first_word == key && slots[at].entry != kDeleted) {
-      return entries_[slots[at].entry].get();
-    }
+const MatchTable::Slot& MatchTable::find_slot(const Cell* phv) const {
+  Cell key = phv[packing_[0].cell];
+  if (packed_fields_ > 1) key |= phv[packing_[1].cell] << packing_[1].shift;
+  for (std::size_t at = add_to_hash(kEmptyHash, key) & last_slot_;; at = (at + 1) & last_slot_) {
+    const Slot& slot = slots_[at];
+    if (slot.entry == kFree || (slot.first_word == key && slot.entry != kDeleted)) return slot;
   }
-  return nullptr;
 }
 
 MatchTable::Entry* MatchTable::lookup(const Cell* phv) {
   if (entries_.empty()) return nullptr;
-  if (only_cell_ != kNone) return lookup_cell(phv[only_cell_]);
+  if (is_packed()) {
+    const Slot& slot = find_slot(phv);
+    return slot.entry == kFree ? nullptr : entries_[slot.entry].get();
+  }
   Cell* key = scratch_.data();
   for (const Key& k : layout_.keys) {
     for (std::uint32_t w = 0; w < k.words(); ++w) {
@@ -121,13 +156,24 @@ MatchTable::Entry* MatchTable::lookup(const Cell* phv) {
 }
 
 MatchTable::Outcome MatchTable::apply(const Cell* phv, std::uint32_t bytes) {
-  Entry* entry = lookup(phv);
-  if (entry == nullptr) return {default_action_, false, default_arguments_.data()};
+  Entry* entry = nullptr;
+  const Cell* arguments = nullptr;
+  if (is_packed()) {
+    const Slot& slot = find_slot(phv);
+    if (slot.entry == kFree) return {default_action_, false, default_cells_.data()};
+    arguments = arguments_of(slot.entry);
+    if (is_plain_) return {slot.action, true, arguments};
+    entry = entries_[slot.entry].get();
+  } else {
+    entry = lookup(phv);
+    if (entry == nullptr) return {default_action_, false, default_cells_.data()};
+    arguments = entry->arguments.data();
+  }
   if (layout_.direct_counter) {
     ++entry->counter.packets;
     entry->counter.bytes += bytes;
   }
-  return {entry->action, true, entry->arguments.data(), has_special_hits_ ? entry : nullptr};
+  return {entry->action, true, arguments, has_special_hits_ ? entry : nullptr};
 }
 
 // --- Changes ---
@@ -142,10 +188,11 @@ unsigned MatchTable::prefix_of(const std::vector<Cell>& mask) const {
 }
 
 void MatchTable::put(Tuple& tuple, std::uint32_t index) {
+  const Entry& entry = *entries_[index];
   const std::size_t last = tuple.slots.size() - 1;
-  std::size_t slot = hash(entries_[index]->key.data(), tuple.mask.data()) & last;
+  std::size_t slot = hash(entry, tuple) & last;
   while (tuple.slots[slot].entry != kFree) slot = (slot + 1) & last;
-  tuple.slots[slot] = {entries_[index]->key[0], index};
+  tuple.slots[slot] = {first_word(entry), index, entry.action};
   ++tuple.used;
 }
 
@@ -189,10 +236,32 @@ void MatchTable::remove_from_tuple(std::uint32_t index) {
     tuples_.erase(found);
     return;
   }
+  slot_of(tuple, index).entry = kDeleted;
+}
+
+MatchTable::Slot& MatchTable::slot_of(Tuple& tuple, std::uint32_t index) const {
   const std::size_t last = tuple.slots.size() - 1;
-  std::size_t slot = hash(entries_[index]->key.data(), tuple.mask.data()) & last;
+  std::size_t slot = hash(*entries_[index], tuple) & last;
   while (tuple.slots[slot].entry != index) slot = (slot + 1) & last;
-  tuple.slots[slot].entry = kDeleted;
+  return tuple.slots[slot];
+}
+
+void MatchTable::renew() {
+  if (!is_packed()) return;
+  static const Slot kFreeSlot;  // all that a table without entries has
+  slots_ = tuples_.empty() ? &kFreeSlot : tuples_[0]->slots.data();
+  last_slot_ = tuples_.empty() ? 0 : tuples_[0]->slots.size() - 1;
+  all_arguments_.resize(entries_.size() * argument_cells_);
+  arguments_ = all_arguments_.data();
+}
+
+void MatchTable::renew_entry(std::uint32_t index) {
+  if (!is_packed()) return;
+  Entry& entry = *entries_[index];
+  slot_of(*tuples_[0], index).action = entry.action;
+  renew();
+  std::copy(entry.arguments.begin(), entry.arguments.end(), arguments_of(index));
+  entry.arguments = {};
 }
 
 void MatchTable::sort_ranges() {
@@ -217,7 +286,7 @@ std::uint32_t MatchTable::find(const Entry& wanted) const {
   for (const auto& tuple : tuples_) {
     if (tuple->mask != wanted.mask) continue;
     const std::size_t last = tuple->slots.size() - 1;
-    for (std::size_t slot = hash(wanted.key.data(), tuple->mask.data()) & last;
+    for (std::size_t slot = hash(wanted, *tuple) & last;
          tuple->slots[slot].entry != kFree; slot = (slot + 1) & last) {
       const std::uint32_t index = tuple->slots[slot].entry;
       if (index != kDeleted && same(*entries_[index])) return index;
@@ -263,6 +332,7 @@ Status MatchTable::insert_checked(const TableEntry& entry, std::int64_t now_ns) 
   } else {
     add_to_tuple(index);
   }
+  renew_entry(index);
   return {};
 }
 
@@ -299,6 +369,7 @@ Status MatchTable::modify(const TableEntry& entry, std::int64_t now_ns) {
   if (entry.counter) found.counter = *entry.counter;
   found.meter.configure(entry.meter, now_ns);
   set_timeout(found, entry.idle_timeout_ns, now_ns);
+  renew_entry(*index);
   return {};
 }
 
@@ -318,8 +389,10 @@ Status MatchTable::remove(const TableEntry& entry) {
       remove_from_tuple(last);
       std::swap(entries_[index], entries_[last]);
       add_to_tuple(index);
+      if (is_packed()) std::copy_n(arguments_of(last), argument_cells_, arguments_of(index));
     }
     entries_.pop_back();
+    renew();
   } else {
     std::swap(entries_[index], entries_[last]);
     entries_.pop_back();
@@ -410,20 +483,20 @@ Status MatchTable::set_default(const ActionCall& call) {
   Status s = resolve_call(image_, "table " + layout_.name, layout_.actions, call, resolved);
   if (!s.ok()) return s;
   default_action_ = resolved.index;
-  default_arguments_ = std::move(resolved.arguments);
+  default_cells_ = std::move(resolved.arguments);
   default_call_ = std::move(resolved.canonical);
   return {};
 }
 
 Status MatchTable::reset_default() {
   default_action_ = layout_.default_action;
-  default_arguments_ = layout_.default_arguments;
+  default_cells_ = layout_.default_arguments;
   default_call_ = {};
   if (default_action_ == kNone) return {};
   const Action& action = image_.actions[layout_.actions[default_action_]];
   default_call_.name = action.name;
   for (const auto& p : action.parameters) {
-    default_call_.arguments.push_back(to_bytes(default_arguments_.data() + p.cell, p.width));
+    default_call_.arguments.push_back(to_bytes(default_cells_.data() + p.cell, p.width));
   }
   return {};
 }

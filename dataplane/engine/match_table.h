@@ -4,8 +4,13 @@
 // SIGCOMM 1999). An exact table has one; an lpm table one per prefix length, the longest first; a
 // ternary table one per mask, of which the entry with the highest priority wins. Entries with a
 // range are compared one by one. Look-ups never allocate; changes may.
+//
+// Most tables are exact, with one or two fields: packed into one cell, the key stands in the hash
+// table beside the action, and the arguments of all entries stand together. So a look-up touches few
+// places in memory, none of which is in the processor's cache while packets go through many switches.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -21,14 +26,14 @@
 
 namespace tiercast::engine {
 
-class MatchTable {
+class alignas(64) MatchTable {
  public:
   struct Entry {
     std::vector<Cell> key;   // masked; of a range: the low bound
     std::vector<Cell> mask;  // of a range: the high bound
     std::int32_t priority = 0;
     std::uint32_t action = 0;  // index into Table::actions
-    std::vector<Cell> arguments;
+    std::vector<Cell> arguments;  // in a packed table all_arguments_ has them
     CounterValue counter;
     ActionCall call;  // as the control plane gave it, its arguments in canonical form
     std::optional<std::uint32_t> member, group;  // of the table's action profile
@@ -46,8 +51,6 @@ class MatchTable {
 
   // nullptr: miss.
   Entry* lookup(const Cell* phv);
-  // The same in a table with only_cell_.
-  Entry* lookup_cell(Cell key) const;
   // What a packet of `bytes` does at this table, which its direct counter counts.
   struct Outcome {
     std::uint32_t action;  // index into Table::actions; kNone: a miss without default action
@@ -59,7 +62,7 @@ class MatchTable {
   const ProfileMembers* profile() const { return profile_; }
   // kNone: the table has no default action.
   std::uint32_t default_action() const { return default_action_; }
-  const Cell* default_arguments() const { return default_arguments_.data(); }
+  const Cell* default_arguments() const { return default_cells_.data(); }
 
   Status insert(const TableEntry& entry, std::int64_t now_ns = 0);
   Status modify(const TableEntry& entry, std::int64_t now_ns = 0);
@@ -88,9 +91,16 @@ class MatchTable {
   static constexpr std::uint32_t kFree = 0xffffffff;
   static constexpr std::uint32_t kDeleted = 0xfffffffe;
   struct Slot {
-    Cell first_word = 0;          // of the entry's key: most comparisons end here
+    Cell first_word = 0;          // of the entry's key, or all of it, packed
     std::uint32_t entry = kFree;  // index, kFree or kDeleted
+    std::uint32_t action = 0;     // the entry's
   };
+  // A field of a packed key.
+  struct PackedField {
+    std::uint32_t cell = 0;
+    std::uint32_t shift = 0;
+  };
+  static constexpr std::size_t kMostPacked = 2;
   struct Tuple {
     std::vector<Cell> mask;
     unsigned prefix_length = 0;  // of the lpm field
@@ -112,11 +122,37 @@ class MatchTable {
   void rebuild(Tuple& tuple, std::size_t slots);
   void add_to_tuple(std::uint32_t index);
   void remove_from_tuple(std::uint32_t index);
+  Slot& slot_of(Tuple& tuple, std::uint32_t index) const;  // it must be there
   void sort_ranges();
   std::uint64_t hash(const Cell* key, const Cell* mask) const;
+  void pack_key();
+  bool is_packed() const { return packed_fields_ != 0; }
+  Cell packed(const Entry& entry) const;
+  // Where the search for an entry begins, and what its slot holds of its key.
+  std::uint64_t hash(const Entry& entry, const Tuple& tuple) const;
+  Cell first_word(const Entry& entry) const;
+  // In a packed table: the slot that holds the key, or a free one.
+  const Slot& find_slot(const Cell* phv) const;
+  Cell* arguments_of(std::uint32_t entry) const {
+    return arguments_ + std::size_t{entry} * argument_cells_;
+  }
+  // In a packed table, after any change: what look-ups read of an entry that is new or another now,
+  // and where they begin.
+  void renew_entry(std::uint32_t index);
+  void renew();
   bool in_ranges(const Entry& entry, const Cell* key) const;
   unsigned prefix_of(const std::vector<Cell>& mask) const;
   std::string entry_text(const TableEntry& entry) const;
+
+  // What a look-up in a packed table reads, close together.
+  std::array<PackedField, kMostPacked> packing_{};
+  std::uint32_t packed_fields_ = 0;   // 0: the key is not packed
+  std::uint32_t argument_cells_ = 0;  // of the action that has most
+  const Slot* slots_ = nullptr;       // of the only tuple, or a free one
+  std::size_t last_slot_ = 0;
+  Cell* arguments_ = nullptr;         // argument_cells_ of each entry
+  std::uint32_t default_action_ = kNone;
+  bool is_plain_ = false;              // a hit does nothing but its action
 
   const Image& image_;
   const Table& layout_;
@@ -125,14 +161,13 @@ class MatchTable {
   bool has_ranges_ = false;
   bool has_priority_ = false;
   bool has_special_hits_ = false;
-  std::uint32_t only_cell_ = kNone;  // of an exact key of one cell, compared as it is
   const Key* lpm_ = nullptr;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<std::unique_ptr<Tuple>> tuples_;
   std::vector<std::uint32_t> ranges_;  // entries by falling priority, in a table with ranges
   std::vector<Cell> scratch_;          // the key of a look-up
-  std::uint32_t default_action_ = kNone;
-  std::vector<Cell> default_arguments_;
+  std::vector<Cell> all_arguments_;    // in a packed table, of one entry after the other
+  std::vector<Cell> default_cells_;
   ActionCall default_call_;
   std::int64_t next_expiry_ns_ = kNever;
   std::int64_t next_scan_ns_ = 0;  // not before

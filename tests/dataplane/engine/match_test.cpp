@@ -1,4 +1,6 @@
 // Look-ups by each match kind, through programs and against a model.
+#include <algorithm>
+#include <map>
 #include <random>
 
 #include "dataplane/engine/match_table.h"
@@ -208,6 +210,74 @@ TEST(MatchTable, LongestPrefixAgreesWithASearch) {
     }
   }
   EXPECT_EQ(table.size(), routes.size());
+}
+
+// Exact keys of one field and of two, with insertions, changes and removals, against a map.
+TEST(MatchTable, ExactAgreesWithAMap) {
+  const auto program = load_program("router");
+  const Image& image = program->image();
+  for (const char* name : {"MyIngress.host", "MyIngress.mirror"}) {
+    SCOPED_TRACE(name);
+    const auto layout = std::find_if(image.tables.begin(), image.tables.end(),
+                                     [&](const Table& t) { return t.name == name; });
+    ASSERT_NE(layout, image.tables.end());
+    const bool host = layout->keys.size() == 1;
+    MatchTable table(image, *layout);
+    std::vector<Cell> phv(image.phv_cells);
+    std::mt19937_64 random(7);
+    using KeyOf = std::vector<Cell>;
+    std::map<KeyOf, std::pair<std::uint32_t, std::vector<Cell>>> wanted;  // action, arguments
+    const auto some_key = [&] {
+      KeyOf key;
+      // Values at both ends of the field, so that fields that run into each other show.
+      for (const Key& k : layout->keys) {
+        const Cell low = random() % 12, top = low_mask(k.width);
+        key.push_back(random() % 2 == 0 ? low : top - low);
+      }
+      return key;
+    };
+    for (int round = 0; round < 20'000; ++round) {
+      const KeyOf key = some_key();
+      TableEntry entry;
+      for (std::size_t i = 0; i < key.size(); ++i) {
+        entry.match.push_back(FieldMatch::exact(big_endian(key[i], (layout->keys[i].width + 7) / 8)));
+      }
+      std::vector<Cell> arguments = {random() % 500};
+      if (host && random() % 2 == 0) {
+        arguments.push_back(random() & 0xffffffffffff);
+        entry.action = {"MyIngress.forward", {big_endian(arguments[0], 2), big_endian(arguments[1], 6)}};
+      } else if (host) {
+        entry.action = {"MyIngress.replicate", {big_endian(arguments[0], 2)}};
+      } else {
+        entry.action = {"MyIngress.copy_to", {big_endian(arguments[0], 4)}};
+      }
+      std::uint32_t action = 0;
+      while (image.actions[layout->actions[action]].name != entry.action.name) ++action;
+      const bool known = wanted.contains(key);
+      if (random() % 3 == 0) {
+        ASSERT_EQ(table.remove(entry).ok(), known);
+        wanted.erase(key);
+      } else if (known) {
+        ASSERT_TRUE(table.modify(entry).ok());
+        wanted[key] = {action, arguments};
+      } else {
+        ASSERT_TRUE(table.insert(entry).ok());
+        wanted[key] = {action, arguments};
+      }
+      ASSERT_EQ(table.size(), wanted.size());
+      const KeyOf asked = some_key();
+      for (std::size_t i = 0; i < asked.size(); ++i) phv[layout->keys[i].cell] = asked[i];
+      const MatchTable::Outcome outcome = table.apply(phv.data(), 100);
+      const auto found = wanted.find(asked);
+      ASSERT_EQ(outcome.hit, found != wanted.end());
+      if (!outcome.hit) continue;
+      ASSERT_EQ(outcome.action, found->second.first);
+      for (std::size_t i = 0; i < found->second.second.size(); ++i) {
+        ASSERT_EQ(outcome.arguments[i], found->second.second[i]);
+      }
+    }
+    EXPECT_GT(wanted.size(), host ? 5u : 20u);
+  }
 }
 
 }  // namespace
