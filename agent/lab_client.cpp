@@ -82,10 +82,10 @@ std::uint64_t LabClient::dropped_records() const {
 }
 
 bool LabClient::connect() {
-  const auto deadline = std::chrono::system_clock::now() + chrono(kConnectTimeout);
-  while (std::chrono::system_clock::now() < deadline) {
-    if (channel_->WaitForConnected(std::chrono::system_clock::now() +
-                                   std::chrono::milliseconds(100))) {
+  // Counted, not timed: a process that was stopped, or had no CPU, has not tried meanwhile.
+  constexpr Duration kAttempt = Duration::milliseconds(100);
+  for (Duration tried = Duration::zero(); tried < kConnectTimeout; tried = tried + kAttempt) {
+    if (channel_->WaitForConnected(std::chrono::system_clock::now() + chrono(kAttempt))) {
       return true;
     }
     const std::lock_guard lock(mutex_);

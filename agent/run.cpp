@@ -34,6 +34,7 @@ class Runner {
 
   int run() {
     set_priority();
+    last_turn_ = monotonic_now();
     loop_.watch_signals([this](int) { ending_ = true; });
     if (options_.lab.empty()) {
       start();
@@ -46,11 +47,13 @@ class Runner {
     }
     while (!ending_) {
       loop_.wait(next_deadline());
-      if (started_) step(monotonic_now());
+      const Time now = monotonic_now();
+      note_turn(now);
+      if (started_) step(now);
     }
     if (started_) {
       const Time now = monotonic_now();
-      activity_.report(now, true, true);
+      report(now, true, true);
       activity_.stop(now);
     }
     flush();
@@ -75,20 +78,37 @@ class Runner {
   void start() {
     const Time now = monotonic_now();
     started_ = true;
+    longest_pause_ = Duration::zero();  // what was before the start is no matter of the run
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
     next_report_ = now + kReportInterval;
     activity_.start(now);
   }
 
   Time next_deadline() const {
-    return started_ ? std::min({activity_.next_deadline(), next_report_, end_}) : Time::never();
+    return started_ ? std::min({activity_.next_deadline(), next_report_, next_beat_, end_})
+                    : next_beat_;
+  }
+
+  void note_turn(Time now) {
+    longest_pause_ = std::max(longest_pause_, now - last_turn_);
+    last_turn_ = now;
+    if (now >= next_beat_) next_beat_ = now + kBeat;
+  }
+
+  void report(Time now, bool second, bool last) {
+    if (second) {
+      telemetry_.record(now, "pause",
+                        {{"longest_us", static_cast<double>(longest_pause_.ns()) / 1000}});
+      longest_pause_ = Duration::zero();
+    }
+    activity_.report(now, second, last);
   }
 
   void step(Time now) {
     activity_.run(now);
     if (now >= next_report_) {
       ++reports_;
-      activity_.report(now, reports_ % kReportsPerSecond == 0, false);
+      report(now, reports_ % kReportsPerSecond == 0, false);
       flush();
       // The grid is kept; instants that a stall has run over are left out.
       while (next_report_ <= now) next_report_ = next_report_ + kReportInterval;
@@ -127,6 +147,7 @@ class Runner {
   }
 
   static constexpr std::uint64_t kReportsPerSecond = 5;
+  static constexpr Duration kBeat = Duration::milliseconds(100);
 
   const AgentOptions& options_;
   const v1::Role role_;
@@ -140,6 +161,9 @@ class Runner {
   int top_rank_ = -1;  // as the lab last said
   Time end_ = Time::never();
   Time next_report_ = Time::never();
+  Time next_beat_ = Time::zero();  // the loop turns then, if nothing happens before
+  Time last_turn_ = Time::zero();
+  Duration longest_pause_ = Duration::zero();  // between two turns, since it was last said
   std::uint64_t reports_ = 0;
 };
 

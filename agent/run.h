@@ -5,6 +5,10 @@
 //                   ends by --duration, a signal, or when its object is transferred
 //   with a lab      starts at Start; ends by Stop, --duration, a signal, or when the lab is lost
 //                   (status 1)
+//
+// Each second, and at the end, it records `pause`: longest_us, the longest time since the last one
+// in which its loop did not turn. The loop turns every 100 ms at least, so a longer one says that
+// the process was stopped, or had no CPU.
 #pragma once
 
 #include <string>

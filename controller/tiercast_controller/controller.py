@@ -209,6 +209,10 @@ class Controller:
         UnsupportedError on a switch without tiercast.v1."""
         return await self._managed(switch).client.get_ports()
 
+    def packet_ins_dropped(self, switch: str) -> int:
+        """Packets from a switch that came faster than they were dealt with here."""
+        return self._managed(switch).client.packet_in_dropped
+
     async def counter(self, switch: str, name: str) -> dict[int, tuple[int, int]]:
         """A counter of the P4 program, such as "summaries": index -> (packets, bytes)."""
         return await self._managed(switch).client.read_counter(name)

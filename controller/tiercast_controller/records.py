@@ -14,6 +14,7 @@ from dataclasses import dataclass
 # Of the programs, as docs/agents.md lists them; protocols/core/rows.h, dataplane/sender/sender.cpp
 # and hosts/receiver.cpp write them.
 _LATENESS = ("late_p50_us", "late_p99_us", "late_p999_us", "late_max_us", "count", "dropped")
+_PAUSE = ("longest_us",)
 SENDERS: Mapping[str, tuple[str, ...]] = {
     "layer": (
         *("rank", "rate_Bps", "sent_packets", "sent_bytes"),
@@ -21,6 +22,7 @@ SENDERS: Mapping[str, tuple[str, ...]] = {
     ),
     "pacer": _LATENESS,
     "pacer.final": _LATENESS,
+    "pause": _PAUSE,
     "feedback": ("accepted", "refused", "malformed", "foreign", "control_dropped"),
 }
 RECEIVERS: Mapping[str, tuple[str, ...]] = {
@@ -30,6 +32,7 @@ RECEIVERS: Mapping[str, tuple[str, ...]] = {
     "subscription": ("top",),
     "join": ("rank", "latency_us"),
     "socket": ("dropped", "invalid", "foreign", "send_errors"),
+    "pause": _PAUSE,
 }
 MAX_FIELDS = 64  # of a record of a core
 _FIELD = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}")

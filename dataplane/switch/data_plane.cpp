@@ -28,6 +28,7 @@ constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
 constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between looks at polled ports' links
 constexpr unsigned kRoundsPerLook = 64;  // polled ports: rounds between looks at descriptors
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox, before workers wait
+constexpr std::int64_t kBeat = 100'000'000;  // ns
 constexpr std::int64_t kFired = -1;  // armed_ns_ after the timer went off
 
 int checked(int result, const char* what) {
@@ -145,6 +146,10 @@ void DataPlane::run_jobs() {
 void DataPlane::loop(Worker& worker) {
   ::pthread_setname_np(::pthread_self(), "data-plane");
   ::prctl(PR_SET_TIMERSLACK, 1UL);  // the default lets timers be 50 us late
+  if (worker.number == 0) {
+    const std::lock_guard lock(engine_);
+    arm_timer(monotonic_ns() + kBeat);
+  }
   while (running_) {
     wait_and_read(worker);
     if (workers_.size() == 1) {
@@ -170,9 +175,25 @@ void DataPlane::work_through(Worker& worker) {
   }
   if (worker.links_changed) look_at_links();
   if (worker.woken && worker.number == 0) run_jobs();
-  if (!pipeline_) return;
-  pipeline_->advance(monotonic_ns());
-  if (polled_.empty()) arm_timer(pipeline_->next_event());  // polling needs no timer
+  const std::int64_t now_ns = monotonic_ns();
+  if (worker.number == 0) note_turn(now_ns);
+  if (pipeline_) pipeline_->advance(now_ns);
+  if (!polled_.empty()) return;  // polling needs no timer
+  arm_timer(pipeline_ ? std::min(pipeline_->next_event(), next_beat_ns_) : next_beat_ns_);
+}
+
+void DataPlane::note_turn(std::int64_t now_ns) {
+  if (last_turn_ns_ != 0)
+    health_.longest_pause_ns = std::max(health_.longest_pause_ns, now_ns - last_turn_ns_);
+  last_turn_ns_ = now_ns;
+  if (now_ns >= next_beat_ns_) next_beat_ns_ = now_ns + kBeat;
+}
+
+Health DataPlane::take_health() {
+  if (running_) note_turn(monotonic_ns());  // the pause that ends with this look counts
+  const Health taken = health_;
+  health_.longest_pause_ns = 0;
+  return taken;
 }
 
 // A port has one sender at a time, so that its frames keep their order. Who finds it busy need not
@@ -277,7 +298,8 @@ void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
 }
 
 void DataPlane::packet_in(std::span<const std::byte> frame) {
-  if (handlers_.packet_in) handlers_.packet_in(frame);
+  ++health_.packet_ins;
+  if (!handlers_.packet_in || !handlers_.packet_in(frame)) ++health_.packet_ins_dropped;
 }
 
 bool DataPlane::digest(const engine::DigestList& list) {

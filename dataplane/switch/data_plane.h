@@ -54,6 +54,13 @@ struct PortReport {
   std::int64_t late_max_ns = 0;
 };
 
+// Of the switch, beside its ports.
+struct Health {
+  std::int64_t longest_pause_ns = 0;  // in which the data plane did not run, since the last one
+  std::uint64_t packet_ins = 0;       // since the start
+  std::uint64_t packet_ins_dropped = 0;
+};
+
 class DataPlane : private engine::Output {
  public:
   // Opens a socket per port; throws InterfaceError naming the port. workers: 1 to the number of
@@ -64,7 +71,7 @@ class DataPlane : private engine::Output {
   // What the program has to say to the control plane; called on the data-plane thread, must not
   // block. As in engine::Output.
   struct Handlers {
-    std::function<void(std::span<const std::byte>)> packet_in;
+    std::function<bool(std::span<const std::byte>)> packet_in;  // false: dropped
     std::function<bool(const engine::DigestList&)> digest;
     std::function<void(std::string_view, std::span<const engine::TableEntry>)> entries_expired;
   };
@@ -95,6 +102,7 @@ class DataPlane : private engine::Output {
   // kNotFound, kInvalidArgument.
   engine::Status change_link(std::uint32_t port, const LinkChange& change);
   std::vector<PortReport> report();
+  Health take_health();
   engine::SwitchStats totals() const;  // all 0 without a pipeline
 
  private:
@@ -154,6 +162,7 @@ class DataPlane : private engine::Output {
   void arm_timer(std::int64_t due_ns);
   void run_jobs();
   void look_at_links();
+  void note_turn(std::int64_t now_ns);
 
   const std::uint32_t cpu_port_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
@@ -169,6 +178,9 @@ class DataPlane : private engine::Output {
   std::int64_t links_seen_ns_ = 0;  // when look_at_links() was last run
   int timer_ = -1;
   std::int64_t armed_ns_ = 0;  // what timer_ is set to
+  Health health_;
+  std::int64_t last_turn_ns_ = 0;  // of the first worker's loop
+  std::int64_t next_beat_ns_ = 0;  // it turns then, if nothing happens before
   std::mutex engine_;          // with several workers: guards pipeline_, timer_ and the lateness
 
   std::mutex mutex_;  // guards jobs_, and changes of running_ and stopping_

@@ -90,10 +90,15 @@ grpc::Status LabService::SetLink(grpc::ServerContext*, const tiercast::v1::SetLi
 grpc::Status LabService::GetPorts(grpc::ServerContext*, const tiercast::v1::GetPortsRequest*,
                                   tiercast::v1::GetPortsResponse* response) {
   std::vector<PortReport> reports;
+  Health health;
   data_plane_.call([&] {
     response->set_time_ns(monotonic_ns());
     reports = data_plane_.report();
+    health = data_plane_.take_health();
   });
+  response->set_longest_pause_us(microseconds(health.longest_pause_ns));
+  response->set_packet_ins(health.packet_ins);
+  response->set_packet_ins_dropped(health.packet_ins_dropped);
   for (const PortReport& report : reports) fill(report, *response->add_ports());
   return grpc::Status::OK;
 }

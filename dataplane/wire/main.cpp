@@ -19,11 +19,20 @@ Usage: tiercast-wire --wire=A,B,DELAY[,DELAY-FROM-B-TO-A] ...
   --help     show this text
   --version  show the version
 
-SIGINT and SIGTERM end it; it then writes one line of JSON with its totals.
+Each second, and when SIGINT or SIGTERM ends it, it writes a line of JSON with its totals.
 
 Example: 5 ms from in1 to eth1, nothing back
   tiercast-wire --wire=in1,eth1,5ms,0
 )";
+
+void print(const tiercast::wiring::Stats& stats) {
+  fmt::print(
+      "{{\"time_ns\": {}, \"frames\": {}, \"kernel_drops\": {}, \"send_errors\": {}, "
+      "\"late_over_1ms\": {}, \"late_max_us\": {}, \"longest_pause_us\": {}}}\n",
+      stats.time_ns, stats.frames, stats.kernel_drops, stats.send_errors, stats.late_over_1ms,
+      stats.late_max_ns / 1000, stats.longest_pause_ns / 1000);
+  std::fflush(stdout);
+}
 
 }  // namespace
 
@@ -61,13 +70,7 @@ int main(int argc, char** argv) {
   try {
     const Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC));
     Wires wires(options);
-    wires.run(stop.get());
-    const Stats stats = wires.stats();
-    fmt::print(
-        "{{\"frames\": {}, \"kernel_drops\": {}, \"send_errors\": {}, \"late_over_1ms\": {}, "
-        "\"late_max_us\": {}}}\n",
-        stats.frames, stats.kernel_drops, stats.send_errors, stats.late_over_1ms,
-        stats.late_max_ns / 1000);
+    wires.run(stop.get(), print);
     return 0;
   } catch (const std::system_error& error) {
     fmt::print(stderr, "tiercast-wire: {}\n", error.what());

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -23,6 +22,8 @@ namespace {
 constexpr int kBurst = 64;  // frames read from one interface before others have a turn
 constexpr int kReceiveBuffer = 8 * 1024 * 1024;  // bytes
 constexpr std::int64_t kLateNs = 1'000'000;
+constexpr std::int64_t kBeatNs = 100'000'000;
+constexpr std::int64_t kReportNs = 1'000'000'000;
 
 int check(int result, const std::string& what) {
   if (result < 0) throw std::system_error(errno, std::generic_category(), what);
@@ -91,17 +92,21 @@ Wires::End& Wires::add_end(const std::string& name, std::int64_t delay_ns) {
   return *ends_.back();
 }
 
-void Wires::run(int stop_fd) {
+void Wires::run(int stop_fd, const std::function<void(const Stats&)>& report) {
   watch(epoll_.get(), stop_fd, nullptr);
+  last_turn_ns_ = now();
+  next_report_ns_ = last_turn_ns_ + kReportNs;
+  set_timer();
   std::array<epoll_event, 32> events;
   for (;;) {
     const int count =
         epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno == EINTR) continue;
     check(count, "epoll");
+    note_turn();
     for (int i = 0; i < count; ++i) {
       void* const what = events[static_cast<std::size_t>(i)].data.ptr;
-      if (what == nullptr) return;
+      if (what == nullptr) return report(take_stats());
       if (what == &timer_) {
         std::uint64_t expirations;
         [[maybe_unused]] const auto size = read(timer_.get(), &expirations, sizeof expirations);
@@ -110,6 +115,10 @@ void Wires::run(int stop_fd) {
       }
     }
     for (const auto& end : ends_) send_due(*end);
+    if (last_turn_ns_ >= next_report_ns_) {
+      report(take_stats());
+      next_report_ns_ = last_turn_ns_ + kReportNs;
+    }
     set_timer();
   }
 }
@@ -137,20 +146,25 @@ void Wires::send_due(End& end) {
   }
 }
 
+void Wires::note_turn() {
+  const std::int64_t time = now();
+  stats_.longest_pause_ns = std::max(stats_.longest_pause_ns, time - last_turn_ns_);
+  last_turn_ns_ = time;
+  if (time >= next_beat_ns_) next_beat_ns_ = time + kBeatNs;
+}
+
 void Wires::set_timer() {
-  std::int64_t next = std::numeric_limits<std::int64_t>::max();
+  std::int64_t next = next_beat_ns_;
   for (const auto& end : ends_) next = std::min(next, end->line.next_due().value_or(next));
+  // An expiry of zero would disarm the timer.
+  next = std::max<std::int64_t>(next, 1);
   itimerspec setting{};
-  if (next != std::numeric_limits<std::int64_t>::max()) {
-    // An expiry of zero would disarm the timer.
-    next = std::max<std::int64_t>(next, 1);
-    setting.it_value.tv_sec = next / 1'000'000'000;
-    setting.it_value.tv_nsec = next % 1'000'000'000;
-  }
+  setting.it_value.tv_sec = next / 1'000'000'000;
+  setting.it_value.tv_nsec = next % 1'000'000'000;
   check(timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr), "timerfd");
 }
 
-Stats Wires::stats() {
+Stats Wires::take_stats() {
   for (const auto& end : ends_) {
     tpacket_stats counters{};
     socklen_t size = sizeof counters;
@@ -159,7 +173,10 @@ Stats Wires::stats() {
           end->name);
     stats_.kernel_drops += counters.tp_drops;
   }
-  return stats_;
+  stats_.time_ns = last_turn_ns_;
+  const Stats taken = stats_;
+  stats_.longest_pause_ns = 0;
+  return taken;
 }
 
 }  // namespace tiercast::wiring

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,13 +14,17 @@
 
 namespace tiercast::wiring {
 
-// Totals of all wires since the start.
+// Totals of all wires since the start, but for the pause.
 struct Stats {
+  std::int64_t time_ns = 0;        // CLOCK_MONOTONIC
   std::uint64_t frames = 0;        // that came out of a wire
   std::uint64_t kernel_drops = 0;  // lost before they were read
   std::uint64_t send_errors = 0;   // refused by the kernel
   std::uint64_t late_over_1ms = 0;  // frames that came out more than 1 ms after they were due
   std::int64_t late_max_ns = 0;
+  // Since the last Stats, the longest time in which the loop did not turn: it does every 100 ms at
+  // least, so a longer one says that the process was stopped, or had no CPU.
+  std::int64_t longest_pause_ns = 0;
 };
 
 // A file descriptor that is closed with its owner.
@@ -40,10 +45,8 @@ class Wires {
   // std::system_error names the interface that cannot be opened.
   explicit Wires(const std::vector<WireOption>& options);
 
-  // Carries frames until `stop_fd` is readable.
-  void run(int stop_fd);
-
-  Stats stats();
+  // Carries frames until `stop_fd` is readable. Calls `report` every second, and at the end.
+  void run(int stop_fd, const std::function<void(const Stats&)>& report);
 
  private:
   // An interface and the line of the frames that were read from it.
@@ -58,11 +61,16 @@ class Wires {
   void receive(End& end);
   void send_due(End& end);
   void set_timer();
+  void note_turn();
+  Stats take_stats();
 
   std::vector<std::unique_ptr<End>> ends_;
   Descriptor epoll_;
   Descriptor timer_;
   Stats stats_;
+  std::int64_t last_turn_ns_ = 0;
+  std::int64_t next_beat_ns_ = 0;    // the loop turns then, if nothing happens before
+  std::int64_t next_report_ns_ = 0;
 
   static constexpr std::size_t kMaxFrame = 65'536;
   std::array<std::byte, kMaxFrame> buffer_;

@@ -21,8 +21,8 @@ from tiercast_lab import binaries
 from tiercast_lab.errors import InputError, RunFailed
 from tiercast_lab.experiment import LinkEvent, Loaded
 from tiercast_lab.network import Network
-from tiercast_lab.processes import Children, tail
-from tiercast_lab.switches import PORT_COLUMNS, SESSION_COLUMNS, Row, direction
+from tiercast_lab.processes import Children
+from tiercast_lab.switches import PORT_COLUMNS, SESSION_COLUMNS, LoggedRow, Row, direction
 from tiercast_lab.topology import Switch, Topology
 from tiercast_lab.units import format_duration
 
@@ -87,7 +87,7 @@ class Bmv2Switches:
             ports += ["-i", f"{port}@{inner}"]
         if wires:
             command = [str(binaries.WIRE), *wires]
-            children.start(node, f"tiercast-wire {switch.name}", command, f"{switch.name}-wire")
+            children.start(node, _wire(switch.name), command, f"{switch.name}-wire")
         command = [
             PROGRAM,
             "--no-p4",
@@ -99,7 +99,7 @@ class Bmv2Switches:
             f"--cpu-port={CPU_PORT}",
         ]
         name = f"{PROGRAM} {switch.name}"
-        children.start(node, name, command, switch.name, handles_sigterm=False)
+        children.start(node, name, command, switch.name, handles_sigterm=False, says_pauses=False)
 
     async def configure(self, network: Network) -> None:
         switches = network.topology.switches.values()
@@ -121,7 +121,8 @@ class Bmv2Switches:
         return lines
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
-        rows: list[tuple[str, Row]] = []
+        dropped = controller.packet_ins_dropped(switch.name)
+        rows: list[tuple[str, Row]] = [("packet_in", {"packets": None, "dropped": dropped})]
         for port, fates in (await controller.fates(switch.name)).items():
             place: Row = {"port": port, "link": direction(switch, port)}
             rows.append(("port", place | _port_columns(fates)))
@@ -139,14 +140,22 @@ class Bmv2Switches:
                 lines = self._queue_commands(port, event.rate, depth)
                 await asyncio.to_thread(_thrift, network, end, lines)
 
-    def final_rows(self, topology: Topology, logs: Path) -> list[tuple[str, Row]]:
-        """What each tiercast-wire wrote as it ended: rows of kind `wire`."""
-        rows = []
+    def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
+        """What each tiercast-wire wrote each second: rows of kind `wire` and `pause`."""
+        rows: list[LoggedRow] = []
         for switch in topology.switches:
-            lines = tail(logs / f"{switch}-wire.log", 1)
-            if lines and lines[0].startswith("{"):
-                rows.append((switch, json.loads(lines[0])))
+            log = logs / f"{switch}-wire.log"
+            lines = log.read_text().splitlines() if log.exists() else []
+            for line in filter(lambda line: line.startswith("{"), lines):
+                fields = json.loads(line)
+                time_ns, longest_us = fields.pop("time_ns"), fields.pop("longest_pause_us")
+                rows.append((time_ns, "wire", switch, fields))
+                rows.append((time_ns, "pause", _wire(switch), {"longest_us": longest_us}))
         return rows
+
+
+def _wire(switch: str) -> str:
+    return f"tiercast-wire {switch}"
 
 
 def _port_columns(fates: PortFates) -> Row:

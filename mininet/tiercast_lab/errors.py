@@ -83,6 +83,12 @@ class RunFailed(LabError):
     exit_status = EXIT_FAILED
 
 
+class RunInvalid(LabError):
+    """The machine could not keep up, so far that the run cannot go on."""
+
+    exit_status = EXIT_INVALID
+
+
 class Interrupted(LabError):
     """Ctrl-C, SIGTERM or SIGHUP."""
 

@@ -11,12 +11,13 @@ import json
 import logging
 import subprocess
 from collections.abc import Callable
+from io import FileIO
 from typing import Any
 
 from mininet.link import Intf, Link
 from mininet.node import Node
 
-from tiercast_lab.errors import RunFailed
+from tiercast_lab.errors import RunFailed, RunInvalid
 from tiercast_lab.topology import Host, Switch, Topology
 
 # mininet.log makes every later logger one of its own, which writes to the terminal.
@@ -37,6 +38,8 @@ SYSCTLS = {
     "net.ipv4.tcp_timestamps": 1,
 }
 
+COMMAND_S = 60.0  # takes some milliseconds; on a machine whose CPUs are taken, seconds
+
 # With any of these the kernel would hand over packets above the MTU or without a checksum.
 OFFLOADS = ("rx", "tx", "sg", "tso", "gso", "gro")
 
@@ -49,7 +52,13 @@ class NamespaceNode(Node):
         process = self.popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        out, err = process.communicate(text.encode(), timeout=30)
+        try:
+            out, err = process.communicate(text.encode(), timeout=COMMAND_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise RunInvalid(
+                f"{self.name}: `{' '.join(command)}` did not end within {COMMAND_S:g} s"
+            ) from None
         if process.returncode != 0:
             said = (err or out).decode().strip()
             raise RunFailed(f"{self.name}: `{' '.join(command)}` failed: {said}")
@@ -71,6 +80,9 @@ class Network:
         self.run = run
         self.nodes: dict[str, NamespaceNode] = {}
         self._links: list[Link] = []
+        self._interfaces: dict[str, list[str]] = {}  # by node
+        # /proc/PID/net/dev of each node, open: it can be read though the node's shell is killed.
+        self._devices: dict[str, FileIO] = {}
 
     def interface(self, node: str, port: int = 1) -> str:
         return f"{self.run}-{node}p{port}"
@@ -82,6 +94,8 @@ class Network:
             # Mininet's name marks the shell in process lists: `mininet:<run>-<node>`.
             node = NamespaceNode(f"{self.run}-{name}")
             self.nodes[name] = node
+            self._interfaces[name] = []
+            self._devices[name] = FileIO(f"/proc/{node.pid}/net/dev")
             node.run("sysctl", "-q", "-w", *(f"{key}={value}" for key, value in SYSCTLS.items()))
         for link in self.topology.links.values():
             checkpoint()
@@ -149,6 +163,7 @@ class Network:
         self.nodes[host].run("ip", "address", "flush", "dev", self.interface(host))
 
     def _configure(self, node: str, interfaces: list[str], commands: list[str]) -> None:
+        self._interfaces[node] += interfaces
         batch = ["link set lo up"]
         batch += [f"link set {name} up" for name in interfaces]
         self.nodes[node].run("ip", "-batch", "-", text="\n".join(batch + commands) + "\n")
@@ -166,7 +181,7 @@ class Network:
                 if link["ifname"] != "lo"
             ]
             features = json.loads(
-                node.run("ethtool", "--json", "--show-features", links[0]["ifname"])
+                node.run("ethtool", "--json", "--show-features", self._interfaces[name][0])
             )[0]
             result[name] = {
                 "interfaces": {
@@ -193,16 +208,34 @@ class Network:
         """Interfaces with a queueing discipline: a second queue behind the emulated one."""
         return hidden_queues(self.describe())
 
+    def check(self) -> None:
+        """RunFailed where an interface that was made is not there any more."""
+        gone = []
+        for node, devices in self._devices.items():
+            devices.seek(0)
+            there = devices.read().decode()
+            gone += [
+                f"{name} of {node}" for name in self._interfaces[node] if f"{name}:" not in there
+            ]
+        if gone:
+            raise RunFailed(f"vanished while the run went on: interface {', '.join(gone)}")
+
     def remove(self) -> None:
-        for link in self._links:
-            # Deleting one end deletes the pair; the node may be gone already.
-            node = link.intf1.node
-            if node.shell is not None:
-                subprocess.run(
-                    ["mnexec", "-a", str(node.pid), "ip", "link", "delete", link.intf1.name],
-                    stderr=subprocess.DEVNULL,
-                    check=False,
-                )
+        for devices in self._devices.values():
+            devices.close()
+        self._devices.clear()
+        # Deleting one end deletes the pair; the node may be gone already.
+        deletions = [
+            subprocess.Popen(
+                ["mnexec", "-a", str(link.intf1.node.pid)]
+                + ["ip", "link", "delete", link.intf1.name],
+                stderr=subprocess.DEVNULL,
+            )
+            for link in self._links
+            if link.intf1.node.shell is not None
+        ]
+        for deletion in deletions:
+            deletion.wait()
         self._links.clear()
         for node in self.nodes.values():
             if node.shell is not None:

@@ -7,6 +7,7 @@ where the machine allows it: other work on the machine then delays no packet.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tiercast_lab.network import NamespaceNode
 
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
+LOOK_S = 0.2
 REAL_TIME = ["chrt", "--rr", "1"]
 
 
@@ -41,6 +43,7 @@ class Child:
     log: Path
     turns: Turns = Turns()  # when last looked at
     expected_to_end: bool = False
+    says_pauses: bool = True  # see pauses.py
     handles_sigterm: bool = True  # ends with status 0 after it
 
 
@@ -57,6 +60,7 @@ class Children:
         command: list[str],
         log: str,
         handles_sigterm: bool = True,
+        says_pauses: bool = True,
     ) -> Child:
         """Output of the command goes to <logs>/<log>.log."""
         scheduling = REAL_TIME if self.real_time else []
@@ -68,9 +72,30 @@ class Children:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        child = Child(name, process, path, handles_sigterm=handles_sigterm)
+        child = Child(name, process, path, handles_sigterm=handles_sigterm, says_pauses=says_pauses)
         self.children.append(child)
         return child
+
+    def name_of(self, log: str) -> str:
+        """Of the child whose output goes to <logs>/<log>.log."""
+        return next(child.name for child in self.children if child.log.stem == log)
+
+    def hindered(self) -> str:
+        """Children that do not run though they should: "stopped: …", "ready, but without a CPU: …";
+        empty where all run. Takes two looks, LOOK_S apart."""
+        before = {child.name: _threads(child.process.pid) for child in self.children}
+        time.sleep(LOOK_S)
+        found: dict[str, list[str]] = {"stopped": [], "ready, but without a CPU": []}
+        for child in self.children:
+            threads = _threads(child.process.pid)
+            if any(state == "T" for state, _ in threads.values()):
+                found["stopped"].append(child.name)
+            elif any(
+                state == "R" and before[child.name].get(thread) == (state, ran_ns)
+                for thread, (state, ran_ns) in threads.items()
+            ):
+                found["ready, but without a CPU"].append(child.name)
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
 
     def check(self) -> None:
         """Raises RunFailed for a child that has ended though the run goes on."""
@@ -112,6 +137,7 @@ class Children:
                 if status != 0 and child.handles_sigterm:
                     complaints.append(f"{child.name} ended with status {status} after SIGTERM")
             except subprocess.TimeoutExpired:
+                _give_up_real_time(child.process.pid)
                 # A child leads its own process group, so whatever it started goes with it.
                 os.killpg(child.process.pid, signal.SIGKILL)
                 child.process.wait()
@@ -121,19 +147,50 @@ class Children:
 
 
 def real_time_allowed() -> bool:
-    return subprocess.run([*REAL_TIME, "true"], capture_output=True, check=False).returncode == 0
+    # Asked for a process that sleeps: one that runs would wait for its turn behind others.
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        os.sched_setscheduler(process.pid, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        return False
+    else:
+        _give_up_real_time(process.pid)
+        return True
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _give_up_real_time(pid: int) -> None:
+    """So that it gets its share of a CPU that others take in real time: to end, for one."""
+    for thread in _thread_ids(pid):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
+
+
+def _thread_ids(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []  # it has ended
+
+
+def _threads(pid: int) -> dict[str, tuple[str, int]]:
+    """State (R: ready or running, T: stopped) and time on a CPU, ns, of each thread."""
+    result = {}
+    for thread in _thread_ids(pid):
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
+            ran = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]
+            result[thread] = stat.rpartition(") ")[2][0], int(ran)
+    return result
 
 
 def _turns(pid: int) -> Turns:
     ran = waited = turns = 0
-    tasks = f"/proc/{pid}/task"
-    try:
-        threads = os.listdir(tasks)
-    except OSError:
-        return Turns()  # it has ended
-    for thread in threads:
+    for thread in _thread_ids(pid):
         try:
-            with open(f"{tasks}/{thread}/schedstat") as file:
+            with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
                 on_cpu, on_queue, count = file.read().split()
         except OSError:
             continue

@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,17 @@ import tiercast_controller as control
 from tiercast_lab import binaries
 from tiercast_lab.commands import receiver_command, sender_command
 from tiercast_lab.description import described_sessions, described_topology
-from tiercast_lab.errors import InputError, LabError, RunFailed
+from tiercast_lab.errors import InputError, LabError, RunFailed, RunInvalid
 from tiercast_lab.execution import Execution
 from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.machine import LoadMeter
 from tiercast_lab.network import Network, hidden_queues
+from tiercast_lab.pauses import LoopWatch
 from tiercast_lab.processes import Children
 from tiercast_lab.progress import RUNNING
 from tiercast_lab.scratch import scratch_folder
 from tiercast_lab.switches import SwitchKind
+from tiercast_lab.topology import Switch
 from tiercast_lab.traffic import TrafficPrograms, require_congestion_controls
 
 POLL_S = 1.0  # of ports and load
@@ -86,11 +88,18 @@ class Run(Execution):
             raise RunFailed("a hidden second queue: " + "; ".join(found))
         interrupt.check()
         with _priority(CONTROLLER_NICE):
-            asyncio.run(_Live(self, network, children, sockets, interrupt).run())
+            live = _Live(self, network, children, sockets, interrupt)
+            asyncio.run(live.run())
+        network.check()
         self.metadata["after"] = network.describe()
         self.complaints += children.stop()
-        for switch, fields in self.switches.final_rows(network.topology, children.logs):
-            self.recorder.add("wire", self.progress.duration_s, switch, fields)
+        for time_ns, kind, agent, fields in self.switches.logged_rows(
+            network.topology, children.logs
+        ):
+            time_s = (time_ns - live.start_ns) / 1e9
+            # The last one tells of the run's last second, too; further ones of what came after.
+            if 0 <= time_s < self.progress.duration_s + 1:
+                self.recorder.add(kind, time_s, agent, fields)
 
 
 class _Live:
@@ -105,10 +114,12 @@ class _Live:
         self.sockets = sockets
         self.interrupt = interrupt
         self.traffic = TrafficPrograms(self._on_traffic)
+        self.loop_watch = LoopWatch()
         self.start_ns = 0
 
     async def run(self) -> None:
         controller = self._controller()
+        loop_watch = asyncio.create_task(self.loop_watch.watch())
         work = asyncio.create_task(self._work(controller))
         watch = asyncio.create_task(self._watch(controller))
         try:
@@ -120,11 +131,14 @@ class _Live:
                 watch.result()
             work.result()
         except control.ControllerError as error:
+            # A program that is stopped, or gets no CPU, is no program that failed.
+            if hindered := self.children.hindered():
+                raise RunInvalid(f"{error}; {hindered}") from error
             raise RunFailed(str(error)) from error
         finally:
-            for task in (work, watch):
+            for task in (work, watch, loop_watch):
                 task.cancel()
-            await asyncio.gather(work, watch, return_exceptions=True)
+            await asyncio.gather(work, watch, loop_watch, return_exceptions=True)
             await self.traffic.close()
             with contextlib.suppress(control.ControllerError):
                 await controller.stop(timeout_s=2)
@@ -133,6 +147,7 @@ class _Live:
         while True:
             self.interrupt.check()
             self.run_.recorder.check()
+            self.network.check()  # before its programs: without an interface they end
             self.children.check()
             if controller.failed.done():
                 await asyncio.sleep(CRASH_S / 2)
@@ -152,9 +167,14 @@ class _Live:
         await self.traffic.start(run.loaded, self.network, self.children, self._socket("traffic"))
         await controller.wait_agents(agents)
         # One poll before the start: "since the last" figures then begin with the run.
-        await self._poll_ports(controller, record=False)
+        switches = topology.switches.values()
+        await asyncio.gather(*(run.switches.poll(controller, switch) for switch in switches))
         load = LoadMeter(self.children.turns)
+        self.loop_watch.take_longest_us()
         self.start_ns = time.monotonic_ns()
+        for child in self.children.children:
+            if child.says_pauses:
+                run.take("pause", 0.0, child.name, {"longest_us": 0.0})
         run.enter(RUNNING)
         self.traffic.begin(self.start_ns)
         controller.start_sessions()
@@ -175,7 +195,7 @@ class _Live:
             if child.expected_to_end:
                 await self._expect_success(child)
         # Nobody sends any more: what each port was handed, and what became of it.
-        await self._poll_ports(controller)
+        await asyncio.gather(*(self._look(controller, switch) for switch in switches))
 
     async def _expect_success(self, child: Any) -> None:
         for _ in range(15):
@@ -186,23 +206,54 @@ class _Live:
             await asyncio.sleep(WATCH_S)
 
     async def _measure(self, controller: control.Controller, load: LoadMeter) -> None:
-        """Looks at ports and load each second until the run's time is over."""
+        """Looks at each switch and at the load, once a second until the run's time is over. A
+        switch that does not answer keeps nobody else waiting."""
+        looks = [
+            asyncio.create_task(self._look_at(controller, switch))
+            for switch in self.network.topology.switches.values()
+        ]
+        looks.append(asyncio.create_task(self._look_at_load(load)))
+        try:
+            await asyncio.gather(*looks)
+        finally:
+            for look in looks:
+                look.cancel()
+
+    async def _seconds(self) -> AsyncIterator[None]:
+        """Each second of the run, those left out that are over, and its end."""
+        end_s = self.run_.progress.duration_s
+        next_s = 0.0
+        while next_s < end_s:
+            # Later than the last one, though a sleep may end some nanoseconds early.
+            now_s = max(self._now_s(), next_s)
+            next_s = min(end_s, POLL_S * math.floor(now_s / POLL_S + 1))
+            await asyncio.sleep(next_s - self._now_s())
+            yield
+
+    async def _look_at(self, controller: control.Controller, switch: Switch) -> None:
+        async for _ in self._seconds():
+            await self._look(controller, switch)
+
+    async def _look(self, controller: control.Controller, switch: Switch) -> None:
+        rows = await self.run_.switches.poll(controller, switch)
+        now_s = self._now_s()
+        for kind, fields in rows:
+            self._take(kind, now_s, switch.name, fields)
+
+    async def _look_at_load(self, load: LoadMeter) -> None:
         run = self.run_
-        duration_s = run.loaded.experiment.duration / 1e9
-        ticks = math.ceil(duration_s / POLL_S)
-        for tick in range(1, ticks + 1):
-            await asyncio.sleep(max(0.0, min(tick * POLL_S, duration_s) - self._now_s()))
-            await self._poll_ports(controller)
-            self.run_.take("machine", self._now_s(), "lab", load.look())
+        async for _ in self._seconds():
+            now_s = self._now_s()
+            run.take("machine", now_s, "lab", load.look())
+            longest_us = self.loop_watch.take_longest_us()
+            run.take("pause", now_s, "lab", {"longest_us": longest_us})
             run.view.update(run.progress)
 
-    async def _poll_ports(self, controller: control.Controller, record: bool = True) -> None:
-        switches = list(self.network.topology.switches.values())
-        polled = await asyncio.gather(*(self.run_.switches.poll(controller, s) for s in switches))
-        now_s = self._now_s()
-        for switch, rows in zip(switches, polled, strict=True):
-            for kind, fields in rows if record else []:
-                self.run_.take(kind, now_s, switch.name, fields)
+    def _take(self, kind: str, time_s: float, agent: str, fields: dict[str, Any]) -> None:
+        """A row; one of kind `pause` is of a program, not of a node or flow."""
+        if kind == "pause":
+            agent = self.children.name_of(agent)
+        self.run_.take(kind, time_s, agent, fields)
 
     async def _events(self, controller: control.Controller) -> None:
         run = self.run_
@@ -252,12 +303,12 @@ class _Live:
         return (time.monotonic_ns() - self.start_ns) / 1e9
 
     def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
-        self.run_.take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
+        self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
 
     async def _on_records(self, agent: control.Agent, records: Sequence[control.Record]) -> None:
         for record in records:
             time_s = (record.time_ns - self.start_ns) / 1e9
-            self.run_.take(record.kind, time_s, agent.name, record.fields)
+            self._take(record.kind, time_s, agent.name, record.fields)
 
     def _on_event(self, event: control.Event) -> None:
         if self.start_ns:

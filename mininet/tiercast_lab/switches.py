@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Columns of one row, beside time_s and agent. None: this kind of switch does not count that.
 Row = dict[str, float | str | None]
+LoggedRow = tuple[int, str, str, Row]  # time_ns of CLOCK_MONOTONIC, kind, agent, columns
 
 
 # Of rows of kind `port` and `port.session`: fields of PortStats and SessionCounts
@@ -55,12 +56,12 @@ class SwitchKind(Protocol):
         """What is left to set once the controller has reached all switches."""
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
-        """Each port's row of kind `port`, and those of kind `port.session`."""
+        """Rows, each with its kind: `pause`, `packet_in`, each port's `port` and `port.session`."""
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None: ...
 
-    def final_rows(self, topology: Topology, logs: Path) -> list[tuple[str, Row]]:
-        """Rows of kind `wire` by switch, once all processes have ended."""
+    def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
+        """Of programs that write theirs into their logs, once all have ended."""
 
 
 class TiercastSwitches:
@@ -89,8 +90,13 @@ class TiercastSwitches:
         pass
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
-        rows: list[tuple[str, Row]] = []
-        for port in (await controller.ports(switch.name)).ports:
+        response = await controller.ports(switch.name)
+        dropped = response.packet_ins_dropped + controller.packet_ins_dropped(switch.name)
+        rows: list[tuple[str, Row]] = [
+            ("pause", {"longest_us": response.longest_pause_us}),
+            ("packet_in", {"packets": response.packet_ins, "dropped": dropped}),
+        ]
+        for port in response.ports:
             place: Row = {"port": port.port, "link": direction(switch, port.port)}
             rows.append(("port", place | _columns(port, PORT_COLUMNS)))
             rows += [
@@ -115,7 +121,7 @@ class TiercastSwitches:
                 rx_delay_ns=event.delay if other in topology.hosts else None,
             )
 
-    def final_rows(self, topology: Topology, logs: Path) -> list[tuple[str, Row]]:
+    def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
         return []
 
 

@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass
 
 REPORT_S = 0.2
+PAUSE_REPORTS = 5  # a row of kind `pause` with every fifth report
+BEAT_S = 0.1  # the loop turns at least as often (pauses.py)
 # IP and TCP headers of a segment: 20 + 20, and 12 of time stamps, which TCP_MAXSEG includes.
 FIXED_HEADERS = 40
 HEADERS = 52
@@ -64,6 +66,7 @@ class End:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
+        self.longest_pause_s = 0.0
         self.flows = [Flow(name, int(port)) for name, port in options.flow]
         self.selector = selectors.DefaultSelector()
         self.lab = socket.socket(socket.AF_UNIX)
@@ -82,23 +85,34 @@ class End:
         self.selector.register(self.lab, selectors.EVENT_READ, self.lab)
         # (time of CLOCK_MONOTONIC in s, what is due), soonest first.
         due = [(start_s + self.options.start, self.begin), (start_s + self.options.stop, self.end)]
-        next_report = start_s
+        next_report, reports = start_s, 0
+        now = start_s
         while True:
-            now = time.monotonic()
+            last_turn, now = now, time.monotonic()
+            self.longest_pause_s = max(self.longest_pause_s, now - last_turn)
             while due and due[0][0] <= now:
                 due.pop(0)[1]()
             if next_report <= now:
                 self.report()
+                reports += 1
+                if reports % PAUSE_REPORTS == 0:
+                    self.say_pause()
                 next_report += REPORT_S * (1 + (now - next_report) // REPORT_S)
-            wake = min([next_report, *(at for at, _ in due)])
+            wake = min([next_report, now + BEAT_S, *(at for at, _ in due)])
             for key, _ in self.selector.select(max(0.0, wake - time.monotonic())):
                 if key.fileobj is self.lab:
                     self.report()
+                    self.longest_pause_s = max(self.longest_pause_s, time.monotonic() - now)
+                    self.say_pause()
                     sys.exit(0)
                 self.ready(key.data)
 
-    def say(self, kind: str, flow: Flow, **fields: float) -> None:
-        row = {"time_ns": time.monotonic_ns(), "kind": kind, "agent": flow.name, **fields}
+    def say_pause(self) -> None:
+        self.say("pause", self.options.name, longest_us=1e6 * self.longest_pause_s)
+        self.longest_pause_s = 0.0
+
+    def say(self, kind: str, agent: str, **fields: float) -> None:
+        row = {"time_ns": time.monotonic_ns(), "kind": kind, "agent": agent, **fields}
         # A lab that has ended closes the socket; the next look at it ends this program.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.lab.sendall(json.dumps(row).encode() + b"\n")
@@ -155,7 +169,7 @@ class Sender(End):
                 info = TcpInfo.of(flow.socket)
                 self.say(
                     "tcp.sender",
-                    flow,
+                    flow.name,
                     cwnd=info.cwnd,
                     ssthresh=info.ssthresh,
                     rtt_us=info.rtt_us,
@@ -205,13 +219,17 @@ class Receiver(End):
         # As links and sessions count: IP bytes, of the full packets that the payload came in.
         size = self.options.packet_size
         self.say(
-            "tcp", flow, bytes=flow.payload * size / (size - HEADERS), goodput_bytes=flow.payload
+            "tcp",
+            flow.name,
+            bytes=flow.payload * size / (size - HEADERS),
+            goodput_bytes=flow.payload,
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("role", choices=("send", "receive"))
+    parser.add_argument("--name", required=True, help="of this program in its rows")
     parser.add_argument("--lab", required=True, help="the lab's Unix socket")
     parser.add_argument("--flow", nargs=2, metavar=("NAME", "PORT"), action="append", required=True)
     parser.add_argument("--peer", help="address of the receiving host")

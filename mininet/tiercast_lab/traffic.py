@@ -21,7 +21,8 @@ from tiercast_lab.processes import Children
 
 FIRST_PORT = 5001
 READY_S = 15.0
-KINDS = ("tcp", "tcp.sender")  # of rows
+END_S = 5.0
+KINDS = ("tcp", "tcp.sender", "pause")  # of rows
 
 # time_ns of CLOCK_MONOTONIC, kind, agent, fields.
 RowSink = Callable[[int, str, str, dict[str, Any]], None]
@@ -47,24 +48,26 @@ class TrafficPrograms:
         self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
         self._broken: Exception | None = None
-        self._flows: set[str] = set()
+        self._names: set[str] = set()  # of flows and programs, which rows are of
 
     async def start(self, loaded: Loaded, network: Network, children: Children, lab: Path) -> None:
         """Every program is up and every receiver listens. Raises RunFailed."""
         entries = loaded.experiment.traffic
         if not entries:
             return
-        self._flows = set(loaded.flows)
+        self._names = set(loaded.flows)
         self._server = await asyncio.start_unix_server(self._serve, lab)
         for index, entry in enumerate(entries):
             names = [name for name, flow in loaded.flows.items() if flow.entry == index]
             for role, node in (("receive", entry.to), ("send", entry.from_)):
-                self.logs.append(f"{names[0]}-{role}")
+                name = f"{names[0]}-{role}"
+                self.logs.append(name)
+                self._names.add(name)
                 children.start(
                     network.nodes[f"t{node}"],
                     f"tcp_flows {role} {names[0]}",
-                    command(role, entry, names, loaded, lab),
-                    self.logs[-1],
+                    [*command(role, entry, names, loaded, lab), f"--name={name}"],
+                    name,
                 )
         try:
             async with asyncio.timeout(READY_S), self._changed:
@@ -86,7 +89,7 @@ class TrafficPrograms:
             with contextlib.suppress(OSError):
                 writer.write_eof()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2), self._changed:
+            async with asyncio.timeout(END_S), self._changed:
                 await self._changed.wait_for(lambda: self._ready == 0)
         await self.close()
         if self._broken is not None:
@@ -108,7 +111,7 @@ class TrafficPrograms:
                     await self._count(1)
                     continue
                 time_ns, kind, agent = row.pop("time_ns"), row.pop("kind"), row.pop("agent")
-                if kind not in KINDS or agent not in self._flows:
+                if kind not in KINDS or agent not in self._names:
                     raise ValueError(f"kind {kind!r} of {agent!r}; valid: {', '.join(KINDS)}")
                 self._sink(time_ns, kind, agent, row)
         except (ValueError, KeyError, AttributeError) as error:

@@ -67,6 +67,24 @@ BOUNDS = {
         "lateness of departures from switches: 99th percentiles of the intervals, averaged over "
         "packets",
     ),
+    "late_max": Bound(
+        50.0,
+        "ms",
+        "largest lateness of any packet: paced by a sender, or leaving a switch or a delay line",
+    ),
+    "pause": Bound(
+        250.0,
+        "ms",
+        "longest time in which a program of the run did not run; each wakes up every 100 ms",
+    ),
+    "silence": Bound(
+        2.5,
+        "s",
+        "longest time without a row of a program, or a look at it; they come every second",
+    ),
+    "packet_in_dropped": Bound(
+        0.0, "packets", "punted by a switch, such as IGMP reports, and never seen by the controller"
+    ),
     "wire_late": Bound(
         1e-2, "of all frames", "frames that left a delay line more than 1 ms after they were due"
     ),
@@ -96,6 +114,12 @@ def validity(
     bounds = bounds_of(os.cpu_count() or 1, {}) if bounds is None else bounds
     machine = _window(rows.get("machine"), context)
     final = rows.get("pacer.final")
+    exact = {
+        "late_max": _latest_packets(rows),
+        "pause": _pauses(rows.get("pause")),
+        "silence": _silences(rows.get("pause")),
+        "packet_in_dropped": _punts_dropped(rows.get("packet_in")),
+    }
     measured = {
         "cpu": _mean(machine, "cpu_percent"),
         "cpu_wait": _mean(machine, "cpu_wait_ms"),
@@ -104,6 +128,7 @@ def validity(
         "switch_late_p99": _weighted_lateness(_window(rows.get("port"), context)),
         "wire_late": _late_share(rows.get("wire")),
         "hidden_loss": _hidden_loss(rows),
+        **{name: _largest(events) for name, events in exact.items()},
     }
     return [
         Check(
@@ -112,10 +137,79 @@ def validity(
             bounds[name],
             bound.unit,
             bound.purpose,
+            _above(exact.get(name), bounds[name], bound.unit),
         )
         for name, bound in BOUNDS.items()
         if measured[name] is not None or name not in NOT_EVERYWHERE
     ]
+
+
+# What happened to whom, of which the largest counts: who, how much, and until when (s).
+Events = list[tuple[str, float, float]]
+MOST_NAMED = 8
+
+
+def _largest(events: Events | None) -> float | None:
+    return None if events is None else max((value for _, value, _ in events), default=0.0)
+
+
+def _above(events: Events | None, bound: float | None, unit: str) -> str:
+    """Each who is above the bound, with his largest: "tiercast-host h3 312 ms (before 4.2 s)"."""
+    if events is None or bound is None:
+        return ""
+    worst: dict[str, tuple[float, float]] = {}
+    for who, value, until_s in events:
+        if value > max(bound, worst.get(who, (bound, 0.0))[0]):
+            worst[who] = value, until_s
+    named = sorted(worst.items(), key=lambda item: item[1], reverse=True)
+    texts = [
+        f"{who} {value:.4g} {unit} (before {until_s:.1f} s)" for who, (value, until_s) in named
+    ]
+    more = len(texts) - MOST_NAMED
+    return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _events(frame: pl.DataFrame, who: pl.Expr, value: pl.Expr) -> Events:
+    return frame.select(who, value.alias("value"), "time_s").drop_nulls().rows()
+
+
+def _latest_packets(rows: Rows) -> Events | None:
+    """ms."""
+    events: Events = []
+    if (pacer := rows.get("pacer")) is not None:
+        events += _events(pacer, pl.col("agent"), pl.col("late_max_us") / 1e3)
+    if (port := rows.get("port")) is not None:
+        place = pl.format("{} {}", "agent", "link")
+        events += _events(port, place, pl.col("late_max_us") / 1e3)
+    if (wire := rows.get("wire")) is not None:
+        events += _events(wire, pl.format("{} wire", "agent"), pl.col("late_max_us") / 1e3)
+    return events or None
+
+
+def _pauses(pause: pl.DataFrame | None) -> Events | None:
+    """ms."""
+    return None if pause is None else _events(pause, pl.col("agent"), pl.col("longest_us") / 1e3)
+
+
+def _silences(pause: pl.DataFrame | None) -> Events | None:
+    """s; until the next row, or the end of the run, when the lab writes its last."""
+    if pause is None:
+        return None
+    end = float(pause.filter(pl.col("agent") == "lab")["time_s"].max() or 0.0)
+    events: Events = []
+    for (program,), its in pause.sort("time_s").group_by("agent"):
+        times = [0.0, *its["time_s"], end]
+        events += [
+            (program, after - before, after)
+            for before, after in zip(times, times[1:], strict=False)
+        ]
+    return events
+
+
+def _punts_dropped(packet_in: pl.DataFrame | None) -> Events | None:
+    if packet_in is None:
+        return None
+    return _events(packet_in, pl.col("agent"), pl.col("dropped").cast(pl.Float64))
 
 
 def _window(frame: pl.DataFrame | None, context: Context) -> pl.DataFrame | None:
@@ -140,9 +234,11 @@ def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
 
 
 def _late_share(wire: pl.DataFrame | None) -> float | None:
-    if wire is None or not (frames := float(wire["frames"].sum())):
+    if wire is None:
         return None
-    return float(wire["late_over_1ms"].sum()) / frames
+    last = wire.sort("time_s").group_by("agent").last()
+    frames = float(last["frames"].sum())
+    return float(last["late_over_1ms"].sum()) / frames if frames else None
 
 
 # Totals since the start, by kind of row.

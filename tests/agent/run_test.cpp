@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "agent/clock.h"
 #include "tests/agent/lab.h"
 
@@ -19,7 +23,10 @@ class Probe : public Activity {
  public:
   explicit Probe(Telemetry& telemetry) : telemetry_(telemetry) {}
 
-  void start(Time) override { calls.push_back("start"); }
+  void start(Time) override {
+    calls.push_back("start");
+    std::this_thread::sleep_for(blocks);
+  }
   void membership(Time, int top_rank) override {
     calls.push_back("membership " + std::to_string(top_rank));
   }
@@ -40,6 +47,7 @@ class Probe : public Activity {
   int runs = 0;
   std::vector<Time> reports;
   std::size_t finished_after = 0, signal_after = 0;  // reports; 0: never
+  std::chrono::milliseconds blocks{0};               // for so long it keeps the loop from turning
 
  private:
   Telemetry& telemetry_;
@@ -90,6 +98,21 @@ TEST(AgentRun, AloneAReceiverHasNoMembershipAndEndsAfterItsDuration) {
   EXPECT_GE(result.reports.back(), before + options.duration);
 }
 
+TEST(AgentRun, SaysForHowLongItDidNotRun) {
+  EventLoop loop;
+  Telemetry telemetry("", true);
+  Probe probe(telemetry);
+  probe.blocks = std::chrono::milliseconds(300);
+  probe.signal_after = 1;
+  run_agent(endless(), v1::ROLE_SENDER, loop, telemetry, probe);
+  double longest_us = 0;
+  const v1::Records batch = telemetry.take_batch();
+  for (const v1::Record& record : batch.records()) {
+    if (record.kind() == "pause") longest_us = std::max(longest_us, record.fields(0).value());
+  }
+  EXPECT_GE(longest_us, 300'000);
+}
+
 TEST(AgentRun, ASignalEndsItWithStatus0) {
   EventLoop loop;
   Telemetry telemetry("", false);
@@ -101,7 +124,7 @@ TEST(AgentRun, ASignalEndsItWithStatus0) {
 }
 
 TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
-  int records = 0;
+  int records = 0, pauses = 0;
   TestLab lab([&](TestLab::Stream& stream) {
     v1::FromAgent message;
     stream.Read(&message);
@@ -112,7 +135,11 @@ TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
     stream.Write(TestLab::membership(0, 7));  // more than there are layers
     stream.Write(TestLab::membership(0, -1));
     stream.Write(TestLab::stop());
-    while (stream.Read(&message)) records += message.records().records_size();
+    while (stream.Read(&message)) {
+      for (const v1::Record& record : message.records().records()) {
+        ++(record.kind() == "pause" ? pauses : records);
+      }
+    }
     return grpc::Status::OK;
   });
   AgentOptions options = endless();
@@ -122,6 +149,7 @@ TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
   EXPECT_THAT(result.calls, ElementsAre("start", "membership 1", "membership 2", "membership -1",
                                         "last report", "stop"));
   EXPECT_EQ(records, static_cast<int>(result.reports.size()));  // nothing is lost at the end
+  EXPECT_GE(pauses, 1);
 }
 
 TEST(AgentRun, ALostLabEndsItWithStatus1AndSaysWhy) {

@@ -81,7 +81,7 @@ def record_port(
         total = {name: total[name] + mine[name] for name in total}
         row = {**place, "session": session, "layer": layer, **mine}
         recorder.add("port.session", time_s, f"s{a}", row)
-    clean = {"kernel_drops": 0.0, "send_errors": 0.0, "late_p99_us": 100.0}
+    clean = {"kernel_drops": 0.0, "send_errors": 0.0, **LATE}
     packets = {"rx_packets": total["left"], "tx_packets": total["left"]}
     queue = {"queue_packets": total.pop("waiting"), "max_queue_packets": total["queue_drops"]}
     recorder.add("port", time_s, f"s{a}", {**place, **total, **packets, **queue, **clean, **more})
@@ -113,9 +113,10 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
         record_port(recorder, float(second), "0>1", counts, max_queue_packets=float(second))
         load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)
+        add_health(recorder, float(second))
     menu = {"active": 1.0, "limit_1": 5e5, "min": 125e3, "max": 750e3}
     recorder.add("sim.menu", 10.0, "h0", menu)
-    recorder.add("pacer.final", 20.0, "h0", {"late_p99_us": 300.0, "dropped": 0.0})
+    recorder.add("pacer.final", 20.0, "h0", {**LATE, "dropped": 0.0})
     return store(loaded, recorder)
 
 
@@ -148,14 +149,27 @@ def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
         record_port(recorder, float(second), "0>1", counts, max_queue_packets=float(second))
         load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)
+        add_health(recorder, float(second))
         if second % 2:
             fields = {"rate_Bps": 250_000.0 + second, "limiting": 3.0, "rtt_us": 1000.0 * second}
             recorder.add("single.rate", float(second), "h0", fields)
     recorder.add("single.loss", 4.0, "h3", {"loss": 0.01})
-    recorder.add("pacer.final", 20.0, "h0", {"late_p99_us": 300.0, "dropped": 0.0})
+    recorder.add("pacer.final", 20.0, "h0", {**LATE, "dropped": 0.0})
     for node in (3, 4, 5, 6):
         recorder.add("subscription", 0.1, f"h{node}", {"top": 0})
     return store(loaded, recorder)
+
+
+LATE = {"late_p99_us": 300.0, "late_max_us": 2000.0}
+PROGRAMS = ("lab", "tiercast-switch s0", "tiercast-send h0", "tiercast-host h3")
+
+
+def add_health(recorder: Recorder, second: float) -> None:
+    """Of a second in which every program ran as it should."""
+    for program in PROGRAMS:
+        recorder.add("pause", second, program, {"longest_us": 101_000.0})
+    recorder.add("pacer", second, "h0", {**LATE, "dropped": 0.0})
+    recorder.add("packet_in", second, "s0", {"packets": 10.0, "dropped": 0.0})
 
 
 def store(loaded: Loaded, recorder: Recorder) -> storage.StoredRun:

@@ -37,7 +37,7 @@ class Lab:
             ("send", ["--peer=127.0.0.1", f"--start={start}"]),
         ):
             command = [sys.executable, "-I", "-S", tcp_flows.__file__, role, f"--stop={stop}"]
-            command += [f"--lab={self.path}"]
+            command += [f"--lab={self.path}", f"--name=tcp1-{role}"]
             for number, port in enumerate(self.ports, 1):
                 command += ["--flow", f"tcp{number}", str(port)]
             self.programs[role] = subprocess.Popen([*command, *more], stderr=subprocess.PIPE)
@@ -98,7 +98,12 @@ def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
     assert shown.count(f" mss:{1000 - tcp_flows.HEADERS} ") == 2
     lab.wait_for_flows(0)  # by themselves: the lab has said nothing
     rows = lab.end()
-    assert {row["agent"] for row in rows["receive"]} == {"tcp1", "tcp2"}
+    programs = {role: f"tcp1-{role}" for role in rows}
+    for role, name in programs.items():
+        assert {row["agent"] for row in rows[role]} == {"tcp1", "tcp2", name}
+        mine = [row for row in rows[role] if row["agent"] == name]
+        assert {row["kind"] for row in mine} == {"pause"}
+        assert all(row["longest_us"] > 0 for row in mine)
     for flow in ("tcp1", "tcp2"):
         received = [row for row in rows["receive"] if row["agent"] == flow]
         sent = [row for row in rows["send"] if row["agent"] == flow]

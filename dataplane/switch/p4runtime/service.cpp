@@ -80,7 +80,7 @@ P4RuntimeService::P4RuntimeService(std::uint64_t device_id, DataPlane& data_plan
       pipelines_(data_plane),
       arbitration_(device_id) {
   data_plane_.set_handlers(
-      {[this](std::span<const std::byte> frame) { packet_in(frame); },
+      {[this](std::span<const std::byte> frame) { return packet_in(frame); },
        [this](const engine::DigestList& list) { return digest(list); },
        [this](std::string_view table, std::span<const engine::TableEntry> entries) {
          entries_expired(table, entries);
@@ -292,17 +292,17 @@ void P4RuntimeService::packet_out(StreamId id, const p4::v1::PacketOut& packet,
 }
 
 // On the data-plane thread.
-void P4RuntimeService::packet_in(std::span<const std::byte> frame) {
+bool P4RuntimeService::packet_in(std::span<const std::byte> frame) {
   const auto codec = pipelines_.packet_io();
-  if (!codec) return;
+  if (!codec) return false;
   p4::v1::StreamMessageResponse message;
   try {
     *message.mutable_packet() = codec->decode(frame);
   } catch (const RequestError& error) {
     spdlog::warn("{}", error.what());
-    return;
+    return false;
   }
-  tell_primaries(message);
+  return tell_primaries(message);
 }
 
 // On the data-plane thread.

@@ -45,7 +45,7 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
   void arbitrate(StreamId id, const p4::v1::MasterArbitrationUpdate& update);
   void packet_out(StreamId id, const p4::v1::PacketOut& packet, ControllerStream& out);
   void acknowledge(StreamId id, const p4::v1::DigestListAck& ack, ControllerStream& out);
-  void packet_in(std::span<const std::byte> frame);
+  bool packet_in(std::span<const std::byte> frame);
   bool digest(const engine::DigestList& list);
   void entries_expired(std::string_view table, std::span<const engine::TableEntry> entries);
   bool has_primary();

@@ -4,6 +4,8 @@ import array
 import contextlib
 import fcntl
 import json
+import os
+import signal
 import socket
 import struct
 import subprocess
@@ -85,6 +87,42 @@ def route(controller, p4info, address: str, port: int) -> None:
 
 def ports_of(switch) -> dict[int, lab_pb2.PortStats]:
     return {port.port: port for port in switch.lab.GetPorts(lab_pb2.GetPortsRequest()).ports}
+
+
+def test_it_says_for_how_long_it_did_not_run(switch):
+    def longest_us() -> float:
+        return switch.lab.GetPorts(lab_pb2.GetPortsRequest()).longest_pause_us
+
+    longest_us()
+    os.kill(switch.process.pid, signal.SIGSTOP)
+    stopped = time.monotonic()
+    time.sleep(0.3)
+    paused_us = 1e6 * (time.monotonic() - stopped)
+    os.kill(switch.process.pid, signal.SIGCONT)
+    assert longest_us() >= paused_us
+    # Each look begins anew, and a switch without work turns all the same.
+    wait_until(lambda: longest_us() < paused_us, "a look without the pause")
+
+
+def test_packets_that_no_controller_gets_are_counted(start, network, program, tools):
+    switch = start("--port", "1=p1", "--port", "2=p2", *program)
+    membership = b"\x16\0" + struct.pack("!H", 0xFFFF) + socket.inet_aton(GROUP)
+    report = bytes(
+        Ether(src=MAC, dst="01:00:5e:40:00:08") / IP(dst=GROUP, ttl=1, proto=2) / membership
+    )
+
+    def counts() -> tuple[int, int]:
+        health = switch.lab.GetPorts(lab_pb2.GetPortsRequest())
+        return health.packet_ins, health.packet_ins_dropped
+
+    network.ports[2].send(report)
+    wait_until(lambda: counts() == (1, 1), "the packet that nobody gets")
+    controller = tools.Controller(switch)
+    assert controller.arbitration_code() == 0
+    network.ports[2].send(report)
+    assert controller.next().packet.payload == report
+    assert counts() == (2, 1)
+    controller.close()
 
 
 def test_unicast_is_routed(network, controller, p4info):

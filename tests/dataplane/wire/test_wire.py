@@ -124,10 +124,25 @@ def test_frames_come_in_order_after_the_delay_of_their_direction(wire) -> None:
         assert time.monotonic() - before >= DELAY_S
     wire.send_signal(signal.SIGTERM)
     out, _ = wire.communicate(timeout=PATIENCE_S)
-    totals = json.loads(out)
+    totals = json.loads(out.splitlines()[-1])
     assert wire.returncode == 0
     assert totals["frames"] >= 102
     assert (totals["kernel_drops"], totals["send_errors"]) == (0, 0)
+
+
+def test_each_second_it_says_for_how_long_it_did_not_run(wire) -> None:
+    def line() -> dict[str, int]:
+        return json.loads(wire.stdout.readline())
+
+    line()
+    wire.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    time.sleep(0.3)
+    paused = 1e6 * (time.monotonic() - stopped)
+    wire.send_signal(signal.SIGCONT)
+    # Stopped at the moment of a report it says so in the next one.
+    assert max(line()["longest_pause_us"], line()["longest_pause_us"]) >= paused
+    wire.send_signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize(

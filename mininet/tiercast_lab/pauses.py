@@ -1,0 +1,38 @@
+"""For how long programs of a run did not run: stopped, or without a CPU.
+
+Every program wakes up every 100 ms at least, whatever happens, and says the longest time in which
+it did not: senders and hosts as records, switches when they are looked at, tiercast-wire in its
+log, the ends of TCP flows on their socket, the lab by what is here. These are the rows of kind
+`pause`, of each program one a second, and one by the lab at the start of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+BEAT_S = 0.1
+
+
+class LoopWatch:
+    """Of the lab itself: of the asyncio loop that `watch` runs in."""
+
+    def __init__(self) -> None:
+        self._last_turn = time.monotonic()
+        self._longest_s = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            self._note_turn()
+            await asyncio.sleep(BEAT_S)
+
+    def take_longest_us(self) -> float:
+        """Since the last call. The pause that ends with this call counts."""
+        self._note_turn()
+        longest, self._longest_s = self._longest_s, 0.0
+        return 1e6 * longest
+
+    def _note_turn(self) -> None:
+        now = time.monotonic()
+        self._longest_s = max(self._longest_s, now - self._last_turn)
+        self._last_turn = now

@@ -1,0 +1,154 @@
+"""Faults done to real runs: programs that are stopped, CPUs that are taken, links that are cut.
+
+A busy machine may add reasons of its own to those that are asserted here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tiercast_lab.errors import EXIT_FAILED, EXIT_INVALID
+from tiercast_lab.verdict import BOUNDS
+
+from ..patience import wait_until
+from .real_run import Started
+
+pytestmark = [pytest.mark.mininet, pytest.mark.timeout(240)]
+
+# Programs of the two experiments: in a command line, and as a run's reasons name them.
+SMOKE = {
+    "--name=h3": "tiercast-host h3",
+    "--name=h0": "tiercast-send h0",
+    "--name=s0": "tiercast-switch s0",
+    "lab": "lab",
+}
+BESIDE_TCP = {
+    "--name=tcp1-send": "tcp_flows send tcp1",
+    "--name=tcp1-receive": "tcp_flows receive tcp1",
+}
+
+
+def start(results: Path, experiment: str, seconds: int) -> Started:
+    window = ["--set", "measure.last=3s", "--duration", f"{seconds}s"]
+    return Started(results, *window, experiment=experiment)
+
+
+def wait_for_second(started: Started, second: int) -> None:
+    """0 or 5: what the run says when it is there."""
+    while not (line := started.process.stdout.readline()).startswith(f"    {second} s  rates "):
+        assert line, started.process.communicate()
+
+
+def stop(started: Started, program: str, seconds: float) -> float:
+    """For how long it was stopped at least, ms."""
+    pid = started.process.pid if program == "lab" else started.wait_for(program)
+    os.kill(pid, signal.SIGSTOP)
+    stopped = time.monotonic()
+    time.sleep(seconds)
+    paused = 1e3 * (time.monotonic() - stopped)
+    os.kill(pid, signal.SIGCONT)
+    return paused
+
+
+def reasons(started: Started, results: Path) -> dict[str, str]:
+    """Of a run that is judged invalid: by the figure that says so."""
+    status, out, error = started.finish()
+    assert (status, error) == (EXIT_INVALID, ""), out + error
+    started.assert_nothing_is_left()
+    summary = json.loads((results / "latest/summary.json").read_text())
+    assert summary["verdict"] == "invalid"
+    return dict(reason.split(": ", 1) for reason in summary["reasons"])
+
+
+def pause_of(program: str, reason: str) -> float:
+    """ms, as a reason gives it."""
+    found = re.search(rf"{program} ([0-9.]+) ms \(before [0-9.]+ s\)", reason)
+    assert found, reason
+    return float(found[1])
+
+
+@pytest.mark.parametrize(
+    ("experiment", "programs"), [("sim-smoke", SMOKE), ("basic-ermcc", BESIDE_TCP)]
+)
+def test_a_stop_of_300_ms_is_named(tmp_path: Path, experiment: str, programs: dict) -> None:
+    """Of each program in turn, the first one as soon as the run begins."""
+    started = start(tmp_path, experiment, 10)
+    wait_for_second(started, 0)
+    stopped = {program: stop(started, program, 0.3) for program in programs}
+    why = reasons(started, tmp_path)
+    for program, named in programs.items():
+        # Four digits are shown.
+        assert pause_of(named, why["pause"]) >= 0.999 * stopped[program]
+    if "--name=h0" in stopped:
+        assert BOUNDS["late_max"].value < pause_of("h0", why["late_max"])
+
+
+@pytest.mark.parametrize("program", [*SMOKE, "--name=tcp1-receive"])
+def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: str) -> None:
+    experiment = "sim-smoke" if program in SMOKE else "basic-ermcc"
+    named = (SMOKE | BESIDE_TCP)[program]
+    started = start(tmp_path, experiment, 7)
+    wait_for_second(started, 5)
+    stopped = stop(started, program, 3)
+    why = reasons(started, tmp_path)
+    assert pause_of(named, why["pause"]) >= 0.999 * stopped
+    assert f"{named} " in why["silence"]
+
+
+def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(tmp_path: Path) -> None:
+    started = start(tmp_path, "sim-smoke", 10)
+    wait_for_second(started, 0)
+    os.kill(started.wait_for("--name=s0"), signal.SIGSTOP)
+    status, _, error = started.finish()
+    assert status == EXIT_INVALID
+    assert error.endswith("; stopped: tiercast-switch s0\n")
+    started.assert_nothing_is_left()
+    (summary,) = tmp_path.glob("*/summary.json")
+    assert json.loads(summary.read_text())["verdict"] == "incomplete"
+
+
+def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -> None:
+    started = start(tmp_path, "sim-smoke", 8)
+    wait_for_second(started, 0)
+    # The kernel ends each after a second on a CPU; nobody else might get there to do it. All wait
+    # for one pipe to close: who began alone would keep the next from being started.
+    loop = ["prlimit", "--rttime=1000000:1000000", "chrt", "-f", "50"]
+    loop += ["sh", "-c", "read line; while :; do :; done"]
+    waiting, begin = os.pipe()
+    loops = [
+        subprocess.Popen(loop, stdin=waiting, stderr=subprocess.DEVNULL)
+        for _ in os.sched_getaffinity(0)
+    ]
+    stats = [Path(f"/proc/{one.pid}/stat") for one in loops]
+    wait_until(lambda: all("(sh) S " in stat.read_text() for stat in stats), "all loops wait")
+    os.close(begin)
+    os.close(waiting)
+    try:
+        why = reasons(started, tmp_path)
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
+    assert all(one.returncode == -signal.SIGKILL for one in loops), "no real time is allowed here"
+    assert pause_of("tiercast-s[a-z]+ [hs]0", why["pause"]) > BOUNDS["pause"].value
+
+
+def test_an_interface_that_vanishes_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    started = start(tmp_path, "sim-smoke", 10)
+    wait_for_second(started, 0)
+    pid = started.wait_for("--name=h3")
+    interface = f"{started.run}-h3p1"
+    inside = ["nsenter", f"--target={pid}", "--net"]
+    subprocess.run([*inside, "ip", "link", "delete", interface], check=True)
+    status, _, error = started.finish()
+    assert status == EXIT_FAILED
+    assert error.startswith("tiercast: vanished while the run went on: interface ")
+    assert f"{interface} of h3" in error and f"{started.run}-s1p2 of s1" in error
+    started.assert_nothing_is_left()
