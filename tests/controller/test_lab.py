@@ -193,7 +193,9 @@ async def test_a_kind_that_is_not_of_the_list_ends_the_stream(bench, kind: str) 
     await agent.records(lab_pb2.Record(time_ns=5, kind=kind))
     code, text = await agent.refusal()
     assert code == grpc.StatusCode.INVALID_ARGUMENT
-    assert text.startswith(f"'h15': kind {kind!r}; valid: received, subscription, join, socket, pause, ")
+    assert text.startswith(
+        f"'h15': kind {kind!r}; valid: received, subscription, join, socket, pause, "
+    )
     assert bench.received == []
 
 

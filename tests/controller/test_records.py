@@ -23,7 +23,12 @@ def test_programs_and_cores_are_heard() -> None:
 @pytest.mark.parametrize(
     ("kind", "names", "values", "said"),
     [
-        ("../x", [], [], r"kind '../x'; valid: received, subscription, join, socket, pause, sim.menu"),
+        (
+            "../x",
+            [],
+            [],
+            r"kind '../x'; valid: received, subscription, join, socket, pause, sim.menu",
+        ),
         ("/etc/passwd", [], [], "kind '/etc/passwd'"),
         ("", [], [], "kind ''"),
         ("sim.other", [], [], "kind 'sim.other'"),
