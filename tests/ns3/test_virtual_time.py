@@ -254,6 +254,60 @@ def received_bytes(run_directory: Path, kind: str, agents: list[str]) -> pl.Data
     return mine.group_by("time_s").agg(pl.col("bytes").sum()).sort("time_s")
 
 
+def test_udp_that_did_not_arrive_was_dropped(tmp_path: Path) -> None:
+    """1.5 Mbit/s into a link of 1 Mbit/s, alone on it: a third is lost, all of it at that port."""
+    (tmp_path / "udp.yaml").write_text("""\
+name: udp
+title: UDP that does not fit
+topology:
+  nodes: [0, 1, 2]
+  link: {rate: 1Mbit/s, delay: 5ms, queue: 20p}
+  links: {0-1: {}, 0-2: {}}
+sessions: [{scheme: sim, sender: 0, receivers: [2]}]
+traffic: [{kind: udp, from: 0, to: 1, rate: 1500kbit/s, start: 5s}]
+duration: 30s
+measure: {last: 20s}
+""")
+    directory = run(tmp_path / "r", str(tmp_path / "udp.yaml"))[1]
+    udp, port = (pl.read_parquet(directory / f"rows/{kind}.parquet") for kind in ("udp", "port"))
+    (link,) = port.filter((pl.col("link") == "0>1") & (pl.col("time_s") == 30)).to_dicts()
+    (flow,) = udp.filter(pl.col("time_s") == 30).to_dicts()
+    assert flow["bytes"] == 1000 * flow["packets"]
+    assert flow["sent_bytes"] == 1000 * flow["sent_packets"]
+    under_way = flow["sent_packets"] - flow["packets"] - link["queue_drops"]
+    assert link["queue_packets"] <= under_way <= link["queue_packets"] + 2  # on the link, the wire
+    measures = json.loads((directory / "summary.json").read_text())["measures"]
+    for name, value in (("udp_sent", 1.5e6), ("udp_throughput", 1e6), ("udp_loss", 1 / 3)):
+        assert measures[name]["value"] == pytest.approx(value, rel=0.01), name  # whole packets
+
+
+def test_receivers_of_every_session_that_left_count_no_more(tmp_path: Path) -> None:
+    """Of each session one receiver leaves and comes back, and the other is its only subscriber."""
+    (tmp_path / "members.yaml").write_text("""\
+name: members
+title: Members of two sessions
+topology: {tree: {depth: 1, fanout: 2}, link: {rate: 4Mbit/s, delay: 5ms, queue: 50p}}
+sessions:
+  - {scheme: sim, sender: 0}
+  - {scheme: ermcc, sender: 0, session: 2, start: 2s}
+members:
+  - {at: 10s, every: 15s, receivers: [1]}
+  - {at: 11s, every: 14s, receivers: [2], session: 2}
+duration: 30s
+measure: {last: 8s, until: 20s}
+""")
+    directory = run(tmp_path / "r", str(tmp_path / "members.yaml"))[1]
+    levels = pl.read_parquet(directory / "rows/subscription.parquet")
+    for agent, left, back in (("h1", 10.0, 25.0), ("h2.s2", 11.0, 25.0)):
+        changes = levels.filter(pl.col("agent") == agent)["time_s", "top"].rows()[1:]
+        assert changes[:2] == [(left, -1), (back, 0)]
+    measures = json.loads((directory / "summary.json").read_text())["measures"]
+    got = {name: measure["value"] for name, measure in measures.items()}
+    assert got["session_throughput"] == got["receiver_rate_h2"] > 1e5
+    assert got["session_throughput_s2"] == got["receiver_rate_h1.s2"] > 1e5
+    assert got["receiver_rate_h1"] is None and got["receiver_rate_h2.s2"] is None
+
+
 def test_udp_flows_are_on_for_their_share_of_the_time(on_off: Path) -> None:
     flows = received_bytes(on_off, "udp", [f"udp{n}" for n in range(1, 21)])
     # 1 s of 4 at 200 kbit/s each. The standard deviation of the mean is about 8 %.
