@@ -25,7 +25,6 @@ TOPOLOGIES = EXPERIMENTS / "topologies"
 BASES = EXPERIMENTS / "bases"
 P4_JSON = ROOT / "p4src/compiled/tiercast.json"
 P4_INFO = ROOT / "p4src/compiled/tiercast.p4info.txtpb"
-P4_LOCK = ROOT / "p4src/compiled/LOCK"
 
 
 def require(*paths: Path) -> None:

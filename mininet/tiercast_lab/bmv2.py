@@ -66,6 +66,9 @@ class Bmv2Switches:
                     "change there; valid: rate, and queue in packets"
                 )
 
+    def programs(self) -> list[Path]:
+        return [Path(shutil.which(PROGRAM) or PROGRAM), binaries.WIRE]
+
     def prepare(self, network: Network) -> None:
         for switch in network.topology.switches.values():
             for port, (_, link) in enumerate(switch.ports, 1):

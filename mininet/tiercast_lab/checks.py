@@ -83,6 +83,7 @@ def check(
         tuple(schemes[session.scheme].layered for session in sessions),
         source.data,
         file,
+        sources=source.files,
     )
     _check_expectations(source, loaded)
     return loaded

@@ -52,6 +52,7 @@ def conduct(loaded: Loaded, options: Options, console: Console) -> int:
     view = make_view(console)
     run = _make_run(loaded, options, folder, view, context_of(summary))
     run.check()
+    summary["files"] = machine.digests([*loaded.sources, *run.files])
     folder.make(summary)
     with Interrupt() as interrupt, view:
         try:

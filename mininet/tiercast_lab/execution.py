@@ -34,6 +34,11 @@ class Execution(ABC):
     def check(self) -> None:
         """InputError for what cannot be run here; nothing is made yet."""
 
+    @property
+    @abstractmethod
+    def files(self) -> list[Path]:
+        """What the run executes: programs, and the P4 program that the switches run."""
+
     @abstractmethod
     def execute(self, interrupt: Interrupt) -> None:
         """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too, but

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import mul
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -560,6 +561,7 @@ class Loaded:
     data: dict[str, Any]
     file: str
     notes: tuple[str, ...] = ()  # what the user should know of
+    sources: tuple[Path, ...] = ()  # files that were read: its own, its base, what it includes
 
     @property
     def flows(self) -> dict[str, Flow]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,6 @@ def describe() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    lock = binaries.P4_LOCK
     return {
         "tiercast": __version__,
         "commit": _output("git", "-C", str(binaries.ROOT), "describe", "--always", "--dirty"),
@@ -97,7 +97,17 @@ def versions() -> dict[str, str | None]:
         "dpdk": _output("pkg-config", "--modversion", "libdpdk"),
         "mininet": _output("dpkg-query", "-W", "-f", "${Version}", "mininet"),
         "python": platform.python_version(),
-        "p4_lock": lock.read_text().strip() if lock.exists() else None,
+    }
+
+
+def digests(files: Iterable[Path]) -> dict[str, str]:
+    """SHA-256 of what each file holds now, by its path, short for those of tiercast itself."""
+    root = binaries.ROOT
+    return {
+        str(path.relative_to(root) if path.is_relative_to(root) else path): hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()
+        for path in files
     }
 
 

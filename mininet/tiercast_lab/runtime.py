@@ -56,6 +56,11 @@ class Run(Execution):
             )
         require_congestion_controls(self.loaded)
 
+    @property
+    def files(self) -> list[Path]:
+        programs = [binaries.SENDER, binaries.HOST, *self.switches.programs()]
+        return [*programs, binaries.P4_JSON, binaries.P4_INFO]
+
     def execute(self, interrupt: Interrupt) -> None:
         _log_to(self.logs / "controller.log")
         network = Network(self.loaded.topology, self.folder.id)

@@ -47,6 +47,9 @@ class SwitchKind(Protocol):
     def check(self, loaded: Loaded) -> None:
         """InputError where it is not installed, or cannot do what the experiment asks."""
 
+    def programs(self) -> list[Path]:
+        """That it starts."""
+
     def prepare(self, network: Network) -> None:
         """What it needs in the network, before anything runs."""
 
@@ -71,6 +74,9 @@ class TiercastSwitches:
 
     def check(self, loaded: Loaded) -> None:
         binaries.require(binaries.SWITCH)
+
+    def programs(self) -> list[Path]:
+        return [binaries.SWITCH]
 
     def prepare(self, network: Network) -> None:
         pass

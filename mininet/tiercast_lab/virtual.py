@@ -11,6 +11,7 @@ import random
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tiercast_controller as control
@@ -34,7 +35,11 @@ CONTROL_DELAY_NS = 10_000_000
 @dataclass(kw_only=True)
 class VirtualRun(Execution):
     def check(self) -> None:
-        binaries.require(binaries.NS3, binaries.P4_JSON, binaries.P4_INFO)
+        binaries.require(*self.files)
+
+    @property
+    def files(self) -> list[Path]:
+        return [binaries.NS3, binaries.P4_JSON, binaries.P4_INFO]
 
     def execute(self, interrupt: Interrupt) -> None:
         topology = self.loaded.topology

@@ -23,6 +23,7 @@ class Source:
 
     data: dict[str, Any]
     places: dict[KeyPath, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()  # that were read for it
 
     def place(self, path: KeyPath) -> str:
         """Of a key path, or of its nearest parent that has one."""
@@ -73,7 +74,7 @@ def load_yaml(path: Path) -> Source:
     except YamlError as error:
         raise InputError(str(error)) from None
     places: dict[KeyPath, str] = {(): f"{path}:1"}
-    return Source(_build(root, (), path, places), places)
+    return Source(_build(root, (), path, places), places, (path.resolve(),))
 
 
 def read_value(text: str, place: str) -> Any:
@@ -113,10 +114,11 @@ def merge(base: Source, over: Source, path: KeyPath = ()) -> Source:
         if below and not _inside(at := (*path, *below), replaced)
     }
     places.update(over.places)
+    files = (*over.files, *base.files)
     if not path:
-        return Source(merged, places)
+        return Source(merged, places, files)
     holder[path[-1]] = merged
-    return Source(over.data, places)
+    return Source(over.data, places, files)
 
 
 def _merged(base: Any, over: Any, path: KeyPath, replaced: set[KeyPath]) -> Any:
