@@ -29,6 +29,7 @@ import numpy as np
 from bench_switch import SO_RCVBUFFORCE, machine, network, raw_socket, stamp
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / p) for p in ("build/python", "controller", "mininet", "tools/wire")]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "dataplane/sender"
 FAR_END = BUILD / "bench/libtiercast-far-end.so"
 SHARED_MEMORY = Path("/dev/shm")
@@ -317,7 +318,6 @@ def gaps(plan: Plan, rate: float) -> dict[str, Any]:
 
 
 def clock_step_ns() -> int:
-    sys.path.insert(0, str(ROOT / "mininet"))
     from tiercast_lab.doctor_dpdk import clock_step_ns as measure
 
     return measure(time.perf_counter_ns)
@@ -343,7 +343,6 @@ def running(command: list[str], far_end: dict[str, object] | None = None) -> Ite
 
 def control_of(folder: Path) -> Any:
     """The sender's tiercast.v1 service, when it answers."""
-    sys.path[:0] = [str(ROOT / "build/python"), str(ROOT / "controller")]
     from tiercast_controller.errors import AgentError
     from tiercast_controller.sender import SenderControl
 
@@ -416,7 +415,6 @@ def response_to_change() -> dict[str, Any]:
 
 
 def feedback_frames(sessions: int, kind: str) -> list[bytes]:
-    sys.path.insert(0, str(ROOT / "tools/wire"))
     from scapy.layers.inet import IP, UDP
     from scapy.layers.l2 import Ether
     from tiercast_wire import Tiercast

@@ -44,12 +44,16 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
             layers = {(1, 0): EgressFates(20, 5, 3, 1), (1, 1): nothing}
             return {2: PortFates(ingress, EgressFates(4, 0, 2, 0), layers)}
 
+        def packet_ins_dropped(self, switch: str) -> int:
+            return 7
+
     switch = load().topology.switches["s1"]
     rows = await Bmv2Switches(1000).poll(OnePort(), switch)
     place = {"port": 2, "link": "1>3"}
     unknown = dict.fromkeys(("entered", "queue_drops"))
-    assert [kind for kind, _ in rows] == ["port", "port.session", "port.session"]
-    assert rows[0][1] == place | dict.fromkeys(PORT_COLUMNS) | unknown | {
+    assert rows[0] == ("packet_in", {"packets": None, "dropped": 7})
+    assert [kind for kind, _ in rows[1:]] == ["port", "port.session", "port.session"]
+    assert rows[1][1] == place | dict.fromkeys(PORT_COLUMNS) | unknown | {
         "rx_packets": 38, "invalid": 1, "expired": 2, "no_group": 3, "no_route": 4,
         "tx_packets": 24, "left": 24, "marked": 5, "policy_drops": 5, "pruned": 1,
     }  # fmt: skip
@@ -57,7 +61,7 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
         {"session": -1, "layer": -1, "left": 4, "marked": 0, "policy_drops": 2, "pruned": 0},
         {"session": 1, "layer": 0, "left": 20, "marked": 5, "policy_drops": 3, "pruned": 1},
     ]
-    assert [row for _, row in rows[1:]] == [
+    assert [row for _, row in rows[2:]] == [
         place | unknown | {"waiting": None} | columns for columns in counted
     ]
 
