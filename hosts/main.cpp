@@ -23,6 +23,11 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print("{}\n", hosts::schemes_as_json());
     return 0;
   }
+  if (options.command == hosts::Command::kCheck) {
+    options.scheme->make_sender(options.agent.session);
+    options.scheme->make_receiver(options.agent.session);
+    return 0;
+  }
 
   agent::EventLoop loop;
   agent::Telemetry telemetry(options.agent.trace, !options.agent.lab.empty());

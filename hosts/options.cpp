@@ -28,8 +28,11 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   recv->footer(kExamples);
   const CLI::App* const schemes =
       app.add_subcommand("schemes", "print the schemes and their parameters as JSON, and end");
+  CLI::App* const check = app.add_subcommand(
+      "check", "end with status 2 if the scheme refuses the session: parameters that do not fit together");
   agent.name = "receiver";
   agent.add_to(*recv);
+  agent.add_to(*check);
   std::string source_text;
   recv->add_option("--interface", interface, "network interface to receive on")->required();
   recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
@@ -41,6 +44,10 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   }
 
   scheme = &agent.check();
+  if (check->parsed()) {
+    command = Command::kCheck;
+    return std::nullopt;
+  }
   sender = agent::parse_ipv4(source_text, "--source");
   if (agent::is_multicast(sender)) {
     throw ConfigError(

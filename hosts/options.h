@@ -10,14 +10,16 @@
 
 namespace tiercast::hosts {
 
-enum class Command { kReceive, kSchemes };
+enum class Command { kReceive, kSchemes, kCheck };
 
 struct HostOptions {
   Command command = Command::kReceive;
 
-  // kReceive:
+  // kReceive and kCheck:
   agent::AgentOptions agent;
   const Scheme* scheme = nullptr;
+
+  // kReceive:
   std::string interface;
   std::uint32_t sender = 0;  // IPv4, host order
   std::string output;        // file for what a reliable scheme delivers; "": none

@@ -22,7 +22,8 @@ std::string schemes_as_json() {
     list.push_back({{"name", scheme.name},
                     {"id", scheme.id},
                     {"layered", scheme.layered},
-                    {"parameters", parameters}});
+                    {"parameters", parameters},
+                    {"records", scheme.records}});
   }
   return list.dump(2);
 }

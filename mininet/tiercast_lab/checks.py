@@ -83,6 +83,7 @@ def check(
         tuple(schemes[session.scheme].layered for session in sessions),
         source.data,
         file,
+        {session.scheme: schemes[session.scheme].records for session in sessions},
         sources=source.files,
     )
     _check_expectations(source, loaded)

@@ -110,10 +110,11 @@ def run(
     from tiercast_lab.conduct import Options, conduct
     from tiercast_lab.doctor import require_kernel
     from tiercast_lab.loading import load_experiment, without_effect
-    from tiercast_lab.schemes import known_schemes
+    from tiercast_lab.schemes import known_schemes, require_accepted
 
     schemes = known_schemes()
     loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
+    require_accepted(loaded)
     for text in (*loaded.notes, *without_effect(loaded, settings or [], schemes)):
         console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
     if in_mininet:
@@ -384,10 +385,11 @@ def report(
     """Make the plots and the report of a stored run anew, from its rows."""
     from tiercast_lab.plots import write_plots
     from tiercast_lab.report import write_report
-    from tiercast_lab.storage import writing
+    from tiercast_lab.storage import reading, writing
 
-    stored = _stored(run_directory)
-    with writing(stored.directory):
+    directory = _directory_of(run_directory)
+    with reading(directory), writing(directory):
+        stored = _stored(directory)
         write_plots(stored)
         print(write_report(stored))
 
@@ -403,8 +405,12 @@ def explain(
     """Say in plain language why a receiver's rate was what it was, from the stored rows."""
     from tiercast_lab.explain import explain as lines_of
     from tiercast_lab.look import look_at
+    from tiercast_lab.storage import reading
 
-    print("\n".join(lines_of(look_at(_stored(run_directory), receiver, at))))
+    directory = _directory_of(run_directory)
+    with reading(directory):
+        lines = lines_of(look_at(_stored(directory), receiver, at))
+    print("\n".join(lines))
 
 
 def _flowing(text: str) -> str:
@@ -421,11 +427,15 @@ def _typed() -> list[str]:
     return ["./tiercast", *sys.argv[1:]]
 
 
-def _stored(run_directory: Path) -> Any:
+def _directory_of(run: Path) -> Path:
+    """A path, or a name below results/."""
+    named = len(run.parts) == 1 and not os.path.isdir(run)
+    return (RESULTS / run if named else run).absolute()
+
+
+def _stored(directory: Path) -> Any:
     from tiercast_lab.storage import load_run
 
-    named = len(run_directory.parts) == 1 and not os.path.isdir(run_directory)
-    directory = RESULTS / run_directory if named else run_directory
     run = load_run(directory.resolve())
     run.require_rows()
     return run

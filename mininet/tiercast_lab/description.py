@@ -46,6 +46,13 @@ def described_topology(
 
 def described_sessions(loaded: Loaded) -> list[control.Session]:
     return [
-        control.Session(s.session, s.layers, f"h{s.sender}", s.scheme, s.aggregation)
+        control.Session(
+            s.session,
+            s.layers,
+            f"h{s.sender}",
+            s.scheme,
+            s.aggregation,
+            loaded.records[s.scheme],
+        )
         for s in loaded.experiment.sessions
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -560,6 +561,7 @@ class Loaded:
     layered: tuple[bool, ...]  # the sessions' schemes; else one rate for all layers
     data: dict[str, Any]
     file: str
+    records: Mapping[str, tuple[str, ...]]  # kinds that the cores trace, by scheme
     notes: tuple[str, ...] = ()  # what the user should know of
     sources: tuple[Path, ...] = ()  # files that were read: its own, its base, what it includes
 

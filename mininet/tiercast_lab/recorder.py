@@ -17,6 +17,7 @@ from io import FileIO
 from pathlib import Path
 
 import polars as pl
+from tiercast_controller.bounded_yaml import kind_of_file
 
 from tiercast_lab.errors import InputError, RunFailed, writing
 
@@ -95,8 +96,27 @@ class Recorder:
                 content = content[file.write(content) :]
 
 
+def require_files(*paths: Path) -> None:
+    """InputError for what would be waited for: a FIFO, a device."""
+    for path in paths:
+        if (kind := kind_of_file(path)) not in ("a file", ""):
+            raise InputError(f"{path}: {kind}; valid: a file")
+
+
 def read_rows(folder: Path) -> Frames:
-    """Of a run that ended, or not. InputError where a file is not whole."""
+    """Of a run that ended, or not. InputError where a file is not whole, or of something else."""
+    require_files(*folder.glob("*.parquet"), *folder.glob("*.jsonl"))
+    frames = _read_rows(folder)
+    for kind, frame in frames.items():
+        types = {name: str(of) for name, of in frame.schema.items()}
+        if not types.get("time_s", "").startswith("Float") or types.get("agent") != "String":
+            raise InputError(
+                f"{folder}: {kind} is no table of rows; valid: numbers in time_s, text in agent"
+            )
+    return frames
+
+
+def _read_rows(folder: Path) -> Frames:
     frames = {}
     for path in folder.glob("*.parquet"):
         try:

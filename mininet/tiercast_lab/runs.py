@@ -25,7 +25,7 @@ from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.loading import load_experiment
 from tiercast_lab.measures import all_measures, context_of, measures_version
 from tiercast_lab.progress import Tally
-from tiercast_lab.schemes import SchemeInfo
+from tiercast_lab.schemes import SchemeInfo, require_accepted
 from tiercast_lab.workers import Job, Made, Workers, programs
 
 POLL_S = 0.2
@@ -58,7 +58,10 @@ class Task:
     run: Any  # Wanted
 
     def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
-        return load_experiment(self.file, schemes, list(self.run.settings), places=self.run.places)
+        settings = list(self.run.settings)
+        loaded = load_experiment(self.file, schemes, settings, places=self.run.places)
+        require_accepted(loaded)
+        return loaded
 
     @property
     def command(self) -> list[str]:
@@ -125,11 +128,12 @@ class Store:
         digest = hashlib.sha256(json.dumps(over, sort_keys=True).encode()).hexdigest()[:12]
         again = self.place(key) / f"measures-{digest}.json"
         try:
-            run = storage.load_run(self.place(key))
-            for stored in (run.summary, _taken_before(again)):
-                if all(stored.get(name) == value for name, value in asked.items()):
-                    return {name: one["value"] for name, one in stored["measures"].items()}
-            measures = all_measures(run.rows, context_of(run.summary | over))
+            with storage.reading(self.place(key)):
+                run = storage.load_run(self.place(key))
+                for stored in (run.summary, _taken_before(again)):
+                    if all(stored.get(name) == value for name, value in asked.items()):
+                        return {name: one["value"] for name, one in stored["measures"].items()}
+                measures = all_measures(run.rows, context_of(run.summary | over))
         except InputError as error:
             place = self.place(key)
             raise InputError(f"{error}; without {place} the run is made again") from None

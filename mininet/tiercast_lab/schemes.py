@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass, field
+from functools import cache
 
 from tiercast_lab import binaries
+from tiercast_lab.commands import session_options
 from tiercast_lab.errors import InputError
+from tiercast_lab.experiment import Loaded
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class SchemeInfo:
     name: str
     parameters: dict[str, ParameterInfo] = field(default_factory=dict)
     layered: bool = True  # else a session has one rate, and one layer
+    records: tuple[str, ...] = ()  # kinds that its cores trace: "sim.round"
 
 
 def known_schemes() -> dict[str, SchemeInfo]:
@@ -35,7 +39,31 @@ def known_schemes() -> dict[str, SchemeInfo]:
     result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     if result.returncode != 0:
         raise InputError(f"`{' '.join(command)}` failed: {result.stderr.strip()}")
-    return parse_schemes(result.stdout)
+    try:
+        return parse_schemes(result.stdout)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"`{' '.join(command)}` is of another version ({error!r}); run: make programs"
+        ) from None
+
+
+def require_accepted(loaded: Loaded) -> None:
+    """InputError for a session whose parameters do not fit together, as the scheme's cores say."""
+    for index, session in enumerate(loaded.experiment.sessions):
+        own = session.model_copy(update={"session": 0})  # one of many unicast ones
+        if refusal := _refusal(tuple(session_options(own))):
+            raise InputError(f"{loaded.file}: sessions.{index}: {refusal}")
+
+
+@cache
+def _refusal(options: tuple[str, ...]) -> str:
+    """What the cores say against a session, or nothing."""
+    command = [str(binaries.HOST), "check", *options]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    if result.returncode == 0:
+        return ""
+    said = result.stderr.strip().removeprefix("tiercast-host: ")
+    return said or f"`{' '.join(command)}` ended with status {result.returncode}"
 
 
 def parse_schemes(text: str) -> dict[str, SchemeInfo]:
@@ -48,6 +76,7 @@ def parse_schemes(text: str) -> dict[str, SchemeInfo]:
                 for p in scheme["parameters"]
             },
             scheme["layered"],
+            tuple(scheme["records"]),
         )
         for scheme in json.loads(text)
     }

@@ -11,22 +11,26 @@ summary.json is there from the start: until a run is judged its verdict is `inco
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import secrets
 import shutil
 import time
+import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from tiercast_controller.bounded_yaml import kind_of_file
 
 from tiercast_lab.errors import InputError, writing
 from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
-from tiercast_lab.recorder import read_rows
+from tiercast_lab.recorder import read_rows, require_files
 
 __all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
 
@@ -164,17 +168,41 @@ class StoredRun:
         return [*self.summary["reasons"], end if self.rows else "it has no rows"]
 
 
+@contextlib.contextmanager
+def reading(directory: Path) -> Iterator[None]:
+    """InputError for what is stored otherwise than a run leaves it: a summary without a key, rows
+    without a column, numbers that are text. What reads a stored run depends on nothing else."""
+    from jinja2 import UndefinedError  # of the report's page
+
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise _damaged(directory, error) from error
+    except (pl.exceptions.PolarsError, UndefinedError) as error:
+        raise _damaged(directory, error) from error
+
+
+def _damaged(directory: Path, error: Exception) -> InputError:
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return InputError(
+        f"{directory}: its summary or its rows are not as a run leaves them ({what}, in "
+        f"{Path(at.filename).name}:{at.lineno}); valid: a run's folder, whole"
+    )
+
+
 def load_run(directory: Path) -> StoredRun:
     """InputError where the folder holds no run of this format."""
     path = directory / "summary.json"
     try:
+        require_files(path)
         summary = json.loads(path.read_text())
     except OSError as error:
         stored = sorted(found.parent.name for found in directory.parent.glob("*/summary.json"))
         newest = f", such as {stored[-1]}" if stored else ""
         valid = f"valid: a folder below results/{newest}"
         raise InputError(f"{path}: {error.strerror}; {valid}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON: {error}") from None
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         seen = summary.get("format") if isinstance(summary, dict) else None

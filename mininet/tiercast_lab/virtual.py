@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tiercast_controller as control
+from tiercast_controller.records import RECEIVERS, SENDERS
 
 from tiercast_lab import binaries
 from tiercast_lab.description import described_sessions, described_topology
@@ -30,6 +31,8 @@ OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet
 # From the IGMP report's arrival at the switch to the changed tables. In Mininet the median is
 # 5 to 15 ms.
 CONTROL_DELAY_NS = 10_000_000
+# Of rows, beside those that the schemes' cores trace; each is a table of the run.
+KINDS = frozenset({*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp"})
 
 
 @dataclass(kw_only=True)
@@ -84,6 +87,7 @@ class VirtualRun(Execution):
             child.stdin.write(json.dumps(message).encode() + b"\n")
             child.stdin.flush()
 
+        kinds = KINDS.union(*self.loaded.records.values())
         ended = False
         try:
             tell(scenario(self.loaded, self.seed))
@@ -94,6 +98,8 @@ class VirtualRun(Execution):
                     break  # it died while it wrote
                 message = json.loads(line)
                 if "kind" in message:
+                    if message["kind"] not in kinds:
+                        raise RunFailed(f"tiercast-ns3 wrote a row of kind {message['kind']!r}")
                     self.recorder.add_line(message["kind"], line)
                     self._show(message)
                 elif "ask" in message:

@@ -70,7 +70,8 @@ class Sink {
   // Receivers of reliable schemes: a part of the object, at `offset` bytes from its start. Each
   // byte is delivered once; the scheme says whether in order.
   virtual void deliver(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
-  // One record for the log. Kinds are "subscription" {top} and those prefixed by the scheme's name.
+  // One record for the log. Kinds are "subscription" {top} and those that the scheme lists
+  // (Scheme::records). At most 64 fields, whose names are a letter and letters, digits and `_`.
   virtual void trace(std::string_view kind, std::span<const TraceField> fields) = 0;
 };
 

@@ -18,6 +18,8 @@ struct Scheme {
   // `layers` of its SessionConfig is 1.
   bool layered;
   std::span<const ParameterInfo> parameters;
+  // Kinds of the records that its cores trace, such as "sim.round". A lab takes no others.
+  std::span<const std::string_view> records;
   // Both check `config` (ConfigError names the member, its value and its range) and allocate all
   // they will need.
   std::unique_ptr<SenderCore> (*make_sender)(const SessionConfig& config);

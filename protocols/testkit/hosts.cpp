@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <string>
 
 namespace tiercast::testkit {
 
-Host::Host(Simulator& simulator, Tree& tree, Tree::Node node, const SessionConfig& config,
-           Duration jitter)
+Host::Host(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
+           const SessionConfig& config, Duration jitter)
     : Actor(simulator),
       tree_(tree),
       node_(node),
       config_(config),
+      records_(scheme.records),
       jitter_(jitter),
       rng_(config.seed * 1000003 + node) {}
 
@@ -44,12 +47,15 @@ void Host::send(Destination to, std::span<const std::byte> message) {
 }
 
 void Host::trace(std::string_view kind, std::span<const TraceField> fields) {
+  if (kind != "subscription" && std::ranges::find(records_, kind) == records_.end()) {
+    throw std::logic_error("the scheme does not list its records of kind " + std::string(kind));
+  }
   if (trace_) trace_(now(), node_, kind, fields);
 }
 
 SenderHost::SenderHost(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
                        const SessionConfig& config, Duration jitter)
-    : Host(simulator, tree, node, config, jitter),
+    : Host(simulator, tree, node, scheme, config, jitter),
       core_(scheme.make_sender(config)),
       pacer_(config.layers) {
   tree.attach(node, config.session, this);
@@ -117,7 +123,7 @@ void SenderHost::act() {
 
 ReceiverHost::ReceiverHost(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
                            const SessionConfig& config, Duration jitter)
-    : Host(simulator, tree, node, config, jitter), core_(scheme.make_receiver(config)) {
+    : Host(simulator, tree, node, scheme, config, jitter), core_(scheme.make_receiver(config)) {
   std::fill(std::begin(joined_at_), std::end(joined_at_), Time::never());
   tree.attach(node, config.session, this);
 }

@@ -26,8 +26,8 @@ using Trace =
 // What both kinds of host share: late arrivals, sending, tracing.
 class Host : public Actor, public PacketSink, protected Sink {
  public:
-  Host(Simulator& simulator, Tree& tree, Tree::Node node, const SessionConfig& config,
-       Duration jitter);
+  Host(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
+       const SessionConfig& config, Duration jitter);
 
   void receive(const Packet& packet) override;
   void set_trace(Trace trace) { trace_ = std::move(trace); }
@@ -46,6 +46,7 @@ class Host : public Actor, public PacketSink, protected Sink {
   void set_rate(Rank, Rate) override {}
   void release(Rank, std::uint32_t) override {}
   void deliver(std::uint64_t, std::span<const std::byte>) override {}
+  // std::logic_error for a kind that the scheme does not list.
   void trace(std::string_view kind, std::span<const TraceField> fields) override;
 
   Time late(Time at);  // `at` plus a random delay; never() stays never()
@@ -55,6 +56,7 @@ class Host : public Actor, public PacketSink, protected Sink {
   Tree& tree_;
   const Tree::Node node_;
   const SessionConfig config_;
+  const std::span<const std::string_view> records_;
   Duration jitter_;
   Rng rng_;
   std::deque<Waiting> inbox_;

@@ -34,6 +34,13 @@ TEST(HostOptions, SchemesNeedsNothing) {
   EXPECT_EQ(options.command, Command::kSchemes);
 }
 
+TEST(HostOptions, CheckTakesASession) {
+  HostOptions options;
+  ASSERT_EQ(options.parse({"check", "--scheme", "rla", "--layers", "1"}), std::nullopt);
+  EXPECT_EQ(options.command, Command::kCheck);
+  EXPECT_EQ(options.scheme->name, "rla");
+}
+
 TEST(HostOptions, WrongCommandLinesEndWithStatus2) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {}, {"send"}, {"recv"}, {"recv", "--interface", "lo"}, {"schemes", "x"}}) {

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import textwrap
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tiercast_lab import cli
 from tiercast_lab.errors import EXIT_FAULT, EXIT_INPUT, EXIT_UNREAD, InputError
+from tiercast_lab.explain import explain
 from tiercast_lab.loading import load_experiment
+from tiercast_lab.look import look_at
+from tiercast_lab.report import write_report
+from tiercast_lab.storage import load_run, reading
 from tiercast_lab.yaml_source import load_yaml
 
 from .conftest import ROOT, SCHEMES, SMALL
@@ -353,3 +359,83 @@ def test_output_that_nobody_reads_is_no_verdict() -> None:
     finally:
         os.close(writer)
     assert (result.returncode, b"Traceback" in result.stderr) == (EXIT_UNREAD, False)
+
+
+def damaged(stored, tmp_path: Path, name: str) -> Path:
+    directory = tmp_path / "damaged" / name
+    shutil.copytree(stored.directory, directory)
+    return directory
+
+
+def answers(directory: Path) -> list[str]:
+    """Of what `report` and `explain` do with a folder: they either work, or refuse it."""
+    said = []
+
+    def explained() -> None:
+        explain(look_at(load_run(directory), "h3", "15s"))
+
+    for work in (lambda: write_report(load_run(directory)), explained):
+        try:
+            with reading(directory):
+                work()
+        except InputError as error:
+            said.append(str(error))
+            assert str(directory) in said[-1] or said[-1].startswith("run ")
+    return said
+
+
+def test_a_summary_that_is_damaged_is_bad_input(stored, tmp_path: Path) -> None:
+    assert answers(damaged(stored, tmp_path, "whole")) == []
+    # The commands go the same way.
+    directory = damaged(stored, tmp_path, "no-network")
+    summary = json.loads((directory / "summary.json").read_text())
+    (directory / "summary.json").write_text(json.dumps(summary | {"network": {}}))
+    for command in (["report", directory], ["explain", directory, "--receiver=h3", "--at=15s"]):
+        result = tiercast(*command)
+        assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+        assert f"{directory}: its summary or its rows are not as a run leaves them" in result.stderr
+    summary = json.loads((stored.directory / "summary.json").read_text())
+    for number, content in enumerate(("", "[]", "{", "null", "[" * 100_000, "\udcff")):
+        directory = damaged(stored, tmp_path, f"text{number}")
+        (directory / "summary.json").write_bytes(content.encode(errors="surrogateescape"))
+        assert len(answers(directory)) == 2, content[:10]
+    for key in summary:
+        for number, value in enumerate((None, 5, "x", [], {"x": 1})):
+            directory = damaged(stored, tmp_path, f"{key}{number}")
+            (directory / "summary.json").write_text(json.dumps(summary | {key: value}))
+            answers(directory)
+            shutil.rmtree(directory)
+        del (less := dict(summary))[key]
+        directory = damaged(stored, tmp_path, f"{key}-")
+        (directory / "summary.json").write_text(json.dumps(less))
+        answers(directory)
+
+
+def test_rows_that_are_damaged_are_bad_input(stored, tmp_path: Path) -> None:
+    kinds = [path.name for path in (stored.directory / "rows").glob("*.parquet")]
+    for kind in kinds:
+        frame = pl.read_parquet(stored.directory / "rows" / kind)
+        changes = {
+            "foreign": pl.DataFrame({"a": [1], "b": ["x"]}),
+            "empty": frame.clear(),
+            "text": frame.select(pl.all().cast(pl.String)),
+            "null": frame.select("time_s", "agent", pl.exclude("time_s", "agent").map_batches(
+                lambda one: pl.Series([None] * len(one)))),
+            **{f"no-{column}": frame.drop(column) for column in frame.columns},
+        }  # fmt: skip
+        for name, changed in changes.items():
+            directory = damaged(stored, tmp_path, f"{kind}-{name}")
+            changed.write_parquet(directory / "rows" / kind)
+            said = answers(directory)
+            if name in ("foreign", "text", "no-time_s", "no-agent"):
+                assert len(said) == 2
+            shutil.rmtree(directory)
+        directory = damaged(stored, tmp_path, kind)
+        (directory / "rows" / kind).write_bytes(b"PAR1 and no more")
+        assert len(answers(directory)) == 2
+        (directory / "rows" / kind).unlink()
+        os.mkfifo(directory / "rows" / kind)
+        assert all("a FIFO; valid: a file" in one for one in answers(directory))
+        (directory / "summary.json").unlink()
+        os.mkfifo(directory / "summary.json")
+        assert all("a FIFO; valid: a file" in one for one in answers(directory))

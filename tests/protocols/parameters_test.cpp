@@ -128,6 +128,20 @@ TEST(Registry, WrongConfigsAreRefusedWithTheMember) {
   EXPECT_THAT(error_of([&] { sim.make_sender(config); }), HasSubstr("sim.min_rate 2Mbit/s"));
 }
 
+// A lab makes a table of each kind, and takes no others.
+TEST(Registry, EverySchemeListsItsRecords) {
+  for (const Scheme& scheme : schemes()) {
+    const std::string prefix = std::string(scheme.name) + ".";
+    EXPECT_FALSE(scheme.records.empty()) << scheme.name;
+    for (const std::string_view kind : scheme.records) {
+      EXPECT_TRUE(kind.starts_with(prefix)) << kind;
+      EXPECT_EQ(kind.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", prefix.size()),
+                std::string_view::npos)
+          << kind;
+    }
+  }
+}
+
 // Runtimes tell sessions apart by it, before a core sees a message.
 TEST(Registry, EverySchemeWritesItsOwnId) {
   for (const Scheme& scheme : schemes()) {

@@ -5,12 +5,19 @@
 
 namespace tiercast::ermcc {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"ermcc.cut", "ermcc.cr", "ermcc.increase", "ermcc.trac"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "ermcc",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kErmcc),
       .layered = false,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -5,12 +5,22 @@
 
 namespace tiercast::mdpcc {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {
+    "mdpcc.rate", "mdpcc.representatives", "mdpcc.nack_received", "mdpcc.finished",
+    "mdpcc.loss_event", "mdpcc.report", "mdpcc.report_suppressed", "mdpcc.nack",
+    "mdpcc.nack_suppressed", "mdpcc.complete"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "mdpcc",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kMdpcc),
       .layered = false,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

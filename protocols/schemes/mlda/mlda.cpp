@@ -5,12 +5,19 @@
 
 namespace tiercast::mlda {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"mlda.layers", "mlda.cut", "mlda.estimate", "mlda.report"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "mlda",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kMlda),
       .layered = true,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -5,12 +5,19 @@
 
 namespace tiercast::pgmcc {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"pgmcc.acker", "pgmcc.window"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "pgmcc",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kPgmcc),
       .layered = false,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

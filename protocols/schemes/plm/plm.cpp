@@ -5,12 +5,19 @@
 
 namespace tiercast::plm {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"plm.join", "plm.drop", "plm.loss"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "plm",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kPlm),
       .layered = true,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

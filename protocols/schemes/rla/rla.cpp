@@ -5,12 +5,19 @@
 
 namespace tiercast::rla {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"rla.member", "rla.signal", "rla.window"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "rla",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kRla),
       .layered = false,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -5,12 +5,19 @@
 
 namespace tiercast::rlc {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"rlc.join", "rlc.leave"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "rlc",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kRlc),
       .layered = true,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -5,12 +5,20 @@
 
 namespace tiercast::rlm {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {
+    "rlm.announcement", "rlm.state", "rlm.join", "rlm.failure"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "rlm",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kRlm),
       .layered = true,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

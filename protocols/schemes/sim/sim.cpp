@@ -5,12 +5,19 @@
 
 namespace tiercast::sim {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"sim.round", "sim.group", "sim.menu", "sim.notification"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "sim",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kSim),
       .layered = true,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

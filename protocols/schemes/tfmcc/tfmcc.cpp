@@ -5,12 +5,19 @@
 
 namespace tiercast::tfmcc {
 
+namespace {
+
+constexpr std::string_view kRecords[] = {"tfmcc.round", "tfmcc.rate", "tfmcc.clr", "tfmcc.report"};
+
+}  // namespace
+
 Scheme scheme() {
   return {
       .name = "tfmcc",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kTfmcc),
       .layered = false,
       .parameters = parameter_list(),
+      .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -1,0 +1,88 @@
+"""What an experiment may say, the programs take; and rows are of the kinds that are known."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tiercast_lab import binaries, units
+from tiercast_lab.commands import session_options
+from tiercast_lab.conduct import Options, conduct
+from tiercast_lab.errors import EXIT_INPUT, InputError, RunFailed
+from tiercast_lab.experiment import MAX_DELAY, MAX_SESSION, Session
+from tiercast_lab.loading import load_experiment
+from tiercast_lab.schemes import known_schemes, require_accepted
+
+from .conftest import ROOT, SMALL
+
+
+def said(*command: object) -> str:
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=20)
+    return result.stderr
+
+
+def test_a_switch_takes_every_link() -> None:
+    def link(**changes: str) -> str:
+        most = {
+            "rate": f"{units.MAX_RATE}bit/s",
+            "queue": f"{units.MAX_PACKETS}p/{units.MAX_SIZE}B",
+            "delay": f"{MAX_DELAY}ns",
+        }
+        port = ",".join(f"{key}={value}" for key, value in (most | changes).items())
+        return said(binaries.SWITCH, "--device-id=1", f"--port=1=no-such-if,{port}")
+
+    # Nothing is wrong but what is left out; beyond these the switch itself says what is valid.
+    assert "neither --json nor --grpc" in link()
+    assert "not a rate" in link(rate=f"{units.MAX_RATE + 10**6}bit/s")
+    assert "at most 60s" in link(delay=f"{MAX_DELAY + 1}ns")
+
+
+@pytest.mark.parametrize("packet_size", [100, 1500])
+def test_every_scheme_takes_every_session(packet_size: int) -> None:
+    for scheme in known_schemes().values():
+        session = Session(
+            scheme=scheme.name,
+            sender=0,
+            session=MAX_SESSION,
+            layers=8 if scheme.layered else 1,
+            packet_size=f"{packet_size}B",
+        )
+        assert said(binaries.HOST, "check", *session_options(session)) == ""
+        for parameter in scheme.parameters.values():
+            for value in (parameter.min, parameter.max):
+                setting = f"--set={parameter.name}={value!r}"
+                refused = said(binaries.HOST, "check", *session_options(session), setting)
+                assert "out of range" not in refused, refused
+
+
+def test_parameters_that_do_not_fit_together_are_said_before_the_run(tmp_path: Path) -> None:
+    file, schemes = ROOT / "experiments/sim-smoke.yaml", known_schemes()
+    require_accepted(load_experiment(file, schemes))
+    loaded = load_experiment(file, schemes, ["sim.min_rate=9Mbit/s"])
+    with pytest.raises(InputError, match=r"sim-smoke\.yaml: sessions\.0: sim\.min_rate 9Mbit/s, "):
+        require_accepted(loaded)
+    command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--set", "sim.min_rate=9Mbit/s"]
+    command += ["--results", tmp_path / "results"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == EXIT_INPUT and "must rise in this order" in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_row_of_an_unknown_kind_ends_the_run(
+    load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes it: a kind is a file's name."""
+    simulator = tmp_path / "tiercast-ns3"
+    row = '{"time_ns": 0, "agent": "h0", "kind": "../../x"}'
+    simulator.write_text(f"#!/bin/sh\nread scenario; read updates\necho '{row}'\n")
+    simulator.chmod(simulator.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(binaries, "NS3", simulator)
+    results = tmp_path / "results"
+    options = Options(1, "ns3", "tiercast", results, [], report=False)
+    with pytest.raises(RunFailed, match=r"a row of kind '\.\./\.\./x'"):
+        conduct(load(SMALL), options, Console(quiet=True))
+    names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert not any(name.startswith("x") for name in names)
