@@ -29,6 +29,7 @@ MAX_NODES = 100_000  # values, an alias counted as all that it stands for
 
 # libyaml's where PyYAML has it: ten times as fast.
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+NO_CHARACTER = re.compile("[\ud800-\udfff]")  # half of a pair of UTF-16; a byte that is no UTF-8
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -121,7 +122,7 @@ class _Reader:
         if found := re.search("^%", self._text, re.MULTILINE):
             line = self._text.count("\n", 0, found.start()) + 1
             raise self._refused(line, "a directive of YAML; valid: no line that begins with %")
-        if found := re.search("[\ud800-\udfff]", self._text):
+        if found := NO_CHARACTER.search(self._text):
             line = self._text.count("\n", 0, found.start()) + 1
             raise self._refused(line, f"{found[0]!r} is no character; valid: UTF-8")
         try:

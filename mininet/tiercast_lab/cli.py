@@ -24,6 +24,7 @@ from tiercast_lab.errors import (
     InputError,
     LabError,
     among,
+    require_characters,
 )
 
 app = typer.Typer(
@@ -445,6 +446,8 @@ def main() -> None:
     """Errors meant for people are one text on standard error, without a trace; what nobody foresaw
     has its trace, and says whose fault it is."""
     try:
+        for argument in sys.argv:
+            require_characters(argument)
         app(prog_name="tiercast")
     except LabError as error:
         print(f"tiercast: {error}", file=sys.stderr)

@@ -17,7 +17,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.bounded_yaml import NO_CHARACTER, shown
 
 EXIT_MET = 0
 EXIT_NOT_MET = 1
@@ -63,6 +63,12 @@ def among(seen: object, valid: Iterable[object]) -> str:
     """What an error says of a name that is none of the valid ones."""
     choices = [str(one) for one in valid]
     return f"{shown(seen)}; valid: {listed(choices)}{closest(str(seen), choices)}"
+
+
+def require_characters(text: str, place: str = "") -> None:
+    """InputError for bytes of the command line that are no UTF-8: a summary could not hold them."""
+    if found := NO_CHARACTER.search(text):
+        raise InputError(f"{place or shown(text)}: {found[0]!r} is no character; valid: UTF-8")
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 from tiercast_controller import bounded_yaml
 from tiercast_controller.bounded_yaml import MAX_DEPTH, Node, YamlError, shown
 
-from tiercast_lab.errors import InputError, listed
+from tiercast_lab.errors import InputError, listed, require_characters
 
 KeyPath = tuple[str, ...]
 _MOST_NAMED = 200  # characters of a key path in an error
@@ -40,6 +40,9 @@ class Source:
         """Mappings on the way are made; InputError where there is something else."""
         if len(path) > MAX_DEPTH:
             raise InputError(f"{place}: {len(path)} keys deep; valid: up to {MAX_DEPTH}")
+        for text in (*path, value):
+            if isinstance(text, str):
+                require_characters(text, place)
         target: Any = self.data
         for depth in range(1, len(path)):
             at = _index(target, path[:depth], place)

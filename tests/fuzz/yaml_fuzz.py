@@ -314,7 +314,10 @@ def work(connection: Connection, numbers: range, seed: int, cpu_s: float, folder
     fuzzer = Fuzzer(seed, folder)
     for number in numbers:
         connection.send((number, "begun", ""))
-        connection.send((number, *judge(fuzzer, number, cpu_s)))
+        verdict, text = judge(fuzzer, number, cpu_s)
+        connection.send((number, verdict, text))
+        if verdict == "found":
+            connection.recv()  # the mutant's files are kept
     connection.send(None)
 
 
@@ -344,7 +347,7 @@ def run(options: argparse.Namespace, numbers: range, scratch: Path) -> int:
     slowest, findings = 0.0, 0
 
     def start(job: int, rest: range) -> None:
-        mine, its = context.Pipe(duplex=False)
+        mine, its = context.Pipe()
         arguments = (its, rest, options.seed, options.cpu_seconds, scratch / str(job))
         process = context.Process(target=work, args=arguments, daemon=True)
         process.start()
@@ -386,6 +389,7 @@ def run(options: argparse.Namespace, numbers: range, scratch: Path) -> int:
             counts[verdict] += 1
             if verdict == "found":
                 found(number, job, text)
+                connection.send(None)
             else:
                 slowest = max(slowest, float(text))
     print(

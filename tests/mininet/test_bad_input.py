@@ -187,6 +187,8 @@ def test_settings_and_files_are_answered_alike(load, key: str, value: str, said:
         ("duration=010", "'010' is octal to some"),
         ("title=!!python/name:os.system x", "the tag"),
         (".".join("a" * 65) + "=1", "65 keys deep; valid: up to 64"),
+        ("t\udcffraffic.5.to=1", "'\\udcff' is no character; valid: UTF-8"),
+        ("title=\udcff", "'\\udcff' is no character; valid: UTF-8"),
     ],
 )
 def test_settings_are_blamed_themselves(load, setting: str, said: str) -> None:
@@ -319,6 +321,18 @@ def test_a_folder_named_latest_is_said_before_the_run(tmp_path: Path) -> None:
     assert [one.name for one in results.iterdir()] == ["latest"]
     (results / "latest").rmdir()
     assert tiercast(*command).returncode == 0
+
+
+def test_arguments_are_characters(tmp_path: Path) -> None:
+    """Bytes that are none would be written into the summary."""
+    path = tmp_path / "x\udcff.yaml"
+    path.write_text(MESH.replace(", 3-0: {}", ""))
+    results = tmp_path / "results"
+    for arguments in (["run", path], ["run", "sim-smoke", "--duration", "\udcff"]):
+        result = tiercast(*arguments, "--runtime", "ns3", "--results", results)
+        assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+        assert "'\\udcff' is no character; valid: UTF-8" in result.stderr
+        assert not results.exists()
 
 
 def test_a_figure_that_expects_nothing_shows_what_was_measured(tmp_path: Path) -> None:
