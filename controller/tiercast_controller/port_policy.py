@@ -171,7 +171,8 @@ def _fixed(
     rounded: Callable[[float], int] = round,
 ) -> int:
     """`value` with so many fraction bits; the result is below `limit`."""
-    units = rounded(value * (1 << fraction_bits)) if math.isfinite(value) else -1
+    scaled = value * (1 << fraction_bits)
+    units = rounded(scaled) if math.isfinite(scaled) else -1
     if not 0 <= units < limit:
         highest = (limit - 1) / (1 << fraction_bits)
         raise ConfigurationError(f"{name} is {value:g}; valid: 0..{highest:.9g}")

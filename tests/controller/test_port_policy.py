@@ -57,6 +57,7 @@ def test_entries_by_hand(program) -> None:
         (DropTail(1 << 19), r"limit_packets is 524288; valid: 0\.\.524287"),
         (Red(**RED | {"min_th": 15}), "min_th 15 and max_th 15: valid is 0 <= min_th < max_th"),
         (Red(**RED | {"max_th": 70_000}), r"max_th is 70000; valid: 0\.\.65535\.9"),
+        (Red(**RED | {"max_th": 1e308}), r"max_th is 1e\+308; valid: 0\.\.65535\.9"),
         (Red(**RED | {"max_p": 1}), "max_p is 1; valid: above 0 and below 1"),
         (Red(**RED | {"min_th": 14.999}), "less than 1/256 packet apart"),
         (
