@@ -107,7 +107,7 @@ void LabClient::read_loop() {
           push(LabWelcome{});
           break;
         case v1::ToAgent::kStart:
-          push(LabStart{});
+          push(LabStart{Time::nanoseconds(message.start().time_ns())});
           break;
         case v1::ToAgent::kStop:
           stopped = true;

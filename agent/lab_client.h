@@ -24,7 +24,9 @@
 namespace tiercast::agent {
 
 struct LabWelcome {};
-struct LabStart {};
+struct LabStart {
+  Time said;  // by the lab
+};
 struct LabStop {};
 struct LabMembership {
   std::uint32_t session;

@@ -37,7 +37,7 @@ class Runner {
     last_turn_ = monotonic_now();
     loop_.watch_signals([this](int) { ending_ = true; });
     if (options_.lab.empty()) {
-      start();
+      start(monotonic_now());
       if (role_ == v1::ROLE_SENDER) {
         activity_.membership(monotonic_now(), static_cast<int>(options_.session.layers) - 1);
       }
@@ -75,10 +75,11 @@ class Runner {
     }
   }
 
-  void start() {
+  void start(Time said) {
     const Time now = monotonic_now();
     started_ = true;
-    longest_pause_ = Duration::zero();  // what was before the start is no matter of the run
+    // What was before the start is no matter of the run; that it was heard late, is.
+    longest_pause_ = now - said;
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
     next_report_ = now + kReportInterval;
     activity_.start(now);
@@ -128,9 +129,9 @@ class Runner {
   }
 
   void handle(const LabWelcome&) {}
-  void handle(const LabStart&) {
+  void handle(const LabStart& start_of_run) {
     if (started_) return;
-    start();
+    start(start_of_run.said);
     activity_.membership(monotonic_now(), top_rank_);
   }
   void handle(const LabStop&) { ending_ = true; }

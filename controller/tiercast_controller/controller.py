@@ -209,6 +209,10 @@ class Controller:
         UnsupportedError on a switch without tiercast.v1."""
         return await self._managed(switch).client.get_ports()
 
+    async def ping(self, switch: str) -> None:
+        """Asks the switch something short. Raises SwitchError without an answer for 10 s."""
+        await self._managed(switch).client.running_cookie(timeout_s=10)
+
     def packet_ins_dropped(self, switch: str) -> int:
         """Packets from a switch that came faster than they were dealt with here."""
         return self._managed(switch).client.packet_in_dropped

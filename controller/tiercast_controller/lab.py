@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -219,7 +220,8 @@ class LabService(lab_pb2_grpc.LabServicer):
         if agent.started or agent.session not in self._started:
             return
         agent.started = True
-        agent.outbox.put_nowait(lab_pb2.ToAgent(start=lab_pb2.Start()))
+        start = lab_pb2.Start(time_ns=time.monotonic_ns())
+        agent.outbox.put_nowait(lab_pb2.ToAgent(start=start))
         if agent.sender:
             agent.outbox.put_nowait(_membership(agent.session, self._top_rank(agent.session)))
 

@@ -124,7 +124,7 @@ class P4RuntimeClient:
         Loading clears a switch's tables; a controller that restarts finds them as it left them.
         """
         cookie = self.program.cookie
-        running = await self._running_cookie(timeout_s)
+        running = await self.running_cookie(timeout_s)
         if running == cookie:
             return False
         if running is not None:
@@ -147,7 +147,7 @@ class P4RuntimeClient:
             raise self._error("the program was refused", error) from None
         return True
 
-    async def _running_cookie(self, timeout_s: float) -> int | None:
+    async def running_cookie(self, timeout_s: float) -> int | None:
         """Of the program that the switch runs (0: it was given none); None: it runs no program."""
         request = p4.GetForwardingPipelineConfigRequest(
             device_id=self._device_id,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from tiercast_lab import binaries
 from tiercast_lab.errors import InputError, RunFailed
 from tiercast_lab.experiment import LinkEvent, Loaded
 from tiercast_lab.network import Network
+from tiercast_lab.pauses import AnswerWatch
 from tiercast_lab.processes import Children
 from tiercast_lab.switches import PORT_COLUMNS, SESSION_COLUMNS, LoggedRow, Row, direction
 from tiercast_lab.topology import Switch, Topology
@@ -43,6 +45,7 @@ class Bmv2Switches:
 
     def __init__(self, packet_size: int) -> None:
         self.packet_size = packet_size
+        self._answers: defaultdict[str, AnswerWatch] = defaultdict(AnswerWatch)  # by switch
 
     def check(self, loaded: Loaded) -> None:
         for program in (PROGRAM, THRIFT_CLI):
@@ -102,7 +105,7 @@ class Bmv2Switches:
             f"--cpu-port={CPU_PORT}",
         ]
         name = f"{PROGRAM} {switch.name}"
-        children.start(node, name, command, switch.name, handles_sigterm=False, says_pauses=False)
+        children.start(node, name, command, switch.name, handles_sigterm=False)
 
     async def configure(self, network: Network) -> None:
         switches = network.topology.switches.values()
@@ -123,10 +126,17 @@ class Bmv2Switches:
             lines.append(f"set_queue_rate {packets_per_second(rate, self.packet_size)} {port}")
         return lines
 
+    async def watch(self, controller: Controller, switch: Switch) -> None:
+        await self._answers[switch.name].watch(lambda: controller.ping(switch.name))
+
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
+        counted = await controller.fates(switch.name)
         dropped = controller.packet_ins_dropped(switch.name)
-        rows: list[tuple[str, Row]] = [("packet_in", {"packets": None, "dropped": dropped})]
-        for port, fates in (await controller.fates(switch.name)).items():
+        rows: list[tuple[str, Row]] = [
+            ("pause", {"longest_us": self._answers[switch.name].take_longest_us()}),
+            ("packet_in", {"packets": None, "dropped": dropped}),
+        ]
+        for port, fates in counted.items():
             place: Row = {"port": port, "link": direction(switch, port)}
             rows.append(("port", place | _port_columns(fates)))
             for group, counts in (((-1, -1), fates.rest), *fates.layers.items()):

@@ -1,15 +1,17 @@
 """For how long programs of a run did not run: stopped, or without a CPU.
 
 Every program wakes up every 100 ms at least, whatever happens, and says the longest time in which
-it did not: senders and hosts as records, switches when they are looked at, tiercast-wire in its
-log, the ends of TCP flows on their socket, the lab by what is here. These are the rows of kind
-`pause`, of each program one a second, and one by the lab at the start of the run.
+it did not: senders and hosts as records, tiercast-switch when it is looked at, tiercast-wire in its
+log, the ends of TCP flows on their socket, the lab by what is here. bmv2 says nothing of the kind:
+the lab asks it something every 100 ms. These are the rows of kind `pause`, of each program one a
+second, and one by the lab at the start of the run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 BEAT_S = 0.1
 
@@ -36,3 +38,31 @@ class LoopWatch:
         now = time.monotonic()
         self._longest_s = max(self._longest_s, now - self._last_turn)
         self._last_turn = now
+
+
+class AnswerWatch:
+    """Of a program that is asked, for as long as `watch` runs. It may have stopped right after its
+    last answer, so BEAT_S counts before each question; no more where the lab asked late, which is
+    the lab's own pause."""
+
+    def __init__(self) -> None:
+        self._silent_since: float | None = None  # None: it is not asked just now
+        self._longest_s = 0.0
+
+    async def watch(self, ask: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            self._silent_since = time.monotonic() - BEAT_S
+            await ask()
+            self._note_silence()
+            self._silent_since = None
+            await asyncio.sleep(BEAT_S)
+
+    def take_longest_us(self) -> float:
+        """Since the last call; a question without an answer counts until now."""
+        self._note_silence()
+        longest, self._longest_s = self._longest_s, 0.0
+        return 1e6 * longest
+
+    def _note_silence(self) -> None:
+        if self._silent_since is not None:
+            self._longest_s = max(self._longest_s, time.monotonic() - self._silent_since)

@@ -43,7 +43,6 @@ class Child:
     log: Path
     turns: Turns = Turns()  # when last looked at
     expected_to_end: bool = False
-    says_pauses: bool = True  # see pauses.py
     handles_sigterm: bool = True  # ends with status 0 after it
 
 
@@ -60,7 +59,6 @@ class Children:
         command: list[str],
         log: str,
         handles_sigterm: bool = True,
-        says_pauses: bool = True,
     ) -> Child:
         """Output of the command goes to <logs>/<log>.log."""
         scheduling = REAL_TIME if self.real_time else []
@@ -72,7 +70,7 @@ class Children:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        child = Child(name, process, path, handles_sigterm=handles_sigterm, says_pauses=says_pauses)
+        child = Child(name, process, path, handles_sigterm=handles_sigterm)
         self.children.append(child)
         return child
 
@@ -80,21 +78,33 @@ class Children:
         """Of the child whose output goes to <logs>/<log>.log."""
         return next(child.name for child in self.children if child.log.stem == log)
 
+    def stopped(self, patience_s: float = 0.0) -> list[str]:
+        """Names of children that somebody stopped, and that do not go on within a time."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            names = [
+                child.name
+                for child in self.children
+                if any(state == "T" for state, _ in _threads(child.process.pid).values())
+            ]
+            if not names or time.monotonic() >= deadline:
+                return names
+            time.sleep(LOOK_S)
+
     def hindered(self) -> str:
         """Children that do not run though they should: "stopped: …", "ready, but without a CPU: …";
         empty where all run. Takes two looks, LOOK_S apart."""
         before = {child.name: _threads(child.process.pid) for child in self.children}
         time.sleep(LOOK_S)
-        found: dict[str, list[str]] = {"stopped": [], "ready, but without a CPU": []}
-        for child in self.children:
-            threads = _threads(child.process.pid)
-            if any(state == "T" for state, _ in threads.values()):
-                found["stopped"].append(child.name)
-            elif any(
+        waiting = [
+            child.name
+            for child in self.children
+            if any(
                 state == "R" and before[child.name].get(thread) == (state, ran_ns)
-                for thread, (state, ran_ns) in threads.items()
-            ):
-                found["ready, but without a CPU"].append(child.name)
+                for thread, (state, ran_ns) in _threads(child.process.pid).items()
+            )
+        ]
+        found = {"stopped": self.stopped(), "ready, but without a CPU": waiting}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
 
     def check(self) -> None:

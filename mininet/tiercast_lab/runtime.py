@@ -28,7 +28,7 @@ from tiercast_lab.interrupt import Interrupt
 from tiercast_lab.machine import LoadMeter
 from tiercast_lab.network import Network, hidden_queues
 from tiercast_lab.pauses import LoopWatch
-from tiercast_lab.processes import Children
+from tiercast_lab.processes import GRACE_S, Children
 from tiercast_lab.progress import RUNNING
 from tiercast_lab.scratch import scratch_folder
 from tiercast_lab.switches import SwitchKind
@@ -97,14 +97,21 @@ class Run(Execution):
             asyncio.run(live.run())
         network.check()
         self.metadata["after"] = network.describe()
+        if stopped := children.stopped(patience_s=GRACE_S):
+            # It could not even say since when.
+            raise RunInvalid(f"stopped when the run ended: {', '.join(stopped)}")
         self.complaints += children.stop()
+        ended: set[tuple[str, str]] = set()
         for time_ns, kind, agent, fields in self.switches.logged_rows(
             network.topology, children.logs
         ):
             time_s = (time_ns - live.start_ns) / 1e9
-            # The last one tells of the run's last second, too; further ones of what came after.
-            if 0 <= time_s < self.progress.duration_s + 1:
+            # The first one after the end tells of the run's last second, too; further ones of what
+            # came after.
+            if time_s >= 0 and (kind, agent) not in ended:
                 self.recorder.add(kind, time_s, agent, fields)
+            if time_s >= self.progress.duration_s:
+                ended.add((kind, agent))
 
 
 class _Live:
@@ -120,11 +127,12 @@ class _Live:
         self.interrupt = interrupt
         self.traffic = TrafficPrograms(self._on_traffic)
         self.loop_watch = LoopWatch()
+        self.watches: list[asyncio.Task[None]] = []  # for pauses
         self.start_ns = 0
 
     async def run(self) -> None:
         controller = self._controller()
-        loop_watch = asyncio.create_task(self.loop_watch.watch())
+        self.watches.append(asyncio.create_task(self.loop_watch.watch()))
         work = asyncio.create_task(self._work(controller))
         watch = asyncio.create_task(self._watch(controller))
         try:
@@ -141,9 +149,10 @@ class _Live:
                 raise RunInvalid(f"{error}; {hindered}") from error
             raise RunFailed(str(error)) from error
         finally:
-            for task in (work, watch, loop_watch):
+            tasks = (work, watch, *self.watches)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(work, watch, loop_watch, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self.traffic.close()
             with contextlib.suppress(control.ControllerError):
                 await controller.stop(timeout_s=2)
@@ -171,18 +180,20 @@ class _Live:
         agents = self._start_agents()
         await self.traffic.start(run.loaded, self.network, self.children, self._socket("traffic"))
         await controller.wait_agents(agents)
-        # One poll before the start: "since the last" figures then begin with the run.
         switches = topology.switches.values()
+        self.watches += [
+            asyncio.create_task(run.switches.watch(controller, switch)) for switch in switches
+        ]
+        # One poll before the start: "since the last" figures then begin with the run.
         await asyncio.gather(*(run.switches.poll(controller, switch) for switch in switches))
         load = LoadMeter(self.children.turns)
         self.loop_watch.take_longest_us()
         self.start_ns = time.monotonic_ns()
         for child in self.children.children:
-            if child.says_pauses:
-                run.take("pause", 0.0, child.name, {"longest_us": 0.0})
-        run.enter(RUNNING)
+            run.take("pause", 0.0, child.name, {"longest_us": 0.0})
         self.traffic.begin(self.start_ns)
         controller.start_sessions()
+        run.enter(RUNNING)
         events = asyncio.create_task(self._events(controller))
         try:
             await self._measure(controller, load)

@@ -58,6 +58,9 @@ class SwitchKind(Protocol):
     async def configure(self, network: Network) -> None:
         """What is left to set once the controller has reached all switches."""
 
+    async def watch(self, controller: Controller, switch: Switch) -> None:
+        """What there is to do until it is cancelled, from before the first `poll`."""
+
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
         """Rows, each with its kind: `pause`, `packet_in`, each port's `port` and `port.session`."""
 
@@ -93,6 +96,9 @@ class TiercastSwitches:
         )
 
     async def configure(self, network: Network) -> None:
+        pass
+
+    async def watch(self, controller: Controller, switch: Switch) -> None:
         pass
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:

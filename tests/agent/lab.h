@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "agent/clock.h"
 #include "tiercast/v1/lab.grpc.pb.h"
 
 namespace tiercast::agent {
@@ -35,9 +36,9 @@ class TestLab : private v1::Lab::Service {
     message.mutable_welcome()->set_epoch_ns(1);
     return message;
   }
-  static v1::ToAgent start() {
+  static v1::ToAgent start(Duration ago = Duration::zero()) {
     v1::ToAgent message;
-    message.mutable_start();
+    message.mutable_start()->set_time_ns((monotonic_now() - ago).ns());
     return message;
   }
   static v1::ToAgent stop() {

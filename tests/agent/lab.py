@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,7 +29,7 @@ class Lab(lab_pb2_grpc.LabServicer):
 
     def start(self, agent: str) -> None:
         self.say(agent, welcome=lab_pb2.Welcome(epoch_ns=1))
-        self.say(agent, start=lab_pb2.Start())
+        self.say(agent, start=lab_pb2.Start(time_ns=time.monotonic_ns()))
 
     def membership(self, agent: str, session: int, top_rank: int) -> None:
         self.say(agent, membership=lab_pb2.Membership(session=session, top_rank=top_rank))

@@ -123,6 +123,26 @@ TEST(AgentRun, ASignalEndsItWithStatus0) {
   EXPECT_EQ(probe.calls.back(), "stop");
 }
 
+TEST(AgentRun, AStartThatItHeardLateIsAPause) {
+  double longest_us = 0;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    stream.Write(TestLab::start(Duration::milliseconds(300)));
+    stream.Write(TestLab::stop());
+    while (stream.Read(&message)) {
+      for (const v1::Record& record : message.records().records()) {
+        if (record.kind() == "pause") longest_us = std::max(longest_us, record.fields(0).value());
+      }
+    }
+    return grpc::Status::OK;
+  });
+  AgentOptions options = endless();
+  options.lab = lab.address();
+  EXPECT_EQ(run(options, v1::ROLE_RECEIVER).status, 0);
+  EXPECT_GE(longest_us, 300'000);
+}
+
 TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
   int records = 0, pauses = 0;
   TestLab lab([&](TestLab::Stream& stream) {

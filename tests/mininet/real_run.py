@@ -41,7 +41,7 @@ class Started:
         found: list[int] = []
 
         def look() -> bool:
-            for line in processes(f"tiercast-scratch-{self.run}-"):
+            for line in processes(f"{self.run}-"):
                 pid, _, command = line.partition(" ")
                 if program in command and not command.startswith(("mnexec", "setpriv", "chrt")):
                     found.append(int(pid))
@@ -56,7 +56,6 @@ class Started:
         return self.process.returncode, out, error
 
     def assert_nothing_is_left(self) -> None:
-        assert processes(f"mininet:{self.run}-") == []
-        assert processes(f"tiercast-scratch-{self.run}-") == []
+        assert processes(f"{self.run}-") == []
         assert list(Path("/tmp").glob(f"tiercast-scratch-{self.run}-*")) == []
         assert self.run not in subprocess.run(["ip", "link"], capture_output=True, text=True).stdout

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from tiercast_controller import EgressFates, IngressFates, PortFates
 from tiercast_lab.bmv2 import Bmv2Switches, packets_per_second
 from tiercast_lab.errors import EXIT_INPUT, InputError
+from tiercast_lab.pauses import BEAT_S, AnswerWatch
 from tiercast_lab.storage import load_run
 from tiercast_lab.switches import PORT_COLUMNS
 
@@ -51,9 +54,13 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
     rows = await Bmv2Switches(1000).poll(OnePort(), switch)
     place = {"port": 2, "link": "1>3"}
     unknown = dict.fromkeys(("entered", "queue_drops"))
-    assert rows[0] == ("packet_in", {"packets": None, "dropped": 7})
-    assert [kind for kind, _ in rows[1:]] == ["port", "port.session", "port.session"]
-    assert rows[1][1] == place | dict.fromkeys(PORT_COLUMNS) | unknown | {
+    assert [kind for kind, _ in rows] == [
+        *("pause", "packet_in"),
+        *("port", "port.session", "port.session"),
+    ]
+    assert rows[0][1] == {"longest_us": 0}  # nobody asked it
+    assert rows[1][1] == {"packets": None, "dropped": 7}
+    assert rows[2][1] == place | dict.fromkeys(PORT_COLUMNS) | unknown | {
         "rx_packets": 38, "invalid": 1, "expired": 2, "no_group": 3, "no_route": 4,
         "tx_packets": 24, "left": 24, "marked": 5, "policy_drops": 5, "pruned": 1,
     }  # fmt: skip
@@ -61,9 +68,25 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
         {"session": -1, "layer": -1, "left": 4, "marked": 0, "policy_drops": 2, "pruned": 0},
         {"session": 1, "layer": 0, "left": 20, "marked": 5, "policy_drops": 3, "pruned": 1},
     ]
-    assert [row for _, row in rows[2:]] == [
+    assert [row for _, row in rows[3:]] == [
         place | unknown | {"waiting": None} | columns for columns in counted
     ]
+
+
+async def test_who_does_not_answer_is_silent_since_before_he_was_asked() -> None:
+    watch, answers = AnswerWatch(), asyncio.Event()
+    asking = asyncio.create_task(watch.watch(answers.wait))
+    await asyncio.sleep(0)
+    asked = time.monotonic()
+    await asyncio.sleep(0.05)
+    waited_us = 1e6 * (BEAT_S + time.monotonic() - asked)
+    assert watch.take_longest_us() >= waited_us
+    assert watch.take_longest_us() >= waited_us  # it still does not
+    answers.set()
+    await asyncio.sleep(0)
+    watch.take_longest_us()
+    assert watch.take_longest_us() == 0  # it was not asked since
+    asking.cancel()
 
 
 @pytest.mark.mininet

@@ -118,6 +118,21 @@ def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
         assert all(row["cwnd"] >= 1 and row["rtt_us"] > 0 for row in sent)
 
 
+def test_both_ends_say_for_how_long_they_did_not_run(lab: Lab) -> None:
+    """Stopped before the flows begin; what the ends say last comes as the lab ends them."""
+    for program in lab.programs.values():
+        program.send_signal(signal.SIGSTOP)
+    time.sleep(0.3)
+    for program in lab.programs.values():
+        program.send_signal(signal.SIGCONT)
+    lab.wait_for_flows(2)
+    lab.wait_for_flows(0)
+    for role, rows in lab.end().items():
+        pauses = [row for row in rows if row["kind"] == "pause"]
+        assert {row["agent"] for row in pauses} == {f"tcp1-{role}"}
+        assert max(row["longest_us"] for row in pauses) >= 300_000
+
+
 @pytest.mark.parametrize("how", ["SIGTERM", "the lab dies"])
 def test_programs_end_when_told(lab: Lab, how: str) -> None:
     if how == "SIGTERM":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -22,7 +23,7 @@ from .real_run import Started
 
 pytestmark = [pytest.mark.mininet, pytest.mark.timeout(240)]
 
-# Programs of the two experiments: in a command line, and as a run's reasons name them.
+# Programs of the experiments: in a command line, and as a run's reasons name them.
 SMOKE = {
     "--name=h3": "tiercast-host h3",
     "--name=h0": "tiercast-send h0",
@@ -33,11 +34,21 @@ BESIDE_TCP = {
     "--name=tcp1-send": "tcp_flows send tcp1",
     "--name=tcp1-receive": "tcp_flows receive tcp1",
 }
+ON_BMV2 = {
+    "s0.sock --cpu-port": "simple_switch_grpc s0",
+    "-s0w1,": "tiercast-wire s0",
+}
 
 
-def start(results: Path, experiment: str, seconds: int) -> Started:
-    window = ["--set", "measure.last=3s", "--duration", f"{seconds}s"]
-    return Started(results, *window, experiment=experiment)
+def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
+    """Of an experiment with these programs."""
+    arguments = ["--set", "measure.last=3s", "--duration", f"{seconds}s"]
+    if programs is ON_BMV2:
+        if not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI"))):
+            pytest.skip("bmv2 is not in PATH")
+        arguments += ["--switch", "bmv2"]
+    experiment = "basic-ermcc" if programs is BESIDE_TCP else "sim-smoke"
+    return Started(results, *arguments, experiment=experiment)
 
 
 def wait_for_second(started: Started, second: int) -> None:
@@ -75,11 +86,11 @@ def pause_of(program: str, reason: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("experiment", "programs"), [("sim-smoke", SMOKE), ("basic-ermcc", BESIDE_TCP)]
+    "programs", [SMOKE, BESIDE_TCP, ON_BMV2], ids=["smoke", "beside TCP", "on bmv2"]
 )
-def test_a_stop_of_300_ms_is_named(tmp_path: Path, experiment: str, programs: dict) -> None:
+def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> None:
     """Of each program in turn, the first one as soon as the run begins."""
-    started = start(tmp_path, experiment, 10)
+    started = start(tmp_path, programs, 10)
     wait_for_second(started, 0)
     stopped = {program: stop(started, program, 0.3) for program in programs}
     why = reasons(started, tmp_path)
@@ -90,11 +101,11 @@ def test_a_stop_of_300_ms_is_named(tmp_path: Path, experiment: str, programs: di
         assert BOUNDS["late_max"].value < pause_of("h0", why["late_max"])
 
 
-@pytest.mark.parametrize("program", [*SMOKE, "--name=tcp1-receive"])
+@pytest.mark.parametrize("program", [*SMOKE, "--name=tcp1-receive", *ON_BMV2])
 def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: str) -> None:
-    experiment = "sim-smoke" if program in SMOKE else "basic-ermcc"
-    named = (SMOKE | BESIDE_TCP)[program]
-    started = start(tmp_path, experiment, 7)
+    programs = next(one for one in (SMOKE, BESIDE_TCP, ON_BMV2) if program in one)
+    named = programs[program]
+    started = start(tmp_path, programs, 7)
     wait_for_second(started, 5)
     stopped = stop(started, program, 3)
     why = reasons(started, tmp_path)
@@ -102,20 +113,25 @@ def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: st
     assert f"{named} " in why["silence"]
 
 
-def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(tmp_path: Path) -> None:
-    started = start(tmp_path, "sim-smoke", 10)
+@pytest.mark.parametrize(
+    ("programs", "program"), [(SMOKE, "--name=s0"), *((ON_BMV2, one) for one in ON_BMV2)]
+)
+def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
+    tmp_path: Path, programs: dict[str, str], program: str
+) -> None:
+    started = start(tmp_path, programs, 10)
     wait_for_second(started, 0)
-    os.kill(started.wait_for("--name=s0"), signal.SIGSTOP)
+    os.kill(started.wait_for(program), signal.SIGSTOP)
     status, _, error = started.finish()
     assert status == EXIT_INVALID
-    assert error.endswith("; stopped: tiercast-switch s0\n")
+    assert re.search(f"[; ]stopped( when the run ended)?: {programs[program]}\n", error)
     started.assert_nothing_is_left()
     (summary,) = tmp_path.glob("*/summary.json")
     assert json.loads(summary.read_text())["verdict"] == "incomplete"
 
 
 def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -> None:
-    started = start(tmp_path, "sim-smoke", 8)
+    started = start(tmp_path, SMOKE, 8)
     wait_for_second(started, 0)
     # The kernel ends each after a second on a CPU; nobody else might get there to do it. All wait
     # for one pipe to close: who began alone would keep the next from being started.
@@ -141,7 +157,7 @@ def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -
 
 
 def test_an_interface_that_vanishes_ends_the_run_and_is_named(tmp_path: Path) -> None:
-    started = start(tmp_path, "sim-smoke", 10)
+    started = start(tmp_path, SMOKE, 10)
     wait_for_second(started, 0)
     pid = started.wait_for("--name=h3")
     interface = f"{started.run}-h3p1"
