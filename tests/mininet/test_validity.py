@@ -114,7 +114,12 @@ def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: st
 
 
 @pytest.mark.parametrize(
-    ("programs", "program"), [(SMOKE, "--name=s0"), *((ON_BMV2, one) for one in ON_BMV2)]
+    ("programs", "program"),
+    [
+        (SMOKE, "--name=s0"),
+        (BESIDE_TCP, "--name=tcp1-send"),
+        *((ON_BMV2, one) for one in ON_BMV2),
+    ],
 )
 def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
     tmp_path: Path, programs: dict[str, str], program: str
