@@ -79,11 +79,11 @@ TEST(Parameters, ThoseThatHaveToRiseAreNamedWithTheirValues) {
     p.require_rising({"sim.min_rate", "sim.initial_rate", "sim.max_rate"});
   };
   EXPECT_EQ(error_of(check), "no error");
-  p.set("sim.min_rate=500kbit/s");
+  p.set("sim.min_rate=300kbit/s");
   EXPECT_EQ(error_of(check), "no error");
   p.set("sim.min_rate=2Mbit/s");
   EXPECT_EQ(error_of(check),
-            "sim.min_rate 2Mbit/s, sim.initial_rate 500kbit/s, sim.max_rate 100Mbit/s: "
+            "sim.min_rate 2Mbit/s, sim.initial_rate 300kbit/s, sim.max_rate 100Mbit/s: "
             "they must rise in this order");
 }
 

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 class SimReceiver : public testing::Test {
  protected:
   void make(unsigned layers, std::vector<std::string> set = {}) {
-    set.insert(set.begin(), {"sim.add_after=3", "sim.drop_after=3", "sim.drop_after_loss=2",
+    set.insert(set.begin(), {"sim.add_after=3", "sim.drop_after=3", "sim.drop_loss=0.1",
                              "sim.settle_epochs=0"});
     receiver_ = std::make_unique<Receiver>(sim_config(layers, set));
     receiver_->start(now_, sink_);
@@ -173,16 +173,52 @@ TEST_F(SimReceiver, NeverLeavesTheBottomGroup) {
   EXPECT_THAT(sink_.left, IsEmpty());
 }
 
-TEST_F(SimReceiver, LossIsCongestionAndDropsSooner) {
-  make(3);
+TEST_F(SimReceiver, AnyLossIsCongestion) {
+  make(3, {"sim.drop_loss=0.5"});
   for (int i = 0; i < 4; ++i) round(false, -100);
   ASSERT_EQ(receiver_->counters().top, 1);
-  round(false, +100, 1);
-  round(false, +100, 1);
+  round(false, +100, 1);  // 1 of 5 packets
+  EXPECT_EQ(receiver_->counters().lost, 1u);
+  for (int i = 0; i < 2; ++i) round(false, +100, 1);
   EXPECT_EQ(sink_.feedback(sink_.sent.size() - 1).records[0].congested, 1u);
-  round(false, +100, 1);
+  EXPECT_THAT(sink_.left, IsEmpty());
+  round(false, +100);  // the third congested notification is answered by a higher rate
   EXPECT_THAT(sink_.left, ElementsAre(1));
-  EXPECT_EQ(receiver_->counters().lost, 3u);
+}
+
+TEST_F(SimReceiver, LeavesALayerThatOverflowsTheQueueAtOnceEvenIfTheRateFalls) {
+  make(3, {"sim.drop_loss=0.5"});
+  for (int i = 0; i < 4; ++i) round(false, -100);
+  ASSERT_EQ(receiver_->counters().top, 1);
+  round(true, -100, 8);  // 8 of 12 packets
+  EXPECT_THAT(sink_.left, IsEmpty());
+  round(true, -100);
+  EXPECT_THAT(sink_.left, ElementsAre(1));
+}
+
+// Rounds until the receiver has added a layer.
+TEST_F(SimReceiver, WaitsLongerForALayerThatItAddedInVain) {
+  make(3, {"sim.drop_loss=0.5", "sim.add_backoff=2"});
+  const auto rounds_until_added = [this] {
+    const int top = receiver_->counters().top;
+    int rounds = 0;
+    for (; receiver_->counters().top == top; ++rounds) round(false, -100);
+    return rounds;
+  };
+  const auto overflow = [this] {
+    round(true, 0, 8);
+    round(true, 0);
+  };
+  const int first = rounds_until_added();
+  overflow();
+  ASSERT_EQ(receiver_->counters().top, 0);
+  EXPECT_EQ(rounds_until_added(), first + 3);  // 6 cuts, not 3
+  overflow();
+  EXPECT_EQ(rounds_until_added(), first + 9);  // 12
+  for (int i = 0; i < 6; ++i) round(false, 0);  // it serves for 2 drop_after notifications
+  overflow();
+  ASSERT_EQ(receiver_->counters().top, 0);
+  EXPECT_EQ(rounds_until_added(), first);
 }
 
 TEST_F(SimReceiver, SettlesAfterAChange) {

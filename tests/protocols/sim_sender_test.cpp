@@ -96,8 +96,33 @@ TEST_F(SimSender, AGroupRunsFromItsFirstToItsLastSubscriber) {
   EXPECT_TRUE(sender_->next_timer().is_never());
 }
 
-TEST_F(SimSender, AddsOrMultipliesByTheReportsOfEachGroup) {
+// What a receiver gets follows the reports of its own group alone, whatever the groups below do.
+TEST_F(SimSender, AddsOrMultipliesTheCumulativeRateByTheReportsOfEachGroup) {
   make(3);
+  introduce(3);
+  round({report(0, false), report(1, true), report(2, false)});
+  const double initial = initial_.bytes_per_second();
+  const Rate c0 = sender_->rate(0);
+  const Rate c1 = c0 + sender_->rate(1);
+  const Rate c2 = c1 + sender_->rate(2);
+  EXPECT_DOUBLE_EQ(c0.bytes_per_second(), initial + increase_);
+  EXPECT_DOUBLE_EQ(c1.bytes_per_second(), 2 * initial * delta_);
+  EXPECT_DOUBLE_EQ(c2.bytes_per_second(), 3 * initial + increase_);
+  EXPECT_EQ(sink_.rates[1], sender_->rate(1));
+  EXPECT_EQ(data(1).group_rate, std::lround(c1.bytes_per_second()));
+}
+
+TEST_F(SimSender, AGroupBetweenTwoOthersKeepsItsFloor) {
+  make(2);
+  introduce(2);
+  for (int i = 0; i < 200; ++i) round({report(0, false), report(1, true)});
+  const double floor = sim_config(2).parameters.get("sim.min_rate") / 8;
+  EXPECT_DOUBLE_EQ(sender_->rate(1).bytes_per_second(), floor);
+  EXPECT_EQ(data(1).group_rate, std::lround((sender_->rate(0) + sender_->rate(1)).bytes_per_second()));
+}
+
+TEST_F(SimSender, AdjustsEachGroupsOwnRateWhereAsked) {
+  make(3, {"sim.cumulative=0"});
   introduce(3);
   round({report(0, false), report(1, true), report(2, false)});
   EXPECT_DOUBLE_EQ(sender_->rate(0).bytes_per_second(), initial_.bytes_per_second() + increase_);
@@ -110,7 +135,8 @@ TEST_F(SimSender, AGroupWithoutReportsHolds) {
   make(3);
   introduce(1);
   round({report(0, false)});
-  EXPECT_EQ(sender_->rate(1), initial_);
+  EXPECT_GT(sender_->rate(0), initial_);
+  EXPECT_EQ(sender_->rate(0) + sender_->rate(1), initial_ * 2);
   EXPECT_EQ(sender_->rate(2), initial_);
 }
 

@@ -1,6 +1,7 @@
 #include "protocols/schemes/sim/receiver.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "protocols/wire/quantities.h"
 
@@ -9,6 +10,8 @@ namespace {
 
 // Further behind than this, a request number comes from a restarted sender.
 constexpr std::int32_t kMaxRequestsBehind = 1 << 10;
+// With the default of add_backoff, add_after grows 64-fold at most.
+constexpr unsigned kMaxAddedInVain = 6;
 
 }  // namespace
 
@@ -88,9 +91,13 @@ void Receiver::answer_request(Time now, Sink& sink) {
     rate_packets_ = 0;
   }
   if (epoch_packets_ > 0) {
-    lossy_ = epoch_lost_ > 0;
-    congested_ = lossy_ || static_cast<double>(epoch_marked_) >=
-                               settings_.mark_fraction * static_cast<double>(epoch_packets_);
+    const auto share_of = [](std::uint64_t part, std::uint64_t whole) {
+      return static_cast<double>(part) / static_cast<double>(whole);
+    };
+    const bool marked = share_of(epoch_marked_, epoch_packets_) >= settings_.mark_fraction;
+    const double lost = share_of(epoch_lost_, epoch_packets_ + epoch_lost_);
+    congested_ = marked || epoch_lost_ > 0;
+    overflows_ = lost >= settings_.drop_loss;
   }
   const std::uint32_t rate = wire::to_u32(rate_.value());
   wire::SimFeedback feedback;
@@ -132,7 +139,8 @@ void Receiver::note_epoch(const wire::SimData& data, Sink& sink) {
 // SIM 3.2, once per notification, when the rate that answers it is seen: "if its feedback
 // consistently fails to affect the transmitted rate in a desired fashion". So cuts count that this
 // receiver did not ask for, one after the other until it is congested itself; and a congested
-// receiver leaves also when the rate stays, as it does at its floor.
+// receiver leaves also when the rate stays, as it does at its floor. A layer that fills the queue
+// is left at once: until then, everybody behind that link loses packets.
 void Receiver::participate(bool reduced, Sink& sink) {
   if (!notified_) return;
   notified_ = false;
@@ -146,15 +154,22 @@ void Receiver::participate(bool reduced, Sink& sink) {
     ++needless_cuts_;
   }
   congested_in_a_row_ = congested_ ? congested_in_a_row_ + 1 : 0;
-  lossy_in_a_row_ = lossy_ ? lossy_in_a_row_ + 1 : 0;
+  ++notifications_at_top_;
   const int top = reception_.top();
-  if (top + 1 < static_cast<int>(config_.layers) && needless_cuts_ >= settings_.add_after) {
+  if (top + 1 < static_cast<int>(config_.layers) && needless_cuts_ >= cuts_before(top + 1)) {
     change_top(top + 1, sink);
-  } else if (top >= 1 && !reduced &&
-             (congested_in_a_row_ >= settings_.drop_after ||
-              lossy_in_a_row_ >= settings_.drop_after_loss)) {
+  } else if (top >= 1 && (overflows_ ||
+                          (congested_in_a_row_ >= settings_.drop_after && !reduced))) {
+    unsigned& in_vain = added_in_vain_[static_cast<std::size_t>(top)];
+    const bool soon = notifications_at_top_ < 2 * settings_.drop_after;
+    in_vain = soon ? std::min(in_vain + 1, kMaxAddedInVain) : 0;
     change_top(top - 1, sink);
   }
+}
+
+double Receiver::cuts_before(int layer) const {
+  const unsigned in_vain = added_in_vain_[static_cast<std::size_t>(layer)];
+  return settings_.add_after * std::pow(settings_.add_backoff, in_vain);
 }
 
 void Receiver::change_top(int top, Sink& sink) {
@@ -165,11 +180,11 @@ void Receiver::change_top(int top, Sink& sink) {
   epoch_marked_ = 0;
   epoch_lost_ = 0;
   congested_ = false;
-  lossy_ = false;
+  overflows_ = false;
   notified_ = false;
   needless_cuts_ = 0;
   congested_in_a_row_ = 0;
-  lossy_in_a_row_ = 0;
+  notifications_at_top_ = 0;
   settling_ = settings_.settle_epochs;
 }
 

@@ -30,6 +30,8 @@ class Receiver final : public ReceiverCore {
   void note_epoch(const wire::SimData& data, Sink& sink);
   void answer_request(Time now, Sink& sink);
   void participate(bool reduced, Sink& sink);
+  // Needless cuts before this layer is added.
+  double cuts_before(int layer) const;
   void change_top(int top, Sink& sink);
 
   const SessionConfig config_;
@@ -60,12 +62,13 @@ class Receiver final : public ReceiverCore {
   std::uint64_t epoch_lost_ = 0;
 
   bool congested_ = false;  // as last reported
-  bool lossy_ = false;      // and the queue overflowed
+  bool overflows_ = false;  // and so many of its packets are lost that waiting does not help
   bool notified_ = false;   // reported since the epoch began
   unsigned needless_cuts_ = 0;  // since it was last congested
   unsigned congested_in_a_row_ = 0;
-  unsigned lossy_in_a_row_ = 0;
+  unsigned notifications_at_top_ = 0;  // since the subscription changed
   unsigned settling_ = 0;
+  std::array<unsigned, kMaxLayers> added_in_vain_{};  // times in a row, by layer
 };
 
 }  // namespace tiercast::sim

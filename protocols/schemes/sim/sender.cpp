@@ -40,6 +40,8 @@ void Sender::membership(Time now, int top_rank, Sink& sink) {
   // SIM 3.1: a group starts its transmission when the first receiver subscribes to it.
   for (unsigned k = active_layers_; k < wanted; ++k) {
     set_rate(static_cast<Rank>(k), settings_.initial_rate, sink);
+    const Rate below = settings_.cumulative && k > 0 ? layers_[k - 1].adjusted : Rate::zero();
+    layers_[k].adjusted = below + settings_.initial_rate;
   }
   for (unsigned k = wanted; k < active_layers_; ++k) {
     set_rate(static_cast<Rank>(k), Rate::zero(), sink);
@@ -71,7 +73,7 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.seq = layers_[layer].seq;
   data.tx_time_us = wire::clock_us(now);
   data.fb_req = fb_req_;
-  data.group_rate = wire::to_u32(layers_[layer].rate);
+  data.group_rate = wire::to_u32(layers_[layer].adjusted);
   data.max_rtt_us = wire::to_u32(max_rtt_);
   const std::size_t length = wire::write(data, message);
   if (length > 0) ++layers_[layer].seq;
@@ -203,24 +205,26 @@ void Sender::update_rtt() {
 
 void Sender::adjust_rates(Sink& sink) {
   const bool unheard = empty_rounds_ >= settings_.empty_rounds;
-  Rate below;  // c[k-1]
+  Rate below;  // c[k-1], as adjusted
   for (unsigned k = 0; k < active_layers_; ++k) {
     const Rank rank = static_cast<Rank>(k);
-    const Layer& layer = layers_[k];
-    Rate rate = layer.rate;
+    Layer& layer = layers_[k];
+    Rate adjusted = layer.adjusted;
     bool congested = false;
     if (layer.summary.reports > 0) {
       congested = group_congested(rank, config_.layers, menu_.active, layer.summary);
-      rate = congested ? rate * settings_.delta : rate + settings_.increase;  // SIM 3.1, AIMD
+      adjusted = congested ? adjusted * settings_.delta : adjusted + settings_.increase;  // AIMD
       if (congested && rank + 1u == config_.layers) top_seen_congested_ = true;
     } else if (unheard) {
-      rate = rate * settings_.delta;
+      adjusted = adjusted * settings_.delta;
     }
+    // r[k]. Subtractions may be negative: the floor holds below.
+    Rate rate = settings_.cumulative ? adjusted - below : adjusted;
     const bool middle = k > 0 && k + 1 < config_.layers;
-    if (middle && menu_.active)
-      rate = std::min(rate, menu_.limit[k] - below);  // SIM 3.1, menu limit
+    if (middle && menu_.active) rate = std::min(rate, menu_.limit[k] - below);
     rate = std::clamp(rate, settings_.min_rate, settings_.max_rate);
     below += rate;
+    layer.adjusted = settings_.cumulative ? below : rate;
     if (rate != layer.rate) set_rate(rank, rate, sink);
     const TraceField group[] = {{"rank", static_cast<double>(k)},
                                 {"reports", static_cast<double>(layer.summary.reports)},

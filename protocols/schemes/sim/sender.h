@@ -42,7 +42,8 @@ class Sender final : public SenderCore {
   enum class Phase { kIdle, kCollecting, kWaiting };
 
   struct Layer {
-    Rate rate;
+    Rate rate;      // r[k]
+    Rate adjusted;  // what feedback adjusts: c[k], or r[k] if not cumulative
     std::uint32_t seq = 0;
     GroupSummary summary;  // of this round
   };

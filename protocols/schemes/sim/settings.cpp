@@ -12,7 +12,10 @@ constexpr ParameterInfo kParameters[] = {
      "form: SIM 3.1; value: calibrated"},
     {"sim.increase", 35e3, 1, 1e9, "bit/s", "added to an uncongested layer's rate per adjustment",
      "form: SIM 3.1; value: calibrated"},
-    {"sim.initial_rate", 500e3, 1e3, 1e9, "bit/s", "rate of a layer that starts", "calibrated"},
+    {"sim.cumulative", 1, 0, 1, "",
+     "what is adjusted: 1, the cumulative rate up to a layer; 0, the layer's own rate",
+     "rule: SIM 3.1; reading: project decision"},
+    {"sim.initial_rate", 300e3, 1e3, 1e9, "bit/s", "rate of a layer that starts", "calibrated"},
     {"sim.min_rate", 100e3, 1e3, 1e9, "bit/s", "lowest rate of a running layer", "calibrated"},
     {"sim.max_rate", 100e6, 1e3, 100e9, "bit/s",
      "highest rate of one layer (the application's cap)", "PROTOCOLS 3.6"},
@@ -28,10 +31,13 @@ constexpr ParameterInfo kParameters[] = {
     {"sim.add_after", 4, 1, 1000, "cuts",
      "of its rate while it is not congested, before a layer is added",
      "rule: SIM 3.2; value: calibrated"},
+    {"sim.add_backoff", 2, 1, 16, "",
+     "multiplies add_after for a layer after each time it was added in vain", "project decision"},
     {"sim.drop_after", 24, 1, 1000, "notifications",
      "congested in a row before the top layer is dropped", "rule: SIM 3.2; value: calibrated"},
-    {"sim.drop_after_loss", 6, 1, 1000, "notifications",
-     "with loss in a row before the top layer is dropped", "project decision; value: calibrated"},
+    {"sim.drop_loss", 0.1, 0.001, 1, "",
+     "share of the top layer's packets lost in a rate epoch, at which it is dropped at once",
+     "project decision; value: calibrated"},
     {"sim.settle_epochs", 1, 0, 1000, "epochs", "ignored after a change of subscription",
      "PROTOCOLS 3.3"},
     {"sim.silent_rounds", 8, 1, 1000, "rounds", "without an answer, then a child is forgotten",
@@ -51,6 +57,7 @@ Settings Settings::from(const SessionConfig& config) {
   Settings s{};
   s.delta = p.get("sim.delta");
   s.increase = p.rate("sim.increase");
+  s.cumulative = p.count("sim.cumulative") != 0;
   s.initial_rate = p.rate("sim.initial_rate");
   s.min_rate = p.rate("sim.min_rate");
   s.max_rate = p.rate("sim.max_rate");
@@ -61,8 +68,9 @@ Settings Settings::from(const SessionConfig& config) {
   s.rate_weight = p.get("sim.rate_weight");
   s.mark_fraction = p.get("sim.mark_fraction");
   s.add_after = p.count("sim.add_after");
+  s.add_backoff = p.get("sim.add_backoff");
   s.drop_after = p.count("sim.drop_after");
-  s.drop_after_loss = p.count("sim.drop_after_loss");
+  s.drop_loss = p.get("sim.drop_loss");
   s.settle_epochs = p.count("sim.settle_epochs");
   s.silent_rounds = p.count("sim.silent_rounds");
   s.empty_rounds = p.count("sim.empty_rounds");

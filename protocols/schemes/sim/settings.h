@@ -12,6 +12,7 @@ namespace tiercast::sim {
 struct Settings {
   double delta;              // multiplicative decrease, 0 .. 1
   Rate increase;             // additive increase per adjustment ("Delta")
+  bool cumulative;           // rates are adjusted cumulatively, not each layer's own
   Rate initial_rate;         // of a layer that starts
   Rate min_rate;             // of a layer that runs
   Rate max_rate;             // of one layer: the application's cap
@@ -21,9 +22,10 @@ struct Settings {
   double rtt_weight;         // EWMA of RTTmax
   double rate_weight;        // EWMA of the received rate
   double mark_fraction;      // share of marked packets that makes a receiver congested
-  unsigned add_after;        // uncongested notifications before a layer is added ("K")
+  unsigned add_after;        // needless cuts before a layer is added ("K")
+  double add_backoff;        // factor on add_after for each time that a layer was added in vain
   unsigned drop_after;       // congested notifications before the top layer is dropped ("K")
-  unsigned drop_after_loss;  // notifications with loss before the top layer is dropped
+  double drop_loss;          // share of lost packets that makes the top layer dropped at once
   unsigned settle_epochs;    // rate epochs ignored after a change of subscription
   unsigned silent_rounds;    // rounds without an answer after which a child is forgotten
   unsigned empty_rounds;     // rounds without any answer after which all rates fall
