@@ -19,7 +19,7 @@ struct SimData {
   std::uint32_t seq = 0;         // per layer; wraps
   std::uint32_t tx_time_us = 0;  // sender's clock, wraps after 71 minutes
   std::uint32_t fb_req = 0;      // feedback request number; wraps
-  std::uint32_t group_rate = 0;  // of this layer, IP bytes/s
+  std::uint32_t group_rate = 0;  // what is adjusted for this layer: cumulative IP bytes/s
   std::uint32_t max_rtt_us = 0;  // the sender's estimate for the farthest receiver
 };
 
