@@ -21,7 +21,7 @@ topology:
   link: {rate: 6Mbit/s, delay: 5ms, queue: 50p}
   links:
     1-3: {rate: 1Mbit/s, queue: 300p, marking: {kind: red}}
-    1-4: {rate: 1200kbit/s, queue: 300p, marking: {kind: priority}}
+    1-4: {rate: 1Mbit/s, queue: 12p, marking: {kind: priority}}
     2-5: {rate: 1Mbit/s, marking: {kind: drop_tail, limit: 5}}
     2-6: {rate: 1Mbit/s, queue: 8p}
 marking: {kind: none}
