@@ -118,7 +118,8 @@ TEST_F(SimSender, AGroupBetweenTwoOthersKeepsItsFloor) {
   for (int i = 0; i < 200; ++i) round({report(0, false), report(1, true)});
   const double floor = sim_config(2).parameters.get("sim.min_rate") / 8;
   EXPECT_DOUBLE_EQ(sender_->rate(1).bytes_per_second(), floor);
-  EXPECT_EQ(data(1).group_rate, std::lround((sender_->rate(0) + sender_->rate(1)).bytes_per_second()));
+  const Rate cumulative = sender_->rate(0) + sender_->rate(1);
+  EXPECT_EQ(data(1).group_rate, std::lround(cumulative.bytes_per_second()));
 }
 
 TEST_F(SimSender, AdjustsEachGroupsOwnRateWhereAsked) {
