@@ -139,8 +139,8 @@ void Receiver::note_epoch(const wire::SimData& data, Sink& sink) {
 // SIM 3.2, once per notification, when the rate that answers it is seen: "if its feedback
 // consistently fails to affect the transmitted rate in a desired fashion". So cuts count that this
 // receiver did not ask for, one after the other until it is congested itself; and a congested
-// receiver leaves also when the rate stays, as it does at its floor. A layer that fills the queue
-// is left at once: until then, everybody behind that link loses packets.
+// receiver leaves also when the rate stays, as it does at its floor. A layer that was
+// added and fills the queue is left at once: until then, everybody behind that link loses packets.
 void Receiver::participate(bool reduced, Sink& sink) {
   if (!notified_) return;
   notified_ = false;
@@ -158,11 +158,13 @@ void Receiver::participate(bool reduced, Sink& sink) {
   const int top = reception_.top();
   if (top + 1 < static_cast<int>(config_.layers) && needless_cuts_ >= cuts_before(top + 1)) {
     change_top(top + 1, sink);
-  } else if (top >= 1 && (overflows_ ||
-                          (congested_in_a_row_ >= settings_.drop_after && !reduced))) {
+    return;
+  }
+  if (top < 1) return;
+  const bool newly_added = notifications_at_top_ < 2 * settings_.drop_after;
+  if ((newly_added && overflows_) || (congested_in_a_row_ >= settings_.drop_after && !reduced)) {
     unsigned& in_vain = added_in_vain_[static_cast<std::size_t>(top)];
-    const bool soon = notifications_at_top_ < 2 * settings_.drop_after;
-    in_vain = soon ? std::min(in_vain + 1, kMaxAddedInVain) : 0;
+    in_vain = newly_added ? std::min(in_vain + 1, kMaxAddedInVain) : 0;
     change_top(top - 1, sink);
   }
 }

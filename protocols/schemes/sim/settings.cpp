@@ -36,7 +36,7 @@ constexpr ParameterInfo kParameters[] = {
     {"sim.drop_after", 24, 1, 1000, "notifications",
      "congested in a row before the top layer is dropped", "rule: SIM 3.2; value: calibrated"},
     {"sim.drop_loss", 0.1, 0.001, 1, "",
-     "share of the top layer's packets lost in a rate epoch, at which it is dropped at once",
+     "share of a new layer's packets lost in a rate epoch, at which it is dropped at once",
      "project decision; value: calibrated"},
     {"sim.settle_epochs", 1, 0, 1000, "epochs", "ignored after a change of subscription",
      "PROTOCOLS 3.3"},

@@ -25,7 +25,7 @@ struct Settings {
   unsigned add_after;        // needless cuts before a layer is added ("K")
   double add_backoff;        // factor on add_after for each time that a layer was added in vain
   unsigned drop_after;       // congested notifications before the top layer is dropped ("K")
-  double drop_loss;          // share of lost packets that makes the top layer dropped at once
+  double drop_loss;          // share of lost packets at which a new layer is dropped at once
   unsigned settle_epochs;    // rate epochs ignored after a change of subscription
   unsigned silent_rounds;    // rounds without an answer after which a child is forgotten
   unsigned empty_rounds;     // rounds without any answer after which all rates fall
