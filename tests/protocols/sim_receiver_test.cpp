@@ -196,7 +196,17 @@ TEST_F(SimReceiver, LeavesALayerThatOverflowsTheQueueAtOnceEvenIfTheRateFalls) {
   EXPECT_THAT(sink_.left, ElementsAre(1));
 }
 
-// Rounds until the receiver has added a layer.
+TEST_F(SimReceiver, LeavesALayerThatHasServedAfterSeveralOverflows) {
+  make(3, {"sim.drop_loss=0.5", "sim.drop_after=3", "sim.drop_after_loss=4"});
+  for (int i = 0; i < 4; ++i) round(false, -100);
+  for (int i = 0; i < 6; ++i) round(false, 0);  // 2 drop_after notifications
+  ASSERT_EQ(receiver_->counters().top, 1);
+  for (int i = 0; i < 4; ++i) round(true, -100, 8);
+  EXPECT_THAT(sink_.left, IsEmpty());
+  round(true, -100);
+  EXPECT_THAT(sink_.left, ElementsAre(1));
+}
+
 TEST_F(SimReceiver, WaitsLongerForALayerThatItAddedInVain) {
   make(3, {"sim.drop_loss=0.5", "sim.add_backoff=2"});
   const auto rounds_until_added = [this] {

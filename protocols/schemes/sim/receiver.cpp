@@ -154,6 +154,7 @@ void Receiver::participate(bool reduced, Sink& sink) {
     ++needless_cuts_;
   }
   congested_in_a_row_ = congested_ ? congested_in_a_row_ + 1 : 0;
+  overflows_in_a_row_ = overflows_ ? overflows_in_a_row_ + 1 : 0;
   ++notifications_at_top_;
   const int top = reception_.top();
   if (top + 1 < static_cast<int>(config_.layers) && needless_cuts_ >= cuts_before(top + 1)) {
@@ -162,7 +163,9 @@ void Receiver::participate(bool reduced, Sink& sink) {
   }
   if (top < 1) return;
   const bool newly_added = notifications_at_top_ < 2 * settings_.drop_after;
-  if ((newly_added && overflows_) || (congested_in_a_row_ >= settings_.drop_after && !reduced)) {
+  const unsigned drop_after_loss = newly_added ? 1 : settings_.drop_after_loss;
+  if (overflows_in_a_row_ >= drop_after_loss ||
+      (congested_in_a_row_ >= settings_.drop_after && !reduced)) {
     unsigned& in_vain = added_in_vain_[static_cast<std::size_t>(top)];
     in_vain = newly_added ? std::min(in_vain + 1, kMaxAddedInVain) : 0;
     change_top(top - 1, sink);
@@ -186,6 +189,7 @@ void Receiver::change_top(int top, Sink& sink) {
   notified_ = false;
   needless_cuts_ = 0;
   congested_in_a_row_ = 0;
+  overflows_in_a_row_ = 0;
   notifications_at_top_ = 0;
   settling_ = settings_.settle_epochs;
 }

@@ -66,6 +66,7 @@ class Receiver final : public ReceiverCore {
   bool notified_ = false;   // reported since the epoch began
   unsigned needless_cuts_ = 0;  // since it was last congested
   unsigned congested_in_a_row_ = 0;
+  unsigned overflows_in_a_row_ = 0;
   unsigned notifications_at_top_ = 0;  // since the subscription changed
   unsigned settling_ = 0;
   std::array<unsigned, kMaxLayers> added_in_vain_{};  // times in a row, by layer

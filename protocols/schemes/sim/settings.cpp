@@ -38,6 +38,9 @@ constexpr ParameterInfo kParameters[] = {
     {"sim.drop_loss", 0.1, 0.001, 1, "",
      "share of a new layer's packets lost in a rate epoch, at which it is dropped at once",
      "project decision; value: calibrated"},
+    {"sim.drop_after_loss", 6, 1, 1000, "notifications",
+     "in a row with such a loss before a layer that has served longer is dropped",
+     "project decision; value: calibrated"},
     {"sim.settle_epochs", 1, 0, 1000, "epochs", "ignored after a change of subscription",
      "PROTOCOLS 3.3"},
     {"sim.silent_rounds", 8, 1, 1000, "rounds", "without an answer, then a child is forgotten",
@@ -70,6 +73,7 @@ Settings Settings::from(const SessionConfig& config) {
   s.add_after = p.count("sim.add_after");
   s.add_backoff = p.get("sim.add_backoff");
   s.drop_after = p.count("sim.drop_after");
+  s.drop_after_loss = p.count("sim.drop_after_loss");
   s.drop_loss = p.get("sim.drop_loss");
   s.settle_epochs = p.count("sim.settle_epochs");
   s.silent_rounds = p.count("sim.silent_rounds");

@@ -26,6 +26,7 @@ struct Settings {
   double add_backoff;        // factor on add_after for each time that a layer was added in vain
   unsigned drop_after;       // congested notifications before the top layer is dropped ("K")
   double drop_loss;          // share of lost packets at which a new layer is dropped at once
+  unsigned drop_after_loss;  // notifications with such a loss before an old layer is dropped
   unsigned settle_epochs;    // rate epochs ignored after a change of subscription
   unsigned silent_rounds;    // rounds without an answer after which a child is forgotten
   unsigned empty_rounds;     // rounds without any answer after which all rates fall
