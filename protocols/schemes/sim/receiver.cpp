@@ -10,7 +10,7 @@ namespace {
 
 // Further behind than this, a request number comes from a restarted sender.
 constexpr std::int32_t kMaxRequestsBehind = 1 << 10;
-// With the default of add_backoff, add_after grows 64-fold at most.
+// With an add_backoff of 2, add_after grows 64-fold at most.
 constexpr unsigned kMaxAddedInVain = 6;
 
 }  // namespace
