@@ -14,7 +14,14 @@ import polars as pl
 from tiercast_lab.explanations import EXPLANATIONS
 from tiercast_lab.links import policy_of
 from tiercast_lab.look import Look
-from tiercast_lab.measures.rows import cumulative_rates, grown, steps_within, top_steps
+from tiercast_lab.measures.rows import (
+    cumulative_rates,
+    grown,
+    layers_together,
+    steps_within,
+    top_steps,
+)
+from tiercast_lab.progress import FATES
 
 
 def explain(look: Look) -> list[str]:
@@ -103,12 +110,8 @@ def _path(look: Look) -> list[str]:
             (pl.col("session") == look.session.number) & (pl.col("layer") < _layers(look))
         )
         counted &= not mine["queue_drops"].has_nulls()
-        # Layers together; one has rows from its first packet on.
-        looks = mine.group_by("time_s").agg(pl.sum("queue_drops", "policy_drops", "marked"))
-        grew = {
-            column: grown(looks.sort("time_s"), column, look.since_s, look.at_s)
-            for column in ("queue_drops", "policy_drops", "marked")
-        }
+        looks = layers_together(mine, *FATES)
+        grew = {column: grown(looks, column, look.since_s, look.at_s) for column in FATES}
         policy = policy_of(look.run, link)
         for column, by in (("queue_drops", "the full queue"), ("policy_drops", policy)):
             if grew[column] >= 0.5:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tiercast_lab import pages
 from tiercast_lab.drawing import topology_svg
-from tiercast_lab.links import OTHERS, link_counts
+from tiercast_lab.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.live import check_row, figure_row, window_text
 from tiercast_lab.measures import spec_of
 from tiercast_lab.panels import Panel, all_panels
@@ -59,7 +59,7 @@ def _links(run: StoredRun) -> dict[str, Any]:
     are told apart."""
     found = link_counts(run)
     most = sorted(found, key=lambda one: -one.affected)[:LINKS_SHOWN]
-    shown = [one for one in found if any(one is chosen for chosen in most)]
+    shown = sorted(most, key=lambda one: numbers_of(one.link))
     sessions = [session.number for session in run.context.sessions]
     marking = [number for number in sessions if any(one.marked[number] for one in found)]
     if any(one.marked[OTHERS] for one in found):

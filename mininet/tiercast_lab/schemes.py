@@ -35,15 +35,15 @@ class SchemeInfo:
 def known_schemes() -> dict[str, SchemeInfo]:
     """Asks `tiercast-host schemes`; InputError where it is not built."""
     binaries.require(binaries.HOST)
-    command = [str(binaries.HOST), "schemes"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    result = _ask_host("schemes")
+    command = " ".join(result.args)
     if result.returncode != 0:
-        raise InputError(f"`{' '.join(command)}` failed: {result.stderr.strip()}")
+        raise InputError(f"`{command}` failed: {result.stderr.strip()}")
     try:
         return parse_schemes(result.stdout)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"`{' '.join(command)}` is of another version ({error!r}); run: make programs"
+            f"`{command}` is of another version ({error!r}); run: make programs"
         ) from None
 
 
@@ -58,12 +58,16 @@ def require_accepted(loaded: Loaded) -> None:
 @cache
 def _refusal(options: tuple[str, ...]) -> str:
     """What the cores say against a session, or nothing."""
-    command = [str(binaries.HOST), "check", *options]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    result = _ask_host("check", *options)
     if result.returncode == 0:
         return ""
     said = result.stderr.strip().removeprefix("tiercast-host: ")
-    return said or f"`{' '.join(command)}` ended with status {result.returncode}"
+    return said or f"`{' '.join(result.args)}` ended with status {result.returncode}"
+
+
+def _ask_host(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(binaries.HOST), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
 
 
 def parse_schemes(text: str) -> dict[str, SchemeInfo]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 import polars as pl
 
 from tiercast_lab.measures.context import Context, Interval
-from tiercast_lab.measures.rows import Rows, grown
+from tiercast_lab.measures.rows import Rows, grown, layers_together
 
 
 def longest_queue(rows: Rows, context: Context) -> float | None:
@@ -68,7 +68,6 @@ def marked_at(rows: Rows, context: Context, link: str) -> float | None:
     if "port.session" not in rows:
         return None
     mine = rows.of("port.session", link, "link").filter(pl.col("session") == context.session.number)
-    # Its layers together; one has rows from its first packet on.
-    looks = mine.group_by("time_s").agg(pl.sum("left", "marked")).sort("time_s")
+    looks = layers_together(mine, "left", "marked")
     left = grown(looks, "left", *context.span)
     return grown(looks, "marked", *context.span) / left if left else None

@@ -51,6 +51,12 @@ def grown(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
     return float(np.diff(counter_at(rows, column, np.array([start, end])))[0])
 
 
+def layers_together(looks: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Rows `port.session` of a session at one port, its layers summed up in each look; a layer has
+    rows from its first packet on."""
+    return looks.group_by("time_s").agg(pl.sum(*columns)).sort("time_s")
+
+
 def grown_within(
     rows: pl.DataFrame, column: str, there: Iterable[Interval], edges: np.ndarray
 ) -> np.ndarray:

@@ -139,8 +139,8 @@ void Receiver::note_epoch(const wire::SimData& data, Sink& sink) {
 // SIM 3.2, once per notification, when the rate that answers it is seen: "if its feedback
 // consistently fails to affect the transmitted rate in a desired fashion". So cuts count that this
 // receiver did not ask for, one after the other until it is congested itself; and a congested
-// receiver leaves also when the rate stays, as it does at its floor. A layer that was
-// added and fills the queue is left at once: until then, everybody behind that link loses packets.
+// receiver leaves also when the rate stays, as it does at its floor. A layer that was added and
+// fills the queue is left at once: until then, everybody behind that link loses packets.
 void Receiver::participate(bool reduced, Sink& sink) {
   if (!notified_) return;
   notified_ = false;

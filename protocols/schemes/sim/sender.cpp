@@ -209,11 +209,11 @@ void Sender::adjust_rates(Sink& sink) {
   for (unsigned k = 0; k < active_layers_; ++k) {
     const Rank rank = static_cast<Rank>(k);
     Layer& layer = layers_[k];
-    Rate adjusted = layer.adjusted;
+    Rate adjusted = layer.adjusted;  // by AIMD, and bounded by the menu (SIM 3.1)
     bool congested = false;
     if (layer.summary.reports > 0) {
       congested = group_congested(rank, config_.layers, menu_.active, layer.summary);
-      adjusted = congested ? adjusted * settings_.delta : adjusted + settings_.increase;  // AIMD
+      adjusted = congested ? adjusted * settings_.delta : adjusted + settings_.increase;
       if (congested && rank + 1u == config_.layers) top_seen_congested_ = true;
     } else if (unheard) {
       adjusted = adjusted * settings_.delta;
