@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // Times are nanoseconds of virtual time, rates bit/s, addresses text. The lab writes it
-// (mininet/tiercast_lab/virtual.py); docs/ns3.md describes each key.
+// (mininet/tiercast_lab/run/ns3/); docs/ns3.md describes each key.
 #pragma once
 
 #include <cstdint>

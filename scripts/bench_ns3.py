@@ -24,13 +24,13 @@ from pathlib import Path
 import tiercast_controller as control
 from rich.console import Console
 from rich.table import Table
-from tiercast_lab import binaries
-from tiercast_lab.description import described_sessions, described_topology
-from tiercast_lab.experiment import Loaded
-from tiercast_lab.loading import load_experiment
-from tiercast_lab.machine import describe
-from tiercast_lab.schemes import known_schemes
-from tiercast_lab.virtual import answer, scenario
+from tiercast_lab.base import binaries
+from tiercast_lab.base.machine import describe
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.run.controller_input import described_sessions, described_topology
+from tiercast_lab.run.ns3.runtime import answer, scenario
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = binaries.BUILD / "ns3/tiercast-plain-ns3"

@@ -318,7 +318,7 @@ def gaps(plan: Plan, rate: float) -> dict[str, Any]:
 
 
 def clock_step_ns() -> int:
-    from tiercast_lab.doctor_dpdk import clock_step_ns as measure
+    from tiercast_lab.cli.doctor_dpdk import clock_step_ns as measure
 
     return measure(time.perf_counter_ns)
 

@@ -11,6 +11,6 @@ def _end(number: int, _frame: object) -> None:
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _end)
 
-from tiercast_lab.cli import main  # noqa: E402
+from tiercast_lab.cli.main import main  # noqa: E402
 
 main()

@@ -35,14 +35,15 @@ ROOT = Path(__file__).resolve().parents[2]
 for part in ("controller", "mininet", "build/python"):
     sys.path.insert(0, str(ROOT / part))
 
-from tiercast_lab import binaries, virtual  # noqa: E402
-from tiercast_lab.description import described_sessions, described_topology  # noqa: E402
-from tiercast_lab.errors import InputError  # noqa: E402
-from tiercast_lab.facts import network_facts  # noqa: E402
-from tiercast_lab.figures import find_figure  # noqa: E402
-from tiercast_lab.loading import load_experiment  # noqa: E402
-from tiercast_lab.schemes import known_schemes  # noqa: E402
-from tiercast_lab.sweep import find_sweep  # noqa: E402
+from tiercast_lab.base import binaries  # noqa: E402
+from tiercast_lab.base.errors import InputError  # noqa: E402
+from tiercast_lab.experiment.loading import load_experiment  # noqa: E402
+from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
+from tiercast_lab.run.controller_input import described_sessions, described_topology  # noqa: E402
+from tiercast_lab.run.network_summary import network_facts  # noqa: E402
+from tiercast_lab.run.ns3 import runtime as virtual  # noqa: E402
+from tiercast_lab.study.figures import find_figure  # noqa: E402
+from tiercast_lab.study.sweep_file import find_sweep  # noqa: E402
 
 MOST_TEXT = 5000  # characters of an error
 HANG_S = 60  # of CPU, after which the kernel ends the process

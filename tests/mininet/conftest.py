@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiercast_lab import storage
-from tiercast_lab.experiment import Loaded
-from tiercast_lab.facts import network_facts
-from tiercast_lab.loading import load_experiment
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schemes import ParameterInfo, SchemeInfo
 from tiercast_lab.measures import Rows, all_measures, context_of
-from tiercast_lab.recorder import Recorder, finish_rows
-from tiercast_lab.schemes import ParameterInfo, SchemeInfo
-from tiercast_lab.verdict import as_dict, bounds_of, judge, validity, verdict
+from tiercast_lab.results import storage
+from tiercast_lab.results.recorder import Recorder, finish_rows
+from tiercast_lab.results.verdict import as_dict, bounds_of, judge, validity, verdict
+from tiercast_lab.run.network_summary import network_facts
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tiercast_lab import cli
-from tiercast_lab.errors import EXIT_FAULT, EXIT_INPUT, EXIT_UNREAD, InputError
-from tiercast_lab.explain import explain
-from tiercast_lab.loading import load_experiment
-from tiercast_lab.look import look_at
-from tiercast_lab.report import write_report
-from tiercast_lab.storage import load_run, reading
-from tiercast_lab.yaml_source import load_yaml
+from tiercast_lab.base.errors import EXIT_FAULT, EXIT_INPUT, EXIT_UNREAD, InputError
+from tiercast_lab.cli.main import main
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.yaml_source import load_yaml
+from tiercast_lab.results.explain.look import look_at
+from tiercast_lab.results.explain.receiver import explain
+from tiercast_lab.results.storage import load_run, reading
+from tiercast_lab.show.run_report import write_report
 
 from .conftest import ROOT, SCHEMES, SMALL
 
@@ -258,8 +258,8 @@ def test_what_a_base_says_is_not_blamed_where_it_is_replaced(tmp_path: Path) -> 
 
 
 def test_figures_and_sweeps_blame_the_line_of_a_setting(tmp_path: Path) -> None:
-    from tiercast_lab.figures import find_figure
-    from tiercast_lab.sweep import find_sweep
+    from tiercast_lab.study.figures import find_figure
+    from tiercast_lab.study.sweep_file import find_sweep
 
     path = tmp_path / "figure.yaml"
     text = MESH.replace(", 3-0: {}", "")
@@ -353,10 +353,10 @@ def test_an_error_that_nobody_foresaw_is_a_fault_of_ours(
     def fault() -> None:
         raise KeyError("1-2")
 
-    monkeypatch.setattr("tiercast_lab.schemes.known_schemes", fault)
+    monkeypatch.setattr("tiercast_lab.experiment.schemes.known_schemes", fault)
     monkeypatch.setattr("sys.argv", ["tiercast", "schemes"])
     with pytest.raises(SystemExit) as end:
-        cli.main()
+        main()
     assert end.value.code == EXIT_FAULT == 70
     trace, last = capsys.readouterr().err.rstrip().rsplit("\n", 1)
     assert trace.startswith("Traceback") and "KeyError: '1-2'" in trace

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from tiercast_controller import EgressFates, IngressFates, PortFates
-from tiercast_lab.bmv2 import Bmv2Switches, packets_per_second
-from tiercast_lab.errors import EXIT_INPUT, InputError
-from tiercast_lab.pauses import BEAT_S, AnswerWatch
-from tiercast_lab.storage import load_run
-from tiercast_lab.switches import PORT_COLUMNS
+from tiercast_lab.base.errors import EXIT_INPUT, InputError
+from tiercast_lab.results.storage import load_run
+from tiercast_lab.run.mininet.bmv2 import Bmv2Switches, packets_per_second
+from tiercast_lab.run.mininet.pauses import BEAT_S, AnswerWatch
+from tiercast_lab.run.mininet.switches import PORT_COLUMNS
 
 from .conftest import ROOT, SMALL, skip_if_invalid
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiercast_lab.errors import EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED
-from tiercast_lab.recorder import read_rows
-from tiercast_lab.scratch import MIN_AGE_S, scratch_folder
-from tiercast_lab.storage import StoredRun, load_run
+from tiercast_lab.base.errors import EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED
+from tiercast_lab.base.scratch import MIN_AGE_S, scratch_folder
+from tiercast_lab.results.recorder import read_rows
+from tiercast_lab.results.storage import StoredRun, load_run
 
 from .conftest import ROOT
 from .real_run import Started, processes

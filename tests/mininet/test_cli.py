@@ -7,9 +7,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tiercast_lab import doctor
-from tiercast_lab.errors import EXIT_INPUT
-from tiercast_lab.report import write_report
+from tiercast_lab.base.errors import EXIT_INPUT
+from tiercast_lab.cli import doctor
+from tiercast_lab.show.run_report import write_report
 
 from ..patience import PATIENCE_S, wait_until
 from .conftest import ROOT

@@ -10,14 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rich.console import Console
-from tiercast_lab import binaries
-from tiercast_lab.conduct import Options, conduct
-from tiercast_lab.conservation import conservation
-from tiercast_lab.errors import EXIT_INVALID
-from tiercast_lab.live import check_row
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import EXIT_INVALID
 from tiercast_lab.measures import Rows
-from tiercast_lab.recorder import Recorder, finish_rows
-from tiercast_lab.verdict import verdict
+from tiercast_lab.results.conservation import conservation
+from tiercast_lab.results.recorder import Recorder, finish_rows
+from tiercast_lab.results.verdict import verdict
+from tiercast_lab.run.execute import Options, conduct
+from tiercast_lab.show.terminal import check_row
 
 from .conftest import Load, record_port
 

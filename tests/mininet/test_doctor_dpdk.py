@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tiercast_lab import doctor_dpdk
-from tiercast_lab.doctor import Finding
+from tiercast_lab.cli import doctor_dpdk
+from tiercast_lab.cli.doctor import Finding
 
 from .test_cli import tiercast
 

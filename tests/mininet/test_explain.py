@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from tiercast_lab import storage
-from tiercast_lab.errors import EXIT_INPUT, InputError
-from tiercast_lab.explain import explain
-from tiercast_lab.explanations import EXPLANATIONS, Clause, Told, told
-from tiercast_lab.look import look_at
-from tiercast_lab.recorder import Recorder
+from tiercast_lab.base.errors import EXIT_INPUT, InputError
+from tiercast_lab.results import storage
+from tiercast_lab.results.explain.explanations import EXPLANATIONS, Clause, Told, told
+from tiercast_lab.results.explain.look import look_at
+from tiercast_lab.results.explain.receiver import explain
+from tiercast_lab.results.recorder import Recorder
 
 from .conftest import ROOT, record_port, store
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiercast_lab import binaries
-from tiercast_lab.confidence import mean
-from tiercast_lab.errors import InputError
-from tiercast_lab.figure import FigureRun
-from tiercast_lab.figure_plot import draw_figure
-from tiercast_lab.figure_report import write_figure, write_report
-from tiercast_lab.figures import Results, all_figures, find_figure, verdict_of
-from tiercast_lab.runs import Outcome, Store, Task, key_of
-from tiercast_lab.schemes import known_schemes
-from tiercast_lab.storage import StoredRun
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.experiment.figure_schema import FigureRun
+from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.results.storage import StoredRun
+from tiercast_lab.show.figure_plot import draw_figure
+from tiercast_lab.show.figure_report import write_figure, write_report
+from tiercast_lab.study.confidence import mean
+from tiercast_lab.study.figures import Results, all_figures, find_figure, verdict_of
+from tiercast_lab.study.runs import Outcome, Store, Task, key_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import tiercast_controller as control
-from tiercast_lab import virtual
-from tiercast_lab.commands import switch_command
-from tiercast_lab.errors import EXIT_INPUT, InputError
-from tiercast_lab.facts import network_facts
-from tiercast_lab.loading import load_experiment, without_effect
-from tiercast_lab.marking import Marking
-from tiercast_lab.schemes import known_schemes
-from tiercast_lab.topology import Host
+from tiercast_lab.base.errors import EXIT_INPUT, InputError
+from tiercast_lab.experiment.loading import load_experiment, without_effect
+from tiercast_lab.experiment.marking import Marking
+from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.experiment.topology import Host
+from tiercast_lab.run.mininet.commands import switch_command
+from tiercast_lab.run.network_summary import network_facts
+from tiercast_lab.run.ns3 import runtime as virtual
 
 from .conftest import ROOT, SCHEMES, SMALL
 

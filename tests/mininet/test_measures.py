@@ -16,7 +16,7 @@ from tiercast_lab.measures.catalogue import parse_name
 from tiercast_lab.measures.context import Flow, Receiver, Session
 from tiercast_lab.measures.rows import counter_at, grown_within, steps_within
 from tiercast_lab.measures.table import markdown
-from tiercast_lab.progress import Progress
+from tiercast_lab.run.progress import Progress
 
 from . import test_windows
 from .conftest import ROOT

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tiercast_lab.errors import Interrupted, RunFailed
-from tiercast_lab.interrupt import Interrupt
-from tiercast_lab.network import Network, hidden_queues
-from tiercast_lab.processes import Children
-from tiercast_lab.topology import LinkParameters, Topology, tree_links
-from tiercast_lab.units import Queue
+from tiercast_lab.base.errors import Interrupted, RunFailed
+from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.base.units import Queue
+from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_links
+from tiercast_lab.run.mininet.network import Network, hidden_queues
+from tiercast_lab.run.mininet.processes import Children
 
 from ..patience import wait_until
 from .conftest import ROOT
@@ -129,8 +129,8 @@ def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
         "import time\n"
         "from pathlib import Path\n"
         "from tests.mininet.test_network import TOPOLOGY\n"
-        "from tiercast_lab.network import Network\n"
-        "from tiercast_lab.processes import Children\n"
+        "from tiercast_lab.run.mininet.network import Network\n"
+        "from tiercast_lab.run.mininet.processes import Children\n"
         f"network = Network(TOPOLOGY, {DIES!r})\n"
         "network.build(lambda: None)\n"
         f"children = Children(Path({str(tmp_path)!r}))\n"

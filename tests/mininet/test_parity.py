@@ -9,14 +9,14 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from tiercast_lab import binaries
-from tiercast_lab.experiment import Loaded
-from tiercast_lab.loading import load_experiment
+from tiercast_lab.base import binaries
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate
-from tiercast_lab.schemes import known_schemes
-from tiercast_lab.storage import load_run
-from tiercast_lab.virtual import CONTROL_DELAY_NS
+from tiercast_lab.results.storage import load_run
+from tiercast_lab.run.ns3.runtime import CONTROL_DELAY_NS
 
 from .conftest import ROOT, skip_if_invalid
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tiercast_lab import binaries
-from tiercast_lab.conduct import Options, conduct
-from tiercast_lab.loading import load_experiment
-from tiercast_lab.schemes import known_schemes
+from tiercast_lab.base import binaries
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.run.execute import Options, conduct
 
 
 def files_of_a_run(results: Path) -> dict[str, str]:

@@ -10,9 +10,9 @@ import networkx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_lab.errors import InputError
-from tiercast_lab.facts import network_facts
-from tiercast_lab.random_tree import Draw, draw_links
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.experiment.random_tree import Draw, draw_links
+from tiercast_lab.run.network_summary import network_facts
 
 from .conftest import SMALL
 

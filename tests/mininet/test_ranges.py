@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tiercast_lab import binaries, units
-from tiercast_lab.commands import session_options
-from tiercast_lab.conduct import Options, conduct
-from tiercast_lab.errors import EXIT_INPUT, InputError, RunFailed
-from tiercast_lab.experiment import MAX_DELAY, MAX_SESSION, Session
-from tiercast_lab.loading import load_experiment
-from tiercast_lab.schemes import known_schemes, require_accepted
+from tiercast_lab.base import binaries, units
+from tiercast_lab.base.errors import EXIT_INPUT, InputError, RunFailed
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schema import MAX_DELAY, MAX_SESSION, Session
+from tiercast_lab.experiment.schemes import known_schemes, require_accepted
+from tiercast_lab.run.execute import Options, conduct
+from tiercast_lab.run.mininet.commands import session_options
 
 from .conftest import ROOT, SMALL
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from tiercast_lab.errors import InputError, RunFailed
-from tiercast_lab.recorder import FLUSH_S, Recorder, finish_rows, read_rows
+from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.results.recorder import FLUSH_S, Recorder, finish_rows, read_rows
 
 from ..patience import wait_until
 

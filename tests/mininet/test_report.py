@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
-from tiercast_lab.errors import InputError
-from tiercast_lab.live import result_tables
+from tiercast_lab.base.errors import InputError
 from tiercast_lab.measures import Rows
-from tiercast_lab.panels import all_panels
-from tiercast_lab.plots import write_plots
-from tiercast_lab.report import write_report
-from tiercast_lab.storage import StoredRun, load_run
+from tiercast_lab.results.storage import StoredRun, load_run
+from tiercast_lab.show.panels import all_panels
+from tiercast_lab.show.plots import write_plots
+from tiercast_lab.show.run_report import write_report
+from tiercast_lab.show.terminal import result_tables
 
 
 def test_report_is_remade_byte_for_byte(stored, tmp_path) -> None:

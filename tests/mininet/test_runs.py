@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import signal
 import struct
@@ -15,12 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiercast_lab import binaries, conduct
-from tiercast_lab.errors import InputError, Interrupted
-from tiercast_lab.interrupt import Interrupt
-from tiercast_lab.runs import Store, Task, key_of, run_all
-from tiercast_lab.storage import StoredRun
-from tiercast_lab.workers import CONDUCTED_BY, Job, LocalWorkers, make, programs
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, Interrupted
+from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.results.storage import StoredRun
+from tiercast_lab.run import execute
+from tiercast_lab.study.runs import Store, Task, key_of, run_all
+from tiercast_lab.study.workers import Job, LocalWorkers, make, programs
 
 from .conftest import SCHEMES, Load
 
@@ -47,28 +47,14 @@ def test_a_key_stands_for_all_that_makes_the_run(
         return programs() != known
 
     assert changed("controller/tiercast_controller/multicast.py")
-    assert changed("mininet/tiercast_lab/virtual.py")
-    assert changed("mininet/tiercast_lab/marking.py")
-    assert not changed("mininet/tiercast_lab/plots.py")
+    assert changed("mininet/tiercast_lab/run/ns3/runtime.py")
+    assert changed("mininet/tiercast_lab/experiment/marking.py")
+    assert not changed("mininet/tiercast_lab/run/mininet/runtime.py")
+    assert not changed("mininet/tiercast_lab/show/plots.py")
     info = tmp_path / "info"
     info.write_bytes(binaries.P4_INFO.read_bytes() + b"\n")
     monkeypatch.setattr(binaries, "P4_INFO", info)
     assert programs()["info"] != before["tiercast.p4info.txtpb"]
-
-
-# What these import beside one another, and does not shape a run: paths, checks, what is said and
-# measured, Mininet's part of `switches`.
-BESIDE = {"binaries", "commands", "errors", "execution", "figure", "interrupt", "measures", "model",
-          "network", "processes", "progress", "schemes"}  # fmt: skip
-
-
-def test_no_module_that_shapes_a_run_is_missing_in_its_key() -> None:
-    lab = binaries.ROOT / "mininet/tiercast_lab"
-    text = "".join((lab / f"{name}.py").read_text() for name in CONDUCTED_BY)
-    imported = set(re.findall(r"from tiercast_lab\.(\w+)", text))
-    for names in re.findall(r"from tiercast_lab import (.+)", text):
-        imported |= set(names.split(", "))
-    assert imported - set(CONDUCTED_BY) <= BESIDE
 
 
 def test_what_is_stored_by_halves_is_named_or_taken_again(stored: StoredRun) -> None:
@@ -133,7 +119,7 @@ def test_a_worker_that_dies_in_the_middle_of_its_answer_is_a_dead_worker(load: L
 def test_a_fault_of_ours_fails_the_run_with_its_reason(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conduct, "conduct", lambda *_: 1 // 0)
+    monkeypatch.setattr(execute, "conduct", lambda *_: 1 // 0)
     assert make(job(load)).failure.startswith("ZeroDivisionError: integer division")
 
 

@@ -15,17 +15,19 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import polars as pl
 import pytest
-from tiercast_lab import binaries, sweep_plot, workers
-from tiercast_lab.errors import InputError
-from tiercast_lab.interrupt import Interrupt
-from tiercast_lab.live import sweep_table
-from tiercast_lab.progress import Tally
-from tiercast_lab.runs import Outcome, Store, run_all
-from tiercast_lab.schemes import known_schemes
-from tiercast_lab.sweep import SweepFile, find_sweep
-from tiercast_lab.sweep_report import write_sweep
-from tiercast_lab.sweeps import results_of
-from tiercast_lab.workers import Job, LocalWorkers, Made
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.run.progress import Tally
+from tiercast_lab.show import sweep_plot
+from tiercast_lab.show.sweep_report import write_sweep
+from tiercast_lab.show.terminal import sweep_table
+from tiercast_lab.study import workers
+from tiercast_lab.study.runs import Outcome, Store, run_all
+from tiercast_lab.study.sweep_file import SweepFile, find_sweep
+from tiercast_lab.study.sweep_results import results_of
+from tiercast_lab.study.workers import Job, LocalWorkers, Made
 
 from ..patience import PATIENCE_S
 

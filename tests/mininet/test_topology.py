@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from tiercast_lab.commands import switch_command
-from tiercast_lab.topology import LinkParameters, Topology, tree_levels, tree_links
-from tiercast_lab.units import Queue
+from tiercast_lab.base.units import Queue
+from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_levels, tree_links
+from tiercast_lab.run.mininet.commands import switch_command
 
 LINK = LinkParameters(6_000_000, 5_000_000, Queue(50))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tiercast_lab import tcp_flows
+from tiercast_lab.run.mininet import tcp_flows
 
 from ..patience import PATIENCE_S, wait_until
 from .conftest import skip_if_invalid

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tiercast_lab.errors import EXIT_FAILED, EXIT_INVALID
-from tiercast_lab.verdict import BOUNDS
+from tiercast_lab.base.errors import EXIT_FAILED, EXIT_INVALID
+from tiercast_lab.results.verdict import BOUNDS
 
 from ..patience import wait_until
 from .real_run import Started

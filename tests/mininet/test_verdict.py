@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tiercast_lab.experiment import Expectation
+from tiercast_lab.experiment.schema import Expectation
 from tiercast_lab.measures import MEASURES
-from tiercast_lab.verdict import bounds_of, judge, validity, verdict
+from tiercast_lab.results.verdict import bounds_of, judge, validity, verdict
 
 
 def expectation(**keys: object) -> Expectation:

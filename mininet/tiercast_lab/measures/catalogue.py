@@ -11,8 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
-from tiercast_lab import units
-from tiercast_lab.errors import among
+from tiercast_lab.base import units
+from tiercast_lab.base.errors import among
 from tiercast_lab.measures import (
     beside_tcp,
     feedback,

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tiercast.v1 import lab_pb2
 from tiercast_controller.errors import RefusedError
-from tiercast_lab.errors import InputError, RunFailed
-from tiercast_lab.sessions import app
+from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.cli.sessions import app
 from tiercast_wire import group_address
 from typer.testing import CliRunner
 

@@ -1,0 +1,1 @@
+"""What every other part of the lab may use."""

@@ -1,0 +1,127 @@
+"""What the machine is, and how hard it is pressed while a run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiercast_lab import __version__
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.run.mininet.processes import Turns
+
+PRESSURE = Path("/proc/pressure/cpu")
+CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def require_root() -> None:
+    if os.geteuid() != 0:
+        raise InputError(
+            "root is missing: network namespaces and packet sockets need it; run: sudo ./tiercast …"
+        )
+
+
+def pressure_us() -> float | None:
+    """Microseconds since boot in which some task waited for a CPU; None where not measured."""
+    try:
+        first = PRESSURE.read_text().splitlines()[0]
+    except OSError:
+        return None
+    return float(first.rpartition("total=")[2])
+
+
+def congestion_controls() -> list[str]:
+    """TCP's, of this kernel; empty where it does not say."""
+    try:
+        return CONGESTION_CONTROLS.read_text().split()
+    except OSError:
+        return []
+
+
+def own_cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+class LoadMeter:
+    """CPU of the run's programs and CPU pressure of the machine, between two looks."""
+
+    def __init__(self, programs: Callable[[], Sequence[Turns]]) -> None:
+        self._programs = programs
+        self._last = self._seen()
+
+    # The time is taken beside the figures: a busy machine may pause between any two lines.
+    def _seen(self) -> tuple[float, float, float | None, Sequence[Turns]]:
+        programs = self._programs()
+        return time.monotonic(), own_cpu_seconds(), pressure_us(), programs
+
+    def look(self) -> dict[str, float]:
+        """The row of kind `machine` for the time since the last look."""
+        at, own, pressure, before = self._last
+        self._last = self._seen()
+        elapsed = self._last[0] - at
+        pairs = list(zip(before, self._last[3], strict=True))
+        ran = self._last[1] - own + sum(now.ran_s - then.ran_s for then, now in pairs)
+        waits = [
+            (now.waited_s - then.waited_s) / (now.count - then.count)
+            for then, now in pairs
+            if now.count > then.count
+        ]
+        row = {"cpu_percent": 100 * ran / elapsed, "cpu_wait_ms": 1e3 * max(waits, default=0.0)}
+        if pressure is not None and self._last[2] is not None:
+            row["pressure_percent"] = (self._last[2] - pressure) / elapsed / 1e4
+        return row
+
+
+def describe() -> dict[str, Any]:
+    return {
+        "cores": os.cpu_count(),
+        "cpu": _cpu_model(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "distribution": platform.freedesktop_os_release().get("PRETTY_NAME"),
+        "load": [round(value, 2) for value in os.getloadavg()],
+    }
+
+
+def versions() -> dict[str, str | None]:
+    return {
+        "tiercast": __version__,
+        "commit": _output("git", "-C", str(binaries.ROOT), "describe", "--always", "--dirty"),
+        "kernel": platform.release(),
+        "dpdk": _output("pkg-config", "--modversion", "libdpdk"),
+        "mininet": _output("dpkg-query", "-W", "-f", "${Version}", "mininet"),
+        "python": platform.python_version(),
+    }
+
+
+def digests(files: Iterable[Path]) -> dict[str, str]:
+    """SHA-256 of what each file holds now, by its path, short for those of tiercast itself."""
+    root = binaries.ROOT
+    return {
+        str(path.relative_to(root) if path.is_relative_to(root) else path): hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()
+        for path in files
+    }
+
+
+def _cpu_model() -> str | None:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _output(*command: str) -> str | None:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):  # a busy machine loses a version, not the run
+        return None
+    return result.stdout.strip() or None if result.returncode == 0 else None

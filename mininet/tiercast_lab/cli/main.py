@@ -1,0 +1,469 @@
+"""The command line: tiercast run, figure, reproduce, sweep, list, schemes, measures, doctor,
+report, explain, sessions."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import os
+import shlex
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tiercast_lab import __version__
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import (
+    EXIT_FAILED,
+    EXIT_FAULT,
+    EXIT_INPUT,
+    EXIT_UNREAD,
+    InputError,
+    LabError,
+    among,
+    require_characters,
+)
+from tiercast_lab.cli import sessions
+
+app = typer.Typer(
+    name="tiercast",
+    help="A laboratory for multicast congestion control on programmable networks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(sessions.app, name="sessions")
+# Tables need no folding in a log.
+console = Console(width=None if sys.stdout.isatty() else 120)
+# gRPC would report each connection that a run closes at its end.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+RESULTS = binaries.ROOT / "results"
+
+
+class Runtime(enum.StrEnum):
+    mininet = "mininet"
+    ns3 = "ns3"
+
+
+class SwitchName(enum.StrEnum):
+    tiercast = "tiercast"
+    bmv2 = "bmv2"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"tiercast {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="A YAML, or a name of `tiercast list`.")
+    ],
+    runtime: Annotated[
+        Runtime, typer.Option(help="mininet: real time, as root; ns3: virtual time.")
+    ] = Runtime.mininet,
+    switch: Annotated[
+        SwitchName, typer.Option(help="tiercast-switch, or bmv2's simple_switch_grpc.")
+    ] = SwitchName.tiercast,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of all random numbers.")] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of the YAML (topology.link.queue=20p) or a parameter of a scheme "
+            "(sim.delta=0.9); repeatable.",
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Instead of the experiment's, such as 60s.")
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = RESULTS,
+) -> None:
+    """Run an experiment, judge it, and write results/<run>/report.html.
+
+    Exit status: 0 expected figures met, 1 not met, 2 bad input or something is missing, 3 the
+    machine could not keep up, 4 a program of the run ended too early, 70 a fault of tiercast, 130
+    interrupted.
+    """
+    from tiercast_lab.base.machine import require_root
+
+    in_mininet = runtime is Runtime.mininet
+    if in_mininet:
+        require_root()
+    elif switch is not SwitchName.tiercast:
+        raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
+    from tiercast_lab.cli.doctor import require_kernel
+    from tiercast_lab.experiment.loading import load_experiment, without_effect
+    from tiercast_lab.experiment.schemes import known_schemes, require_accepted
+    from tiercast_lab.run.execute import Options, conduct
+
+    schemes = known_schemes()
+    loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
+    require_accepted(loaded)
+    for text in (*loaded.notes, *without_effect(loaded, settings or [], schemes)):
+        console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
+    if in_mininet:
+        require_kernel()
+    command = _typed()
+    options = Options(seed, runtime, switch, results.resolve(), command)
+    raise typer.Exit(conduct(loaded, options, console))
+
+
+# A line of its own each: paragraphs without a line between are one.
+FIGURE_EXAMPLES = """Examples:
+
+tiercast figure sim-2
+
+tiercast figure rmcc-3 --quick --jobs 1
+
+tiercast figure my-figure.yaml --json"""
+
+REPRODUCE_EXAMPLES = """Examples:
+
+tiercast reproduce --quick
+
+tiercast reproduce --paper RLA
+
+tiercast reproduce --jobs 1 --results /data/results"""
+
+SWEEP_EXAMPLES = """Examples:
+
+tiercast sweep matrix --quick
+
+tiercast sweep matrix --only scheme=sim --only scheme=tfmcc
+
+tiercast sweep my-sweep.yaml --jobs 1 --results /data/results
+
+tiercast sweep matrix --address auto"""
+
+Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
+Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was judged as JSON.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
+ALL_CORES = os.cpu_count() or 1
+
+
+@app.command(epilog=FIGURE_EXAMPLES)
+def figure(
+    name: Annotated[
+        str, typer.Argument(metavar="FIGURE", help="A YAML, or a name below experiments/figures/.")
+    ],
+    quick: Quick = False,
+    as_json: AsJson = False,
+    jobs: Jobs = ALL_CORES,
+    results: Results = RESULTS,
+) -> None:
+    """Reproduce one figure or table of a paper in virtual time, and say whether it was.
+
+    Means over seeds are judged against the paper's numbers and drawn in
+    results/figures/report.html. Runs that are stored already are not made again. Exit status: 0
+    met, 1 not met, 2 bad input, 4 a run failed, 130 interrupted.
+    """
+    from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.study.figures import find_figure
+
+    schemes = known_schemes()
+    _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, results)
+
+
+@app.command(epilog=REPRODUCE_EXAMPLES)
+def reproduce(
+    paper: Annotated[str | None, typer.Option(help="Of one paper only, such as SIM.")] = None,
+    quick: Quick = False,
+    as_json: AsJson = False,
+    jobs: Jobs = ALL_CORES,
+    results: Results = RESULTS,
+) -> None:
+    """Reproduce every figure below experiments/figures/; one report of all.
+
+    Shows how many runs there are and the time left, and goes on where it was interrupted: runs are
+    stored. The report is results/figures/report.html, its tables report.md, all numbers
+    report.json. Exit status as of `tiercast figure`.
+    """
+    from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.study.figures import all_figures
+
+    schemes = known_schemes()
+    figures = all_figures(schemes, binaries.FIGURES)
+    papers = sorted({one.experiment.paper.name for one in figures if one.experiment.paper})
+    if paper is not None:
+        figures = [one for one in figures if one.reference.lower().startswith(paper.lower())]
+    if not figures:
+        raise InputError(f"--paper {paper}: no figure of it; valid: {', '.join(papers)}")
+    _reproduce(figures, schemes, quick, as_json, jobs, results)
+
+
+def _reproduce(
+    figures: list[Any], schemes: Any, quick: bool, as_json: bool, jobs: int, results: Path
+) -> None:
+    from tiercast_lab.results import storage
+    from tiercast_lab.show.figure_report import write_figure, write_report
+    from tiercast_lab.show.terminal import figure_tables, verdict_table
+    from tiercast_lab.study.figures import Results
+    from tiercast_lab.study.workers import LocalWorkers
+
+    figures = [one for one in figures if one.tasks(quick)]  # some have no quick points
+    if not figures:
+        raise InputError("--quick: it has no quick points; valid: without --quick")
+    tasks = [task for one in figures for task in one.tasks(quick)]
+    outcomes = _make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
+    results = results.resolve() / "figures"
+    summaries = []
+    with storage.writing(results):
+        for one in figures:
+            mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
+            summaries.append(write_figure(Results(one, mine), results, quick))
+        path = write_report(summaries, results, _typed())
+    if as_json:
+        print(storage.to_json(summaries))
+    else:
+        for summary in summaries:
+            console.print(figure_tables(summary))
+        if len(summaries) > 1:
+            console.print(verdict_table(summaries))
+        console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    verdicts = {summary["verdict"] for summary in summaries}
+    raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int("not met" in verdicts))
+
+
+@app.command(epilog=SWEEP_EXAMPLES)
+def sweep(
+    name: Annotated[
+        str, typer.Argument(metavar="SWEEP", help="A YAML, or a name below experiments/sweeps/.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="The first seed alone.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AXIS=NAME", help="With this setting of an axis alone; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print sweep.json.")] = False,
+    jobs: Jobs = ALL_CORES,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of a Ray cluster that runs: auto, HOST:PORT, ray://HOST:PORT. Without it Ray "
+            "is started here, with --jobs runs at a time.",
+        ),
+    ] = None,
+    results: Results = RESULTS,
+) -> None:
+    """Run schemes x topologies x parameters x seeds in virtual time, as tasks of Ray.
+
+    Writes results/sweeps/<name>/report.html, with the mean and 95 % confidence interval of each
+    measure in each cell. Runs that are stored already are not made again; one whose worker dies
+    is. Exit status: 0 all runs are there, 2 bad input, 4 a run failed, 130 interrupted.
+    """
+    from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.results import storage
+    from tiercast_lab.show.sweep_report import write_sweep
+    from tiercast_lab.show.terminal import sweep_table
+    from tiercast_lab.study.ray_workers import RayWorkers
+    from tiercast_lab.study.sweep_file import find_sweep
+    from tiercast_lab.study.sweep_results import results_of
+
+    schemes = known_schemes()
+    found = find_sweep(name, schemes).only(only or [])
+    outcomes = _make_runs(found.tasks(quick), schemes, results, lambda: RayWorkers(jobs, address))
+    folder = results.resolve() / "sweeps"
+    results_of_cells = results_of(found, outcomes)
+    with storage.writing(folder):
+        path, summary = write_sweep(results_of_cells, folder, _typed())
+    if as_json:
+        print(storage.to_json(summary))
+    else:
+        console.print(sweep_table(results_of_cells))
+        for failure in summary["failures"]:
+            console.print(f"failed: {failure}", highlight=False, markup=False)
+        console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    raise typer.Exit(EXIT_FAILED if summary["failures"] else 0)
+
+
+def _make_runs(tasks: Any, schemes: Any, results: Path, start_workers: Any) -> list[Any]:
+    from tiercast_lab.base.interrupt import Interrupt
+    from tiercast_lab.show.terminal import show_runs
+    from tiercast_lab.study.runs import Store, run_all
+
+    store = Store(results.resolve() / "runs")
+    with Interrupt() as interrupt, show_runs(Console(stderr=True)) as shown:
+        return run_all(tasks, schemes, store, start_workers, interrupt, shown)
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """Experiments and what each shows; figures of the papers."""
+    _list(binaries.EXPERIMENTS)
+    console.print(
+        "\nfor `tiercast figure` and `tiercast reproduce`:", highlight=False, markup=False
+    )
+    _list(binaries.FIGURES)
+    console.print("\nfor `tiercast sweep`:", highlight=False, markup=False)
+    _list(binaries.SWEEPS)
+
+
+def _list(folder: Path) -> None:
+    from tiercast_lab.experiment.yaml_source import load_yaml
+
+    for path in sorted(folder.glob("*.yaml")):
+        title = load_yaml(path).data.get("title", "")
+        console.print(f"{path.stem:<20} {title}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def schemes(
+    name: Annotated[str | None, typer.Argument(metavar="SCHEME", help="One of them.")] = None,
+) -> None:
+    """The schemes; of one of them its parameters, with defaults, ranges and sources."""
+    from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.show.terminal import parameters_table, schemes_table
+
+    known = known_schemes()
+    if name is None:
+        console.print(schemes_table(known))
+    elif name in known:
+        console.print(parameters_table(known[name]))
+    else:
+        raise InputError(f"unknown scheme {among(name, known)}")
+
+
+@app.command()
+def measures(
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="As docs/experiments.md has it.")
+    ] = False,
+) -> None:
+    """Every measure: what `expect` names it, what it is, and its unit."""
+    from tiercast_lab.measures import table
+    from tiercast_lab.show.terminal import measures_table
+
+    if markdown:
+        print(table.markdown())
+    else:
+        console.print(measures_table())
+
+
+@app.command()
+def doctor(
+    dpdk: Annotated[
+        bool, typer.Option("--dpdk", help="For tiercast-send on a NIC (docs/dpdk.md) instead.")
+    ] = False,
+) -> None:
+    """What this machine can and cannot do, what follows, and what to do about it.
+
+    Exit status: 0 if `tiercast run` can work, 2 if it cannot; with --dpdk always 0.
+    """
+    from tiercast_lab.cli import doctor_dpdk
+    from tiercast_lab.cli.doctor import examine, show
+
+    findings = doctor_dpdk.examine() if dpdk else examine()
+    show(findings, console)
+    if any(finding.needed and not finding.ok for finding in findings):
+        raise typer.Exit(EXIT_INPUT)
+
+
+@app.command()
+def report(
+    run_directory: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below results/.")
+    ] = Path("latest"),
+) -> None:
+    """Make the plots and the report of a stored run anew, from its rows."""
+    from tiercast_lab.results.storage import reading, writing
+    from tiercast_lab.show.plots import write_plots
+    from tiercast_lab.show.run_report import write_report
+
+    directory = _directory_of(run_directory)
+    with reading(directory), writing(directory):
+        stored = _stored(directory)
+        write_plots(stored)
+        print(write_report(stored))
+
+
+@app.command()
+def explain(
+    run_directory: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below results/.")
+    ],
+    receiver: Annotated[str, typer.Option(help="Its name or its node: h3 or 3.")],
+    at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
+) -> None:
+    """Say in plain language why a receiver's rate was what it was, from the stored rows."""
+    from tiercast_lab.results.explain.look import look_at
+    from tiercast_lab.results.explain.receiver import explain as lines_of
+    from tiercast_lab.results.storage import reading
+
+    directory = _directory_of(run_directory)
+    with reading(directory):
+        lines = lines_of(look_at(_stored(directory), receiver, at))
+    print("\n".join(lines))
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs as one line each: help is folded to the terminal's width, not the source's."""
+    return "\n\n".join(part.replace("\n", " ") for part in inspect.cleandoc(text).split("\n\n"))
+
+
+for _command in app.registered_commands:
+    _command.help = _flowing(_command.callback.__doc__)
+
+
+def _typed() -> list[str]:
+    """The command line, for the report's "how to repeat"."""
+    return ["./tiercast", *sys.argv[1:]]
+
+
+def _directory_of(run: Path) -> Path:
+    """A path, or a name below results/."""
+    named = len(run.parts) == 1 and not os.path.isdir(run)
+    return (RESULTS / run if named else run).absolute()
+
+
+def _stored(directory: Path) -> Any:
+    from tiercast_lab.results.storage import load_run
+
+    run = load_run(directory.resolve())
+    run.require_rows()
+    return run
+
+
+def main() -> None:
+    """Errors meant for people are one text on standard error, without a trace; what nobody foresaw
+    has its trace, and says whose fault it is."""
+    try:
+        for argument in sys.argv:
+            require_characters(argument)
+        app(prog_name="tiercast")
+    except LabError as error:
+        print(f"tiercast: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except Exception as error:
+        traceback.print_exc()
+        print(
+            f"tiercast: {type(error).__name__}: a fault of tiercast, not of your input; please "
+            f"report it with the lines above, the file that was read, and: {shlex.join(_typed())}",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_FAULT)
+    except SystemExit as end:
+        # Not 1, which is a verdict: nobody reads what is printed any more.
+        if isinstance(end.__context__, BrokenPipeError):
+            sys.exit(EXIT_UNREAD)
+        raise

@@ -1,0 +1,537 @@
+"""What can be wrong with an experiment that no key of it can say alone.
+
+Every error is an InputError with the place of the key that is the easiest to change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import networkx
+from tiercast_controller import ConfigurationError
+from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.topology import MAX_PORT
+
+from tiercast_lab.base import units
+from tiercast_lab.base.errors import among, closest, listed
+from tiercast_lab.experiment.schema import (
+    MAX_CHANGES,
+    MAX_FLOWS,
+    MAX_SESSION,
+    START_SPREAD_NS,
+    Expectation,
+    Experiment,
+    LinkChange,
+    LinkDefault,
+    Loaded,
+    Session,
+    TopologyModel,
+    Traffic,
+)
+from tiercast_lab.experiment.schemes import SchemeInfo
+from tiercast_lab.experiment.topology import LinkParameters, Topology
+from tiercast_lab.experiment.yaml_source import KeyPath, Source
+from tiercast_lab.measures import MEASURES
+
+# Schemes whose feedback the P4 program can sum up (docs/p4.md).
+AGGREGATED = ("sim",)
+
+Ends = tuple[int, int]
+
+
+def check(
+    source: Source, experiment: Experiment, schemes: dict[str, SchemeInfo], file: str
+) -> Loaded:
+    """The experiment with its network, its sessions and its flows one by one. InputError."""
+    links = _links(source, experiment.topology)
+    nodes = {node for link in links for node in link}
+    sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
+    _check_traffic(source, experiment, nodes, len(receivers[0]))
+    experiment = experiment.model_copy(
+        update={
+            "sessions": sessions,
+            "traffic": [
+                one
+                for entry in experiment.traffic
+                for one in _single(entry, links, sessions[0].sender, receivers[0])
+            ],
+            "expect": [
+                _resolved(source, index, one, sessions, links)
+                for index, one in enumerate(experiment.expect)
+            ],
+        }
+    )
+    topology = Topology(
+        links,
+        [session.sender for session in sessions],
+        [node for of_one in receivers for node in of_one],
+        [node for entry in experiment.traffic for node in (entry.from_, entry.to)],
+    )
+    _check_ports(source, topology)
+    _check_markings(source, experiment, topology)
+    _check_changes(source, experiment)
+    _check_events(source, experiment, links)
+    _check_members(source, experiment, receivers)
+    _check_window(source, experiment)
+    loaded = Loaded(
+        experiment,
+        topology,
+        tuple(receivers),
+        tuple(schemes[session.scheme].layered for session in sessions),
+        source.data,
+        file,
+        {session.scheme: schemes[session.scheme].records for session in sessions},
+        sources=source.files,
+    )
+    _check_expectations(source, loaded)
+    return loaded
+
+
+def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:
+    """What is wrong with a scheme's parameter, or nothing."""
+    info = scheme.parameters.get(name)
+    if info is None:
+        valid = list(scheme.parameters)
+        return f"unknown parameter of {scheme.name}; valid: {', '.join(valid) or 'none'}" + closest(
+            name, valid
+        )
+    number = value
+    seen = f"{value:g}" if isinstance(value, float) else shown(value)
+    try:
+        if isinstance(value, str) and info.unit == "bit/s":
+            number = units.parse_rate(value)
+        elif isinstance(value, str) and info.unit == "s":
+            number = units.parse_duration(value) / 1e9
+    except ValueError as error:
+        return str(error)
+    valid = f"{info.min:g} to {info.max:g} {info.unit}".rstrip()
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return f"{seen} is not a number; valid: {valid}"
+    if not info.min <= number <= info.max:
+        return f"{seen} is out of range; valid: {valid}"
+    return ""
+
+
+def _links(source: Source, model: TopologyModel) -> dict[Ends, LinkParameters]:
+    named = _named_links(source, model)
+    if model.nodes is not None:
+        _check_tree(source, model.nodes, named)
+        ends = named
+    else:
+        ends = (
+            [link for level in model.tree.levels for link in level]
+            if model.tree is not None
+            else [_ends(name) for name in model.random.links]
+        )
+        known = set(ends)
+        for a, b in named:
+            if (a, b) not in known:
+                raise source.error(("topology", "links", f"{a}-{b}"), _no_link(f"{a}-{b}", ends))
+    plain = None if model.random is not None else _parameters(model, "")
+    result = {}
+    for a, b in ends:
+        name = f"{a}-{b}"
+        differs = plain is None or name in model.links or model.levels
+        result[a, b] = _parameters(model, name) if differs else plain
+    return result
+
+
+def _named_links(source: Source, model: TopologyModel) -> list[Ends]:
+    named: dict[Ends, None] = {}
+    for name in model.links:
+        path = ("topology", "links", name)
+        if re.fullmatch("[0-9]{1,6}-[0-9]{1,6}", name) is None:
+            raise source.error(path, "not a link; valid: two node numbers, such as 1-3")
+        a, b = _ends(name)
+        if name != f"{a}-{b}":
+            raise source.error(path, f"valid: {a}-{b}")
+        if a == b:
+            raise source.error(path, "from a node to itself; valid: two node numbers, such as 1-3")
+        if (b, a) in named:
+            raise source.error(path, f"this link stands above as {b}-{a}; valid: once")
+        named[a, b] = None
+    return list(named)
+
+
+def _ends(name: str) -> Ends:
+    a, _, b = name.partition("-")
+    return int(a), int(b)
+
+
+def _parameters(model: TopologyModel, name: str) -> LinkParameters:
+    """`name`: empty of a link that differs in nothing."""
+    layers: list[LinkChange | LinkDefault] = [*model.changes(name), model.default(name)]
+
+    def first(key: str) -> Any:
+        return next(v for layer in layers if (v := getattr(layer, key)) is not None)
+
+    return LinkParameters(
+        first("rate"),
+        first("delay"),
+        first("queue"),
+        one_way=model.one_way,
+        fair=first("scheduling") == "fair",
+    )
+
+
+def _check_tree(source: Source, nodes: list[int], links: list[Ends]) -> None:
+    """Multicast trees follow the one path there is, so the nodes have to form a tree."""
+    known: set[int] = set()
+    for index, node in enumerate(nodes):
+        if node in known:
+            raise source.error(
+                ("topology", "nodes", str(index)), f"node {node} stands twice; valid: once"
+            )
+        known.add(node)
+    graph = networkx.Graph()
+    graph.add_nodes_from(nodes)
+    joined = networkx.utils.UnionFind(nodes)
+    for a, b in links:
+        path = ("topology", "links", f"{a}-{b}")
+        for node in (a, b):
+            if node not in known:
+                raise source.error(path, f"no node {node}; valid: {listed(nodes)}")
+        if joined[a] == joined[b]:
+            around = "-".join(map(str, networkx.shortest_path(graph, a, b)))
+            raise source.error(
+                path,
+                f"it closes a cycle with {around}; valid: a tree, in which each pair of nodes has "
+                "one path",
+            )
+        joined.union(a, b)
+        graph.add_edge(a, b)
+    for node in nodes:
+        if joined[node] != joined[nodes[0]]:
+            raise source.error(
+                ("topology", "links"),
+                f"no path from node {nodes[0]} to node {node}; valid: a tree, in which each pair "
+                "of nodes has one path",
+            )
+
+
+def _sessions(
+    source: Source,
+    experiment: Experiment,
+    schemes: dict[str, SchemeInfo],
+    links: Collection[Ends],
+    nodes: set[int],
+) -> tuple[list[Session], list[tuple[int, ...]]]:
+    """Every session, those of unicast ones too, with the nodes of its receivers."""
+    degree = Counter(node for link in links for node in link)
+    leaves = [node for node in sorted(degree) if degree[node] == 1]
+    sessions: list[Session] = []
+    receivers: list[tuple[int, ...]] = []
+    numbers: set[int] = set()
+    for index, session in enumerate(experiment.sessions):
+        path = ("sessions", str(index))
+        if session.scheme not in schemes:
+            raise source.error(
+                (*path, "scheme"), f"unknown scheme {among(session.scheme, schemes)}"
+            )
+        _check_scheme(source, path, session, schemes[session.scheme])
+        if session.sender not in degree:
+            raise source.error((*path, "sender"), _no_node(session.sender, nodes))
+        if session.receivers == "leaves":
+            found = tuple(node for node in leaves if node != session.sender)
+        else:
+            found = tuple(session.receivers)
+            _check_receivers(source, (*path, "receivers"), session, nodes)
+        if not found:
+            raise source.error((*path, "receivers"), "there is no receiver")
+        last = session.session + (len(found) - 1 if session.unicast else 0)
+        if last > MAX_SESSION:
+            raise source.error(
+                (*path, "session"), f"sessions up to {last}; valid: up to {MAX_SESSION}"
+            )
+        for one, of_one in _unicast(session, found):
+            if one.session in numbers:
+                raise source.error(
+                    (*path, "session"), f"session {one.session} stands twice; valid: once"
+                )
+            numbers.add(one.session)
+            sessions.append(one)
+            receivers.append(of_one)
+    return sessions, receivers
+
+
+def _check_receivers(source: Source, path: KeyPath, session: Session, nodes: set[int]) -> None:
+    before: set[int] = set()
+    for index, node in enumerate(session.receivers):
+        here = (*path, str(index))
+        if node not in nodes or node == session.sender:
+            raise source.error(here, f"{_no_node(node, nodes)}, but the sender's")
+        if node in before:
+            raise source.error(here, f"node {node} stands twice; valid: once")
+        before.add(node)
+
+
+def _unicast(session: Session, receivers: tuple[int, ...]) -> Iterator[tuple[Session, Any]]:
+    """The session with its receivers, or, where it is unicast, one for each of them."""
+    if not session.unicast:
+        yield session, receivers
+        return
+    for offset, node in enumerate(receivers):
+        own = {"session": session.session + offset, "receivers": [node], "unicast": False}
+        yield session.model_copy(update=own), (node,)
+
+
+def _check_scheme(source: Source, path: KeyPath, session: Session, scheme: SchemeInfo) -> None:
+    if session.layers > 1 and not scheme.layered:
+        raise source.error(
+            (*path, "layers"), f"{scheme.name} has one rate for all receivers; valid: 1"
+        )
+    if session.aggregation == "network" and scheme.name not in AGGREGATED:
+        raise source.error(
+            (*path, "aggregation"),
+            f"switches sum up the feedback of {', '.join(AGGREGATED)} alone; valid: sender",
+        )
+    for name, value in session.parameters.items():
+        if wrong := wrong_parameter(name, value, scheme):
+            raise source.error((*path, "parameters", name), wrong)
+
+
+def _check_traffic(source: Source, experiment: Experiment, nodes: set[int], receivers: int) -> None:
+    flows = 0
+    for index, entry in enumerate(experiment.traffic):
+        path = ("traffic", str(index))
+        for key, node in (("from", entry.from_), ("to", entry.to)):
+            if isinstance(node, int) and node not in nodes:
+                raise source.error((*path, key), _no_node(node, nodes))
+        if entry.from_ == entry.to:
+            raise source.error((*path, "to"), f"a flow from node {entry.to} to itself has no link")
+        stop = experiment.duration if entry.stop is None else entry.stop
+        for key, at, most in (("stop", stop, experiment.duration), ("start", entry.start, stop)):
+            if at > most or (key == "start" and at == most):
+                raise source.error(
+                    (*path, key) if getattr(entry, key) else path,
+                    f"{key} is {units.format_duration(at)}; valid: before "
+                    f"{units.format_duration(most)}",
+                )
+        pairs = {"receivers": receivers, "children": len(nodes) - 1}.get(entry.to, 1)
+        if (flows := flows + pairs * entry.count) > MAX_FLOWS:
+            raise source.error(path, f"{flows} flows; valid: up to {MAX_FLOWS} in all")
+
+
+def _single(
+    entry: Traffic, links: Collection[Ends], sender: int, receivers: tuple[int, ...]
+) -> list[Traffic]:
+    """An entry as one for each pair of nodes that it means."""
+    if entry.to == "receivers":
+        pairs = [(entry.from_, node) for node in receivers]
+    elif entry.to == "children":
+        pairs = list(networkx.bfs_edges(networkx.Graph(list(links)), sender))
+    else:
+        return [entry]
+    return [entry.model_copy(update={"from_": a, "to": b}) for a, b in pairs if a != b]
+
+
+def _check_ports(source: Source, topology: Topology) -> None:
+    for switch in topology.switches.values():
+        if len(switch.ports) > MAX_PORT:
+            raise source.error(
+                ("topology",),
+                f"{len(switch.ports)} links and hosts at node {switch.number}; valid: up to "
+                f"{MAX_PORT}, the ports of a switch",
+            )
+
+
+def _check_markings(source: Source, experiment: Experiment, topology: Topology) -> None:
+    """Whether switches can hold what each link's marking says."""
+    packet_size = experiment.sessions[0].packet_size
+    checked: set[tuple[int, int]] = set()  # one of many links alike
+    for name, link in topology.links.items():
+        marking, rate = experiment.marking_of(name), link.parameters.rate
+        if (id(marking), rate) in checked:
+            continue
+        checked.add((id(marking), rate))
+        policy = marking.policy(rate, packet_size, idle_us=0)
+        try:
+            if policy is not None:
+                policy.entry(port=1)
+        except ConfigurationError as error:
+            own = experiment.topology.links.get(name)
+            inside = own is not None and own.marking is not None
+            path = ("topology", "links", name, "marking") if inside else ("marking",)
+            said = [(*path, word) for word in re.findall(r"\w+", str(error))]
+            path = next((key for key in said if key in source.places), path)
+            raise source.error(path, f"link {name}: {error}") from None
+
+
+def _check_changes(source: Source, experiment: Experiment) -> None:
+    """Whether there are as many as a run can hold, before they are made."""
+    changes = 0
+    for key, events in (("events", experiment.events), ("members", experiment.members)):
+        for index, event in enumerate(events):
+            each = len(event.receivers) if key == "members" else 1
+            changes += each * len(experiment.times(event))
+            if changes > MAX_CHANGES:
+                raise source.error(
+                    (key, str(index)), f"{changes} changes; valid: up to {MAX_CHANGES} in a run"
+                )
+
+
+def _check_events(source: Source, experiment: Experiment, links: Collection[Ends]) -> None:
+    """Changes of links."""
+    names = {f"{a}-{b}" for a, b in links} if experiment.events else ()
+    for index, event in enumerate(experiment.events):
+        path = ("events", str(index))
+        if event.link not in names:
+            raise source.error((*path, "link"), _no_link(event.link, links))
+        if event.at >= experiment.duration:
+            raise source.error(
+                (*path, "at"),
+                f"{units.format_duration(event.at)} is not before the end of the run "
+                f"({units.format_duration(experiment.duration)})",
+            )
+
+
+def _check_members(
+    source: Source, experiment: Experiment, receivers: list[tuple[int, ...]]
+) -> None:
+    """Who leaves or joins is a receiver of that session, and nobody leaves who may not have started
+    yet."""
+    starts = {session.session: session.start for session in experiment.sessions}
+    members = dict(zip(starts, map(frozenset, receivers), strict=True))
+    for index, event in enumerate(experiment.members):
+        path = ("members", str(index))
+        session = experiment.sessions[0].session if event.session is None else event.session
+        if session not in members:
+            raise source.error((*path, "session"), _no_session(session, members))
+        for i, node in enumerate(event.receivers):
+            if node not in members[session]:
+                raise source.error(
+                    (*path, "receivers", str(i)),
+                    f"no receiver of session {session} is at node {node}; valid: "
+                    f"{listed(sorted(members[session]))}",
+                )
+    first_joins = experiment.first_joins
+    for (session, node), changes in sorted(experiment.member_changes.items()):
+        leaves = [one.at for one in changes if not one.joins]
+        start = max(starts[session], first_joins.get((session, node), 0))
+        if leaves and leaves[0] < start + START_SPREAD_NS:
+            raise source.error(
+                ("members",),
+                f"node {node} leaves at {units.format_duration(leaves[0])}; valid: from "
+                f"{units.format_duration(start + START_SPREAD_NS)} on, when it has started",
+            )
+
+
+def _check_window(source: Source, experiment: Experiment) -> None:
+    measure, end = experiment.measure, experiment.duration
+    of_run = f"of the run ({units.format_duration(end)})"
+    if measure.until is not None and measure.until > end:
+        raise source.error(
+            ("measure", "until"),
+            f"{units.format_duration(measure.until)} is after the end {of_run}",
+        )
+    if measure.last is not None and measure.last > (until := measure.until or end):
+        raise source.error(
+            ("measure", "last"),
+            f"{units.format_duration(measure.last)} is longer than the part before `until`, or "
+            f"the end {of_run}; valid: up to {units.format_duration(until)}, or no `last`",
+        )
+    for name, (_, period_end) in measure.periods.items():
+        if period_end > end:
+            raise source.error(
+                ("measure", "periods", name),
+                f"it ends at {units.format_duration(period_end)}; valid: by the end {of_run}",
+            )
+    for index, expectation in enumerate(experiment.figure.expect if experiment.figure else []):
+        over = expectation.over and expectation.over.measure
+        for name in filter(None, (expectation.measure, over)):
+            _, at, period = name.partition("@")
+            if at and period not in measure.periods:
+                raise source.error(
+                    ("figure", "expect", str(index), "measure"),
+                    f"{name}: no period {among(period, measure.periods or ['none'])}",
+                )
+
+
+def _resolved(
+    source: Source,
+    index: int,
+    expectation: Expectation,
+    sessions: list[Session],
+    links: Collection[Ends],
+) -> Expectation:
+    """The first session is the one that need not be named; a link has a direction."""
+    number = expectation.session
+    update: dict[str, Any] = {}
+    if number == sessions[0].session:
+        update["session"] = number = None
+    if expectation.link is not None:
+        sender = next((one.sender for one in sessions if one.session == number), sessions[0].sender)
+        valid = {way: way for a, b in links for way in (f"{a}>{b}", f"{b}>{a}")}
+        hops = networkx.single_source_shortest_path_length(networkx.Graph(list(links)), sender)
+        for a, b in links:
+            valid[f"{a}-{b}"] = f"{a}>{b}" if hops[a] < hops[b] else f"{b}>{a}"
+        if expectation.link not in valid:
+            text = f"{_no_link(expectation.link, links)}; or a direction, such as 1>0"
+            raise source.error(("expect", str(index), "link"), text)
+        update["link"] = valid[expectation.link]
+    return expectation.model_copy(update=update)
+
+
+def _check_expectations(source: Source, loaded: Loaded) -> None:
+    """Whether the run will have what is expected of it."""
+    experiment = loaded.experiment
+    sessions = {session.session: session for session in experiment.sessions}
+    receivers = dict(zip(sessions, loaded.recorded, strict=True))
+    udp = [name for name, flow in loaded.flows.items() if flow.kind == "udp"]
+    for index, expectation in enumerate(experiment.expect):
+        path = ("expect", str(index))
+        number = expectation.session
+        if number is None:
+            number = experiment.sessions[0].session
+        if number not in sessions:
+            raise source.error((*path, "session"), _no_session(number, sessions))
+        if expectation.receiver is not None and expectation.receiver not in receivers[number]:
+            raise source.error(
+                (*path, "receiver"),
+                f"no receiver with rows at node {expectation.receiver}; valid in session "
+                f"{number}: {listed(receivers[number])}",
+            )
+        layers = sessions[number].layers
+        if expectation.layers is not None and expectation.layers > layers:
+            raise source.error(
+                (*path, "layers"),
+                f"{expectation.layers} layers; valid: up to {layers}, as session {number} has",
+            )
+        _check_flows(source, path, expectation, experiment.traffic, udp)
+
+
+def _check_flows(
+    source: Source,
+    path: KeyPath,
+    expectation: Expectation,
+    traffic: list[Traffic],
+    udp: list[str],
+) -> None:
+    """Whether the run has the competing flows that a measure is of; `udp`: names of those."""
+    spec = MEASURES[expectation.measure]
+    if spec.beside == "tcp" and not any(entry.is_rival for entry in traffic):
+        raise source.error(
+            (*path, "measure"),
+            f"{expectation.measure} needs `traffic` of rivals: TCP flows that stay, or `rival`",
+        )
+    if spec.beside == "udp" and not udp:
+        raise source.error((*path, "measure"), f"{expectation.measure} needs `traffic` of kind udp")
+    if expectation.flow is not None and expectation.flow not in udp:
+        raise source.error((*path, "flow"), f"no UDP flow {among(expectation.flow, udp)}")
+
+
+def _no_session(number: int, valid: Collection[int]) -> str:
+    return f"no session {number}; valid: {listed(sorted(valid))}"
+
+
+def _no_node(node: int, nodes: Collection[int]) -> str:
+    valid = sorted(nodes)
+    text = f"{valid[0]}..{valid[-1]}" if len(valid) > 12 else ", ".join(map(str, valid))
+    return f"no node {node}; valid: {text}"
+
+
+def _no_link(name: str, links: Collection[Ends]) -> str:
+    return f"no link {among(name, [f'{a}-{b}' for a, b in links])}"

@@ -1,0 +1,230 @@
+"""What an experiment's file says when it is a figure or table of a paper: which runs make it, what
+is drawn, and which of its numbers are judged (docs/experiments.md).
+
+A run is a point on the x axis, of a curve, with a seed. Figures are means over the seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from tiercast_controller.bounded_yaml import shown
+
+from tiercast_lab.base import units
+from tiercast_lab.base.errors import among, listed
+from tiercast_lab.experiment.model import Line, NumberKey, Strict
+from tiercast_lab.measures import MeasureSpec, find_spec
+
+
+def _settable(settings: dict[str, Any]) -> dict[str, Any]:
+    for key in settings:
+        if not key or "=" in key:
+            raise ValueError(f"{shown(key)} is no key of an experiment; valid: such as duration")
+    return settings
+
+
+# Keys of the experiment to their values, as `--set` takes them: {topology.tree.depth: 5}.
+Settings = Annotated[dict[Line, Any], AfterValidator(_settable)]
+MAX_RUNS = 20_000  # of a figure, or a sweep
+
+MAX_SEED = 2**32 - 1
+Seeds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1)]
+
+
+def setting_text(key: str, value: Any) -> str:
+    """As `--set` takes it: JSON is YAML, whose characters stand for themselves."""
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
+
+
+class Point(Strict):
+    x: float = 0
+    set: Settings = {}
+    quick: bool = True  # part of a quick reproduction
+
+
+class Curve(Strict):
+    name: Line
+    set: Settings = {}
+
+
+class Plot(Strict):
+    """A measure over the x axis, a line for each curve; `reference`: the paper's, at each x.
+
+    `bars`, for a table: bars side by side at each point, the paper's and one of each curve.
+    `density`: how often the windows of two sessions were where together, in the first run.
+    """
+
+    measure: Line
+    log: bool = False
+    bars: bool = False
+    density: bool = False
+    reference: dict[NumberKey, Line | float] = {}
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Plot:
+        parse = find_spec(self.measure).parse
+        for value in self.reference.values():
+            parse(value)
+        return self
+
+
+class Of(Strict):
+    """Which number: a measure (the same, unless it says) of a curve at a point. Where it says
+    neither point nor measure, the curve is the first; else the same."""
+
+    measure: Line | None = None
+    curve: Line | None = None
+    at: float | None = None
+
+
+class FigureExpectation(Strict):
+    """A number of the figure, or its ratio to another (`over`), and when it counts as met.
+
+    `measure` is a name as in summary.json: efficiency, cumulative_rate_2, receiver_rate_h15,
+    receiver_rate_h15@before.
+    `at`: a point's x, or `each`; `paper` may be a row of a table, by x, which is then what `each`
+    means. Class A is gated, class B is reported (`gate: false`).
+    """
+
+    measure: Line
+    curve: Line | None = None
+    at: float | Literal["each"] = "each"
+    over: Of | None = None
+    paper: float | Line | dict[NumberKey, float | Line] | None = None
+    tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
+    min: Line | float | None = None
+    max: Line | float | None = None
+    gate: bool = True
+    quick: bool = True  # judged in a quick reproduction, too
+
+    @model_validator(mode="after")
+    def _judgeable(self) -> FigureExpectation:
+        find_spec(self.measure)
+        if self.over is not None and self.over.measure is not None:
+            find_spec(self.over.measure)
+        if isinstance(self.paper, dict) and self.at != "each":
+            raise ValueError(f"'paper' has its points itself; valid: no 'at' (seen: {self.at:g})")
+        if self.tolerance is not None and self.paper is None:
+            raise ValueError("'tolerance' needs 'paper'")
+        if self.tolerance is None and self.min is None and self.max is None:
+            raise ValueError("nothing to judge by; valid: tolerance (with paper), min, max")
+        for x in self.paper if isinstance(self.paper, dict) else (None,):
+            for key in ("paper", "min", "max"):
+                self.bound(key, x)
+        return self
+
+    @property
+    def spec(self) -> MeasureSpec:
+        return find_spec(self.measure)
+
+    def at_points(self, points: list[float]) -> list[float]:
+        """Those of the figure's points at which it is judged."""
+        if isinstance(self.paper, dict):
+            return [x for x in points if x in self.paper]
+        return [x for x in points if self.at in ("each", x)]
+
+    def bound(self, key: str, x: float | None = None) -> float | None:
+        """`paper` (at x), `min` or `max` in the unit of the measure; a plain number of a ratio."""
+        value = getattr(self, key)
+        if isinstance(value, dict):
+            value = value[x]
+        if value is None:
+            return None
+        if self.over is None:
+            return self.spec.parse(value)
+        if not isinstance(value, (int, float)):
+            raise ValueError(f"{key}: {value!r} is not a plain number; a ratio has no unit")
+        return float(value)
+
+
+class Figure(Strict):
+    x: Line = ""  # what the points differ in
+    log_x: bool = False
+    points: Annotated[list[Point], Field(min_length=1)] = [Point()]
+    curves: Annotated[list[Curve], Field(min_length=1)] = [Curve(name="")]
+    seeds: Seeds = [1, 2, 3]
+    quick: Settings = {}  # of every run of a quick reproduction: {duration: 200s}
+    plots: list[Plot] = []
+    expect: list[FigureExpectation] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Figure:
+        names, xs = [curve.name for curve in self.curves], [point.x for point in self.points]
+        if len(set(names)) < len(names) or len(set(xs)) < len(xs):
+            raise ValueError("curves need names, and points an x, of their own")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("a seed stands twice in 'seeds'; valid: once")
+        if (runs := len(names) * len(xs) * len(self.seeds)) > MAX_RUNS:
+            raise ValueError(f"{runs} runs; valid: up to {MAX_RUNS}")
+        for expectation in self.expect:
+            over = expectation.over or Of()
+            for curve in (expectation.curve, over.curve):
+                if curve not in (None, *names):
+                    raise ValueError(f"no curve {among(curve, names)}")
+            row = expectation.paper if isinstance(expectation.paper, dict) else ()
+            for at in (expectation.at, over.at, *row):
+                if at not in (None, "each", *xs):
+                    raise ValueError(f"no point at {at:g}; valid: {listed([f'{x:g}' for x in xs])}")
+        return self
+
+    def reference(self, plot: Plot) -> dict[float, float]:
+        """The paper's numbers of a plot: its own, or what is expected of the first curve."""
+        if plot.reference:
+            parse = find_spec(plot.measure).parse
+            return {x: parse(value) for x, value in plot.reference.items()}
+        found = {}
+        for expectation in self.expect:
+            if expectation.measure != plot.measure or expectation.over is not None:
+                continue
+            if expectation.paper is None or expectation.curve not in (None, self.curves[0].name):
+                continue
+            for x in expectation.at_points([point.x for point in self.points]):
+                found[x] = expectation.bound("paper", x)
+        return found
+
+    def runs(
+        self, figure: str, quick: bool, place: Callable[[tuple[str, ...]], str]
+    ) -> Iterator[FigureRun]:
+        """`place`: of a key path of the file."""
+        for c, curve in enumerate(self.curves):
+            for p, point in enumerate(self.points):
+                if quick and not point.quick:
+                    continue
+                layers = {
+                    ("curves", str(c), "set"): curve.set,
+                    ("points", str(p), "set"): point.set,
+                    ("quick",): self.quick if quick else {},
+                }
+                settings: Settings = {}
+                places = {}
+                for path, layer in layers.items():
+                    settings |= layer
+                    places |= {key: place(("figure", *path, key)) for key in layer}
+                for seed in self.seeds[:1] if quick else self.seeds:
+                    yield FigureRun(
+                        figure,
+                        curve.name,
+                        point.x,
+                        seed,
+                        tuple(setting_text(key, value) for key, value in settings.items()),
+                        places,
+                    )
+
+
+@dataclass(frozen=True)
+class FigureRun:
+    figure: str
+    curve: str
+    x: float
+    seed: int
+    settings: tuple[str, ...]
+    places: Mapping[str, str]  # of the settings' keys
+
+    @property
+    def name(self) -> str:
+        curve = f" {self.curve}" if self.curve else ""
+        return f"{self.figure}{curve} at {self.x:g}, seed {self.seed}"

@@ -1,0 +1,167 @@
+"""What every part of a YAML file shares: unknown keys are errors, values do not change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+from tiercast_controller.bounded_yaml import number_of, shown
+
+from tiercast_lab.base import units
+from tiercast_lab.base.errors import InputError, closest, listed
+from tiercast_lab.experiment.yaml_source import KeyPath, Source
+
+
+class Strict(BaseModel):
+    """Values are of the types that the file gives them: "5" is no number, 1 is not true."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            fields = cls.model_fields.items()
+            require_known(data, [field.alias or name for name, field in fields])
+        return data
+
+
+def require_known(data: Iterable[str], valid: Iterable[str]) -> None:
+    """The error names the first key that is not among the valid ones."""
+    valid = list(valid)
+    for key in data:
+        if key not in valid:
+            raise PydanticCustomError(
+                "unknown_key",
+                "unknown key; valid: {valid}",
+                {"key": key, "valid": ", ".join(valid)},
+            )
+
+
+def _number_of_key(key: object) -> object:
+    """Keys are text; those of some mappings are numbers."""
+    return number_of(key) if isinstance(key, str) else key
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text:
+        raise ValueError(f"{shown(text)} has more than one line; valid: one")
+    return text
+
+
+NumberKey = Annotated[float, BeforeValidator(_number_of_key)]
+# What people read; in names of curves and cells, too.
+Line = Annotated[str, Field(max_length=300), AfterValidator(_one_line)]
+
+M = TypeVar("M", bound=Strict)
+
+
+def validate(model: type[M], source: Source) -> M:
+    """InputError for the first thing that is wrong, with its place in the file."""
+    try:
+        return model.model_validate(source.data)
+    except ValidationError as error:
+        raise _explain(source, error) from None
+
+
+# What pydantic's words for a wrong value mean to somebody who does not write Python.
+_VALID = {
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "string_too_long": "at most {max_length} characters",
+    "literal_error": "{expected}",
+    "greater_than": "above {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "below {lt}",
+    "less_than_equal": "{le} or less",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "string_type": "text",
+    "finite_number": "a finite number",
+}
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+_OF_INTEREST = 50  # errors of a file: the first is told, and others matter if they are of its place
+
+
+def _valid(error: ErrorDetails, seen: object) -> str | None:
+    kind = error["type"]
+    if kind in _VALID:
+        bounds = {key: units.format_like(seen, v) for key, v in error.get("ctx", {}).items()}
+        shown_bounds = {k: f"{v:g}" if isinstance(v, float) else v for k, v in bounds.items()}
+        return _VALID[kind].format(**shown_bounds)
+    return _KINDS.get(kind.partition("_")[0])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One of pydantic's errors, with the key path that it is about and the value there."""
+
+    path: KeyPath
+    seen: Any
+    error: ErrorDetails
+
+    @classmethod
+    def at(cls, data: Any, error: ErrorDetails) -> _Found:
+        path: KeyPath = ()
+        for part in error["loc"]:
+            inside_mapping = isinstance(data, dict) and part in data
+            inside_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
+            if not inside_mapping and not inside_list:
+                if error["type"] == "missing":
+                    path = (*path, str(part))
+                elif part == "[key]":
+                    data = path[-1]
+                # Else the tag of a union ("literal['auto']", "function-before[...]"), no key.
+                break
+            data = data[part]
+            path = (*path, str(part))
+        return cls(path, data, error)
+
+
+def _explain(source: Source, error: ValidationError) -> InputError:
+    errors = error.errors(include_url=False, include_input=False)[:_OF_INTEREST]
+    found = [_Found.at(source.data, one) for one in errors]
+    # Of a union each form has an error; the one that got furthest into the value is the one meant.
+    path = found[0].path
+    for one in found:
+        if one.path[: len(path)] == path:
+            path = one.path
+    found = [one for one in found if one.path == path]
+    first, seen = found[0].error, found[0].seen
+    if first["type"] == "unknown_key":
+        key, valid = first["ctx"]["key"], first["ctx"]["valid"].split(", ")
+        text = f"unknown key; valid: {listed(valid)}{closest(str(key), valid)}"
+        return source.error((*path, str(key)), text)
+    if first["type"] == "missing":
+        return source.error(path, "this key is missing")
+    valid = [_valid(one.error, seen) for one in found]
+    if None not in valid:
+        # pydantic tells its literals as a text alone: "'a', 'b' or 'c'".
+        literals = [
+            word
+            for one in found
+            if one.error["type"] == "literal_error"
+            for word in re.findall("'([^']*)'", one.error["ctx"]["expected"])
+        ]
+        text = " or ".join(dict.fromkeys(valid))
+        return source.error(path, f"{shown(seen)}; valid: {text}{closest(str(seen), literals)}")
+    text = found[valid.index(None)].error["msg"].removeprefix("Value error, ")
+    told = shown(seen) in text or isinstance(seen, (dict, list))
+    return source.error(path, text if told else f"{text} (seen: {shown(seen)})")

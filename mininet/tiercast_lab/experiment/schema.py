@@ -1,0 +1,614 @@
+"""An experiment as data: what a YAML below experiments/ may say (docs/experiments.md).
+
+`loading` reads one and checks what no key can say alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from operator import mul
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from tiercast_controller.bounded_yaml import shown
+
+from tiercast_lab.base import units
+from tiercast_lab.base.errors import among
+from tiercast_lab.base.units import Queue
+from tiercast_lab.experiment.figure_schema import MAX_SEED, Figure
+from tiercast_lab.experiment.marking import Marking
+from tiercast_lab.experiment.model import Line, Strict, require_known
+from tiercast_lab.experiment.random_tree import Draw, draw_links
+from tiercast_lab.experiment.topology import Topology, tree_levels
+from tiercast_lab.measures import MEASURES, name_of
+
+# Receivers start within this time of each other, as the seed decides, in virtual time: no two runs
+# of a real network are the same.
+START_SPREAD_NS = 100_000_000
+MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
+
+# Ranges of what an experiment says. tiercast-switch, tiercast-send, tiercast-host and tiercast-ns3
+# take all of them; what they take beyond has its reason in docs/experiments.md.
+MAX_NODES = 1 << 18  # that have addresses (topology.Host)
+MAX_DURATION = 100_000 * 10**9  # ns
+MIN_DURATION = 10**8  # ns; receivers start within it
+DEFAULT_DURATION = 60 * 10**9  # ns
+MAX_DELAY = 60 * 10**9  # ns, as of tiercast-switch
+MIN_PERIOD = 10**6  # ns; of what comes again and again
+MAX_CHANGES = 100_000  # of links, and of members, in a run
+MAX_FLOWS = 60_000  # each has a port of its own (traffic.FIRST_PORT)
+MAX_ENTRIES = 10_000  # of a list
+
+Rate = Annotated[int, BeforeValidator(units.parse_rate)]
+# A nanosecond, in which virtual time counts, for the smallest packet.
+LinkRate = Annotated[Rate, Field(ge=1)]
+Duration = Annotated[int, BeforeValidator(units.parse_duration)]
+Delay = Annotated[Duration, Field(le=MAX_DELAY)]
+RunTime = Annotated[Duration, Field(le=MAX_DURATION)]
+Every = Annotated[RunTime, Field(ge=MIN_PERIOD)]
+Size = Annotated[int, BeforeValidator(units.parse_size)]
+Packets = Annotated[int, BeforeValidator(units.parse_packets)]
+QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
+Scheduling = Literal["fifo", "fair"]
+NodeNumber = Annotated[int, Field(ge=0, lt=MAX_NODES)]
+
+
+class Paper(Strict):
+    """Where the expected figures come from."""
+
+    name: Line
+    section: Line | None = None
+    figure: Line | None = None
+
+
+class LinkChange(Strict):
+    rate: LinkRate | None = None
+    delay: Delay | None = None
+    queue: QueueLimit | None = None
+    scheduling: Scheduling | None = None
+    marking: Marking | None = None
+
+
+class LinkDefault(Strict):
+    rate: LinkRate
+    delay: Delay
+    queue: QueueLimit
+    scheduling: Scheduling = "fifo"
+
+
+Fanout = Annotated[int, Field(ge=1, le=64)]
+RECORDED_ALL = 2048
+RECORDED = 256
+
+
+class Tree(Strict):
+    """`fanout`: of every node, or of the nodes of each level, from the root on."""
+
+    depth: Annotated[int, Field(ge=1, le=10)]
+    fanout: Fanout | list[Fanout] = 2
+
+    @model_validator(mode="after")
+    def _every_level(self) -> Tree:
+        if isinstance(self.fanout, list) and len(self.fanout) != self.depth:
+            raise ValueError(f"'fanout' has {len(self.fanout)} levels; valid: {self.depth}")
+        nodes = 1 + sum(accumulate(self.fanouts, mul))
+        if nodes > MAX_NODES:
+            raise ValueError(f"a tree of {nodes} nodes; valid: up to {MAX_NODES}")
+        return self
+
+    @property
+    def fanouts(self) -> list[int]:
+        return self.fanout if isinstance(self.fanout, list) else [self.fanout] * self.depth
+
+    @property
+    def levels(self) -> list[list[tuple[int, int]]]:
+        return tree_levels(self.fanouts)
+
+    def level_of(self, child: int) -> int:
+        """Of the link from a node's parent to it; 1 is the root's."""
+        last = [0, *accumulate(accumulate(self.fanouts, mul))]  # node of each level
+        return bisect_right(last, child - 1)
+
+
+def _span(value: Any) -> Any:
+    """A plain value is a span of one."""
+    return value if isinstance(value, list) else [value, value]
+
+
+def _rising(value: list[Any]) -> list[Any]:
+    if value[0] > value[1]:
+        raise ValueError("the first is above the second; valid: [from, to]")
+    return value
+
+
+T = TypeVar("T")
+Span = Annotated[
+    list[T], Field(min_length=2, max_length=2), BeforeValidator(_span), AfterValidator(_rising)
+]
+
+
+class RandomTree(Strict):
+    """A tree drawn from a seed of its own. Spans are [from, to], or one value: leaves and children
+    are uniform, rates and delays log-uniform, each link's for itself."""
+
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 1
+    leaves: Span[Annotated[int, Field(ge=1, le=4096)]]
+    fanout: Span[Fanout] = [2, 4]
+    depth: Annotated[int, Field(ge=1, le=32)] = 6
+    rate: Span[LinkRate]
+    delay: Span[Annotated[Delay, Field(ge=1)]]
+    queue: QueueLimit
+
+    @cached_property
+    def links(self) -> dict[str, LinkDefault]:
+        """By name, parent first."""
+        draw = Draw(self.seed)
+        ends = draw_links(draw, draw.whole(tuple(self.leaves)), tuple(self.fanout), self.depth)
+        return {
+            f"{a}-{b}": LinkDefault.model_construct(
+                rate=draw.log_uniform(tuple(self.rate)),
+                delay=draw.log_uniform(tuple(self.delay)),
+                queue=self.queue,
+            )
+            for a, b in ends
+        }
+
+
+class TopologyModel(Strict):
+    """`tree`, with `links` that differ from `link`; `random`, with `links` that differ from what
+    was drawn; or `nodes`, with all of their `links`.
+
+    `levels`: what all links of a tree's level have, L1 being the root's.
+    """
+
+    tree: Tree | None = None
+    random: RandomTree | None = None
+    nodes: Annotated[list[Annotated[int, Field(ge=0, le=65535)]], Field(min_length=2)] | None = None
+    link: LinkDefault | None = None
+    # Rates and queues are of the direction from a link's first node to its second; back to the
+    # first one nothing waits or is lost.
+    one_way: bool = False
+    levels: dict[str, LinkChange] = {}
+    links: dict[str, LinkChange] = {}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> TopologyModel:
+        if sum(form is not None for form in (self.tree, self.random, self.nodes)) != 1:
+            raise ValueError("exactly one of 'tree', 'random' and 'nodes' must be given")
+        if (self.random is None) != (self.link is not None):
+            need = "needs" if self.link is None else "takes no"
+            form = next(k for k in ("tree", "random", "nodes") if getattr(self, k) is not None)
+            raise ValueError(f"'{form}' {need} 'link'")
+        valid = [f"L{n}" for n in range(1, self.tree.depth + 1)] if self.tree else []
+        for level in self.levels:
+            if level not in valid:
+                raise ValueError(f"'levels' has {among(level, valid or ['none without a tree'])}")
+        return self
+
+    def default(self, link: str) -> LinkDefault:
+        """What a link has where nothing differs."""
+        return self.link if self.random is None else self.random.links[link]
+
+    def changes(self, link: str) -> list[LinkChange]:
+        """What differs from that, the link's own first, then its level's."""
+        found = [self.links[link]] if link in self.links else []
+        child = link.partition("-")[2]  # nothing of a link that attaches a host
+        if self.levels and child:
+            level = self.levels.get(f"L{self.tree.level_of(int(child))}")
+            found += [level] if level is not None else []
+        return found
+
+
+class Session(Strict):
+    scheme: Line
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] = 1
+    sender: NodeNumber
+    receivers: Literal["leaves"] | list[NodeNumber] = "leaves"
+    unicast: bool = False  # a session of its own for each receiver, numbered from `session` on
+    layers: Annotated[int, Field(ge=1, le=8)] = 1
+    packet_size: Annotated[Size, Field(ge=100, le=1500)] = 1000
+    aggregation: Literal["sender", "network"] = "sender"
+    start: RunTime = 0
+    parameters: dict[str, float | Line] = {}
+
+
+class Period(Strict):
+    """How long flows are on, or off: a distribution and its mean, a time; of TCP's on-periods also
+    a number of packets, the size of a transfer."""
+
+    distribution: Literal["constant", "exponential", "pareto"]
+    mean: int  # ns, or packets
+    in_packets: bool = False
+    shape: Annotated[float, Field(gt=1, le=100)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mean_with_unit(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        require_known(data, ("distribution", "mean", "shape"))
+        if "mean" not in data:
+            return data
+        packets = str(data["mean"]).strip().endswith("p")
+        parse = units.parse_packets if packets else units.parse_duration
+        mean, least = parse(data["mean"]), 1 if packets else MIN_PERIOD
+        if mean < least:
+            valid = f"{least}p" if packets else units.format_duration(least)
+            raise ValueError(f"mean is {shown(data['mean'])}; valid: {valid} or more")
+        return data | {"mean": mean, "in_packets": packets}
+
+    @model_validator(mode="after")
+    def _shaped(self) -> Period:
+        if (self.distribution == "pareto") != (self.shape is not None):
+            need = "needs" if self.distribution == "pareto" else "takes no"
+            raise ValueError(f"{self.distribution} {need} 'shape'")
+        return self
+
+
+class Traffic(Strict):
+    """Flows beside the sessions: TCP, each sending all that it may, or UDP at a constant rate.
+
+    With `on` and `off` they come and go: background, and no rivals of the sessions' receivers
+    unless `rival` says so. Every on-period of TCP is a connection of its own.
+    """
+
+    kind: Literal["tcp", "udp"]
+    # A node; `to: receivers` is a flow to each receiver of the first session, and `from: parents,
+    # to: children` one along each link, away from that session's sender.
+    from_: Annotated[NodeNumber | Literal["parents"], Field(alias="from")]
+    to: NodeNumber | Literal["receivers", "children"]
+    start: RunTime = 0
+    stop: RunTime | None = None  # None: the end of the run
+    count: Annotated[int, Field(ge=1, le=200)] = 1
+    congestion_control: Literal["reno", "cubic"] = "reno"
+    packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
+    ecn: bool = False
+    # Only in virtual time. Kernels delay acknowledgements, ns-2's receivers do not; ns-2's senders
+    # may take a random time of up to `overhead` before a transmission, against phase effects, and
+    # their window grows to `window` packets at most (window_, 20 unless it is set); None: no limit.
+    delayed_acks: bool = True
+    overhead: Delay = 0
+    window: Annotated[Packets, Field(ge=1, le=1000)] | None = None
+    rate: LinkRate | None = None  # of each UDP flow, while it is on
+    on: Period | None = None
+    off: Period | None = None
+    rival: bool | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Traffic:
+        if (self.from_ == "parents") != (self.to == "children"):
+            raise ValueError("'from: parents' and 'to: children' go together")
+        if (self.kind == "udp") != (self.rate is not None):
+            raise ValueError(f"{self.kind} {'needs' if self.kind == 'udp' else 'takes no'} 'rate'")
+        for key in ("congestion_control", "ecn", "delayed_acks", "overhead", "window"):
+            if self.kind == "udp" and key in self.model_fields_set:
+                raise ValueError(f"udp takes no '{key}'")
+        if (self.on is None) != (self.off is None):
+            raise ValueError("'on' and 'off' go together")
+        if self.on is not None and self.on.in_packets and self.kind != "tcp":
+            raise ValueError("on: packets are the size of a TCP transfer; valid: a time")
+        if self.off is not None and self.off.in_packets:
+            raise ValueError("off: packets are no time between transfers; valid: a time")
+        if self.rival and self.kind != "tcp":
+            raise ValueError("rivals are TCP flows; valid: false")
+        return self
+
+    @property
+    def is_rival(self) -> bool:
+        """Whether the session's share of a link is measured by these flows."""
+        return (self.kind == "tcp" and self.on is None) if self.rival is None else self.rival
+
+
+class Event(Strict):
+    """A change of a link, both directions, at a time of the run.
+
+    With `every` it comes again until the end of the run; a list of rates is gone through in turn.
+    """
+
+    at: RunTime
+    every: Every | None = None
+    link: Line
+    rate: LinkRate | Annotated[list[LinkRate], Field(min_length=1)] | None = None
+    delay: Delay | None = None
+    queue: QueueLimit | None = None
+
+    @model_validator(mode="after")
+    def _some_change(self) -> Event:
+        if self.rate is None and self.delay is None and self.queue is None:
+            raise ValueError("nothing changes; valid: at least one of rate, delay, queue")
+        if isinstance(self.rate, list) and self.every is None:
+            raise ValueError("a list of rates needs 'every'")
+        return self
+
+
+@dataclass(frozen=True)
+class LinkEvent:
+    """One change of a link, of an Event."""
+
+    at: int  # ns
+    link: str
+    rate: int | None  # bit/s
+    delay: int | None  # ns
+    queue: Queue | None
+
+
+class MemberEvent(Strict):
+    """Receivers of a session leave, or join, at a time of the run; with `every` in turn until its
+    end, `action` first. One whose first change is a join is absent until then."""
+
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first
+    at: RunTime
+    every: Every | None = None
+    receivers: Annotated[list[NodeNumber], Field(min_length=1)]
+    action: Literal["leave", "join"] = "leave"
+
+
+@dataclass(frozen=True)
+class MemberChange:
+    at: int  # ns
+    joins: bool
+
+
+class Window(Strict):
+    """What measures are taken over: the time from `last` before `until` on, and each of the named
+    `periods` [from, to], of which a measure's name ends in @<period>. Unless they are given,
+    `until` is the end of the run, and `last` two thirds of the time until then."""
+
+    last: Annotated[RunTime, Field(ge=1)] | None = None
+    until: Annotated[RunTime, Field(ge=1)] | None = None
+    periods: Annotated[
+        dict[
+            Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$", max_length=32)],
+            Annotated[tuple[RunTime, RunTime], Field(strict=False)],
+        ],
+        Field(max_length=20),
+    ] = {}
+
+    @model_validator(mode="after")
+    def _forward(self) -> Window:
+        for name, (start, end) in self.periods.items():
+            if start >= end:
+                raise ValueError(f"period {name!r} ends before it begins; valid: [from, to]")
+        return self
+
+
+class Expectation(Strict):
+    """A figure and when it counts as met: within `tolerance` of `paper`, and in `min`..`max`.
+
+    Without `gate` it is judged and shown, and does not decide the verdict.
+    """
+
+    measure: Line
+    layers: Annotated[int, Field(ge=1, le=8)] | None = None
+    receiver: NodeNumber | None = None
+    link: Line | None = None  # "0-1", away from the sender, or "1>0"; once loaded "0>1"
+    flow: Line | None = None
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first
+    paper: Line | float | None = None
+    tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
+    min: Line | float | None = None
+    max: Line | float | None = None
+    gate: bool = True
+
+    @model_validator(mode="after")
+    def _judgeable(self) -> Expectation:
+        spec = MEASURES.get(self.measure)
+        if spec is None:
+            raise ValueError(f"unknown measure {among(self.measure, MEASURES)}")
+        for key in ("layers", "receiver", "link", "flow"):
+            given = getattr(self, key) is not None
+            if given and spec.which != key:
+                raise ValueError(f"{self.measure} takes no '{key}'")
+            if not given and spec.which == key and not spec.whole:
+                raise ValueError(f"{self.measure} needs '{key}'")
+        if self.session is not None and spec.of_run:
+            raise ValueError(f"{self.measure} takes no 'session'")
+        if self.tolerance is not None and self.paper is None:
+            raise ValueError("'tolerance' needs 'paper'")
+        if self.tolerance is None and self.min is None and self.max is None:
+            raise ValueError("nothing to judge by; valid: tolerance (with paper), min, max")
+        for key in ("paper", "min", "max"):
+            self.bound(key)
+        return self
+
+    def bound(self, key: str) -> float | None:
+        """`paper`, `min` or `max` in the unit of the measure."""
+        value = getattr(self, key)
+        return None if value is None else MEASURES[self.measure].parse(value)
+
+    @property
+    def name(self) -> str:
+        """Of the measure, in a summary."""
+        which = self.layers or self.link or self.flow
+        if self.receiver is not None:
+            which = member_name(self.receiver, self.session)
+        return name_of(self.measure, which, self.session)
+
+
+def member_name(node: int, session: int | None) -> str:
+    """Of an agent in a run's rows; `session`: its number, None for the first."""
+    return f"h{node}" if session is None else f"h{node}.s{session}"
+
+
+class Experiment(Strict):
+    # Both are the file's name unless they are given.
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
+    title: Line
+    paper: Paper | None = None
+    topology: TopologyModel
+    marking: Marking = Marking()
+    sessions: Annotated[list[Session], Field(min_length=1, max_length=8)]
+    traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
+    events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []
+    members: Annotated[list[MemberEvent], Field(max_length=MAX_ENTRIES)] = []
+    duration: Annotated[Duration, Field(ge=MIN_DURATION, le=MAX_DURATION)] = DEFAULT_DURATION
+    measure: Window = Window()
+    # At least so long between records of agents, ports and flows: long runs would not fit into
+    # memory with five a second.
+    record_every: RunTime | None = None
+    # Receivers of each session that have rows, evenly among all. None: all, or RECORDED of more
+    # than RECORDED_ALL.
+    record_receivers: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = None
+    expect: Annotated[list[Expectation], Field(max_length=MAX_ENTRIES)] = []
+    figure: Figure | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_entry_for_each_end(cls, data: Any) -> Any:
+        """`to: [9, 10]` in `traffic` stands for two entries."""
+        if not isinstance(data, dict) or not isinstance(data.get("traffic"), list):
+            return data
+        entries = []
+        for entry in data["traffic"]:
+            to = entry.get("to") if isinstance(entry, dict) else None
+            entries += [entry | {"to": node} for node in to] if isinstance(to, list) else [entry]
+        return data | {"traffic": entries}
+
+    def times(self, event: Event | MemberEvent) -> range:
+        """When it is carried out, ns, until the end of the run."""
+        end = self.duration if event.every else min(event.at + 1, self.duration)
+        return range(event.at, end, event.every or 1)
+
+    @cached_property
+    def link_events(self) -> list[LinkEvent]:
+        """Every change of a link, in the order of time."""
+        changes = []
+        for event in self.events:
+            for turn, at in enumerate(self.times(event)):
+                rates = event.rate if isinstance(event.rate, list) else [event.rate]
+                rate = rates[turn % len(rates)]
+                changes.append(LinkEvent(at, event.link, rate, event.delay, event.queue))
+        return sorted(changes, key=lambda change: change.at)
+
+    @property
+    def member_changes(self) -> dict[tuple[int, int], list[MemberChange]]:
+        """Every leave and join that the experiment asks for, by session and node, in the order of
+        time."""
+        changes = defaultdict(list)
+        for event in self.members:
+            session = self.sessions[0].session if event.session is None else event.session
+            for turn, at in enumerate(self.times(event)):
+                joins = (event.action == "join") == (turn % 2 == 0)
+                for node in event.receivers:
+                    changes[session, node].append(MemberChange(at, joins))
+        return {who: sorted(mine, key=lambda one: one.at) for who, mine in changes.items()}
+
+    @property
+    def first_joins(self) -> dict[tuple[int, int], int]:
+        """When receivers that are absent at first join, ns, by session and node."""
+        return {who: mine[0].at for who, mine in self.member_changes.items() if mine[0].joins}
+
+    @property
+    def only_in_virtual_time(self) -> list[str]:
+        """Keys that ask for what Mininet's runs do not do."""
+        keys = []
+        if len(self.sessions) > 1:
+            keys.append("a second session")
+        if any(session.start for session in self.sessions):
+            keys.append("sessions.start")
+        if self.members:
+            keys.append("members")
+        if any(entry.ecn for entry in self.traffic):
+            keys.append("traffic.ecn")
+        if any(entry.kind != "tcp" for entry in self.traffic):
+            keys.append("traffic.kind: udp")
+        if any(entry.on is not None for entry in self.traffic):
+            keys.append("traffic.on")
+        if self.topology.one_way:
+            keys.append("topology.one_way")
+        if self.record_every is not None:
+            keys.append("record_every")
+        if self.record_receivers is not None:
+            keys.append("record_receivers")
+        if any(not entry.delayed_acks or entry.overhead for entry in self.traffic):
+            keys.append("traffic.delayed_acks, traffic.overhead")
+        if any(entry.window is not None for entry in self.traffic):
+            keys.append("traffic.window")
+        return keys
+
+    def marking_of(self, link: str) -> Marking:
+        """Of a link, by the name that it has in the topology: its own, or everybody's."""
+        own = (change.marking for change in self.topology.changes(link))
+        return next((marking for marking in own if marking is not None), self.marking)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One of the flows of an entry of `traffic`."""
+
+    entry: int
+    kind: str  # "tcp", "udp": of its rows
+    rival: bool
+    source: int  # node numbers
+    destination: int
+    start_s: float
+    stop_s: float
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checked experiment; `data` is what was read, after includes and options."""
+
+    experiment: Experiment
+    topology: Topology
+    receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
+    layered: tuple[bool, ...]  # the sessions' schemes; else one rate for all layers
+    data: dict[str, Any]
+    file: str
+    records: Mapping[str, tuple[str, ...]]  # kinds that the cores trace, by scheme
+    notes: tuple[str, ...] = ()  # what the user should know of
+    sources: tuple[Path, ...] = ()  # files that were read: its own, its base, what it includes
+
+    @property
+    def flows(self) -> dict[str, Flow]:
+        """tcp1, tcp2, ..., udp1, ... in the order of `traffic`."""
+        end = self.experiment.duration
+        numbers: Counter[str] = Counter()
+        flows = {}
+        for index, one in enumerate(self.experiment.traffic):
+            for _ in range(one.count):
+                numbers[one.kind] += 1
+                flows[f"{one.kind}{numbers[one.kind]}"] = Flow(
+                    entry=index,
+                    kind=one.kind,
+                    rival=one.is_rival,
+                    source=one.from_,
+                    destination=one.to,
+                    start_s=one.start / 1e9,
+                    stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
+                )
+        return flows
+
+    @property
+    def recorded(self) -> tuple[tuple[int, ...], ...]:
+        """Receivers that have rows, per session."""
+        most = self.experiment.record_receivers
+        result = []
+        for receivers in self.receivers:
+            wanted = most or (len(receivers) if len(receivers) <= RECORDED_ALL else RECORDED)
+            wanted = min(wanted, len(receivers))
+            result.append(tuple(receivers[i * len(receivers) // wanted] for i in range(wanted)))
+        return tuple(result)
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """Start and end of the measured part of the run, s."""
+        measure, end = self.experiment.measure, self.experiment.duration
+        end = measure.until or end
+        last = end * 2 // 3 if measure.last is None else measure.last
+        return (end - last) / 1e9, end / 1e9
+
+    @property
+    def measured_over(self) -> dict[str, Any]:
+        """The window and the periods, s, as a summary has them."""
+        periods = self.experiment.measure.periods.items()
+        return {
+            "window_s": list(self.window),
+            "periods_s": {name: [start / 1e9, end / 1e9] for name, (start, end) in periods},
+        }

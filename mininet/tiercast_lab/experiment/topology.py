@@ -1,0 +1,220 @@
+"""The network of an experiment as a graph: switches, hosts, links with their queues, addresses.
+
+Nodes are numbered as in the paper's figure. A leaf that only receives, or only ends TCP flows, is a
+host; every other node is a switch. A sender, a receiver at a node that is not such a leaf, and the
+end of TCP flows each get a host of their own attached to the node's switch by an unlimited link
+without delay, so that every link of the paper has its queue in a switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import networkx
+
+from tiercast_lab.base.units import Queue
+
+UNLIMITED = 0
+
+
+@dataclass(frozen=True)
+class LinkParameters:
+    rate: int  # bit/s, of IP bytes; 0: unlimited
+    delay: int  # ns, one way
+    queue: Queue  # of each flow, if fair
+    one_way: bool = False  # rate and queue are of a's direction alone
+    fair: bool = False  # a queue for each flow, served in turn
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Between two nodes, s7 or h15; `a` is the one that the experiment names first."""
+
+    name: str  # as the experiment spells it: "7-15"; "h0" or "t0" for that of an attached host
+    a: str
+    b: str
+    parameters: LinkParameters
+
+    @property
+    def attaches(self) -> bool:
+        """It is none of the paper's links."""
+        return "-" not in self.name
+
+    def sent_by(self, end: str) -> LinkParameters:
+        """Of the direction away from `end`."""
+        if self.parameters.one_way and end != self.a:
+            return LinkParameters(UNLIMITED, self.parameters.delay, Queue())
+        return self.parameters
+
+
+@dataclass(slots=True)
+class Switch:
+    """`ports` in order, from 1: (neighbour, link)."""
+
+    name: str
+    number: int
+    ports: list[tuple[str, Link]] = field(default_factory=list)
+
+    @property
+    def device_id(self) -> int:
+        """P4Runtime's; 0 would mean "unset"."""
+        return self.number + 1
+
+    @property
+    def address(self) -> str:
+        """As an aggregator; hosts have .2 and name .1 as their gateway."""
+        return f"{_subnet(self.number)}.3"
+
+    def port_to(self, neighbour: str) -> int:
+        return next(i for i, (name, _) in enumerate(self.ports, 1) if name == neighbour)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """h<node> is a session's sender or receiver, t<node> the end of TCP flows there."""
+
+    name: str
+    number: int  # of the node
+    switch: str
+
+    @property
+    def of_traffic(self) -> bool:
+        return self.name.startswith("t")
+
+    @property
+    def address(self) -> str:
+        return f"{_subnet(self.number)}.{4 if self.of_traffic else 2}"
+
+    @property
+    def gateway(self) -> str:
+        return f"{_subnet(self.number)}.1"
+
+    @property
+    def mac(self) -> str:
+        # 1 is gateways', 2 and 3 are switches' interfaces
+        return _mac(4 if self.of_traffic else 0, self.number)
+
+    @property
+    def gateway_mac(self) -> str:
+        return _mac(1, self.number)
+
+
+def _subnet(number: int) -> str:
+    """Of a node: its /24 without the last octet. 10.0.0.0/8 has room for 65536 nodes, more than a
+    machine's real network has; a simulated one goes on at 11.0.0."""
+    return f"{10 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+
+
+def _mac(kind: int, number: int) -> str:
+    return f"02:00:{number >> 16:02x}:{kind:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
+
+
+class Topology:
+    """Built from plain links between node numbers, from who sends and receives, and from the nodes
+    at which TCP flows begin or end."""
+
+    def __init__(
+        self,
+        links: Mapping[tuple[int, int], LinkParameters],
+        senders: Iterable[int],
+        receivers: Iterable[int],
+        traffic: Iterable[int] = (),
+    ) -> None:
+        self._ends = tuple(links)
+        neighbours: dict[int, list[int]] = {}
+        for a, b in links:
+            neighbours.setdefault(a, []).append(b)
+            neighbours.setdefault(b, []).append(a)
+        senders, receivers, traffic = set(senders), set(receivers), set(traffic)
+        wanted = {node: ["h"] for node in sorted(senders | receivers)}
+        for node in sorted(traffic):
+            wanted.setdefault(node, []).append("t")
+        leaves = {
+            node: f"{kinds[0]}{node}"
+            for node, kinds in wanted.items()
+            if len(kinds) == 1 and node not in senders and len(neighbours[node]) == 1
+        }
+        self.switches: dict[str, Switch] = {
+            f"s{node}": Switch(f"s{node}", node)
+            for node in sorted(neighbours)
+            if node not in leaves
+        }
+        self.links: dict[str, Link] = {}
+        for (a, b), parameters in links.items():
+            ends = [leaves.get(n, f"s{n}") for n in (a, b)]
+            self._connect(Link(f"{a}-{b}", *ends, parameters))
+        hosts = []
+        for node, name in leaves.items():
+            (neighbour,) = neighbours[node]
+            hosts.append(Host(name, node, f"s{neighbour}"))
+        unlimited = LinkParameters(UNLIMITED, 0, Queue())
+        for node in sorted(wanted.keys() - leaves.keys()):
+            for kind in wanted[node]:
+                hosts.append(Host(f"{kind}{node}", node, f"s{node}"))
+                self._connect(Link(f"{kind}{node}", f"s{node}", f"{kind}{node}", unlimited))
+        self.hosts = {host.name: host for host in sorted(hosts, key=lambda h: (h.number, h.name))}
+
+    @cached_property
+    def numbers(self) -> networkx.Graph:
+        """Of node numbers."""
+        return networkx.Graph(self._ends)
+
+    def _connect(self, link: Link) -> None:
+        self.links[link.name] = link
+        for end, other in ((link.a, link.b), (link.b, link.a)):
+            if end in self.switches:
+                self.switches[end].ports.append((other, link))
+
+    def path(self, sender: int, receiver: int) -> list[str]:
+        """Names of the links between two node numbers, from the sender on."""
+        nodes = networkx.shortest_path(self.numbers, sender, receiver)
+        return [self.link_between(a, b) for a, b in zip(nodes, nodes[1:], strict=False)]
+
+    def link_between(self, a: int, b: int) -> str:
+        return f"{a}-{b}" if f"{a}-{b}" in self.links else f"{b}-{a}"
+
+    def directions(self, sender: int, receiver: int) -> list[str]:
+        """The path as directions of links, as a port's rows name them: "0>1", "1>3"."""
+        nodes = networkx.shortest_path(self.numbers, sender, receiver)
+        return [f"{a}>{b}" for a, b in zip(nodes, nodes[1:], strict=False)]
+
+    def bottleneck(
+        self, sender: int, receiver: int, flows: Mapping[str, int] | None = None
+    ) -> tuple[str, int]:
+        """The first link of the path with the smallest share, and that share in bit/s: its rate
+        over the session and the flows that use the direction together (RLA's soft bottleneck)."""
+        flows = flows or {}
+        shares = [
+            (name, self.links[name].parameters.rate // (1 + flows.get(direction, 0)))
+            for name, direction in zip(
+                self.path(sender, receiver), self.directions(sender, receiver), strict=True
+            )
+            if self.links[name].parameters.rate
+        ]
+        return min(shares, key=lambda pair: pair[1])
+
+    def round_trip(self, sender: int, receivers: Iterable[int]) -> int:
+        """The longest propagation round trip, in ns: d of SIM table 1."""
+        delays = {sender: 0}
+        for a, b in networkx.bfs_edges(self.numbers, sender):
+            delays[b] = delays[a] + self.links[self.link_between(a, b)].parameters.delay
+        return 2 * max(delays[node] for node in receivers)
+
+
+def tree_levels(fanouts: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """The links of each level of a tree, parent first; `fanouts`: children of the nodes of each
+    level, the root's first. Nodes are numbered level by level, as in SIM's figure 1."""
+    levels, parents = [], range(1)
+    for fanout in fanouts:
+        first = parents.stop
+        children = range(first, first + fanout * len(parents))
+        levels.append([(parents[i // fanout], child) for i, child in enumerate(children)])
+        parents = children
+    return levels
+
+
+def tree_links(depth: int, fanout: int) -> list[tuple[int, int]]:
+    """A balanced tree: the children of node i are fanout*i+1 ... fanout*i+fanout (SIM figure 1)."""
+    return [link for level in tree_levels([fanout] * depth) for link in level]

@@ -1,0 +1,1 @@
+"""Why a receiver's rate was what it was."""

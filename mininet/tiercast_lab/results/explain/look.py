@@ -1,0 +1,106 @@
+"""A stored run as seen from one receiver at one time: what `tiercast explain` speaks of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from tiercast_lab.base import units
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.measures.context import Session
+from tiercast_lab.measures.rows import grown
+from tiercast_lab.results.storage import StoredRun
+
+SPAN_S = 2.0  # "the last seconds"
+
+Row = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A run as seen from one receiver at one time."""
+
+    run: StoredRun
+    receiver: str  # agent: "h3"
+    at_s: float
+
+    @property
+    def session(self) -> Session:
+        return self.run.context.session_of(self.receiver)
+
+    @property
+    def sender(self) -> str:
+        return self.session.sender
+
+    @property
+    def since_s(self) -> float:
+        return max(0.0, self.at_s - SPAN_S)
+
+    @cached_property
+    def facts(self) -> dict:
+        return self._session_facts["receivers"][self.receiver]
+
+    @property
+    def scheme(self) -> str:
+        return self._session_facts["scheme"]
+
+    @property
+    def _session_facts(self) -> dict:
+        sessions = self.run.summary["network"]["sessions"]
+        return next(one for one in sessions if one["session"] == self.session.number)
+
+    def rows(self, kind: str, agent: str | None, **equal: float) -> pl.DataFrame | None:
+        """Rows of a kind up to the time; None where there is none. agent None: of all."""
+        frame = self.run.rows.get(kind)
+        if frame is None or not set(equal) <= set(frame.columns):
+            return None
+        if agent is not None:
+            frame = self.run.rows.of(kind, agent)
+        chosen = frame.filter(pl.col("time_s") <= self.at_s)
+        for column, value in equal.items():
+            chosen = chosen.filter(pl.col(column) == value)
+        return None if chosen.is_empty() else chosen
+
+    def last(self, kind: str, agent: str | None, back: int = 1, **equal: float) -> Row | None:
+        """The newest row, or the one `back` - 1 before it."""
+        rows = self.rows(kind, agent, **equal)
+        return None if rows is None or len(rows) < back else rows.row(-back, named=True)
+
+    def grown(self, kind: str, agent: str, column: str) -> float:
+        """What a counter has grown by in the last seconds."""
+        frame = self.run.rows.get(kind)
+        if frame is None or column not in frame.columns:
+            return 0.0
+        return grown(self.run.rows.of(kind, agent), column, self.since_s, self.at_s)
+
+    def receiver_name(self, number: float | None) -> str | None:
+        """The agent of a receiver's id, its node, in a record; None where it names none."""
+        found = (name for name, one in self.session.receivers.items() if one.node == number)
+        return next(found, None)
+
+
+def look_at(run: StoredRun, receiver: str, at: str) -> Look:
+    """InputError names the run, what was asked for, and the valid choices."""
+    name = run.summary["run"]
+    agent = f"h{receiver}" if receiver.isdigit() else receiver
+    receivers = [name for session in run.context.sessions for name in session.receivers]
+    if agent not in receivers:
+        valid = ", ".join(receivers)
+        raise InputError(f"run {name}: no receiver {receiver!r}; valid: {valid}")
+    end = run.end_s
+    valid = f"valid: 0s to {end:g}s"
+    try:
+        at_s = float(at) if _is_plain(at) else units.parse_duration(at) / 1e9
+    except ValueError:
+        raise InputError(
+            f"run {name}: {at!r} is not a time, such as 45s or 45.2; {valid}"
+        ) from None
+    if not 0 <= at_s <= end:
+        raise InputError(f"run {name}: the time {at} is outside the run; {valid}")
+    return Look(run, agent, at_s)
+
+
+def _is_plain(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()

@@ -1,0 +1,73 @@
+"""What became of the packets at each link of a run: queue drops, policy drops and marks."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tiercast_lab.results.storage import StoredRun
+
+OTHERS = -1  # session of what is no session's: feedback, TCP, UDP
+
+
+@dataclass
+class LinkCounts:
+    """Packets of the whole run at one direction of a link; None where the switch does not count."""
+
+    link: str  # "1>3"
+    policy: str  # kind of its marking
+    entered: int | None
+    left: int
+    queue_drops: int | None
+    policy_drops: int
+    pruned: int
+    waiting: int | None
+    marked: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # by session
+
+    @property
+    def affected(self) -> int:
+        """Packets that it dropped or marked."""
+        return (self.queue_drops or 0) + self.policy_drops + sum(self.marked.values())
+
+
+def link_counts(run: StoredRun) -> list[LinkCounts]:
+    """Links on which anything entered, or left; without those that attach hosts to their switch."""
+    rows, links = run.rows, run.summary["network"]["links"]
+    if "port" not in rows:
+        return []
+    found = {}
+    last = rows["port"].unique(["agent", "port"], keep="last", maintain_order=True)
+    for port in last.iter_rows(named=True):
+        name = _name_of(run, port["link"])
+        if name in links and (port["entered"] or port["left"]):
+            found[port["link"]] = LinkCounts(
+                link=port["link"],
+                policy=links[name]["marking"],
+                waiting=port["queue_packets"],
+                **{key: port[key] for key in
+                   ("entered", "left", "queue_drops", "policy_drops", "pruned")},
+            )  # fmt: skip
+    if "port.session" in rows:
+        keys = ["agent", "port", "session", "layer"]
+        last = rows["port.session"].unique(keys, keep="last", maintain_order=True)
+        for link, session, marked in last.select("link", "session", "marked").iter_rows():
+            if link in found:
+                found[link].marked[session] += marked
+    return sorted(found.values(), key=lambda one: numbers_of(one.link))
+
+
+def numbers_of(link: str) -> list[int]:
+    """So that 0>2 stands before 0>10."""
+    return [int(number) for number in re.findall(r"\d+", link)]
+
+
+def policy_of(run: StoredRun, direction: str) -> str:
+    """What a link does beside its queue's limit: the kind of its marking."""
+    return run.summary["network"]["links"][_name_of(run, direction)]["marking"]
+
+
+def _name_of(run: StoredRun, direction: str) -> str:
+    """As the experiment spells it; or no link's."""
+    a, _, b = direction.partition(">")
+    return f"{a}-{b}" if f"{a}-{b}" in run.summary["network"]["links"] else f"{b}-{a}"

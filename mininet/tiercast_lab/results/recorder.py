@@ -1,0 +1,170 @@
+"""A run's rows: on the disk within a second of their coming, and read again.
+
+rows/<kind>.jsonl      while a run goes on, and where it could not end: a JSON object a row, as
+                       tiercast-ns3 writes it (docs/ns3.md); the last line may be half a one
+rows/<kind>.parquet    of a run that ended
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import threading
+from collections import defaultdict
+from io import FileIO
+from pathlib import Path
+
+import polars as pl
+from tiercast_controller.bounded_yaml import kind_of_file
+
+from tiercast_lab.base.errors import InputError, RunFailed, writing
+
+FLUSH_S = 0.5
+KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # becomes a file's name
+
+Frames = dict[str, pl.DataFrame]  # by kind
+
+
+class Recorder:
+    """Takes rows while it is entered; a thread of its own writes them, so that nobody waits for the
+    disk. After the end all are on the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._waiting: dict[str, list[bytes]] = defaultdict(list)
+        self._lock = threading.Lock()  # guards _waiting
+        self._files: dict[str, FileIO] = {}
+        self._ending = threading.Event()
+        self._writer = threading.Thread(target=self._write_until_the_end, name="rows", daemon=True)
+        self._error: OSError | None = None
+
+    def __enter__(self) -> Recorder:
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self._writer.start()
+        return self
+
+    def __exit__(self, kind: object, *_error: object) -> None:
+        self._ending.set()
+        self._writer.join()
+        for file in self._files.values():
+            file.close()
+        if kind is None:
+            self.check()
+
+    def add(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
+        """A row; `time_s` since the run's start. A field that is not finite is null."""
+        if not KIND.fullmatch(kind):
+            raise RunFailed(f"{agent}: a row of kind {kind!r}; valid: {KIND.pattern}")
+        row = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in fields.items()
+        }
+        row |= {"time_ns": round(time_s * 1e9), "agent": agent, "kind": kind}
+        self.add_line(kind, json.dumps(row).encode() + b"\n")
+
+    def add_line(self, kind: str, line: bytes) -> None:
+        """A row as it stands in the file."""
+        with self._lock:
+            self._waiting[kind].append(line)
+
+    def check(self) -> None:
+        """InputError where the disk has refused rows: it is full."""
+        if self._error is not None:
+            with writing(self.folder):
+                raise self._error
+
+    def _write_until_the_end(self) -> None:
+        try:
+            while not self._ending.wait(FLUSH_S):
+                self._write()
+            self._write()
+        except OSError as error:
+            self._error = error
+
+    def _write(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, defaultdict(list)
+        for kind, lines in waiting.items():
+            file = self._files.get(kind)
+            if file is None:
+                file = self._files[kind] = FileIO(self.folder / f"{kind}.jsonl", "a")
+            content = memoryview(b"".join(lines))
+            while content:  # a disk that gets full takes a part
+                content = content[file.write(content) :]
+
+
+def require_files(*paths: Path) -> None:
+    """InputError for what would be waited for: a FIFO, a device."""
+    for path in paths:
+        if (kind := kind_of_file(path)) not in ("a file", ""):
+            raise InputError(f"{path}: {kind}; valid: a file")
+
+
+def read_rows(folder: Path) -> Frames:
+    """Of a run that ended, or not. InputError where a file is not whole, or of something else."""
+    require_files(*folder.glob("*.parquet"), *folder.glob("*.jsonl"))
+    frames = _read_rows(folder)
+    for kind, frame in frames.items():
+        types = {name: str(of) for name, of in frame.schema.items()}
+        if not types.get("time_s", "").startswith("Float") or types.get("agent") != "String":
+            raise InputError(
+                f"{folder}: {kind} is no table of rows; valid: numbers in time_s, text in agent"
+            )
+    return frames
+
+
+def _read_rows(folder: Path) -> Frames:
+    frames = {}
+    for path in folder.glob("*.parquet"):
+        try:
+            frames[path.name.removesuffix(".parquet")] = pl.read_parquet(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            # The lines that it was made from, if there are any, stand beside it.
+            if not path.with_suffix(".jsonl").exists():
+                raise InputError(f"{path}: not Parquet: {error}") from None
+    for path in folder.glob("*.jsonl"):
+        frame = _read_lines(path)
+        if not frame.is_empty():
+            frames[path.name.removesuffix(".jsonl")] = frame
+    return dict(sorted(frames.items()))
+
+
+def _read_lines(path: Path) -> pl.DataFrame:
+    """By time. Without the line that was being written as the run broke off."""
+    try:
+        content = path.read_bytes()
+        lines = io.BytesIO(content[: content.rfind(b"\n") + 1])
+        if not lines.getbuffer():
+            return pl.DataFrame()
+        frame = pl.read_ndjson(lines, infer_schema_length=None)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path}: not lines of JSON: {error}") from None
+    # Not by polars, which multiplies by 1e-9: 0.3 would not be 0.3.
+    time_s = pl.Series("time_s", frame["time_ns"].to_numpy() / 1e9)
+    fields = pl.exclude("time_ns", "agent", "kind")
+    # What this kind of switch does not count is a number that is not known.
+    frame = frame.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
+    return frame.select(time_s, "agent", fields).sort("time_s", maintain_order=True)
+
+
+def finish_rows(folder: Path) -> Frames:
+    """The rows of a run that ended: its lines become Parquet. OSError where the disk is full; the
+    lines then stay."""
+    frames = read_rows(folder)
+    for kind, frame in frames.items():
+        lines = folder / f"{kind}.jsonl"
+        if lines.exists():
+            write_parquet(folder, kind, frame)
+    for lines in folder.glob("*.jsonl"):
+        lines.unlink()
+    return frames
+
+
+def write_parquet(folder: Path, kind: str, frame: pl.DataFrame) -> None:
+    # Through memory: polars's own errors do not say that a disk is full.
+    content = io.BytesIO()
+    frame.write_parquet(content)
+    (folder / f"{kind}.parquet").write_bytes(content.getvalue())

@@ -1,0 +1,222 @@
+"""results/<run>/: what is known of a run, and how it is read again.
+
+rows/              one table per kind of record (recorder.py), columns as in docs/experiments.md
+summary.json       experiment, seed, versions, machine, validity, measures, expected figures
+metadata.json      interfaces, qdiscs, offloads, sysctls and counters before and after
+logs/              output of every process
+report.html        made from the above alone, as are plots/ by `tiercast report`
+
+summary.json is there from the start: until a run is judged its verdict is `incomplete`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import shutil
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from tiercast_controller.bounded_yaml import kind_of_file
+
+from tiercast_lab.base.errors import InputError, writing
+from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
+from tiercast_lab.results.recorder import read_rows, require_files
+
+__all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
+
+FORMAT = 2  # of summary.json and rows/
+INCOMPLETE = "incomplete"  # the verdict of a run that goes on, or was broken off
+UNFINISHED = "it has not ended: it goes on, or its lab was killed"
+RESERVE_BYTES = 64 << 10
+
+
+class RunFolder:
+    """The folder of a run that is to be made: its name is known, `make` makes it."""
+
+    def __init__(self, results: Path, name: str) -> None:
+        taken = {path.name.rpartition("-")[2] for path in results.glob("*")}
+        while (run := secrets.token_hex(2)) in taken:
+            pass
+        self.id = run  # four hexadecimal digits that no stored run there has
+        self.path = results / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{run}"
+        # Room for the reason why a run ended, though that is a full disk.
+        self._reserve = self.path / ".reserve"
+
+    @property
+    def rows(self) -> Path:
+        return self.path / "rows"
+
+    def make(self, summary: dict[str, Any]) -> None:
+        """All of it, with the summary of a run that has not ended, or nothing. InputError."""
+        latest = self.path.parent / "latest"
+        if os.path.lexists(latest) and not latest.is_symlink():
+            kind = kind_of_file(latest)
+            raise InputError(
+                f"{latest}: {kind}, where a link to the newest run has to be; valid: another name "
+                "for it, or another --results"
+            )
+        with writing(self.path.parent):
+            self.path.mkdir(parents=True)
+        try:
+            with writing(self.path):
+                for folder in (self.rows, self.path / "logs"):
+                    folder.mkdir()
+                self._reserve.write_bytes(bytes(RESERVE_BYTES))
+                self.write("summary.json", summary | unfinished(UNFINISHED))
+        except InputError:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """A JSON file, whole or as it was before. OSError."""
+        scratch = self.path / f".{name}"
+        scratch.write_text(to_json(value) + "\n")
+        scratch.replace(self.path / name)
+
+    def release_reserve(self) -> None:
+        self._reserve.unlink(missing_ok=True)
+
+    def point_latest(self) -> None:
+        """Replaces results/latest in one step, so that a reader never finds it missing."""
+        scratch = self.path.parent / f".latest-{self.path.name}"
+        scratch.symlink_to(self.path.name)
+        os.replace(scratch, self.path.parent / "latest")
+
+
+def unfinished(reason: str) -> dict[str, Any]:
+    """What a summary says instead of a judgement."""
+    return {
+        "verdict": INCOMPLETE,
+        "reasons": [reason],
+        "complaints": [],
+        "validity": {"valid": False, "checks": [], "hidden_queues": []},
+        "measures": {},
+        "expected": [],
+    }
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(to_json(value) + "\n")
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(_finite(value), indent=2)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN; a figure that is not a number is null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    directory: Path
+    summary: dict[str, Any]
+
+    @cached_property
+    def rows(self) -> Rows:
+        """InputError where a file is not whole."""
+        return Rows(read_rows(self.directory / "rows"))
+
+    @cached_property
+    def context(self) -> Context:
+        return context_of(self.summary)
+
+    @property
+    def scheme(self) -> str:
+        return self.summary["experiment"]["sessions"][0]["scheme"]
+
+    @property
+    def complete(self) -> bool:
+        return self.summary["verdict"] != INCOMPLETE
+
+    @cached_property
+    def end_s(self) -> float:
+        """Of the run, or of the rows that there are of one that was broken off."""
+        if self.complete:
+            return self.summary["duration_s"]
+        return max((frame["time_s"].max() for frame in self.rows.values()), default=0.0)
+
+    def require_rows(self) -> None:
+        """InputError for a run that was broken off before its first row."""
+        if not self.complete and not self.rows:
+            place = self.directory
+            raise InputError(f"{place}: {'; '.join(self.reasons)}; what there is: {place}/logs")
+
+    @property
+    def reasons(self) -> list[str]:
+        """For the verdict."""
+        if self.complete:
+            return self.summary["reasons"]
+        end = f"its rows end at {self.end_s:.1f} s of {self.summary['duration_s']:g} s"
+        return [*self.summary["reasons"], end if self.rows else "it has no rows"]
+
+
+@contextlib.contextmanager
+def reading(directory: Path) -> Iterator[None]:
+    """InputError for what is stored otherwise than a run leaves it: a summary without a key, rows
+    without a column, numbers that are text. What reads a stored run depends on nothing else."""
+    from jinja2 import UndefinedError  # of the report's page
+
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise _damaged(directory, error) from error
+    except (pl.exceptions.PolarsError, UndefinedError) as error:
+        raise _damaged(directory, error) from error
+
+
+def _damaged(directory: Path, error: Exception) -> InputError:
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return InputError(
+        f"{directory}: its summary or its rows are not as a run leaves them ({what}, in "
+        f"{Path(at.filename).name}:{at.lineno}); valid: a run's folder, whole"
+    )
+
+
+def load_run(directory: Path) -> StoredRun:
+    """InputError where the folder holds no run of this format."""
+    path = directory / "summary.json"
+    try:
+        require_files(path)
+        summary = json.loads(path.read_text())
+    except OSError as error:
+        stored = sorted(found.parent.name for found in directory.parent.glob("*/summary.json"))
+        newest = f", such as {stored[-1]}" if stored else ""
+        valid = f"valid: a folder below results/{newest}"
+        raise InputError(f"{path}: {error.strerror}; {valid}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from None
+    if not isinstance(summary, dict) or summary.get("format") != FORMAT:
+        seen = summary.get("format") if isinstance(summary, dict) else None
+        older = ", of an earlier version; run it again" if seen in range(1, FORMAT) else ""
+        raise InputError(f"{path}: format {seen!r}{older}; valid: {FORMAT}")
+    return StoredRun(directory, summary)
+
+
+def measured(measures: dict[str, float | None]) -> dict[str, Any]:
+    """The part of a summary that says what was measured, and by which version."""
+    return {
+        "measures": {
+            name: {"value": value, "unit": spec_of(name)[0].unit}
+            for name, value in measures.items()
+        },
+        "measured_by": measures_version(),
+    }

@@ -1,0 +1,335 @@
+"""From a run's rows to its verdict: may it be believed, and were the expected figures met?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from tiercast_lab.experiment.schema import Expectation
+from tiercast_lab.measures import MEASURES, Context, Rows
+
+
+@dataclass(frozen=True)
+class Check:
+    """A figure of validity: the run is believed only while measured <= bound. None: no bound."""
+
+    name: str
+    measured: float | None
+    bound: float | None
+    unit: str
+    purpose: str
+    where: str = ""  # who is above the bound, and when
+
+    @property
+    def ok(self) -> bool:
+        return self.bound is None or (self.measured is not None and self.measured <= self.bound)
+
+    def sentence(self) -> str:
+        if self.measured is None:
+            return f"{self.name}: not measured ({self.purpose})"
+        what = f"{self.name}: {self.measured:.4g} {self.unit} > {self.bound:g}"
+        return f"{what}{self.where and ': '}{self.where} ({self.purpose})"
+
+
+@dataclass(frozen=True)
+class Bound:
+    value: float | None
+    unit: str
+    purpose: str
+
+
+BOUNDS = {
+    "cpu": Bound(
+        75.0,  # times the machine's cores
+        "% of one core",
+        "CPU of all processes of the run together; a quarter of the cores is left for bursts",
+    ),
+    "cpu_wait": Bound(
+        1.0,
+        "ms",
+        "from when a program of the run is ready until it has a CPU: each second's mean of the "
+        "program that waits longest, averaged over the window",
+    ),
+    # Work of others that the run's programs go before presses, too; so it is shown, not bounded.
+    "cpu_pressure": Bound(
+        None, "%", "share of time in which some task of the whole machine waited for a CPU"
+    ),
+    "pacer_late_p99": Bound(
+        2.0, "ms", "lateness of paced packets over the whole run, 99th percentile"
+    ),
+    "switch_late_p99": Bound(
+        2.0,
+        "ms",
+        "lateness of departures from switches: 99th percentiles of the intervals, averaged over "
+        "packets",
+    ),
+    "late_max": Bound(
+        50.0,
+        "ms",
+        "largest lateness of any packet: paced by a sender, or leaving a switch or a delay line",
+    ),
+    "pause": Bound(
+        250.0,
+        "ms",
+        "longest time in which a program of the run did not run; each wakes up every 100 ms",
+    ),
+    "silence": Bound(
+        2.5,
+        "s",
+        "longest time without a row of a program, or a look at it; they come every second",
+    ),
+    "packet_in_dropped": Bound(
+        0.0, "packets", "punted by a switch, such as IGMP reports, and never seen by the controller"
+    ),
+    "wire_late": Bound(
+        1e-2, "of all frames", "frames that left a delay line more than 1 ms after they were due"
+    ),
+    "hidden_loss": Bound(
+        1e-4,
+        "of all packets",
+        "lost outside the emulated queues: kernel drops, refused frames, full sockets, skipped "
+        "departures",
+    ),
+}
+
+
+def bounds_of(cores: int, exceptions: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The bounds on a machine; `exceptions` of a kind of switch go before, `cpu` per core too."""
+    bounds = {name: bound.value for name, bound in BOUNDS.items()} | dict(exceptions)
+    return bounds | {"cpu": bounds["cpu"] * cores}
+
+
+# Kernels without pressure figures; switches that do not report their lateness, or need no wires.
+NOT_EVERYWHERE = ("cpu_pressure", "switch_late_p99", "wire_late")
+
+
+def validity(
+    rows: Rows, context: Context, bounds: Mapping[str, float | None] | None = None
+) -> list[Check]:
+    """The figures that say whether the machine kept up during the window; `bounds`: bounds_of."""
+    bounds = bounds_of(os.cpu_count() or 1, {}) if bounds is None else bounds
+    machine = _window(rows.get("machine"), context)
+    final = rows.get("pacer.final")
+    exact = {
+        "late_max": _latest_packets(rows),
+        "pause": _pauses(rows.get("pause")),
+        "silence": _silences(rows.get("pause")),
+        "packet_in_dropped": _punts_dropped(rows.get("packet_in")),
+    }
+    measured = {
+        "cpu": _mean(machine, "cpu_percent"),
+        "cpu_wait": _mean(machine, "cpu_wait_ms"),
+        "cpu_pressure": _mean(machine, "pressure_percent"),
+        "pacer_late_p99": None if final is None else float(final["late_p99_us"].max()) / 1e3,
+        "switch_late_p99": _weighted_lateness(_window(rows.get("port"), context)),
+        "wire_late": _late_share(rows.get("wire")),
+        "hidden_loss": _hidden_loss(rows),
+        **{name: _largest(events) for name, events in exact.items()},
+    }
+    return [
+        Check(
+            name,
+            measured[name],
+            bounds[name],
+            bound.unit,
+            bound.purpose,
+            _above(exact.get(name), bounds[name], bound.unit),
+        )
+        for name, bound in BOUNDS.items()
+        if measured[name] is not None or name not in NOT_EVERYWHERE
+    ]
+
+
+# What happened to whom, of which the largest counts: who, how much, and until when (s).
+Events = list[tuple[str, float, float]]
+MOST_NAMED = 8
+
+
+def _largest(events: Events | None) -> float | None:
+    return None if events is None else max((value for _, value, _ in events), default=0.0)
+
+
+def _above(events: Events | None, bound: float | None, unit: str) -> str:
+    """Each who is above the bound, with his largest: "tiercast-host h3 312 ms (before 4.2 s)"."""
+    if events is None or bound is None:
+        return ""
+    worst: dict[str, tuple[float, float]] = {}
+    for who, value, until_s in events:
+        if value > max(bound, worst.get(who, (bound, 0.0))[0]):
+            worst[who] = value, until_s
+    named = sorted(worst.items(), key=lambda item: item[1], reverse=True)
+    texts = [
+        f"{who} {value:.4g} {unit} (before {until_s:.1f} s)" for who, (value, until_s) in named
+    ]
+    more = len(texts) - MOST_NAMED
+    return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _events(frame: pl.DataFrame, who: pl.Expr, value: pl.Expr) -> Events:
+    return frame.select(who, value.alias("value"), "time_s").drop_nulls().rows()
+
+
+def _latest_packets(rows: Rows) -> Events | None:
+    """ms."""
+    events: Events = []
+    if (pacer := rows.get("pacer")) is not None:
+        events += _events(pacer, pl.col("agent"), pl.col("late_max_us") / 1e3)
+    if (port := rows.get("port")) is not None:
+        place = pl.format("{} {}", "agent", "link")
+        events += _events(port, place, pl.col("late_max_us") / 1e3)
+    if (wire := rows.get("wire")) is not None:
+        events += _events(wire, pl.format("{} wire", "agent"), pl.col("late_max_us") / 1e3)
+    return events or None
+
+
+def _pauses(pause: pl.DataFrame | None) -> Events | None:
+    """ms."""
+    return None if pause is None else _events(pause, pl.col("agent"), pl.col("longest_us") / 1e3)
+
+
+def _silences(pause: pl.DataFrame | None) -> Events | None:
+    """s; until the next row, or the end of the run, when the lab writes its last."""
+    if pause is None:
+        return None
+    end = float(pause.filter(pl.col("agent") == "lab")["time_s"].max() or 0.0)
+    events: Events = []
+    for (program,), its in pause.sort("time_s").group_by("agent"):
+        times = [0.0, *its["time_s"], end]
+        events += [
+            (program, after - before, after)
+            for before, after in zip(times, times[1:], strict=False)
+        ]
+    return events
+
+
+def _punts_dropped(packet_in: pl.DataFrame | None) -> Events | None:
+    if packet_in is None:
+        return None
+    return _events(packet_in, pl.col("agent"), pl.col("dropped").cast(pl.Float64))
+
+
+def _window(frame: pl.DataFrame | None, context: Context) -> pl.DataFrame | None:
+    return None if frame is None else frame.filter(pl.col("time_s").is_between(*context.window))
+
+
+def _mean(frame: pl.DataFrame | None, column: str) -> float | None:
+    if frame is None or frame.is_empty() or column not in frame.columns:
+        return None
+    return float(frame[column].mean())
+
+
+def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
+    """ms."""
+    if port is None or port["late_p99_us"].is_null().all():
+        return None
+    sent = port.sort("time_s").with_columns(
+        pl.col("tx_packets").diff().over("agent", "port").fill_null(0).alias("sent")
+    )
+    total = float(sent["sent"].sum())
+    return float((sent["sent"] * sent["late_p99_us"]).sum()) / total / 1e3 if total else None
+
+
+def _late_share(wire: pl.DataFrame | None) -> float | None:
+    if wire is None:
+        return None
+    last = wire.sort("time_s").group_by("agent").last()
+    frames = float(last["frames"].sum())
+    return float(last["late_over_1ms"].sum()) / frames if frames else None
+
+
+# Totals since the start, by kind of row.
+HIDDEN_LOSSES = {
+    "socket": ("dropped", "send_errors"),
+    "pacer.final": ("dropped",),
+    "wire": ("kernel_drops", "send_errors"),
+}
+
+
+def _hidden_loss(rows: Rows) -> float | None:
+    """Of the packets that switches and receivers took in, over the whole run."""
+    lost = total = 0.0
+    received = rows.get("received")
+    if received is not None:
+        total += float(received.group_by("agent").agg(pl.col("packets").max())["packets"].sum())
+    port = rows.get("port")
+    if port is not None and not port.is_empty():
+        last = port.sort("time_s").group_by("agent", "port").last()
+        lost += float(last["kernel_drops"].sum() + last["send_errors"].sum())
+        total += float(last["rx_packets"].sum())
+    for kind, columns in HIDDEN_LOSSES.items():
+        frame = rows.get(kind)
+        if frame is not None and not frame.is_empty():
+            last = frame.sort("time_s").group_by("agent").last()
+            lost += sum(float(last[column].sum()) for column in columns)
+    return lost / total if total else None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An expected figure beside the measured one; numbers in `unit`."""
+
+    name: str
+    unit: str
+    paper: float | None
+    measured: float | None
+    tolerance: float | None
+    min: float | None
+    max: float | None
+    gate: bool
+    ok: bool
+
+
+def meets(
+    measured: float | None,
+    paper: float | None,
+    tolerance: float | None,
+    low: float | None,
+    high: float | None,
+) -> bool:
+    """Within `tolerance` of `paper` (relative) and within the bounds; None asks nothing."""
+    return (
+        measured is not None
+        and (tolerance is None or paper is None or abs(measured - paper) <= tolerance * abs(paper))
+        and (low is None or measured >= low)
+        and (high is None or measured <= high)
+    )
+
+
+def judge(expectation: Expectation, measured: float | None) -> Figure:
+    paper = expectation.bound("paper")
+    low, high = expectation.bound("min"), expectation.bound("max")
+    spec = MEASURES[expectation.measure]
+    return Figure(
+        name=expectation.name,
+        unit=spec.unit,
+        paper=paper,
+        measured=measured,
+        tolerance=expectation.tolerance,
+        min=low,
+        max=high,
+        gate=expectation.gate,
+        ok=meets(measured, paper, expectation.tolerance, low, high),
+    )
+
+
+def verdict(
+    checks: list[Check], figures: list[Figure], hidden_queues: Sequence[str] = ()
+) -> tuple[str, list[str]]:
+    """`met`, `not met`, `invalid` or, where nothing was required, `reported`; and why."""
+    broken = [check.sentence() for check in checks if not check.ok]
+    broken += [f"a second queue behind the emulated one: {text}" for text in hidden_queues]
+    if broken:
+        return "invalid", broken
+    if missed := [figure.name for figure in figures if figure.gate and not figure.ok]:
+        return "not met", [f"not met: {', '.join(missed)}"]
+    return "met" if any(figure.gate for figure in figures) else "reported", []
+
+
+def as_dict(value: Check | Figure) -> dict[str, Any]:
+    result = asdict(value)
+    result["ok"] = value.ok
+    return result

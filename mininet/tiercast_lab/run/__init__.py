@@ -1,0 +1,1 @@
+"""One experiment from its description to its verdict, in Mininet or in ns-3."""

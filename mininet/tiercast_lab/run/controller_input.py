@@ -1,0 +1,58 @@
+"""An experiment's network and sessions, as the controller is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv4Interface
+
+import tiercast_controller as control
+
+from tiercast_lab.experiment.schema import Loaded
+
+
+def described_topology(
+    loaded: Loaded, idle_us: int, address_of: Callable[[str], str]
+) -> control.Topology:
+    """`idle_us`: of the kind of switch; `address_of`: where a switch serves P4Runtime."""
+    experiment, topology = loaded.experiment, loaded.topology
+    described = control.Topology()
+    for switch in topology.switches.values():
+        described.add_switch(
+            control.Switch(
+                switch.name,
+                switch.device_id,
+                address_of(switch.name),
+                mac=0x020000020000 + switch.number,
+                ip=IPv4Address(switch.address),
+            )
+        )
+    for host in topology.hosts.values():
+        interface = IPv4Interface(f"{host.address}/24")
+        mac = int(host.mac.replace(":", ""), 16)
+        described.add_host(control.Host(host.name, interface, mac))
+    packet_size = experiment.sessions[0].packet_size
+    for link in topology.links.values():
+        kind = experiment.marking_of(link.name)
+        marking = kind.policy(link.sent_by(link.a).rate, packet_size, idle_us)
+        port = topology.switches[link.a].port_to(link.b)
+        if link.b in topology.hosts:
+            described.connect(link.a, port, link.b, marking=marking)
+        else:
+            back = topology.switches[link.b].port_to(link.a)
+            marking_back = kind.policy(link.sent_by(link.b).rate, packet_size, idle_us)
+            described.connect(link.a, port, link.b, back, marking, marking_back)
+    return described
+
+
+def described_sessions(loaded: Loaded) -> list[control.Session]:
+    return [
+        control.Session(
+            s.session,
+            s.layers,
+            f"h{s.sender}",
+            s.scheme,
+            s.aggregation,
+            loaded.records[s.scheme],
+        )
+        for s in loaded.experiment.sessions
+    ]

@@ -1,0 +1,1 @@
+"""A run in real time, in network namespaces."""

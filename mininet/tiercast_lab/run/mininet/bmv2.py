@@ -1,0 +1,203 @@
+"""bmv2's simple_switch_grpc as the switch of a run.
+
+Rate and depth of its queues are its own (packets per second and packets, over Thrift); delay comes
+from tiercast-wire between its ports and the links. What left and what the program dropped or marked
+comes from the program's counters. Its queues count nothing, neither drops nor lengths, so these
+columns are null and measures of queues have no data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from tiercast_controller import Controller, EgressFates, PortFates
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.base.units import format_duration
+from tiercast_lab.experiment.schema import LinkEvent, Loaded
+from tiercast_lab.experiment.topology import Switch, Topology
+from tiercast_lab.run.mininet.network import Network
+from tiercast_lab.run.mininet.pauses import AnswerWatch
+from tiercast_lab.run.mininet.processes import Children
+from tiercast_lab.run.mininet.switches import (
+    PORT_COLUMNS,
+    SESSION_COLUMNS,
+    LoggedRow,
+    Row,
+    direction,
+)
+
+PROGRAM = "simple_switch_grpc"
+THRIFT_CLI = "simple_switch_CLI"
+THRIFT_PORT = 9090  # each switch has its own namespace
+CPU_PORT = 510
+
+
+class Bmv2Switches:
+    name = "bmv2"
+    # Its threads take some 100 us to hand over a packet that waits for nobody; at 6 Mbit/s a
+    # packet of 1000 B that has to wait does so for up to 1333 us.
+    idle_us = 250
+    # Its packets pass through five threads each: whether the CPUs suffice for that shows in the
+    # lateness of the wires.
+    bounds: Mapping[str, float | None] = {"cpu": 95.0}
+
+    def __init__(self, packet_size: int) -> None:
+        self.packet_size = packet_size
+        self._answers: defaultdict[str, AnswerWatch] = defaultdict(AnswerWatch)  # by switch
+
+    def check(self, loaded: Loaded) -> None:
+        for program in (PROGRAM, THRIFT_CLI):
+            if shutil.which(program) is None:
+                raise InputError(
+                    f"--switch bmv2: {program} is not in PATH; build behavioral-model with its "
+                    "P4Runtime server and Thrift, or use --switch tiercast"
+                )
+        binaries.require(binaries.WIRE)
+        for link in loaded.topology.links.values():
+            if link.parameters.queue.bytes:
+                raise InputError(
+                    f"--switch bmv2: link {link.name} has a queue limit in bytes; valid: packets"
+                )
+            if link.parameters.fair:
+                raise InputError(f"--switch bmv2: link {link.name} has a fair queue; valid: fifo")
+        for event in loaded.experiment.link_events:
+            if event.delay is not None or (event.queue and event.queue.bytes):
+                raise InputError(
+                    f"--switch bmv2: the event at {format_duration(event.at)} changes what cannot "
+                    "change there; valid: rate, and queue in packets"
+                )
+
+    def programs(self) -> list[Path]:
+        return [Path(shutil.which(PROGRAM) or PROGRAM), binaries.WIRE]
+
+    def prepare(self, network: Network) -> None:
+        for switch in network.topology.switches.values():
+            for port, (_, link) in enumerate(switch.ports, 1):
+                if link.parameters.delay:
+                    network.add_inner_pair(switch.name, port)
+
+    def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None:
+        node = network.nodes[switch.name]
+        wires, ports = [], []
+        for port, (neighbour, link) in enumerate(switch.ports, 1):
+            outer = network.interface(switch.name, port)
+            if not link.parameters.delay:
+                ports += ["-i", f"{port}@{outer}"]
+                continue
+            inner, middle = network.inner_pair(switch.name, port)
+            out = format_duration(link.parameters.delay)
+            back = out if neighbour in network.topology.hosts else "0"
+            wires.append(f"--wire={middle},{outer},{out},{back}")
+            ports += ["-i", f"{port}@{inner}"]
+        if wires:
+            command = [str(binaries.WIRE), *wires]
+            children.start(node, _wire(switch.name), command, f"{switch.name}-wire")
+        command = [
+            PROGRAM,
+            "--no-p4",
+            f"--device-id={switch.device_id}",
+            f"--thrift-port={THRIFT_PORT}",
+            *ports,
+            "--",
+            f"--grpc-server-addr=unix:{socket}",
+            f"--cpu-port={CPU_PORT}",
+        ]
+        name = f"{PROGRAM} {switch.name}"
+        children.start(node, name, command, switch.name, handles_sigterm=False)
+
+    async def configure(self, network: Network) -> None:
+        switches = network.topology.switches.values()
+        await asyncio.gather(
+            *(asyncio.to_thread(self._set_queues, network, switch) for switch in switches)
+        )
+
+    def _set_queues(self, network: Network, switch: Switch) -> None:
+        lines = []
+        for port, (_, link) in enumerate(switch.ports, 1):
+            lines += self._queue_commands(port, link.parameters.rate, link.parameters.queue.packets)
+        _thrift(network, switch.name, lines)
+
+    def _queue_commands(self, port: int, rate: int | None, depth: int | None) -> list[str]:
+        """bmv2 counts packets: a queue's rate is that of full data packets."""
+        lines = [f"set_queue_depth {depth} {port}"] if depth else []
+        if rate:
+            lines.append(f"set_queue_rate {packets_per_second(rate, self.packet_size)} {port}")
+        return lines
+
+    async def watch(self, controller: Controller, switch: Switch) -> None:
+        await self._answers[switch.name].watch(lambda: controller.ping(switch.name))
+
+    async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
+        counted = await controller.fates(switch.name)
+        dropped = controller.packet_ins_dropped(switch.name)
+        rows: list[tuple[str, Row]] = [
+            ("pause", {"longest_us": self._answers[switch.name].take_longest_us()}),
+            ("packet_in", {"packets": None, "dropped": dropped}),
+        ]
+        for port, fates in counted.items():
+            place: Row = {"port": port, "link": direction(switch, port)}
+            rows.append(("port", place | _port_columns(fates)))
+            for group, counts in (((-1, -1), fates.rest), *fates.layers.items()):
+                if counts.served:
+                    rows.append(("port.session", place | _session_columns(*group, counts)))
+        return rows
+
+    async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
+        link = network.topology.links[event.link]
+        for end, other in ((link.a, link.b), (link.b, link.a)):
+            if end in network.topology.switches:
+                port = network.topology.switches[end].port_to(other)
+                depth = event.queue.packets if event.queue else None
+                lines = self._queue_commands(port, event.rate, depth)
+                await asyncio.to_thread(_thrift, network, end, lines)
+
+    def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
+        """What each tiercast-wire wrote each second: rows of kind `wire` and `pause`."""
+        rows: list[LoggedRow] = []
+        for switch in topology.switches:
+            log = logs / f"{switch}-wire.log"
+            lines = log.read_text().splitlines() if log.exists() else []
+            for line in filter(lambda line: line.startswith("{"), lines):
+                fields = json.loads(line)
+                time_ns, longest_us = fields.pop("time_ns"), fields.pop("longest_pause_us")
+                rows.append((time_ns, "wire", switch, fields))
+                rows.append((time_ns, "pause", _wire(switch), {"longest_us": longest_us}))
+        return rows
+
+
+def _wire(switch: str) -> str:
+    return f"tiercast-wire {switch}"
+
+
+def _port_columns(fates: PortFates) -> Row:
+    counted = asdict(fates.ingress) | asdict(fates.egress)
+    counted |= {"rx_packets": fates.ingress.received, "tx_packets": fates.egress.left}
+    return {name: counted.get(name) for name in PORT_COLUMNS}
+
+
+def _session_columns(session: int, layer: int, counts: EgressFates) -> Row:
+    counted = {"session": session, "layer": layer} | asdict(counts)
+    return {name: counted.get(name) for name in SESSION_COLUMNS}
+
+
+def packets_per_second(rate: int, packet_size: int) -> int:
+    return max(1, round(rate / (8 * packet_size)))
+
+
+def _thrift(network: Network, switch: str, lines: list[str]) -> None:
+    if not lines:
+        return
+    said = network.nodes[switch].run(
+        THRIFT_CLI, "--thrift-port", str(THRIFT_PORT), text="\n".join(lines) + "\n"
+    )
+    # The CLI's exit status is 0 even for commands that fail.
+    if "Error" in said or "nknown" in said:
+        raise RunFailed(f"{switch}: {THRIFT_CLI} refused {', '.join(lines)}: {said.strip()}")

@@ -1,0 +1,101 @@
+"""The command lines of a run's programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tiercast_lab.base import binaries
+from tiercast_lab.experiment.schema import Session
+from tiercast_lab.experiment.topology import Host, Link, Switch, Topology
+
+# Rates and queues count IP bytes, as ns-2 does: the Ethernet header is left out.
+OVERHEAD = "-14B"
+
+
+def switch_command(
+    switch: Switch, topology: Topology, interfaces: list[str], socket: Path
+) -> list[str]:
+    command = [
+        str(binaries.SWITCH),
+        f"--name={switch.name}",
+        f"--device-id={switch.device_id}",
+        f"--grpc=unix:{socket}",
+    ]
+    for number, interface in enumerate(interfaces, 1):
+        neighbour, link = switch.ports[number - 1]
+        command.append(
+            f"--port={number}={interface},{_port(link, to_host=neighbour in topology.hosts)}"
+        )
+    return command
+
+
+def _port(link: Link, to_host: bool) -> str:
+    parameters = link.parameters
+    parts = [f"overhead={OVERHEAD}"]
+    if parameters.rate:
+        parts.append(f"rate={parameters.rate}bit/s")
+    if parameters.queue.packets or parameters.queue.bytes:
+        parts.append(f"queue={parameters.queue}")
+    if parameters.fair:
+        parts.append("scheduling=fair")
+    if parameters.delay:
+        parts.append(f"delay={parameters.delay}ns")
+        if to_host:
+            # A host delays nothing itself: its link's upstream delay is added where it arrives.
+            parts.append(f"rx-delay={parameters.delay}ns")
+    return ",".join(parts)
+
+
+def session_options(session: Session) -> list[str]:
+    """As the sender, the receivers and `tiercast-host check` take them."""
+    return [
+        f"--scheme={session.scheme}",
+        f"--session={session.session}",
+        f"--layers={session.layers}",
+        f"--packet-size={session.packet_size}",
+        *(f"--set={name}={value}" for name, value in session.parameters.items()),
+    ]
+
+
+def _agent(session: Session, host: Host, lab: Path, seed: int) -> list[str]:
+    return [
+        *session_options(session),
+        f"--id={host.number}",
+        f"--name={host.name}",
+        f"--lab=unix:{lab}",
+        # One generator per node, so that no two draw the same numbers.
+        f"--seed={(seed << 16) + host.number}",
+    ]
+
+
+def sender_command(session: Session, host: Host, interface: str, lab: Path, seed: int) -> list[str]:
+    # DPDK on a veth: packet socket instead of a PCI device, ordinary memory instead of huge pages,
+    # and no files that another DPDK process could meet. Without -l it may use every core.
+    eal = [
+        str(binaries.SENDER),
+        f"--vdev=net_af_packet0,iface={interface}",
+        "--no-huge",
+        "--no-pci",
+        "--no-shconf",
+        "--no-telemetry",
+        "-m",
+        "64",
+    ]
+    addresses = [
+        f"--address={host.address}",
+        f"--mac={host.mac}",
+        f"--gateway-mac={host.gateway_mac}",
+    ]
+    return [*eal, "--", *_agent(session, host, lab, seed), *addresses]
+
+
+def receiver_command(
+    session: Session, host: Host, interface: str, source: Host, lab: Path, seed: int
+) -> list[str]:
+    return [
+        str(binaries.HOST),
+        "recv",
+        *_agent(session, host, lab, seed),
+        f"--interface={interface}",
+        f"--source={source.address}",
+    ]

@@ -1,0 +1,252 @@
+"""The emulated network: one namespace per node, plain veth links, static addresses.
+
+Mininet's Node and Link make namespaces and veth pairs. Its network object is left out on purpose:
+it raises limits and sysctls of the whole machine, and its clean-up removes what other runs made.
+Interfaces are named `<run>-<node>p<port>`, live in the nodes' namespaces only, and go with them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+from collections.abc import Callable
+from io import FileIO
+from typing import Any
+
+from mininet.link import Intf, Link
+from mininet.node import Node
+
+from tiercast_lab.base.errors import RunFailed, RunInvalid
+from tiercast_lab.experiment.topology import Host, Switch, Topology
+
+# mininet.log makes every later logger one of its own, which writes to the terminal.
+logging.setLoggerClass(logging.Logger)
+
+# IPv6 and its neighbour discovery would put packets of their own on the links.
+SYSCTLS = {
+    "net.ipv6.conf.all.disable_ipv6": 1,
+    "net.ipv6.conf.default.disable_ipv6": 1,
+    "net.ipv4.ip_forward": 0,
+    "net.ipv4.conf.all.rp_filter": 0,
+    "net.ipv4.conf.default.rp_filter": 0,
+    # Joins and leaves are reported at once and without a fallback to another version's timers.
+    "net.ipv4.conf.all.force_igmp_version": 3,
+    "net.ipv4.igmp_max_memberships": 64,
+    # Each TCP flow begins without what an earlier one has learnt; segments have one known size.
+    "net.ipv4.tcp_no_metrics_save": 1,
+    "net.ipv4.tcp_timestamps": 1,
+}
+
+COMMAND_S = 60.0  # takes some milliseconds; on a machine whose CPUs are taken, seconds
+
+# With any of these the kernel would hand over packets above the MTU or without a checksum.
+OFFLOADS = ("rx", "tx", "sg", "tso", "gso", "gro")
+
+
+class NamespaceNode(Node):
+    """A Mininet node whose commands are run by exec and checked, not typed into its shell."""
+
+    def run(self, *command: str, text: str = "") -> str:
+        """Runs a command in the namespace; its output, or RunFailed with what it said."""
+        process = self.popen(
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            out, err = process.communicate(text.encode(), timeout=COMMAND_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise RunInvalid(
+                f"{self.name}: `{' '.join(command)}` did not end within {COMMAND_S:g} s"
+            ) from None
+        if process.returncode != 0:
+            said = (err or out).decode().strip()
+            raise RunFailed(f"{self.name}: `{' '.join(command)}` failed: {said}")
+        return out.decode()
+
+
+class QuietIntf(Intf):
+    """An interface that the network configures in one batch per node."""
+
+    def config(self, **_params: Any) -> dict[str, Any]:
+        return {}
+
+
+class Network:
+    """Made by `build`, removed by `remove`, which may be called at any moment and again."""
+
+    def __init__(self, topology: Topology, run: str) -> None:
+        self.topology = topology
+        self.run = run
+        self.nodes: dict[str, NamespaceNode] = {}
+        self._links: list[Link] = []
+        self._interfaces: dict[str, list[str]] = {}  # by node
+        # /proc/PID/net/dev of each node, open: it can be read though the node's shell is killed.
+        self._devices: dict[str, FileIO] = {}
+
+    def interface(self, node: str, port: int = 1) -> str:
+        return f"{self.run}-{node}p{port}"
+
+    def build(self, checkpoint: Callable[[], None]) -> None:
+        """`checkpoint` is called between steps; it raises where the run was interrupted."""
+        for name in [*self.topology.switches, *self.topology.hosts]:
+            checkpoint()
+            # Mininet's name marks the shell in process lists: `mininet:<run>-<node>`.
+            node = NamespaceNode(f"{self.run}-{name}")
+            self.nodes[name] = node
+            self._interfaces[name] = []
+            self._devices[name] = FileIO(f"/proc/{node.pid}/net/dev")
+            node.run("sysctl", "-q", "-w", *(f"{key}={value}" for key, value in SYSCTLS.items()))
+        for link in self.topology.links.values():
+            checkpoint()
+            self._connect(link.a, link.b)
+        for switch in self.topology.switches.values():
+            checkpoint()
+            self._configure_switch(switch)
+        for host in self.topology.hosts.values():
+            checkpoint()
+            self._configure_host(host)
+
+    def _end(self, node: str, neighbour: str) -> dict[str, Any]:
+        if host := self.topology.hosts.get(node):
+            return {"name": self.interface(node), "port": 1, "addr": host.mac}
+        port = self.topology.switches[node].port_to(neighbour)
+        return {"name": self.interface(node, port), "port": port, "addr": None}
+
+    def _connect(self, a: str, b: str) -> None:
+        end_a, end_b = self._end(a, b), self._end(b, a)
+        number = len(self._links)
+        self._links.append(
+            Link(
+                self.nodes[a],
+                self.nodes[b],
+                port1=end_a["port"],
+                port2=end_b["port"],
+                intfName1=end_a["name"],
+                intfName2=end_b["name"],
+                addr1=end_a["addr"] or f"02:00:00:02:{number >> 8:02x}:{number & 255:02x}",
+                addr2=end_b["addr"] or f"02:00:00:03:{number >> 8:02x}:{number & 255:02x}",
+                intf=QuietIntf,
+            )
+        )
+
+    def _configure_switch(self, switch: Switch) -> None:
+        names = [self.interface(switch.name, port) for port in range(1, len(switch.ports) + 1)]
+        self._configure(switch.name, names, [])
+
+    def _configure_host(self, host: Host) -> None:
+        name = self.interface(host.name)
+        self._configure(
+            host.name,
+            [name],
+            [
+                f"address add {host.address}/24 dev {name}",
+                f"neighbour add {host.gateway} lladdr {host.gateway_mac} dev {name} nud permanent",
+                f"route add default via {host.gateway} dev {name}",
+            ],
+        )
+
+    def inner_pair(self, switch: str, port: int) -> tuple[str, str]:
+        """Names of a pair inside the switch's namespace: the switch's end, the wire's end."""
+        return f"{self.run}-{switch}i{port}", f"{self.run}-{switch}w{port}"
+
+    def add_inner_pair(self, switch: str, port: int) -> None:
+        """A port for a switch whose link is reached through a delay line."""
+        ends = self.inner_pair(switch, port)
+        self.nodes[switch].run(
+            "ip", "link", "add", "name", ends[0], "type", "veth", "peer", "name", ends[1]
+        )
+        self._configure(switch, list(ends), [])
+
+    def without_address(self, host: str) -> None:
+        """For a host whose interface a user-space stack takes over."""
+        self.nodes[host].run("ip", "address", "flush", "dev", self.interface(host))
+
+    def _configure(self, node: str, interfaces: list[str], commands: list[str]) -> None:
+        self._interfaces[node] += interfaces
+        batch = ["link set lo up"]
+        batch += [f"link set {name} up" for name in interfaces]
+        self.nodes[node].run("ip", "-batch", "-", text="\n".join(batch + commands) + "\n")
+        features = [word for offload in OFFLOADS for word in (offload, "off")]
+        for name in interfaces:
+            self.nodes[node].run("ethtool", "-K", name, *features)
+
+    def describe(self) -> dict[str, Any]:
+        """Interfaces with qdisc and counters, offloads and sysctls of every node."""
+        result = {}
+        for name, node in self.nodes.items():
+            links = [
+                link
+                for link in json.loads(node.run("ip", "-json", "-statistics", "link", "show"))
+                if link["ifname"] != "lo"
+            ]
+            features = json.loads(
+                node.run("ethtool", "--json", "--show-features", self._interfaces[name][0])
+            )[0]
+            result[name] = {
+                "interfaces": {
+                    link["ifname"]: {
+                        "qdisc": link["qdisc"],
+                        "mtu": link["mtu"],
+                        "rx": link["stats64"]["rx"],
+                        "tx": link["stats64"]["tx"],
+                    }
+                    for link in links
+                },
+                "offloads_on": sorted(
+                    key
+                    for key, value in features.items()
+                    if key != "ifname" and value["active"] and not value["fixed"]
+                ),
+                "sysctls": dict(
+                    line.split(" = ") for line in node.run("sysctl", *SYSCTLS).splitlines()
+                ),
+            }
+        return result
+
+    def hidden_queues(self) -> list[str]:
+        """Interfaces with a queueing discipline: a second queue behind the emulated one."""
+        return hidden_queues(self.describe())
+
+    def check(self) -> None:
+        """RunFailed where an interface that was made is not there any more."""
+        gone = []
+        for node, devices in self._devices.items():
+            devices.seek(0)
+            there = devices.read().decode()
+            gone += [
+                f"{name} of {node}" for name in self._interfaces[node] if f"{name}:" not in there
+            ]
+        if gone:
+            raise RunFailed(f"vanished while the run went on: interface {', '.join(gone)}")
+
+    def remove(self) -> None:
+        for devices in self._devices.values():
+            devices.close()
+        self._devices.clear()
+        # Deleting one end deletes the pair; the node may be gone already.
+        deletions = [
+            subprocess.Popen(
+                ["mnexec", "-a", str(link.intf1.node.pid)]
+                + ["ip", "link", "delete", link.intf1.name],
+                stderr=subprocess.DEVNULL,
+            )
+            for link in self._links
+            if link.intf1.node.shell is not None
+        ]
+        for deletion in deletions:
+            deletion.wait()
+        self._links.clear()
+        for node in self.nodes.values():
+            if node.shell is not None:
+                node.terminate()
+        self.nodes.clear()
+
+
+def hidden_queues(description: dict[str, Any]) -> list[str]:
+    return [
+        f"{node}: {name} has qdisc {interface['qdisc']}"
+        for node, facts in description.items()
+        for name, interface in facts["interfaces"].items()
+        if interface["qdisc"] != "noqueue"
+    ]

@@ -1,0 +1,217 @@
+"""The processes of a run: started in a node's namespace, watched, and ended.
+
+Each child is killed by the kernel when the lab dies (PR_SET_PDEATHSIG), so that even a killed lab
+leaves none behind, nor one that is stopped. Programs that sleep between events run under SCHED_RR
+where the machine allows it: other work on the machine then delays no packet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiercast_lab.base.errors import RunFailed
+
+# Mininet is imported where there is a network: virtual time has none.
+if TYPE_CHECKING:
+    from tiercast_lab.run.mininet.network import NamespaceNode
+
+GRACE_S = 3.0  # between SIGTERM and SIGKILL
+LOOK_S = 0.2
+REAL_TIME = ["chrt", "--rr", "1"]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """On the CPUs, of all threads of a program since its start (/proc/PID/task/*/schedstat)."""
+
+    count: int = 0
+    ran_s: float = 0.0
+    waited_s: float = 0.0  # ready, before its turn came
+
+
+@dataclass
+class Child:
+    name: str  # "tiercast-switch s1"
+    process: subprocess.Popen[bytes]
+    log: Path
+    turns: Turns = Turns()  # when last looked at
+    expected_to_end: bool = False
+    handles_sigterm: bool = True  # ends with status 0 after it
+
+
+class Children:
+    def __init__(self, logs: Path) -> None:
+        self.logs = logs
+        self.children: list[Child] = []
+        self.real_time = real_time_allowed()
+
+    def start(
+        self,
+        node: NamespaceNode,
+        name: str,
+        command: list[str],
+        log: str,
+        handles_sigterm: bool = True,
+    ) -> Child:
+        """Output of the command goes to <logs>/<log>.log."""
+        scheduling = REAL_TIME if self.real_time else []
+        path = self.logs / f"{log}.log"
+        with path.open("ab") as output:
+            process = node.popen(
+                ["setpriv", "--pdeathsig", "KILL", *scheduling, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        child = Child(name, process, path, handles_sigterm=handles_sigterm)
+        self.children.append(child)
+        return child
+
+    def name_of(self, log: str) -> str:
+        """Of the child whose output goes to <logs>/<log>.log."""
+        return next(child.name for child in self.children if child.log.stem == log)
+
+    def stopped(self, patience_s: float = 0.0) -> list[str]:
+        """Names of children that somebody stopped, and that do not go on within a time."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            names = [
+                child.name
+                for child in self.children
+                if any(state == "T" for state, _ in _threads(child.process.pid).values())
+            ]
+            if not names or time.monotonic() >= deadline:
+                return names
+            time.sleep(LOOK_S)
+
+    def hindered(self) -> str:
+        """Children that do not run though they should: "stopped: …", "ready, but without a CPU: …";
+        empty where all run. Takes two looks, LOOK_S apart."""
+        before = {child.name: _threads(child.process.pid) for child in self.children}
+        time.sleep(LOOK_S)
+        waiting = [
+            child.name
+            for child in self.children
+            if any(
+                state == "R" and before[child.name].get(thread) == (state, ran_ns)
+                for thread, (state, ran_ns) in _threads(child.process.pid).items()
+            )
+        ]
+        found = {"stopped": self.stopped(), "ready, but without a CPU": waiting}
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
+
+    def check(self) -> None:
+        """Raises RunFailed for a child that has ended though the run goes on."""
+        for child in self.children:
+            status = child.process.poll()
+            if status is not None and not child.expected_to_end:
+                raise RunFailed(self.obituary(child, status))
+
+    def obituary(self, child: Child, status: int) -> str:
+        how = (
+            f"was ended by {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with exit status {status}"
+        )
+        lines = tail(child.log, 12)
+        quoted = "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
+        return f"{child.name} {how} while the run went on; the end of {child.log}:\n{quoted}"
+
+    def turns(self) -> list[Turns]:
+        """Of each child, in the order in which they were started."""
+        for child in self.children:
+            now = _turns(child.process.pid)
+            # An ended thread's times are gone: what was seen last stands.
+            if now.count >= child.turns.count:
+                child.turns = now
+        return [child.turns for child in self.children]
+
+    def stop(self, grace_s: float = GRACE_S) -> list[str]:
+        """SIGTERM, then SIGKILL; complaints about children that did not end with status 0."""
+        running = [child for child in self.children if child.process.poll() is None]
+        for child in running:
+            child.expected_to_end = True
+            child.process.terminate()
+        deadline = time.monotonic() + grace_s
+        complaints = []
+        for child in running:
+            try:
+                status = child.process.wait(max(0.0, deadline - time.monotonic()))
+                if status != 0 and child.handles_sigterm:
+                    complaints.append(f"{child.name} ended with status {status} after SIGTERM")
+            except subprocess.TimeoutExpired:
+                _give_up_real_time(child.process.pid)
+                # A child leads its own process group, so whatever it started goes with it.
+                os.killpg(child.process.pid, signal.SIGKILL)
+                child.process.wait()
+                complaints.append(f"{child.name} did not end within {grace_s:g} s of SIGTERM")
+        self.children.clear()
+        return complaints
+
+
+def real_time_allowed() -> bool:
+    # Asked for a process that sleeps: one that runs would wait for its turn behind others.
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        os.sched_setscheduler(process.pid, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        return False
+    else:
+        _give_up_real_time(process.pid)
+        return True
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _give_up_real_time(pid: int) -> None:
+    """So that it gets its share of a CPU that others take in real time: to end, for one."""
+    for thread in _thread_ids(pid):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
+
+
+def _thread_ids(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []  # it has ended
+
+
+def _threads(pid: int) -> dict[str, tuple[str, int]]:
+    """State (R: ready or running, T: stopped) and time on a CPU, ns, of each thread."""
+    result = {}
+    for thread in _thread_ids(pid):
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
+            ran = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]
+            result[thread] = stat.rpartition(") ")[2][0], int(ran)
+    return result
+
+
+def _turns(pid: int) -> Turns:
+    ran = waited = turns = 0
+    for thread in _thread_ids(pid):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                on_cpu, on_queue, count = file.read().split()
+        except OSError:
+            continue
+        ran += int(on_cpu)
+        waited += int(on_queue)
+        turns += int(count)
+    return Turns(turns, ran / 1e9, waited / 1e9)
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []

@@ -1,0 +1,354 @@
+"""A run in Mininet, from the network's first namespace to the last row.
+
+The order of things: network -> switches -> controller -> agents -> Start -> rows until the end ->
+Stop -> last rows -> everything is removed. Whatever happens on the way, what was made is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tiercast_controller as control
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid
+from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.base.machine import LoadMeter
+from tiercast_lab.base.scratch import scratch_folder
+from tiercast_lab.experiment.topology import Switch
+from tiercast_lab.run.controller_input import described_sessions, described_topology
+from tiercast_lab.run.mininet.commands import receiver_command, sender_command
+from tiercast_lab.run.mininet.network import Network, hidden_queues
+from tiercast_lab.run.mininet.pauses import LoopWatch
+from tiercast_lab.run.mininet.processes import GRACE_S, Children
+from tiercast_lab.run.mininet.switches import SwitchKind
+from tiercast_lab.run.mininet.traffic import TrafficPrograms, require_congestion_controls
+from tiercast_lab.run.progress import RUNNING
+from tiercast_lab.run.runtime import Execution
+
+POLL_S = 1.0  # of ports and load
+WATCH_S = 0.2  # a crash is noticed within this time
+CRASH_S = 1.0  # between a program's last sign of life and the end of its process
+CONTROLLER_NICE = -10  # of this process: joins wait for it
+
+
+@dataclass(kw_only=True)
+class Run(Execution):
+    """The folder's id is part of every name that the run makes."""
+
+    switches: SwitchKind
+
+    def check(self) -> None:
+        binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
+        self.switches.check(self.loaded)
+        if keys := self.loaded.experiment.only_in_virtual_time:
+            raise InputError(
+                f"{self.loaded.file}: {', '.join(keys)}: not in Mininet; valid: --runtime ns3"
+            )
+        require_congestion_controls(self.loaded)
+
+    @property
+    def files(self) -> list[Path]:
+        programs = [binaries.SENDER, binaries.HOST, *self.switches.programs()]
+        return [*programs, binaries.P4_JSON, binaries.P4_INFO]
+
+    def execute(self, interrupt: Interrupt) -> None:
+        _log_to(self.logs / "controller.log")
+        network = Network(self.loaded.topology, self.folder.id)
+        children = Children(self.logs)
+        with scratch_folder(name=f"{self.folder.id}-") as sockets:
+            try:
+                self._execute(network, children, sockets, interrupt)
+            except LabError:
+                interrupt.check()  # Ctrl-C reaches what the lab was calling, too: `ip` then fails
+                raise
+            finally:
+                self.enter("removing the network")
+                self.complaints += children.stop()
+                network.remove()
+
+    def _execute(
+        self, network: Network, children: Children, sockets: Path, interrupt: Interrupt
+    ) -> None:
+        self.view.say(
+            f"{self.loaded.experiment.name}: {len(self.loaded.topology.switches)} switches, "
+            f"{len(self.loaded.topology.hosts)} hosts, run {self.folder.id}"
+        )
+        self.enter("making the network")
+        network.build(interrupt.check)
+        for session in self.loaded.experiment.sessions:
+            network.without_address(f"h{session.sender}")
+        self.switches.prepare(network)
+        self.metadata["before"] = network.describe()
+        if found := hidden_queues(self.metadata["before"]):
+            raise RunFailed("a hidden second queue: " + "; ".join(found))
+        interrupt.check()
+        with _priority(CONTROLLER_NICE):
+            live = _Live(self, network, children, sockets, interrupt)
+            asyncio.run(live.run())
+        network.check()
+        self.metadata["after"] = network.describe()
+        if stopped := children.stopped(patience_s=GRACE_S):
+            # It could not even say since when.
+            raise RunInvalid(f"stopped when the run ended: {', '.join(stopped)}")
+        self.complaints += children.stop()
+        ended: set[tuple[str, str]] = set()
+        for time_ns, kind, agent, fields in self.switches.logged_rows(
+            network.topology, children.logs
+        ):
+            time_s = (time_ns - live.start_ns) / 1e9
+            # The first one after the end tells of the run's last second, too; further ones of what
+            # came after.
+            if time_s >= 0 and (kind, agent) not in ended:
+                self.recorder.add(kind, time_s, agent, fields)
+            if time_s >= self.progress.duration_s:
+                ended.add((kind, agent))
+
+
+class _Live:
+    """The part of a run in which programs run."""
+
+    def __init__(
+        self, run: Run, network: Network, children: Children, sockets: Path, interrupt: Interrupt
+    ) -> None:
+        self.run_ = run
+        self.network = network
+        self.children = children
+        self.sockets = sockets
+        self.interrupt = interrupt
+        self.traffic = TrafficPrograms(self._on_traffic)
+        self.loop_watch = LoopWatch()
+        self.watches: list[asyncio.Task[None]] = []  # for pauses
+        self.start_ns = 0
+
+    async def run(self) -> None:
+        controller = self._controller()
+        self.watches.append(asyncio.create_task(self.loop_watch.watch()))
+        work = asyncio.create_task(self._work(controller))
+        watch = asyncio.create_task(self._watch(controller))
+        try:
+            done, _ = await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
+            # A crash is the cause, a failed call to the crashed program its consequence.
+            if work in done and work.exception() is not None:
+                await asyncio.wait({watch}, timeout=CRASH_S)
+            if watch.done():
+                watch.result()
+            work.result()
+        except control.ControllerError as error:
+            # A program that is stopped, or gets no CPU, is no program that failed.
+            if hindered := self.children.hindered():
+                raise RunInvalid(f"{error}; {hindered}") from error
+            raise RunFailed(str(error)) from error
+        finally:
+            tasks = (work, watch, *self.watches)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.traffic.close()
+            with contextlib.suppress(control.ControllerError):
+                await controller.stop(timeout_s=2)
+
+    async def _watch(self, controller: control.Controller) -> None:
+        while True:
+            self.interrupt.check()
+            self.run_.recorder.check()
+            self.network.check()  # before its programs: without an interface they end
+            self.children.check()
+            if controller.failed.done():
+                await asyncio.sleep(CRASH_S / 2)
+                self.children.check()
+                controller.failed.result()
+            await asyncio.sleep(WATCH_S)
+
+    async def _work(self, controller: control.Controller) -> None:
+        run, topology = self.run_, self.network.topology
+        run.enter("starting switches")
+        for switch in topology.switches.values():
+            run.switches.start(switch, self.network, self.children, self._socket(switch.name))
+        await controller.start()
+        await run.switches.configure(self.network)
+        run.enter("starting agents")
+        agents = self._start_agents()
+        await self.traffic.start(run.loaded, self.network, self.children, self._socket("traffic"))
+        await controller.wait_agents(agents)
+        switches = topology.switches.values()
+        self.watches += [
+            asyncio.create_task(run.switches.watch(controller, switch)) for switch in switches
+        ]
+        # One poll before the start: "since the last" figures then begin with the run.
+        await asyncio.gather(*(run.switches.poll(controller, switch) for switch in switches))
+        load = LoadMeter(self.children.turns)
+        self.loop_watch.take_longest_us()
+        self.start_ns = time.monotonic_ns()
+        for child in self.children.children:
+            run.take("pause", 0.0, child.name, {"longest_us": 0.0})
+        self.traffic.begin(self.start_ns)
+        controller.start_sessions()
+        run.enter(RUNNING)
+        events = asyncio.create_task(self._events(controller))
+        try:
+            await self._measure(controller, load)
+            if events.done():
+                events.result()
+        finally:
+            events.cancel()
+        run.enter("ending")
+        for child in self.children.children:
+            child.expected_to_end = child.log.stem in (*agents, *self.traffic.logs)
+        controller.stop_agents()
+        await self.traffic.stop()
+        await controller.wait_agents_ended()
+        for child in self.children.children:
+            if child.expected_to_end:
+                await self._expect_success(child)
+        # Nobody sends any more: what each port was handed, and what became of it.
+        await asyncio.gather(*(self._look(controller, switch) for switch in switches))
+
+    async def _expect_success(self, child: Any) -> None:
+        for _ in range(15):
+            if (status := child.process.poll()) is not None:
+                if status != 0:
+                    raise RunFailed(self.children.obituary(child, status))
+                return
+            await asyncio.sleep(WATCH_S)
+
+    async def _measure(self, controller: control.Controller, load: LoadMeter) -> None:
+        """Looks at each switch and at the load, once a second until the run's time is over. A
+        switch that does not answer keeps nobody else waiting."""
+        looks = [
+            asyncio.create_task(self._look_at(controller, switch))
+            for switch in self.network.topology.switches.values()
+        ]
+        looks.append(asyncio.create_task(self._look_at_load(load)))
+        try:
+            await asyncio.gather(*looks)
+        finally:
+            for look in looks:
+                look.cancel()
+
+    async def _seconds(self) -> AsyncIterator[None]:
+        """Each second of the run, those left out that are over, and its end."""
+        end_s = self.run_.progress.duration_s
+        next_s = 0.0
+        while next_s < end_s:
+            # Later than the last one, though a sleep may end some nanoseconds early.
+            now_s = max(self._now_s(), next_s)
+            next_s = min(end_s, POLL_S * math.floor(now_s / POLL_S + 1))
+            await asyncio.sleep(next_s - self._now_s())
+            yield
+
+    async def _look_at(self, controller: control.Controller, switch: Switch) -> None:
+        async for _ in self._seconds():
+            await self._look(controller, switch)
+
+    async def _look(self, controller: control.Controller, switch: Switch) -> None:
+        rows = await self.run_.switches.poll(controller, switch)
+        now_s = self._now_s()
+        for kind, fields in rows:
+            self._take(kind, now_s, switch.name, fields)
+
+    async def _look_at_load(self, load: LoadMeter) -> None:
+        run = self.run_
+        async for _ in self._seconds():
+            now_s = self._now_s()
+            run.take("machine", now_s, "lab", load.look())
+            longest_us = self.loop_watch.take_longest_us()
+            run.take("pause", now_s, "lab", {"longest_us": longest_us})
+            run.view.update(run.progress)
+
+    def _take(self, kind: str, time_s: float, agent: str, fields: dict[str, Any]) -> None:
+        """A row; one of kind `pause` is of a program, not of a node or flow."""
+        if kind == "pause":
+            agent = self.children.name_of(agent)
+        self.run_.take(kind, time_s, agent, fields)
+
+    async def _events(self, controller: control.Controller) -> None:
+        run = self.run_
+        for event in run.loaded.experiment.link_events:
+            await asyncio.sleep(max(0.0, event.at / 1e9 - self._now_s()))
+            await run.switches.apply(controller, self.network, event)
+
+    def _start_agents(self) -> list[str]:
+        run, topology = self.run_, self.network.topology
+        lab, names = self._socket("lab"), []
+        for session, receivers in zip(
+            run.loaded.experiment.sessions, run.loaded.receivers, strict=True
+        ):
+            source = topology.hosts[f"h{session.sender}"]
+            interface = self.network.interface(source.name)
+            command = sender_command(session, source, interface, lab, run.seed)
+            self._start_agent("tiercast-send", source.name, command)
+            for node in receivers:
+                host = topology.hosts[f"h{node}"]
+                interface = self.network.interface(host.name)
+                command = receiver_command(session, host, interface, source, lab, run.seed)
+                self._start_agent("tiercast-host", host.name, command)
+            names += [source.name, *(f"h{node}" for node in receivers)]
+        return names
+
+    def _start_agent(self, program: str, host: str, command: list[str]) -> None:
+        self.children.start(self.network.nodes[host], f"{program} {host}", command, host)
+
+    def _controller(self) -> control.Controller:
+        run = self.run_
+        return control.Controller(
+            described_topology(
+                run.loaded, run.switches.idle_us, lambda name: f"unix:{self._socket(name)}"
+            ),
+            described_sessions(run.loaded),
+            control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
+            lab_address=f"unix:{self._socket('lab')}",
+            on_records=self._on_records,
+            on_event=self._on_event,
+            agents=[one.name for one in run.loaded.topology.hosts.values() if not one.of_traffic],
+        )
+
+    def _socket(self, name: str) -> Path:
+        return self.sockets / f"{name}.sock"
+
+    def _now_s(self) -> float:
+        return (time.monotonic_ns() - self.start_ns) / 1e9
+
+    def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
+        self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
+
+    async def _on_records(self, agent: control.Agent, records: Sequence[control.Record]) -> None:
+        for record in records:
+            time_s = (record.time_ns - self.start_ns) / 1e9
+            self._take(record.kind, time_s, agent.name, record.fields)
+
+    def _on_event(self, event: control.Event) -> None:
+        if self.start_ns:
+            time_s = (event.time_ns - self.start_ns) / 1e9
+            self.run_.take(f"controller.{event.kind}", time_s, "controller", event.fields)
+
+
+@contextlib.contextmanager
+def _priority(nice: int) -> Iterator[None]:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    # A container may forbid it; late joins then show in the run's figures.
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+def _log_to(path: Path) -> None:
+    """The controller's log goes to a file: the terminal belongs to the view."""
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("tiercast_controller")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False

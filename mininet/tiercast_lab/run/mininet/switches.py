@@ -1,0 +1,148 @@
+"""What a run needs of a kind of switch. tiercast-switch here; bmv2 in bmv2.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tiercast_lab.base import binaries
+from tiercast_lab.experiment.schema import LinkEvent, Loaded
+from tiercast_lab.experiment.topology import Switch, Topology
+from tiercast_lab.run.mininet.commands import switch_command
+
+if TYPE_CHECKING:
+    from tiercast_controller import Controller
+
+    from tiercast_lab.run.mininet.network import Network
+    from tiercast_lab.run.mininet.processes import Children
+
+# Columns of one row, beside time_s and agent. None: this kind of switch does not count that.
+Row = dict[str, float | str | None]
+LoggedRow = tuple[int, str, str, Row]  # time_ns of CLOCK_MONOTONIC, kind, agent, columns
+
+
+# Of rows of kind `port` and `port.session`: fields of PortStats and SessionCounts
+# (proto/tiercast/v1/lab.proto).
+PORT_COLUMNS = (
+    "rx_packets", "rx_bytes", "tx_packets", "tx_bytes",
+    "queue_packets", "max_queue_packets", "max_queue_bytes",
+    "entered", "left", "marked", "queue_drops", "policy_drops", "pruned",
+    "invalid", "expired", "no_group", "no_route",
+    "kernel_drops", "send_errors", "late_p50_us", "late_p99_us", "late_max_us",
+)  # fmt: skip
+SESSION_COLUMNS = (
+    "session", "layer",
+    "entered", "left", "marked", "queue_drops", "policy_drops", "pruned", "waiting",
+)  # fmt: skip
+
+
+class SwitchKind(Protocol):
+    name: str
+    # A packet that found the queue empty and waited at most this found the link idle; us.
+    idle_us: int
+    # Bounds of validity that differ with it (verdict.BOUNDS).
+    bounds: Mapping[str, float | None]
+
+    def check(self, loaded: Loaded) -> None:
+        """InputError where it is not installed, or cannot do what the experiment asks."""
+
+    def programs(self) -> list[Path]:
+        """That it starts."""
+
+    def prepare(self, network: Network) -> None:
+        """What it needs in the network, before anything runs."""
+
+    def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None: ...
+
+    async def configure(self, network: Network) -> None:
+        """What is left to set once the controller has reached all switches."""
+
+    async def watch(self, controller: Controller, switch: Switch) -> None:
+        """What there is to do until it is cancelled, from before the first `poll`."""
+
+    async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
+        """Rows, each with its kind: `pause`, `packet_in`, each port's `port` and `port.session`."""
+
+    async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None: ...
+
+    def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
+        """Of programs that write theirs into their logs, once all have ended."""
+
+
+class TiercastSwitches:
+    name = "tiercast"
+    idle_us = 0
+    bounds: Mapping[str, float | None] = {}
+
+    def check(self, loaded: Loaded) -> None:
+        binaries.require(binaries.SWITCH)
+
+    def programs(self) -> list[Path]:
+        return [binaries.SWITCH]
+
+    def prepare(self, network: Network) -> None:
+        pass
+
+    def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None:
+        interfaces = [
+            network.interface(switch.name, port) for port in range(1, len(switch.ports) + 1)
+        ]
+        children.start(
+            network.nodes[switch.name],
+            f"tiercast-switch {switch.name}",
+            switch_command(switch, network.topology, interfaces, socket),
+            switch.name,
+        )
+
+    async def configure(self, network: Network) -> None:
+        pass
+
+    async def watch(self, controller: Controller, switch: Switch) -> None:
+        pass
+
+    async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
+        response = await controller.ports(switch.name)
+        dropped = response.packet_ins_dropped + controller.packet_ins_dropped(switch.name)
+        rows: list[tuple[str, Row]] = [
+            ("pause", {"longest_us": response.longest_pause_us}),
+            ("packet_in", {"packets": response.packet_ins, "dropped": dropped}),
+        ]
+        for port in response.ports:
+            place: Row = {"port": port.port, "link": direction(switch, port.port)}
+            rows.append(("port", place | _columns(port, PORT_COLUMNS)))
+            rows += [
+                ("port.session", place | _columns(counts, SESSION_COLUMNS))
+                for counts in port.sessions
+            ]
+        return rows
+
+    async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
+        topology = network.topology
+        link = topology.links[event.link]
+        for end, other in ((link.a, link.b), (link.b, link.a)):
+            if end not in topology.switches:
+                continue
+            await controller.set_link(
+                end,
+                topology.switches[end].port_to(other),
+                rate_bps=event.rate,
+                queue_packets=event.queue and event.queue.packets,
+                queue_bytes=event.queue and event.queue.bytes,
+                delay_ns=event.delay,
+                rx_delay_ns=event.delay if other in topology.hosts else None,
+            )
+
+    def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
+        return []
+
+
+def _columns(message: Any, names: Iterable[str]) -> Row:
+    return {name: getattr(message, name) for name in names}
+
+
+def direction(switch: Switch, port: int) -> str:
+    """The direction of a link that a port serves: "1>3", "0>h0", "0>t0"."""
+    neighbour, link = switch.ports[port - 1]
+    far = neighbour if link.attaches else neighbour[1:]
+    return f"{switch.number}>{far}"

@@ -1,0 +1,147 @@
+"""The competing traffic of a run: starts the programs at both ends of each entry, and takes rows.
+
+Each program holds one connection to the lab's Unix socket (tcp_flows.py has what is said on it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tiercast_lab.base import machine
+from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.experiment.schema import Loaded, Traffic
+from tiercast_lab.run.mininet import tcp_flows
+from tiercast_lab.run.mininet.network import Network
+from tiercast_lab.run.mininet.processes import Children
+
+FIRST_PORT = 5001
+READY_S = 15.0
+END_S = 5.0
+KINDS = ("tcp", "tcp.sender", "pause")  # of rows
+
+# time_ns of CLOCK_MONOTONIC, kind, agent, fields.
+RowSink = Callable[[int, str, str, dict[str, Any]], None]
+
+
+def require_congestion_controls(loaded: Loaded) -> None:
+    available = machine.congestion_controls()
+    for index, entry in enumerate(loaded.experiment.traffic):
+        if entry.congestion_control not in available:
+            raise InputError(
+                f"traffic.{index}.congestion_control: this kernel has no "
+                f"{entry.congestion_control}; it has: {', '.join(available) or 'none'}; "
+                f"run: modprobe tcp_{entry.congestion_control}"
+            )
+
+
+class TrafficPrograms:
+    def __init__(self, sink: RowSink) -> None:
+        self.logs: list[str] = []  # of the programs, without ".log"
+        self._sink = sink
+        self._ready = 0
+        self._changed = asyncio.Condition()
+        self._writers: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+        self._broken: Exception | None = None
+        self._names: set[str] = set()  # of flows and programs, which rows are of
+
+    async def start(self, loaded: Loaded, network: Network, children: Children, lab: Path) -> None:
+        """Every program is up and every receiver listens. Raises RunFailed."""
+        entries = loaded.experiment.traffic
+        if not entries:
+            return
+        self._names = set(loaded.flows)
+        self._server = await asyncio.start_unix_server(self._serve, lab)
+        for index, entry in enumerate(entries):
+            names = [name for name, flow in loaded.flows.items() if flow.entry == index]
+            for role, node in (("receive", entry.to), ("send", entry.from_)):
+                name = f"{names[0]}-{role}"
+                self.logs.append(name)
+                self._names.add(name)
+                children.start(
+                    network.nodes[f"t{node}"],
+                    f"tcp_flows {role} {names[0]}",
+                    [*command(role, entry, names, loaded, lab), f"--name={name}"],
+                    name,
+                )
+        try:
+            async with asyncio.timeout(READY_S), self._changed:
+                await self._changed.wait_for(lambda: self._ready == 2 * len(entries))
+        except TimeoutError:
+            raise RunFailed(
+                f"{self._ready} of {2 * len(entries)} programs of `traffic` were ready within "
+                f"{READY_S:g} s"
+            ) from None
+
+    def begin(self, start_ns: int) -> None:
+        """The run's start, CLOCK_MONOTONIC."""
+        for writer in self._writers:
+            writer.write(f"{start_ns}\n".encode())
+
+    async def stop(self) -> None:
+        """The programs write their last rows and end; all rows are in. Raises RunFailed."""
+        for writer in self._writers:
+            with contextlib.suppress(OSError):
+                writer.write_eof()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_S), self._changed:
+                await self._changed.wait_for(lambda: self._ready == 0)
+        await self.close()
+        if self._broken is not None:
+            raise RunFailed(f"a row of `traffic` cannot be read: {self._broken}")
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        try:
+            while line := await reader.readline():
+                row = json.loads(line)
+                if row == "ready":
+                    await self._count(1)
+                    continue
+                time_ns, kind, agent = row.pop("time_ns"), row.pop("kind"), row.pop("agent")
+                if kind not in KINDS or agent not in self._names:
+                    raise ValueError(f"kind {kind!r} of {agent!r}; valid: {', '.join(KINDS)}")
+                self._sink(time_ns, kind, agent, row)
+        except (ValueError, KeyError, AttributeError) as error:
+            self._broken = error
+        finally:
+            await self._count(-1)
+
+    async def _count(self, change: int) -> None:
+        async with self._changed:
+            self._ready += change
+            self._changed.notify_all()
+
+
+def command(role: str, entry: Traffic, names: list[str], loaded: Loaded, lab: Path) -> list[str]:
+    """Of one end of an entry; its flows differ by port."""
+    ports = {name: FIRST_PORT + index for index, name in enumerate(loaded.flows)}
+    duration = loaded.experiment.duration
+    result = [
+        *(sys.executable, "-I", "-S", tcp_flows.__file__, role),
+        f"--lab={lab}",
+        f"--packet-size={entry.packet_size}",
+        f"--stop={(duration if entry.stop is None else entry.stop) / 1e9}",
+    ]
+    for name in names:
+        result += ["--flow", name, str(ports[name])]
+    if role == "send":
+        result += [
+            f"--peer={loaded.topology.hosts[f't{entry.to}'].address}",
+            f"--congestion-control={entry.congestion_control}",
+            f"--start={entry.start / 1e9}",
+        ]
+    return result

@@ -1,0 +1,114 @@
+"""What measures, plots and reports know of a run's network without its YAML: the part `network` of
+summary.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tiercast_lab.experiment.schema import LinkEvent, Loaded, MemberChange, Session, member_name
+
+
+def network_facts(loaded: Loaded) -> dict[str, Any]:
+    """Links, competing flows, and every session with the receivers that have rows. Times are s,
+    rates bit/s."""
+    topology = loaded.topology
+    flows = {
+        name: {
+            "from": flow.source,
+            "to": flow.destination,
+            "directions": topology.directions(flow.source, flow.destination),
+            "kind": flow.kind,
+            "rival": flow.rival,
+            "start_s": flow.start_s,
+            "stop_s": flow.stop_s,
+            "packet_size": loaded.experiment.traffic[flow.entry].packet_size,
+        }
+        for name, flow in loaded.flows.items()
+    }
+    return {
+        "links": {
+            link.name: {
+                "rate": link.parameters.rate,
+                "delay_ns": link.parameters.delay,
+                "queue": str(link.parameters.queue),
+                "marking": loaded.experiment.marking_of(link.name).kind,
+            }
+            for link in topology.links.values()
+            if not link.attaches
+        },
+        "flows": flows,
+        "sessions": [_session(loaded, index, flows) for index in range(len(loaded.receivers))],
+    }
+
+
+def _session(loaded: Loaded, index: int, flows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    session, topology = loaded.experiment.sessions[index], loaded.topology
+    suffix = session.session if index else None
+    contenders = {name: flow for name, flow in flows.items() if flow["rival"]}
+    users = Counter(direction for flow in contenders.values() for direction in flow["directions"])
+    changes, events = loaded.experiment.member_changes, loaded.experiment.link_events
+    receivers = {}
+    for node in loaded.recorded[index]:
+        path = topology.path(session.sender, node)
+        directions = topology.directions(session.sender, node)
+        link, share = topology.bottleneck(session.sender, node, users)
+        direction = directions[path.index(link)]
+        receivers[member_name(node, suffix)] = {
+            "node": node,
+            "path": path,
+            "directions": directions,
+            "bottleneck": link,
+            "share": share,
+            "rivals": [
+                name for name, flow in contenders.items() if direction in flow["directions"]
+            ],
+            "available": available_steps(
+                {name: topology.links[name].parameters.rate for name in path}, events
+            ),
+            "absences": absences(
+                session, changes.get((session.session, node), []), loaded.experiment.duration
+            ),
+        }
+    return {
+        "session": session.session,
+        "scheme": session.scheme,
+        "layered": loaded.layered[index],
+        "layers": session.layers,
+        "sender": member_name(session.sender, suffix),
+        "sender_node": session.sender,
+        "start_s": session.start / 1e9,
+        "round_trip_s": topology.round_trip(session.sender, loaded.receivers[index]) / 1e9,
+        "receivers": receivers,
+    }
+
+
+def absences(session: Session, changes: list[MemberChange], end: int) -> list[tuple[float, float]]:
+    """Intervals, s, in which it is no receiver: before its session starts, and as `changes`, its
+    leaves and joins, say. `end`: of the run, ns."""
+    if not changes or not changes[0].joins:
+        changes = [MemberChange(0, joins=True), *changes]
+    left: int | None = 0
+    result = []
+    for change in changes:
+        at = max(change.at, session.start)
+        if change.joins and left is not None:
+            result.append((left / 1e9, at / 1e9))
+            left = None
+        elif not change.joins and left is None:
+            left = at
+    if left is not None:
+        result.append((left / 1e9, end / 1e9))
+    return [(start, back) for start, back in result if start < back]
+
+
+def available_steps(rates: dict[str, int], events: list[LinkEvent]) -> list[tuple[float, float]]:
+    """(time_s, bit/s): the smallest rate on a path, as the events change it. `rates`: of the path's
+    links, 0 where there is no limit."""
+    now = dict(rates)
+    steps = [(0.0, float(min(rate for rate in now.values() if rate)))]
+    for event in events:
+        if event.link in now and event.rate is not None:
+            now[event.link] = event.rate
+            steps.append((event.at / 1e9, float(min(rate for rate in now.values() if rate))))
+    return steps

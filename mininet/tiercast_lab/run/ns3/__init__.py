@@ -1,0 +1,1 @@
+"""A run in virtual time, in tiercast-ns3."""

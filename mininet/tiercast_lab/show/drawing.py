@@ -1,0 +1,94 @@
+"""The topology of a run as an SVG: links by rate, bottlenecks named, receivers below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import networkx
+
+from tiercast_lab.base.units import format_rate
+
+COLUMN = 58  # px between neighbouring leaves
+ROW = 74  # px between generations
+MARGIN = 34
+BOTTLENECK = "#D55E00"
+PLAIN = "#9AA5B1"
+
+
+@dataclass(frozen=True)
+class _Place:
+    x: float
+    y: float
+
+
+def topology_svg(network: Mapping[str, Any]) -> str:
+    graph = networkx.Graph()
+    for name in network["links"]:
+        a, b = (int(end) for end in name.split("-"))
+        graph.add_edge(a, b, name=name)
+    root = network["sessions"][0]["sender_node"]
+    receivers = [one for session in network["sessions"] for one in session["receivers"].values()]
+    tree = networkx.bfs_tree(graph, root)
+    places = _places(tree, root)
+    width = max(place.x for place in places.values()) + MARGIN
+    height = max(place.y for place in places.values()) + MARGIN + 26
+    slow = {facts["bottleneck"] for facts in receivers}
+    fastest = max(link["rate"] for link in network["links"].values())
+    slow = {name for name in slow if network["links"][name]["rate"] < fastest}
+    parts = [
+        f'<svg class="topology" viewBox="0 0 {width:g} {height:g}" role="img" '
+        'aria-label="topology with its bottlenecks">'
+    ]
+    labels = []
+    for parent, child in tree.edges:
+        name = graph.edges[parent, child]["name"]
+        a, b = places[parent], places[child]
+        rate = network["links"][name]["rate"]
+        colour = BOTTLENECK if name in slow else PLAIN
+        parts.append(
+            f'<line x1="{a.x:g}" y1="{a.y:g}" x2="{b.x:g}" y2="{b.y:g}" stroke="{colour}" '
+            f'stroke-width="{1.5 + 3 * rate / fastest:.2f}"><title>{_link_title(network, name)}'
+            "</title></line>"
+        )
+        if name in slow:
+            x, y = (a.x + b.x) / 2, (a.y + b.y) / 2
+            labels.append(f'<text class="rate" x="{x:g}" y="{y:g}">{format_rate(rate)[:-6]}</text>')
+    # Of several sessions that a node receives, the first one's.
+    available = {facts["node"]: facts["available"][0][1] for facts in reversed(receivers)}
+    for node, place in places.items():
+        kind = "sender" if node == root else "receiver" if node in available else "inner"
+        parts.append(
+            f'<circle class="{kind}" cx="{place.x:g}" cy="{place.y:g}" r="13"/>'
+            f'<text x="{place.x:g}" y="{place.y:g}">{node}</text>'
+        )
+        if node in available:
+            parts.append(
+                f'<text class="available" x="{place.x:g}" y="{place.y + 28:g}">'
+                f"{available[node] / 1e6:g}</text>"
+            )
+    return "".join([*parts, *labels, "</svg>"])
+
+
+def _link_title(network: Mapping[str, Any], name: str) -> str:
+    link = network["links"][name]
+    return (
+        f"{name}: {format_rate(link['rate'])}, {link['delay_ns'] / 1e6:g} ms, queue {link['queue']}"
+    )
+
+
+def _places(tree: networkx.DiGraph, root: int) -> dict[int, _Place]:
+    """Leaves side by side, parents in the middle above their children."""
+    places: dict[int, _Place] = {}
+    leaves = 0
+    for node in networkx.dfs_postorder_nodes(tree, root):
+        depth = networkx.shortest_path_length(tree, root, node)
+        children = [places[child].x for child in tree.successors(node)]
+        if children:
+            x = (min(children) + max(children)) / 2
+        else:
+            x = MARGIN + COLUMN * leaves
+            leaves += 1
+        places[node] = _Place(x, MARGIN + ROW * depth)
+    return places

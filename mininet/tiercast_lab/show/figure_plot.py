@@ -1,0 +1,175 @@
+"""A figure of a paper as PNG: its measures over the x axis, and where it is one run, that run."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from tiercast_lab.experiment.figure_schema import Plot
+from tiercast_lab.measures import spec_of, windows
+from tiercast_lab.results.storage import load_run
+from tiercast_lab.show.panels import COLOURS, main_panels
+from tiercast_lab.show.plots import DPI, METADATA, STYLE, draw
+from tiercast_lab.study.figures import Results
+
+PAPER = "#555555"
+PLOTS_ACROSS = 4
+CURVES_OVER_TIME, PANELS_OF_A_CURVE = 3, 3
+
+
+def draw_figure(results: Results, path: Path) -> None:
+    figure = results.figure.experiment.figure
+    with plt.rc_context(STYLE):
+        if figure.plots and (len(results.points) > 1 or _is_whole(figure.plots[0])):
+            drawing = _over_points(results)
+        else:
+            drawing = _over_time(results)
+        drawing.suptitle(results.figure.experiment.title, x=0.01, ha="left", fontsize=13)
+        drawing.savefig(path, dpi=DPI, metadata=METADATA)
+        plt.close(drawing)
+
+
+def _is_whole(plot: Plot) -> bool:
+    """It says something of one point, too."""
+    return plot.bars or plot.density
+
+
+def _over_points(results: Results) -> plt.Figure:
+    figure = results.figure.experiment.figure
+    across = min(len(figure.plots), PLOTS_ACROSS)
+    down = -(-len(figure.plots) // across)
+    drawing, axes = plt.subplots(
+        down, across, figsize=(6.5 * across, 4.6 * down), layout="constrained", squeeze=False
+    )
+    for axis, plot in zip(axes.flat, figure.plots, strict=False):
+        if plot.density:
+            _density(axis, results)
+            continue
+        spec, shown = spec_of(plot.measure)
+        scale = 1e6 if spec.unit == "bit/s" else 1
+        reference = {x: value / scale for x, value in figure.reference(plot).items()}
+        (_bars if plot.bars else _lines)(axis, results, plot.measure, scale, reference)
+        axis.set_title(shown)
+        axis.set_xlabel(figure.x)
+        axis.set_ylabel("Mbit/s" if spec.unit == "bit/s" else spec.unit)
+        if figure.log_x and not plot.bars:
+            axis.set_xscale("log", base=2)
+            axis.set_xticks(results.points, [f"{x:g}" for x in results.points])
+            axis.minorticks_off()
+        if plot.log:
+            axis.set_yscale("log")
+        else:
+            # Room above what is nearly constant, too.
+            axis.set_ylim(0, 1.05 * axis.get_ylim()[1])
+        if reference or len(figure.curves) > 1:
+            axis.legend(frameon=False)
+    for axis in axes.flat[len(figure.plots) :]:
+        axis.set_axis_off()
+    return drawing
+
+
+def _means(
+    results: Results, measure: str, curve: str, scale: float
+) -> tuple[list[float], list[float], list[float]]:
+    """x, mean and half the confidence interval, where there are any."""
+    points = [(x, results.mean(measure, curve, x)) for x in results.points]
+    known = [(x, mean) for x, mean in points if mean is not None]
+    return (
+        [x for x, _ in known],
+        [mean.value / scale for _, mean in known],
+        [(mean.spread or 0) / scale for _, mean in known],
+    )
+
+
+def _lines(
+    axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
+) -> None:
+    for colour, curve in zip(
+        itertools.cycle(COLOURS), results.figure.experiment.figure.curves, strict=False
+    ):
+        axis.errorbar(
+            *_means(results, measure, curve.name, scale),
+            color=colour, marker="o", capsize=3, label=curve.name or None,
+        )  # fmt: skip
+    if reference:
+        axis.plot(
+            reference.keys(), reference.values(),
+            color=PAPER, linestyle="--", marker="x", label="paper",
+        )  # fmt: skip
+
+
+def _density(axis: plt.Axes, results: Results) -> None:
+    made = [one for one in results.outcomes if not one.failure]
+    if not made:
+        axis.set_axis_off()
+        return
+    run = load_run(made[0].directory)
+    sessions, window = run.context.sessions[:2], run.context.window
+    senders = [session.sender for session in sessions]
+    counts = windows.joint_density(run.rows, senders, window)
+    ends = [side * windows.CELL for side in counts.shape]
+    axis.imshow(counts.T, origin="lower", cmap="Greys", extent=(0, ends[0], 0, ends[1]))
+    modes = windows.modes(run.rows, senders, window)
+    axis.plot(*([mode] for mode in modes), color=COLOURS[1], marker="+", markersize=12)
+    axis.set_title(f"windows together, {run.summary['duration_s']:g} s")
+    axis.set_xlabel(f"cwnd of session {sessions[0].number} (packets)")
+    axis.set_ylabel(f"cwnd of session {sessions[1].number} (packets)")
+
+
+def _bars(
+    axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
+) -> None:
+    """At each point the paper's number beside each curve's; the points stand at equal distances."""
+    curves = results.figure.experiment.figure.curves
+    places = {x: place for place, x in enumerate(results.points)}
+    reference = {x: value for x, value in reference.items() if x in places}
+    wide = 0.8 / (len(curves) + bool(reference))
+    left = -0.4 + wide / 2
+    if reference:
+        axis.bar(
+            [places[x] + left for x in reference], reference.values(), wide,
+            color=PAPER, label="paper",
+        )  # fmt: skip
+        left += wide
+    for colour, curve in zip(itertools.cycle(COLOURS), curves, strict=False):
+        xs, values, spreads = _means(results, measure, curve.name, scale)
+        axis.bar(
+            [places[x] + left for x in xs], values, wide,
+            yerr=spreads, capsize=3, color=colour, label=curve.name or "measured",
+        )  # fmt: skip
+        left += wide
+    axis.set_xticks(range(len(places)), [f"{x:g}" for x in places])
+
+
+def _over_time(results: Results) -> plt.Figure:
+    """The main panels of one run, as the papers show a session over time; where there are curves a
+    run of each, side by side."""
+    runs = {}
+    for one in results.outcomes:
+        if not one.failure and one.directory not in {run.directory for run in runs.values()}:
+            runs.setdefault(one.task.run.curve, load_run(one.directory))
+    shown = list(itertools.islice(runs.items(), CURVES_OVER_TIME))
+    panels = [
+        (f"{curve}: " if len(shown) > 1 else "", panel, run)
+        for curve, run in shown
+        for panel in main_panels(run)[: None if len(shown) == 1 else PANELS_OF_A_CURVE]
+    ]
+    if len(shown) > 1:  # a column for each curve
+        panels = [one for n in range(PANELS_OF_A_CURVE) for one in panels[n::PANELS_OF_A_CURVE]]
+    across = len(shown) if len(shown) > 1 else 2
+    down = max(1, -(-len(panels) // across))
+    drawing, axes = plt.subplots(
+        down, across, figsize=(7 * across, 4.4 * down), layout="constrained", squeeze=False
+    )
+    for axis, (curve, panel, run) in zip(axes.flat, panels, strict=False):
+        draw(axis, panel, run)
+        axis.set_title(curve + panel.title)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    return drawing

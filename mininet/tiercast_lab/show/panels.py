@@ -1,0 +1,421 @@
+"""What a run's picture and its interactive report show, as data: the six panels of SIM figure 2 for
+SIM; for other schemes rates, queue, and every variable that the scheme traced."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sized
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tiercast_lab.base.units import format_rate
+from tiercast_lab.measures.beside_tcp import flow_rate
+from tiercast_lab.measures.rows import (
+    Rows,
+    cumulative_rates,
+    efficiency_series,
+    instability_series,
+    mean_received_rate,
+    received_rate,
+    subscribers,
+)
+from tiercast_lab.results.links import numbers_of
+from tiercast_lab.results.storage import StoredRun
+
+# Okabe and Ito's palette: told apart by colour-blind readers, and in grey by its lightness.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F00")
+MBIT = 1e6
+STEP_S = 0.5  # of rates
+COARSE_STEP_S = 1.0  # of efficiency and instability
+
+
+@dataclass(frozen=True)
+class Series:
+    label: str
+    x: np.ndarray  # s
+    y: np.ndarray
+    colour: str
+    steps: bool = False  # piecewise constant: y holds until the next x
+    thin: bool = False
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A thin horizontal line: an expected figure or a link's rate."""
+
+    y: float
+    label: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    key: str  # file name
+    title: str
+    y_label: str
+    series: list[Series]
+    references: list[Reference] = field(default_factory=list)
+    y_max: float | None = None
+    note: str = ""  # said in place of data where there is none
+
+
+def all_panels(run: StoredRun) -> list[Panel]:
+    """The main ones; and for schemes without panels of their own what their cores traced."""
+    return main_panels(run) + ([] if run.scheme == "sim" else variables(run))
+
+
+def main_panels(run: StoredRun) -> list[Panel]:
+    more = [sessions(run)] if len(run.context.sessions) > 1 else []
+    if run.scheme == "sim":
+        panels = [
+            layer_rates(run),
+            menu(run),
+            subscriptions(run),
+            received_rates(run),
+            efficiency(run),
+            instability(run),
+        ]
+        return panels + more + ([beside_tcp(run), queues(run)] if run.context.rivals else [])
+    panels = [session_rates(run)]
+    if run.context.rivals:
+        panels.append(beside_tcp(run))
+    panels.append(sending_rates(run))
+    if run.context.session.layers > 1:
+        panels.append(subscriptions(run, "Receivers subscribed to each layer"))
+    return [*panels, queues(run), *more]
+
+
+def _edges(run: StoredRun, step: float) -> np.ndarray:
+    end = run.end_s
+    return np.linspace(0, end, max(1, round(end / step)) + 1)
+
+
+def _middle(edges: np.ndarray) -> np.ndarray:
+    return (edges[:-1] + edges[1:]) / 2
+
+
+def _layers(n: int) -> str:
+    return f"{n} layer" + ("s" if n > 1 else "")
+
+
+def _expected(run: StoredRun, measure: str) -> dict[str, dict[str, float]]:
+    return {f["name"]: f for f in run.summary["expected"] if f["name"].startswith(measure)}
+
+
+def layer_rates(run: StoredRun) -> Panel:
+    edges = _edges(run, STEP_S)
+    rates = cumulative_rates(run.rows, run.context.session, edges) / MBIT
+    expected = _expected(run, "cumulative_rate_")
+    references = []
+    for n in range(1, run.context.session.layers + 1):
+        figure = expected.get(f"cumulative_rate_{n}")
+        if figure and figure["paper"] is not None:
+            value = figure["paper"] / MBIT
+            references.append(Reference(value, f"paper: {value:g}", COLOURS[n - 1]))
+    return Panel(
+        "a-layer-rates",
+        "(a) Cumulative sending rates of the layers",
+        "Mbit/s",
+        [
+            Series(_layers(n), _middle(edges), rates[n - 1], COLOURS[n - 1])
+            for n in range(1, run.context.session.layers + 1)
+        ],
+        references,
+    )
+
+
+def menu(run: StoredRun) -> Panel:
+    """Limits of the middle layers while the menu is active  // SIM 3.1"""
+    title, unit = "(b) Menu: limits of the cumulative rates", "Mbit/s"
+    frame = run.rows.of("sim.menu", run.context.session.sender)
+    if frame.is_empty():
+        return Panel("b-menu", title, unit, [], note="the menu was never computed")
+    end = run.end_s
+    times = np.append(frame["time_s"].to_numpy(), end)
+
+    def line(column: str, label: str, colour: str, gate: np.ndarray, thin: bool) -> Series:
+        values = np.where(gate, frame[column].to_numpy() * 8 / MBIT, np.nan)
+        return Series(label, times, np.append(values, values[-1]), colour, True, thin)
+
+    always = np.ones(len(frame), dtype=bool)
+    active = frame["active"].to_numpy() > 0
+    series = [
+        line("max", "fastest receiver", "#555555", always, True),
+        line("min", "slowest receiver", "#999999", always, True),
+    ]
+    for column in sorted(c for c in frame.columns if c.startswith("limit_")):
+        rank = int(column.removeprefix("limit_"))
+        series.append(line(column, _layers(rank + 1), COLOURS[rank], active, False))
+    note = "" if active.any() else "the menu was never active"
+    return Panel("b-menu", title, unit, series, note=note)
+
+
+def subscriptions(run: StoredRun, title: str = "(c) Receivers subscribed to each layer") -> Panel:
+    end = run.end_s
+    frame = run.rows.get("subscription")
+    changes = [] if frame is None else frame["time_s"].unique().sort().to_list()
+    times = np.array([0.0, *(t for t in changes if 0 < t < end), end])
+    counts = subscribers(run.rows, run.context.session, times)
+    return Panel(
+        "c-subscriptions",
+        title,
+        "receivers",
+        [
+            Series(_layers(n), times, counts[n - 1], COLOURS[n - 1], steps=True)
+            for n in range(1, run.context.session.layers + 1)
+        ],
+        y_max=len(run.context.receivers) * 1.05,
+    )
+
+
+def representatives(run: StoredRun) -> dict[str, float]:
+    """One receiver per available bandwidth, slowest first: agent -> bit/s."""
+    chosen: dict[float, str] = {}
+    for agent in run.context.receivers:
+        chosen.setdefault(run.context.receivers[agent].available[0][1], agent)
+    return {chosen[rate]: rate for rate in sorted(chosen)}
+
+
+def received_rates(run: StoredRun) -> Panel:
+    edges = _edges(run, STEP_S)
+    series, references = [], []
+    for index, (agent, rate) in enumerate(representatives(run).items()):
+        colour = COLOURS[index % len(COLOURS)]
+        values = received_rate(run.rows, run.context.receivers[agent], agent, edges) / MBIT
+        label = f"{agent} ({format_rate(rate)})"
+        series.append(Series(label, _middle(edges), values, colour))
+        references.append(Reference(rate / MBIT, f"available to {agent}", colour))
+    return Panel(
+        "d-received-rates",
+        "(d) Received rates, one receiver per bottleneck rate",
+        "Mbit/s",
+        series,
+        references,
+    )
+
+
+def efficiency(run: StoredRun) -> Panel:
+    edges = _edges(run, COARSE_STEP_S)
+    values = efficiency_series(run.rows, run.context.session, edges)
+    references = []
+    figure = _expected(run, "efficiency").get("efficiency")
+    if figure and figure["min"] is not None:
+        references.append(Reference(figure["min"], f"required mean: {figure['min']:g}", "#D55E00"))
+    references.append(Reference(1.0, "optimum: 1", "#555555"))
+    return Panel(
+        "e-efficiency",
+        "(e) Efficiency E(t)",
+        "received / available",
+        [Series("efficiency", _middle(edges), values, COLOURS[0])],
+        references,
+        y_max=1.1,
+    )
+
+
+def instability(run: StoredRun) -> Panel:
+    edges = _edges(run, COARSE_STEP_S)
+    values = instability_series(run.rows, run.context.session, edges)
+    round_trip = run.context.session.round_trip * 1e3
+    return Panel(
+        "f-instability",
+        "(f) Instability I(t), mean over each second",
+        f"changes / receiver / {round_trip:g} ms",
+        [Series("instability", edges, np.append(values, values[-1:]), COLOURS[0], steps=True)],
+    )
+
+
+# ---- any scheme ---------------------------------------------------------------------------------
+
+MOST_LINES = len(COLOURS)
+# Columns that say what a record is about; each value of them has a line of its own.
+KEY_COLUMNS = ("rank", "layer", "receiver", "member")
+LEAST_CHANGE = 5e-5  # of a variable, of its largest value, to have a panel
+POINTS = 1000  # of a variable's line: the last value of each thousandth of the run
+
+
+def some_receivers(run: StoredRun, most: int) -> list[str]:
+    """One of each available bandwidth first, then the others in their order."""
+    chosen = list(representatives(run))
+    chosen += [agent for agent in run.context.receivers if agent not in chosen]
+    return sorted(chosen[:most], key=list(run.context.receivers).index)
+
+
+def _part(shown: Sized, of: Sized, what: str) -> str:
+    return f" ({len(shown)} of {len(of)} {what})" if len(shown) < len(of) else ""
+
+
+def session_rates(run: StoredRun) -> Panel:
+    edges = _edges(run, STEP_S)
+    agents = some_receivers(run, MOST_LINES)
+    facts = run.summary["network"]["sessions"][0]["receivers"]
+    shares = {facts[agent]["share"] / MBIT for agent in agents}
+    return Panel(
+        "rates-receivers",
+        "Received rates of the session" + _part(agents, run.context.receivers, "receivers"),
+        "Mbit/s",
+        [
+            Series(
+                agent,
+                _middle(edges),
+                received_rate(run.rows, run.context.receivers[agent], agent, edges) / MBIT,
+                COLOURS[index],
+            )
+            for index, agent in enumerate(agents)
+        ],
+        [Reference(share, f"equal share: {share:.3g}", "#555555") for share in sorted(shares)],
+    )
+
+
+def sessions(run: StoredRun) -> Panel:
+    """Each session, mean over its receivers; or the first and the range of the others."""
+    edges = _edges(run, STEP_S)
+    schemes = {one["session"]: one["scheme"] for one in run.summary["network"]["sessions"]}
+    rates = {
+        f"session {one.number} ({schemes[one.number]})": mean_received_rate(
+            run.rows, one.receivers, edges
+        )
+        / MBIT
+        for one in run.context.sessions
+    }
+    if len(rates) > MOST_LINES:
+        first, *names = rates
+        others = np.array([rates[name] for name in names])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # before any of them is there
+            rates = {
+                first: rates[first],
+                f"mean of {len(others)} others": np.nanmean(others, axis=0),
+                "slowest of them": np.nanmin(others, axis=0),
+                "fastest of them": np.nanmax(others, axis=0),
+            }
+    return Panel(
+        "rates-sessions",
+        "The sessions: received rates, mean over receivers",
+        "Mbit/s",
+        [
+            Series(name, _middle(edges), rate, COLOURS[index])
+            for index, (name, rate) in enumerate(rates.items())
+        ],
+    )
+
+
+def beside_tcp(run: StoredRun) -> Panel:
+    """The session (mean over receivers) and the flows: each, or their range where they are many."""
+    edges = _edges(run, STEP_S)
+    session = mean_received_rate(run.rows, run.context.receivers, edges) / MBIT
+    rows = _from_the_start(run)
+    flows = {name: flow_rate(rows, name, edges) / MBIT for name in run.context.rivals}
+    if len(flows) >= MOST_LINES:
+        rates = np.array(list(flows.values()))
+        flows = {
+            f"mean of {len(flows)} flows": rates.mean(axis=0),
+            "slowest flow": rates.min(axis=0),
+            "fastest flow": rates.max(axis=0),
+        }
+    series = [Series("session (mean)", _middle(edges), session, COLOURS[0])]
+    for index, (name, rate) in enumerate(flows.items(), 1):
+        series.append(Series(name, _middle(edges), rate, COLOURS[index], thin=True))
+    return Panel("rates-tcp", "The session beside TCP", "Mbit/s", series)
+
+
+def _from_the_start(run: StoredRun) -> Rows:
+    """With a row of each flow's start: in virtual time the first one comes a second later, and
+    all bytes before it would seem to have come at once."""
+    if (read := run.rows.get("tcp")) is None:
+        return run.rows
+    starts = {name: flow.start for name, flow in run.context.rivals.items()}
+    first = {
+        "time_s": [*map(float, starts.values())],
+        "agent": [*starts],
+        "bytes": [0] * len(starts),
+    }
+    return Rows({"tcp": pl.concat([pl.DataFrame(first), read], how="diagonal_relaxed")})
+
+
+def sending_rates(run: StoredRun) -> Panel:
+    """What left, and what the scheme had set where it sets rates."""
+    edges = _edges(run, STEP_S)
+    layers = run.context.session.layers
+    rates = cumulative_rates(run.rows, run.context.session, edges) / MBIT
+    series = [
+        Series(_layers(n) if layers > 1 else "sent", _middle(edges), rates[n - 1], COLOURS[n - 1])
+        for n in range(1, layers + 1)
+    ]
+    frame = run.rows.get("layer")
+    if layers == 1 and frame is not None:
+        mine = run.rows.of("layer", run.context.session.sender)
+        if (rate := mine["rate_Bps"].to_numpy()).any():
+            x = mine["time_s"].to_numpy()
+            series.append(Series("set", x, rate * 8 / MBIT, COLOURS[1], steps=True, thin=True))
+    return Panel("rates-sender", "Sending rate", "Mbit/s", series)
+
+
+def queues(run: StoredRun) -> Panel:
+    frame = run.rows.get("port")
+    all_links = sorted({one.bottleneck for one in run.context.receivers.values()}, key=numbers_of)
+    links = all_links[:MOST_LINES]
+    title, unit = "Queues at the bottlenecks: longest of each second", "packets"
+    title += _part(links, all_links, "links")
+    if frame is None or frame["max_queue_packets"].is_null().all() or not links:
+        return Panel("queues", title, unit, [], note="the switches did not report queues")
+    series = []
+    for index, link in enumerate(links):
+        mine = frame.filter(pl.col("link") == link).sort("time_s")
+        x, y = mine["time_s"].to_numpy(), mine["max_queue_packets"].to_numpy()
+        series.append(Series(link, x, y, COLOURS[index]))
+    return Panel("queues", title, unit, series)
+
+
+def variables(run: StoredRun) -> list[Panel]:
+    """A panel for each number of each kind of record that the scheme traced, if it changes; kinds
+    with the most records first."""
+    kinds = [(kind, f) for kind, f in run.rows.items() if kind.startswith(f"{run.scheme}.")]
+    panels = []
+    for kind, frame in sorted(kinds, key=lambda item: (-len(item[1]), item[0])):
+        for column in frame.columns:
+            if column in ("time_s", "agent", *KEY_COLUMNS) or not frame[column].dtype.is_numeric():
+                continue
+            if _changes(frame[column]):
+                panels.append(_variable(run, kind, column, frame))
+    return panels
+
+
+def _changes(values: pl.Series) -> bool:
+    """By enough to be seen: on an axis from 0 a sequence number in the thousands of millions is
+    a straight line."""
+    least, most = values.min(), values.max()
+    return least is not None and most - least > LEAST_CHANGE * max(abs(least), abs(most))
+
+
+def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Panel:
+    name, unit, factor = _in_unit(column)
+    keys = ["agent", *(key for key in KEY_COLUMNS if key in frame.columns)]
+    end = run.end_s
+    wanted = set(some_receivers(run, MOST_LINES)) | {run.context.session.sender}
+    series = []
+    for key, rows in sorted(frame.filter(pl.col("agent").is_in(wanted)).group_by(keys)):
+        if len(series) == MOST_LINES:
+            break
+        lines = rows.sort("time_s").filter(pl.col("time_s").is_between(0, end))
+        lines = lines.filter(
+            (pl.col("time_s") * POINTS / end).floor().diff(-1).fill_null(-1) != 0
+        ).drop_nulls(column)
+        if lines.is_empty():
+            continue
+        x, y = lines["time_s"].to_numpy(), lines[column].to_numpy().astype(float) * factor
+        label = " ".join(
+            [str(key[0]), *(f"{k} {v:g}" for k, v in zip(keys[1:], key[1:], strict=True))]
+        )
+        x, y = np.append(x, end), np.append(y, y[-1])
+        series.append(Series(label, x, y, COLOURS[len(series)], steps=True))
+    return Panel(f"{kind}-{column}", f"{kind}: {name}", unit, series)
+
+
+def _in_unit(column: str) -> tuple[str, str, float]:
+    """A column's name, its unit as people read it, and the factor to it."""
+    for suffix, unit, factor in (("_us", "ms", 1e-3), ("_Bps", "Mbit/s", 8 / MBIT), ("_s", "s", 1)):
+        if column.endswith(suffix):
+            return column.removesuffix(suffix), unit, factor
+    return column, column, 1.0

@@ -1,0 +1,142 @@
+"""report.html: one file without references to others, made from a stored run alone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from tiercast_lab.measures import spec_of
+from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
+from tiercast_lab.results.storage import StoredRun
+from tiercast_lab.show import pages
+from tiercast_lab.show.drawing import topology_svg
+from tiercast_lab.show.panels import Panel, all_panels
+from tiercast_lab.show.terminal import check_row, figure_row, window_text
+
+
+def write_report(run: StoredRun) -> Path:
+    """The same rows make the same bytes."""
+    summary = run.summary
+    html = pages.render(
+        "report.html.j2",
+        summary=summary,
+        complete=run.complete,
+        reasons=run.reasons,
+        paper=_paper(summary["experiment"].get("paper")),
+        figures=[figure_row(f) | {"ok": f["ok"]} for f in summary["expected"]],
+        checks=[check_row(c) | {"ok": c["ok"]} for c in summary["validity"]["checks"]],
+        measures=[
+            _measure_row(name, measure)
+            # Those of periods after those of the run's window.
+            for name, measure in sorted(summary["measures"].items(), key=lambda one: "@" in one[0])
+            if measure["value"] is not None
+        ],
+        **_links(run),
+        topology=Markup(topology_svg(summary["network"])),
+        panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
+        script=Markup((pages.TEMPLATES / "charts.js").read_text()),
+        command=shlex.join(summary["command"]),
+        folder=f"{_results(summary['command'])}/{summary['run']}",
+        measured=window_text(summary),
+        duration=summary["duration_s"],
+        window=summary["window_s"],
+    )
+    path = run.directory / "report.html"
+    path.write_text(html)
+    return path
+
+
+LINKS_SHOWN = 64
+
+
+def _links(run: StoredRun) -> dict[str, Any]:
+    """What became of packets at each link, or at those that dropped or marked most; and whose marks
+    are told apart."""
+    found = link_counts(run)
+    most = sorted(found, key=lambda one: -one.affected)[:LINKS_SHOWN]
+    shown = sorted(most, key=lambda one: numbers_of(one.link))
+    sessions = [session.number for session in run.context.sessions]
+    marking = [number for number in sessions if any(one.marked[number] for one in found)]
+    if any(one.marked[OTHERS] for one in found):
+        marking.append(OTHERS)
+    return {
+        "links": [
+            {
+                "link": one.link,
+                "policy": one.policy,
+                "counts": [
+                    _count(getattr(one, name))
+                    for name in ("entered", "left", "queue_drops", "policy_drops", "waiting")
+                ],
+                "marked": [_count(one.marked[number]) for number in marking],
+            }
+            for one in shown
+        ],
+        "links_left_out": len(found) - len(shown),
+        "marking": ["others" if number == OTHERS else f"session {number}" for number in marking],
+    }
+
+
+def _count(packets: int | None) -> str:
+    return "–" if packets is None else f"{packets:,}"
+
+
+def _results(command: list[str]) -> str:
+    """Where the command line stored the run."""
+    for option, value in zip(command, [*command[1:], ""], strict=True):
+        if option.startswith("--results"):
+            return option.partition("=")[2] or value
+    return "results"
+
+
+def _paper(paper: dict[str, str] | None) -> str:
+    if paper is None:
+        return ""
+    parts = [f"{key} {paper[key]}" for key in ("section", "figure") if paper.get(key)]
+    return " · " + ", ".join([paper["name"], *parts])
+
+
+def _measure_row(name: str, measure: dict[str, Any]) -> dict[str, str]:
+    spec, shown = spec_of(name)
+    value = measure["value"]
+    return {
+        "name": shown,
+        "value": "no data" if value is None else spec.show(value),
+        "purpose": spec.purpose,
+    }
+
+
+def _panel_data(panel: Panel) -> dict[str, Any]:
+    return {
+        "key": panel.key,
+        "title": panel.title,
+        "yLabel": panel.y_label,
+        "yMax": panel.y_max,
+        "note": panel.note,
+        "series": [
+            {
+                "label": series.label,
+                "colour": series.colour,
+                "steps": series.steps,
+                "thin": series.thin,
+                "x": _numbers(series.x),
+                "y": _numbers(series.y),
+            }
+            for series in panel.series
+        ],
+        "references": [{"y": r.y, "label": r.label, "colour": r.colour} for r in panel.references],
+    }
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [round(float(v), 4) if np.isfinite(v) else None for v in values]
+
+
+def _json(value: Any) -> str:
+    """JSON that may stand inside a <script>."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,1 @@
+"""Many runs: figures of the papers, and sweeps."""

@@ -1,0 +1,202 @@
+"""Figures and tables of the papers: `tiercast figure NAME`, `tiercast reproduce`.
+
+Finds their files, and judges the means over the seeds against the paper's numbers; figure_report.py
+writes what came out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.experiment.figure_schema import FigureExpectation
+from tiercast_lab.experiment.loading import experiment_of, read_experiment
+from tiercast_lab.experiment.schema import Experiment
+from tiercast_lab.experiment.schemes import SchemeInfo
+from tiercast_lab.experiment.yaml_source import KeyPath
+from tiercast_lab.measures import parse_name
+from tiercast_lab.results.verdict import meets
+from tiercast_lab.show.terminal import required_text
+from tiercast_lab.study.confidence import Mean, mean
+from tiercast_lab.study.runs import Outcome, Task
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One expectation at one point."""
+
+    measure: str
+    curve: str
+    x: float
+    over: str
+    paper: float | None
+    measured: float | None
+    spread: float | None
+    required: str  # empty where nothing is
+    gate: bool
+    ok: bool
+    text: str  # the measured number as people read it
+    paper_text: str
+
+
+@dataclass(frozen=True)
+class FigureFile:
+    path: Path
+    experiment: Experiment
+    place: Callable[[KeyPath], str]  # of a key of the file
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def called(self) -> str:
+        """What `tiercast figure` takes to find it again."""
+        return self.name if self.path.parent == binaries.FIGURES else str(self.path)
+
+    @property
+    def reference(self) -> str:
+        paper = self.experiment.paper
+        if paper is None:
+            return ""
+        figure = paper.figure or ""
+        if figure[:1].isdigit():  # else it says itself what it is: "table I"
+            figure = f"figure {figure}"
+        parts = [figure, f"section {paper.section}" if paper.section else ""]
+        return ", ".join([paper.name, *filter(None, parts)])
+
+    def tasks(self, quick: bool) -> list[Task]:
+        runs = self.experiment.figure.runs(self.name, quick, self.place)
+        return [Task(self.path, run) for run in runs]
+
+
+def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureFile]:
+    """Every file below `folder`, by name. InputError for the first one that is wrong."""
+    files = [_load(path, schemes) for path in sorted(folder.glob("*.yaml"))]
+    return [one for one in files if one.experiment.figure is not None]
+
+
+def find_figure(name: str, schemes: dict[str, SchemeInfo]) -> FigureFile:
+    path = binaries.find("figure", name)
+    found = _load(path, schemes)
+    if found.experiment.figure is None:
+        raise InputError(f"{path}:1: no `figure` in it; `tiercast run` runs it")
+    return found
+
+
+def _load(path: Path, schemes: dict[str, SchemeInfo]) -> FigureFile:
+    source = read_experiment(path)
+    return FigureFile(path, experiment_of(source, path, schemes).experiment, source.place)
+
+
+class Results:
+    """The measures of one figure's runs, as means over seeds."""
+
+    def __init__(self, figure: FigureFile, outcomes: list[Outcome]) -> None:
+        self.figure = figure
+        self.outcomes = outcomes
+        self.failures = [f"{one.task.run.name}: {one.failure}" for one in outcomes if one.failure]
+        self._at: dict[tuple[str, float], list[Outcome]] = defaultdict(list)
+        for one in outcomes:
+            if not one.failure:
+                self._at[one.task.run.curve, one.task.run.x].append(one)
+
+    def mean(self, measure: str, curve: str, x: float) -> Mean | None:
+        """None where a run has no such number."""
+        return mean([one.measures.get(measure) for one in self._at[curve, x]])
+
+    def no_data(self, measure: str, curve: str, x: float) -> str:
+        """Which runs have no such number: "no data of seed 2"."""
+        runs = self._at[curve, x]
+        lacking = [one.task.run.seed for one in runs if one.measures.get(measure) is None]
+        of = f" of seed {', '.join(map(str, lacking))}" if 0 < len(lacking) < len(runs) else ""
+        return f"no data{of}"
+
+    @property
+    def points(self) -> list[float]:
+        return sorted({one.task.run.x for one in self.outcomes})
+
+    def judge(self, quick: bool = False) -> list[Judged]:
+        """Without expectations what was measured, which is judged by nothing."""
+        if not self.figure.experiment.figure.expect:
+            return self._measured()
+        return [
+            judged
+            for expectation in self.figure.experiment.figure.expect
+            if expectation.quick or not quick
+            for judged in self._judge(expectation)
+        ]
+
+    def _measured(self) -> list[Judged]:
+        """What the figure plots, or else all that says something of a run as a whole."""
+        figure = self.figure.experiment.figure
+        plotted = [plot.measure for plot in figure.plots if not plot.density]
+        names = plotted or [
+            name
+            for name in dict.fromkeys(name for one in self.outcomes for name in one.measures)
+            if not parse_name(name).period
+            and (not parse_name(name).which or parse_name(name).spec.which == "layers")
+        ]
+        expectations = [FigureExpectation.model_construct(measure=name) for name in names]
+        rows = [
+            self._judge_at(expectation, curve.name, x, "")
+            for expectation in expectations
+            for curve in figure.curves
+            for x in self.points
+        ]
+        measured = {row.measure for row in rows if row.measured is not None}
+        return [replace(row, gate=False, ok=True) for row in rows if row.measure in measured]
+
+    def _judge(self, expectation: FigureExpectation) -> list[Judged]:
+        first = self.figure.experiment.figure.curves[0].name
+        curve = first if expectation.curve is None else expectation.curve
+        # A quick reproduction leaves points out, and what is said of them.
+        return [
+            self._judge_at(expectation, curve, x, first)
+            for x in expectation.at_points(self.points)
+            if expectation.over is None or expectation.over.at in (None, *self.points)
+        ]
+
+    def _judge_at(self, expectation: FigureExpectation, curve: str, x: float, first: str) -> Judged:
+        here = self.mean(expectation.measure, curve, x)
+        measured, spread, over = here and here.value, here and here.spread, ""
+        if (other := expectation.over) is not None:
+            own_curve = other.at is not None or other.measure is not None
+            other_curve = other.curve or (curve if own_curve else first)
+            other_x = x if other.at is None else other.at
+            there = self.mean(other.measure or expectation.measure, other_curve, other_x)
+            over = " ".join(filter(None, ("over", other.measure, other_curve, f"at {other_x:g}")))
+            spread = None
+            measured = here.value / there.value if here and there and there.value != 0 else None
+        low, high = expectation.bound("min"), expectation.bound("max")
+        paper = expectation.bound("paper", x)
+        ok = meets(measured, paper, expectation.tolerance, low, high)
+        show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
+        text = self.no_data(expectation.measure, curve, x) if measured is None else show(measured)
+        return Judged(
+            measure=expectation.measure,
+            curve=curve,
+            x=x,
+            over=over,
+            paper=paper,
+            measured=measured,
+            spread=spread,
+            required=required_text(show, expectation.tolerance, low, high),
+            gate=expectation.gate,
+            ok=ok,
+            text=text if not spread else f"{text} ± {show(spread)}",
+            paper_text="–" if paper is None else show(paper),
+        )
+
+
+def verdict_of(judged: list[Judged], failures: list[str]) -> str:
+    """`reported`: nothing was required."""
+    if failures:
+        return "failed"
+    if not any(one.gate for one in judged):
+        return "reported"
+    return "met" if all(one.ok or not one.gate for one in judged) else "not met"

@@ -1,0 +1,140 @@
+"""Ray's workers: tasks on this machine, or on a cluster that runs already (docs/sweeps.md).
+
+Ray is imported here alone, and only when there is something to run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tiercast_lab.base.errors import InputError, Interrupted
+from tiercast_lab.base.interrupt import SIGNALS
+from tiercast_lab.base.scratch import scratch_folder
+from tiercast_lab.study.workers import Job, Made, make
+
+# Results are a few MB; what does not fit goes to the session's folder.
+OBJECT_STORE_BYTES = 200 * 2**20
+# Jobs that are handed over per CPU, so that none waits for the driver.
+AHEAD = 2
+
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else what befell a worker goes to standard output
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the new default, without its warning
+}
+# Ray on one machine talks over the loopback alone, as it does on other systems than Linux.
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+@cache  # Ray reads it once
+def _own_token() -> dict[str, str]:
+    """Who may hand this machine's Ray work: this process alone. Ray would write a token that
+    stays into the home directory."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+CONNECT_TIMEOUT_S = 10
+
+
+class RayWorkers:
+    """`address`: of a cluster, as ray.init takes it; None: Ray's processes are started here, with
+    `jobs` CPUs, and end with this."""
+
+    def __init__(self, jobs: int, address: str | None) -> None:
+        self._jobs, self._address = jobs, address
+        self._jobs_of: dict[Any, Job] = {}
+        self._scratch: Path | None = None
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> RayWorkers:
+        os.environ.update(QUIET if self._address else QUIET | LOOPBACK | _own_token())
+        # Ray takes SIGTERM for itself.
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        try:
+            import ray
+
+            self._ray = ray
+            self._open.callback(ray.shutdown)
+            quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+            if self._address is None:
+                folder = self._scratch = self._open.enter_context(scratch_folder())
+                self._open.callback(ray.shutdown)  # before its folder goes
+                ray.init(
+                    "local",
+                    num_cpus=self._jobs,
+                    object_store_memory=OBJECT_STORE_BYTES,
+                    include_dashboard=False,
+                    _temp_dir=str(folder),
+                    **quiet,
+                )
+            else:
+                self._connect(quiet)
+        except BaseException:
+            self._open.close()
+            raise
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        # A worker's death is counted by whoever submits; the job is submitted again.
+        self._make = ray.remote(make).options(
+            num_cpus=1, max_retries=0, scheduling_strategy="SPREAD"
+        )
+        return self
+
+    def _connect(self, quiet: dict[str, Any]) -> None:
+        try:
+            host, _, port = self._address.removeprefix("ray://").rpartition(":")
+            if host and port.isdigit():  # Ray itself tries for minutes
+                socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
+            self._ray.init(self._address, **quiet)
+        except (OSError, ValueError, RuntimeError, TimeoutError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise InputError(
+                f"--address {self._address}: {reason}; valid: auto, HOST:PORT of `ray start "
+                "--head`, or ray://HOST:10001, with its RAY_AUTH_MODE and token (docs/sweeps.md)"
+            ) from None
+
+    def __exit__(self, *error: object) -> None:
+        for reference in self._jobs_of:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(reference, force=True)
+        self._jobs_of.clear()
+        self._open.close()
+
+    @property
+    def elsewhere(self) -> bool:
+        return self._address is not None
+
+    @property
+    def room(self) -> int:
+        # Nodes come and go.
+        cpus = self._ray.cluster_resources().get("CPU", 0) if self._address else self._jobs
+        return max(1, int(AHEAD * cpus))
+
+    def submit(self, job: Job) -> None:
+        self._jobs_of[self._make.remote(job, self._scratch)] = job
+
+    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
+        ready, _ = self._ray.wait(list(self._jobs_of), num_returns=1, timeout=timeout_s)
+        return [(self._jobs_of.pop(reference), self._get(reference)) for reference in ready]
+
+    def _get(self, reference: Any) -> Made | None:
+        lost = self._ray.exceptions
+        try:
+            return self._ray.get(reference)
+        except (lost.WorkerCrashedError, lost.NodeDiedError, lost.ObjectLostError,
+                lost.OutOfMemoryError):  # fmt: skip
+            return None
+        except lost.RayTaskError as error:
+            if isinstance(error.cause, Interrupted):
+                return None
+            return Made(failure=str(error.cause or error))
+        except lost.RayError as error:
+            return Made(failure=str(error))

@@ -1,0 +1,242 @@
+"""Runs that figures and sweeps are made of: each kept, none made twice.
+
+results/runs/<key>/ holds a run as `tiercast run` stores it. The key is a hash of all that the run
+follows from: the experiment, the seed, the P4 program, the controller and the simulator. So what
+is there is done, also after an interrupt, whoever asked for it; and a change of any of them runs
+anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schemes import SchemeInfo, require_accepted
+from tiercast_lab.measures import all_measures, context_of, measures_version
+from tiercast_lab.results import storage
+from tiercast_lab.run.progress import Tally
+from tiercast_lab.study.workers import Job, Made, Workers, programs
+
+POLL_S = 0.2
+# What it is called, measured, drawn and judged by does not change a run: figures may share it.
+NOT_OF_THE_RUN = ("name", "measure", "figure", "expect", "title", "paper")
+MAX_ATTEMPTS = 3  # of a run whose worker dies
+
+
+class Wanted(Protocol):
+    """What a figure or a sweep says of one of its runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """As for `--set`."""
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where the settings of keys stand."""
+
+
+@dataclass(frozen=True)
+class Task:
+    file: Path
+    run: Any  # Wanted
+
+    def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
+        settings = list(self.run.settings)
+        loaded = load_experiment(self.file, schemes, settings, places=self.run.places)
+        require_accepted(loaded)
+        return loaded
+
+    @property
+    def command(self) -> list[str]:
+        """Which makes the run alone, with its report."""
+        settings = [part for setting in self.run.settings for part in ("--set", setting)]
+        file, seed = str(self.file), f"--seed={self.run.seed}"
+        return ["./tiercast", "run", file, "--runtime=ns3", seed, *settings]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`measures` by name, or why there are none."""
+
+    task: Task
+    directory: Path
+    measures: dict[str, float | None]
+    failure: str = ""
+
+
+def key_of(loaded: Loaded, seed: int) -> str:
+    data = {name: value for name, value in loaded.data.items() if name not in NOT_OF_THE_RUN}
+    text = json.dumps([data, seed, programs()], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+class Store:
+    """The folder of runs, by key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def make(self) -> None:
+        """InputError where it cannot be: before the first run, not after it."""
+        with storage.writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def place(self, key: str) -> Path:
+        return self.folder / key
+
+    def has(self, key: str) -> bool:
+        return (self.place(key) / "summary.json").exists()
+
+    def put(self, key: str, files: dict[str, bytes]) -> None:
+        """The place appears when the run is whole. InputError where the disk refuses it."""
+        scratch = self.folder / f".{key}-{os.getpid()}"
+        try:
+            with storage.writing(self.folder):
+                for name, content in files.items():
+                    path = scratch / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
+                scratch.rename(self.place(key))
+        except InputError:
+            if not self.has(key):  # else another process was first with the same run
+                raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def measures(self, key: str, over: dict[str, Any]) -> dict[str, float | None]:
+        """`over`: Loaded.measured_over. Taken from the run's rows where its summary is over
+        something else, or how measures are taken has changed since; what was taken is kept.
+        Raises InputError where what is stored cannot be read."""
+        asked = over | {"measured_by": measures_version()}
+        digest = hashlib.sha256(json.dumps(over, sort_keys=True).encode()).hexdigest()[:12]
+        again = self.place(key) / f"measures-{digest}.json"
+        try:
+            with storage.reading(self.place(key)):
+                run = storage.load_run(self.place(key))
+                for stored in (run.summary, _taken_before(again)):
+                    if all(stored.get(name) == value for name, value in asked.items()):
+                        return {name: one["value"] for name, one in stored["measures"].items()}
+                measures = all_measures(run.rows, context_of(run.summary | over))
+        except InputError as error:
+            place = self.place(key)
+            raise InputError(f"{error}; without {place} the run is made again") from None
+        scratch = again.with_name(f".{again.name}-{os.getpid()}")
+        with storage.writing(self.folder):
+            storage.write_json(scratch, over | storage.measured(measures))
+            scratch.replace(again)
+        return measures
+
+
+def _taken_before(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):  # not yet, or not to the end
+        return {}
+
+
+def run_all(
+    tasks: Sequence[Task],
+    schemes: dict[str, SchemeInfo],
+    store: Store,
+    start_workers: Callable[[], AbstractContextManager[Workers]],
+    interrupt: Interrupt,
+    progress: Callable[[Tally], None],
+) -> list[Outcome]:
+    """In the order of `tasks`. Raises Interrupted, or InputError for what a worker has not.
+
+    Workers are started when there is something to run. A worker that dies costs its own run, which
+    is made again.
+    """
+    loaded_of: dict[tuple[Path, tuple[str, ...]], Loaded] = {}
+    keys, overs, todo = [], [], {}
+    for task in tasks:
+        same = task.file, task.run.settings
+        if same not in loaded_of:
+            loaded_of[same] = task.load(schemes)
+        key = key_of(loaded_of[same], task.run.seed)
+        keys.append(key)
+        overs.append(loaded_of[same].measured_over)
+        if not store.has(key):
+            todo[key] = task, loaded_of[same]
+    found = len(set(keys)) - len(todo)
+    tally = Tally(len(set(keys)), found, done=found)
+    tally.weight = sum(_weight(loaded) for _, loaded in todo.values())
+    progress(tally)
+    failures: dict[str, str] = {}
+    store.make()
+    if todo:
+        with start_workers() as workers:
+            failures = _make_all(todo, store, workers, interrupt, progress, tally)
+    outcomes = []
+    for task, key, over in zip(tasks, keys, overs, strict=True):
+        interrupt.check()  # many runs may have to be measured again
+        failure = failures.get(key, "")
+        measures = {} if failure else store.measures(key, over)
+        outcomes.append(Outcome(task, store.place(key), measures, failure))
+    return outcomes
+
+
+def _make_all(
+    todo: dict[str, tuple[Task, Loaded]],
+    store: Store,
+    workers: Workers,
+    interrupt: Interrupt,
+    progress: Callable[[Tally], None],
+    tally: Tally,
+) -> dict[str, str]:
+    """Why runs failed, by key."""
+    needed = programs()
+    if workers.elsewhere:
+        needed |= programs(python=True)
+    # The longest first, so that they do not end alone.
+    waiting = sorted(todo, key=lambda key: _weight(todo[key][1]))
+    attempts = dict.fromkeys(todo, 0)
+    failures: dict[str, str] = {}
+    tally.start()
+    while waiting or tally.running:
+        interrupt.check()
+        while waiting and len(tally.running) < workers.room:
+            key = waiting.pop()
+            task, loaded = todo[key]
+            attempts[key] += 1
+            workers.submit(Job(key, task.run.name, loaded, task.run.seed, task.command, needed))
+            tally.running[key] = task.run.name
+        for job, made in workers.ended(POLL_S):
+            del tally.running[job.key]
+            if made is None:
+                tally.deaths += 1
+                if attempts[job.key] < MAX_ATTEMPTS:
+                    waiting.append(job.key)
+                    continue
+                made = Made(failure=f"its worker died, {MAX_ATTEMPTS} times")
+            if made.foreign:
+                raise InputError(made.foreign)
+            if made.failure:
+                failures[job.key] = made.failure
+            else:
+                store.put(job.key, made.files)
+            tally.done += 1
+            tally.weight_done += _weight(job.loaded)
+        progress(tally)
+    return failures
+
+
+def _weight(loaded: Loaded) -> float:
+    return loaded.experiment.duration / 1e9 * len(loaded.topology.links)

@@ -1,0 +1,348 @@
+"""What a sweep's file says: axes of named settings over experiments, seeds and measures, and which
+combinations are left out (docs/sweeps.md).
+
+A cell is one setting of every axis. A run is a cell with a seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+from tiercast_controller.bounded_yaml import shown
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, among
+from tiercast_lab.experiment.figure_schema import MAX_RUNS, Seeds, Settings, setting_text
+from tiercast_lab.experiment.loading import load_extending
+from tiercast_lab.experiment.model import Line, Strict, require_known, validate
+from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schemes import SchemeInfo
+from tiercast_lab.experiment.yaml_source import KeyPath, Source
+from tiercast_lab.measures import find_spec
+from tiercast_lab.study.runs import Task
+
+NAME = r"^[a-z0-9][a-z0-9-]*$"
+
+
+class Setting(Strict):
+    """A place on an axis: what it sets, and the experiment that it is set in, if it says one."""
+
+    name: Line
+    x: float | None = None  # where the axis is one of numbers
+    experiment: Line | None = None
+    set: Settings = {}
+
+
+MAX_SETTINGS = 1000  # of an axis
+
+
+def _numbered(text: object) -> list[int] | None:
+    """`1..200` in full."""
+    found = re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})", text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    first, last = int(found[1]), int(found[2])
+    if not first <= last < first + MAX_SETTINGS:
+        raise ValueError(f"{shown(text)} is not 1 to {MAX_SETTINGS} numbers; valid: such as 1..200")
+    return list(range(first, last + 1))
+
+
+def _settings_of(axis: Any) -> Any:
+    """`{key: topology.link.queue, values: [10p, 20p]}` in full: a setting for each value."""
+    if not isinstance(axis, dict):
+        return axis
+    require_known(axis, ("key", "values"))
+    key, values = axis.get("key"), axis.get("values")
+    values = _numbered(values) or values
+    if not isinstance(key, str) or not isinstance(values, list) or not values:
+        raise ValueError("valid: a list of settings, or {key: …, values: […]}, or values: 1..200")
+    xs = _numbers(values)
+    return [
+        {"name": str(value), "set": {key: value}} | ({} if xs is None else {"x": x})
+        for value, x in zip(values, xs or values, strict=True)
+    ]
+
+
+def _numbers(values: list[Any]) -> list[float] | None:
+    """The numbers of values that differ in nothing else: 10p, 20p."""
+    found = [re.fullmatch(r"(-?[0-9.]+(?:e-?[0-9]+)?)\s*(\D*)", str(value)) for value in values]
+    if any(one is None for one in found) or len({one[2] for one in found}) > 1:
+        return None
+    try:
+        return [float(one[1]) for one in found]
+    except ValueError:
+        return None
+
+
+Axis = Annotated[
+    list[Setting], Field(min_length=1, max_length=MAX_SETTINGS), BeforeValidator(_settings_of)
+]
+
+
+def _names_of(chosen: Any) -> Any:
+    """One name, or several as `1..200`, as a list."""
+    numbers = _numbered(chosen)
+    return [chosen] if numbers is None and isinstance(chosen, str) else (
+        chosen if numbers is None else list(map(str, numbers))
+    )  # fmt: skip
+
+
+class Exclusion(Strict):
+    """Cells that are not run: those with all of these settings, by axis."""
+
+    where: Annotated[
+        dict[Line, Annotated[list[Line], BeforeValidator(_names_of)]], Field(min_length=1)
+    ]
+    why: Annotated[Line, Field(min_length=1)]
+
+    def holds(self, cell: Mapping[str, str]) -> bool:
+        return all(cell[axis] in names for axis, names in self.where.items())
+
+
+class Sweep(Strict):
+    name: Annotated[str, Field(pattern=NAME, max_length=64)]
+    title: Line
+    experiment: Line | None = None  # of cells whose settings name none
+    set: Settings = {}  # in every cell, before the axes' settings
+    axes: Annotated[dict[Line, Axis], Field(min_length=1, max_length=20)]
+    # The axis whose settings are a population: how a measure is distributed over them is reported.
+    distribution_over: Line | None = None
+    seeds: Seeds = [1, 2, 3]
+    measures: Annotated[list[Line], Field(min_length=1)]
+    exclude: Annotated[list[Exclusion], Field(max_length=100)] = []
+
+    @model_validator(mode="after")
+    def _over_an_axis(self) -> Sweep:
+        if self.distribution_over not in (None, *self.axes):
+            over = among(self.distribution_over, self.axes)
+            raise ValueError(f"'distribution_over' is no axis: {over}")
+        runs = math.prod(map(len, self.axes.values())) * len(self.seeds)
+        if runs > MAX_RUNS:
+            raise ValueError(f"{runs} runs; valid: up to {MAX_RUNS}")
+        return self
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`names`: of its settings, by axis; `excluded`: why it is not run, or empty."""
+
+    names: Mapping[str, str]
+    file: Path
+    settings: tuple[str, ...]
+    places: Mapping[str, str]  # of the settings' keys
+    excluded: str
+
+    def __str__(self) -> str:
+        return ", ".join(self.names.values())
+
+
+@dataclass(frozen=True)
+class CellRun:
+    sweep: str
+    cell: Cell
+    seed: int
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return self.cell.settings
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        return self.cell.places
+
+    @property
+    def name(self) -> str:
+        return f"{self.sweep}: {self.cell}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class CellTask(Task):
+    def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
+        try:
+            return super().load(schemes)
+        except InputError as error:
+            raise InputError(f"{error} (in the cell {self.run.cell})") from None
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    path: Path
+    sweep: Sweep
+    cells: tuple[Cell, ...]
+
+    def tasks(self, quick: bool) -> list[CellTask]:
+        seeds = self.sweep.seeds[:1] if quick else self.sweep.seeds
+        return [
+            CellTask(cell.file, CellRun(self.sweep.name, cell, seed))
+            for cell in self.cells
+            if not cell.excluded
+            for seed in seeds
+        ]
+
+    def only(self, choices: Sequence[str]) -> SweepFile:
+        """With the settings that `choices` name alone: `axis=name`; of one axis any of them."""
+        wanted: dict[str, set[str]] = {}
+        for choice in choices:
+            axis, _, name = choice.partition("=")
+            if axis not in self.sweep.axes:
+                valid = ", ".join(self.sweep.axes)
+                raise InputError(f"--only {choice}: no axis {axis!r}; valid: {valid}")
+            names = [one.name for one in self.sweep.axes[axis]]
+            if name not in names:
+                valid = ", ".join(names)
+                raise InputError(f"--only {choice}: no {axis} {name!r}; valid: {valid}")
+            wanted.setdefault(axis, set()).add(name)
+        axes = {
+            axis: [one for one in settings if one.name in wanted.get(axis, {one.name})]
+            for axis, settings in self.sweep.axes.items()
+        }
+        cells = [
+            cell
+            for cell in self.cells
+            if all(cell.names[axis] in names for axis, names in wanted.items())
+        ]
+        return SweepFile(self.path, self.sweep.model_copy(update={"axes": axes}), tuple(cells))
+
+
+def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
+    """Of a file, or of a name below experiments/sweeps/. InputError for the first thing wrong."""
+    path = binaries.find("sweep", name)
+    source = load_extending(path, "sweep", binaries.SWEEPS)
+    if "topology" in source.data:
+        raise source.error(("topology",), f"it is an experiment; valid: tiercast run {path}")
+    _name_schemes(source, schemes)
+    sweep = validate(Sweep, source)
+    for index, measure in enumerate(sweep.measures):
+        try:
+            find_spec(measure)
+        except ValueError as error:
+            raise source.error(("measures", str(index)), str(error)) from None
+    lists = {("seeds",): list(map(str, sweep.seeds))} | {
+        ("axes", axis): [one.name for one in settings] for axis, settings in sweep.axes.items()
+    }
+    for where, names in lists.items():
+        before: set[str] = set()
+        for index, one in enumerate(names):
+            if one in before:
+                raise source.error((*where, str(index)), f"{shown(one)} stands twice; valid: once")
+            before.add(one)
+    columns = {"runs"} | {f"{name}{end}" for name in sweep.measures for end in ("", "_95")}
+    for axis in sweep.axes:
+        if axis in columns:
+            raise source.error(("axes", axis), f"cells.csv has a column {axis!r}; valid: others")
+    for index, exclusion in enumerate(sweep.exclude):
+        _check_exclusion(source, ("exclude", str(index), "where"), sweep, exclusion)
+
+    @cache
+    def experiment_at(named_at: KeyPath, experiment: str) -> Path:
+        return _experiment(source, named_at, experiment, path)
+
+    cells = tuple(
+        _cell(source, sweep, experiment_at, chosen)
+        for chosen in itertools.product(*(enumerate(settings) for settings in sweep.axes.values()))
+    )
+    if all(cell.excluded for cell in cells):
+        raise source.error(("exclude",), "no cell is left")
+    return SweepFile(path, sweep, cells)
+
+
+def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:
+    """`{schemes: all, layers: 5, set: {rlm: {…}}}` in full: a setting for each scheme, with so many
+    layers where it has some, and what is set for it alone."""
+    axes = source.data.get("axes")
+    for axis, form in axes.items() if isinstance(axes, dict) else ():
+        if not isinstance(form, dict) or "schemes" not in form:
+            continue
+        here = ("axes", axis)
+        for key in form:
+            if key not in (valid := ("schemes", "layers", "set")):
+                raise source.error((*here, key), f"unknown key; valid: {', '.join(valid)}")
+        chosen = list(schemes) if form["schemes"] == "all" else form["schemes"]
+        own = form.get("set", {})
+        for key, found, kind in (("schemes", chosen, list), ("set", own, dict)):
+            valid = [*(["all"] if key == "schemes" else []), *schemes]
+            if not isinstance(found, kind):
+                raise source.error((*here, key), among(found, valid))
+            for one in found:
+                if not isinstance(one, str) or one not in schemes:
+                    raise source.error((*here, key), f"no scheme {among(one, valid)}")
+        for scheme, settings in own.items():
+            if not isinstance(settings, dict):
+                raise source.error(
+                    (*here, "set", scheme), f"{shown(settings)}; valid: a mapping of keys to values"
+                )
+        axes[axis] = [
+            {
+                "name": scheme,
+                "set": {"sessions.0.scheme": scheme}
+                | {"sessions.0.layers": form.get("layers", 1) if schemes[scheme].layered else 1}
+                | own.get(scheme, {}),
+            }
+            for scheme in chosen
+        ]
+
+
+def _check_exclusion(source: Source, path: KeyPath, sweep: Sweep, exclusion: Exclusion) -> None:
+    for axis, names in exclusion.where.items():
+        if axis not in sweep.axes:
+            raise source.error((*path, axis), f"no such axis; valid: {', '.join(sweep.axes)}")
+        known = [one.name for one in sweep.axes[axis]]
+        for name in names:
+            if name not in known:
+                raise source.error((*path, axis), f"no {among(name, known)}")
+
+
+def _cell(
+    source: Source,
+    sweep: Sweep,
+    experiment_at: Callable[[KeyPath, str], Path],
+    chosen: tuple[tuple[int, Setting], ...],
+) -> Cell:
+    names = {axis: setting.name for axis, (_, setting) in zip(sweep.axes, chosen, strict=True)}
+    values: Settings = dict(sweep.set)
+    places = {key: source.place(("set", key)) for key in sweep.set}
+    experiment, named_at = sweep.experiment, ("experiment",)
+    for axis, (index, setting) in zip(sweep.axes, chosen, strict=True):
+        here = ("axes", axis, str(index))
+        if setting.experiment is not None:
+            if experiment is not None and named_at != ("experiment",):
+                raise source.error(
+                    (*here, "experiment"), f"{source.place(named_at)} names one, too; valid: once"
+                )
+            experiment, named_at = setting.experiment, (*here, "experiment")
+        for key, value in setting.set.items():
+            values.pop(key, None)  # in the order in which they are set
+            values[key] = value
+            places[key] = source.place((*here, "set", key))
+    if experiment is None:
+        raise source.error((), f"no `experiment`, here or in a setting (cell {names})")
+    return Cell(
+        names,
+        experiment_at(named_at, experiment),
+        tuple(setting_text(key, value) for key, value in values.items()),
+        places,
+        next((one.why for one in sweep.exclude if one.holds(names)), ""),
+    )
+
+
+def _experiment(source: Source, path: KeyPath, name: str, file: Path) -> Path:
+    """A file beside the sweep's, or an experiment by its name."""
+    beside = file.parent / f"{name.removesuffix('.yaml')}.yaml"
+    known = {found.stem: found for found in binaries.EXPERIMENTS.glob("*.yaml")}
+    if os.path.isfile(beside) and beside.resolve() != file.resolve():
+        return beside
+    if name not in known:
+        raise source.error(
+            path,
+            f"no experiment {among(name, ['a file beside this one', *sorted(known)])}",
+        )
+    return known[name]

@@ -1,0 +1,103 @@
+"""A sweep's results: `tiercast sweep FILE`.
+
+Means over seeds with 95 % confidence intervals, cell by cell, and distributions over an axis;
+sweep_report.py writes them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiercast_lab.study.confidence import Mean, mean
+from tiercast_lab.study.runs import Outcome
+from tiercast_lab.study.sweep_file import Cell, SweepFile
+
+
+@dataclass(frozen=True)
+class CellResult:
+    cell: Cell
+    outcomes: tuple[Outcome, ...]  # a run each; none of a cell that is left out
+    means: dict[str, Mean | None]  # by measure
+
+    @property
+    def failures(self) -> list[str]:
+        return [f"{one.task.run.name}: {one.failure}" for one in self.outcomes if one.failure]
+
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Of a measure over the settings of one axis, the population; `names`: of the other axes."""
+
+    names: Mapping[str, str]
+    measure: str
+    cells: tuple[CellResult, ...]  # with a value, in its order
+    missing: int  # have none
+
+    @property
+    def values(self) -> list[float]:
+        return [one.means[self.measure].value for one in self.cells]
+
+    def quantile(self, share: float) -> float:
+        """On straight lines between the values, of which the first is at 0 and the last at 1."""
+        values = self.values
+        at = share * (len(values) - 1)
+        below = int(at)
+        above = min(below + 1, len(values) - 1)
+        return values[below] + (at - below) * (values[above] - values[below])
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    def __str__(self) -> str:
+        return ", ".join(self.names.values())
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    file: SweepFile
+    cells: tuple[CellResult, ...]
+
+    @property
+    def failures(self) -> list[str]:
+        return [failure for cell in self.cells for failure in cell.failures]
+
+    def distributions(self, measure: str) -> list[Distribution]:
+        """Over the axis that the sweep names, one for each choice of the others' settings; none
+        where it names no axis, or no cell has a value."""
+        over = self.file.sweep.distribution_over
+        groups: dict[tuple[str, ...], list[CellResult]] = defaultdict(list)
+        for one in self.cells if over is not None else ():
+            if not one.cell.excluded:
+                rest = (name for axis, name in one.cell.names.items() if axis != over)
+                groups[tuple(rest)].append(one)
+        found = []
+        for cells in groups.values():
+            names = {axis: name for axis, name in cells[0].cell.names.items() if axis != over}
+            there = [one for one in cells if one.means[measure] is not None]
+            there.sort(key=lambda one: one.means[measure].value)
+            if there:
+                missing = len(cells) - len(there)
+                found.append(Distribution(names, measure, tuple(there), missing))
+        return found
+
+
+def results_of(file: SweepFile, outcomes: list[Outcome]) -> SweepResults:
+    by_cell: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
+    for one in outcomes:
+        by_cell[tuple(one.task.run.cell.names.values())].append(one)
+    cells = []
+    for cell in file.cells:
+        mine = by_cell[tuple(cell.names.values())]
+        means = {
+            measure: mean([one.measures.get(measure) for one in mine if not one.failure])
+            for measure in file.sweep.measures
+        }
+        cells.append(CellResult(cell, tuple(mine), means))
+    return SweepResults(file, tuple(cells))

@@ -1,0 +1,199 @@
+"""Who makes runs: what is handed to a worker, what it hands back, and processes of this machine.
+
+A worker has a run's job and its own programs, and needs none of the driver's files; what it made
+goes back as bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import multiprocessing
+import os
+import socket
+import traceback
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import Interrupted, LabError
+from tiercast_lab.base.interrupt import die_with_parent
+from tiercast_lab.base.scratch import scratch_folder
+from tiercast_lab.experiment.schema import Loaded
+
+PYTHON = "Python code"
+SHAPING = "way from an experiment to a run"  # what of the Python code a run follows from
+# Packages of the lab that shape a run in virtual time; of `run`, Mininet's part does not.
+SHAPED_BY = ("base", "experiment", "run")
+SHAPED_NOT_BY = "run/mininet"
+GRACE_S = 3.0  # for a worker to end before it is killed
+
+Programs = dict[str, str]  # name -> SHA-256
+
+
+@dataclass(frozen=True)
+class Job:
+    key: str
+    name: str  # as people read it
+    loaded: Loaded
+    seed: int
+    command: list[str]  # which makes the run alone
+    programs: Programs  # the driver's; each has to be the worker's, too
+
+
+@dataclass(frozen=True)
+class Made:
+    """`files` of the run's folder, or why there are none; `foreign`: the node has other programs
+    than the driver."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    failure: str = ""
+    foreign: str = ""
+
+
+class Workers(Protocol):
+    def __enter__(self) -> Workers: ...
+    def __exit__(self, *error: object) -> None: ...
+
+    @property
+    def room(self) -> int:
+        """Jobs that it takes at once."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a worker may be on another machine, with other files."""
+
+    def submit(self, job: Job) -> None: ...
+
+    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
+        """Those that have ended, after `timeout_s` at the latest; None where the worker died."""
+
+
+def programs(python: bool = False) -> Programs:
+    """What a run follows from beside its experiment and seed: the simulator, the P4 program, the
+    controller, and how the lab tells them of an experiment. `python`: all of the lab's code."""
+    files = binaries.NS3, binaries.P4_JSON, binaries.P4_INFO
+    binaries.require(*files)
+    result = {path.name: _digest(path) for path in files}
+    lab, controller = binaries.ROOT / "mininet", binaries.ROOT / "controller"
+    packages = lab / "tiercast_lab"
+    shaping = [path for name in SHAPED_BY for path in (packages / name).rglob("*.py")
+               if not path.is_relative_to(packages / SHAPED_NOT_BY)]  # fmt: skip
+    result[SHAPING] = _digest_of_all([*shaping, *controller.rglob("*.py")])
+    if python:
+        result[PYTHON] = _digest_of_all([*lab.rglob("*.py"), *controller.rglob("*.py")])
+    return result
+
+
+def _digest_of_all(paths: list[Path]) -> str:
+    return hashlib.sha256("".join(map(_digest, sorted(paths))).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    stat = path.stat()
+    return _digest_of(path, stat.st_mtime_ns, stat.st_size)
+
+
+@cache
+def _digest_of(path: Path, _mtime_ns: int, _size: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def make(job: Job, scratch: Path | None = None) -> Made:
+    """A run, on the node of the worker that calls this. `scratch`: a folder that somebody removes
+    should this process be killed. Raises Interrupted."""
+    from rich.console import Console
+
+    from tiercast_lab.run.execute import Options, conduct
+
+    try:
+        own = programs(PYTHON in job.programs)
+        for name, wanted in job.programs.items():
+            if own[name] != wanted:
+                return Made(
+                    foreign=f"node {socket.gethostname()}: another {name} below {binaries.ROOT}, "
+                    f"{own[name][:12]}; valid: {wanted[:12]}, as where this was started"
+                )
+        with scratch_folder(scratch) as folder, open(os.devnull, "w") as nowhere:
+            options = Options(job.seed, "ns3", "tiercast", folder, job.command, report=False)
+            conduct(job.loaded, options, Console(file=nowhere))
+            return Made(_pack((folder / "latest").resolve()))
+    except Interrupted:
+        raise
+    except LabError as error:
+        return Made(failure=str(error))
+    except Exception as error:  # a fault of ours, or a full disk: the next attempt has it, too
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        name = type(error).__name__
+        return Made(failure=f"{name}: {error} ({Path(at.filename).name}:{at.lineno})")
+
+
+def _pack(folder: Path) -> dict[str, bytes]:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+class LocalWorkers:
+    """A process for each run, at most `jobs` at a time."""
+
+    elsewhere = False
+
+    def __init__(self, jobs: int) -> None:
+        self.room = jobs
+        # Not forked from the driver, whose libraries have threads.
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(
+            ["tiercast_lab.run.execute", "tiercast_lab.run.ns3.runtime"]
+        )
+        self._open = contextlib.ExitStack()
+        self._running: dict[Connection, tuple[Job, multiprocessing.Process]] = {}
+
+    def __enter__(self) -> LocalWorkers:
+        self._scratch = self._open.enter_context(scratch_folder())
+        return self
+
+    def submit(self, job: Job) -> None:
+        mine, its = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_work, args=(its, job, self._scratch), daemon=True)
+        process.start()
+        its.close()  # so that the end of the process is the end of the pipe
+        self._running[mine] = job, process
+
+    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
+        result = []
+        for connection in wait(list(self._running), timeout_s):
+            job, process = self._running.pop(connection)
+            try:
+                made = connection.recv()
+            except (EOFError, OSError):  # it died before, or in the middle of, what it had to say
+                made = None
+            connection.close()
+            process.join()
+            result.append((job, made))
+        return result
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        running = [process for _, process in self._running.values()]
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.join(GRACE_S)
+            process.kill()
+            process.join()
+        self._running.clear()
+        self._open.close()
+
+
+def _work(connection: Connection, job: Job, scratch: Path) -> None:
+    die_with_parent()
+    with contextlib.suppress(Interrupted):  # what it says is for the driver to know
+        connection.send(make(job, scratch))
