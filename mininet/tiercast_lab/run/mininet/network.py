@@ -11,6 +11,7 @@ import json
 import logging
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from typing import Any
 
@@ -38,6 +39,7 @@ SYSCTLS = {
     "net.ipv4.tcp_timestamps": 1,
 }
 
+SHELL = ["sh", "-e", "-x"]  # the last line "+ command" is of the one that failed
 COMMAND_S = 60.0  # takes some milliseconds; on a machine whose CPUs are taken, seconds
 
 # With any of these the kernel would hand over packets above the MTU or without a checksum.
@@ -61,8 +63,16 @@ class NamespaceNode(Node):
             ) from None
         if process.returncode != 0:
             said = (err or out).decode().strip()
-            raise RunFailed(f"{self.name}: `{' '.join(command)}` failed: {said}")
+            shown = " ".join(command)
+            if list(command) == SHELL:
+                shown, _, said = f"\n{said}".rpartition("\n+ ")[2].partition("\n")
+            raise RunFailed(f"{self.name}: `{shown}` failed: {said}")
         return out.decode()
+
+    def run_script(self, *commands: str) -> str:
+        """Runs shell commands in one process, up to the first that fails: their output, or
+        RunFailed with that command and what it said."""
+        return self.run(*SHELL, text="\n".join(commands))
 
 
 class QuietIntf(Intf):
@@ -96,7 +106,6 @@ class Network:
             self.nodes[name] = node
             self._interfaces[name] = []
             self._devices[name] = FileIO(f"/proc/{node.pid}/net/dev")
-            node.run("sysctl", "-q", "-w", *(f"{key}={value}" for key, value in SYSCTLS.items()))
         for link in self.topology.links.values():
             checkpoint()
             self._connect(link.a, link.b)
@@ -164,45 +173,46 @@ class Network:
 
     def _configure(self, node: str, interfaces: list[str], commands: list[str]) -> None:
         self._interfaces[node] += interfaces
-        batch = ["link set lo up"]
-        batch += [f"link set {name} up" for name in interfaces]
-        self.nodes[node].run("ip", "-batch", "-", text="\n".join(batch + commands) + "\n")
-        features = [word for offload in OFFLOADS for word in (offload, "off")]
-        for name in interfaces:
-            self.nodes[node].run("ethtool", "-K", name, *features)
+        batch = ["link set lo up", *(f"link set {name} up" for name in interfaces), *commands]
+        features = " ".join(f"{offload} off" for offload in OFFLOADS)
+        self.nodes[node].run_script(
+            "sysctl -q -w " + " ".join(f"{key}={value}" for key, value in SYSCTLS.items()),
+            "\n".join(["ip -batch - <<END", *batch, "END"]),
+            *(f"ethtool -K {name} {features}" for name in interfaces),
+        )
 
     def describe(self) -> dict[str, Any]:
         """Interfaces with qdisc and counters, offloads and sysctls of every node."""
-        result = {}
-        for name, node in self.nodes.items():
-            links = [
-                link
-                for link in json.loads(node.run("ip", "-json", "-statistics", "link", "show"))
+        with ThreadPoolExecutor() as pool:
+            return dict(zip(self.nodes, pool.map(self._describe, self.nodes), strict=True))
+
+    def _describe(self, name: str) -> dict[str, Any]:
+        said = self.nodes[name].run_script(
+            "ip -json -statistics link show",
+            "echo ---",
+            f"ethtool --json --show-features {self._interfaces[name][0]}",
+            "echo ---",
+            f"sysctl {' '.join(SYSCTLS)}",
+        )
+        links, features, sysctls = said.split("---\n")
+        return {
+            "interfaces": {
+                link["ifname"]: {
+                    "qdisc": link["qdisc"],
+                    "mtu": link["mtu"],
+                    "rx": link["stats64"]["rx"],
+                    "tx": link["stats64"]["tx"],
+                }
+                for link in json.loads(links)
                 if link["ifname"] != "lo"
-            ]
-            features = json.loads(
-                node.run("ethtool", "--json", "--show-features", self._interfaces[name][0])
-            )[0]
-            result[name] = {
-                "interfaces": {
-                    link["ifname"]: {
-                        "qdisc": link["qdisc"],
-                        "mtu": link["mtu"],
-                        "rx": link["stats64"]["rx"],
-                        "tx": link["stats64"]["tx"],
-                    }
-                    for link in links
-                },
-                "offloads_on": sorted(
-                    key
-                    for key, value in features.items()
-                    if key != "ifname" and value["active"] and not value["fixed"]
-                ),
-                "sysctls": dict(
-                    line.split(" = ") for line in node.run("sysctl", *SYSCTLS).splitlines()
-                ),
-            }
-        return result
+            },
+            "offloads_on": sorted(
+                key
+                for key, value in json.loads(features)[0].items()
+                if key != "ifname" and value["active"] and not value["fixed"]
+            ),
+            "sysctls": dict(line.split(" = ") for line in sysctls.splitlines()),
+        }
 
     def hidden_queues(self) -> list[str]:
         """Interfaces with a queueing discipline: a second queue behind the emulated one."""

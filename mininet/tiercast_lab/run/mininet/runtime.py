@@ -37,6 +37,7 @@ from tiercast_lab.run.runtime import Execution
 
 POLL_S = 1.0  # of ports and load
 WATCH_S = 0.2  # a crash is noticed within this time
+END_S = 0.01  # between looks at a program that is about to end
 CRASH_S = 1.0  # between a program's last sign of life and the end of its process
 CONTROLLER_NICE = -10  # of this process: joins wait for it
 
@@ -214,12 +215,11 @@ class _Live:
         await asyncio.gather(*(self._look(controller, switch) for switch in switches))
 
     async def _expect_success(self, child: Any) -> None:
-        for _ in range(15):
-            if (status := child.process.poll()) is not None:
-                if status != 0:
-                    raise RunFailed(self.children.obituary(child, status))
-                return
-            await asyncio.sleep(WATCH_S)
+        deadline = time.monotonic() + GRACE_S
+        while (status := child.process.poll()) is None and time.monotonic() < deadline:
+            await asyncio.sleep(END_S)
+        if status:
+            raise RunFailed(self.children.obituary(child, status))
 
     async def _measure(self, controller: control.Controller, load: LoadMeter) -> None:
         """Looks at each switch and at the load, once a second until the run's time is over. A
