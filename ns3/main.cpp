@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
 #include "ns3/agents.h"
 #include "ns3/control_link.h"
 #include "ns3/records.h"

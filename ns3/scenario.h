@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "ns3/on_off.h"
 #include "protocols/wire/udp_frame.h"
 

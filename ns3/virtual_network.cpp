@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "dataplane/engine/output.h"
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
+#include "dataplane/engine/control/output.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "dataplane/accounts/accounts.h"
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "ns3/scenario.h"
 
 namespace tiercast::ns3_runtime {

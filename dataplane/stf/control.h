@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "dataplane/stf/script.h"
 
 namespace tiercast::stf {

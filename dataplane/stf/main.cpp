@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
 #include "dataplane/stf/runner.h"
 #include "dataplane/stf/script.h"
 

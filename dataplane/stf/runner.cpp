@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "dataplane/stf/control.h"
 #include "dataplane/stf/names.h"
 

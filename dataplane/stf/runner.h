@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
 #include "dataplane/stf/script.h"
 
 namespace tiercast::stf {

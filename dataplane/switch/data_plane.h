@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "dataplane/accounts/accounts.h"
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "dataplane/switch/lateness.h"
 #include "dataplane/switch/options.h"
 #include "dataplane/switch/port/frame_port.h"

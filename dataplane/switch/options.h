@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "dataplane/switch/trace_file.h"
 
 namespace tiercast::vswitch {

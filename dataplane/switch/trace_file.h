@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "dataplane/engine/trace.h"
+#include "dataplane/engine/control/trace.h"
 
 namespace tiercast::vswitch {
 

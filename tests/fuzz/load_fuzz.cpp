@@ -1,5 +1,5 @@
 // Any JSON is refused with a LoadError, or loads and runs, in both forms.
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
 #include "tests/fuzz/programs.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 
 namespace tiercast::fuzz {
 

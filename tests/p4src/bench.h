@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "tests/p4src/packet.h"
 
 namespace tiercast::p4test {

@@ -8,7 +8,7 @@
 #include <new>
 #include <sstream>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 
 namespace {
 std::size_t allocations = 0;

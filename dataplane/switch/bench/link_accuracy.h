@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
 
 namespace tiercast::bench {
 

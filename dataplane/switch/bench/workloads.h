@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 
 namespace tiercast::bench {
 

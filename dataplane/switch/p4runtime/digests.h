@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "dataplane/engine/control.h"
+#include "dataplane/engine/control/control.h"
 #include "dataplane/switch/p4runtime/program_info.h"
 #include "p4/v1/p4runtime.pb.h"
 

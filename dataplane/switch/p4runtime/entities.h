@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "dataplane/switch/p4runtime/program_info.h"
 #include "p4/v1/p4runtime.pb.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/status.h"
+#include "dataplane/engine/control/status.h"
 
 namespace tiercast::vswitch {
 

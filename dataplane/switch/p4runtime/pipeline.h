@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 #include "dataplane/switch/data_plane.h"
 #include "dataplane/switch/p4runtime/entities.h"
 #include "dataplane/switch/p4runtime/packet_io.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
 #include "p4/config/v1/p4info.pb.h"
 
 namespace tiercast::vswitch {

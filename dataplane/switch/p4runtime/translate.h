@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/engine/control.h"
+#include "dataplane/engine/control/control.h"
 #include "dataplane/switch/p4runtime/program_info.h"
 #include "p4/v1/p4runtime.pb.h"
 

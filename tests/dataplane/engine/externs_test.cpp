@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "dataplane/engine/digest_list.h"
-#include "dataplane/engine/meter.h"
+#include "dataplane/engine/run/digest_list.h"
+#include "dataplane/engine/tables/meter.h"
 #include "tests/dataplane/engine/testing.h"
 
 namespace tiercast::engine {

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "dataplane/engine/fair_queue.h"
+#include "dataplane/engine/queues/fair_queue.h"
 #include "tests/dataplane/engine/testing.h"
 
 namespace tiercast::engine {

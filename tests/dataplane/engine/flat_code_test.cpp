@@ -6,8 +6,8 @@
 #include <random>
 #include <sstream>
 
-#include "dataplane/engine/image.h"
-#include "dataplane/engine/program.h"
+#include "dataplane/engine/api/program.h"
+#include "dataplane/engine/image/image.h"
 #include "tests/dataplane/engine/testing.h"
 
 namespace tiercast::engine {

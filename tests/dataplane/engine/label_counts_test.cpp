@@ -4,8 +4,8 @@
 #include <map>
 #include <random>
 
-#include "dataplane/engine/label_table.h"
-#include "dataplane/engine/trace.h"
+#include "dataplane/engine/control/trace.h"
+#include "dataplane/engine/queues/label_table.h"
 #include "tests/dataplane/engine/testing.h"
 
 namespace tiercast::engine {

@@ -3,7 +3,7 @@
 #include <map>
 #include <random>
 
-#include "dataplane/engine/match_table.h"
+#include "dataplane/engine/tables/match_table.h"
 #include "tests/dataplane/engine/testing.h"
 
 namespace tiercast::engine {

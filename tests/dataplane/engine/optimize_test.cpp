@@ -1,13 +1,13 @@
 // The passes over flat code: random code leaves the same in the cells that matter before and after
 // them, and what they are for happens.
-#include "dataplane/engine/optimize.h"
+#include "dataplane/engine/flat/optimize.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "dataplane/engine/machine.h"
+#include "dataplane/engine/run/machine.h"
 
 namespace tiercast::engine {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dataplane/engine/switch.h"
+#include "dataplane/engine/api/switch.h"
 
 namespace tiercast::engine {
 

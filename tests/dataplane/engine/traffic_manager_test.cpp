@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "dataplane/engine/value.h"
+#include "dataplane/engine/packet/value.h"
 
 #include "tests/dataplane/engine/testing.h"
 

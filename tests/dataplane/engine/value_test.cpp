@@ -1,12 +1,12 @@
 // Numbers and bit fields, against plain arithmetic where it can say the same.
-#include "dataplane/engine/value.h"
+#include "dataplane/engine/packet/value.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "dataplane/engine/bits.h"
-#include "dataplane/engine/byte_values.h"
+#include "dataplane/engine/control/byte_values.h"
+#include "dataplane/engine/packet/bits.h"
 
 namespace tiercast::engine {
 namespace {

@@ -1,0 +1,52 @@
+#include "dataplane/engine/api/program.h"
+
+#include "dataplane/engine/flat/flatten.h"
+#include "dataplane/engine/flat/optimize.h"
+#include "dataplane/engine/load/compiler.h"
+#include "dataplane/engine/tables/match_table.h"
+
+namespace tiercast::engine {
+
+LoadError::LoadError(const std::string& program, const std::string& construct,
+                     const std::string& source)
+    : std::runtime_error(program + ": " + construct +
+                         (source.empty() ? std::string() : ", P4 source " + source)),
+      construct_(construct),
+      source_(source) {}
+
+Program::Program(std::unique_ptr<const Image> image) : image_(std::move(image)) {}
+Program::~Program() = default;
+
+std::shared_ptr<const Program> Program::load(std::string_view text, std::string_view name) {
+  try {
+    const auto json = Json::parse(text);
+    auto image = std::make_unique<Image>();
+    image->name = name;
+    Compiler(*json, *image).compile();
+    plan_headers(*image);
+    flatten(*image);
+    optimize(*image);
+    find_live_cells(*image);
+    for (const Table& table : image->tables) {
+      const Status status = MatchTable(*image, table).install_constant_entries();
+      if (!status.ok()) throw Refused{"constant entries: " + status.message(), table.source};
+    }
+    return std::shared_ptr<const Program>(new Program(std::move(image)));
+  } catch (const Refused& refused) {
+    throw LoadError(std::string(name), refused.construct, refused.source);
+  }
+}
+
+const std::string& Program::name() const { return image_->name; }
+const std::vector<TableInfo>& Program::tables() const { return image_->table_infos; }
+const std::vector<ActionInfo>& Program::actions() const { return image_->action_infos; }
+const std::vector<CounterInfo>& Program::counters() const { return image_->counter_infos; }
+const std::vector<RegisterInfo>& Program::registers() const { return image_->register_infos; }
+const std::vector<MeterInfo>& Program::meters() const { return image_->meter_infos; }
+const std::vector<ActionProfileInfo>& Program::action_profiles() const {
+  return image_->profile_infos;
+}
+const std::vector<DigestInfo>& Program::digests() const { return image_->digest_infos; }
+const std::vector<ValueSetInfo>& Program::value_sets() const { return image_->value_set_infos; }
+
+}  // namespace tiercast::engine

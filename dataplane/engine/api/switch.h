@@ -1,0 +1,232 @@
+// A v1model switch: ports, the pipelines of one Program, the traffic manager, and the control API.
+//
+// No I/O, no clock, no thread: the caller hands in frames and the time, and is called back through
+// Output with frames that leave. Times are nanoseconds of one monotonic clock (int64, 0 or more);
+// a time before the latest one seen counts as that latest one. Not thread-safe.
+//
+// Every event has an ideal time that follows from the frames' arrival times and the ports' rates
+// alone: calling advance() late makes frames leave late, but moves no later event.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dataplane/engine/api/program.h"
+#include "dataplane/engine/control/control.h"
+#include "dataplane/engine/control/output.h"
+#include "dataplane/engine/control/status.h"
+#include "dataplane/engine/control/trace.h"
+
+namespace tiercast::engine {
+
+class PacketPool;
+class ProfileMembers;
+
+struct PortConfig {
+  double rate_bps = 0;              // bit/s of the link; 0: unlimited, the port never queues
+  std::uint32_t queue_packets = 0;  // packets that may wait, the one in service not counted; 0: any
+  std::uint64_t queue_bytes = 0;    // bytes that may wait (frame + overhead_bytes); 0: any
+  std::int64_t delay_ns = 0;        // propagation, after serialisation
+  std::int32_t overhead_bytes = 0;  // added to every frame where bytes count: serialisation time
+                                    // and queue_bytes. -14: a rate of IP bytes; 20: preamble + gap
+  std::int64_t rx_delay_ns = 0;     // applied to frames received on this port, before ingress
+  bool fair_queueing = false;       // a queue for each flow, in turn (fair_queue.h); the limits of
+                                    // packets and bytes are then each flow's
+};
+
+// Counts since the port was added. Bytes are frame bytes (no overhead).
+struct PortStats {
+  std::uint64_t rx_packets = 0;
+  std::uint64_t rx_bytes = 0;
+  std::uint64_t tx_packets = 0;  // handed to Output::transmit
+  std::uint64_t tx_bytes = 0;
+  std::uint64_t enqueued_packets = 0;  // accepted by the traffic manager, waiting or not
+  std::uint64_t dropped_packets = 0;   // queue full
+  std::uint64_t dropped_bytes = 0;
+  std::uint64_t egress_dropped_packets = 0;  // by the program's egress pipeline
+  std::uint32_t queue_packets = 0;           // waiting now, the one in service not counted
+  std::uint64_t queue_bytes = 0;             // frame + overhead bytes waiting now
+  std::uint32_t max_queue_packets = 0;       // since the last read that reset it
+  std::uint64_t max_queue_bytes = 0;
+};
+
+// By what ports count packets apart: a small number made of a header's field, as it is when a packet
+// enters a queue. Packets without that header have label 0, and those from the CPU port, which the
+// control plane sends where it likes; and so do all where the program does not have the field, or
+// reads it nowhere in egress.
+struct LabelRule {
+  std::string header;  // its name in the program, such as "ipv4"
+  std::string field;   // at most 64 bits
+  std::uint32_t (*label)(std::uint64_t value) = nullptr;  // null: no rule
+};
+
+// What became of the packets with one label that a port's queue was given, replicas and clones each
+// for itself. Packets, since the program was set.
+struct LabelCounts {
+  std::uint32_t label = 0;
+  std::uint64_t entered = 0;  // handed to the queue
+  std::uint64_t dropped = 0;  // of these: the queue was full, or the port was removed
+  std::uint64_t served = 0;   // of these: their turn came, and the egress pipeline ran
+  std::uint64_t waiting() const { return entered - dropped - served; }
+  bool operator==(const LabelCounts&) const = default;
+};
+
+// Frames that ended without a port's queue being the reason.
+struct SwitchStats {
+  std::uint64_t no_port_packets = 0;              // to or from a port that does not exist
+  std::uint64_t ingress_dropped_packets = 0;      // by the program's ingress pipeline
+  std::uint64_t oversize_packets = 0;             // a frame above 65535 bytes, received or deparsed
+  std::uint64_t recirculation_limit_packets = 0;  // resubmitted or recirculated too often
+  std::uint64_t assertion_failed_packets = 0;     // by an assert() or assume() that did not hold
+  std::uint64_t dropped_digests = 0;  // that found no room, or that nobody took (Output::digest)
+};
+
+std::shared_ptr<PacketPool> make_packet_pool(const Program& program);
+
+class Switch {
+ public:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::uint32_t kMaxPorts = 512;  // port numbers are bit<9>
+
+  struct Options {
+    std::uint32_t cpu_port = 510;   // 0..511
+    std::uint32_t drop_port = 511;  // egress_spec of a dropped packet
+    std::uint64_t seed = 1;         // of the program's random numbers
+    // false: programs run in the form in which they were compiled, several times slower. Both forms
+    // do the same to every packet; tests compare them.
+    bool flat_code = true;
+    // Memory of its packets, which switches of the same program may share that one thread calls: of
+    // many switches that a packet goes through, each then finds it in the processor's cache. Null:
+    // its own.
+    std::shared_ptr<PacketPool> pool = nullptr;
+    LabelRule label = {};
+  };
+
+  // output must outlive the Switch. Throws std::invalid_argument if cpu_port is above 511.
+  Switch(std::shared_ptr<const Program> program, Options options, Output& output);
+  ~Switch();
+  Switch(const Switch&) = delete;
+  Switch& operator=(const Switch&) = delete;
+
+  const Program& program() const;
+  // Replaces the program: tables, groups, sessions, counters and registers start anew, frames
+  // waiting in queues or on wires are lost; ports and their statistics stay.
+  void set_program(std::shared_ptr<const Program> program);
+
+  // Adds a port or changes it at now_ns. Of the frame in service, what is left is sent at the new
+  // rate; frames on the wire keep their times, and no frame overtakes an earlier one; a queue
+  // longer than a new limit drains without loss. kInvalidArgument: a port number above 511, the
+  // CPU or drop port, a negative or non-finite rate or delay.
+  Status set_port(std::uint32_t port, const PortConfig& config, std::int64_t now_ns = 0);
+  // Its waiting frames are lost. kNotFound.
+  Status remove_port(std::uint32_t port);
+  // Whether its link works: members of action groups that watch a port that is down are not chosen.
+  // Nothing else changes. Ports are up at first. kNotFound.
+  Status set_port_up(std::uint32_t port, bool up);
+  std::vector<std::uint32_t> ports() const;
+  Result<PortConfig> port_config(std::uint32_t port) const;
+  // All zero for a port that does not exist. reset_max: restart the maxima at the present length.
+  PortStats stats(std::uint32_t port, bool reset_max = false);
+  // Of the labels that were seen, in ascending order. They outlive the port's removal, as the
+  // program's counters do. None of a number above 511.
+  std::vector<LabelCounts> label_counts(std::uint32_t port) const;
+  SwitchStats switch_stats() const;
+
+  // A frame that arrived on `port` at now_ns. On the CPU port it carries the packet_out header.
+  void receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns);
+  // When advance() has something to do; kNever if nothing waits.
+  std::int64_t next_event() const;
+  // Performs everything due at or before now_ns, in the order of its times.
+  void advance(std::int64_t now_ns);
+
+  // Traces the frames received from now on that sink wants; null: none, and nobody hears more of
+  // those that are inside. sink must outlive the Switch or be taken away.
+  void set_trace(TraceSink* sink);
+
+  // --- Control plane. Names unknown to the program: kNotFound. ---
+
+  Status insert_entry(std::string_view table, const TableEntry& entry);
+  Status modify_entry(std::string_view table, const TableEntry& entry);
+  // Match and priority say which; the action is ignored.
+  Status delete_entry(std::string_view table, const TableEntry& entry);
+  Result<std::vector<TableEntry>> read_entries(std::string_view table) const;
+  Result<TableEntry> read_entry(std::string_view table, const TableEntry& entry) const;
+  Status set_default_action(std::string_view table, const ActionCall& action);
+  // Back to what the program declares.
+  Status reset_default_action(std::string_view table);
+  Result<ActionCall> default_action(std::string_view table) const;
+  // The direct counter of an entry.
+  Status write_entry_counter(std::string_view table, const TableEntry& entry, CounterValue value);
+
+  // group: 1 to 65535. An empty group drops.
+  Status insert_multicast_group(std::uint32_t group, std::vector<Replica> replicas);
+  Status modify_multicast_group(std::uint32_t group, std::vector<Replica> replicas);
+  Status delete_multicast_group(std::uint32_t group);
+  Result<std::vector<Replica>> multicast_group(std::uint32_t group) const;
+  std::vector<std::uint32_t> multicast_groups() const;
+
+  // Members of an action profile, by numbers of the caller's. kInvalidArgument: a group in a
+  // profile without selector, a member that is used by no table's actions, a weight of 0;
+  // kFailedPrecondition: to remove what an entry or group still uses.
+  Status insert_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
+  Status modify_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
+  Status delete_member(std::string_view profile, std::uint32_t member);
+  Result<ActionCall> member(std::string_view profile, std::uint32_t member) const;
+  Result<std::vector<std::uint32_t>> members(std::string_view profile) const;
+  Status insert_group(std::string_view profile, std::uint32_t group, ActionGroup config);
+  Status modify_group(std::string_view profile, std::uint32_t group, ActionGroup config);
+  Status delete_group(std::string_view profile, std::uint32_t group);
+  Result<ActionGroup> group(std::string_view profile, std::uint32_t group) const;
+  Result<std::vector<std::uint32_t>> groups(std::string_view profile) const;
+  Result<ProfileUsage> profile_usage(std::string_view profile) const;
+
+  // session: 1 to 32767.
+  Status insert_clone_session(std::uint32_t session, CloneSession config);
+  Status modify_clone_session(std::uint32_t session, CloneSession config);
+  Status delete_clone_session(std::uint32_t session);
+  Result<CloneSession> clone_session(std::uint32_t session) const;
+  std::vector<std::uint32_t> clone_sessions() const;
+
+  // Indirect counters and registers; kInvalidArgument for an index outside.
+  Result<CounterValue> read_counter(std::string_view counter, std::uint64_t index) const;
+  // All cells of an indirect counter; valid until the next set_program().
+  Result<std::span<const CounterValue>> counter_cells(std::string_view counter) const;
+  Status write_counter(std::string_view counter, std::uint64_t index, CounterValue value);
+  Result<Bytes> read_register(std::string_view name, std::uint64_t index) const;
+  Status write_register(std::string_view name, std::uint64_t index, const Bytes& value);
+
+  // Indirect meters; the burst is full after a write. No config: every packet is green.
+  Result<std::optional<MeterConfig>> read_meter(std::string_view name, std::uint64_t index) const;
+  Status write_meter(std::string_view name, std::uint64_t index, std::optional<MeterConfig> config);
+  // The direct meter of an entry.
+  Status write_entry_meter(std::string_view table, const TableEntry& entry,
+                           std::optional<MeterConfig> config);
+
+  // Digests are gathered only while there is a config.
+  Status configure_digest(std::string_view name, std::optional<DigestConfig> config);
+  Result<std::optional<DigestConfig>> digest_config(std::string_view name) const;
+  // Its digests may be sent again. A list that was never sent, or is acknowledged: no effect.
+  Status acknowledge_digest(std::string_view name, std::uint64_t list_id);
+
+  Status write_value_set(std::string_view name, std::vector<ValueSetMember> members);
+  Result<std::vector<ValueSetMember>> read_value_set(std::string_view name) const;
+
+  // The names that p4c gave to the program's hashes and checksums.
+  std::vector<std::string> calculations() const;
+  // Of a calculation with a custom CRC: kInvalidArgument for others.
+  Status write_crc(std::string_view calculation, const CrcParameters& parameters);
+
+ private:
+  Result<ProfileMembers*> profile(std::string_view name) const;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tiercast::engine

@@ -1,0 +1,111 @@
+// What a traced packet does beside what every packet does. All of it is out of line: a packet that
+// is not traced passes one branch at each place.
+#include "dataplane/engine/arch/v1model/run_nodes.h"
+#include "dataplane/engine/arch/v1model/switch_state.h"
+
+namespace tiercast::engine {
+namespace {
+
+std::vector<std::string> replica_texts(const std::vector<Replica>& replicas) {
+  std::vector<std::string> texts;
+  for (const Replica& replica : replicas) {
+    texts.push_back("port " + std::to_string(replica.port) + ", instance " +
+                    std::to_string(replica.instance));
+  }
+  return texts;
+}
+
+}  // namespace
+
+void Switch::State::choose_trace(Packet& packet, std::uint32_t port) {
+  tracer.choose(packet, port);
+  if (packet.trace == 0) return;
+  tracer.tell(packet, "receive", clock_ns,
+              {{"port", std::int64_t{port}}, {"bytes", std::int64_t{packet.buffer->size}}});
+}
+
+void Switch::State::parse_traced(const Packet& packet, PacketState& state) {
+  std::vector<std::string> names;
+  for (std::uint32_t index : loaded->machine.parse_traced(state))
+    names.push_back(loaded->image.parser_states[index].name);
+  std::vector<std::pair<std::string_view, TraceValue>> fields = {{"states", std::move(names)}};
+  if (state.error != 0) fields.emplace_back("error", std::int64_t{state.error});
+  tracer.tell(packet, "parse", clock_ns, std::move(fields));
+}
+
+void Switch::State::run_traced(Packet& packet, PacketState& state, bool in_egress,
+                               std::int64_t now_ns) {
+  const Image& image = loaded->image;
+  Tracer::Run run(tracer, packet, in_egress ? "egress" : "ingress", now_ns);
+  if (!state.exited) run_nodes(in_egress ? image.egress_start : image.ingress_start, state, run);
+  const bool to_group = !in_egress && state.phv[image.intrinsics.mcast_grp.cell] != 0;
+  if (state.assertion_failed) {
+    run.drop("an assertion does not hold");
+  } else if (!state.resubmit && !to_group &&
+             state.phv[image.intrinsics.egress_spec.cell] == options.drop_port) {
+    run.drop("the program drops it");
+  }
+}
+
+void Switch::State::tell_again(const Packet& packet, std::string_view kind) {
+  tracer.tell(packet, kind, clock_ns);
+}
+
+void Switch::State::tell_replicate(const Packet& packet, std::uint32_t group,
+                                   const std::vector<Replica>& replicas) {
+  tracer.tell(packet, "replicate", clock_ns,
+              {{"group", std::int64_t{group}}, {"copies", replica_texts(replicas)}});
+}
+
+void Switch::State::tell_clone(const Packet& original, const Packet& copy, std::uint32_t session,
+                               const CloneSession& config) {
+  tracer.tell(copy, "clone", clock_ns,
+              {{"session", std::int64_t{session}},
+               {"of", std::int64_t{original.copy}},
+               {"copies", replica_texts(config.replicas)}});
+}
+
+void Switch::State::tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes) {
+  const PortStats& queue = ports->stats(port);
+  tracer.tell(packet, "enqueue", clock_ns,
+              {{"port", std::int64_t{port}},
+               {"bytes", std::int64_t{bytes}},
+               {"waiting_packets", std::int64_t{queue.queue_packets}},
+               {"waiting_bytes", static_cast<std::int64_t>(queue.queue_bytes)}});
+}
+
+void Switch::State::refused(std::uint32_t port, const Packet& packet) {
+  if (packet.trace == 0) return;
+  const PortStats& queue = ports->stats(port);
+  tell_drop(packet, "queue",
+            "the queue of port " + std::to_string(port) +
+                " is full: " + std::to_string(queue.queue_packets) + " packets, " +
+                std::to_string(queue.queue_bytes) + " bytes");
+}
+
+void Switch::State::tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,
+                                 std::int64_t now_ns) {
+  tracer.tell(packet, "dequeue", now_ns,
+              {{"port", std::int64_t{port}},
+               {"enq_qdepth", std::int64_t{packet.enq_qdepth}},
+               {"deq_qdepth", std::int64_t{waiting}},
+               {"waited_ns", now_ns - packet.time_ns}});
+}
+
+void Switch::State::tell_leaves(const Packet& packet, std::uint32_t port) {
+  const std::int64_t bytes = packet.buffer->size;
+  if (port == options.cpu_port) {
+    tracer.tell(packet, "packet_in", packet.time_ns, {{"bytes", bytes}});
+  } else {
+    tracer.tell(packet, "transmit", packet.time_ns,
+                {{"port", std::int64_t{port}}, {"bytes", bytes}});
+  }
+}
+
+void Switch::State::tell_drop(const Packet& packet, std::string_view where,
+                              std::string_view reason) {
+  tracer.tell(packet, "drop", clock_ns,
+              {{"where", std::string(where)}, {"reason", std::string(reason)}});
+}
+
+}  // namespace tiercast::engine

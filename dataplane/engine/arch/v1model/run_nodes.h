@@ -1,0 +1,47 @@
+// The interpreter of a pipeline's nodes, for packets that do not run as flat code.
+#pragma once
+
+#include "dataplane/engine/arch/v1model/switch_state.h"
+
+namespace tiercast::engine {
+
+template <class Observer>
+void Switch::State::run_nodes(std::uint32_t index, PacketState& state, Observer& observer) {
+  const Image& image = loaded->image;
+  Machine& machine = loaded->machine;
+  state.phv[image.tracked_cell] = 0;
+  while (index != kNone) {
+    const Node& node = image.nodes[index];
+    switch (node.kind) {
+      case Node::Kind::kCondition: {
+        const bool taken = machine.run(node.condition, state);
+        observer.branch(image, node, taken);
+        index = taken ? node.if_true : node.if_false;
+        break;
+      }
+      case Node::Kind::kAction:
+        observer.run(machine, image, image.actions[node.index], state, nullptr);
+        index = node.if_true;
+        break;
+      case Node::Kind::kTable: {
+        const Table& layout = image.tables[node.index];
+        MatchTable& table = *loaded->tables[node.index];
+        const MatchTable::Entry* entry = observer.lookup(table, state);
+        MatchTable::Outcome outcome = table.apply(state.phv, state.received_length);
+        if (outcome.special != nullptr) machine.special_hit(layout, table, state, outcome);
+        observer.table(image, layout, table, state, outcome, entry);
+        if (outcome.action == kNone) {
+          index = layout.next_without_action;
+          break;
+        }
+        observer.run(machine, image, image.actions[layout.actions[outcome.action]], state,
+                     outcome.arguments);
+        index = layout.next_by_hit ? layout.next[outcome.hit ? 0 : 1] : layout.next[outcome.action];
+        break;
+      }
+    }
+    if (state.exited) return;
+  }
+}
+
+}  // namespace tiercast::engine

@@ -1,0 +1,149 @@
+#include "dataplane/engine/flat/flat_blocks.h"
+
+#include <algorithm>
+#include <map>
+
+#include "dataplane/engine/flat/flat_effects.h"
+
+namespace tiercast::engine {
+
+namespace {
+
+constexpr std::uint32_t kNowhere = 0xffffffff;
+
+std::size_t count_targets(const Image& image, const FlatInstruction& i) {
+  return i.op == FlatOp::kTable ? image.tables[i.i].actions.size() + 1
+                                : image.parser_states.size() + 1;
+}
+
+// Where the code can go on from the instruction at `at`, unless it ends.
+std::vector<std::uint32_t> successors(const Image& image, const FlatCode& flat, std::uint32_t at) {
+  const FlatInstruction& i = flat.code[at];
+  if (ends(i.op)) return {};
+  if (i.op == FlatOp::kJump) return {i.target};
+  if (is_conditional_jump(i.op)) return {i.target, at + 1};
+  if (is_branch(i.op)) {
+    const auto first = flat.targets.begin() + i.target;
+    return {first, first + static_cast<std::ptrdiff_t>(count_targets(image, i))};
+  }
+  return {at + 1};
+}
+
+bool closes_block(FlatOp op) {
+  return ends(op) || op == FlatOp::kJump || is_conditional_jump(op) || is_branch(op);
+}
+
+}  // namespace
+
+FlatGraph to_blocks(const Image& image, const FlatCode& flat, std::uint32_t start) {
+  // First where blocks begin, then the blocks.
+  std::map<std::uint32_t, std::uint32_t> block_at = {{start, 0}};
+  std::vector<bool> seen(flat.code.size());
+  std::vector<std::uint32_t> open = {start};
+  while (!open.empty()) {
+    const std::uint32_t at = open.back();
+    open.pop_back();
+    if (seen[at]) continue;
+    seen[at] = true;
+    for (std::uint32_t to : successors(image, flat, at)) {
+      if (closes_block(flat.code[at].op)) block_at.emplace(to, 0);
+      open.push_back(to);
+    }
+  }
+  std::vector<std::uint32_t> starts = {start};
+  for (auto& [at, index] : block_at) {
+    if (at == start) continue;
+    index = static_cast<std::uint32_t>(starts.size());
+    starts.push_back(at);
+  }
+  FlatGraph graph;
+  graph.blocks.resize(starts.size());
+  for (std::size_t b = 0; b < starts.size(); ++b) {
+    FlatBlock& block = graph.blocks[b];
+    for (std::uint32_t at = starts[b];; ++at) {
+      if (at != starts[b] && block_at.contains(at)) {
+        block.last = {.op = FlatOp::kJump};
+        block.next = {block_at.at(at)};
+        break;
+      }
+      if (!closes_block(flat.code[at].op)) {
+        block.body.push_back(flat.code[at]);
+        continue;
+      }
+      block.last = flat.code[at];
+      for (std::uint32_t to : successors(image, flat, at)) block.next.push_back(block_at.at(to));
+      break;
+    }
+  }
+  return graph;
+}
+
+std::vector<std::uint32_t> in_order(const FlatGraph& graph) {
+  std::vector<std::uint32_t> order;
+  std::vector<bool> seen(graph.blocks.size());
+  std::vector<std::pair<std::uint32_t, std::size_t>> path = {{0, 0}};  // block, its next successor
+  seen[0] = true;
+  while (!path.empty()) {
+    auto& [block, n] = path.back();
+    const std::vector<std::uint32_t>& next = graph.blocks[block].next;
+    if (n == next.size()) {
+      order.push_back(block);
+      path.pop_back();
+      continue;
+    }
+    const std::uint32_t to = next[n++];
+    if (seen[to]) continue;
+    seen[to] = true;
+    path.emplace_back(to, 0);
+  }
+  std::reverse(order.begin(), order.end());
+  return order;
+}
+
+std::uint32_t append_blocks(const FlatGraph& graph, FlatCode& flat) {
+  const auto start = static_cast<std::uint32_t>(flat.code.size());
+  std::vector<std::uint32_t> address(graph.blocks.size(), kNowhere);
+  // Each block as soon as possible behind the one that leads to it, so that few jumps are needed.
+  std::vector<std::uint32_t> open = {0};
+  std::vector<std::uint32_t> jumps;  // instructions whose target is a block yet
+  const std::size_t first_target = flat.targets.size();
+  while (!open.empty()) {
+    std::uint32_t b = open.back();
+    open.pop_back();
+    while (b != kNowhere && address[b] == kNowhere) {
+      const FlatBlock& block = graph.blocks[b];
+      address[b] = static_cast<std::uint32_t>(flat.code.size());
+      flat.code.insert(flat.code.end(), block.body.begin(), block.body.end());
+      const bool only_jump = block.last.op == FlatOp::kJump;
+      if (!only_jump) flat.code.push_back(block.last);
+      if (is_branch(block.last.op)) {
+        flat.code.back().target = static_cast<std::uint32_t>(flat.targets.size());
+        flat.targets.insert(flat.targets.end(), block.next.begin(), block.next.end());
+      } else if (is_conditional_jump(block.last.op)) {
+        flat.code.back().target = block.next[0];
+        jumps.push_back(static_cast<std::uint32_t>(flat.code.size() - 1));
+      }
+      for (std::size_t n = block.next.size(); n-- > 0;) open.push_back(block.next[n]);
+      b = kNowhere;
+      if (only_jump || is_conditional_jump(block.last.op)) {
+        b = block.next.back();  // what follows
+        if (address[b] != kNowhere && ends(graph.blocks[b].last.op) &&
+            graph.blocks[b].body.empty()) {
+          flat.code.push_back(graph.blocks[b].last);  // no longer than a jump to it
+          b = kNowhere;
+        } else if (address[b] != kNowhere) {
+          flat.code.push_back({.op = FlatOp::kJump, .target = b});
+          jumps.push_back(static_cast<std::uint32_t>(flat.code.size() - 1));
+          b = kNowhere;
+        }
+      }
+    }
+  }
+  for (std::uint32_t at : jumps) flat.code[at].target = address[flat.code[at].target];
+  for (std::size_t t = first_target; t < flat.targets.size(); ++t) {
+    flat.targets[t] = address[flat.targets[t]];
+  }
+  return start;
+}
+
+}  // namespace tiercast::engine

@@ -1,0 +1,173 @@
+// Which cells of a packet matter: what flat code may read before it writes it. The others need
+// neither be written nor cleared for a new packet nor copied to a replica.
+#include <algorithm>
+
+#include "dataplane/engine/flat/flat_liveness.h"
+#include "dataplane/engine/flat/flatten.h"
+
+namespace tiercast::engine {
+
+namespace {
+
+// Sets of cells take this many 64-bit words for a whole program; above it all cells count.
+constexpr std::size_t kMostWords = 1 << 19;
+constexpr std::uint32_t kLargestGap = 24;  // cells: two runs this close are handled as one
+
+std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
+  std::vector<CellRun> found;
+  for (std::uint32_t cell = 0; cell < count; ++cell) {
+    if (!cells.has(cell)) continue;
+    if (!found.empty() && cell - (found.back().first + found.back().count) <= kLargestGap) {
+      found.back().count = cell + 1 - found.back().first;
+    } else {
+      found.push_back({cell, 1});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void live_before(const Image& image, const FlatInstruction& i, const CellSet& at_end,
+                 CellSet& live, Reads reads) {
+  const Operands o = operands(i.op);
+  if (o.d) {
+    live.remove(i.d);
+  } else {
+    for (std::uint32_t cell : writes(image, i).certain) live.remove(cell);
+  }
+  if (may_end(i.op)) live.add(at_end);
+  add_reads(image, i, live, reads);
+}
+
+std::vector<CellSet> live_at_blocks(const Image& image, const FlatGraph& graph,
+                                    const CellSet& at_end, Reads reads) {
+  std::vector<CellSet> live(graph.blocks.size(), CellSet(image.phv_cells));
+  const std::vector<std::uint32_t> order = in_order(graph);
+  for (bool changed = true; changed;) {  // twice, and more with loops
+    changed = false;
+    for (auto b = order.rbegin(); b != order.rend(); ++b) {
+      const FlatBlock& block = graph.blocks[*b];
+      CellSet now = ends(block.last.op) ? at_end : CellSet(image.phv_cells);
+      for (std::uint32_t to : block.next) now.add(live[to]);
+      live_before(image, block.last, at_end, now, reads);
+      for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
+        live_before(image, *i, at_end, now, reads);
+      }
+      if (now == live[*b]) continue;
+      live[*b] = std::move(now);
+      changed = true;
+    }
+  }
+  return live;
+}
+
+bool is_too_large_to_analyse(const Image& image) {
+  return image.flat.code.size() * (image.phv_cells / 64 + 1) > kMostWords;
+}
+
+namespace {
+
+// The fields of headers that flat code looks at when they came with the frame.
+void find_extracted_fields(Image& image) {
+  for (HeaderPlan& plan : image.header_plans) plan.flat_read = plan.read;
+  const FlatCode& flat = image.flat;
+  if (!flat.present() || is_too_large_to_analyse(image)) return;
+  constexpr Reads kReads = Reads::kReceived;
+  const auto live_at = [&](std::uint32_t start, const CellSet& at_end) {
+    return live_at_blocks(image, to_blocks(image, flat, start), at_end, kReads)[0];
+  };
+  const CellSet outside = cells_used_outside(image, kReads);
+  const CellSet leaves = live_at(flat.update_checksums, outside);
+  CellSet queued = live_at(flat.egress, leaves);
+  queued.add(outside);
+  for (std::uint32_t cell = 0; cell < image.shared_cells; ++cell) {
+    if (queued.has(cell)) image.egress_reads.push_back(cell);
+  }
+  CellSet parsed = live_at(flat.ingress, queued);
+  parsed.add(outside);
+  parsed = live_at(flat.verify_checksums, parsed);
+  parsed.add(outside);
+  parsed.add(queued);
+  // Behind each extraction.
+  CellSet wanted(image.phv_cells);
+  const FlatGraph parser = to_blocks(image, flat, flat.parser);
+  const std::vector<CellSet> live = live_at_blocks(image, parser, parsed, kReads);
+  for (std::uint32_t b : in_order(parser)) {
+    const FlatBlock& block = parser.blocks[b];
+    CellSet now = ends(block.last.op) ? parsed : CellSet(image.phv_cells);
+    for (std::uint32_t to : block.next) now.add(live[to]);
+    // What a called state extracts is not told apart.
+    if (block.last.op == FlatOp::kRunState) return;
+    live_before(image, block.last, parsed, now, kReads);
+    for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
+      if (i->op == FlatOp::kExtract) wanted.add(now);
+      live_before(image, *i, parsed, now, kReads);
+    }
+  }
+  for (HeaderPlan& plan : image.header_plans) {
+    std::erase_if(plan.flat_read, [&](const FieldPlan& f) { return !wanted.has(f.cell); });
+  }
+}
+
+// What egress, and the checksums behind it, may do to headers that leave.
+void find_egress_watch(Image& image) {
+  if (!image.deparser_code.empty() || !image.always_dirty.empty()) return;
+  CellSet written(image.phv_cells);
+  for (const std::uint32_t start : {image.flat.egress, image.flat.update_checksums}) {
+    const FlatGraph graph = to_blocks(image, image.flat, start);
+    const auto note = [&](const FlatInstruction& i) {
+      const Writes w = writes(image, i);
+      if (w.any) written.add_all();
+      if (operands(i.op).d) written.add(i.d);
+      for (std::uint32_t cell : w.certain) written.add(cell);
+      for (std::uint32_t cell : w.perhaps) written.add(cell);
+    };
+    for (std::uint32_t b : in_order(graph)) {
+      for (const FlatInstruction& i : graph.blocks[b].body) note(i);
+      note(graph.blocks[b].last);
+    }
+  }
+  std::vector<std::uint32_t> watch;
+  for (const DeparseStep& step : image.deparse_steps) {
+    if (step.origin_cell == 0 || written.has(step.origin_cell)) return;
+    for (const std::uint32_t cell : {step.valid_cell, step.dirty_cell}) {
+      if (written.has(cell)) watch.push_back(cell);
+    }
+  }
+  if (!written.has(image.tracked_cell)) image.egress_watch = std::move(watch);
+}
+
+}  // namespace
+
+void find_live_cells(Image& image) {
+  find_extracted_fields(image);
+  const FlatCode& flat = image.flat;
+  if (!flat.present() || is_too_large_to_analyse(image)) {
+    image.initial_runs = image.copied_runs = {{0, image.phv_cells}};
+    return;
+  }
+  const auto live_at = [&](std::uint32_t start, const CellSet& at_end) {
+    return live_at_blocks(image, to_blocks(image, flat, start), at_end)[0];
+  };
+  const CellSet outside = cells_used_outside(image);
+  const CellSet leaves = live_at(flat.update_checksums, outside);
+  CellSet queued = live_at(flat.egress, leaves);
+  queued.add(outside);
+  CellSet fresh = live_at(flat.ingress, queued);
+  fresh.add(outside);
+  fresh = live_at(flat.verify_checksums, fresh);
+  fresh.add(outside);
+  fresh.add(queued);  // of a clone, which goes from the parser to the queue
+  fresh = live_at(flat.parser, fresh);
+  // Above shared_cells nothing outlives its part.
+  image.initial_runs = runs(fresh, image.shared_cells);
+  image.copied_runs = runs(queued, image.shared_cells);
+  find_egress_watch(image);
+  image.early_rewrite = std::none_of(image.copied_headers.begin(), image.copied_headers.end(),
+                                     [&](std::uint32_t header) {
+                                       return queued.has(image.header_plans[header].origin_cell);
+                                     });
+}
+
+}  // namespace tiercast::engine

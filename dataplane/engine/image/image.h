@@ -1,0 +1,422 @@
+// The compiled form of a program: where each field stands in the packet vector, and flat code.
+//
+// The packet vector (PHV) is an array of 64-bit cells. A header is a run of cells: its validity (0
+// or 1), then its fields, each in as many cells as its width needs, least significant first. A
+// varbit field is a cell with its present length in bits, then its value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataplane/engine/control/control.h"
+#include "dataplane/engine/image/flat_code.h"
+#include "dataplane/engine/packet/value.h"
+
+namespace tiercast::engine {
+
+constexpr std::uint32_t kNone = 0xffffffff;
+
+struct Field {
+  std::string name;
+  std::uint32_t cell = 0;
+  std::uint32_t width = 0;  // bits; of a varbit field: the largest
+  bool is_signed = false;
+  bool is_varbit = false;
+};
+
+struct Header {
+  std::string name;
+  std::string type;
+  bool metadata = false;
+  std::uint32_t valid_cell = 0;  // its first cell
+  std::uint32_t cells = 0;       // with the validity
+  std::uint32_t fixed_bits = 0;  // without the varbit field
+  std::uint32_t max_bytes = 0;
+  std::uint32_t varbit = kNone;        // index into fields
+  std::uint32_t header_union = kNone;  // at most one member of a union is valid
+  std::vector<Field> fields;
+};
+
+struct HeaderStack {
+  std::string name;
+  std::uint32_t next_cell = 0;         // index of the element that the parser extracts next
+  std::vector<std::uint32_t> headers;  // or unions, in a stack of unions
+  bool of_unions = false;
+};
+
+struct HeaderUnion {
+  std::string name;
+  std::vector<std::uint32_t> headers;
+};
+
+// Operations work on a stack of numbers (machine.h). [..] is what one pops, -> what it pushes.
+enum class Op : std::uint8_t {
+  // Numbers.
+  kConstant,      // -> constants[a]
+  kWideConstant,  // -> wide_constants[a]
+  kField,         // -> the field at cell a, `width` bits
+  kSignedField,   // the same, sign-extended
+  kArgument,      // -> the action's argument at cell a, `width` bits
+  kLookahead,     // -> `width` bits that lie a bits ahead of the parser
+  kRegisterRead,  // [index] -> register a's cell
+  kRandom,        // [low, high] -> a number between them
+  kHash,          // [base, modulus] -> base + calculation a mod modulus
+  kLastIndex,     // -> index of the last extracted element of stack a
+  kStackSize,     // -> the number of valid elements of stack a
+  kVarbitEqual,   // -> whether varbit fields at cells a and b are equal
+  // Arithmetic and logic, [left, right] -> result unless said otherwise.
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kAnd,
+  kOr,
+  kXor,
+  kShiftLeft,
+  kShiftRight,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kDivide,            // towards 0; by 0: 0
+  kRemainder,         // of kDivide
+  kComplement,        // [number]
+  kNegate,            // [number]
+  kNot,               // [boolean]
+  kToBool,            // [number] -> whether it is not 0
+  kSelect,            // [condition, if true, if false]
+  kTwoCompMod,        // [number, bits] -> its value as a signed number of that width
+  kSaturate,          // [number, bits] -> clamped to a signed number of that width
+  kSaturateUnsigned,  // [number, bits]
+  // Header references, as numbers (an index outside a stack gives a reference to nothing).
+  kHeader,         // -> header a
+  kElement,        // [index] -> element of stack a (a header, or a union)
+  kLastElement,    // -> the last extracted element of stack a
+  kUnionMember,    // [union] -> its member a
+  kFieldOf,        // [header] -> its field a; 0 of nothing
+  kSignedFieldOf,  // the same, sign-extended
+  kValid,          // [header] -> its validity
+  kUnionValid,     // [union] -> whether a member is valid
+  kHeadersEqual,   // [header, header] -> both invalid, or both valid with equal fields
+  // Fields and headers.
+  kStore,         // [number]: to the field at cell a, `width` bits
+  kStoreFieldOf,  // [header, number]: to its field a
+  kCopyCell,      // field at cell a (`width` bits) = field at cell b
+  kSetCell,       // field at cell a = constants[b] (cut to `width` bits at load)
+  kCopyArgument,  // field at cell a (`width` bits) = argument at cell b
+  kCopyVarbit,    // varbit at cell a = varbit at cell b, `width` bits at most
+  kAddHeader,     // [header]
+  kRemoveHeader,  // [header]
+  kAssignHeader,  // [to, from]
+  kAssignStack,   // stack a = stack b
+  kPush,
+  kPop,  // stack a by b elements
+  // State outside the packet.
+  kRegisterWrite,  // [index, number]: register a
+  kCount,          // [index]: counter a
+  kMeter,          // [index] -> the colour that meter a gives the packet
+  // Control flow within a code range: a is an index into the code.
+  kJump,
+  kJumpIfZero,  // [number]
+  kLoop,        // a jump backwards
+  kLoopIfZero,  // [number]
+  kWide,        // the next a instructions work on Wide numbers; b: push their result
+  kExit,
+  // Parser.
+  kExtract,             // header a
+  kExtractVarbit,       // [bits]: header a
+  kExtractStack,        // the next element of stack a
+  kExtractStackVarbit,  // [bits]
+  kExtractUnionStack,   // member b of the next element of stack a
+  kExtractUnionStackVarbit,  // [bits]
+  kAdvance,             // [bits]
+  kVerify,              // [condition, error]
+  // v1model.
+  kMarkToDrop,
+  kCloneIngress,
+  kCloneEgress,  // [session]: keeps the fields of list a
+  kResubmit,
+  kRecirculate,  // keeps the fields of list a
+  kTruncate,     // [bytes]
+  kDigest,       // digest a is sent after ingress
+  kLog,          // [b numbers]: log message a
+  kAssert,       // [boolean]: text a says what did not hold
+};
+
+struct Instruction {
+  Op op;
+  std::uint16_t width = 0;
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+};
+
+// By how many numbers an operation changes the stack's depth; kWide: 0, what it runs counts itself.
+int stack_effect(const Instruction& instruction);
+
+// code[begin] to code[end - 1].
+struct CodeRange {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  bool empty() const { return begin == end; }
+};
+
+struct ParserTransition {
+  std::vector<Cell> value, mask;    // as the key's cells
+  std::uint32_t value_set = kNone;  // instead: one of its members
+  std::uint32_t next = kNone;       // a state; kNone: accept
+};
+
+struct ParserKey {
+  CodeRange code;       // pushes the value
+  std::uint32_t cells;  // 1, or more with a wide field
+  std::uint32_t width;
+};
+
+struct ParserState {
+  std::string name;
+  CodeRange ops;
+  std::vector<ParserKey> key;
+  std::uint32_t key_cells = 0;
+  std::vector<ParserTransition> transitions;  // the default, if any, has an empty value
+};
+
+struct CalculationInput {
+  enum class Kind { kField, kVarbit, kConstant, kPayload } kind;
+  std::uint32_t valid_cell = kNone;  // skipped while this cell is 0
+  std::uint32_t cell = 0;            // of the field, or index into cell_constants
+  std::uint32_t width = 0;
+  std::vector<std::uint32_t> headers;  // payload: the headers in front of it
+};
+
+enum class Algorithm {
+  kCsum16,
+  kXor16,
+  kCrc16,
+  kCrc32,
+  kCrc16Custom,
+  kCrc32Custom,
+  kCrcCcitt,
+  kIdentity,
+  kRandom
+};
+
+struct Calculation {
+  std::string name;
+  Algorithm algorithm;
+  std::vector<CalculationInput> inputs;
+  std::uint32_t max_bytes = 0;  // without payload
+  bool with_payload = false;
+};
+
+struct Checksum {
+  CodeRange condition;  // pushes a boolean; empty: always
+  std::uint32_t cell = 0;
+  std::uint32_t width = 0;
+  std::uint32_t calculation = 0;
+  bool update = false;
+  bool verify = false;
+  // To verify: the sum over the fields is that over this header's bytes, in which the checksum
+  // itself stands this many bits above a multiple of 32. kNone: it is another.
+  std::uint32_t whole_header = kNone;
+  std::uint32_t whole_header_shift = 0;
+};
+
+struct ActionParameterLayout {
+  std::uint32_t cell = 0;  // in the arguments
+  std::uint32_t width = 0;
+};
+
+struct Action {
+  std::string name;
+  std::vector<ActionParameterLayout> parameters;
+  std::uint32_t argument_cells = 0;
+  CodeRange code;
+};
+
+struct Key {
+  MatchKind kind;
+  std::uint32_t cell = 0;  // in the packet vector
+  std::uint32_t width = 0;
+  std::uint32_t word = 0;  // its place in the table's key
+  std::vector<Cell> mask;  // static mask; empty: none
+  std::uint32_t words() const { return cells_for(width); }
+};
+
+struct Table {
+  std::string name;
+  std::string source;  // of its declaration in the P4 source, or empty
+  std::vector<Key> keys;
+  std::uint32_t key_words = 0;
+  std::vector<std::uint32_t> actions;         // of Image::actions
+  std::vector<std::uint32_t> next;            // node after each of them; after hit, miss otherwise
+  bool next_by_hit = false;                   // next[0]: hit, next[1]: miss
+  std::uint32_t next_without_action = kNone;  // a miss in a table that has no default action
+  std::uint32_t default_action = kNone;       // index into actions
+  std::vector<Cell> default_arguments;
+  std::vector<TableEntry> entries;  // constant entries
+  bool const_default = false;
+  bool const_entries = false;
+  bool direct_counter = false;
+  std::uint32_t direct_meter = kNone;  // of Image::meters
+  Field meter_target;                  // where the direct meter's colour goes
+  std::uint32_t profile = kNone;       // entries hold members or groups of it
+  bool supports_timeout = false;
+  std::uint64_t max_size = 0;
+};
+
+struct Node {
+  enum class Kind { kTable, kCondition, kAction } kind;
+  std::uint32_t index = 0;  // table or action
+  CodeRange condition;
+  std::uint32_t if_true = kNone;  // or what follows an action
+  std::uint32_t if_false = kNone;
+  std::uint32_t place = 0;  // of a condition
+};
+
+// For traces: where in the P4 source, and what stands there.
+struct Place {
+  std::string source;  // "router.p4:42", or empty
+  std::string text;
+};
+
+struct Statement {  // of an action
+  CodeRange code;
+  std::uint32_t place = 0;
+};
+
+struct RegisterArray {
+  std::string name;
+  std::uint64_t size = 0;
+  std::uint32_t width = 0;
+  std::uint32_t cells() const { return cells_for(width); }
+};
+
+struct MeterArray {
+  std::string name;
+  std::uint64_t size = 0;  // 0: direct
+  bool bytes = false;      // else packets
+};
+
+struct ActionProfile {
+  std::string name;
+  std::uint64_t max_size = 0;          // members
+  std::uint32_t hash = kNone;          // the selector's calculation
+  std::vector<std::uint32_t> actions;  // those of its tables, of Image::actions
+};
+
+struct DigestField {
+  Field field;
+  Bytes constant;  // instead of the field, if not empty: the whole bytes of its width
+};
+
+struct Digest {
+  std::string name;
+  std::vector<DigestField> fields;
+};
+
+struct ValueSet {
+  std::string name;
+  std::uint64_t max_size = 0;         // members
+  std::uint32_t bits = 0;             // of all parts
+  std::vector<std::uint32_t> widths;  // of the parts of the keys that it is compared with
+};
+
+// A log_msg's text between its arguments: one piece more than arguments.
+struct LogFormat {
+  std::vector<std::string> pieces;
+};
+
+// Where v1model's own metadata stand. A field that a program does not have is a scratch cell.
+struct Intrinsics {
+  Field ingress_port, egress_spec, egress_port, instance_type, packet_length;
+  Field enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth;
+  Field ingress_global_timestamp, egress_global_timestamp;
+  Field mcast_grp, egress_rid, checksum_error, parser_error;
+};
+
+struct FieldList {
+  std::vector<Field> fields;
+};
+
+struct Image {
+  std::string name;
+  std::uint32_t phv_cells = 1;     // cell 0 is the scratch cell
+  std::uint32_t metadata_end = 1;  // cells [1, metadata_end) are metadata
+  std::uint32_t max_header_bytes = 0;
+  std::vector<Header> headers;
+  std::vector<HeaderStack> stacks;
+  std::vector<HeaderUnion> unions;
+  Intrinsics intrinsics;
+
+  std::vector<Instruction> code;
+  std::vector<Word> constants;
+  std::vector<Wide> wide_constants;
+  std::vector<Cell> cell_constants;
+
+  std::vector<ParserState> parser_states;
+  std::uint32_t parser_start = kNone;
+  std::uint32_t error_packet_too_short = 1;
+  std::uint32_t error_no_match = 2;
+  std::uint32_t error_stack_out_of_bounds = 3;
+  std::uint32_t error_header_too_short = 4;
+  std::uint32_t error_parser_invalid_argument = 6;
+
+  std::vector<std::uint32_t> deparser_order;
+  CodeRange deparser_code;  // runs before the headers are written
+  std::vector<Calculation> calculations;
+  std::vector<Checksum> checksums;
+  std::uint32_t max_calculation_bytes = 0;
+
+  std::vector<Action> actions;
+  std::vector<Table> tables;
+  std::vector<Node> nodes;
+  std::vector<Place> places = {{}};   // places[0] is nowhere
+  std::vector<Statement> statements;  // of all actions, in the order of the code
+  std::uint32_t ingress_start = kNone;
+  std::uint32_t egress_start = kNone;
+  std::vector<RegisterArray> registers;
+  std::vector<std::uint64_t> counter_sizes;
+  std::vector<FieldList> field_lists;  // field_lists[0] is empty
+  std::vector<MeterArray> meters;
+  std::vector<ActionProfile> profiles;
+  std::vector<Digest> digests;
+  std::vector<ValueSet> value_sets;
+  std::vector<LogFormat> log_formats;
+  std::vector<std::string> assertions;  // what kAssert says
+
+  // The fast form (flatten.h). Cells above shared_cells hold intermediate results, which a copy of
+  // a packet does not need.
+  std::uint32_t shared_cells = 1;
+  FlatCode flat;
+  // Flat code reads no other cell of a new packet, or of a copy at the queue, before writing it.
+  std::vector<CellRun> initial_runs, copied_runs;
+  // Cells that flat egress looks at before writing them, ascending: they hold what they should when a
+  // packet enters a queue. None where that was not found out.
+  std::vector<std::uint32_t> egress_reads;
+  std::vector<HeaderPlan> header_plans;      // as headers
+  std::vector<std::uint32_t> copied_headers; // plain ones to which a plain one is assigned
+  std::uint32_t tracked_cell = 0;            // 1: the headers' dirty cells can be relied on
+  // Whether a packet's headers may be written to its frame before its egress: no copy of a header,
+  // which would come from the same place of the frame, can outlive the ingress.
+  bool early_rewrite = false;
+  // After that, the frame stays as it is while these cells are 0: those of validity and change that
+  // the flat egress may write. Absent: it may do something else to headers.
+  std::optional<std::vector<std::uint32_t>> egress_watch;
+  std::vector<std::uint32_t> always_dirty;   // dirty cells of headers that others write, too
+  std::vector<DeparseStep> deparse_steps;    // as deparser_order
+  std::vector<ChecksumPlan> checksum_plans;  // as calculations
+
+  std::vector<TableInfo> table_infos;        // as tables
+  std::vector<ActionInfo> action_infos;      // as actions
+  std::vector<CounterInfo> counter_infos;    // as counter_sizes, then the direct counters
+  std::vector<RegisterInfo> register_infos;  // as registers
+  std::vector<MeterInfo> meter_infos;        // as meters
+  std::vector<ActionProfileInfo> profile_infos;
+  std::vector<DigestInfo> digest_infos;
+  std::vector<ValueSetInfo> value_set_infos;
+};
+
+}  // namespace tiercast::engine

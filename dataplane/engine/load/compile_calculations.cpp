@@ -1,0 +1,124 @@
+// Calculations (hashes and checksums) and where checksums are verified and updated.
+#include <algorithm>
+
+#include "dataplane/engine/load/compiler.h"
+
+namespace tiercast::engine {
+
+namespace {
+
+struct AlgorithmName {
+  const char* name;
+  Algorithm algorithm;
+};
+constexpr AlgorithmName kAlgorithms[] = {{"csum16", Algorithm::kCsum16},
+                                         {"xor16", Algorithm::kXor16},
+                                         {"crc16", Algorithm::kCrc16},
+                                         {"crc32", Algorithm::kCrc32},
+                                         {"crc16_custom", Algorithm::kCrc16Custom},
+                                         {"crc32_custom", Algorithm::kCrc32Custom},
+                                         {"crcCCITT", Algorithm::kCrcCcitt},
+                                         {"random", Algorithm::kRandom},
+                                         {"identity", Algorithm::kIdentity}};
+
+}  // namespace
+
+CalculationInput Compiler::field_input(const Field& field, std::uint32_t header) const {
+  CalculationInput input;
+  input.kind = field.is_varbit ? CalculationInput::Kind::kVarbit : CalculationInput::Kind::kField;
+  input.cell = field.cell;
+  input.width = field.width;
+  if (!image_.headers[header].metadata) input.valid_cell = image_.headers[header].valid_cell;
+  return input;
+}
+
+void Compiler::compile_calculations() {
+  for (const Json& node : root_.list("calculations")) {
+    Calculation c = calculation(node.at("algo"), node.at("input"));
+    c.name = node.at("name").text();
+    const std::string name = c.name;
+    calculations_[name] = add_calculation(std::move(c));
+  }
+}
+
+std::uint32_t Compiler::add_calculation(Calculation c) {
+  image_.max_calculation_bytes =
+      std::max(image_.max_calculation_bytes, c.max_bytes + (c.with_payload ? 65536 : 0));
+  image_.calculations.push_back(std::move(c));
+  return static_cast<std::uint32_t>(image_.calculations.size() - 1);
+}
+
+Calculation Compiler::calculation(const Json& algo, const Json& inputs) {
+  Calculation c;
+  const auto* known = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
+                                   [&](const auto& a) { return algo.text() == a.name; });
+  if (known == std::end(kAlgorithms)) {
+    algo.refuse("hash algorithm `" + algo.text() +
+                "` is not supported (csum16, xor16, crc16, crc16_custom, crc32, crc32_custom, "
+                "crcCCITT, identity, random)");
+  }
+  c.algorithm = known->algorithm;
+  std::uint32_t bits = 0;
+  std::uint32_t last_header = kNone;
+  for (const Json& input : inputs.items()) {
+    const std::string& type = input.at("type").text();
+    if (type == "field") {
+      const Json& v = input.at("value");
+      last_header = header_named(v.item(0));
+      c.inputs.push_back(field_input(field_at(v), last_header));
+    } else if (type == "header") {
+      last_header = header_named(input.at("value"));
+      for (const Field& field : image_.headers[last_header].fields) {
+        c.inputs.push_back(field_input(field, last_header));
+      }
+    } else if (type == "hexstr") {
+      const Number n = number(input.at("value"));
+      CalculationInput constant;
+      constant.kind = CalculationInput::Kind::kConstant;
+      constant.width = static_cast<std::uint32_t>(input.at("bitwidth").integer(1, kMaxFieldBits));
+      constant.cell = static_cast<std::uint32_t>(image_.cell_constants.size());
+      for (std::uint32_t i = 0; i < cells_for(constant.width); ++i) {
+        const Cell cell = i < n.magnitude.size() ? n.magnitude[i] : 0;
+        image_.cell_constants.push_back(cell & low_mask(constant.width - i * kCellBits));
+      }
+      c.inputs.push_back(std::move(constant));
+    } else if (type == "payload") {
+      // Also the headers that follow the last one named, as they would be on the wire.
+      CalculationInput payload;
+      payload.kind = CalculationInput::Kind::kPayload;
+      const auto& order = image_.deparser_order;
+      auto after = std::find(order.begin(), order.end(), last_header);
+      if (after != order.end()) payload.headers.assign(after + 1, order.end());
+      for (std::uint32_t h : payload.headers) bits += image_.headers[h].max_bytes * 8;
+      c.with_payload = true;
+      c.inputs.push_back(std::move(payload));
+    } else {
+      input.refuse("a calculation's input of type `" + type + "` is not supported");
+    }
+  }
+  for (const CalculationInput& input : c.inputs) bits += input.width;
+  c.max_bytes = (bits + 7) / 8 + 8;
+  return c;
+}
+
+void Compiler::compile_checksums() {
+  for (const Json& node : root_.list("checksums")) {
+    Checksum checksum;
+    if (node.at("type").text() != "generic") {
+      node.refuse("checksum of type `" + node.at("type").text() + "` is not supported");
+    }
+    const Field target = field_at(node.at("target"));
+    if (target.is_varbit || target.width > kCellBits) {
+      node.refuse("a checksum in a field of more than 64 bits");
+    }
+    checksum.cell = target.cell;
+    checksum.width = target.width;
+    checksum.calculation = calculation_named(node.at("calculation"));
+    checksum.update = node.boolean_or("update", true);
+    checksum.verify = node.boolean_or("verify", true);
+    if (const Json* wanted = node.find("if_cond")) checksum.condition = condition(*wanted);
+    image_.checksums.push_back(checksum);
+  }
+}
+
+}  // namespace tiercast::engine

@@ -1,0 +1,140 @@
+// From bmv2 JSON to an Image. Used once per program load; every failure throws Refused.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dataplane/engine/image/image.h"
+#include "dataplane/engine/load/json.h"
+
+namespace tiercast::engine {
+
+class Compiler {
+ public:
+  Compiler(const Json& root, Image& image) : root_(root), image_(image) {}
+  void compile();
+
+ private:
+  // A "hexstr": sign and magnitude.
+  struct Number {
+    bool negative = false;
+    std::vector<Cell> magnitude;  // least significant first, at least one
+    unsigned bits = 0;            // of the magnitude
+  };
+  using NameMap = std::unordered_map<std::string, std::uint32_t>;
+
+  // compile_headers.cpp: the packet vector.
+  void check_version();
+  void compile_errors();
+  void compile_headers();
+  void place_header(std::uint32_t index, const Json& type);
+  void compile_unions();
+  void compile_stacks(const char* list, const char* members, bool of_unions);
+  // Whether headers, one by one, have the same fields.
+  bool same_layout(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) const;
+  void compile_intrinsics();
+  void compile_field_lists();
+  void compile_deparser();
+  void compile_deparser_code();
+  std::uint32_t header_named(const Json& name) const;
+  std::uint32_t stack_named(const Json& name) const;
+  std::uint32_t union_named(const Json& name) const;
+  // "value" of a field reference: [header, field]; $valid$ is a field of one bit.
+  Field field_at(const Json& pair) const;
+  std::uint32_t field_index(std::uint32_t header, const Json& name) const;
+
+  // compile_expression.cpp: one statement at a time into pending_.
+  static Number number(const Json& hex);
+  static Bytes bytes(const Json& hex);
+  std::uint32_t small(const Json& node) const;  // a "hexstr" constant below 2^31
+  void value(const Json& node);
+  void operation(const Json& node);
+  void equality(const Json& left, const Json& right, bool equal);
+  void constant(const Number& number);
+  void push_field(const Field& field, const Json& place);
+  // Pushes a reference to a header or a union; returns one of the headers (or unions) it may be.
+  struct Reference {
+    std::uint32_t index;
+    bool is_union;
+  };
+  Reference reference(const Json& node);
+  std::uint32_t header_reference(const Json& node);  // refuses a union
+  void emit(Op op, std::uint32_t a = 0, std::uint32_t b = 0, std::uint32_t width = 0);
+  // Moves the statement to the image's code; keep: it leaves a result for the next instruction.
+  void finish(bool keep = false);
+  CodeRange condition(const Json& node);
+  std::uint32_t here() const { return static_cast<std::uint32_t>(image_.code.size()); }
+
+  // compile_action.cpp
+  void compile_actions();
+  void primitive(const Json& node);
+  void assign(const Json& to, const Json& from);
+  // Emits a store to an lvalue of what push_value emits.
+  void store_to(const Json& lvalue, const std::function<void()>& push_value);
+  void log_message(const Json& parameters);
+  // Where a statement or condition stands in the P4 source: an index into Image::places.
+  std::uint32_t place(const Json& node);
+  void jump(const Json& node, bool conditional);
+  std::uint32_t calculation_named(const Json& name) const;
+
+  // compile_parser.cpp
+  void compile_parser();
+  void parser_operation(const Json& node);
+  void extract(const Json& node, bool varbit);
+  ParserKey parser_key(const Json& node);
+  void transition(const Json& node, ParserState& state, const NameMap& states);
+
+  // compile_state.cpp: what outlives a packet.
+  void compile_state();
+  void compile_registers();
+  void compile_counters();
+  void compile_meters();
+  void compile_value_sets();
+  void compile_digests();
+  void compile_action_profile(const Json& node);
+
+  // compile_tables.cpp
+  void compile_pipelines();
+  void compile_pipeline(const Json& node);
+  void refuse_loops(std::uint32_t start, std::vector<char>& state) const;
+  void compile_table(const Json& node);
+  void table_next(const Json& node, Table& table, const NameMap& nodes);
+  void table_meter(const Json& node, Table& table, TableInfo& info);
+  void table_profile(const Json& node, Table& table, TableInfo& info);
+  void table_default(const Json& node, Table& table);
+  Key table_key(const Json& node, const Json& table) const;
+  TableEntry table_entry(const Json& node, const Table& table) const;
+  std::uint32_t node_named(const Json* name, const NameMap& nodes) const;
+  std::uint32_t action_with_id(const Json& id) const;
+  std::vector<Cell> arguments(const Json& data, const Action& action) const;
+
+  // compile_calculations.cpp
+  void compile_calculations();
+  void compile_checksums();
+  Calculation calculation(const Json& algorithm, const Json& inputs);
+  std::uint32_t add_calculation(Calculation c);
+  CalculationInput field_input(const Field& field, std::uint32_t header) const;
+
+  const Json& root_;
+  Image& image_;
+  NameMap headers_, stacks_, unions_, registers_, counters_, calculations_;
+  NameMap meters_, value_sets_, profiles_;
+  std::map<std::int64_t, std::uint32_t> digests_;      // JSON id -> index
+  std::map<std::int64_t, std::uint32_t> actions_;      // JSON id -> index
+  std::map<std::int64_t, std::uint32_t> field_lists_;  // JSON id -> index
+  const Action* action_ = nullptr;                     // whose code is being compiled
+
+  std::vector<Instruction> pending_;
+  unsigned depth_ = 0;                                        // numbers on the stack after pending_
+  bool wide_ = false;                                         // pending_ needs Wide numbers
+  std::vector<std::uint32_t> starts_;                         // code index of each primitive
+  std::vector<std::pair<std::uint32_t, const Json*>> jumps_;  // code index -> its target
+};
+
+}  // namespace tiercast::engine

@@ -1,0 +1,125 @@
+// Packets and frame buffers that are used again: once the pool has grown to what the traffic needs,
+// no packet allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dataplane/engine/packet/value.h"
+
+namespace tiercast::engine {
+
+// Shared by the copies of a packet.
+struct FrameBuffer {
+  std::unique_ptr<std::byte[]> bytes;
+  std::uint32_t size = 0;
+  std::uint32_t capacity = 0;
+  std::uint32_t references = 0;
+  FrameBuffer* next = nullptr;
+  std::span<const std::byte> frame() const { return {bytes.get(), size}; }
+};
+
+struct Packet {
+  std::vector<Cell> phv;
+  FrameBuffer* buffer = nullptr;      // as received; after the deparser: as it leaves
+  std::uint32_t cursor = 0;           // bytes of the buffer that the parser consumed
+  std::uint32_t received_length = 0;  // bytes, standard_metadata.packet_length
+  std::uint32_t ingress_port = 0;
+  std::uint32_t label = 0;        // LabelRule, when it entered the queue
+  std::uint32_t truncate = 0;     // bytes kept of the frame; 0: all
+  std::uint32_t generation = 0;   // how often it was cloned, resubmitted or recirculated
+  std::uint32_t queue_bytes = 0;  // what it counts for in its queue
+  std::uint32_t enq_qdepth = 0;
+  bool is_written = false;   // the frame has its headers, while Image::egress_watch is 0
+  std::uint32_t copy = 0;    // of a traced packet
+  std::uint64_t trace = 0;   // its number; 0: it is not traced
+  std::int64_t time_ns = 0;  // in a queue: when it arrived there; on a wire: when it leaves it
+  Packet* next = nullptr;
+};
+
+class PacketList {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  Packet* head() const { return head_; }
+  void push(Packet* packet) {
+    packet->next = nullptr;
+    (head_ == nullptr ? head_ : tail_->next) = packet;
+    tail_ = packet;
+  }
+  Packet* pop() {
+    Packet* packet = head_;
+    head_ = packet->next;
+    return packet;
+  }
+
+ private:
+  Packet* head_ = nullptr;
+  Packet* tail_ = nullptr;
+};
+
+class PacketPool {
+ public:
+  explicit PacketPool(std::size_t phv_cells) : phv_cells_(phv_cells) {}
+  std::size_t phv_cells() const { return phv_cells_; }
+
+  // Its packet vector holds what an earlier packet left there.
+  Packet* take() {
+    if (free_ == nullptr) {
+      free_ = &packets_.emplace_back();
+      free_->phv.resize(phv_cells_);
+    }
+    Packet* packet = free_;
+    free_ = packet->next;
+    packet->next = nullptr;
+    packet->buffer = nullptr;
+    packet->cursor = packet->truncate = packet->generation = 0;
+    packet->trace = 0;
+    packet->is_written = false;
+    return packet;
+  }
+  void give(Packet* packet) {
+    if (packet->buffer != nullptr) release(packet->buffer);
+    packet->next = free_;
+    free_ = packet;
+  }
+  void give(PacketList& list) {
+    while (!list.empty()) give(list.pop());
+  }
+
+  FrameBuffer* take_buffer(std::uint32_t size) {
+    if (free_buffer_ == nullptr) free_buffer_ = &buffers_.emplace_back();
+    FrameBuffer* buffer = free_buffer_;
+    free_buffer_ = buffer->next;
+    if (buffer->capacity < size + kSlack) {
+      buffer->capacity = ((size + kSlack) / kGranule + 1) * kGranule;
+      buffer->bytes = std::make_unique_for_overwrite<std::byte[]>(buffer->capacity);
+    }
+    buffer->size = size;
+    buffer->references = 1;
+    return buffer;
+  }
+  FrameBuffer* share(FrameBuffer* buffer) {
+    ++buffer->references;
+    return buffer;
+  }
+  void release(FrameBuffer* buffer) {
+    if (--buffer->references > 0) return;
+    buffer->next = free_buffer_;
+    free_buffer_ = buffer;
+  }
+
+ private:
+  static constexpr std::uint32_t kGranule = 2048;
+  static constexpr std::uint32_t kSlack = 8;  // that the parser's loads may reach beyond the end
+  std::size_t phv_cells_;
+  std::deque<Packet> packets_;
+  std::deque<FrameBuffer> buffers_;
+  Packet* free_ = nullptr;
+  FrameBuffer* free_buffer_ = nullptr;
+};
+
+}  // namespace tiercast::engine

@@ -1,0 +1,267 @@
+#include "dataplane/engine/queues/traffic_manager.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tiercast::engine {
+
+namespace {
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+}
+
+TrafficManager::TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client)
+    : pool_(pool), client_(client), ports_(ports), soon_(ports) {
+  active_.reserve(ports);
+  due_.reserve(ports);
+}
+
+std::int64_t TrafficManager::Port::next_event() const {
+  std::int64_t next = kNever;
+  if (!wire.empty()) next = wire.head()->time_ns;
+  if (in_service != nullptr) next = std::min(next, free_ns);
+  if (!arriving.empty()) next = std::min(next, arriving.head()->time_ns);
+  return next;
+}
+
+void TrafficManager::move_in_heap(std::uint32_t index, std::size_t place) {
+  while (place > 0 && earlier(index, due_[(place - 1) / 2])) {
+    due_[place] = due_[(place - 1) / 2];
+    ports_[due_[place]].place = static_cast<std::uint32_t>(place);
+    place = (place - 1) / 2;
+  }
+  for (std::size_t child; (child = 2 * place + 1) < due_.size(); place = child) {
+    if (child + 1 < due_.size() && earlier(due_[child + 1], due_[child])) ++child;
+    if (!earlier(due_[child], index)) break;
+    due_[place] = due_[child];
+    ports_[due_[place]].place = static_cast<std::uint32_t>(place);
+  }
+  due_[place] = index;
+  ports_[index].place = static_cast<std::uint32_t>(place);
+}
+
+void TrafficManager::unschedule(std::uint32_t index) {
+  Port& port = ports_[index];
+  port.due_ns = kNever;
+  if (port.is_soon) {
+    port.is_soon = false;
+    soon_.remove(index);
+    return;
+  }
+  const std::uint32_t last = due_.back();
+  due_.pop_back();
+  if (last != index) move_in_heap(last, port.place);
+}
+
+void TrafficManager::schedule(std::uint32_t index) {
+  Port& port = ports_[index];
+  const std::int64_t next = port.next_event();
+  if (next == port.due_ns) return;
+  const bool in_heap = port.due_ns != kNever && !port.is_soon;
+  if (in_heap && next != kNever) {
+    port.due_ns = next;
+    return move_in_heap(index, port.place);
+  }
+  if (port.due_ns != kNever) unschedule(index);
+  if (next == kNever) return;
+  port.due_ns = next;
+  if (soon_.empty()) soon_ns_ = next;
+  if (next == soon_ns_) {
+    port.is_soon = true;
+    soon_.add(index);
+    return;
+  }
+  due_.push_back(index);
+  move_in_heap(index, due_.size() - 1);
+}
+
+std::uint32_t TrafficManager::next_port() const {
+  if (soon_.empty()) return due_[0];
+  const std::uint32_t soon = soon_.first();
+  return due_.empty() || earlier(soon, due_[0]) ? soon : due_[0];
+}
+
+void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int64_t now_ns) {
+  Port& port = ports_[index];
+  if (!port.exists) {
+    port.exists = true;
+    active_.insert(std::lower_bound(active_.begin(), active_.end(), index), index);
+  }
+  const auto rate = static_cast<std::uint64_t>(std::llround(config.rate_bps));
+  if (port.in_service != nullptr && rate != port.rate) {
+    // What is left of the service, in bit * 10^9, is done at the new rate.
+    const auto left_ns =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(port.free_ns - now_ns, 0));
+    const UnsignedWord work = UnsignedWord{left_ns} * port.rate + port.remainder;
+    port.free_ns = now_ns;
+    port.remainder = 0;
+    if (rate != 0) {
+      port.free_ns += static_cast<std::int64_t>(work / rate);
+      port.remainder = static_cast<std::uint64_t>(work % rate);
+    }
+  } else if (rate != port.rate) {
+    port.remainder = 0;
+  }
+  port.rate = rate;
+  port.config = config;
+  if (config.fair_queueing != (port.fair != nullptr)) set_scheduling(port, config.fair_queueing);
+  schedule(index);
+}
+
+// What waits goes over in the order in which it would have left.
+void TrafficManager::set_scheduling(Port& port, bool fair) {
+  if (fair) {
+    port.fair = std::make_unique<FairQueue>();
+    while (!port.waiting.empty()) {
+      Packet* packet = port.waiting.pop();
+      port.fair->push(FairQueue::flow_of(packet->buffer->frame()), packet);
+    }
+  } else {
+    while (!port.fair->empty()) port.waiting.push(port.fair->pop());
+    port.fair.reset();
+  }
+}
+
+void TrafficManager::remove(std::uint32_t index) {
+  Port& port = ports_[index];
+  while (!port.none_waits()) {
+    Packet* packet = port.take_waiting();
+    ++port.labels.of(packet->label).dropped;
+    pool_.give(packet);
+  }
+  pool_.give(port.wire);
+  pool_.give(port.arriving);
+  if (port.in_service != nullptr) pool_.give(port.in_service);
+  port.waiting = port.wire = port.arriving = {};
+  port.in_service = nullptr;
+  schedule(index);
+  LabelTable labels = std::move(port.labels);
+  port = Port{};
+  port.labels = std::move(labels);
+  std::erase(active_, index);
+}
+
+std::vector<std::uint32_t> TrafficManager::ports() const { return active_; }
+
+std::uint32_t TrafficManager::bytes_on_link(const Port& port, std::uint32_t frame_bytes) const {
+  return static_cast<std::uint32_t>(
+      std::max<std::int64_t>(std::int64_t{frame_bytes} + port.config.overhead_bytes, 0));
+}
+
+void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t frame_bytes,
+                             std::int64_t now_ns) {
+  Port& port = ports_[index];
+  PortStats& stats = port.stats;
+  packet->time_ns = now_ns;
+  packet->queue_bytes = bytes_on_link(port, frame_bytes);
+  packet->enq_qdepth = stats.queue_packets;
+  LabelCounts& counts = port.labels.of(packet->label);
+  ++counts.entered;
+  const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
+  const std::uint32_t flow =
+      port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
+  if (!idle) {
+    const PortConfig& c = port.config;
+    // A fair queue's limits are each flow's.
+    const std::uint32_t packets = port.fair == nullptr ? stats.queue_packets : port.fair->packets(flow);
+    const std::uint64_t bytes = port.fair == nullptr ? stats.queue_bytes : port.fair->bytes(flow);
+    if ((c.queue_packets != 0 && packets >= c.queue_packets) ||
+        (c.queue_bytes != 0 && bytes + packet->queue_bytes > c.queue_bytes)) {
+      ++counts.dropped;
+      ++stats.dropped_packets;
+      stats.dropped_bytes += frame_bytes;
+      client_.refused(index, *packet);
+      pool_.give(packet);
+      return;
+    }
+    stats.queue_bytes += packet->queue_bytes;
+    ++stats.queue_packets;
+    stats.max_queue_packets = std::max(stats.max_queue_packets, stats.queue_packets);
+    stats.max_queue_bytes = std::max(stats.max_queue_bytes, stats.queue_bytes);
+  }
+  ++stats.enqueued_packets;
+  if (port.fair == nullptr) {
+    port.waiting.push(packet);
+  } else {
+    port.fair->push(flow, packet);
+  }
+  if (idle) {
+    // Counted for the moment that serve() takes to take it out again.
+    ++stats.queue_packets;
+    stats.queue_bytes += packet->queue_bytes;
+    serve(index, now_ns);
+    schedule(index);
+  }
+}
+
+void TrafficManager::take_from_queue(Port& port, const Packet& packet) {
+  --port.stats.queue_packets;
+  port.stats.queue_bytes -= packet.queue_bytes;
+}
+
+void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
+  Port& port = ports_[index];
+  while (port.in_service == nullptr && !port.none_waits()) {
+    Packet* packet = port.take_waiting();
+    take_from_queue(port, *packet);
+    ++port.labels.of(packet->label).served;
+    port.in_egress = true;
+    const bool leaves = client_.egress(index, *packet, port.stats.queue_packets, now_ns);
+    port.in_egress = false;
+    if (!leaves) {
+      pool_.give(packet);
+      continue;
+    }
+    if (port.rate == 0) {
+      put_on_wire(port, packet, now_ns);
+      continue;
+    }
+    if (port.free_ns < now_ns) {
+      port.free_ns = now_ns;
+      port.remainder = 0;
+    }
+    const std::uint64_t work =
+        bytes_on_link(port, packet->buffer->size) * 8 * kNsPerSecond + port.remainder;
+    port.free_ns += static_cast<std::int64_t>(work / port.rate);
+    port.remainder = work % port.rate;
+    port.in_service = packet;
+  }
+}
+
+void TrafficManager::put_on_wire(Port& port, Packet* packet, std::int64_t sent_ns) {
+  packet->time_ns = port.last_due_ns = std::max(port.last_due_ns, sent_ns + port.config.delay_ns);
+  port.wire.push(packet);
+}
+
+void TrafficManager::delay_arrival(std::uint32_t index, Packet* packet, std::int64_t now_ns) {
+  Port& port = ports_[index];
+  packet->time_ns = port.last_arrival_ns =
+      std::max(port.last_arrival_ns, now_ns + port.config.rx_delay_ns);
+  port.arriving.push(packet);
+  schedule(index);
+}
+
+void TrafficManager::step() {
+  if (next_event() == kNever) return;
+  const std::uint32_t index = next_port();
+  const std::int64_t now_ns = ports_[index].due_ns;
+  Port& port = ports_[index];
+  if (!port.wire.empty() && port.wire.head()->time_ns == now_ns) {
+    Packet* packet = port.wire.pop();
+    ++port.stats.tx_packets;
+    port.stats.tx_bytes += packet->buffer->size;
+    client_.deliver(index, *packet);
+    pool_.give(packet);
+  } else if (port.in_service != nullptr && port.free_ns == now_ns) {
+    Packet* packet = port.in_service;
+    port.in_service = nullptr;
+    put_on_wire(port, packet, now_ns);
+    serve(index, now_ns);
+  } else {
+    Packet* packet = port.arriving.pop();
+    client_.arrive(index, packet, now_ns);
+  }
+  schedule(index);
+}
+
+}  // namespace tiercast::engine

@@ -1,0 +1,141 @@
+// Queues, links and wires of the ports, in virtual time.
+//
+// A port is a drop-tail FIFO, or a fair queue, in front of a link of so many bit/s and a wire with a propagation
+// delay. A packet that finds the link idle is served at once and never counts as waiting. The
+// egress pipeline runs when a packet's service starts; the bytes that it leaves set the service
+// time: (frame + overhead) * 8 / rate. Service times add up without rounding: an instant is whole
+// nanoseconds and a remainder in units of 1/rate nanoseconds.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "dataplane/engine/api/switch.h"
+#include "dataplane/engine/packet/packet_pool.h"
+#include "dataplane/engine/queues/fair_queue.h"
+#include "dataplane/engine/queues/label_table.h"
+
+namespace tiercast::engine {
+
+class TrafficManager {
+ public:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  class Client {
+   public:
+    virtual ~Client() = default;
+    // A packet's service starts at now_ns; `waiting` packets stay behind it. After true,
+    // packet.buffer is the frame that leaves. After false the packet is not sent, and is given back
+    // to the pool; the link stays idle.
+    virtual bool egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
+                        std::int64_t now_ns) = 0;
+    // A frame leaves the wire at packet.time_ns.
+    virtual void deliver(std::uint32_t port, const Packet& packet) = 0;
+    // The packet finds the queue full, and ends here.
+    virtual void refused(std::uint32_t port, const Packet& packet) = 0;
+    // A frame that waited for rx_delay_ns arrives; the client owns it now.
+    virtual void arrive(std::uint32_t port, Packet* packet, std::int64_t now_ns) = 0;
+  };
+
+  TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client);
+
+  bool has(std::uint32_t port) const { return port < ports_.size() && ports_[port].exists; }
+  // The rate counts in whole bit/s.
+  void set(std::uint32_t port, const PortConfig& config, std::int64_t now_ns);
+  void remove(std::uint32_t port);
+  const PortConfig& config(std::uint32_t port) const { return ports_[port].config; }
+  PortStats& stats(std::uint32_t port) { return ports_[port].stats; }
+  // Of a port that exists, or did.
+  const LabelTable& labels(std::uint32_t port) const { return ports_[port].labels; }
+  std::vector<std::uint32_t> ports() const;
+
+  // Takes the packet, whose frame has frame_bytes now. The port must exist.
+  void enqueue(std::uint32_t port, Packet* packet, std::uint32_t frame_bytes, std::int64_t now_ns);
+  // Takes the packet and calls Client::arrive after the port's rx_delay_ns.
+  void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
+
+  std::int64_t next_event() const {
+    return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns, soon_.empty() ? kNever : soon_ns_);
+  }
+  // Performs the earliest event, which is due at next_event(). Ties: the lower port first; on a
+  // port what leaves the wire, then the end of a service, then arrivals.
+  void step();
+
+ private:
+  struct Port {
+    bool exists = false;
+    bool in_egress = false;  // the client's egress() is running for this port
+    PortConfig config;
+    std::uint64_t rate = 0;  // bit/s; 0: unlimited
+    PortStats stats;
+    LabelTable labels;
+    PacketList waiting, wire, arriving;
+    std::unique_ptr<FairQueue> fair;  // holds what waits, in place of `waiting`
+    Packet* in_service = nullptr;
+    std::int64_t free_ns = 0;      // when the link is, or became, free: free_ns and
+    std::uint64_t remainder = 0;   // remainder / rate nanoseconds
+    std::int64_t last_due_ns = 0;  // of the wire, which keeps the order
+    std::int64_t last_arrival_ns = 0;
+    std::int64_t due_ns = kNever;  // of its next event, as due_ is sorted by it
+    bool is_soon = false;          // in soon_, not in due_
+    std::uint32_t place = 0;       // in due_, while due_ns is not kNever
+    std::int64_t next_event() const;
+    bool none_waits() const { return fair == nullptr ? waiting.empty() : fair->empty(); }
+    Packet* take_waiting() { return fair == nullptr ? waiting.pop() : fair->pop(); }
+  };
+
+  // Ports in ascending order.
+  class PortSet {
+   public:
+    explicit PortSet(std::uint32_t ports) : words_((ports + 63) / 64) {}
+    bool empty() const { return count_ == 0; }
+    void add(std::uint32_t port) {
+      words_[port / 64] |= std::uint64_t{1} << port % 64;
+      ++count_;
+    }
+    void remove(std::uint32_t port) {
+      words_[port / 64] &= ~(std::uint64_t{1} << port % 64);
+      --count_;
+    }
+    std::uint32_t first() const {
+      std::size_t word = 0;
+      while (words_[word] == 0) ++word;
+      return static_cast<std::uint32_t>(word * 64) +
+             static_cast<std::uint32_t>(__builtin_ctzll(words_[word]));
+    }
+
+   private:
+    std::vector<std::uint64_t> words_;
+    std::uint32_t count_ = 0;
+  };
+
+  // Puts the port where its next event belongs, in soon_ or due_.
+  void schedule(std::uint32_t port);
+  void unschedule(std::uint32_t port);
+  // The port with the earliest event; there must be one.
+  std::uint32_t next_port() const;
+  void move_in_heap(std::uint32_t port, std::size_t place);
+  bool earlier(std::uint32_t a, std::uint32_t b) const {
+    return ports_[a].due_ns != ports_[b].due_ns ? ports_[a].due_ns < ports_[b].due_ns : a < b;
+  }
+  void serve(std::uint32_t port, std::int64_t now_ns);
+  void put_on_wire(Port& port, Packet* packet, std::int64_t sent_ns);
+  void take_from_queue(Port& port, const Packet& packet);
+  void set_scheduling(Port& port, bool fair);
+  std::uint32_t bytes_on_link(const Port& port, std::uint32_t frame_bytes) const;
+
+  PacketPool& pool_;
+  Client& client_;
+  std::vector<Port> ports_;
+  std::vector<std::uint32_t> active_;  // ports that exist, ascending
+  // Ports with an event to come: those of one instant, which without rates is the present, and of
+  // the others a binary heap, earliest first.
+  PortSet soon_;
+  std::int64_t soon_ns_ = kNever;
+  std::vector<std::uint32_t> due_;
+};
+
+}  // namespace tiercast::engine

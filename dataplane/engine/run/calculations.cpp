@@ -1,0 +1,188 @@
+// Hashes and checksums: the input is gathered as bytes, as it would stand on the wire.
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/engine/packet/bits.h"
+#include "dataplane/engine/run/machine.h"
+
+namespace tiercast::engine {
+
+namespace {
+
+std::uint64_t csum16(std::span<const std::byte> data) {  // RFC 1071
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    sum += std::to_integer<std::uint64_t>(data[i]) << (i % 2 == 0 ? 8 : 0);
+  }
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return ~sum & 0xffff;
+}
+
+std::uint64_t xor16(std::span<const std::byte> data) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    sum ^= std::to_integer<std::uint64_t>(data[i]) << (i % 2 == 0 ? 8 : 0);
+  }
+  return sum;
+}
+
+// Reflected CRCs: CRC-16/ARC (polynomial 0x8005) and CRC-32 (0x04c11db7).
+std::uint64_t reflected_crc(std::span<const std::byte> data, std::uint32_t polynomial,
+                            std::uint32_t init) {
+  std::uint32_t crc = init;
+  for (std::byte b : data) {
+    crc ^= std::to_integer<std::uint32_t>(b);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+  }
+  return crc ^ init;
+}
+
+std::uint64_t reflect(std::uint64_t value, unsigned bits) {
+  std::uint64_t reflected = 0;
+  for (unsigned i = 0; i < bits; ++i) reflected |= (value >> i & 1) << (bits - 1 - i);
+  return reflected;
+}
+
+// Any CRC of `bits` bits, the most significant bit first.
+std::uint64_t crc(std::span<const std::byte> data, const CrcParameters& p, unsigned bits) {
+  std::uint64_t crc = p.initial & low_mask(bits);
+  for (std::byte b : data) {
+    const auto byte = std::to_integer<std::uint64_t>(b);
+    crc ^= (p.reflect_data ? reflect(byte, 8) : byte) << (bits - 8);
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = crc << 1 ^ (crc >> (bits - 1) & 1 ? p.polynomial : 0);
+      crc &= low_mask(bits);
+    }
+  }
+  if (p.reflect_remainder) crc = reflect(crc, bits);
+  return (crc ^ p.final_xor) & low_mask(bits);
+}
+
+// Of the first 8 bytes, as in bmv2.
+std::uint64_t identity(std::span<const std::byte> data) {
+  std::uint64_t value = 0;
+  for (std::byte b : data.first(std::min<std::size_t>(data.size(), 8))) {
+    value = value << 8 | std::to_integer<std::uint64_t>(b);
+  }
+  return value;
+}
+
+}  // namespace
+
+Cell Machine::apply(std::uint32_t calculation, std::span<const std::byte> data) {
+  switch (image_.calculations[calculation].algorithm) {
+    case Algorithm::kCsum16: return csum16(data);
+    case Algorithm::kXor16: return xor16(data);
+    case Algorithm::kCrc16: return reflected_crc(data, 0xa001, 0);
+    case Algorithm::kCrc32: return reflected_crc(data, 0xedb88320, 0xffffffff);
+    case Algorithm::kCrc16Custom: return crc(data, externs_.crc[calculation], 16);
+    case Algorithm::kCrc32Custom: return crc(data, externs_.crc[calculation], 32);
+    case Algorithm::kCrcCcitt: return crc(data, {0x1021, 0xffff, 0, false, false}, 16);
+    case Algorithm::kIdentity: return identity(data);
+    case Algorithm::kRandom: return next_random(externs_.random_state);
+  }
+  return 0;
+}
+
+Cell Machine::calculate(std::uint32_t index, const PacketState& packet) {
+  const ChecksumPlan& plan = image_.checksum_plans[index];
+  if (!plan.plain) return calculate_general(index, packet);
+  for (std::uint32_t valid : plan.valid_cells) {
+    if (packet.phv[valid] == 0) return calculate_general(index, packet);
+  }
+  std::uint64_t sum = 0;
+  for (const PlannedKeyPart& term : plan.terms) sum += packet.phv[term.cell] << term.shift;
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return ~sum & 0xffff;
+}
+
+Cell Machine::calculate_general(std::uint32_t index, const PacketState& packet) {
+  const Calculation& calculation = image_.calculations[index];
+  const Cell* phv = packet.phv;
+  BitWriter writer(scratch_.data());
+  std::size_t payload_bytes = 0;
+  for (const CalculationInput& input : calculation.inputs) {
+    if (input.valid_cell != kNone && phv[input.valid_cell] == 0) continue;
+    switch (input.kind) {
+      case CalculationInput::Kind::kField: writer.put_wide(phv + input.cell, input.width); break;
+      case CalculationInput::Kind::kVarbit:
+        writer.put_wide(phv + input.cell + 1, static_cast<unsigned>(phv[input.cell]));
+        break;
+      case CalculationInput::Kind::kConstant:
+        writer.put_wide(&image_.cell_constants[input.cell], input.width);
+        break;
+      case CalculationInput::Kind::kPayload: {
+        writer.pad_to_byte();
+        for (std::uint32_t h : input.headers) {
+          const Header& header = image_.headers[h];
+          if (phv[header.valid_cell] == 0) continue;
+          for (const Field& f : header.fields) {
+            if (f.is_varbit) {
+              writer.put_wide(phv + f.cell + 1, static_cast<unsigned>(phv[f.cell]));
+            } else {
+              writer.put_wide(phv + f.cell, f.width);
+            }
+          }
+        }
+        const auto payload = packet.frame.subspan(packet.cursor);
+        std::copy(payload.begin(), payload.end(), writer.position());
+        payload_bytes = payload.size();
+        break;
+      }
+    }
+  }
+  writer.pad_to_byte();
+  return apply(index, {scratch_.data(), writer.bytes() + payload_bytes});
+}
+
+// The checksum that a received header should have: 2^16 = 1 modulo 2^16 - 1, so that 32 bits may
+// be added at a time.
+Cell Machine::sum_received(const Checksum& c, const PacketState& packet) const {
+  const HeaderPlan& plan = image_.header_plans[c.whole_header];
+  const std::byte* data = packet.frame.data() + packet.phv[plan.origin_cell] - 1;
+  const std::byte* const end = data + plan.bytes;
+  std::uint64_t sum = 0;
+  for (; end - data >= 4; data += 4) {
+    std::uint32_t word;
+    std::memcpy(&word, data, sizeof word);
+    sum += __builtin_bswap32(word);
+  }
+  if (data != end) {
+    std::uint16_t word;
+    std::memcpy(&word, data, sizeof word);
+    sum += Cell{__builtin_bswap16(word)} << 16;
+  }
+  sum -= packet.phv[c.cell] << c.whole_header_shift;  // which was added as such
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return ~sum & 0xffff;
+}
+
+void Machine::verify(const Checksum& c, PacketState& packet) {
+  const HeaderPlan* const whole =
+      c.whole_header == kNone ? nullptr : &image_.header_plans[c.whole_header];
+  const bool received = whole != nullptr && packet.phv[whole->valid_cell] != 0 &&
+                        packet.phv[whole->origin_cell] != 0;
+  const Cell computed = received ? sum_received(c, packet) : calculate(c.calculation, packet);
+  if ((computed & low_mask(c.width)) != packet.phv[c.cell]) {
+    packet.phv[image_.intrinsics.checksum_error.cell] = 1;
+  }
+}
+
+void Machine::update(const Checksum& c, PacketState& packet) {
+  packet.phv[c.cell] = calculate(c.calculation, packet) & low_mask(c.width);
+}
+
+void Machine::verify_checksums(PacketState& packet) {
+  packet.phv[image_.intrinsics.checksum_error.cell] = 0;
+  for (const Checksum& c : image_.checksums) {
+    if (c.verify && (c.condition.empty() || run(c.condition, packet))) verify(c, packet);
+  }
+}
+
+void Machine::update_checksums(PacketState& packet) {
+  for (const Checksum& c : image_.checksums) {
+    if (c.update && (c.condition.empty() || run(c.condition, packet))) update(c, packet);
+  }
+}
+
+}  // namespace tiercast::engine

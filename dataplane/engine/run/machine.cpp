@@ -1,0 +1,547 @@
+#include "dataplane/engine/run/machine.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "dataplane/engine/image/limits.h"
+#include "dataplane/engine/packet/bits.h"
+
+namespace tiercast::engine {
+
+namespace {
+
+template <class Value>
+Value load(const Cell* cells, unsigned width) {
+  if constexpr (std::is_same_v<Value, Word>) {
+    return *cells;
+  } else {
+    return Wide::from_cells({cells, cells_for(width)});
+  }
+}
+
+template <class Value>
+void store(Cell* cells, unsigned width, const Value& value) {
+  if constexpr (std::is_same_v<Value, Word>) {
+    *cells = static_cast<Cell>(value) & low_mask(width);
+  } else {
+    const unsigned n = cells_for(width);
+    for (unsigned i = 0; i < n; ++i) cells[i] = value.limb(i);
+    cells[n - 1] &= low_mask(width - (n - 1) * kCellBits);
+  }
+}
+
+// A number as an index or an amount: what does not fit a non-negative int64 becomes its maximum.
+template <class Value>
+std::uint64_t clamp(const Value& value) {
+  constexpr std::uint64_t kMax = INT64_MAX;
+  if (value < Value{0} || Value{Word{kMax}} < value) return kMax;
+  return static_cast<std::uint64_t>(static_cast<Word>(value));
+}
+
+CrcParameters default_crc(Algorithm algorithm) {
+  if (algorithm == Algorithm::kCrc16Custom) return {0x8005, 0, 0, true, true};
+  if (algorithm == Algorithm::kCrc32Custom) {
+    return {0x04c11db7, 0xffffffff, 0xffffffff, true, true};
+  }
+  return {};
+}
+
+}  // namespace
+
+namespace {
+
+std::size_t bytes_of_state(const Image& image) {
+  std::size_t bytes = 0;
+  for (const RegisterArray& array : image.registers) {
+    bytes += ZeroMemory::bytes_for<Cell>(array.size * array.cells());
+  }
+  for (std::uint64_t size : image.counter_sizes) bytes += ZeroMemory::bytes_for<CounterValue>(size);
+  return bytes;
+}
+
+}  // namespace
+
+Externs::Externs(const Image& image, std::uint64_t seed)
+    : memory(bytes_of_state(image)), random_state(seed) {
+  for (const RegisterArray& array : image.registers) {
+    registers.push_back(memory.take<Cell>(array.size * array.cells()));
+  }
+  for (std::uint64_t size : image.counter_sizes) {
+    counters.push_back(memory.take<CounterValue>(size));
+  }
+  for (const MeterArray& array : image.meters) meters.emplace_back(array.size);
+  value_sets.resize(image.value_sets.size());
+  for (const Calculation& c : image.calculations) crc.push_back(default_crc(c.algorithm));
+}
+
+std::uint64_t next_random(std::uint64_t& state) {
+  std::uint64_t z = state += 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+Machine::Machine(const Image& image, Externs& externs, Output& output, std::uint32_t drop_port)
+    : image_(image),
+      externs_(externs),
+      output_(output),
+      drop_port_(drop_port),
+      scratch_(image.max_calculation_bytes + 8) {}
+
+bool Machine::run(CodeRange code, PacketState& packet, const Cell* arguments) {
+  return execute<Word>(code.begin, code.end, packet, arguments) != 0;
+}
+
+void Machine::special_hit(const Table& layout, MatchTable& table, PacketState& packet,
+                          MatchTable::Outcome& outcome) {
+  MatchTable::Entry& entry = *outcome.special;
+  if (layout.direct_meter != kNone) {
+    const std::uint64_t units =
+        image_.meters[layout.direct_meter].bytes ? packet.received_length : 1;
+    packet.phv[layout.meter_target.cell] =
+        entry.meter.mark(units, externs_.now_ns) & low_mask(layout.meter_target.width);
+  }
+  if (layout.supports_timeout) entry.last_hit_ns = externs_.now_ns;
+  if (layout.profile == kNone) return;
+  const std::uint32_t hash = table.profile()->layout().hash;
+  const ProfileMembers::Member* member =
+      entry.binding.choose(entry.binding.member != nullptr ? 0 : calculate(hash, packet));
+  outcome.action = kNone;  // an empty group is a miss without default action
+  if (member == nullptr) return;
+  outcome.action = static_cast<std::uint32_t>(
+      std::find(layout.actions.begin(), layout.actions.end(), member->action) -
+      layout.actions.begin());
+  outcome.arguments = member->arguments.data();
+}
+
+template <class Value>
+void Machine::log_message(const LogFormat& format, const Value* arguments) {
+  std::string text = format.pieces[0];
+  for (std::size_t i = 1; i < format.pieces.size(); ++i) {
+    text += to_decimal(arguments[i - 1]) + format.pieces[i];
+  }
+  output_.log_message(text);
+}
+
+template <class Value>
+Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
+                      const Cell* arguments) {
+  Value stack[kStackDepth];
+  Value* top = stack;  // one above the topmost number
+  Cell* const phv = packet.phv;
+  unsigned loops = 0;
+  const auto header_of = [&](const Value& reference) -> const Header* {
+    const std::uint64_t id = clamp(reference);
+    return id < image_.headers.size() ? &image_.headers[id] : nullptr;
+  };
+  const auto push_bool = [&](bool value) { *top++ = Value{value ? 1 : 0}; };
+
+  while (pc < end) {
+    const Instruction& i = image_.code[pc++];
+    switch (i.op) {
+      case Op::kConstant: *top++ = Value{image_.constants[i.a]}; break;
+      case Op::kWideConstant:
+        if constexpr (std::is_same_v<Value, Wide>) *top++ = image_.wide_constants[i.a];
+        break;
+      case Op::kField: *top++ = load<Value>(phv + i.a, i.width); break;
+      case Op::kSignedField: *top++ = sign_extend(load<Value>(phv + i.a, i.width), i.width); break;
+      case Op::kArgument: *top++ = load<Value>(arguments + i.a, i.width); break;
+      case Op::kLookahead: {
+        const std::size_t bit = packet.cursor * 8 + i.a;
+        if (bit + i.width > packet.frame.size() * 8) {
+          packet.error = image_.error_packet_too_short;
+          return 0;
+        }
+        Cell cells[kMaxFieldBits / kCellBits];
+        read_wide(packet.frame.data(), bit, i.width, cells);
+        *top++ = load<Value>(cells, i.width);
+        break;
+      }
+      case Op::kRegisterRead: {
+        const RegisterArray& array = image_.registers[i.a];
+        const std::uint64_t index = clamp(top[-1]);
+        // An index outside reads 0, and is not written.
+        top[-1] = index < array.size
+                      ? load<Value>(&externs_.registers[i.a][index * array.cells()], array.width)
+                      : Value{0};
+        break;
+      }
+      case Op::kRandom: {
+        const auto low = static_cast<Cell>(static_cast<Word>(top[-2]));
+        const auto high = static_cast<Cell>(static_cast<Word>(top[-1]));
+        const Cell random = next_random(externs_.random_state);
+        const Cell span = high >= low ? high - low + 1 : 1;  // 0: all 2^64 numbers
+        --top;
+        top[-1] = Value{Word{span == 0 ? random : low + random % span}};
+        break;
+      }
+      case Op::kHash: {
+        const Word hash = calculate(i.a, packet);
+        const Word modulus = static_cast<Cell>(static_cast<Word>(top[-1]));
+        --top;
+        top[-1] = add(top[-1], Value{modulus == 0 ? Word{0} : hash % modulus});
+        break;
+      }
+      case Op::kLastIndex: {
+        const Word next = phv[image_.stacks[i.a].next_cell];
+        *top++ = Value{next - 1};
+        break;
+      }
+      case Op::kStackSize: {
+        Word count = 0;
+        for (std::uint32_t h : image_.stacks[i.a].headers)
+          count += phv[image_.headers[h].valid_cell];
+        *top++ = Value{count};
+        break;
+      }
+      case Op::kVarbitEqual: push_bool(varbits_equal(phv + i.a, phv + i.b)); break;
+
+      case Op::kAdd:
+        --top;
+        top[-1] = add(top[-1], top[0]);
+        break;
+      case Op::kSubtract:
+        --top;
+        top[-1] = subtract(top[-1], top[0]);
+        break;
+      case Op::kMultiply:
+        --top;
+        top[-1] = multiply(top[-1], top[0]);
+        break;
+      case Op::kDivide:
+        --top;
+        top[-1] = divide(top[-1], top[0]);
+        break;
+      case Op::kRemainder:
+        --top;
+        top[-1] = remainder(top[-1], top[0]);
+        break;
+      case Op::kAnd:
+        --top;
+        top[-1] = top[-1] & top[0];
+        break;
+      case Op::kOr:
+        --top;
+        top[-1] = top[-1] | top[0];
+        break;
+      case Op::kXor:
+        --top;
+        top[-1] = top[-1] ^ top[0];
+        break;
+      case Op::kShiftLeft:
+        --top;
+        top[-1] = shift_left(top[-1], Word(clamp(top[0])));
+        break;
+      case Op::kShiftRight:
+        --top;
+        top[-1] = shift_right(top[-1], Word(clamp(top[0])));
+        break;
+      case Op::kEqual:
+        top -= 2;
+        push_bool(top[0] == top[1]);
+        break;
+      case Op::kNotEqual:
+        top -= 2;
+        push_bool(!(top[0] == top[1]));
+        break;
+      case Op::kLess:
+        top -= 2;
+        push_bool(top[0] < top[1]);
+        break;
+      case Op::kLessEqual:
+        top -= 2;
+        push_bool(!(top[1] < top[0]));
+        break;
+      case Op::kGreater:
+        top -= 2;
+        push_bool(top[1] < top[0]);
+        break;
+      case Op::kGreaterEqual:
+        top -= 2;
+        push_bool(!(top[0] < top[1]));
+        break;
+      case Op::kComplement: top[-1] = ~top[-1]; break;
+      case Op::kNegate: top[-1] = subtract(Value{0}, top[-1]); break;
+      case Op::kNot:
+        --top;
+        push_bool(top[0] == Value{0});
+        break;
+      case Op::kToBool:
+        --top;
+        push_bool(!(top[0] == Value{0}));
+        break;
+      case Op::kSelect:
+        top -= 2;
+        top[-1] = top[-1] == Value{0} ? top[1] : top[0];
+        break;
+      case Op::kTwoCompMod:
+        --top;
+        top[-1] = sign_extend(top[-1], static_cast<unsigned>(clamp(top[0])));
+        break;
+      case Op::kSaturate: {
+        --top;
+        const Value high = ones<Value>(static_cast<unsigned>(clamp(top[0])) - 1);
+        const Value low = ~high;
+        if (high < top[-1]) top[-1] = high;
+        if (top[-1] < low) top[-1] = low;
+        break;
+      }
+      case Op::kSaturateUnsigned: {
+        --top;
+        const Value high = ones<Value>(static_cast<unsigned>(clamp(top[0])));
+        if (high < top[-1]) top[-1] = high;
+        if (top[-1] < Value{0}) top[-1] = Value{0};
+        break;
+      }
+
+      case Op::kHeader: *top++ = Value{Word{i.a}}; break;
+      case Op::kElement: {
+        const HeaderStack& s = image_.stacks[i.a];
+        const std::uint64_t index = clamp(top[-1]);
+        top[-1] = Value{index < s.headers.size() ? Word{s.headers[index]} : Word{kNone}};
+        break;
+      }
+      case Op::kLastElement: {
+        const HeaderStack& s = image_.stacks[i.a];
+        const Cell next = phv[s.next_cell];
+        *top++ = Value{next != 0 ? Word{s.headers[next - 1]} : Word{kNone}};
+        break;
+      }
+      case Op::kUnionMember: {
+        const std::uint64_t id = clamp(top[-1]);
+        top[-1] = Value{id < image_.unions.size() && i.a < image_.unions[id].headers.size()
+                            ? Word{image_.unions[id].headers[i.a]}
+                            : Word{kNone}};
+        break;
+      }
+      case Op::kFieldOf:
+      case Op::kSignedFieldOf: {
+        const Header* header = header_of(top[-1]);
+        if (header == nullptr) {
+          top[-1] = Value{0};
+          break;
+        }
+        const Field& field = header->fields[i.a];
+        top[-1] = load<Value>(phv + field.cell, field.width);
+        if (i.op == Op::kSignedFieldOf) top[-1] = sign_extend(top[-1], field.width);
+        break;
+      }
+      case Op::kValid: {
+        const Header* header = header_of(top[-1]);
+        --top;
+        push_bool(header != nullptr && phv[header->valid_cell] != 0);
+        break;
+      }
+      case Op::kUnionValid: {
+        const std::uint64_t id = clamp(top[-1]);
+        bool valid = false;
+        if (id < image_.unions.size()) {
+          for (std::uint32_t h : image_.unions[id].headers) {
+            valid |= phv[image_.headers[h].valid_cell] != 0;
+          }
+        }
+        --top;
+        push_bool(valid);
+        break;
+      }
+      case Op::kHeadersEqual: {
+        top -= 2;
+        const std::uint64_t a = clamp(top[0]), b = clamp(top[1]);
+        push_bool(a < image_.headers.size() && b < image_.headers.size() &&
+                  headers_equal(phv, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)));
+        break;
+      }
+
+      case Op::kStore: store(phv + i.a, i.width, *--top); break;
+      case Op::kStoreFieldOf: {
+        top -= 2;
+        if (const Header* header = header_of(top[0])) {
+          const Field& field = header->fields[i.a];
+          store(phv + field.cell, field.width, top[1]);
+        }
+        break;
+      }
+      case Op::kCopyCell: phv[i.a] = phv[i.b] & low_mask(i.width); break;
+      case Op::kSetCell: phv[i.a] = static_cast<Cell>(image_.constants[i.b]); break;
+      case Op::kCopyArgument: phv[i.a] = arguments[i.b] & low_mask(i.width); break;
+      case Op::kCopyVarbit: std::copy_n(phv + i.b, 1 + cells_for(i.width), phv + i.a); break;
+      case Op::kAddHeader:
+      case Op::kRemoveHeader: {
+        const std::uint64_t id = clamp(*--top);
+        if (id < image_.headers.size()) {
+          set_valid(phv, static_cast<std::uint32_t>(id), i.op == Op::kAddHeader);
+        }
+        break;
+      }
+      case Op::kAssignHeader: {
+        top -= 2;
+        const std::uint64_t to = clamp(top[0]), from = clamp(top[1]);
+        if (to < image_.headers.size() && from < image_.headers.size()) {
+          assign_header(phv, static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(from));
+        }
+        break;
+      }
+      case Op::kAssignStack:
+        phv[image_.stacks[i.a].next_cell] = phv[image_.stacks[i.b].next_cell];
+        break;
+      case Op::kPush: shift_stack(phv, image_.stacks[i.a], static_cast<int>(i.b)); break;
+      case Op::kPop: shift_stack(phv, image_.stacks[i.a], -static_cast<int>(i.b)); break;
+
+      case Op::kRegisterWrite: {
+        top -= 2;
+        const RegisterArray& array = image_.registers[i.a];
+        const std::uint64_t index = clamp(top[0]);
+        if (index < array.size) {
+          store(&externs_.registers[i.a][index * array.cells()], array.width, top[1]);
+        }
+        break;
+      }
+      case Op::kCount: {
+        const std::uint64_t index = clamp(*--top);
+        auto& counter = externs_.counters[i.a];
+        if (index < counter.size()) {
+          ++counter[index].packets;
+          counter[index].bytes += packet.received_length;
+        }
+        break;
+      }
+
+      case Op::kMeter: {
+        const std::uint64_t index = clamp(top[-1]);
+        auto& meter = externs_.meters[i.a];
+        const std::uint64_t units = image_.meters[i.a].bytes ? packet.received_length : 1;
+        top[-1] = Value{index < meter.size() ? Word{meter[index].mark(units, externs_.now_ns)}
+                                             : Word{Meter::kGreen}};
+        break;
+      }
+
+      case Op::kJump: pc = i.a; break;
+      case Op::kJumpIfZero:
+        if (*--top == Value{0}) pc = i.a;
+        break;
+      case Op::kLoop:
+      case Op::kLoopIfZero:
+        if (i.op == Op::kLoopIfZero && !(*--top == Value{0})) break;
+        if (++loops > kMaxLoops) {
+          output_.assertion_failed("an action's loop goes round more than " +
+                                   std::to_string(kMaxLoops) + " times");
+          packet.assertion_failed = packet.exited = true;
+          return 0;
+        }
+        pc = i.a;
+        break;
+      case Op::kWide:
+        if constexpr (std::is_same_v<Value, Word>) {
+          const Word result = execute<Wide>(pc, pc + i.a, packet, arguments);
+          if (packet.error != 0 || packet.exited) return 0;
+          if (i.b != 0) *top++ = result;
+        }
+        pc += i.a;
+        break;
+      case Op::kExit: packet.exited = true; return 0;
+
+      case Op::kExtract:
+        if (!extract(packet, image_.headers[i.a], 0)) return 0;
+        break;
+      case Op::kExtractVarbit: {
+        const std::uint64_t bits = clamp(*--top);
+        if (!extract(packet, image_.headers[i.a],
+                     static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
+          return 0;
+        }
+        break;
+      }
+      case Op::kExtractStack:
+      case Op::kExtractStackVarbit:
+      case Op::kExtractUnionStack:
+      case Op::kExtractUnionStackVarbit: {
+        const HeaderStack& s = image_.stacks[i.a];
+        const bool of_unions =
+            i.op == Op::kExtractUnionStack || i.op == Op::kExtractUnionStackVarbit;
+        std::uint64_t bits = 0;
+        if (i.op == Op::kExtractStackVarbit || i.op == Op::kExtractUnionStackVarbit) {
+          bits = clamp(*--top);
+        }
+        Cell& next = phv[s.next_cell];
+        if (next >= s.headers.size()) {
+          packet.error = image_.error_stack_out_of_bounds;
+          return 0;
+        }
+        std::uint32_t header = s.headers[next];
+        if (of_unions) header = image_.unions[header].headers[i.b];
+        if (!extract(packet, image_.headers[header],
+                     static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
+          return 0;
+        }
+        ++next;
+        break;
+      }
+      case Op::kAdvance: {
+        const std::uint64_t bits = clamp(*--top);
+        if (bits % 8 != 0) {
+          packet.error = image_.error_parser_invalid_argument;
+          return 0;
+        }
+        if (bits / 8 > packet.frame.size() - packet.cursor) {
+          packet.error = image_.error_packet_too_short;
+          return 0;
+        }
+        packet.cursor += bits / 8;
+        break;
+      }
+      case Op::kVerify:
+        top -= 2;
+        if (top[0] == Value{0}) {
+          packet.error = static_cast<std::uint32_t>(clamp(top[1]));
+          return 0;
+        }
+        break;
+
+      case Op::kMarkToDrop:
+        phv[image_.intrinsics.egress_spec.cell] = drop_port_;
+        phv[image_.intrinsics.mcast_grp.cell] = 0;
+        break;
+      case Op::kCloneIngress:
+      case Op::kCloneEgress:
+        packet.clone_session = static_cast<std::uint32_t>(clamp(*--top)) & 0x7fff;
+        packet.clone_fields = i.a;
+        break;
+      case Op::kResubmit:
+        packet.resubmit = true;
+        packet.again_fields = i.a;
+        break;
+      case Op::kRecirculate:
+        packet.recirculate = true;
+        packet.again_fields = i.a;
+        break;
+      case Op::kTruncate: {
+        const std::uint64_t bytes = clamp(*--top);
+        packet.truncate = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, 0xffff));
+        break;
+      }
+      case Op::kDigest: packet.digest = i.a; break;
+      case Op::kLog:
+        top -= i.b;
+        log_message(image_.log_formats[i.a], top);
+        break;
+      case Op::kAssert:
+        if (*--top == Value{0}) {
+          output_.assertion_failed(image_.assertions[i.a]);
+          packet.assertion_failed = packet.exited = true;
+          return 0;
+        }
+        break;
+    }
+  }
+  packet.next_pc = pc;
+  return top == stack ? Word{0} : static_cast<Word>(top[-1]);
+}
+
+std::uint32_t Machine::run_part(CodeRange code, PacketState& packet, const Cell* arguments) {
+  execute<Word>(code.begin, code.end, packet, arguments);
+  return packet.next_pc;
+}
+
+template Word Machine::execute<Word>(std::uint32_t, std::uint32_t, PacketState&, const Cell*);
+
+}  // namespace tiercast::engine

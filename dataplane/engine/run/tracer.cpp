@@ -1,0 +1,171 @@
+#include "dataplane/engine/run/tracer.h"
+
+#include <algorithm>
+
+#include "dataplane/engine/control/byte_values.h"
+
+namespace tiercast::engine {
+namespace {
+
+constexpr Cell kCongestionExperienced = 3;  // RFC 3168
+constexpr int kMaxSteps = 4096;             // of one action that are told one by one
+
+std::string hex(const Cell* cells, unsigned width) { return to_hex(to_bytes(cells, width)); }
+
+std::string match_text(const FieldMatch& match, MatchKind kind) {
+  if (match.any) return "*";
+  const std::string value = to_hex(match.value);
+  switch (kind) {
+    case MatchKind::kExact:
+    case MatchKind::kOptional: return value;
+    case MatchKind::kLpm: return value + "/" + std::to_string(match.prefix_length);
+    case MatchKind::kTernary: return value + " & " + to_hex(match.mask);
+    case MatchKind::kRange: return value + " .. " + to_hex(match.mask);
+  }
+  return value;
+}
+
+TraceMap entry_text(const TableInfo& info, const TableEntry& entry) {
+  TraceMap map;
+  for (std::size_t i = 0; i < entry.match.size(); ++i) {
+    map.emplace_back(info.keys[i].name, match_text(entry.match[i], info.keys[i].kind));
+  }
+  if (entry.priority != 0) map.emplace_back("priority", std::to_string(entry.priority));
+  if (entry.member) map.emplace_back("member", std::to_string(*entry.member));
+  if (entry.group) map.emplace_back("group", std::to_string(*entry.group));
+  if (entry.action_set) map.emplace_back("actions", std::to_string(entry.action_set->size()));
+  return map;
+}
+
+}  // namespace
+
+void Tracer::choose(Packet& packet, std::uint32_t port) {
+  if (!sink_->wants(port, packet.buffer->frame())) return;
+  packet.trace = ++packets_;
+  packet.copy = 0;
+}
+
+void Tracer::number_copy(const Packet& original, Packet& copy) {
+  copy.trace = original.trace;
+  copy.copy = ++copies_;
+}
+
+void Tracer::tell(const Packet& packet, std::string_view kind, std::int64_t time_ns,
+                  std::vector<std::pair<std::string_view, TraceValue>> fields) {
+  if (sink_ != nullptr) sink_->event({kind, time_ns, packet.trace, packet.copy, std::move(fields)});
+}
+
+void Tracer::Run::branch(const Image& image, const Node& node, bool taken) {
+  const Place& place = image.places[node.place];
+  tracer_.tell(packet_, "branch", time_ns_,
+               {{"pipeline", std::string(pipeline_)},
+                {"source", place.source},
+                {"condition", place.text},
+                {"taken", taken}});
+}
+
+void Tracer::Run::table(const Image& image, const Table& layout, MatchTable& table,
+                        const PacketState& state, const MatchTable::Outcome& outcome,
+                        const MatchTable::Entry* entry) {
+  // p4c's wrapping of a statement that stands outside an action: its steps say all.
+  if (layout.keys.empty() && layout.actions.size() == 1) return;
+  const auto index = static_cast<std::size_t>(&layout - image.tables.data());
+  const TableInfo& info = image.table_infos[index];
+  TraceMap key;
+  for (std::size_t i = 0; i < layout.keys.size(); ++i) {
+    key.emplace_back(info.keys[i].name, hex(state.phv + layout.keys[i].cell, layout.keys[i].width));
+  }
+  std::vector<std::pair<std::string_view, TraceValue>> fields = {
+      {"pipeline", std::string(pipeline_)},
+      {"table", layout.name},
+      {"source", layout.source},
+      {"key", std::move(key)},
+      {"hit", outcome.hit},
+  };
+  if (entry != nullptr) fields.emplace_back("entry", entry_text(info, table.describe(*entry, 0)));
+  if (outcome.action != kNone) {
+    const std::uint32_t action = layout.actions[outcome.action];
+    const ActionInfo& declared = image.action_infos[action];
+    TraceMap data;
+    for (std::size_t i = 0; i < declared.parameters.size(); ++i) {
+      const ActionParameterLayout& parameter = image.actions[action].parameters[i];
+      data.emplace_back(declared.parameters[i].name,
+                        hex(outcome.arguments + parameter.cell, parameter.width));
+    }
+    fields.emplace_back("action", declared.name);
+    fields.emplace_back("data", std::move(data));
+  }
+  tracer_.tell(packet_, "table", time_ns_, std::move(fields));
+}
+
+void Tracer::Run::run(Machine& machine, const Image& image, const Action& action,
+                      PacketState& state, const Cell* arguments) {
+  auto statement =
+      std::partition_point(image.statements.begin(), image.statements.end(),
+                           [&](const Statement& s) { return s.code.begin < action.code.begin; });
+  std::uint32_t pc = action.code.begin;
+  std::vector<Cell> before(image.phv_cells);
+  int steps = 0;
+  while (pc < action.code.end && !state.exited) {
+    // A loop that is so long runs on unseen, and ends where loops end.
+    if (++steps > kMaxSteps) {
+      machine.run_part({pc, action.code.end}, state, arguments);
+      return;
+    }
+    // Statements stand in the order of the code, and jumps go to the beginning of one.
+    while (statement != image.statements.begin() && pc < statement->code.begin) --statement;
+    while (statement->code.end <= pc) ++statement;
+    std::copy_n(state.phv, image.phv_cells, before.begin());
+    pc = machine.run_part({pc, statement->code.end}, state, arguments);
+    step(image, action, *statement, before, state.phv);
+  }
+}
+
+void Tracer::Run::step(const Image& image, const Action& action, const Statement& statement,
+                       const std::vector<Cell>& before, const Cell* after) {
+  const Place& place = image.places[statement.place];
+  TraceMap changes;
+  bool mark = false;
+  for (const Header& header : image.headers) {
+    if (before[header.valid_cell] != after[header.valid_cell] && !header.metadata) {
+      changes.emplace_back(header.name,
+                           after[header.valid_cell] != 0 ? "becomes valid" : "becomes invalid");
+    }
+    for (const Field& field : header.fields) {
+      if (field.is_varbit || field.name == "$valid$") continue;
+      const Cell* old = before.data() + field.cell;
+      const Cell* now = after + field.cell;
+      if (std::equal(old, old + cells_for(field.width), now)) continue;
+      changes.emplace_back(header.name + "." + field.name,
+                           hex(old, field.width) + " -> " + hex(now, field.width));
+      mark |= field.name == "ecn" && *now == kCongestionExperienced;
+    }
+  }
+  const Field& egress_spec = image.intrinsics.egress_spec;
+  const bool drops = std::any_of(image.code.begin() + statement.code.begin,
+                                 image.code.begin() + statement.code.end,
+                                 [](const Instruction& i) { return i.op == Op::kMarkToDrop; });
+  if (before[egress_spec.cell] != after[egress_spec.cell] || drops) {
+    dropped_by_ = action.name;
+    dropped_at_ = place.source;
+  }
+  std::vector<std::pair<std::string_view, TraceValue>> fields = {
+      {"pipeline", std::string(pipeline_)},
+      {"action", action.name},
+      {"source", place.source},
+      {"text", place.text},
+      {"changes", std::move(changes)},
+  };
+  if (mark) fields.emplace_back("mark", true);
+  tracer_.tell(packet_, "step", time_ns_, std::move(fields));
+}
+
+void Tracer::Run::drop(std::string_view reason) {
+  tracer_.tell(packet_, "drop", time_ns_,
+               {{"where", std::string(pipeline_)},
+                {"reason", std::string(reason)},
+                {"by", dropped_by_},
+                {"source", dropped_at_}});
+}
+
+}  // namespace tiercast::engine

@@ -1,0 +1,62 @@
+// Makes the events of trace.h for the packet that is being processed.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dataplane/engine/control/trace.h"
+#include "dataplane/engine/image/image.h"
+#include "dataplane/engine/packet/packet_pool.h"
+#include "dataplane/engine/run/machine.h"
+#include "dataplane/engine/tables/match_table.h"
+
+namespace tiercast::engine {
+
+class Tracer {
+ public:
+  // Null: off. Packets that are inside keep their numbers, and nobody is told of them.
+  void set_sink(TraceSink* sink) { sink_ = sink; }
+  bool on() const { return sink_ != nullptr; }
+
+  // Gives the packet its number if the sink wants it.
+  void choose(Packet& packet, std::uint32_t port);
+  // Makes copy a traced copy of a traced packet.
+  void number_copy(const Packet& original, Packet& copy);
+  // Sends an event about a packet.
+  void tell(const Packet& packet, std::string_view kind, std::int64_t time_ns,
+            std::vector<std::pair<std::string_view, TraceValue>> fields = {});
+
+  // What the interpreter calls while it runs one pipeline of one packet.
+  class Run {
+   public:
+    Run(Tracer& tracer, const Packet& packet, const char* pipeline, std::int64_t time_ns)
+        : tracer_(tracer), packet_(packet), pipeline_(pipeline), time_ns_(time_ns) {}
+    void branch(const Image& image, const Node& node, bool taken);
+    void table(const Image& image, const Table& layout, MatchTable& table, const PacketState& state,
+               const MatchTable::Outcome& outcome, const MatchTable::Entry* entry);
+    // Runs an action's code statement by statement.
+    void run(Machine& machine, const Image& image, const Action& action, PacketState& state,
+             const Cell* arguments);
+    static const MatchTable::Entry* lookup(MatchTable& table, const PacketState& state) {
+      return table.lookup(state.phv);
+    }
+    // Says who last sent the packet to the drop port.
+    void drop(std::string_view reason);
+
+   private:
+    void step(const Image& image, const Action& action, const Statement& statement,
+              const std::vector<Cell>& before, const Cell* after);
+    Tracer& tracer_;
+    const Packet& packet_;
+    const char* pipeline_;
+    std::int64_t time_ns_;
+    std::string dropped_by_, dropped_at_;
+  };
+
+ private:
+  TraceSink* sink_ = nullptr;
+  std::uint64_t packets_ = 0;
+  std::uint32_t copies_ = 0;  // of all traced packets, so that a number is never used twice
+};
+
+}  // namespace tiercast::engine
