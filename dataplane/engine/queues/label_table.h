@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dataplane/engine/api/switch.h"
+#include "dataplane/engine/queues/port.h"
 
 namespace tiercast::engine {
 

@@ -13,10 +13,10 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/engine/api/switch.h"
 #include "dataplane/engine/packet/packet_pool.h"
 #include "dataplane/engine/queues/fair_queue.h"
 #include "dataplane/engine/queues/label_table.h"
+#include "dataplane/engine/queues/port.h"
 
 namespace tiercast::engine {
 
