@@ -27,7 +27,7 @@ from rich.table import Table
 from tiercast_lab.base import binaries
 from tiercast_lab.base.machine import describe
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.controller_input import described_sessions, described_topology
 from tiercast_lab.run.ns3.runtime import answer, scenario
@@ -107,7 +107,7 @@ def plain(point: Point) -> Cost:
     return program.cost(json.loads(program.child.stdout.read())["received"])
 
 
-def tiercast(loaded: Loaded) -> Cost:
+def tiercast(loaded: LoadedExperiment) -> Cost:
     controller = control.VirtualController(
         described_topology(loaded, 0, lambda _: ""),
         described_sessions(loaded),
@@ -132,7 +132,7 @@ def tiercast(loaded: Loaded) -> Cost:
     return program.cost(int(sum(received.values())))
 
 
-def load(point: Point) -> Loaded:
+def load(point: Point) -> LoadedExperiment:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(
             EXPERIMENT.format(

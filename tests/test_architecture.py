@@ -1,7 +1,10 @@
 """docs/architecture.md's table of who may know whom, held against the includes and imports."""
 
+import ast
 import re
 import subprocess
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,18 @@ PYTHON_MAY_IMPORT = {
     "tools/wire": {"tiercast_wire"},
 }
 OUR_PYTHON = {"tiercast_controller", "tiercast_lab", "tiercast_wire"}
+
+LAB = ROOT / "mininet" / "tiercast_lab"
+# Of the lab, from the ground up: a package imports those before it alone.
+LAB_FLOORS = ("base", "measures", "experiment", "results", "run", "study", "show", "cli")
+# Imports inside functions, and under TYPE_CHECKING, are late. They are allowed where a command
+# starts sooner for them, and hold to the floors as all others do.
+MAY_IMPORT_LATE = {
+    "cli.main": "each command imports the parts of the lab that it uses",
+    "run.execute": "virtual time needs no Mininet, whose import takes a fifth of a second",
+    "run.mininet.processes": "only annotated: a node of the network, which imports Mininet",
+    "run.mininet.switches": "only annotated: the network, which imports Mininet",
+}
 
 
 def tracked(folder: str, *suffixes: str) -> list[Path]:
@@ -62,6 +77,70 @@ def test_imports_point_downwards(folder: str) -> None:
         for module in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M):
             if module in OUR_PYTHON:
                 assert module in PYTHON_MAY_IMPORT[folder], f"{path}: imports {module}"
+
+
+class LabImport:
+    """Of a module of the lab by another one, named from the lab's folder on: "run.execute"."""
+
+    def __init__(self, by: str, of: str, line: int, late: bool) -> None:
+        self.by, self.of, self.late = by, of, late
+        self.place = f"{LAB.name}.{by}, line {line}: imports {of}"
+
+
+def lab_modules() -> dict[str, Path]:
+    """By name; a package's __init__.py has the package's."""
+    names = {path: path.relative_to(LAB).with_suffix("").parts for path in LAB.rglob("*.py")}
+    return {".".join(part for part in name if part != "__init__"): p for p, name in names.items()}
+
+
+def lab_imports() -> Iterator[LabImport]:
+    """Wherever they stand: at the top, in a function, under TYPE_CHECKING."""
+    modules = lab_modules()
+    for by, path in modules.items():
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}, line {node.lineno}: a relative import"
+                whole = [f"{node.module}.{name.name}" for name in node.names]
+            elif isinstance(node, ast.Import):
+                whole = [name.name for name in node.names]
+            else:
+                continue
+            for name in whole:
+                top, _, of = name.partition(".")
+                if top == LAB.name:
+                    of = of if of in modules else of.rpartition(".")[0]
+                    yield LabImport(by, of, node.lineno, late=node not in tree.body)
+
+
+def test_lab_packages_are_the_floors() -> None:
+    packages = {path.parent.name for path in LAB.glob("*/__init__.py")}
+    assert packages == set(LAB_FLOORS)
+    assert {path.stem for path in LAB.glob("*.py")} == {"__init__", "__main__"}
+
+
+def test_lab_imports_point_downwards() -> None:
+    for one in lab_imports():
+        by, of = one.by.split(".")[0], one.of.split(".")[0]
+        if by in LAB_FLOORS and of in LAB_FLOORS:
+            assert LAB_FLOORS.index(of) <= LAB_FLOORS.index(by), one.place
+
+
+def test_lab_modules_import_each_other_in_no_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for one in lab_imports():
+        graph.setdefault(one.by, set()).add(one.of)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' <- '.join(error.args[1])}")
+
+
+def test_late_imports_of_the_lab_are_those_with_a_reason() -> None:
+    late = [one for one in lab_imports() if one.late]
+    for one in late:
+        assert one.by in MAY_IMPORT_LATE, one.place
+    assert {one.by for one in late} == set(MAY_IMPORT_LATE), "one that imports nothing late"
 
 
 def test_mininet_folder_hides_nothing() -> None:

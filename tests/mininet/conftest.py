@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import ParameterInfo, SchemeInfo
 from tiercast_lab.measures import Rows, all_measures, context_of
 from tiercast_lab.results import storage
 from tiercast_lab.results.recorder import Recorder, finish_rows
 from tiercast_lab.results.verdict import as_dict, bounds_of, judge, validity, verdict
-from tiercast_lab.run.network_summary import network_facts
+from tiercast_lab.run.network_summary import network_summary
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +41,7 @@ SMALL = """\
       - {measure: efficiency, min: 0.9}
     """
 
-Load = Callable[..., Loaded]
+Load = Callable[..., LoadedExperiment]
 
 
 def skip_if_invalid(summary: dict) -> None:
@@ -54,7 +54,7 @@ def skip_if_invalid(summary: dict) -> None:
 def load(tmp_path: Path) -> Load:
     """Loads a YAML given as text; the file is `tmp_path/experiment.yaml`."""
 
-    def from_text(text: str = SMALL, **options: object) -> Loaded:
+    def from_text(text: str = SMALL, **options: object) -> LoadedExperiment:
         path = tmp_path / "experiment.yaml"
         path.write_text(textwrap.dedent(text))
         return load_experiment(path, SCHEMES, **options)
@@ -172,7 +172,7 @@ def add_health(recorder: Recorder, second: float) -> None:
     recorder.add("packet_in", second, "s0", {"packets": 10.0, "dropped": 0.0})
 
 
-def store(loaded: Loaded, recorder: Recorder) -> storage.StoredRun:
+def store(loaded: LoadedExperiment, recorder: Recorder) -> storage.StoredRun:
     directory = recorder.folder.parent
     summary = {
         "format": storage.FORMAT,
@@ -186,7 +186,7 @@ def store(loaded: Loaded, recorder: Recorder) -> storage.StoredRun:
         "switch": "tiercast",
         "versions": {"tiercast": "0"},
         "machine": {"cores": 2},
-        "network": network_facts(loaded),
+        "network": network_summary(loaded),
         "duration_s": 20.0,
         "window_s": list(loaded.window),
         "complaints": [],

@@ -12,12 +12,13 @@ import pytest
 from rich.console import Console
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INVALID
+from tiercast_lab.cli.main import run_and_report
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.conservation import conservation
 from tiercast_lab.results.recorder import Recorder, finish_rows
 from tiercast_lab.results.verdict import verdict
-from tiercast_lab.run.execute import Options, conduct
-from tiercast_lab.show.terminal import check_row
+from tiercast_lab.run.execute import Options
+from tiercast_lab.show.wording import check_row
 
 from .conftest import Load, record_port
 
@@ -106,7 +107,7 @@ def test_a_run_in_which_it_does_not_hold_exits_3(
     results = tmp_path / "results"
     options = Options(1, "ns3", "tiercast", results, ["./tiercast"])
     shown = Console(file=io.StringIO(), width=200)
-    assert conduct(load(), options, shown) == EXIT_INVALID
+    assert run_and_report(load(), options, shown) == EXIT_INVALID
     summary = json.loads((results / "latest" / "summary.json").read_text())
     assert summary["verdict"] == "invalid"
     (reason,) = summary["reasons"]

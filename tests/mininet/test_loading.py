@@ -13,7 +13,7 @@ from tiercast_lab.experiment.marking import Marking
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
 from tiercast_lab.run.mininet.commands import switch_command
-from tiercast_lab.run.network_summary import network_facts
+from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3 import runtime as virtual
 
 from .conftest import ROOT, SCHEMES, SMALL
@@ -39,7 +39,7 @@ def test_of_many_receivers_some_have_rows() -> None:
     file = ROOT / "experiments/figures/groups.yaml"
     loaded = load_experiment(file, schemes, ["topology.tree.fanout=[2, 3, 8, 60]"])
     assert (len(loaded.receivers[0]), len(loaded.recorded[0])) == (2880, 256)
-    (session,) = network_facts(loaded)["sessions"]
+    (session,) = network_summary(loaded)["sessions"]
     assert list(session["receivers"]) == [f"h{n}" for n in loaded.recorded[0]]
     chosen = load_experiment(file, schemes, ["record_receivers=4"])
     assert chosen.recorded == ((15, 19, 23, 27),)
@@ -394,13 +394,13 @@ def test_traffic_that_comes_and_goes(load) -> None:
     entry = loaded.experiment.traffic[0]
     assert (entry.on.mean, entry.on.in_packets, entry.off.mean) == (20, True, 500_000_000)
     assert loaded.experiment.only_in_virtual_time == ["traffic.kind: udp", "traffic.on"]
-    (facts,) = network_facts(loaded)["sessions"]
+    (facts,) = network_summary(loaded)["sessions"]
     rivals = {agent: facts["receivers"][agent]["rivals"] for agent in ("h3", "h5")}
     assert rivals == {"h3": [], "h5": ["tcp3"]}
     # h3's bottleneck is the link of 1 Mbit/s, which it shares with nobody that stays.
     assert facts["receivers"]["h3"]["share"] == 1_000_000
     asked = load(textwrap.dedent(SMALL) + ON_OFF.replace("count: 2", "count: 2\n    rival: true"))
-    (facts,) = network_facts(asked)["sessions"]
+    (facts,) = network_summary(asked)["sessions"]
     assert facts["receivers"]["h3"]["rivals"] == ["tcp1", "tcp2"]
 
 
@@ -462,7 +462,7 @@ def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
     loaded = load(text)
     assert loaded.receivers == ((3, 4, 5, 6), (3,), (4,), (5,), (6,))
     assert [session.session for session in loaded.experiment.sessions] == [1, 7, 8, 9, 10]
-    others = network_facts(loaded)["sessions"][1:]
+    others = network_summary(loaded)["sessions"][1:]
     members = [agent for one in others for agent in one["receivers"]]
     assert members == ["h3.s7", "h4.s8", "h5.s9", "h6.s10"]
     assert [one["sender"] for one in others] == ["h0.s7", "h0.s8", "h0.s9", "h0.s10"]
@@ -552,7 +552,7 @@ members:
     )
     away = [
         {agent: one["absences"] for agent, one in session["receivers"].items()}
-        for session in network_facts(loaded)["sessions"]
+        for session in network_summary(loaded)["sessions"]
     ]
     assert away == [
         {"h3": [], "h4": [], "h5": [(8.0, 20.0)], "h6": []},

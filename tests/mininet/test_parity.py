@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate
@@ -29,7 +29,7 @@ DURATION = {"sim-smoke": ("25s", "10s"), "basic-ermcc": ("30s", "15s")}  # and t
 Shares = dict[str, float]
 
 
-def shares(loaded: Loaded, rates: dict[str, float]) -> Shares:
+def shares(loaded: LoadedExperiment, rates: dict[str, float]) -> Shares:
     """bit/s of receivers and flows -> share of the smallest link rate on the path."""
     topology, sender = loaded.topology, loaded.experiment.sessions[0].sender
     ends = {f"h{node}": (sender, node) for node in loaded.receivers[0]}
@@ -41,7 +41,7 @@ def shares(loaded: Loaded, rates: dict[str, float]) -> Shares:
     }
 
 
-def in_testkit(loaded: Loaded, seed: int) -> Shares:
+def in_testkit(loaded: LoadedExperiment, seed: int) -> Shares:
     session = loaded.experiment.sessions[0]
     links = {}
     for link in loaded.topology.links.values():
@@ -83,7 +83,7 @@ def in_testkit(loaded: Loaded, seed: int) -> Shares:
     return shares(loaded, dict(zip(names, answer["received_bps"] + answer["tcp_bps"], strict=True)))
 
 
-def in_lab(loaded: Loaded, runtime: str, seed: int, results: Path) -> Shares:
+def in_lab(loaded: LoadedExperiment, runtime: str, seed: int, results: Path) -> Shares:
     duration, window = DURATION[loaded.experiment.name]
     command = [ROOT / "tiercast", "run", loaded.file, "--runtime", runtime, "--seed", str(seed)]
     command += ["--duration", duration, "--set", f"measure.last={window}", "--results", results]
@@ -104,7 +104,7 @@ def mean(runs: list[Shares]) -> Shares:
     return {name: fmean(run[name] for run in runs) for name in runs[0]}
 
 
-def load(experiment: str) -> Loaded:
+def load(experiment: str) -> LoadedExperiment:
     duration, window = DURATION[experiment]
     file = binaries.EXPERIMENTS / f"{experiment}.yaml"
     return load_experiment(file, known_schemes(), [f"measure.last={window}"], duration)

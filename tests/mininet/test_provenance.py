@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from tiercast_lab.base import binaries
+from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
-from tiercast_lab.run.execute import Options, conduct
+from tiercast_lab.run.execute import Options, execute
+from tiercast_lab.run.progress import Unwatched
 
 
 def files_of_a_run(results: Path) -> dict[str, str]:
     file = binaries.EXPERIMENTS / "sim-smoke.yaml"
     loaded = load_experiment(file, known_schemes(), duration="0.1s")
-    options = Options(1, "ns3", "tiercast", results, [], report=False)
-    with open(os.devnull, "w") as nowhere:
-        conduct(loaded, options, Console(file=nowhere))
+    options = Options(1, "ns3", "tiercast", results, [])
+    execute(loaded, options, Unwatched(), Interrupt())
     return json.loads((results / "latest/summary.json").read_text())["files"]
 
 

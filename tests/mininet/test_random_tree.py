@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.random_tree import Draw, draw_links
-from tiercast_lab.run.network_summary import network_facts
+from tiercast_lab.run.network_summary import network_summary
 
 from .conftest import SMALL
 
@@ -105,7 +105,7 @@ def test_a_drawn_link_may_be_changed_and_is_in_the_summary(load) -> None:
         DRAWN,
         settings=["topology.links={0-2: {rate: 3Mbit/s, marking: {kind: none}}}"],
     )
-    facts = network_facts(loaded)["links"]
+    facts = network_summary(loaded)["links"]
     assert facts["0-2"]["rate"] == 3_000_000
     assert facts["0-1"] == {
         "rate": EXPECTED["0-1"][0],

@@ -7,14 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from tiercast_lab.base import binaries, units
 from tiercast_lab.base.errors import EXIT_INPUT, InputError, RunFailed
+from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schema import MAX_DELAY, MAX_SESSION, Session
-from tiercast_lab.experiment.schemes import known_schemes, require_accepted
-from tiercast_lab.run.execute import Options, conduct
-from tiercast_lab.run.mininet.commands import session_options
+from tiercast_lab.experiment.schemes import known_schemes, require_accepted, session_options
+from tiercast_lab.run.execute import Options, execute
+from tiercast_lab.run.progress import Unwatched
 
 from .conftest import ROOT, SMALL
 
@@ -81,8 +81,8 @@ def test_a_row_of_an_unknown_kind_ends_the_run(
     simulator.chmod(simulator.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(binaries, "NS3", simulator)
     results = tmp_path / "results"
-    options = Options(1, "ns3", "tiercast", results, [], report=False)
+    options = Options(1, "ns3", "tiercast", results, [])
     with pytest.raises(RunFailed, match=r"a row of kind '\.\./\.\./x'"):
-        conduct(load(SMALL), options, Console(quiet=True))
+        execute(load(SMALL), options, Unwatched(), Interrupt())
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert not any(name.startswith("x") for name in names)

@@ -18,7 +18,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, Interrupted
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.results.storage import StoredRun
-from tiercast_lab.run import execute
+from tiercast_lab.study import workers
 from tiercast_lab.study.runs import Store, Task, key_of, run_all
 from tiercast_lab.study.workers import Job, LocalWorkers, make, programs
 
@@ -119,7 +119,7 @@ def test_a_worker_that_dies_in_the_middle_of_its_answer_is_a_dead_worker(load: L
 def test_a_fault_of_ours_fails_the_run_with_its_reason(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execute, "conduct", lambda *_: 1 // 0)
+    monkeypatch.setattr(workers, "execute", lambda *_: 1 // 0)
     assert make(job(load)).failure.startswith("ZeroDivisionError: integer division")
 
 

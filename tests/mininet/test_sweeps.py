@@ -21,13 +21,13 @@ from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.progress import Tally
 from tiercast_lab.show import sweep_plot
+from tiercast_lab.show.study_tables import sweep_table
 from tiercast_lab.show.sweep_report import write_sweep
-from tiercast_lab.show.terminal import sweep_table
 from tiercast_lab.study import workers
 from tiercast_lab.study.runs import Outcome, Store, run_all
 from tiercast_lab.study.sweep_file import SweepFile, find_sweep
 from tiercast_lab.study.sweep_results import results_of
-from tiercast_lab.study.workers import Job, LocalWorkers, Made
+from tiercast_lab.study.workers import Job, JobResult, LocalWorkers
 
 from ..patience import PATIENCE_S
 
@@ -295,10 +295,10 @@ class Fragile(LocalWorkers):
         self.submitted.append(job.name)
         self._job = job
 
-    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
-        made = Made({"summary.json": b'{"measures": {"efficiency": {"value": 1}}}'})
+    def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
+        made = JobResult({"summary.json": b'{"measures": {"efficiency": {"value": 1}}}'})
         if self.foreign:
-            made = Made(foreign=self.foreign)
+            made = JobResult(foreign=self.foreign)
         return [(self._job, None if len(self.submitted) == 1 and not self.foreign else made)]
 
 

@@ -33,6 +33,11 @@ def require(*paths: Path) -> None:
         raise InputError(f"not built: {', '.join(missing)}; run: make programs")
 
 
+def from_here(path: Path) -> Path:
+    """As a terminal shows it: from the current folder on, if it is below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 # What each command takes a name of, and where these are.
 NAMED = {
     "run": ("an experiment", EXPERIMENTS),

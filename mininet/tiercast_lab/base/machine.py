@@ -1,21 +1,18 @@
-"""What the machine is, and how hard it is pressed while a run goes on."""
+"""What the machine is, and how hard it is pressed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import platform
-import resource
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tiercast_lab import __version__
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.run.mininet.processes import Turns
 
 PRESSURE = Path("/proc/pressure/cpu")
 CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -43,41 +40,6 @@ def congestion_controls() -> list[str]:
         return CONGESTION_CONTROLS.read_text().split()
     except OSError:
         return []
-
-
-def own_cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-class LoadMeter:
-    """CPU of the run's programs and CPU pressure of the machine, between two looks."""
-
-    def __init__(self, programs: Callable[[], Sequence[Turns]]) -> None:
-        self._programs = programs
-        self._last = self._seen()
-
-    # The time is taken beside the figures: a busy machine may pause between any two lines.
-    def _seen(self) -> tuple[float, float, float | None, Sequence[Turns]]:
-        programs = self._programs()
-        return time.monotonic(), own_cpu_seconds(), pressure_us(), programs
-
-    def look(self) -> dict[str, float]:
-        """The row of kind `machine` for the time since the last look."""
-        at, own, pressure, before = self._last
-        self._last = self._seen()
-        elapsed = self._last[0] - at
-        pairs = list(zip(before, self._last[3], strict=True))
-        ran = self._last[1] - own + sum(now.ran_s - then.ran_s for then, now in pairs)
-        waits = [
-            (now.waited_s - then.waited_s) / (now.count - then.count)
-            for then, now in pairs
-            if now.count > then.count
-        ]
-        row = {"cpu_percent": 100 * ran / elapsed, "cpu_wait_ms": 1e3 * max(waits, default=0.0)}
-        if pressure is not None and self._last[2] is not None:
-            row["pressure_percent"] = (self._last[2] - pressure) / elapsed / 1e4
-        return row
 
 
 def describe() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,6 +21,9 @@ from tiercast_lab.base.errors import (
     EXIT_FAILED,
     EXIT_FAULT,
     EXIT_INPUT,
+    EXIT_INVALID,
+    EXIT_MET,
+    EXIT_NOT_MET,
     EXIT_UNREAD,
     InputError,
     LabError,
@@ -28,6 +31,11 @@ from tiercast_lab.base.errors import (
     require_characters,
 )
 from tiercast_lab.cli import sessions
+
+# What a command uses is imported by it: most need a part of the lab alone, and start sooner so.
+if TYPE_CHECKING:
+    from tiercast_lab.experiment.schema import LoadedExperiment
+    from tiercast_lab.run.execute import Options
 
 app = typer.Typer(
     name="tiercast",
@@ -44,6 +52,12 @@ console = Console(width=None if sys.stdout.isatty() else 120)
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 RESULTS = binaries.ROOT / "results"
+EXIT_OF = {
+    "met": EXIT_MET,
+    "reported": EXIT_MET,
+    "not met": EXIT_NOT_MET,
+    "invalid": EXIT_INVALID,
+}  # by verdict
 
 
 class Runtime(enum.StrEnum):
@@ -113,7 +127,7 @@ def run(
     from tiercast_lab.cli.doctor import require_kernel
     from tiercast_lab.experiment.loading import load_experiment, without_effect
     from tiercast_lab.experiment.schemes import known_schemes, require_accepted
-    from tiercast_lab.run.execute import Options, conduct
+    from tiercast_lab.run.execute import Options
 
     schemes = known_schemes()
     loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
@@ -124,7 +138,27 @@ def run(
         require_kernel()
     command = _typed()
     options = Options(seed, runtime, switch, results.resolve(), command)
-    raise typer.Exit(conduct(loaded, options, console))
+    raise typer.Exit(run_and_report(loaded, options, console))
+
+
+def run_and_report(loaded: LoadedExperiment, options: Options, console: Console) -> int:
+    """The exit status: 0 met (or nothing required), 1 not met, 3 invalid. Raises LabError."""
+    from tiercast_lab.base.interrupt import Interrupt
+    from tiercast_lab.results.storage import load_run, writing
+    from tiercast_lab.run.execute import execute
+    from tiercast_lab.show.run_progress import make_view
+    from tiercast_lab.show.run_report import write_report
+    from tiercast_lab.show.run_tables import result_tables
+
+    with Interrupt() as interrupt, make_view(console) as view:
+        executed = execute(loaded, options, view, interrupt)
+        with writing(executed.folder):
+            report = write_report(load_run(executed.folder))
+    console.print(result_tables(executed.summary))
+    for complaint in executed.summary["complaints"]:
+        console.print(f"note: {complaint}", highlight=False, markup=False)
+    _print_report(binaries.from_here(report), console)
+    return EXIT_OF[executed.summary["verdict"]]
 
 
 # A line of its own each: paragraphs without a line between are one.
@@ -216,7 +250,7 @@ def _reproduce(
 ) -> None:
     from tiercast_lab.results import storage
     from tiercast_lab.show.figure_report import write_figure, write_report
-    from tiercast_lab.show.terminal import figure_tables, verdict_table
+    from tiercast_lab.show.study_tables import figure_tables, verdict_table
     from tiercast_lab.study.figures import Results
     from tiercast_lab.study.workers import LocalWorkers
 
@@ -239,7 +273,7 @@ def _reproduce(
             console.print(figure_tables(summary))
         if len(summaries) > 1:
             console.print(verdict_table(summaries))
-        console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+        _print_report(path)
     verdicts = {summary["verdict"] for summary in summaries}
     raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int("not met" in verdicts))
 
@@ -274,8 +308,8 @@ def sweep(
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.results import storage
+    from tiercast_lab.show.study_tables import sweep_table
     from tiercast_lab.show.sweep_report import write_sweep
-    from tiercast_lab.show.terminal import sweep_table
     from tiercast_lab.study.ray_workers import RayWorkers
     from tiercast_lab.study.sweep_file import find_sweep
     from tiercast_lab.study.sweep_results import results_of
@@ -293,13 +327,13 @@ def sweep(
         console.print(sweep_table(results_of_cells))
         for failure in summary["failures"]:
             console.print(f"failed: {failure}", highlight=False, markup=False)
-        console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+        _print_report(path)
     raise typer.Exit(EXIT_FAILED if summary["failures"] else 0)
 
 
 def _make_runs(tasks: Any, schemes: Any, results: Path, start_workers: Any) -> list[Any]:
     from tiercast_lab.base.interrupt import Interrupt
-    from tiercast_lab.show.terminal import show_runs
+    from tiercast_lab.show.study_progress import show_runs
     from tiercast_lab.study.runs import Store, run_all
 
     store = Store(results.resolve() / "runs")
@@ -333,7 +367,7 @@ def schemes(
 ) -> None:
     """The schemes; of one of them its parameters, with defaults, ranges and sources."""
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.show.terminal import parameters_table, schemes_table
+    from tiercast_lab.show.reference_tables import parameters_table, schemes_table
 
     known = known_schemes()
     if name is None:
@@ -352,7 +386,7 @@ def measures(
 ) -> None:
     """Every measure: what `expect` names it, what it is, and its unit."""
     from tiercast_lab.measures import table
-    from tiercast_lab.show.terminal import measures_table
+    from tiercast_lab.show.reference_tables import measures_table
 
     if markdown:
         print(table.markdown())
@@ -423,6 +457,10 @@ def _flowing(text: str) -> str:
 
 for _command in app.registered_commands:
     _command.help = _flowing(_command.callback.__doc__)
+
+
+def _print_report(path: Path, console: Console = console) -> None:
+    console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _typed() -> list[str]:

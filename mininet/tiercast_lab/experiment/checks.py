@@ -26,7 +26,7 @@ from tiercast_lab.experiment.schema import (
     Experiment,
     LinkChange,
     LinkDefault,
-    Loaded,
+    LoadedExperiment,
     Session,
     TopologyModel,
     Traffic,
@@ -44,7 +44,7 @@ Ends = tuple[int, int]
 
 def check(
     source: Source, experiment: Experiment, schemes: dict[str, SchemeInfo], file: str
-) -> Loaded:
+) -> LoadedExperiment:
     """The experiment with its network, its sessions and its flows one by one. InputError."""
     links = _links(source, experiment.topology)
     nodes = {node for link in links for node in link}
@@ -76,7 +76,7 @@ def check(
     _check_events(source, experiment, links)
     _check_members(source, experiment, receivers)
     _check_window(source, experiment)
-    loaded = Loaded(
+    loaded = LoadedExperiment(
         experiment,
         topology,
         tuple(receivers),
@@ -475,7 +475,7 @@ def _resolved(
     return expectation.model_copy(update=update)
 
 
-def _check_expectations(source: Source, loaded: Loaded) -> None:
+def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
     """Whether the run will have what is expected of it."""
     experiment = loaded.experiment
     sessions = {session.session: session for session in experiment.sessions}

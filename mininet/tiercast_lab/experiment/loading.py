@@ -20,7 +20,7 @@ from tiercast_lab.base import binaries, units
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.experiment.checks import check, wrong_parameter
 from tiercast_lab.experiment.model import validate
-from tiercast_lab.experiment.schema import Experiment, Loaded
+from tiercast_lab.experiment.schema import Experiment, LoadedExperiment
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.yaml_source import KeyPath, Source, load_yaml, merge, read_value
 
@@ -31,7 +31,7 @@ def load_experiment(
     settings: list[str] | None = None,
     duration: str | None = None,
     places: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedExperiment:
     """Raises InputError.
 
     `settings`: `key.path=value` over the file, or `sim.delta=0.9`, a parameter of a scheme;
@@ -74,7 +74,7 @@ def experiment_of(
     settings: list[str] | None = None,
     duration: str | None = None,
     places: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedExperiment:
     """As load_experiment, of what was read; the settings change `source`."""
     for setting in settings or ():
         _apply(source, setting, schemes, places or {})
@@ -189,7 +189,7 @@ def _apply(
 
 
 def without_effect(
-    loaded: Loaded, settings: list[str], schemes: dict[str, SchemeInfo]
+    loaded: LoadedExperiment, settings: list[str], schemes: dict[str, SchemeInfo]
 ) -> list[str]:
     """What is to be said of settings of schemes that no session has: in the cells of a sweep they
     are meant to be left out, in a run alone they are rather a mistake."""

@@ -552,7 +552,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedExperiment:
     """A checked experiment; `data` is what was read, after includes and options."""
 
     experiment: Experiment

@@ -9,8 +9,7 @@ from functools import cache
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.experiment.schema import Loaded
-from tiercast_lab.run.mininet.commands import session_options
+from tiercast_lab.experiment.schema import LoadedExperiment, Session
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,23 @@ def known_schemes() -> dict[str, SchemeInfo]:
         ) from None
 
 
-def require_accepted(loaded: Loaded) -> None:
+def require_accepted(loaded: LoadedExperiment) -> None:
     """InputError for a session whose parameters do not fit together, as the scheme's cores say."""
     for index, session in enumerate(loaded.experiment.sessions):
         own = session.model_copy(update={"session": 0})  # one of many unicast ones
         if refusal := _refusal(tuple(session_options(own))):
             raise InputError(f"{loaded.file}: sessions.{index}: {refusal}")
+
+
+def session_options(session: Session) -> list[str]:
+    """As the sender, the receivers and `tiercast-host check` take them."""
+    return [
+        f"--scheme={session.scheme}",
+        f"--session={session.session}",
+        f"--layers={session.layers}",
+        f"--packet-size={session.packet_size}",
+        *(f"--set={name}={value}" for name, value in session.parameters.items()),
+    ]
 
 
 @cache

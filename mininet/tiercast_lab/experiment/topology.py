@@ -70,6 +70,12 @@ class Switch:
     def port_to(self, neighbour: str) -> int:
         return next(i for i, (name, _) in enumerate(self.ports, 1) if name == neighbour)
 
+    def direction(self, port: int) -> str:
+        """The direction of a link that a port serves: "1>3", "0>h0", "0>t0"."""
+        neighbour, link = self.ports[port - 1]
+        far = neighbour if link.attaches else neighbour[1:]
+        return f"{self.number}>{far}"
+
 
 @dataclass(frozen=True, slots=True)
 class Host:

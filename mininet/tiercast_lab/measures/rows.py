@@ -9,6 +9,8 @@ import polars as pl
 
 from tiercast_lab.measures.context import Interval, Receiver, Session
 
+FATES = ("queue_drops", "policy_drops", "marked")  # of packets at a port
+
 
 class Rows(Mapping[str, pl.DataFrame]):
     """A run's rows by kind, each a frame with `time_s` and `agent`, in the order of time."""

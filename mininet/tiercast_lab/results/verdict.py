@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -297,6 +297,16 @@ def meets(
         and (low is None or measured >= low)
         and (high is None or measured <= high)
     )
+
+
+def required_text(
+    show: Callable[[float], str], tolerance: float | None, low: float | None, high: float | None
+) -> str:
+    """What `meets` asks for: "± 15 %, ≤ 2.00 Mbit/s"."""
+    parts = [f"± {tolerance * 100:g} %"] if tolerance is not None else []
+    parts += [f"≥ {show(low)}"] if low is not None else []
+    parts += [f"≤ {show(high)}"] if high is not None else []
+    return ", ".join(parts)
 
 
 def judge(expectation: Expectation, measured: float | None) -> Figure:

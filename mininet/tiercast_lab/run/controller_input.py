@@ -7,11 +7,11 @@ from ipaddress import IPv4Address, IPv4Interface
 
 import tiercast_controller as control
 
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
 
 
 def described_topology(
-    loaded: Loaded, idle_us: int, address_of: Callable[[str], str]
+    loaded: LoadedExperiment, idle_us: int, address_of: Callable[[str], str]
 ) -> control.Topology:
     """`idle_us`: of the kind of switch; `address_of`: where a switch serves P4Runtime."""
     experiment, topology = loaded.experiment, loaded.topology
@@ -44,7 +44,7 @@ def described_topology(
     return described
 
 
-def described_sessions(loaded: Loaded) -> list[control.Session]:
+def described_sessions(loaded: LoadedExperiment) -> list[control.Session]:
     return [
         control.Session(
             s.session,

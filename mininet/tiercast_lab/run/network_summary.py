@@ -6,10 +6,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tiercast_lab.experiment.schema import LinkEvent, Loaded, MemberChange, Session, member_name
+from tiercast_lab.experiment.schema import (
+    LinkEvent,
+    LoadedExperiment,
+    MemberChange,
+    Session,
+    member_name,
+)
 
 
-def network_facts(loaded: Loaded) -> dict[str, Any]:
+def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
     """Links, competing flows, and every session with the receivers that have rows. Times are s,
     rates bit/s."""
     topology = loaded.topology
@@ -42,7 +48,9 @@ def network_facts(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _session(loaded: Loaded, index: int, flows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _session(
+    loaded: LoadedExperiment, index: int, flows: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     session, topology = loaded.experiment.sessions[index], loaded.topology
     suffix = session.session if index else None
     contenders = {name: flow for name, flow in flows.items() if flow["rival"]}

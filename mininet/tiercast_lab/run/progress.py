@@ -7,13 +7,28 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tiercast_lab.measures import Context
+from tiercast_lab.measures.rows import FATES
 
 RUNNING = "running"  # the phase between Start and Stop
 RATE_SPAN_S = 2.0  # efficiency is shown over this time
-FATES = ("queue_drops", "policy_drops", "marked")  # of packets at a port
+
+
+class View(Protocol):
+    """Who watches a run."""
+
+    def say(self, text: str) -> None: ...
+    def update(self, progress: Progress) -> None: ...
+
+
+class Unwatched:
+    def say(self, text: str) -> None:
+        pass
+
+    def update(self, progress: Progress) -> None:
+        pass
 
 
 @dataclass

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from tiercast_lab.base.interrupt import Interrupt
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.results.recorder import Recorder
 from tiercast_lab.results.storage import RunFolder
-from tiercast_lab.run.progress import Progress
-from tiercast_lab.show.terminal import View
+from tiercast_lab.run.progress import Progress, View
 
 
 @dataclass(kw_only=True)
-class Execution(ABC):
-    loaded: Loaded
+class Run(ABC):
+    loaded: LoadedExperiment
     folder: RunFolder  # made before `execute`
     seed: int
     view: View
@@ -43,6 +42,10 @@ class Execution(ABC):
     def execute(self, interrupt: Interrupt) -> None:
         """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too, but
         what is in the run's folder."""
+
+    def hidden_queues(self) -> list[str]:
+        """Queues of the kernel behind the emulated ones: where, and of which kind."""
+        return []
 
     def enter(self, phase: str) -> None:
         self.progress.phase = phase

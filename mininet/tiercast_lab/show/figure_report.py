@@ -11,7 +11,7 @@ from tiercast_lab.base import machine
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
 from tiercast_lab.show.figure_plot import draw_figure
-from tiercast_lab.show.terminal import required_and_met, tally
+from tiercast_lab.show.wording import required_and_met, tally
 from tiercast_lab.study.figures import Results, verdict_of
 
 

@@ -16,7 +16,7 @@ from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show import pages
 from tiercast_lab.show.drawing import topology_svg
 from tiercast_lab.show.panels import Panel, all_panels
-from tiercast_lab.show.terminal import check_row, figure_row, window_text
+from tiercast_lab.show.wording import check_row, figure_row, window_text
 
 
 def write_report(run: StoredRun) -> Path:

@@ -14,7 +14,7 @@ from tiercast_lab.measures import find_spec, spec_of
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
 from tiercast_lab.show.sweep_plot import draw_measures
-from tiercast_lab.show.terminal import mean_text
+from tiercast_lab.show.wording import mean_text
 from tiercast_lab.study.sweep_results import QUANTILES, CellResult, Distribution, SweepResults
 
 

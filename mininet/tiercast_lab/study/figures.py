@@ -19,8 +19,7 @@ from tiercast_lab.experiment.schema import Experiment
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.measures import parse_name
-from tiercast_lab.results.verdict import meets
-from tiercast_lab.show.terminal import required_text
+from tiercast_lab.results.verdict import meets, required_text
 from tiercast_lab.study.confidence import Mean, mean
 from tiercast_lab.study.runs import Outcome, Task
 

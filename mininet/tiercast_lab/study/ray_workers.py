@@ -17,7 +17,7 @@ from typing import Any
 from tiercast_lab.base.errors import InputError, Interrupted
 from tiercast_lab.base.interrupt import SIGNALS
 from tiercast_lab.base.scratch import scratch_folder
-from tiercast_lab.study.workers import Job, Made, make
+from tiercast_lab.study.workers import Job, JobResult, make
 
 # Results are a few MB; what does not fit goes to the session's folder.
 OBJECT_STORE_BYTES = 200 * 2**20
@@ -121,11 +121,11 @@ class RayWorkers:
     def submit(self, job: Job) -> None:
         self._jobs_of[self._make.remote(job, self._scratch)] = job
 
-    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
+    def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
         ready, _ = self._ray.wait(list(self._jobs_of), num_returns=1, timeout=timeout_s)
         return [(self._jobs_of.pop(reference), self._get(reference)) for reference in ready]
 
-    def _get(self, reference: Any) -> Made | None:
+    def _get(self, reference: Any) -> JobResult | None:
         lost = self._ray.exceptions
         try:
             return self._ray.get(reference)
@@ -135,6 +135,6 @@ class RayWorkers:
         except lost.RayTaskError as error:
             if isinstance(error.cause, Interrupted):
                 return None
-            return Made(failure=str(error.cause or error))
+            return JobResult(failure=str(error.cause or error))
         except lost.RayError as error:
-            return Made(failure=str(error))
+            return JobResult(failure=str(error))

@@ -21,12 +21,12 @@ from typing import Any, Protocol
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import SchemeInfo, require_accepted
 from tiercast_lab.measures import all_measures, context_of, measures_version
 from tiercast_lab.results import storage
 from tiercast_lab.run.progress import Tally
-from tiercast_lab.study.workers import Job, Made, Workers, programs
+from tiercast_lab.study.workers import Job, JobResult, Workers, programs
 
 POLL_S = 0.2
 # What it is called, measured, drawn and judged by does not change a run: figures may share it.
@@ -57,7 +57,7 @@ class Task:
     file: Path
     run: Any  # Wanted
 
-    def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
+    def load(self, schemes: dict[str, SchemeInfo]) -> LoadedExperiment:
         settings = list(self.run.settings)
         loaded = load_experiment(self.file, schemes, settings, places=self.run.places)
         require_accepted(loaded)
@@ -81,7 +81,7 @@ class Outcome:
     failure: str = ""
 
 
-def key_of(loaded: Loaded, seed: int) -> str:
+def key_of(loaded: LoadedExperiment, seed: int) -> str:
     data = {name: value for name, value in loaded.data.items() if name not in NOT_OF_THE_RUN}
     text = json.dumps([data, seed, programs()], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -121,8 +121,8 @@ class Store:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def measures(self, key: str, over: dict[str, Any]) -> dict[str, float | None]:
-        """`over`: Loaded.measured_over. Taken from the run's rows where its summary is over
-        something else, or how measures are taken has changed since; what was taken is kept.
+        """`over`: LoadedExperiment.measured_over. Taken from the run's rows where its summary is
+        over something else, or how measures are taken has changed since; what was taken is kept.
         Raises InputError where what is stored cannot be read."""
         asked = over | {"measured_by": measures_version()}
         digest = hashlib.sha256(json.dumps(over, sort_keys=True).encode()).hexdigest()[:12]
@@ -164,7 +164,7 @@ def run_all(
     Workers are started when there is something to run. A worker that dies costs its own run, which
     is made again.
     """
-    loaded_of: dict[tuple[Path, tuple[str, ...]], Loaded] = {}
+    loaded_of: dict[tuple[Path, tuple[str, ...]], LoadedExperiment] = {}
     keys, overs, todo = [], [], {}
     for task in tasks:
         same = task.file, task.run.settings
@@ -194,7 +194,7 @@ def run_all(
 
 
 def _make_all(
-    todo: dict[str, tuple[Task, Loaded]],
+    todo: dict[str, tuple[Task, LoadedExperiment]],
     store: Store,
     workers: Workers,
     interrupt: Interrupt,
@@ -218,25 +218,25 @@ def _make_all(
             attempts[key] += 1
             workers.submit(Job(key, task.run.name, loaded, task.run.seed, task.command, needed))
             tally.running[key] = task.run.name
-        for job, made in workers.ended(POLL_S):
+        for job, result in workers.ended(POLL_S):
             del tally.running[job.key]
-            if made is None:
+            if result is None:
                 tally.deaths += 1
                 if attempts[job.key] < MAX_ATTEMPTS:
                     waiting.append(job.key)
                     continue
-                made = Made(failure=f"its worker died, {MAX_ATTEMPTS} times")
-            if made.foreign:
-                raise InputError(made.foreign)
-            if made.failure:
-                failures[job.key] = made.failure
+                result = JobResult(failure=f"its worker died, {MAX_ATTEMPTS} times")
+            if result.foreign:
+                raise InputError(result.foreign)
+            if result.failure:
+                failures[job.key] = result.failure
             else:
-                store.put(job.key, made.files)
+                store.put(job.key, result.files)
             tally.done += 1
             tally.weight_done += _weight(job.loaded)
         progress(tally)
     return failures
 
 
-def _weight(loaded: Loaded) -> float:
+def _weight(loaded: LoadedExperiment) -> float:
     return loaded.experiment.duration / 1e9 * len(loaded.topology.links)

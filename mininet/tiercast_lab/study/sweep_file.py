@@ -24,7 +24,7 @@ from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.experiment.figure_schema import MAX_RUNS, Seeds, Settings, setting_text
 from tiercast_lab.experiment.loading import load_extending
 from tiercast_lab.experiment.model import Line, Strict, require_known, validate
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 from tiercast_lab.measures import find_spec
@@ -166,7 +166,7 @@ class CellRun:
 
 @dataclass(frozen=True)
 class CellTask(Task):
-    def load(self, schemes: dict[str, SchemeInfo]) -> Loaded:
+    def load(self, schemes: dict[str, SchemeInfo]) -> LoadedExperiment:
         try:
             return super().load(schemes)
         except InputError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import multiprocessing
-import os
 import socket
 import traceback
 from dataclasses import dataclass, field
@@ -21,9 +20,11 @@ from typing import Protocol
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import Interrupted, LabError
-from tiercast_lab.base.interrupt import die_with_parent
+from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.base.scratch import scratch_folder
-from tiercast_lab.experiment.schema import Loaded
+from tiercast_lab.experiment.schema import LoadedExperiment
+from tiercast_lab.run.execute import Options, execute
+from tiercast_lab.run.progress import Unwatched
 
 PYTHON = "Python code"
 SHAPING = "way from an experiment to a run"  # what of the Python code a run follows from
@@ -39,14 +40,14 @@ Programs = dict[str, str]  # name -> SHA-256
 class Job:
     key: str
     name: str  # as people read it
-    loaded: Loaded
+    loaded: LoadedExperiment
     seed: int
     command: list[str]  # which makes the run alone
     programs: Programs  # the driver's; each has to be the worker's, too
 
 
 @dataclass(frozen=True)
-class Made:
+class JobResult:
     """`files` of the run's folder, or why there are none; `foreign`: the node has other programs
     than the driver."""
 
@@ -69,7 +70,7 @@ class Workers(Protocol):
 
     def submit(self, job: Job) -> None: ...
 
-    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
+    def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
         """Those that have ended, after `timeout_s` at the latest; None where the worker died."""
 
 
@@ -103,33 +104,29 @@ def _digest_of(path: Path, _mtime_ns: int, _size: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def make(job: Job, scratch: Path | None = None) -> Made:
+def make(job: Job, scratch: Path | None = None) -> JobResult:
     """A run, on the node of the worker that calls this. `scratch`: a folder that somebody removes
     should this process be killed. Raises Interrupted."""
-    from rich.console import Console
-
-    from tiercast_lab.run.execute import Options, conduct
-
     try:
         own = programs(PYTHON in job.programs)
         for name, wanted in job.programs.items():
             if own[name] != wanted:
-                return Made(
+                return JobResult(
                     foreign=f"node {socket.gethostname()}: another {name} below {binaries.ROOT}, "
                     f"{own[name][:12]}; valid: {wanted[:12]}, as where this was started"
                 )
-        with scratch_folder(scratch) as folder, open(os.devnull, "w") as nowhere:
-            options = Options(job.seed, "ns3", "tiercast", folder, job.command, report=False)
-            conduct(job.loaded, options, Console(file=nowhere))
-            return Made(_pack((folder / "latest").resolve()))
+        with scratch_folder(scratch) as folder, Interrupt() as interrupt:
+            options = Options(job.seed, "ns3", "tiercast", folder, job.command)
+            executed = execute(job.loaded, options, Unwatched(), interrupt)
+            return JobResult(_pack(executed.folder))
     except Interrupted:
         raise
     except LabError as error:
-        return Made(failure=str(error))
+        return JobResult(failure=str(error))
     except Exception as error:  # a fault of ours, or a full disk: the next attempt has it, too
         at = traceback.extract_tb(error.__traceback__)[-1]
         name = type(error).__name__
-        return Made(failure=f"{name}: {error} ({Path(at.filename).name}:{at.lineno})")
+        return JobResult(failure=f"{name}: {error} ({Path(at.filename).name}:{at.lineno})")
 
 
 def _pack(folder: Path) -> dict[str, bytes]:
@@ -146,9 +143,7 @@ class LocalWorkers:
         self.room = jobs
         # Not forked from the driver, whose libraries have threads.
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(
-            ["tiercast_lab.run.execute", "tiercast_lab.run.ns3.runtime"]
-        )
+        self._context.set_forkserver_preload([__name__])
         self._open = contextlib.ExitStack()
         self._running: dict[Connection, tuple[Job, multiprocessing.Process]] = {}
 
@@ -163,7 +158,7 @@ class LocalWorkers:
         its.close()  # so that the end of the process is the end of the pipe
         self._running[mine] = job, process
 
-    def ended(self, timeout_s: float) -> list[tuple[Job, Made | None]]:
+    def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
         result = []
         for connection in wait(list(self._running), timeout_s):
             job, process = self._running.pop(connection)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tiercast_lab.measures.rows import (
+    FATES,
     cumulative_rates,
     grown,
     layers_together,
@@ -21,7 +22,6 @@ from tiercast_lab.measures.rows import (
 from tiercast_lab.results.explain.explanations import EXPLANATIONS
 from tiercast_lab.results.explain.look import Look
 from tiercast_lab.results.links import policy_of
-from tiercast_lab.run.progress import FATES
 
 
 def explain(look: Look) -> list[str]:

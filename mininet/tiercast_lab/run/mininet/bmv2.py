@@ -21,7 +21,7 @@ from tiercast_controller import Controller, EgressFates, PortFates
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.base.units import format_duration
-from tiercast_lab.experiment.schema import LinkEvent, Loaded
+from tiercast_lab.experiment.schema import LinkEvent, LoadedExperiment
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.pauses import AnswerWatch
@@ -31,7 +31,6 @@ from tiercast_lab.run.mininet.switches import (
     SESSION_COLUMNS,
     LoggedRow,
     Row,
-    direction,
 )
 
 PROGRAM = "simple_switch_grpc"
@@ -53,7 +52,7 @@ class Bmv2Switches:
         self.packet_size = packet_size
         self._answers: defaultdict[str, AnswerWatch] = defaultdict(AnswerWatch)  # by switch
 
-    def check(self, loaded: Loaded) -> None:
+    def check(self, loaded: LoadedExperiment) -> None:
         for program in (PROGRAM, THRIFT_CLI):
             if shutil.which(program) is None:
                 raise InputError(
@@ -143,7 +142,7 @@ class Bmv2Switches:
             ("packet_in", {"packets": None, "dropped": dropped}),
         ]
         for port, fates in counted.items():
-            place: Row = {"port": port, "link": direction(switch, port)}
+            place: Row = {"port": port, "link": switch.direction(port)}
             rows.append(("port", place | _port_columns(fates)))
             for group, counts in (((-1, -1), fates.rest), *fates.layers.items()):
                 if counts.served:

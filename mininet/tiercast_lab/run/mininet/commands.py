@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.schema import Session
+from tiercast_lab.experiment.schemes import session_options
 from tiercast_lab.experiment.topology import Host, Link, Switch, Topology
 
 # Rates and queues count IP bytes, as ns-2 does: the Ethernet header is left out.
@@ -44,17 +45,6 @@ def _port(link: Link, to_host: bool) -> str:
             # A host delays nothing itself: its link's upstream delay is added where it arrives.
             parts.append(f"rx-delay={parameters.delay}ns")
     return ",".join(parts)
-
-
-def session_options(session: Session) -> list[str]:
-    """As the sender, the receivers and `tiercast-host check` take them."""
-    return [
-        f"--scheme={session.scheme}",
-        f"--session={session.session}",
-        f"--layers={session.layers}",
-        f"--packet-size={session.packet_size}",
-        *(f"--set={name}={value}" for name, value in session.parameters.items()),
-    ]
 
 
 def _agent(session: Session, host: Host, lab: Path, seed: int) -> list[str]:

@@ -22,18 +22,18 @@ import tiercast_controller as control
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid
 from tiercast_lab.base.interrupt import Interrupt
-from tiercast_lab.base.machine import LoadMeter
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.topology import Switch
 from tiercast_lab.run.controller_input import described_sessions, described_topology
 from tiercast_lab.run.mininet.commands import receiver_command, sender_command
+from tiercast_lab.run.mininet.load import LoadMeter
 from tiercast_lab.run.mininet.network import Network, hidden_queues
 from tiercast_lab.run.mininet.pauses import LoopWatch
 from tiercast_lab.run.mininet.processes import GRACE_S, Children
 from tiercast_lab.run.mininet.switches import SwitchKind
 from tiercast_lab.run.mininet.traffic import TrafficPrograms, require_congestion_controls
 from tiercast_lab.run.progress import RUNNING
-from tiercast_lab.run.runtime import Execution
+from tiercast_lab.run.runtime import Run
 
 POLL_S = 1.0  # of ports and load
 WATCH_S = 0.2  # a crash is noticed within this time
@@ -43,7 +43,7 @@ CONTROLLER_NICE = -10  # of this process: joins wait for it
 
 
 @dataclass(kw_only=True)
-class Run(Execution):
+class MininetRun(Run):
     """The folder's id is part of every name that the run makes."""
 
     switches: SwitchKind
@@ -61,6 +61,9 @@ class Run(Execution):
     def files(self) -> list[Path]:
         programs = [binaries.SENDER, binaries.HOST, *self.switches.programs()]
         return [*programs, binaries.P4_JSON, binaries.P4_INFO]
+
+    def hidden_queues(self) -> list[str]:
+        return [text for state in self.metadata.values() for text in hidden_queues(state)]
 
     def execute(self, interrupt: Interrupt) -> None:
         _log_to(self.logs / "controller.log")
@@ -119,7 +122,12 @@ class _Live:
     """The part of a run in which programs run."""
 
     def __init__(
-        self, run: Run, network: Network, children: Children, sockets: Path, interrupt: Interrupt
+        self,
+        run: MininetRun,
+        network: Network,
+        children: Children,
+        sockets: Path,
+        interrupt: Interrupt,
     ) -> None:
         self.run_ = run
         self.network = network

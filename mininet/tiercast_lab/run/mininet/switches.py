@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tiercast_lab.base import binaries
-from tiercast_lab.experiment.schema import LinkEvent, Loaded
+from tiercast_lab.experiment.schema import LinkEvent, LoadedExperiment
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.mininet.commands import switch_command
 
@@ -44,7 +44,7 @@ class SwitchKind(Protocol):
     # Bounds of validity that differ with it (verdict.BOUNDS).
     bounds: Mapping[str, float | None]
 
-    def check(self, loaded: Loaded) -> None:
+    def check(self, loaded: LoadedExperiment) -> None:
         """InputError where it is not installed, or cannot do what the experiment asks."""
 
     def programs(self) -> list[Path]:
@@ -75,7 +75,7 @@ class TiercastSwitches:
     idle_us = 0
     bounds: Mapping[str, float | None] = {}
 
-    def check(self, loaded: Loaded) -> None:
+    def check(self, loaded: LoadedExperiment) -> None:
         binaries.require(binaries.SWITCH)
 
     def programs(self) -> list[Path]:
@@ -109,7 +109,7 @@ class TiercastSwitches:
             ("packet_in", {"packets": response.packet_ins, "dropped": dropped}),
         ]
         for port in response.ports:
-            place: Row = {"port": port.port, "link": direction(switch, port.port)}
+            place: Row = {"port": port.port, "link": switch.direction(port.port)}
             rows.append(("port", place | _columns(port, PORT_COLUMNS)))
             rows += [
                 ("port.session", place | _columns(counts, SESSION_COLUMNS))
@@ -139,10 +139,3 @@ class TiercastSwitches:
 
 def _columns(message: Any, names: Iterable[str]) -> Row:
     return {name: getattr(message, name) for name in names}
-
-
-def direction(switch: Switch, port: int) -> str:
-    """The direction of a link that a port serves: "1>3", "0>h0", "0>t0"."""
-    neighbour, link = switch.ports[port - 1]
-    far = neighbour if link.attaches else neighbour[1:]
-    return f"{switch.number}>{far}"

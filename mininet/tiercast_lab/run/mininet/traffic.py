@@ -15,7 +15,7 @@ from typing import Any
 
 from tiercast_lab.base import machine
 from tiercast_lab.base.errors import InputError, RunFailed
-from tiercast_lab.experiment.schema import Loaded, Traffic
+from tiercast_lab.experiment.schema import LoadedExperiment, Traffic
 from tiercast_lab.run.mininet import tcp_flows
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
@@ -29,7 +29,7 @@ KINDS = ("tcp", "tcp.sender", "pause")  # of rows
 RowSink = Callable[[int, str, str, dict[str, Any]], None]
 
 
-def require_congestion_controls(loaded: Loaded) -> None:
+def require_congestion_controls(loaded: LoadedExperiment) -> None:
     available = machine.congestion_controls()
     for index, entry in enumerate(loaded.experiment.traffic):
         if entry.congestion_control not in available:
@@ -51,7 +51,9 @@ class TrafficPrograms:
         self._broken: Exception | None = None
         self._names: set[str] = set()  # of flows and programs, which rows are of
 
-    async def start(self, loaded: Loaded, network: Network, children: Children, lab: Path) -> None:
+    async def start(
+        self, loaded: LoadedExperiment, network: Network, children: Children, lab: Path
+    ) -> None:
         """Every program is up and every receiver listens. Raises RunFailed."""
         entries = loaded.experiment.traffic
         if not entries:
@@ -126,7 +128,9 @@ class TrafficPrograms:
             self._changed.notify_all()
 
 
-def command(role: str, entry: Traffic, names: list[str], loaded: Loaded, lab: Path) -> list[str]:
+def command(
+    role: str, entry: Traffic, names: list[str], loaded: LoadedExperiment, lab: Path
+) -> list[str]:
     """Of one end of an entry; its flows differ by port."""
     ports = {name: FIRST_PORT + index for index, name in enumerate(loaded.flows)}
     duration = loaded.experiment.duration

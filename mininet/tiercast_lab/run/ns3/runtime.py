@@ -25,14 +25,13 @@ from tiercast_lab.experiment.schema import (
     Experiment,
     Flow,
     LinkEvent,
-    Loaded,
+    LoadedExperiment,
     Period,
 )
 from tiercast_lab.experiment.topology import Topology
 from tiercast_lab.run.controller_input import described_sessions, described_topology
-from tiercast_lab.run.mininet.switches import direction
 from tiercast_lab.run.progress import RUNNING
-from tiercast_lab.run.runtime import Execution
+from tiercast_lab.run.runtime import Run
 
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet
 # From the IGMP report's arrival at the switch to the changed tables. In Mininet the median is
@@ -43,7 +42,7 @@ KINDS = frozenset({*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sen
 
 
 @dataclass(kw_only=True)
-class VirtualRun(Execution):
+class Ns3Run(Run):
     def check(self) -> None:
         binaries.require(*self.files)
 
@@ -142,7 +141,7 @@ def answer(controller: control.VirtualController, question: dict[str, Any]) -> d
     return answer
 
 
-def scenario(loaded: Loaded, seed: int) -> dict[str, Any]:
+def scenario(loaded: LoadedExperiment, seed: int) -> dict[str, Any]:
     """The first line that tiercast-ns3 reads (ns3/scenario.h)."""
     experiment, topology = loaded.experiment, loaded.topology
     flows = loaded.flows.items()
@@ -190,7 +189,7 @@ def _member_changes(experiment: Experiment) -> list[dict[str, Any]]:
     return sorted(changes, key=lambda change: change["at_ns"])
 
 
-def _switches(loaded: Loaded) -> list[dict[str, Any]]:
+def _switches(loaded: LoadedExperiment) -> list[dict[str, Any]]:
     topology = loaded.topology
     # Hosts whose receivers have no rows, and so their ports.
     unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
@@ -208,7 +207,7 @@ def _switches(loaded: Loaded) -> list[dict[str, Any]]:
     ]
 
 
-def _sessions(loaded: Loaded, seed: int) -> list[dict[str, Any]]:
+def _sessions(loaded: LoadedExperiment, seed: int) -> list[dict[str, Any]]:
     experiment = loaded.experiment
     first_joins = experiment.first_joins
     random_numbers = random.Random(seed)
@@ -302,7 +301,7 @@ def _port(topology: Topology, switch: str, number: int) -> dict[str, Any]:
         "fair_queueing": parameters.fair,
         "peer": neighbour,
         "peer_port": 0 if to_host else topology.switches[neighbour].port_to(switch),
-        "link": direction(topology.switches[switch], number),
+        "link": topology.switches[switch].direction(number),
     }
 
 

@@ -1,0 +1,88 @@
+"""Tables of figures and sweeps in the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from tiercast_lab.measures import spec_of
+from tiercast_lab.show.wording import mean_text, required_and_met, tally
+from tiercast_lab.study.sweep_results import SweepResults
+
+CELLS_SHOWN = 40
+
+
+def figure_tables(summary: dict[str, Any]) -> Group:
+    """A reproduced figure: paper against measured, and the verdict."""
+    source = f" ({summary['paper']})" if summary["paper"] else ""
+    table = Table(title=summary["title"] + source, title_justify="left")
+    several = len({row["x"] for row in summary["expected"]}) > 1
+    point = [summary["x"] or "at"] if several else []
+    for heading in ("measure", *point, "paper", "required", "measured", ""):
+        table.add_column(heading, justify="left" if heading == "measure" else "right")
+    for row in summary["expected"]:
+        style = "green" if row["ok"] else "bold red" if row["gate"] else "yellow"
+        mark = ("met" if row["ok"] else "not met") + ("" if row["gate"] else ", not required")
+        mark = mark if row["required"] else ""
+        name = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
+        at = [f"{row['x']:g}"] if several else []
+        table.add_row(
+            name, *at, row["paper_text"], row["required"], row["text"], Text(mark, style=style)
+        )
+    style = {"met": "bold green", "reported": "bold yellow"}.get(summary["verdict"], "bold red")
+    lines = [Text(f"verdict: {summary['verdict']}", style=style)]
+    return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
+
+
+def verdict_table(summaries: list[dict[str, Any]]) -> Table:
+    """Of many figures: each verdict, and how many of the numbers that decide were met."""
+    table = Table(title=f"Figures: {tally(summaries)}", title_justify="left")
+    for heading in ("figure", "paper", "required and met", ""):
+        table.add_column(heading)
+    for one in summaries:
+        style = {"met": "green", "reported": "yellow"}.get(one["verdict"], "bold red")
+        mark = Text(one["verdict"], style=style)
+        table.add_row(one["figure"], one["paper"], required_and_met(one), mark)
+    return table
+
+
+def sweep_table(results: SweepResults) -> Table | str:
+    """Each cell's means, or where they stand if they are too many for a screen; where the sweep
+    asks for distributions, these."""
+    if results.file.sweep.distribution_over is not None:
+        return _distribution_table(results)
+    if len(results.cells) > CELLS_SHOWN:
+        return f"{len(results.cells)} cells, in cells.csv and in the report"
+    sweep = results.file.sweep
+    table = Table(*sweep.axes, title=f"{sweep.title}: means ± 95 %", title_justify="left")
+    for name in sweep.measures:
+        table.add_column(spec_of(name)[1], justify="right")
+    for one in results.cells:
+        means = [mean_text(name, one.means[name]) for name in sweep.measures]
+        table.add_row(
+            *one.cell.names.values(), *("left out" if one.cell.excluded else m for m in means)
+        )
+    return table
+
+
+def _distribution_table(results: SweepResults) -> Table:
+    sweep = results.file.sweep
+    over = sweep.distribution_over
+    shares = ["5 %", "median", "95 %"]
+    table = Table(
+        "", "measure", "cells", "lowest", over, *shares, "highest", over,
+        title=f"{sweep.title}: distributions over {over}", title_justify="left",
+    )  # fmt: skip
+    for measure in sweep.measures:
+        show, name = spec_of(measure)[0].show, spec_of(measure)[1]
+        for one in results.distributions(measure):
+            ends = [
+                [show(cell.means[measure].value), cell.cell.names[over]]
+                for cell in (one.cells[0], one.cells[-1])
+            ]
+            middle = [show(one.quantile(share)) for share in (0.05, 0.5, 0.95)]
+            table.add_row(str(one), name, str(len(one.cells)), *ends[0], *middle, *ends[1])
+    return table
