@@ -28,6 +28,9 @@ stubs: setup
 
 configure: stubs
 	@[ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
+ifneq ($(origin SCHEMES),undefined)
+	@cmake -DTIERCAST_SCHEMES="$(subst $(eval ) ,;,$(abspath $(SCHEMES)))" build > /dev/null
+endif
 
 programs: configure  ## build what a run needs into build/
 	@ninja -C build -j $(JOBS) $(PROGRAMS)

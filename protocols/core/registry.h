@@ -1,4 +1,5 @@
-// The schemes, by name. A new scheme is one folder below schemes/ and one line in registry.cpp.
+// The schemes, by name. A new scheme is a folder: below schemes/ with a line in schemes/schemes.txt, or
+// anywhere (docs/add-a-scheme.md).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct Scheme {
   std::unique_ptr<ReceiverCore> (*make_receiver)(const SessionConfig& config);
 };
 
-std::span<const Scheme> schemes();
+std::span<const Scheme> schemes();  // made from schemes/schemes.txt by schemes/schemes.cmake
 
 // ConfigError for an unknown name lists the known ones.
 const Scheme& find_scheme(std::string_view name);

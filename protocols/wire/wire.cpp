@@ -34,15 +34,28 @@ std::string_view name(Error error) {
   return "unknown";
 }
 
+namespace {
+
+constexpr bool is_known(std::uint8_t scheme) {
+  switch (static_cast<SchemeId>(scheme)) {
+#define TIERCAST_SCHEME(name, number) case SchemeId::name:
+#include "protocols/wire/scheme_numbers.inc"
+#undef TIERCAST_SCHEME
+    case SchemeId::kTrial:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Error parse_common(std::span<const std::byte> message, CommonHeader& out) {
   if (message.size() < CommonHeader::kBytes) return Error::kShort;
   if (get8(message, 0) != kWireVersion) return Error::kVersion;
   const std::uint8_t type = get8(message, 1);
   if (type < 1 || type > 3) return Error::kType;
   const std::uint8_t scheme = get8(message, 2);
-  if (scheme < 1 || (scheme > 10 && scheme != static_cast<std::uint8_t>(SchemeId::kTrial))) {
-    return Error::kScheme;
-  }
+  if (!is_known(scheme)) return Error::kScheme;
   if (get8(message, 3) != 0) return Error::kFlags;
   const std::uint16_t header_length = get16(message, 4);
   const std::uint16_t session = get16(message, 6);

@@ -24,18 +24,12 @@ enum class Type : std::uint8_t {
   kControl = 3,   // from the sender, and not paced: reports, probes, receivers' messages reflected
 };
 
+// protocols/schemes/schemes.txt lists them: kSim = 1 and so on.
 enum class SchemeId : std::uint8_t {
-  kSim = 1,
-  kErmcc = 2,
-  kRla = 3,
-  kMlda = 4,
-  kMdpcc = 5,
-  kTfmcc = 6,
-  kPgmcc = 7,
-  kRlm = 8,
-  kRlc = 9,
-  kPlm = 10,
-  kTrial = 255  // a scheme under development, which has no number yet
+#define TIERCAST_SCHEME(name, number) name = number,
+#include "protocols/wire/scheme_numbers.inc"
+#undef TIERCAST_SCHEME
+  kTrial = 255  // a scheme that has no number
 };
 
 enum class Error {

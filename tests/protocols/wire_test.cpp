@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -297,8 +298,8 @@ std::vector<Json> vectors() {
     }
     all.push_back(vector);
   }
-  for (const char* scheme : {"ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc", "plm"}) {
-    const Json file = read(std::string("wire/") + scheme + ".json");
+  for (const auto& entry : std::filesystem::directory_iterator(TEST_DATA "/wire")) {
+    const Json file = read("wire/" + entry.path().filename().string());
     for (const Json& vector : file["vectors"]) all.push_back(vector);
   }
   return all;

@@ -20,7 +20,7 @@ end
 
 -- A field is { name, bytes } or { name, bytes, least, most, error of another value }.
 -- The table of messages, made by `python -m tiercast_wire.lua` from messages.py.
-local SCHEMES = { "sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc", "plm" }
+local SCHEMES = { [1] = "sim", [2] = "ermcc", [3] = "rla", [4] = "mlda", [5] = "mdpcc", [6] = "tfmcc", [7] = "pgmcc", [8] = "rlm", [9] = "rlc", [10] = "plm" }
 local MESSAGES = {
     {
         name = "SimData", scheme = 1, type = 1,

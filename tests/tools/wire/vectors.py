@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiercast_wire.messages import SCHEMES, SIM
+
 DATA = Path(__file__).resolve().parents[2] / "data"
 DOCUMENT = json.loads((DATA / "wire-vectors.json").read_text())
 GROUPS: list[dict[str, Any]] = DOCUMENT["groups"]
 NOT_GROUPS: list[str] = DOCUMENT["not_groups"]
 COMMON = ("version", "type", "scheme", "flags", "header_length", "session")
-SIM = 1
 DATA_TYPE = 1
 
 
@@ -59,7 +60,6 @@ def _read(schemes: dict[int, str]) -> list[Vector]:
     return found
 
 
-SCHEMES = ("ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc", "plm")  # from 2 on
-VECTORS = _read(dict(enumerate(SCHEMES, 2)))
+VECTORS = _read(SCHEMES)
 VALID = [vector for vector in VECTORS if vector.parts is not None]
 INVALID = [vector for vector in VECTORS if vector.error is not None]

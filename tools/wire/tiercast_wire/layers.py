@@ -27,6 +27,7 @@ from tiercast_wire.messages import (
     MESSAGES,
     RECORD_COUNT,
     SCHEMES,
+    SIM,
     TYPES,
     Field,
     Message,
@@ -36,7 +37,6 @@ from tiercast_wire.messages import (
 DATA_PORT = 5500
 FEEDBACK_PORT = 5501
 VERSION = 1
-SCHEME_SIM = 1
 _FIELDS = {1: ByteField, 2: ShortField, 3: X3BytesField, 4: IntField}
 
 
@@ -45,7 +45,7 @@ class Tiercast(Packet):
     fields_desc = [
         ByteField("version", VERSION),
         ByteEnumField("type", DATA, TYPES),
-        ByteEnumField("scheme", SCHEME_SIM, SCHEMES),
+        ByteEnumField("scheme", SIM, SCHEMES),
         ByteField("flags", 0),
         ShortField("header_length", None),  # bytes; None: as the message needs
         ShortField("session", 0),

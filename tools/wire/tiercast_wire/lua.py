@@ -42,7 +42,7 @@ def _message(message: Message) -> list[str]:
 
 
 def table() -> str:
-    names = ", ".join(f'"{SCHEMES[number]}"' for number in sorted(SCHEMES))
+    names = ", ".join(f'[{number}] = "{name}"' for number, name in SCHEMES.items())
     lines = [f"local SCHEMES = {{ {names} }}", "local MESSAGES = {"]
     for message in MESSAGES:
         lines += _message(message)

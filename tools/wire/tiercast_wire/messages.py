@@ -7,20 +7,16 @@ message; newer(a, b) compares serial numbers of 32 bits, bit(a, b) tests one bit
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 DATA, FEEDBACK, CONTROL = 1, 2, 3
 TYPES = {DATA: "data", FEEDBACK: "feedback", CONTROL: "control"}
+LIST = Path(__file__).resolve().parents[3] / "protocols/schemes/schemes.txt"
 SCHEMES = {
-    1: "sim",
-    2: "ermcc",
-    3: "rla",
-    4: "mlda",
-    5: "mdpcc",
-    6: "tfmcc",
-    7: "pgmcc",
-    8: "rlm",
-    9: "rlc",
-    10: "plm",
+    int(number): name
+    for number, name in (
+        line.split() for line in LIST.read_text().splitlines() if not line.startswith("#")
+    )
 }
 COMMON_BYTES = 8
 MAX_RANK = 7
@@ -103,7 +99,11 @@ def count(most: int, least: int = 0) -> Field:
 
 
 RANK = small("rank", MAX_RANK, "rank")
-SIM, ERMCC, RLA, MLDA, MDPCC, TFMCC, PGMCC, RLM, RLC, PLM = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+_NUMBERS = {name: number for number, name in SCHEMES.items()}
+SIM, ERMCC, RLA, MLDA, MDPCC, TFMCC, PGMCC, RLM, RLC, PLM = (
+    _NUMBERS[name]
+    for name in ("sim", "ermcc", "rla", "mlda", "mdpcc", "tfmcc", "pgmcc", "rlm", "rlc", "plm")
+)
 
 _SIM = (
     Message(

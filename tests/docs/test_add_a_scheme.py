@@ -1,0 +1,37 @@
+"""docs/add-a-scheme.md: its scheme, from a folder outside the tree, runs as the ten others."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "tests/docs/add-a-scheme"
+
+
+def tiercast(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"TIERCAST_BUILD": str(BUILD)}
+    command = [str(ROOT / "tiercast"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+
+def test_scheme_is_listed_with_its_parameters() -> None:
+    shown = tiercast("schemes", "aimd")
+    assert shown.returncode == 0, shown.stderr
+    assert "aimd.decrease" in shown.stdout
+    assert "0.75" in shown.stdout
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_its_experiment_meets_its_figures(tmp_path: Path, seed: str) -> None:
+    experiment = str(BUILD / "aimd.yaml")
+    options = ["--runtime", "ns3", "--seed", seed, "--results", str(tmp_path)]
+    run = tiercast("run", experiment, *options)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "verdict: met" in run.stdout
+
+
+def test_a_scheme_of_the_tree_still_runs(tmp_path: Path) -> None:
+    run = tiercast("run", "basic-ermcc", "--runtime", "ns3", "--results", str(tmp_path))
+    assert run.returncode == 0, run.stdout + run.stderr
