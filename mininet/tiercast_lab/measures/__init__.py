@@ -8,28 +8,47 @@ What is absent counts nowhere: session.py has the rule for receivers.
 """
 
 from tiercast_lab.measures.catalogue import (
-    MEASURES,
-    MeasureSpec,
     all_measures,
     find_spec,
     measures_version,
     name_of,
     parse_name,
     spec_of,
+    state_measures_elsewhere,
 )
 from tiercast_lab.measures.context import Context, context_of
 from tiercast_lab.measures.rows import Rows
+from tiercast_lab.measures.spec import (
+    FREQUENCY,
+    LATENCY,
+    MEASURES,
+    RATE,
+    SECONDS,
+    MeasureSpec,
+    fraction,
+    measure,
+    number,
+)
 
 __all__ = [
+    "FREQUENCY",
+    "LATENCY",
     "MEASURES",
+    "RATE",
+    "SECONDS",
     "Context",
     "MeasureSpec",
     "Rows",
     "all_measures",
     "context_of",
     "find_spec",
+    "fraction",
+    "measure",
     "measures_version",
     "name_of",
+    "number",
     "parse_name",
     "spec_of",
 ]
+
+state_measures_elsewhere()  # these files import the names above

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from tiercast_lab.measures.rows import (
     received_rate,
     seconds_there,
 )
+from tiercast_lab.measures.spec import RATE, fraction, measure, number
+
+beside_tcp = partial(measure, beside="tcp")
 
 
 def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
@@ -87,6 +92,9 @@ def _rivals(context: Context) -> dict[str, list[str]]:
     return {agent: flows for agent, flows in rivals.items() if flows}
 
 
+@beside_tcp(
+    number(), "throughput of the session / mean throughput of the TCP flows at its bottleneck"
+)
 def tcp_ratio(rows: Rows, context: Context) -> float | None:
     """Throughput at a receiver / mean throughput of the flows at its bottleneck; mean over the
     receivers."""
@@ -106,6 +114,7 @@ def _ratio(contest: _Contest, agent: str) -> float | None:
     return rate / np.mean(flows) if sum(flows) else None
 
 
+@beside_tcp(number(), "`tcp_ratio` of one receiver alone", which="receiver", whole=False)
 def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
     """Throughput at one receiver / mean throughput of the flows at its bottleneck."""
     contest = _contest(rows, context)
@@ -114,6 +123,11 @@ def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None
     return _ratio(contest, agent)
 
 
+@beside_tcp(
+    number(),
+    "mean throughput of all sessions' receivers / mean of the TCP flows at the session's "
+    "bottlenecks",
+)
 def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
     """Mean throughput of the receivers of all sessions / mean throughput of the flows at this
     session's bottlenecks."""
@@ -127,7 +141,7 @@ def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
     return mean / fair if fair else None
 
 
-def tcp_ratio_extreme(
+def _tcp_ratio_extreme(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
     """Of a receiver's throughput / that of a flow at its bottleneck, over all such pairs."""
@@ -137,7 +151,16 @@ def tcp_ratio_extreme(
     return of([rate / flow for rate, flow in pairs]) if all(flow for _, flow in pairs) else None
 
 
-def tcp_throughput(
+for place, of, which in (("worst", max, "slowest"), ("best", min, "fastest")):
+    beside_tcp(
+        number(),
+        f"throughput of a receiver / {which} TCP flow at its bottleneck; the "
+        f"{'largest' if of is max else 'smallest'}",
+        name=f"tcp_ratio_to_{place}",
+    )(partial(_tcp_ratio_extreme, of=of))
+
+
+def _tcp_throughput(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
     """bit/s of the flows at the receivers' bottlenecks."""
@@ -145,6 +168,17 @@ def tcp_throughput(
     return None if contest is None else of([contest.rate(name) for name in contest.flows])
 
 
+for name, of, which in (
+    ("tcp_throughput", fmean, "mean"),
+    ("tcp_worst", min, "slowest"),
+    ("tcp_best", max, "fastest"),
+):
+    beside_tcp(RATE, f"of the TCP flows at the bottleneck: {which}", name=name)(
+        partial(_tcp_throughput, of=of)
+    )
+
+
+@beside_tcp(fraction(), "packets that these flows sent again, of all that they sent")
 def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
     """Packets sent again / packets sent, all flows at the receivers' bottlenecks together."""
     if "tcp.sender" not in rows or "retransmitted" not in rows["tcp.sender"].columns:

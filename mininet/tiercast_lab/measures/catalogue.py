@@ -1,394 +1,57 @@
-"""Every measure by name: how it is computed, written, read and shown."""
+"""Every measure by name, and all of them for a run."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import math
+import os
+import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Literal
 
-from tiercast_lab.base import units
-from tiercast_lab.base.errors import among
-from tiercast_lab.measures import (
-    beside_tcp,
-    feedback,
-    queues,
-    representatives,
-    session,
-    udp,
-    windows,
-)
+from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows
+from tiercast_lab.measures.spec import MEASURES, MeasureSpec
 
-Which = Literal["layers", "receiver", "link", "flow"]
-
-
-@dataclass(frozen=True)
-class MeasureSpec:
-    """`parse`: text of an experiment -> unit of the figure; `show`: the reverse.
-
-    A measure is of each session, the first by its plain name, or `of_run`. `which`: the key of
-    `expect` that says of how many layers, of which receiver, link or flow it is, the last argument
-    of `compute(rows, context)`; `whole`: it may be left out, and the measure is of all.
-    `beside`: the kind of competing flows that it needs.
-    """
-
-    compute: Callable[..., float | None]
-    unit: str
-    parse: Callable[[object], float]
-    show: Callable[[float], str]
-    purpose: str
-    which: Which | None = None
-    whole: bool = True
-    of_run: bool = False
-    beside: Literal["", "tcp", "udp"] = ""
+ELSEWHERE = "TIERCAST_MEASURES"  # the environment's list of files with measures, separated by ":"
 
 
-Compute = Callable[..., float | None]
+# Every module of this folder may state measures; a session's own come first in tables.
+OF_A_SESSION = "session"
+modules = {module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])}
+for module in [OF_A_SESSION, *sorted(modules - {OF_A_SESSION, Path(__file__).stem})]:
+    importlib.import_module(f"tiercast_lab.measures.{module}")
 
 
-def _plain(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{value!r} is not a plain number")
-    return float(value)
+def _files_elsewhere() -> list[Path]:
+    return [Path(name) for name in os.environ.get(ELSEWHERE, "").split(os.pathsep) if name]
 
 
-def _seconds(value: object) -> float:
-    return units.parse_duration(value) / 1e9
-
-
-def _rate(compute: Compute, purpose: str) -> MeasureSpec:
-    return MeasureSpec(
-        compute, "bit/s", units.parse_rate, lambda v: f"{v / 1e6:.2f} Mbit/s", purpose
-    )
-
-
-def _fraction(compute: Compute, purpose: str, digits: int = 2) -> MeasureSpec:
-    return MeasureSpec(
-        compute, "fraction", units.parse_fraction, lambda v: f"{v * 100:.{digits}f} %", purpose
-    )
-
-
-def _number(compute: Compute, unit: str, purpose: str, digits: int) -> MeasureSpec:
-    return MeasureSpec(compute, unit, _plain, lambda v: f"{v:.{digits}f}", purpose)
-
-
-def _often(compute: Compute, purpose: str) -> MeasureSpec:
-    """How often per second; papers say how often in a run: `840 in 2900s`."""
-    return MeasureSpec(compute, "1/s", units.parse_frequency, lambda v: f"{v:.4g} /s", purpose)
-
-
-def _all(specs: dict[str, MeasureSpec], **changes: object) -> dict[str, MeasureSpec]:
-    return {name: replace(spec, **changes) for name, spec in specs.items()}
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _of(name: str) -> Callable[[object], float | None]:
-    return lambda found: getattr(found, name)
-
-
-_LAYERS = {
-    "cumulative_rate": _rate(
-        session.cumulative_rate, "sending rate of the n lowest layers, from bytes sent"
-    ),
-    "subscribers": _number(
-        session.mean_subscribers, "receivers", "receivers with at least n layers, time average", 2
-    ),
-}
-
-_RECEIVERS = {
-    "receiver_rate": _rate(session.receiver_rate, "received rate of one receiver"),
-    "level": _number(session.level, "layers", "layers that one receiver has, time average", 2),
-    "rate_variation": _number(
-        session.rate_variation,
-        "",
-        "standard deviation / mean of one receiver's rate in each second",
-        2,
-    ),
-    "representative_share": _fraction(
-        representatives.representative_share,
-        "of the time that one receiver is there, that in which it is the representative: ERMCC's "
-        "CR, PGMCC's acker, TFMCC's CLR",
-        1,
-    ),
-    "representative_delay": MeasureSpec(
-        representatives.representative_delay,
-        "s",
-        _seconds,
-        lambda v: f"{v:.1f} s",
-        "how long one receiver is there before it is the representative; all of its time in the "
-        "window where it never is",
-    ),
-}
-
-_SESSION = {
-    "efficiency": _number(
-        session.efficiency,
-        "",
-        "received rate / available bandwidth, mean over receivers and time (SIM 4.1); available is "
-        "the smallest rate on the path, as the events change it",
-        3,
-    ),
-    "instability": _number(
-        session.instability,
-        "changes/receiver/RTT",
-        "subscription changes per receiver and round trip (SIM 4.1, read as I(j·d)), those of "
-        "receivers that leave and come back among them",
-        5,
-    ),
-    "loss": _fraction(session.loss, "packets lost at all receivers together, of all sent to them"),
-    "marked": replace(
-        _fraction(
-            session.marked,
-            "packets with CE at all receivers together, of all received; of a link: those that it "
-            "marked, of all of the session that left it",
-        ),
-        which="link",
-    ),
-    **{
-        f"join_latency_p{percent}": MeasureSpec(
-            partial(session.join_latency, quantile=percent / 100),
-            "s",
-            _seconds,
-            lambda v: f"{v * 1e3:.1f} ms",
-            f"from a join to the first packet of the layer, {what}; where nobody joined in the "
-            "window, of the whole run",
-        )
-        for percent, what in ((50, "median"), (99, "99th percentile"))
-    },
-    "feedback_rate": _number(
-        feedback.feedback_rate,
-        "messages/s",
-        "feedback messages that reach the sender, per second",
-        1,
-    ),
-    "feedbacks": _number(
-        feedback.feedbacks, "messages", "feedback messages that reach the sender", 0
-    ),
-    "naks": _number(
-        feedback.naks, "messages", "PGMCC: feedback messages that are no acknowledgements", 0
-    ),
-    "mean_queue": _number(
-        queues.mean_queue,
-        "packets",
-        "packets waiting at the receivers' bottlenecks, mean over the looks at them (one a second)",
-        1,
-    ),
-    "session_throughput": _rate(session.session_throughput, "received rate, mean over receivers"),
-    "other_throughput": _rate(
-        session.other_throughput, "received rate, mean over the receivers of all other sessions"
-    ),
-    "other_ratio": _number(
-        session.other_ratio,
-        "",
-        "throughput of the session / that of the others, from when one of them has started",
-        2,
-    ),
-    "representatives": _number(
-        representatives.representatives,
-        "receivers",
-        "MDP-CC: representatives, the most at once",
-        0,
-    ),
-    "clr_delay": _number(
-        representatives.clr_delay,
-        "GRTT",
-        "MDP-CC: from the first loss event at a receiver of what has become the worst path (by its "
-        "links' rates) until one of these receivers is CLR; the longest",
-        1,
-    ),
-    "feedback_suppressed": _number(
-        feedback.feedback_suppressed,
-        "messages",
-        "ERMCC: loss events that receivers kept to themselves",
-        0,
-    ),
-    "suppression": _fraction(feedback.suppression, "ERMCC: their share of all loss events (5.4)"),
-    "feedback_of_one": _number(
-        feedback.feedback_of_one,
-        "",
-        "ERMCC: reports sent / loss events of one receiver (5.4)",
-        2,
-    ),
-    "representative_switches": _number(
-        representatives.representative_switches,
-        "switches",
-        "how often another receiver became ERMCC's CR, PGMCC's acker, TFMCC's CLR",
-        0,
-    ),
-}
-
-_QUEUES = {
-    **_all(
-        {
-            "queue_drops": _fraction(
-                queues.queue_drops,
-                "packets that found their queue full, of all that entered queues, or that of one "
-                "link",
-            ),
-            "policy_drops": _fraction(
-                queues.policy_drops,
-                "packets that the ports' marking dropped (RED, `drop_tail`), of all that entered "
-                "queues, or that of one link",
-            ),
-        },
-        which="link",
-    ),
-    "longest_queue": _number(queues.longest_queue, "packets", "packets waiting at any port", 0),
-}
-
-_UDP = {
-    "udp_throughput": _rate(udp.udp_throughput, "of all UDP flows together, or one: what arrives"),
-    "udp_sent": _rate(udp.udp_sent, "of all UDP flows together, or one: what is sent"),
-    "udp_loss": _fraction(
-        udp.udp_loss, "of all UDP flows together, or one: packets that do not arrive, of all sent"
-    ),
-}
-
-_BESIDE_TCP = {
-    "tcp_ratio": _number(
-        beside_tcp.tcp_ratio,
-        "",
-        "throughput of the session / mean throughput of the TCP flows at its bottleneck",
-        2,
-    ),
-    "receiver_tcp_ratio": replace(
-        _number(beside_tcp.receiver_tcp_ratio, "", "`tcp_ratio` of one receiver alone", 2),
-        which="receiver",
-        whole=False,
-    ),
-    "tcp_ratio_to_worst": _number(
-        partial(beside_tcp.tcp_ratio_extreme, of=max),
-        "",
-        "throughput of a receiver / slowest TCP flow at its bottleneck; the largest",
-        2,
-    ),
-    "tcp_ratio_to_best": _number(
-        partial(beside_tcp.tcp_ratio_extreme, of=min),
-        "",
-        "throughput of a receiver / fastest TCP flow at its bottleneck; the smallest",
-        2,
-    ),
-    "sessions_tcp_ratio": _number(
-        beside_tcp.sessions_tcp_ratio,
-        "",
-        "mean throughput of all sessions' receivers / mean of the TCP flows at the session's "
-        "bottlenecks",
-        2,
-    ),
-    "tcp_throughput": _rate(
-        partial(beside_tcp.tcp_throughput, of=_mean), "of the TCP flows at the bottleneck: mean"
-    ),
-    "tcp_worst": _rate(
-        partial(beside_tcp.tcp_throughput, of=min), "of the TCP flows at the bottleneck: slowest"
-    ),
-    "tcp_best": _rate(
-        partial(beside_tcp.tcp_throughput, of=max), "of the TCP flows at the bottleneck: fastest"
-    ),
-    "tcp_retransmitted": _fraction(
-        beside_tcp.tcp_retransmitted,
-        "packets that these flows sent again, of all that they sent",
-    ),
-}
-
-
-def _windows() -> dict[str, MeasureSpec]:
-    """The rows of RLA's figures 7 to 10."""
-    specs = {
-        name: _number(partial(windows.of_sender, of=_of(attribute)), unit, purpose, digits)
-        for name, attribute, unit, purpose, digits in (
-            ("packet_rate", "packet_rate", "packets/s",
-             "RLA: packets that all receivers have", 1),
-            ("cwnd", "cwnd", "packets", "RLA: the sender's window, mean over time", 1),
-            ("rtt", "rtt", "s",
-             "RLA: until all have acknowledged a packet that left once, mean", 3),
-            ("window_balance", "balance", "", "RLA: cwnd / (packet_rate rtt)", 3),
-        )
-    }  # fmt: skip
-    specs["window_mode"] = _number(
-        windows.window_mode,
-        "packets",
-        "RLA: the sender's window, most frequent together with those of all sessions",
-        0,
-    )
-    for name, attribute, purpose in (
-        ("congestion_signals", "signals", "RLA: congestion signals, of all receivers together"),
-        ("window_cuts", "cuts", "RLA: cuts of the sender's window"),
-        ("forced_cuts", "forced_cuts", "RLA: of them forced ones"),
-    ):
-        specs[name] = _often(partial(windows.of_sender, of=_of(attribute)), purpose)
-    specs["signals_per_receiver"] = _often(
-        windows.signals_per_receiver,
-        "RLA: congestion signals / receivers; the sender cuts its window as often",
-    )
-    return specs
-
-
-def _windows_beside_tcp() -> dict[str, MeasureSpec]:
-    specs = {}
-    for behind, place, where in (
-        (True, "", "at the soft bottleneck"),
-        (False, "_elsewhere", "elsewhere"),
-    ):
-        for which, of in (("worst", max), ("best", min), ("mean", _mean)):
-            specs[f"signals_{which}{place}"] = _often(
-                partial(windows.receivers_signals, at_bottleneck=behind, of=of),
-                f"RLA: congestion signals of a receiver {where}: {which}",
-            )
-            specs[f"tcp_cuts_{which}{place}"] = _often(
-                partial(windows.flows_cuts, at_bottleneck=behind, of=of),
-                f"window cuts of a TCP flow {where}: {which}",
-            )
-    return specs
-
-
-def _extreme_flows() -> dict[str, MeasureSpec]:
-    specs = {}
-    for short, choose, flow in (
-        ("wtcp", min, "of the slowest of all TCP flows"),
-        ("btcp", max, "of the fastest of all TCP flows"),
-    ):
-        for name, unit, what, digits in (
-            ("packet_rate", "packets/s", "packets that it delivers", 1),
-            ("cwnd", "packets", "window, mean over time", 1),
-            ("rtt", "s", "round trip, mean of its samples", 3),
-        ):
-            compute = partial(windows.of_flow, choose=choose, of=_of(name))
-            specs[f"{short}_{name}"] = _number(compute, unit, f"{flow}: {what}", digits)
-        for name, what in (
-            ("cuts", "window cuts, fast retransmits and time-outs"),
-            ("timeouts", "time-outs"),
-        ):
-            compute = partial(windows.of_flow, choose=choose, of=_of(name))
-            specs[f"{short}_{name}"] = _often(compute, f"{flow}: {what}")
-    return specs
-
-
-MEASURES: dict[str, MeasureSpec] = {
-    **_all(_LAYERS, which="layers", whole=False),
-    **_SESSION,
-    **_all(_RECEIVERS, which="receiver", whole=False),
-    **_all(_QUEUES, of_run=True),
-    **_all(_BESIDE_TCP, beside="tcp"),
-    **_windows(),
-    **_all(_windows_beside_tcp(), beside="tcp"),
-    **_all(_extreme_flows(), of_run=True, beside="tcp"),
-    **_all(_UDP, of_run=True, which="flow", beside="udp"),
-}
+def state_measures_elsewhere() -> None:
+    """Raises InputError for a file that cannot be read, or that fails."""
+    for path in _files_elsewhere():
+        try:
+            spec = importlib.util.spec_from_file_location(f"measures_of_{path.stem}", path)
+            if spec is None or spec.loader is None:
+                raise ValueError("it is no .py file")
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        except Exception as error:
+            raise InputError(
+                f"{ELSEWHERE}: {path}: {type(error).__name__}: {error}; "
+                "valid: Python files with measures, as docs/add-a-measure.md has one"
+            ) from error
 
 
 @cache
 def measures_version() -> str:
     """Changes with how measures are taken."""
-    code = sorted(Path(__file__).parent.glob("*.py"))
+    code = [*sorted(Path(__file__).parent.glob("*.py")), *_files_elsewhere()]
     return hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
 
 

@@ -7,8 +7,10 @@ import polars as pl
 
 from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows, grown, seconds_there
+from tiercast_lab.measures.spec import fraction, measure, number
 
 
+@measure(number("messages/s", 1), "feedback messages that reach the sender, per second")
 def feedback_rate(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender took in, per second."""
     messages = feedbacks(rows, context)
@@ -16,6 +18,7 @@ def feedback_rate(rows: Rows, context: Context) -> float | None:
     return None if messages is None else messages / (end - start)
 
 
+@measure(number("messages", 0), "feedback messages that reach the sender")
 def feedbacks(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender took in."""
     if "feedback" not in rows:
@@ -23,6 +26,7 @@ def feedbacks(rows: Rows, context: Context) -> float | None:
     return grown(rows.of("feedback", context.session.sender), "accepted", *context.span)
 
 
+@measure(number("messages", 0), "PGMCC: feedback messages that are no acknowledgements")
 def naks(rows: Rows, context: Context) -> float | None:
     """Those of PGMCC's feedback messages that are no acknowledgements."""
     mine = rows.of("pgmcc.window", context.session.sender)
@@ -40,12 +44,14 @@ def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:
     return sent, len(mine) - sent
 
 
+@measure(number("messages", 0), "ERMCC: loss events that receivers kept to themselves")
 def feedback_suppressed(rows: Rows, context: Context) -> float | None:
     """Loss events that ERMCC's receivers did not report."""
     seen = _losses_seen(rows, context)
     return None if seen is None else float(seen[1])
 
 
+@measure(fraction(), "ERMCC: their share of all loss events (5.4)")
 def suppression(rows: Rows, context: Context) -> float | None:
     """Suppressed feedback / all loss events at the receivers  // ERMCC 5.4"""
     if (seen := _losses_seen(rows, context)) is None or sum(seen) == 0:
@@ -53,6 +59,7 @@ def suppression(rows: Rows, context: Context) -> float | None:
     return seen[1] / sum(seen)
 
 
+@measure(number(), "ERMCC: reports sent / loss events of one receiver (5.4)")
 def feedback_of_one(rows: Rows, context: Context) -> float | None:
     """Feedback of all receivers / what one of them would send without suppression: its loss events,
     were it there throughout  // ERMCC 5.4"""

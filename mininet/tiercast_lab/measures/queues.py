@@ -10,9 +10,11 @@ from collections import defaultdict
 import polars as pl
 
 from tiercast_lab.measures.context import Context, Interval
-from tiercast_lab.measures.rows import Rows, grown, layers_together
+from tiercast_lab.measures.rows import Rows, grown
+from tiercast_lab.measures.spec import fraction, measure, number
 
 
+@measure(number("packets", 0), "packets waiting at any port", of_run=True)
 def longest_queue(rows: Rows, context: Context) -> float | None:
     """Packets waiting at any port."""
     if "port" not in rows:
@@ -22,6 +24,10 @@ def longest_queue(rows: Rows, context: Context) -> float | None:
     return rows["port"].filter(within)["max_queue_packets"].cast(pl.Float64).max()
 
 
+@measure(
+    number("packets", 1),
+    "packets waiting at the receivers' bottlenecks, mean over the looks at them (one a second)",
+)
 def mean_queue(rows: Rows, context: Context) -> float | None:
     """Packets waiting at the bottlenecks of the receivers that are there, mean over the looks at
     them."""
@@ -38,11 +44,24 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
     return sum(seen) / len(seen) if seen else None
 
 
+@measure(
+    fraction(),
+    "packets that found their queue full, of all that entered queues, or that of one link",
+    which="link",
+    of_run=True,
+)
 def queue_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
     """Packets that found a queue full / packets that entered queues, of all ports or of one."""
     return _of_entered(rows, context, "queue_drops", link)
 
 
+@measure(
+    fraction(),
+    "packets that the ports' marking dropped (RED, `drop_tail`), of all that entered queues, or "
+    "that of one link",
+    which="link",
+    of_run=True,
+)
 def policy_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
     """Packets dropped by ports' policies / packets that entered queues, of all ports or of one."""
     return _of_entered(rows, context, "policy_drops", link)
@@ -61,13 +80,3 @@ def _of_entered(rows: Rows, context: Context, column: str, link: str | None) -> 
     entered = sum(grown(port, "entered", *context.window) for port in counted)
     dropped = sum(grown(port, column, *context.window) for port in counted)
     return dropped / entered if entered else None
-
-
-def marked_at(rows: Rows, context: Context, link: str) -> float | None:
-    """Packets of the session that a port marked / that left it."""
-    if "port.session" not in rows:
-        return None
-    mine = rows.of("port.session", link, "link").filter(pl.col("session") == context.session.number)
-    looks = layers_together(mine, "left", "marked")
-    left = grown(looks, "left", *context.span)
-    return grown(looks, "marked", *context.span) / left if left else None

@@ -7,8 +7,10 @@ import polars as pl
 
 from tiercast_lab.measures.context import Context, Receiver
 from tiercast_lab.measures.rows import Rows, step_at, steps_within
+from tiercast_lab.measures.spec import SECONDS, fraction, measure, number
 
 
+@measure(number("receivers", 0), "MDP-CC: representatives, the most at once")
 def representatives(rows: Rows, context: Context) -> float | None:
     """The most at once, of MDP-CC's sender."""
     mine = rows.of("mdpcc.representatives", context.session.sender)
@@ -18,6 +20,11 @@ def representatives(rows: Rows, context: Context) -> float | None:
     return None if windowed.is_empty() else float(windowed["count"].max())
 
 
+@measure(
+    number("GRTT", 1),
+    "MDP-CC: from the first loss event at a receiver of what has become the worst path (by its "
+    "links' rates) until one of these receivers is CLR; the longest",
+)
 def clr_delay(rows: Rows, context: Context) -> float | None:
     """GRTTs, the longest of the window: from the first loss event at a receiver of what has become
     the worst path, of the receivers that are there, until MDP-CC's sender adjusts its rate to such
@@ -95,6 +102,10 @@ def representative_steps(rows: Rows, context: Context) -> tuple[np.ndarray, np.n
     return None
 
 
+@measure(
+    number("switches", 0),
+    "how often another receiver became ERMCC's CR, PGMCC's acker, TFMCC's CLR",
+)
 def representative_switches(rows: Rows, context: Context) -> float | None:
     """How often another receiver became the representative."""
     if (found := representative_steps(rows, context)) is None:
@@ -116,6 +127,13 @@ def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, n
     return nodes == receiver.node, held
 
 
+@measure(
+    fraction(1),
+    "of the time that one receiver is there, that in which it is the representative: ERMCC's CR, "
+    "PGMCC's acker, TFMCC's CLR",
+    which="receiver",
+    whole=False,
+)
 def representative_share(rows: Rows, context: Context, agent: str) -> float | None:
     """Of the time that this receiver is there, that in which it is the representative."""
     if (steps := _represents(rows, context, agent)) is None:
@@ -124,6 +142,13 @@ def representative_share(rows: Rows, context: Context, agent: str) -> float | No
     return float(held[it_is].sum() / held.sum())
 
 
+@measure(
+    SECONDS,
+    "how long one receiver is there before it is the representative; all of its time in the window "
+    "where it never is",
+    which="receiver",
+    whole=False,
+)
 def representative_delay(rows: Rows, context: Context, agent: str) -> float | None:
     """s that this receiver is there before it is the representative; all of its time in the window
     where it never is."""

@@ -8,17 +8,19 @@ together: one that is there for half of the window weighs half as much as one th
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from tiercast_lab.measures.context import Context, Session
-from tiercast_lab.measures.queues import marked_at
 from tiercast_lab.measures.rows import (
     Rows,
     cumulative_rates,
     efficiency_series,
+    grown,
     instability_series,
+    layers_together,
     mean_received_rate,
     received_rate,
     received_within,
@@ -27,8 +29,15 @@ from tiercast_lab.measures.rows import (
     top_steps,
     whole_seconds,
 )
+from tiercast_lab.measures.spec import LATENCY, RATE, fraction, measure, number
 
 
+@measure(
+    RATE,
+    "sending rate of the n lowest layers, from bytes sent",
+    which="layers",
+    whole=False,
+)
 def cumulative_rate(rows: Rows, context: Context, layers: int) -> float | None:
     """bit/s that the sender sends in the n lowest layers together."""
     if "layer" not in rows:
@@ -36,7 +45,13 @@ def cumulative_rate(rows: Rows, context: Context, layers: int) -> float | None:
     return float(cumulative_rates(rows, context.session, np.array(context.span))[layers - 1, 0])
 
 
-def mean_subscribers(rows: Rows, context: Context, layers: int) -> float | None:
+@measure(
+    number("receivers"),
+    "receivers with at least n layers, time average",
+    which="layers",
+    whole=False,
+)
+def subscribers(rows: Rows, context: Context, layers: int) -> float | None:
     """Time average of the receivers subscribed to at least `layers` layers."""
     if "subscription" not in rows:
         return None
@@ -49,6 +64,11 @@ def mean_subscribers(rows: Rows, context: Context, layers: int) -> float | None:
     return float(seconds / (end - start))
 
 
+@measure(
+    number(digits=3),
+    "received rate / available bandwidth, mean over receivers and time (SIM 4.1); available is the "
+    "smallest rate on the path, as the events change it",
+)
 def efficiency(rows: Rows, context: Context) -> float | None:
     """Received rate / available bandwidth, mean over the receivers  // SIM 4.1"""
     if "received" not in rows:
@@ -56,6 +76,11 @@ def efficiency(rows: Rows, context: Context) -> float | None:
     return float(efficiency_series(rows, context.session, np.array(context.span))[0])
 
 
+@measure(
+    number("changes/receiver/RTT", digits=5),
+    "subscription changes per receiver and round trip (SIM 4.1, read as I(j·d)), those of "
+    "receivers that leave and come back among them",
+)
 def instability(rows: Rows, context: Context) -> float | None:
     """Subscription changes per receiver and round trip  // SIM 4.1"""
     if "subscription" not in rows:
@@ -63,6 +88,7 @@ def instability(rows: Rows, context: Context) -> float | None:
     return float(instability_series(rows, context.session, np.array(context.span))[0])
 
 
+@measure(RATE, "received rate, mean over receivers")
 def session_throughput(rows: Rows, context: Context) -> float | None:
     """bit/s, mean over the receivers."""
     if "received" not in rows:
@@ -70,6 +96,7 @@ def session_throughput(rows: Rows, context: Context) -> float | None:
     return float(mean_received_rate(rows, context.receivers, np.array(context.span))[0])
 
 
+@measure(RATE, "received rate, mean over the receivers of all other sessions")
 def other_throughput(rows: Rows, context: Context) -> float | None:
     """bit/s, mean over the receivers of all other sessions, while this one is there."""
     receivers = {
@@ -82,6 +109,10 @@ def other_throughput(rows: Rows, context: Context) -> float | None:
     return float(mean_received_rate(rows, receivers, np.array(context.span))[0])
 
 
+@measure(
+    number(),
+    "throughput of the session / that of the others, from when one of them has started",
+)
 def other_ratio(rows: Rows, context: Context) -> float | None:
     """Throughput of this session / that of the others, from when one of them is there."""
     starts = [session.start for session in _others(context)]
@@ -97,6 +128,7 @@ def _others(context: Context) -> list[Session]:
     return [one for one in context.sessions if one.number != context.session.number]
 
 
+@measure(RATE, "received rate of one receiver", which="receiver", whole=False)
 def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
     """bit/s of one receiver, IP bytes of all its layers."""
     if "received" not in rows:
@@ -105,6 +137,12 @@ def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
     return float(received_rate(rows, context.receivers[agent], agent, edges)[0])
 
 
+@measure(
+    number("layers"),
+    "layers that one receiver has, time average",
+    which="receiver",
+    whole=False,
+)
 def level(rows: Rows, context: Context, agent: str) -> float | None:
     """Layers that a receiver is subscribed to, time average."""
     if "subscription" not in rows:
@@ -114,6 +152,12 @@ def level(rows: Rows, context: Context, agent: str) -> float | None:
     return float(((top + 1) * held).sum() / held.sum()) if held.size else None
 
 
+@measure(
+    number(),
+    "standard deviation / mean of one receiver's rate in each second",
+    which="receiver",
+    whole=False,
+)
 def rate_variation(rows: Rows, context: Context, agent: str) -> float | None:
     """Standard deviation / mean of a receiver's rate in each second; of those that it was there
     throughout."""
@@ -125,18 +169,35 @@ def rate_variation(rows: Rows, context: Context, agent: str) -> float | None:
     return float(rates.std() / rates.mean()) if rates.size and rates.mean() > 0 else None
 
 
+@measure(fraction(), "packets lost at all receivers together, of all sent to them")
 def loss(rows: Rows, context: Context) -> float | None:
     """Packets lost / (received + lost), all receivers together."""
     lost, received = _received(rows, context, "lost"), _received(rows, context, "packets")
     return lost / (lost + received) if lost + received else None
 
 
+@measure(
+    fraction(),
+    "packets with CE at all receivers together, of all received; of a link: those that it marked, "
+    "of all of the session that left it",
+    which="link",
+)
 def marked(rows: Rows, context: Context, link: str | None = None) -> float | None:
     """Packets with CE / received, all receivers together; or of a link."""
     if link is not None:
-        return marked_at(rows, context, link)
+        return _marked_at(rows, context, link)
     packets = _received(rows, context, "packets")
     return _received(rows, context, "marked") / packets if packets else None
+
+
+def _marked_at(rows: Rows, context: Context, link: str) -> float | None:
+    """Packets of the session that a port marked / that left it."""
+    if "port.session" not in rows:
+        return None
+    mine = rows.of("port.session", link, "link").filter(pl.col("session") == context.session.number)
+    looks = layers_together(mine, "left", "marked")
+    left = grown(looks, "left", *context.span)
+    return grown(looks, "marked", *context.span) / left if left else None
 
 
 def _received(rows: Rows, context: Context, column: str) -> float:
@@ -159,3 +220,12 @@ def join_latency(rows: Rows, context: Context, quantile: float) -> float | None:
     if chosen.is_empty():
         return None
     return float(chosen["latency_us"].quantile(quantile, "higher")) / 1e6
+
+
+for percent, what in ((50, "median"), (99, "99th percentile")):
+    measure(
+        LATENCY,
+        f"from a join to the first packet of the layer, {what}; where nobody joined in the window, "
+        "of the whole run",
+        name=f"join_latency_p{percent}",
+    )(partial(join_latency, quantile=percent / 100))

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows, grown
+from tiercast_lab.measures.spec import RATE, fraction, measure
+
+of_flows = partial(measure, which="flow", of_run=True, beside="udp")
 
 
+@of_flows(RATE, "of all UDP flows together, or one: what arrives")
 def udp_throughput(rows: Rows, context: Context, flow: str | None = None) -> float | None:
     """bit/s that arrives, IP bytes."""
     return _rate(rows, context, "bytes", flow)
 
 
+@of_flows(RATE, "of all UDP flows together, or one: what is sent")
 def udp_sent(rows: Rows, context: Context, flow: str | None = None) -> float | None:
     """bit/s that is sent, IP bytes."""
     return _rate(rows, context, "sent_bytes", flow)
 
 
+@of_flows(fraction(), "of all UDP flows together, or one: packets that do not arrive, of all sent")
 def udp_loss(rows: Rows, context: Context, flow: str | None = None) -> float | None:
     """Packets that did not arrive / sent. Those on the way as the window begins stand for those on
     the way as it ends."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,7 @@ import polars as pl
 from tiercast_lab.measures.context import Context, Interval, Receiver
 from tiercast_lab.measures.feedback import mean_receivers
 from tiercast_lab.measures.rows import Rows, grown
+from tiercast_lab.measures.spec import FREQUENCY, measure, number
 
 SESSION = "rla.window"  # the sender's record, once a round trip
 SIGNAL = "rla.signal"  # one for each congestion signal that the sender detected
@@ -148,11 +151,33 @@ def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> Tcp
 # ---- as measures --------------------------------------------------------------------------------
 
 
+def _of(name: str) -> Callable[[object], float | None]:
+    return lambda found: getattr(found, name)
+
+
 def of_sender(rows: Rows, context: Context, of: Callable[[Sender], float | None]) -> float | None:
     found = sender(rows, context.session.sender, context.span)
     return None if found is None else of(found)
 
 
+for name, attribute, quantity, purpose in (
+    (None, "packet_rate", number("packets/s", 1), "RLA: packets that all receivers have"),
+    (None, "cwnd", number("packets", 1), "RLA: the sender's window, mean over time"),
+    (None, "rtt", number("s", 3), "RLA: until all have acknowledged a packet that left once, mean"),
+    ("window_balance", "balance", number(digits=3), "RLA: cwnd / (packet_rate rtt)"),
+    (
+        "congestion_signals",
+        "signals",
+        FREQUENCY,
+        "RLA: congestion signals, of all receivers together",
+    ),
+    ("window_cuts", "cuts", FREQUENCY, "RLA: cuts of the sender's window"),
+    (None, "forced_cuts", FREQUENCY, "RLA: of them forced ones"),
+):
+    measure(quantity, purpose, name=name or attribute)(partial(of_sender, of=_of(attribute)))
+
+
+@measure(FREQUENCY, "RLA: congestion signals / receivers; the sender cuts its window as often")
 def signals_per_receiver(rows: Rows, context: Context) -> float | None:
     """Congestion signals / receivers that are there, time average."""
     signals = of_sender(rows, context, lambda found: found.signals)
@@ -171,6 +196,22 @@ def of_flow(
     return of(choose(flows, key=lambda flow: flow.packet_rate)) if flows else None
 
 
+for short, choose, flow in (
+    ("wtcp", min, "of the slowest of all TCP flows"),
+    ("btcp", max, "of the fastest of all TCP flows"),
+):
+    for attribute, quantity, what in (
+        ("packet_rate", number("packets/s", 1), "packets that it delivers"),
+        ("cwnd", number("packets", 1), "window, mean over time"),
+        ("rtt", number("s", 3), "round trip, mean of its samples"),
+        ("cuts", FREQUENCY, "window cuts, fast retransmits and time-outs"),
+        ("timeouts", FREQUENCY, "time-outs"),
+    ):
+        measure(
+            quantity, f"{flow}: {what}", name=f"{short}_{attribute}", of_run=True, beside="tcp"
+        )(partial(of_flow, choose=choose, of=_of(attribute)))
+
+
 def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFlow]:
     """Each over the time that it is there; those that never are do not count."""
     found = (
@@ -181,6 +222,10 @@ def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFl
     return [flow for flow in found if flow is not None]
 
 
+@measure(
+    number("packets", 0),
+    "RLA: the sender's window, most frequent together with those of all sessions",
+)
 def window_mode(rows: Rows, context: Context) -> float | None:
     """Of one session, in the most frequent combination of all sessions' windows."""
     senders = [session.sender for session in context.sessions]
@@ -206,3 +251,22 @@ def flows_cuts(rows: Rows, context: Context, at_bottleneck: bool, of: Summary) -
     chosen = [name for name in context.rivals if (name in competing) == at_bottleneck]
     cuts = [flow.cuts for flow in _tcp_flows(rows, context, chosen)]
     return of(cuts) if cuts and None not in cuts else None
+
+
+for behind, place, where in (
+    (True, "", "at the soft bottleneck"),
+    (False, "_elsewhere", "elsewhere"),
+):
+    for summary, of in (("worst", max), ("best", min), ("mean", fmean)):
+        measure(
+            FREQUENCY,
+            f"RLA: congestion signals of a receiver {where}: {summary}",
+            name=f"signals_{summary}{place}",
+            beside="tcp",
+        )(partial(receivers_signals, at_bottleneck=behind, of=of))
+        measure(
+            FREQUENCY,
+            f"window cuts of a TCP flow {where}: {summary}",
+            name=f"tcp_cuts_{summary}{place}",
+            beside="tcp",
+        )(partial(flows_cuts, at_bottleneck=behind, of=of))

@@ -1,0 +1,106 @@
+"""How a measure is stated: by a decorator of the function that computes it.
+
+docs/add-a-measure.md has a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from tiercast_lab.base import units
+
+Which = Literal["layers", "receiver", "link", "flow"]
+Compute = Callable[..., float | None]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a measure's values are: `parse` reads what an experiment says as a number of `unit`s,
+    `show` makes a text for people of it."""
+
+    unit: str
+    parse: Callable[[object], float]
+    show: Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class MeasureSpec:
+    """A measure is of each session, the first by its plain name, or `of_run`. `which`: the key of
+    `expect` that says of how many layers, of which receiver, link or flow it is, the last argument
+    of `compute(rows, context)`; `whole`: it may be left out, and the measure is of all.
+    `beside`: the kind of competing flows that it needs.
+    """
+
+    compute: Compute
+    quantity: Quantity
+    purpose: str
+    which: Which | None = None
+    whole: bool = True
+    of_run: bool = False
+    beside: Literal["", "tcp", "udp"] = ""
+
+    @property
+    def unit(self) -> str:
+        return self.quantity.unit
+
+    @property
+    def parse(self) -> Callable[[object], float]:
+        return self.quantity.parse
+
+    @property
+    def show(self) -> Callable[[float], str]:
+        return self.quantity.show
+
+
+MEASURES: dict[str, MeasureSpec] = {}  # by name, in the order in which they are stated
+
+
+def measure(
+    quantity: Quantity,
+    purpose: str,
+    name: str = "",
+    which: Which | None = None,
+    whole: bool = True,
+    of_run: bool = False,
+    beside: Literal["", "tcp", "udp"] = "",
+) -> Callable[[Compute], Compute]:
+    """Makes a measure of the function that it decorates, which it leaves as it is. `name`: if it is
+    not the function's; the rest as in MeasureSpec. Raises ValueError for a name that there is
+    already."""
+
+    def state(compute: Compute) -> Compute:
+        its_name = name or compute.__name__
+        if its_name in MEASURES:
+            raise ValueError(f"measure {its_name!r}: there is one of that name; valid: another")
+        MEASURES[its_name] = MeasureSpec(compute, quantity, purpose, which, whole, of_run, beside)
+        return compute
+
+    return state
+
+
+def number(unit: str = "", digits: int = 2) -> Quantity:
+    return Quantity(unit, _plain, lambda v: f"{v:.{digits}f}")
+
+
+def fraction(digits: int = 2) -> Quantity:
+    """0..1, shown as per cent."""
+    return Quantity("fraction", units.parse_fraction, lambda v: f"{v * 100:.{digits}f} %")
+
+
+def _plain(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{value!r} is not a plain number")
+    return float(value)
+
+
+def _seconds(value: object) -> float:
+    return units.parse_duration(value) / 1e9
+
+
+RATE = Quantity("bit/s", units.parse_rate, lambda v: f"{v / 1e6:.2f} Mbit/s")
+SECONDS = Quantity("s", _seconds, lambda v: f"{v:.1f} s")
+LATENCY = Quantity("s", _seconds, lambda v: f"{v * 1e3:.1f} ms")
+# Papers say how often in a run: `840 in 2900s`.
+FREQUENCY = Quantity("1/s", units.parse_frequency, lambda v: f"{v:.4g} /s")

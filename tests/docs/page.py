@@ -1,0 +1,18 @@
+"""The code of a guide: each fenced block that names a file becomes that file, as it stands."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def write_files(page: str, folder: Path) -> list[Path]:
+    text = (ROOT / "docs" / page).read_text()
+    written = []
+    for name, code in re.findall(r"^```[a-z0-9]+ (\S+)\n(.*?)^```$", text, re.M | re.S):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code)
+        written.append(path)
+    assert written, f"{page}: no block names a file"
+    return written
