@@ -55,12 +55,22 @@ def describe() -> dict[str, Any]:
 def versions() -> dict[str, str | None]:
     return {
         "tiercast": __version__,
-        "commit": _output("git", "-C", str(binaries.ROOT), "describe", "--always", "--dirty"),
+        "commit": _commit(),
         "kernel": platform.release(),
         "dpdk": _output("pkg-config", "--modversion", "libdpdk"),
         "mininet": _output("dpkg-query", "-W", "-f", "${Version}", "mininet"),
         "python": platform.python_version(),
     }
+
+
+def _commit() -> str | None:
+    """Of the code; "-dirty" where something beside the documents differs from it."""
+    git = ["git", "-C", str(binaries.ROOT)]
+    changed = _output(
+        *git, "status", "--porcelain", "--untracked-files=no", "--", ":!docs", ":!*.md"
+    )
+    commit = _output(*git, "describe", "--always")
+    return f"{commit}-dirty" if commit and changed else commit
 
 
 def digests(files: Iterable[Path]) -> dict[str, str]:

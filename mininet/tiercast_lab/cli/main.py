@@ -189,6 +189,9 @@ tiercast sweep my-sweep.yaml --jobs 1 --results /data/results
 tiercast sweep matrix --address auto"""
 
 Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
+Record = Annotated[
+    bool, typer.Option("--record", help="Put the verdict into docs/reproduction.md, too.")
+]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was judged as JSON.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
@@ -203,6 +206,7 @@ def figure(
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
+    record: Record = False,
     results: Results = RESULTS,
 ) -> None:
     """Reproduce one figure or table of a paper in virtual time, and say whether it was.
@@ -215,7 +219,7 @@ def figure(
     from tiercast_lab.study.figures import find_figure
 
     schemes = known_schemes()
-    _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, results)
+    _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, record, results)
 
 
 @app.command(epilog=REPRODUCE_EXAMPLES)
@@ -224,6 +228,7 @@ def reproduce(
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
+    record: Record = False,
     results: Results = RESULTS,
 ) -> None:
     """Reproduce every figure below experiments/figures/; one report of all.
@@ -242,13 +247,20 @@ def reproduce(
         figures = [one for one in figures if one.reference.lower().startswith(paper.lower())]
     if not figures:
         raise InputError(f"--paper {paper}: no figure of it; valid: {', '.join(papers)}")
-    _reproduce(figures, schemes, quick, as_json, jobs, results)
+    _reproduce(figures, schemes, quick, as_json, jobs, record, results)
 
 
 def _reproduce(
-    figures: list[Any], schemes: Any, quick: bool, as_json: bool, jobs: int, results: Path
+    figures: list[Any],
+    schemes: Any,
+    quick: bool,
+    as_json: bool,
+    jobs: int,
+    record: bool,
+    results: Path,
 ) -> None:
     from tiercast_lab.results import storage
+    from tiercast_lab.show import reproduction_page
     from tiercast_lab.show.figure_report import write_figure, write_report
     from tiercast_lab.show.study_tables import figure_tables, verdict_table
     from tiercast_lab.study.figures import Results
@@ -266,6 +278,8 @@ def _reproduce(
             mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
             summaries.append(write_figure(Results(one, mine), results, quick))
         path = write_report(summaries, results, _typed())
+    if record:
+        reproduction_page.keep(summaries)
     if as_json:
         print(storage.to_json(summaries))
     else:

@@ -11,6 +11,7 @@ from tiercast_lab.base import machine
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
 from tiercast_lab.show.figure_plot import draw_figure
+from tiercast_lab.show.reproduction_page import record_of, tables
 from tiercast_lab.show.wording import required_and_met, tally
 from tiercast_lab.study.figures import Results, verdict_of
 
@@ -71,41 +72,5 @@ def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[st
     path = folder / "report.html"
     path.write_text(html)
     storage.write_json(folder / "report.json", {"figures": summaries})
-    (folder / "report.md").write_text(as_markdown(summaries))
+    (folder / "report.md").write_text(tables([record_of(one) for one in summaries]))
     return path
-
-
-def as_markdown(summaries: list[dict[str, Any]]) -> str:
-    """Every verdict, then the table of each figure, for a page such as docs/reproduction.md."""
-    lines = ["| paper | figure | experiment | runs | of commit | verdict | required, met |"]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for one in summaries:
-        figure = one["paper"].removeprefix(one["paper_name"] + ", ")
-        runs = f"{'quick' if one['quick'] else 'whole'}, {len(one['runs'])}"
-        verdict = (
-            one["verdict"] if one["verdict"] in ("met", "reported") else f"**{one['verdict']}**"
-        )
-        required = required_and_met(one) if any(row["gate"] for row in one["expected"]) else "–"
-        lines.append(
-            f"| {one['paper_name']} | {figure} | `{one['figure']}` | {runs} "
-            f"| {one['versions']['commit'] or '–'} | {verdict} | {required} |"
-        )
-    lines.append("")
-    for one in summaries:
-        runs = len(one["runs"])
-        command = f"`{one['again']}`, {runs} run{'s' if runs != 1 else ''}"
-        source = f"{one['paper']}; " if one["paper"] else ""
-        lines += [f"### {one['title']}: {one['verdict']}", "", source + command, ""]
-        lines += ["| | at | paper | required | measured | |", "|---|---|---|---|---|---|"]
-        for row in one["expected"]:
-            what = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
-            mark = ("met" if row["ok"] else "**not met**") + (
-                "" if row["gate"] else ", not required"
-            )
-            mark = mark if row["required"] else ""
-            lines.append(
-                f"| {what} | {row['x']:g} | {row['paper_text']} | {row['required']} "
-                f"| {row['text']} | {mark} |"
-            )
-        lines += ["", *one["failures"], ""]
-    return "\n".join(lines).rstrip() + "\n"
