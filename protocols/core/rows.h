@@ -65,6 +65,12 @@ inline std::array<TraceField, 8> received_row(const ReceiverCounters& counters) 
            {"complete", counters.complete ? 1.0 : 0.0}}};
 }
 
+// "join": the first packet of a layer, so long after it was joined
+inline std::array<TraceField, 2> join_row(Rank rank, Duration since_join) {
+  return {{{"rank", static_cast<double>(rank)},
+           {"latency_us", static_cast<double>(since_join.ns()) / 1000}}};
+}
+
 // "socket"
 inline std::array<TraceField, 4> socket_row(const SocketCounters& socket, std::uint64_t invalid) {
   return {{{"dropped", static_cast<double>(socket.dropped)},

@@ -1,19 +1,15 @@
 #include "protocols/testkit/hosts.h"
 
 #include <algorithm>
-#include <array>
-#include <stdexcept>
-#include <string>
 
 namespace tiercast::testkit {
 
-Host::Host(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
-           const SessionConfig& config, Duration jitter)
+Host::Host(Simulator& simulator, Tree& tree, Tree::Node node, const SessionConfig& config,
+           Duration jitter)
     : Actor(simulator),
       tree_(tree),
       node_(node),
       config_(config),
-      records_(scheme.records),
       jitter_(jitter),
       rng_(config.seed * 1000003 + node) {}
 
@@ -46,62 +42,42 @@ void Host::send(Destination to, std::span<const std::byte> message) {
   tree_.send(node_, packet);
 }
 
-void Host::trace(std::string_view kind, std::span<const TraceField> fields) {
-  if (kind != "subscription" && std::ranges::find(records_, kind) == records_.end()) {
-    throw std::logic_error("the scheme does not list its records of kind " + std::string(kind));
-  }
-  if (trace_) trace_(now(), node_, kind, fields);
+void Host::trace(Time now, std::string_view kind, std::span<const TraceField> fields) {
+  if (trace_) trace_(now, node_, kind, fields);
 }
 
 SenderHost::SenderHost(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
                        const SessionConfig& config, Duration jitter)
-    : Host(simulator, tree, node, scheme, config, jitter),
-      core_(scheme.make_sender(config)),
-      pacer_(config.layers) {
+    : Host(simulator, tree, node, config, jitter),
+      driver_(scheme.make_sender(config), {scheme, config}, *this, SessionPacing(config)) {
   tree.attach(node, config.session, this);
   tree.on_membership(config.session, [this](int top) {
-    if (!running_) return;
-    core_->membership(now(), top, *this);
-    reschedule();
+    driver_.membership(now(), top);
+    if (driver_.running()) reschedule();
   });
 }
 
 void SenderHost::start() {
-  running_ = true;
-  core_->start(now(), *this);
+  driver_.start(now());
   reschedule();
 }
 
-void SenderHost::set_rate(Rank layer, Rate rate) {
-  rates_[layer] = rate;
-  pacer_.set_rate(now(), layer, rate, config_.packet_size);
-}
-
-void SenderHost::release(Rank layer, std::uint32_t packets) { released_[layer] += packets; }
-
-void SenderHost::stop() {
-  if (running_) core_->stop(now(), *this);
-  running_ = false;
-}
+void SenderHost::stop() { driver_.stop(now()); }
 
 void SenderHost::reschedule() {
-  Time due = std::min(core_->next_timer(), pacer_.next_departure());
-  for (unsigned layer = 0; layer < config_.layers; ++layer) {
-    if (released_[layer] > 0) due = now();
-  }
-  set_call(std::min(late(due), next_arrival()));
+  set_call(std::min(late(driver_.next_call(now())), next_arrival()));
 }
 
-void SenderHost::send_data(Rank layer) {
+void SenderHost::depart(Time now, const Departure& departure) {
   auto message = std::make_shared<std::vector<std::byte>>(config_.packet_size - kIpUdpHeaderBytes);
-  if (core_->write_data(now(), layer, *message) == 0) return;
+  if (driver_.write_data(now, departure.layer, *message) == 0) return;
   Packet data;
   data.ip_length = config_.packet_size;
   data.from = node_;
   data.multicast = true;
   data.session = config_.session;
-  data.rank = layer;
-  data.ect = core_->ecn_capable();
+  data.rank = departure.layer;
+  data.ect = driver_.core().ecn_capable();
   data.message = std::move(message);
   tree_.send(node_, data);
 }
@@ -109,46 +85,42 @@ void SenderHost::send_data(Rank layer) {
 void SenderHost::act() {
   Packet packet;
   while (take_arrival(packet)) {
-    if (!running_) continue;
-    core_->receive(now(), {*packet.message, packet.ip_length, packet.ce, packet.from}, *this);
+    driver_.receive(now(), {*packet.message, packet.ip_length, packet.ce, packet.from});
   }
-  if (!running_) return;
-  if (core_->next_timer() <= now()) core_->timer(now(), *this);
-  while (const auto departure = pacer_.pop(now())) send_data(static_cast<Rank>(departure->layer));
-  for (unsigned layer = 0; layer < config_.layers; ++layer) {
-    for (; released_[layer] > 0; --released_[layer]) send_data(static_cast<Rank>(layer));
-  }
+  if (!driver_.running()) return;
+  driver_.run(now());
   reschedule();
 }
 
 ReceiverHost::ReceiverHost(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
                            const SessionConfig& config, Duration jitter)
-    : Host(simulator, tree, node, scheme, config, jitter), core_(scheme.make_receiver(config)) {
-  std::fill(std::begin(joined_at_), std::end(joined_at_), Time::never());
+    : Host(simulator, tree, node, config, jitter),
+      driver_(scheme.make_receiver(config), {scheme, config}, *this) {
   tree.attach(node, config.session, this);
 }
 
 void ReceiverHost::start() {
-  running_ = true;
-  core_->start(now(), *this);
+  driver_.start(now());
   reschedule();
 }
 
 void ReceiverHost::stop() {
-  if (running_) core_->stop(now(), *this);
-  running_ = false;
+  if (alive_) driver_.stop(now());
 }
 
-void ReceiverHost::join(Rank rank) {
-  joined_at_[rank] = now();
+Time ReceiverHost::join(Rank rank) {
   ++subscription_changes_;
   tree_.join(node_, config_.session, rank);
+  return now();
 }
 
 void ReceiverHost::leave(Rank rank) {
-  joined_at_[rank] = Time::never();
   ++subscription_changes_;
   tree_.leave(node_, config_.session, rank);
+}
+
+void ReceiverHost::first_packet(Time, Rank, Duration since_join) {
+  join_latencies_.push_back(since_join);
 }
 
 void ReceiverHost::deliver(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -157,22 +129,18 @@ void ReceiverHost::deliver(std::uint64_t offset, std::span<const std::byte> byte
 }
 
 void ReceiverHost::reschedule() {
-  const Time timer = running_ ? late(core_->next_timer()) : Time::never();
+  const Time timer = alive_ ? late(driver_.next_call()) : Time::never();
   set_call(std::min(timer, next_arrival()));
 }
 
 void ReceiverHost::act() {
   Packet packet;
   while (take_arrival(packet)) {
-    if (!running_) continue;
-    if (packet.multicast && !joined_at_[packet.rank].is_never()) {
-      const Time joined = joined_at_[packet.rank];
-      if (joined >= Time::zero()) join_latencies_.push_back(now() - joined);
-      joined_at_[packet.rank] = Time::nanoseconds(-1);  // seen
-    }
-    core_->receive(now(), {*packet.message, packet.ip_length, packet.ce, packet.from}, *this);
+    if (!alive_) continue;
+    const auto group = packet.multicast ? std::optional<Rank>(packet.rank) : std::nullopt;
+    driver_.receive(now(), {*packet.message, packet.ip_length, packet.ce, packet.from}, group);
   }
-  if (running_ && core_->next_timer() <= now()) core_->timer(now(), *this);
+  if (alive_) driver_.run(now());
   reschedule();
 }
 

@@ -15,7 +15,8 @@
 #include "protocols/base/rng.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
-#include "protocols/pacer/pacer.h"
+#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/sender_driver.h"
 #include "protocols/testkit/tree.h"
 
 namespace tiercast::testkit {
@@ -24,10 +25,10 @@ using Trace =
     std::function<void(Time, Tree::Node, std::string_view kind, std::span<const TraceField>)>;
 
 // What both kinds of host share: late arrivals, sending, tracing.
-class Host : public Actor, public PacketSink, protected Sink {
+class Host : public Actor, public PacketSink {
  public:
-  Host(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
-       const SessionConfig& config, Duration jitter);
+  Host(Simulator& simulator, Tree& tree, Tree::Node node, const SessionConfig& config,
+       Duration jitter);
 
   void receive(const Packet& packet) override;
   void set_trace(Trace trace) { trace_ = std::move(trace); }
@@ -40,14 +41,8 @@ class Host : public Actor, public PacketSink, protected Sink {
     Packet packet;
   };
 
-  void send(Destination to, std::span<const std::byte> message) override;
-  void join(Rank) override {}
-  void leave(Rank) override {}
-  void set_rate(Rank, Rate) override {}
-  void release(Rank, std::uint32_t) override {}
-  void deliver(std::uint64_t, std::span<const std::byte>) override {}
-  // std::logic_error for a kind that the scheme does not list.
-  void trace(std::string_view kind, std::span<const TraceField> fields) override;
+  void send(Destination to, std::span<const std::byte> message);
+  void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
   Time late(Time at);  // `at` plus a random delay; never() stays never()
   bool take_arrival(Packet& packet);
@@ -56,7 +51,6 @@ class Host : public Actor, public PacketSink, protected Sink {
   Tree& tree_;
   const Tree::Node node_;
   const SessionConfig config_;
-  const std::span<const std::string_view> records_;
   Duration jitter_;
   Rng rng_;
   std::deque<Waiting> inbox_;
@@ -71,21 +65,17 @@ class SenderHost : public Host {
 
   void start();
   void stop();
-  Rate rate(Rank layer) const { return rates_[layer]; }
-  SenderCore& core() { return *core_; }
+  Rate rate(Rank layer) const { return driver_.rate(layer); }
+  const SenderCore& core() const { return driver_.core(); }
 
  private:
+  friend class SenderDriver<SenderHost>;
+
   void act() override;
-  void set_rate(Rank layer, Rate rate) override;
-  void release(Rank layer, std::uint32_t packets) override;
-  void send_data(Rank layer);
+  void depart(Time now, const Departure& departure);
   void reschedule();
 
-  std::unique_ptr<SenderCore> core_;
-  Pacer pacer_;
-  Rate rates_[kMaxLayers];
-  std::uint32_t released_[kMaxLayers] = {};  // packets that may leave at once
-  bool running_ = false;
+  SenderDriver<SenderHost> driver_;
 };
 
 class ReceiverHost : public Host {
@@ -96,9 +86,9 @@ class ReceiverHost : public Host {
   void start();
   void stop();
   // Stops without a word: no leave, no BYE, and packets are ignored.
-  void die() { running_ = false; }
+  void die() { alive_ = false; }
 
-  ReceiverCounters counters() const { return core_->counters(); }
+  ReceiverCounters counters() const { return driver_.core().counters(); }
   std::uint64_t subscription_changes() const { return subscription_changes_; }
   // What a reliable scheme delivered, byte for byte at its offset.
   const std::vector<std::byte>& object() const { return object_; }
@@ -107,16 +97,19 @@ class ReceiverHost : public Host {
   }  // to the first packet
 
  private:
+  friend class ReceiverDriver<ReceiverHost>;
+
   void act() override;
-  void join(Rank rank) override;
-  void leave(Rank rank) override;
-  void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override;
+  void send(std::span<const std::byte> message) { Host::send(Destination::sender(), message); }
+  Time join(Rank rank);
+  void leave(Rank rank);
+  void first_packet(Time now, Rank rank, Duration since_join);
+  void deliver(std::uint64_t offset, std::span<const std::byte> bytes);
   void reschedule();
 
-  std::unique_ptr<ReceiverCore> core_;
-  bool running_ = false;
+  ReceiverDriver<ReceiverHost> driver_;
+  bool alive_ = true;
   std::uint64_t subscription_changes_ = 0;
-  Time joined_at_[kMaxLayers];
   std::vector<Duration> join_latencies_;
   std::vector<std::byte> object_;
 };

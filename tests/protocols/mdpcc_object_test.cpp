@@ -73,7 +73,7 @@ class Transfer {
       EXPECT_EQ(host->object(), object);
     }
   }
-  mdpcc::Sender& core() { return dynamic_cast<mdpcc::Sender&>(sender->core()); }
+  const mdpcc::Sender& core() { return dynamic_cast<const mdpcc::Sender&>(sender->core()); }
 
   Simulator simulator;
   const std::vector<std::byte> object;

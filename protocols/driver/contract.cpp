@@ -1,0 +1,41 @@
+#include "protocols/driver/contract.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tiercast {
+
+void Contract::check_rate(Rank layer, Rate rate) const {
+  check_layer("set_rate", layer);
+  const double value = rate.bytes_per_second();
+  if (std::isfinite(value) && value >= 0) return;
+  refuse("set_rate: layer " + std::to_string(layer) + " to " + std::to_string(value) +
+         " bytes/s; valid: 0 or more, finite");
+}
+
+void Contract::check_record(std::string_view kind, std::span<const TraceField> fields) const {
+  if (kind != "subscription" && std::ranges::find(scheme_->records, kind) == scheme_->records.end()) {
+    refuse("trace: '" + std::string(kind) + "' is not among the scheme's records");
+  }
+  if (fields.size() > kMaxTraceFields) {
+    refuse("trace: '" + std::string(kind) + "' has " + std::to_string(fields.size()) +
+           " fields; valid: at most " + std::to_string(kMaxTraceFields));
+  }
+  for (const TraceField& field : fields) {
+    if (!std::isnan(field.value)) continue;
+    refuse("trace: '" + std::string(kind) + "' has no number in its field '" +
+           std::string(field.name) + "'");
+  }
+}
+
+void Contract::refuse(std::string_view what) const {
+  throw ContractError(std::string(scheme_->name) + ", session " + std::to_string(session_) + ": " +
+                      std::string(what));
+}
+
+void Contract::refuse_layer(const char* call, Rank layer) const {
+  refuse(std::string(call) + ": layer " + std::to_string(layer) + "; valid: 0 to " +
+         std::to_string(layers_ - 1));
+}
+
+}  // namespace tiercast

@@ -1,0 +1,71 @@
+// What a core may ask of its runtime (core.h), checked in one place for every runtime.
+//
+// A breach is a bug of the core, not bad input: ContractError names the scheme, the session, the
+// call and the value. Nothing here allocates unless it throws.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "protocols/core/core.h"
+#include "protocols/core/registry.h"
+
+namespace tiercast {
+
+class ContractError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+class Contract {
+ public:
+  static constexpr std::size_t kMaxTraceFields = 64;
+  // `scheme` must outlive the object.
+  Contract(const Scheme& scheme, const SessionConfig& config)
+      : scheme_(&scheme),
+        session_(config.session),
+        layers_(static_cast<std::uint16_t>(config.layers)) {}
+
+  unsigned layers() const { return layers_; }
+
+  // `call`: of the Sink, for the error.
+  void check_layer(const char* call, Rank layer) const {
+    if (layer >= layers_) [[unlikely]] refuse_layer(call, layer);
+  }
+  void check_rate(Rank layer, Rate rate) const;  // finite, and 0 or more
+  void check_record(std::string_view kind, std::span<const TraceField> fields) const;
+  [[noreturn]] void refuse(std::string_view what) const;
+
+ private:
+  [[noreturn]] void refuse_layer(const char* call, Rank layer) const;
+
+  const Scheme* scheme_;
+  std::uint16_t session_;
+  std::uint16_t layers_;
+};
+
+// That a core's timer lets time go on: it may be due again at the same instant, to catch up, but
+// not for ever.
+class TimerWatch {
+ public:
+  static constexpr std::uint32_t kMaxCalls = 1000;  // at one instant
+
+  // Before each call of timer().
+  void note(Time now, const Contract& contract) {
+    calls_ = now == at_ ? calls_ + 1 : 1;
+    at_ = now;
+    if (calls_ > kMaxCalls) [[unlikely]] {
+      contract.refuse("next_timer: timer() was called " + std::to_string(kMaxCalls) +
+                      " times at one instant, and is due then still");
+    }
+  }
+
+ private:
+  Time at_ = Time::never();
+  std::uint32_t calls_ = 0;
+};
+
+}  // namespace tiercast

@@ -1,0 +1,130 @@
+// Runs one receiver core, the same way in every runtime: the order of calls that core.h asks for,
+// the core's timer, its subscriptions, and the checks of what it asks for.
+//
+// It has no clock and does no I/O. A runtime calls it with the time, and is asked for the little
+// that differs between runtimes:
+//
+//   void send(std::span<const std::byte> message);  // feedback, to the sender, at once
+//   Time join(Rank rank);                           // returns when it was done
+//   void leave(Rank rank);
+//   void first_packet(Time now, Rank rank, Duration since_join);
+//   void deliver(std::uint64_t offset, std::span<const std::byte> bytes);
+//   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
+//
+// After every call the runtime asks next_call() again and calls run() at that instant: late is
+// allowed, early is harmless. Nothing is allocated after construction, and no call between driver
+// and runtime is virtual. What a runtime's functions are given is valid during the call only; they
+// must not call the driver back. ContractError: the core asked for what core.h does not allow.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "protocols/core/core.h"
+#include "protocols/driver/contract.h"
+
+namespace tiercast {
+
+template <class Runtime>
+class ReceiverDriver final : private Sink {
+ public:
+  // `core`: of the contract's scheme and session. `runtime` must outlive the object.
+  ReceiverDriver(std::unique_ptr<ReceiverCore> core, const Contract& contract, Runtime& runtime)
+      : core_(std::move(core)), runtime_(runtime), contract_(contract) {}
+  ReceiverDriver(const ReceiverDriver&) = delete;
+  ReceiverDriver& operator=(const ReceiverDriver&) = delete;
+
+  void start(Time now) {  // once
+    now_ = now;
+    running_ = true;
+    core_->start(now, *this);
+  }
+  // `group`: the layer to whose group it was sent; none: to this receiver alone. What arrives while
+  // it does not run is ignored. A packet may come after its layer was left.
+  void receive(Time now, const Arrival& arrival, std::optional<Rank> group) {
+    if (!running_) return;
+    now_ = now;
+    if (group && (waiting_ & bit(*group)) != 0) note_first_packet(now, *group);
+    core_->receive(now, arrival, *this);
+  }
+  // The core's timer, if it is due.
+  void run(Time now) {
+    if (!running_ || core_->next_timer() > now) return;
+    timer_watch_.note(now, contract_);
+    now_ = now;
+    core_->timer(now, *this);
+  }
+  // At most once; the core leaves its layers itself.
+  void stop(Time now) {
+    if (!running_) return;
+    now_ = now;
+    core_->stop(now, *this);
+    running_ = false;
+  }
+
+  // When run() is to be called at the latest; Time::never(): not before something else happens.
+  Time next_call() const { return running_ ? core_->next_timer() : Time::never(); }
+
+  bool running() const { return running_; }
+  bool joined(Rank rank) const { return (joined_ & bit(rank)) != 0; }
+  const ReceiverCore& core() const { return *core_; }
+
+ private:
+  static constexpr std::uint8_t bit(Rank rank) { return static_cast<std::uint8_t>(1u << rank); }
+  static_assert(kMaxLayers <= 8);
+
+  // A packet of an earlier subscription may have waited since before the join.
+  void note_first_packet(Time now, Rank rank) {
+    if (now < joined_at_[rank]) return;
+    waiting_ &= static_cast<std::uint8_t>(~bit(rank));
+    runtime_.first_packet(now, rank, now - joined_at_[rank]);
+  }
+
+  void send(Destination to, std::span<const std::byte> message) override {
+    if (to.kind != Destination::Kind::kSender) {
+      contract_.refuse("send: a receiver speaks to the sender alone, which reflects what all shall hear");
+    }
+    runtime_.send(message);
+  }
+  void join(Rank rank) override {
+    contract_.check_layer("join", rank);
+    if (joined(rank)) contract_.refuse("join: layer " + std::to_string(rank) + ", which is joined");
+    joined_ |= bit(rank);
+    waiting_ |= bit(rank);
+    joined_at_[rank] = runtime_.join(rank);
+  }
+  void leave(Rank rank) override {
+    contract_.check_layer("leave", rank);
+    if (!joined(rank)) {
+      contract_.refuse("leave: layer " + std::to_string(rank) + ", which is not joined");
+    }
+    joined_ &= static_cast<std::uint8_t>(~bit(rank));
+    waiting_ &= static_cast<std::uint8_t>(~bit(rank));
+    runtime_.leave(rank);
+  }
+  void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    runtime_.deliver(offset, bytes);
+  }
+  void trace(std::string_view kind, std::span<const TraceField> fields) override {
+    contract_.check_record(kind, fields);
+    runtime_.trace(now_, kind, fields);
+  }
+  void set_rate(Rank, Rate) override { contract_.refuse("set_rate: a receiver has no layers to pace"); }
+  void release(Rank, std::uint32_t) override {
+    contract_.refuse("release: a receiver has no layers to pace");
+  }
+
+  std::unique_ptr<ReceiverCore> core_;
+  Runtime& runtime_;
+  Contract contract_;
+  bool running_ = false;
+  std::uint8_t joined_ = 0;   // a bit for each layer
+  std::uint8_t waiting_ = 0;  // of those joined: no packet yet
+  Time now_;  // of the call that the core is in
+  TimerWatch timer_watch_;
+  std::array<Time, kMaxLayers> joined_at_{};
+};
+
+}  // namespace tiercast

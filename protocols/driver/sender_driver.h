@@ -1,0 +1,149 @@
+// Runs one sender core, the same way in every runtime: the order of calls that core.h asks for, the
+// core's timer, the departures of its layers, and the checks of what it asks for.
+//
+// It has no clock and does no I/O. A runtime calls it with the time, and is asked for the little
+// that differs between runtimes:
+//
+//   void send(Destination to, std::span<const std::byte> message);  // kGroup or kReceiver, at once
+//   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
+//   void depart(Time now, const Departure& departure);  // builds the data packet, by write_data()
+//
+// `Pacing` decides when packets leave: SessionPacing for a runtime with a session or a few; one that
+// drives many sessions shares a pacer among them, offers set_rate() and release() as SessionPacing
+// does, pops departures itself, and then leaves out run(), next_call() and depart().
+//
+// After every call the runtime asks next_call() (or next_timer()) again and calls run() (or
+// run_timer()) at that instant: late is allowed, early is harmless. Nothing is allocated after
+// construction, and no call between driver and runtime is virtual. What a runtime's functions are
+// given is valid during the call only; they must not call the driver back, but for depart().
+// ContractError: the core asked for what core.h does not allow.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "protocols/core/core.h"
+#include "protocols/driver/contract.h"
+#include "protocols/driver/session_pacing.h"
+
+namespace tiercast {
+
+template <class Runtime, class Pacing = SessionPacing>
+class SenderDriver final : private Sink {
+ public:
+  // `core`: of the contract's scheme and session. `runtime` must outlive the object.
+  SenderDriver(std::unique_ptr<SenderCore> core, const Contract& contract, Runtime& runtime,
+               Pacing pacing)
+      : core_(std::move(core)),
+        runtime_(runtime),
+        contract_(contract),
+        pacing_(std::move(pacing)) {}
+  SenderDriver(const SenderDriver&) = delete;
+  SenderDriver& operator=(const SenderDriver&) = delete;
+
+  // Once. The core then hears what membership() said before, if anything.
+  void start(Time now) {
+    now_ = now;
+    running_ = true;
+    core_->start(now, *this);
+    if (top_rank_ != kUntold) core_->membership(now, top_rank_, *this);
+  }
+  // The highest rank that has a subscriber anywhere; -1: nobody subscribes. Ranks above the
+  // session's are taken as its top one. May be said before the start.
+  void membership(Time now, int top_rank) {
+    top_rank_ = std::clamp(top_rank, -1, static_cast<int>(contract_.layers()) - 1);
+    if (!running_) return;
+    now_ = now;
+    core_->membership(now, top_rank_, *this);
+  }
+  // What arrives while it does not run is ignored.
+  void receive(Time now, const Arrival& arrival) {
+    if (!running_) return;
+    now_ = now;
+    core_->receive(now, arrival, *this);
+  }
+  // All that is due: the core's timer, then the departures.
+  void run(Time now) {
+    if (!running_) return;
+    run_timer(now);
+    while (const auto departure = pacing_.pop_paced(now)) runtime_.depart(now, *departure);
+    send_released(now);
+  }
+  // At most once; nothing leaves afterwards.
+  void stop(Time now) {
+    if (!running_) return;
+    now_ = now;
+    core_->stop(now, *this);
+    running_ = false;
+  }
+
+  // The parts of run(), for runtimes that do more between them.
+  void run_timer(Time now) {
+    if (core_->next_timer() > now) return;
+    timer_watch_.note(now, contract_);
+    now_ = now;
+    core_->timer(now, *this);
+  }
+  void send_released(Time now) {
+    while (const auto departure = pacing_.pop_released(now)) runtime_.depart(now, *departure);
+  }
+  // From depart(): as SenderCore::write_data().
+  std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) {
+    return core_->write_data(now, layer, message);
+  }
+
+  // When run() is to be called at the latest; Time::never(): not before something else happens.
+  Time next_call(Time now) const {
+    return running_ ? std::min(core_->next_timer(), pacing_.next_departure(now)) : Time::never();
+  }
+  Time next_timer() const { return core_->next_timer(); }
+
+  bool running() const { return running_; }
+  Rate rate(Rank layer) const { return pacing_.rate(layer); }
+  const SenderCore& core() const { return *core_; }
+
+ private:
+  static constexpr int kUntold = -2;
+
+  void send(Destination to, std::span<const std::byte> message) override {
+    switch (to.kind) {
+      case Destination::Kind::kGroup:
+        contract_.check_layer("send", to.rank);
+        break;
+      case Destination::Kind::kReceiver:
+        break;
+      case Destination::Kind::kSender:
+        contract_.refuse("send: a sender has no message for itself");
+    }
+    runtime_.send(to, message);
+  }
+  void set_rate(Rank layer, Rate rate) override {
+    contract_.check_rate(layer, rate);
+    pacing_.set_rate(now_, layer, rate);
+  }
+  void release(Rank layer, std::uint32_t packets) override {
+    contract_.check_layer("release", layer);
+    pacing_.release(layer, packets);
+  }
+  void trace(std::string_view kind, std::span<const TraceField> fields) override {
+    contract_.check_record(kind, fields);
+    runtime_.trace(now_, kind, fields);
+  }
+  void join(Rank) override { contract_.refuse("join: a sender subscribes to nothing"); }
+  void leave(Rank) override { contract_.refuse("leave: a sender subscribes to nothing"); }
+  void deliver(std::uint64_t, std::span<const std::byte>) override {
+    contract_.refuse("deliver: a sender receives no object");
+  }
+
+  std::unique_ptr<SenderCore> core_;
+  Runtime& runtime_;
+  Contract contract_;
+  bool running_ = false;
+  int top_rank_ = kUntold;
+  Time now_;  // of the call that the core is in
+  TimerWatch timer_watch_;
+  Pacing pacing_;
+};
+
+}  // namespace tiercast
