@@ -51,21 +51,21 @@ void Agent::begin_reports() {
 }
 
 void Agent::report_and_go_on() {
-  if (!running_) return;
+  if (!running()) return;
   report(++reports_ * records_.interval(kReportNs) % kSecondNs == 0);
   begin_reports();
 }
 
 void Agent::finish() {
-  if (running_) report(true);
+  if (running()) report(true);
 }
 
 void Agent::report_now() {
-  if (running_) report(false);
+  if (running()) report(false);
 }
 
-void Agent::trace(std::string_view kind, std::span<const TraceField> fields) {
-  records_.add(now().ns(), name_, kind, fields);
+void Agent::trace(Time now, std::string_view kind, std::span<const TraceField> fields) {
+  records_.add(now.ns(), name_, kind, fields);
 }
 
 bool Agent::parse(std::span<const std::byte> frame, wire::UdpPacket& packet) {
@@ -84,8 +84,8 @@ void Agent::send_udp(const wire::UdpFlow& flow, std::span<const std::byte> paylo
 SenderAgent::SenderAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec)
     : Agent(network, records, spec, spec.sender),
       scheme_(find_scheme(spec.scheme)),
-      core_(scheme_.make_sender(config((spec.seed << 16) + host_.number))),
-      pacer_(spec.layers),
+      config_(config((spec.seed << 16) + host_.number)),
+      driver_(scheme_.make_sender(config_), {scheme_, config_}, *this, SessionPacing(config_)),
       message_(spec.packet_size - kIpUdpHeaderBytes) {
   for (Rank rank = 0; rank < spec.layers; ++rank) {
     wire::UdpFlow& flow = layers_[rank].flow;
@@ -95,32 +95,27 @@ SenderAgent::SenderAgent(VirtualNetwork& network, Records& records, const Sessio
     flow.destination = wire::group_address(spec.session, rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
-    flow.ecn = core_->ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
+    flow.ecn = driver_.core().ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
   }
+  driver_.membership(now(), -1);  // until the network says otherwise
 }
 
 void SenderAgent::start() {
-  running_ = true;
-  core_->start(now(), *this);
-  core_->membership(now(), top_rank_, *this);
+  driver_.start(now());
   begin_reports();
-  schedule();
+  call_at(driver_.next_call(now()));
 }
 
 void SenderAgent::stop() {
-  if (!running_) return;
+  if (!running()) return;
   report(true);
-  core_->stop(now(), *this);
-  running_ = false;
+  driver_.stop(now());
   call_at(Time::never());
 }
 
 void SenderAgent::membership(int top_rank) {
-  top_rank_ = std::min(top_rank, static_cast<int>(spec_.layers) - 1);
-  if (!running_) return;
-  core_->membership(now(), top_rank_, *this);
-  send_released();
-  schedule();
+  driver_.membership(now(), top_rank);
+  if (running()) send_released_and_go_on();
 }
 
 void SenderAgent::receive(std::span<const std::byte> frame) {
@@ -138,73 +133,52 @@ void SenderAgent::receive(std::span<const std::byte> frame) {
     ++feedback_.foreign;
     return;
   }
-  if (!running_) return;
+  if (!running()) return;
   ++feedback_.delivered;
-  core_->receive(
-      now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source},
-      *this);
-  send_released();
-  schedule();
+  driver_.receive(
+      now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source});
+  send_released_and_go_on();
 }
 
 void SenderAgent::act() {
-  if (!running_) return;
-  if (core_->next_timer() <= now()) core_->timer(now(), *this);
-  while (const auto departure = pacer_.pop(now())) send_data(static_cast<Rank>(departure->layer));
-  send_released();
-  schedule();
+  driver_.run(now());
+  call_at(driver_.next_call(now()));
 }
 
-void SenderAgent::schedule() {
-  call_at(std::min(core_->next_timer(), pacer_.next_departure()));
+void SenderAgent::send_released_and_go_on() {
+  driver_.send_released(now());
+  call_at(driver_.next_call(now()));
 }
 
-void SenderAgent::send_released() {
-  for (Rank rank = 0; rank < spec_.layers; ++rank) {
-    for (; layers_[rank].released > 0; --layers_[rank].released) send_data(rank);
-  }
-}
-
-void SenderAgent::send_data(Rank rank) {
-  if (core_->write_data(now(), rank, message_) == 0) return;
-  ++layers_[rank].counters.generated;
-  ++layers_[rank].counters.sent;
-  send_udp(layers_[rank].flow, message_);
+void SenderAgent::depart(Time now, const Departure& departure) {
+  Layer& layer = layers_[departure.layer];
+  if (driver_.write_data(now, departure.layer, message_) == 0) return;
+  ++layer.counters.generated;
+  ++layer.counters.sent;
+  send_udp(layer.flow, message_);
 }
 
 void SenderAgent::send(Destination to, std::span<const std::byte> message) {
   wire::UdpFlow flow = layers_[0].flow;
   flow.ecn = wire::Ecn::kNotEct;
-  if (to.kind == Destination::Kind::kGroup && to.rank < spec_.layers) {
+  if (to.kind == Destination::Kind::kGroup) {
     flow.destination = layers_[to.rank].flow.destination;
     flow.destination_mac = layers_[to.rank].flow.destination_mac;
-  } else if (to.kind == Destination::Kind::kReceiver) {
+  } else {
     flow.destination = to.address;
     flow.destination_mac = host_.gateway_mac;
-  } else {
-    return;
   }
   send_udp(flow, message);
-}
-
-void SenderAgent::set_rate(Rank layer, Rate rate) {
-  if (layer >= spec_.layers) return;
-  layers_[layer].rate = rate;
-  pacer_.set_rate(now(), layer, rate, spec_.packet_size);
-}
-
-void SenderAgent::release(Rank layer, std::uint32_t packets) {
-  if (layer < spec_.layers) layers_[layer].released += packets;
 }
 
 void SenderAgent::report(bool second) {
   for (Rank rank = 0; rank < spec_.layers; ++rank) {
     const Layer& layer = layers_[rank];
     records_.add(now().ns(), name_, "layer",
-                 layer_row(rank, layer.rate, spec_.packet_size, layer.counters));
+                 layer_row(rank, driver_.rate(rank), spec_.packet_size, layer.counters));
   }
   if (second) {
-    records_.add(now().ns(), name_, "feedback", feedback_row(feedback_, core_->invalid(), 0));
+    records_.add(now().ns(), name_, "feedback", feedback_row(feedback_, driver_.core().invalid(), 0));
   }
 }
 
@@ -213,9 +187,8 @@ void SenderAgent::report(bool second) {
 ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
                              const std::string& host, Membership membership)
     : Agent(network, records, spec, host),
-      membership_(std::move(membership)),
-      core_(make_core()) {
-  joined_at_ns_.fill(kNotWaiting);
+      membership_(std::move(membership)) {
+  make_driver();
   sender_address_ = network.host(spec.sender).address;
   feedback_.source_mac = host_.mac;
   feedback_.destination_mac = host_.gateway_mac;
@@ -226,32 +199,31 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const Se
 }
 
 // The seed of each start is another's, and the first is that of the same agent in real time.
-std::unique_ptr<ReceiverCore> ReceiverAgent::make_core() {
-  const std::uint64_t seed = (spec_.seed << 16) + host_.number + (starts_++ << 48);
-  return find_scheme(spec_.scheme).make_receiver(config(seed));
+void ReceiverAgent::make_driver() {
+  const Scheme& scheme = find_scheme(spec_.scheme);
+  const SessionConfig own = config((spec_.seed << 16) + host_.number + (starts_++ << 48));
+  driver_.emplace(scheme.make_receiver(own), Contract(scheme, own), *this);
 }
 
 void ReceiverAgent::start() {
-  if (running_) return;
-  if (core_ == nullptr) core_ = make_core();
-  running_ = true;
-  core_->start(now(), *this);
+  if (running()) return;
+  if (!driver_) make_driver();
+  driver_->start(now());
   begin_reports();
-  call_at(core_->next_timer());
+  call_at(driver_->next_call());
 }
 
 void ReceiverAgent::stop() {
-  if (!running_) return;
+  if (!running()) return;
   report(true);
-  core_->stop(now(), *this);
-  running_ = false;
+  driver_->stop(now());
   call_at(Time::never());
   before_ = counters();
-  core_.reset();
+  driver_.reset();
 }
 
 ReceiverCounters ReceiverAgent::counters() const {
-  ReceiverCounters sum = core_->counters();
+  ReceiverCounters sum = driver_->core().counters();
   sum.bytes += before_.bytes;
   sum.packets += before_.packets;
   sum.lost += before_.lost;
@@ -262,49 +234,38 @@ ReceiverCounters ReceiverAgent::counters() const {
 
 void ReceiverAgent::receive(std::span<const std::byte> frame) {
   wire::UdpPacket packet;
-  if (!running_ || !parse(frame, packet) || packet.destination_port != wire::kDataPort) return;
+  if (!running() || !parse(frame, packet) || packet.destination_port != wire::kDataPort) return;
   const std::uint32_t rank = packet.destination - wire::group_address(spec_.session, 0);
   const bool unicast = packet.destination == host_.address;
   // A kernel hands over what its host has joined, and a host can be in several sessions.
-  if (!unicast && (rank >= spec_.layers || !joined_[rank])) return;
+  if (!unicast && (rank >= spec_.layers || !driver_->joined(static_cast<Rank>(rank)))) return;
   if (packet.source != sender_address_) {
     ++socket_.foreign;
     return;
   }
-  if (!unicast && joined_at_ns_[rank] != kNotWaiting) {
-    records_.add(now().ns(), name_, "join",
-                 {{"rank", static_cast<double>(rank)},
-                  {"latency_us", static_cast<double>(now().ns() - joined_at_ns_[rank]) / 1000}});
-    joined_at_ns_[rank] = kNotWaiting;
-  }
-  core_->receive(
-      now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source},
-      *this);
-  call_at(core_->next_timer());
+  const auto group = unicast ? std::nullopt : std::optional(static_cast<Rank>(rank));
+  driver_->receive(
+      now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source}, group);
+  call_at(driver_->next_call());
 }
 
 void ReceiverAgent::act() {
-  if (!running_) return;
-  if (core_->next_timer() <= now()) core_->timer(now(), *this);
-  call_at(core_->next_timer());
+  if (!running()) return;
+  driver_->run(now());
+  call_at(driver_->next_call());
 }
 
-void ReceiverAgent::send(Destination to, std::span<const std::byte> message) {
-  if (to.kind == Destination::Kind::kSender) send_udp(feedback_, message);
-}
+void ReceiverAgent::send(std::span<const std::byte> message) { send_udp(feedback_, message); }
 
-void ReceiverAgent::join(Rank rank) {
-  if (rank >= spec_.layers) return;
-  joined_[rank] = true;
-  joined_at_ns_[rank] = now().ns();
+Time ReceiverAgent::join(Rank rank) {
   membership_(host_, spec_, rank, true);
+  return now();
 }
 
-void ReceiverAgent::leave(Rank rank) {
-  if (rank >= spec_.layers) return;
-  joined_[rank] = false;
-  joined_at_ns_[rank] = kNotWaiting;
-  membership_(host_, spec_, rank, false);
+void ReceiverAgent::leave(Rank rank) { membership_(host_, spec_, rank, false); }
+
+void ReceiverAgent::first_packet(Time now, Rank rank, Duration since_join) {
+  trace(now, "join", join_row(rank, since_join));
 }
 
 void ReceiverAgent::report(bool second) {

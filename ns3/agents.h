@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,13 +17,14 @@
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/core/rows.h"
-#include "protocols/pacer/pacer.h"
+#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/sender_driver.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::ns3_runtime {
 
 // What both have in common: a host, a clock, and a call when the core wants one.
-class Agent : public HostEndpoint, protected Sink {
+class Agent : public HostEndpoint {
  public:
   Agent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
         const std::string& host);
@@ -48,12 +49,9 @@ class Agent : public HostEndpoint, protected Sink {
   virtual void act() = 0;
   virtual void report(bool second) = 0;
 
-  void join(Rank) override {}
-  void leave(Rank) override {}
-  void set_rate(Rank, Rate) override {}
-  void release(Rank, std::uint32_t) override {}
-  void deliver(std::uint64_t, std::span<const std::byte>) override {}
-  void trace(std::string_view kind, std::span<const TraceField> fields) override;
+  virtual bool running() const = 0;
+
+  void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
   // Frames to this host that are no sound UDP packets are ignored, as a kernel would.
   bool parse(std::span<const std::byte> frame, wire::UdpPacket& packet);
@@ -64,7 +62,6 @@ class Agent : public HostEndpoint, protected Sink {
   const SessionSpec& spec_;
   const HostSpec& host_;
   const std::string name_;  // in records
-  bool running_ = false;
 
  private:
   void report_and_go_on();
@@ -87,28 +84,25 @@ class SenderAgent : public Agent {
   void membership(int top_rank);
 
  private:
+  friend class SenderDriver<SenderAgent>;
+
   struct Layer {
-    Rate rate;
-    std::uint32_t released = 0;
     LayerCounters counters;
     wire::UdpFlow flow;
   };
 
   void act() override;
   void report(bool second) override;
-  void send(Destination to, std::span<const std::byte> message) override;
-  void set_rate(Rank layer, Rate rate) override;
-  void release(Rank layer, std::uint32_t packets) override;
-  void send_released();
-  void send_data(Rank layer);
-  void schedule();
+  bool running() const override { return driver_.running(); }
+  void send(Destination to, std::span<const std::byte> message);
+  void depart(Time now, const Departure& departure);
+  void send_released_and_go_on();
 
   const Scheme& scheme_;
-  std::unique_ptr<SenderCore> core_;
-  Pacer pacer_;
+  const SessionConfig config_;
+  SenderDriver<SenderAgent> driver_;
   std::array<Layer, kMaxLayers> layers_{};
   std::vector<std::byte> message_;
-  int top_rank_ = -1;
   FeedbackCounters feedback_;
 };
 
@@ -126,25 +120,26 @@ class ReceiverAgent : public Agent {
   void receive(std::span<const std::byte> frame) override;
 
  private:
-  static constexpr std::int64_t kNotWaiting = -1;
+  friend class ReceiverDriver<ReceiverAgent>;
 
   void act() override;
   void report(bool second) override;
-  void send(Destination to, std::span<const std::byte> message) override;
-  void join(Rank rank) override;
-  void leave(Rank rank) override;
+  bool running() const override { return driver_.has_value() && driver_->running(); }
+  void send(std::span<const std::byte> message);
+  Time join(Rank rank);
+  void leave(Rank rank);
+  void first_packet(Time now, Rank rank, Duration since_join);
+  void deliver(std::uint64_t, std::span<const std::byte>) {}
 
-  std::unique_ptr<ReceiverCore> make_core();
+  void make_driver();
   ReceiverCounters counters() const;
 
   Membership membership_;
-  std::uint64_t starts_ = 0;  // before core_, whose seed depends on it
-  std::unique_ptr<ReceiverCore> core_;
+  std::uint64_t starts_ = 0;
+  std::optional<ReceiverDriver<ReceiverAgent>> driver_;
   ReceiverCounters before_;  // of the cores before this one
   wire::UdpFlow feedback_;
   std::uint32_t sender_address_ = 0;
-  std::array<bool, kMaxLayers> joined_{};
-  std::array<std::int64_t, kMaxLayers> joined_at_ns_{};  // until the first packet
   SocketCounters socket_;
 };
 
