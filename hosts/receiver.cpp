@@ -45,40 +45,30 @@ Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std
     : session_(session),
       sender_(sender),
       telemetry_(telemetry),
-      core_(scheme.make_receiver(session)),
+      driver_(scheme.make_receiver(session_), {scheme, session_}, *this),
       groups_(interface, wire::kDataPort),
       feedback_(connect_feedback(interface, sender)),
       output_(std::move(output)) {
   loop.watch(groups_.descriptor(), [] {});  // read in run(), which follows every wake-up
 }
 
-void Receiver::start(Time now) {
-  now_ = now;
-  running_ = true;
-  core_->start(now, *this);
-}
+void Receiver::start(Time now) { driver_.start(now); }
 
 void Receiver::membership(Time, int) {}
 
-void Receiver::run(Time now) {
-  now_ = now;
+void Receiver::run(Time) {
   receive_all();
-  now_ = agent::monotonic_now();
-  if (core_->next_timer() <= now_) core_->timer(now_, *this);
+  driver_.run(agent::monotonic_now());
 }
 
-Time Receiver::next_deadline() const { return core_->next_timer(); }
+Time Receiver::next_deadline() const { return driver_.next_call(); }
 
 // Not at once: the sender may ask again until it knows that this receiver has everything.
 bool Receiver::finished() const {
-  return core_->counters().complete && agent::monotonic_now() - heard_ > kLinger;
+  return driver_.core().counters().complete && agent::monotonic_now() - heard_ > kLinger;
 }
 
-void Receiver::stop(Time now) {
-  now_ = now;
-  core_->stop(now, *this);
-  running_ = false;
-}
+void Receiver::stop(Time now) { driver_.stop(now); }
 
 void Receiver::receive_all() {
   for (unsigned batches = 0; batches < kMaxBatches; ++batches) {
@@ -95,28 +85,14 @@ void Receiver::handle(const Datagram& datagram) {
     ++socket_.foreign;
     return;
   }
-  now_ = datagram.arrival;
-  heard_ = now_;
-  if (!unicast) note_first_packet(rank, datagram);
-  core_->receive(
-      now_, {datagram.message, datagram.length + kIpUdpHeaderBytes, datagram.ce, datagram.source},
-      *this);
+  heard_ = datagram.arrival;
+  const auto group = unicast ? std::nullopt : std::optional(static_cast<Rank>(rank));
+  driver_.receive(
+      datagram.arrival,
+      {datagram.message, datagram.length + kIpUdpHeaderBytes, datagram.ce, datagram.source}, group);
 }
 
-void Receiver::note_first_packet(std::uint32_t rank, const Datagram& datagram) {
-  // A packet of an earlier subscription may still have been in the socket.
-  if (const auto joined = joining_[rank]; joined && datagram.arrival >= *joined) {
-    joining_[rank].reset();
-    telemetry_.record(
-        now_, "join",
-        {{"rank", static_cast<double>(rank)},
-         {"latency_us", static_cast<double>((datagram.arrival - *joined).ns()) / 1000}});
-  }
-}
-
-void Receiver::send(Destination to, std::span<const std::byte> message) {
-  // Multicast here is source-specific: what all receivers shall hear the sender reflects.
-  if (to.kind != Destination::Kind::kSender) return;
+void Receiver::send(std::span<const std::byte> message) {
   // A refusal that the sender's host sent back for an earlier message shows up here once; the
   // message itself then goes out.
   ssize_t sent = ::send(feedback_.get(), message.data(), message.size(), 0);
@@ -127,21 +103,17 @@ void Receiver::send(Destination to, std::span<const std::byte> message) {
   if (sent < 0) ++socket_.send_errors;
 }
 
-void Receiver::join(Rank rank) {
-  if (rank >= session_.layers) return;
-  joining_[rank] = agent::monotonic_now();
+Time Receiver::join(Rank rank) {
+  const Time now = agent::monotonic_now();
   groups_.join(wire::group_address(session_.session, rank));
+  return now;
 }
 
-void Receiver::leave(Rank rank) {
-  if (rank >= session_.layers) return;
-  joining_[rank].reset();
-  groups_.leave(wire::group_address(session_.session, rank));
-}
+void Receiver::leave(Rank rank) { groups_.leave(wire::group_address(session_.session, rank)); }
 
-// A receiver has no layers to pace.
-void Receiver::set_rate(Rank, Rate) {}
-void Receiver::release(Rank, std::uint32_t) {}
+void Receiver::first_packet(Time now, Rank rank, Duration since_join) {
+  telemetry_.record(now, "join", join_row(rank, since_join));
+}
 
 void Receiver::deliver(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (output_.get() < 0) return;
@@ -157,12 +129,12 @@ void Receiver::deliver(std::uint64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
-void Receiver::trace(std::string_view kind, std::span<const TraceField> fields) {
-  telemetry_.record(now_, kind, fields);
+void Receiver::trace(Time now, std::string_view kind, std::span<const TraceField> fields) {
+  telemetry_.record(now, kind, fields);
 }
 
 void Receiver::report(Time now, bool second, bool) {
-  const ReceiverCounters counters = core_->counters();
+  const ReceiverCounters counters = driver_.core().counters();
   telemetry_.record(now, "received", received_row(counters));
   socket_.dropped = groups_.dropped();
   if (second) telemetry_.record(now, "socket", socket_row(socket_, counters.invalid));

@@ -1,10 +1,7 @@
 // A receiver between its core and the kernel's sockets: joins, data, feedback, counts.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -16,10 +13,11 @@
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/core/rows.h"
+#include "protocols/driver/receiver_driver.h"
 
 namespace tiercast::hosts {
 
-class Receiver : public agent::Activity, private Sink {
+class Receiver : public agent::Activity {
  public:
   // `sender`: IPv4 address, host order; feedback goes there and data is taken from there only.
   // `output`: the file that a reliable scheme's object is written to; none if it holds no
@@ -37,31 +35,27 @@ class Receiver : public agent::Activity, private Sink {
   bool finished() const override;
 
  private:
-  // Sink
-  void send(Destination to, std::span<const std::byte> message) override;
-  void join(Rank rank) override;
-  void leave(Rank rank) override;
-  void set_rate(Rank layer, Rate rate) override;
-  void release(Rank layer, std::uint32_t packets) override;
-  void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override;
-  void trace(std::string_view kind, std::span<const TraceField> fields) override;
+  friend class ReceiverDriver<Receiver>;
+
+  void send(std::span<const std::byte> message);
+  Time join(Rank rank);
+  void leave(Rank rank);
+  void first_packet(Time now, Rank rank, Duration since_join);
+  void deliver(std::uint64_t offset, std::span<const std::byte> bytes);
+  void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
   void receive_all();
   void handle(const Datagram& datagram);
-  void note_first_packet(std::uint32_t rank, const Datagram& datagram);
 
   const SessionConfig session_;
   const std::uint32_t sender_;
   agent::Telemetry& telemetry_;
-  std::unique_ptr<ReceiverCore> core_;
+  ReceiverDriver<Receiver> driver_;
   GroupSocket groups_;
   agent::UniqueFd feedback_;  // UDP, connected to the sender's feedback port
   agent::UniqueFd output_;
 
-  Time now_;
   Time heard_;  // the last datagram of the session
-  bool running_ = false;
-  std::array<std::optional<Time>, kMaxLayers> joining_{};  // when, until the first packet
   SocketCounters socket_;
 };
 
