@@ -42,6 +42,7 @@ class Receiver : public agent::Activity {
   void leave(Rank rank);
   void first_packet(Time now, Rank rank, Duration since_join);
   void deliver(std::uint64_t offset, std::span<const std::byte> bytes);
+  bool wants_records() const { return true; }
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
   void receive_all();

@@ -51,6 +51,7 @@ class Agent : public HostEndpoint {
 
   virtual bool running() const = 0;
 
+  bool wants_records() const { return true; }
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
   // Frames to this host that are no sound UDP packets are ignored, as a kernel would.

@@ -67,61 +67,30 @@ void allow_members(const Scheme& scheme, std::uint32_t members, Parameters& para
 
 }  // namespace
 
-// What both sinks do: keep the message for later, without being counted.
-class Group::SenderSink : public Sink {
- public:
-  explicit SenderSink(Group& group) : group_(group) {}
-  void send(Destination to, std::span<const std::byte> bytes) override {
-    Allocations::count(false);
-    Message message = group_.take_buffer();
-    message.arrives = group_.now_ + group_.config_.delay;
-    message.from = to.kind == Destination::Kind::kReceiver ? to.address - 1 : kAll;
-    message.ip_length = static_cast<std::uint32_t>(bytes.size()) + kIpUdpHeaderBytes;
-    message.bytes.assign(bytes.begin(), bytes.end());
-    group_.to_receivers_.push_back(std::move(message));
-    Allocations::count(true);
-  }
-  void join(Rank) override {}
-  void leave(Rank) override {}
-  void set_rate(Rank layer, Rate rate) override {
-    group_.pacer_.set_rate(group_.now_, layer, rate, group_.session_.packet_size);
-  }
-  void release(Rank layer, std::uint32_t packets) override { group_.released_[layer] += packets; }
-  void deliver(std::uint64_t, std::span<const std::byte>) override {}
-  void trace(std::string_view, std::span<const TraceField>) override {}
+void Group::Source::send(Destination to, std::span<const std::byte> bytes) {
+  Allocations::count(false);
+  Message message = group.take_buffer();
+  message.arrives = group.now_ + group.config_.delay;
+  message.from = to.kind == Destination::Kind::kReceiver ? to.address - 1 : kAll;
+  message.ip_length = static_cast<std::uint32_t>(bytes.size()) + kIpUdpHeaderBytes;
+  message.bytes.assign(bytes.begin(), bytes.end());
+  group.to_receivers_.push_back(std::move(message));
+  Allocations::count(true);
+}
 
- private:
-  Group& group_;
-};
-
-class Group::ReceiverSink : public Sink {
- public:
-  explicit ReceiverSink(Group& group) : group_(group) {}
-  void speak_for(std::uint32_t receiver) { receiver_ = receiver; }
-  void send(Destination, std::span<const std::byte> bytes) override {
-    Allocations::count(false);
-    Message message = group_.take_buffer();
-    message.arrives = group_.now_ + group_.config_.delay;
-    message.from = receiver_;
-    message.ip_length = static_cast<std::uint32_t>(bytes.size()) + kIpUdpHeaderBytes;
-    message.bytes.assign(bytes.begin(), bytes.end());
-    group_.to_sender_.push_back(std::move(message));
-    Allocations::count(true);
-  }
-  void join(Rank) override {}
-  void leave(Rank) override {}
-  void set_rate(Rank, Rate) override {}
-  void release(Rank, std::uint32_t) override {}
-  void deliver(std::uint64_t, std::span<const std::byte>) override {}
-  void trace(std::string_view, std::span<const TraceField>) override {}
-
- private:
-  Group& group_;
-  std::uint32_t receiver_ = 0;
-};
+void Group::Member::send(std::span<const std::byte> bytes) {
+  Allocations::count(false);
+  Message message = group->take_buffer();
+  message.arrives = group->now_ + group->config_.delay;
+  message.from = index;
+  message.ip_length = static_cast<std::uint32_t>(bytes.size()) + kIpUdpHeaderBytes;
+  message.bytes.assign(bytes.begin(), bytes.end());
+  group->to_sender_.push_back(std::move(message));
+  Allocations::count(true);
+}
 
 Group::Group(const Scheme& scheme, const GroupConfig& config)
-    : config_(config), rng_(config.seed), pacer_(config.layers) {
+    : config_(config), rng_(config.seed), receivers_(config.receivers) {
   session_.session = 1;
   session_.layers = config.layers;
   session_.seed = config.seed;
@@ -134,22 +103,22 @@ Group::Group(const Scheme& scheme, const GroupConfig& config)
     Allocations::count(false);
     return std::pair(std::move(core), Allocations::bytes() - before);
   };
-  std::tie(sender_, costs_.sender_bytes) = bytes_of([&] { return scheme.make_sender(session_); });
-  receivers_.reserve(config.receivers);
+  auto [sender, sender_bytes] = bytes_of([&] { return scheme.make_sender(session_); });
+  costs_.sender_bytes = sender_bytes;
+  const Contract contract(scheme, session_);
+  sender_.emplace(std::move(sender), contract, source_, SessionPacing(session_));
   watched_.assign(config.receivers, Time::never());
   for (std::uint32_t i = 0; i < config.receivers; ++i) {
     SessionConfig own = session_;
     own.self_id = i + 1;
     own.seed = config.seed * 1'000'003 + i;
     auto [core, bytes] = bytes_of([&] { return scheme.make_receiver(own); });
-    receivers_.push_back(std::move(core));
+    receivers_[i].group = this;
+    receivers_[i].index = i;
+    receivers_[i].driver.emplace(std::move(core), contract, receivers_[i]);
     costs_.receiver_bytes = bytes;
   }
-  sender_sink_ = std::make_unique<SenderSink>(*this);
-  receiver_sink_ = std::make_unique<ReceiverSink>(*this);
 }
-
-Group::~Group() = default;
 
 Group::Message Group::take_buffer() {
   if (buffers_.empty()) return {};
@@ -159,17 +128,14 @@ Group::Message Group::take_buffer() {
 }
 
 void Group::watch(std::uint32_t receiver) {
-  const Time next = receivers_[receiver]->next_timer();
+  const Time next = receivers_[receiver].driver->next_call();
   if (next >= watched_[receiver]) return;
   watched_[receiver] = next;
   timers_.push({next, receiver});
 }
 
 Time Group::next_instant() {
-  Time next = std::min(sender_->next_timer(), pacer_.next_departure());
-  for (unsigned layer = 0; layer < config_.layers; ++layer) {
-    if (released_[layer] > 0) next = now_;
-  }
+  Time next = sender_->next_call(now_);
   if (!to_receivers_.empty()) next = std::min(next, to_receivers_.front().arrives);
   if (!to_sender_.empty()) next = std::min(next, to_sender_.front().arrives);
   if (!timers_.empty()) next = std::min(next, timers_.top().first);
@@ -184,8 +150,7 @@ void Group::deliver_feedback() {
     const Stretch stretch(costs_.sender_feedback, costs_);
     for (std::size_t i = 0; i < due; ++i) {
       const Message& message = to_sender_[i];
-      sender_->receive(now_, {message.bytes, message.ip_length, false, message.from + 1},
-                       *sender_sink_);
+      sender_->receive(now_, {message.bytes, message.ip_length, false, message.from + 1});
     }
   }
   costs_.sender_feedback.calls += due;
@@ -202,8 +167,8 @@ void Group::deliver_to_receivers(const Message& message) {
     for (std::uint32_t i = 0; i < receivers_.size(); ++i) {
       if (message.from != kAll && message.from != i) continue;
       if (rng_.uniform() < config_.loss) continue;
-      receiver_sink_->speak_for(i);
-      receivers_[i]->receive(now_, {message.bytes, message.ip_length, false, 1}, *receiver_sink_);
+      receivers_[i].driver->receive(now_, {message.bytes, message.ip_length, false, 1},
+                                    std::nullopt);
       ++calls;
     }
   }
@@ -217,30 +182,30 @@ void Group::run_receiver_timers() {
     timers_.pop();
     if (due != watched_[receiver]) continue;  // an earlier entry took its place
     watched_[receiver] = Time::never();
-    if (receivers_[receiver]->next_timer() <= now_) {
-      receiver_sink_->speak_for(receiver);
+    ReceiverDriver<Member>& driver = *receivers_[receiver].driver;
+    if (driver.next_call() <= now_) {
       const Stretch stretch(costs_.receiver_timer, costs_);
-      receivers_[receiver]->timer(now_, *receiver_sink_);
+      driver.timer(now_);
       ++costs_.receiver_timer.calls;
     }
     watch(receiver);
   }
 }
 
-void Group::send_data(Rank layer) {
+void Group::send_data(Time now, Rank layer) {
   Message message = take_buffer();
   message.bytes.resize(session_.packet_size - kIpUdpHeaderBytes);
   std::size_t written = 0;
   {
     const Stretch stretch(costs_.sender_data, costs_);
-    written = sender_->write_data(now_, layer, message.bytes);
+    written = sender_->write_data(now, layer, message.bytes);
     ++costs_.sender_data.calls;
   }
   if (written == 0) {
     buffers_.push_back(std::move(message));
     return;
   }
-  message.arrives = now_ + config_.delay;
+  message.arrives = now + config_.delay;
   message.from = kAll;
   message.ip_length = session_.packet_size;
   to_receivers_.push_back(std::move(message));
@@ -250,13 +215,12 @@ GroupCosts Group::run(Duration virtual_time, std::uint64_t feedback, Duration wa
   const auto began = Clock::now();
   now_ = Time::zero() + Duration::seconds(1);
   const Time start = now_;
-  sender_->start(now_, *sender_sink_);
-  for (std::uint32_t i = 0; i < receivers_.size(); ++i) {
-    receiver_sink_->speak_for(i);
-    receivers_[i]->start(now_, *receiver_sink_);
+  sender_->start(now_);
+  for (std::uint32_t i = 0; i < config_.receivers; ++i) {
+    receivers_[i].driver->start(now_);
     watch(i);
   }
-  sender_->membership(now_, static_cast<int>(config_.layers) - 1, *sender_sink_);
+  sender_->membership(now_, static_cast<int>(config_.layers) - 1);
   while (now_ - start < virtual_time && costs_.sender_feedback.calls < feedback &&
          ns_since(began) < static_cast<double>(wall_time.ns())) {
     now_ = next_instant();
@@ -271,13 +235,10 @@ GroupCosts Group::run(Duration virtual_time, std::uint64_t feedback, Duration wa
     deliver_feedback();
     if (sender_->next_timer() <= now_) {
       const Stretch stretch(costs_.sender_timer, costs_);
-      sender_->timer(now_, *sender_sink_);
+      sender_->timer(now_);
       ++costs_.sender_timer.calls;
     }
-    while (const auto departure = pacer_.pop(now_)) send_data(static_cast<Rank>(departure->layer));
-    for (unsigned layer = 0; layer < config_.layers; ++layer) {
-      for (; released_[layer] > 0; --released_[layer]) send_data(static_cast<Rank>(layer));
-    }
+    sender_->send_due(now_);
   }
   costs_.virtual_s = (now_ - start).seconds();
   return costs_;

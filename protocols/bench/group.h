@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
+#include <optional>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -13,7 +13,8 @@
 #include "protocols/base/rng.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
-#include "protocols/pacer/pacer.h"
+#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/sender_driver.h"
 
 namespace tiercast::bench {
 
@@ -47,7 +48,6 @@ struct GroupCosts {
 class Group {
  public:
   Group(const Scheme& scheme, const GroupConfig& config);
-  ~Group();
 
   // Until so much virtual time has passed, so many feedback messages were taken, or so much time
   // was spent, whichever comes first.
@@ -60,28 +60,45 @@ class Group {
     std::uint32_t ip_length = 0;
     std::vector<std::byte> bytes;
   };
-  class SenderSink;
-  class ReceiverSink;
   static constexpr std::uint32_t kAll = 0xffffffff;
+
+  // What a driver asks for beside the core: messages are kept for later, without being counted.
+  struct Source {
+    void send(Destination to, std::span<const std::byte> message);
+    void depart(Time now, const Departure& departure) { group.send_data(now, departure.layer); }
+    bool wants_records() const { return false; }
+    void trace(Time, std::string_view, std::span<const TraceField>) {}
+    Group& group;
+  };
+  struct Member {
+    void send(std::span<const std::byte> message);
+    Time join(Rank) { return group->now_; }
+    void leave(Rank) {}
+    void first_packet(Time, Rank, Duration) {}
+    void deliver(std::uint64_t, std::span<const std::byte>) {}
+    bool wants_records() const { return false; }
+    void trace(Time, std::string_view, std::span<const TraceField>) {}
+
+    std::optional<ReceiverDriver<Member>> driver;
+    Group* group = nullptr;
+    std::uint32_t index = 0;
+  };
 
   Time next_instant();
   void deliver_feedback();
   void deliver_to_receivers(const Message& message);
   void run_receiver_timers();
   void watch(std::uint32_t receiver);
-  void send_data(Rank layer);
+  void send_data(Time now, Rank layer);
   Message take_buffer();
 
   const GroupConfig config_;
   SessionConfig session_;
   Rng rng_;
   Time now_;
-  std::unique_ptr<SenderCore> sender_;
-  std::vector<std::unique_ptr<ReceiverCore>> receivers_;
-  std::unique_ptr<SenderSink> sender_sink_;
-  std::unique_ptr<ReceiverSink> receiver_sink_;
-  Pacer pacer_;
-  std::uint32_t released_[kMaxLayers] = {};
+  Source source_{*this};
+  std::optional<SenderDriver<Source>> sender_;
+  std::vector<Member> receivers_;
   std::deque<Message> to_receivers_;
   std::deque<Message> to_sender_;
   std::vector<Message> buffers_;  // to be used again

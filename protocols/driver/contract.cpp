@@ -5,14 +5,6 @@
 
 namespace tiercast {
 
-void Contract::check_rate(Rank layer, Rate rate) const {
-  check_layer("set_rate", layer);
-  const double value = rate.bytes_per_second();
-  if (std::isfinite(value) && value >= 0) return;
-  refuse("set_rate: layer " + std::to_string(layer) + " to " + std::to_string(value) +
-         " bytes/s; valid: 0 or more, finite");
-}
-
 void Contract::check_record(std::string_view kind, std::span<const TraceField> fields) const {
   if (kind != "subscription" && std::ranges::find(scheme_->records, kind) == scheme_->records.end()) {
     refuse("trace: '" + std::string(kind) + "' is not among the scheme's records");
@@ -36,6 +28,11 @@ void Contract::refuse(std::string_view what) const {
 void Contract::refuse_layer(const char* call, Rank layer) const {
   refuse(std::string(call) + ": layer " + std::to_string(layer) + "; valid: 0 to " +
          std::to_string(layers_ - 1));
+}
+
+void Contract::refuse_rate(Rank layer, Rate rate) const {
+  refuse("set_rate: layer " + std::to_string(layer) + " to " +
+         std::to_string(rate.bytes_per_second()) + " bytes/s; valid: 0 or more, finite");
 }
 
 }  // namespace tiercast

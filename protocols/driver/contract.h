@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -35,12 +36,19 @@ class Contract {
   void check_layer(const char* call, Rank layer) const {
     if (layer >= layers_) [[unlikely]] refuse_layer(call, layer);
   }
-  void check_rate(Rank layer, Rate rate) const;  // finite, and 0 or more
+  void check_rate(Rank layer, Rate rate) const {  // finite, and 0 or more
+    check_layer("set_rate", layer);
+    const double value = rate.bytes_per_second();
+    if (!(value >= 0 && value <= std::numeric_limits<double>::max())) [[unlikely]] {
+      refuse_rate(layer, rate);
+    }
+  }
   void check_record(std::string_view kind, std::span<const TraceField> fields) const;
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
   [[noreturn]] void refuse_layer(const char* call, Rank layer) const;
+  [[noreturn]] void refuse_rate(Rank layer, Rate rate) const;
 
   const Scheme* scheme_;
   std::uint16_t session_;

@@ -9,6 +9,7 @@
 //   void leave(Rank rank);
 //   void first_packet(Time now, Rank rank, Duration since_join);
 //   void deliver(std::uint64_t offset, std::span<const std::byte> bytes);
+//   bool wants_records() const;  // else trace() is not called, and no record checked
 //   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 //
 // After every call the runtime asks next_call() again and calls run() at that instant: late is
@@ -51,7 +52,10 @@ class ReceiverDriver final : private Sink {
   }
   // The core's timer, if it is due.
   void run(Time now) {
-    if (!running_ || core_->next_timer() > now) return;
+    if (running_ && core_->next_timer() <= now) timer(now);
+  }
+  // The same where the runtime knows that it runs and is due.
+  void timer(Time now) {
     timer_watch_.note(now, contract_);
     now_ = now;
     core_->timer(now, *this);
@@ -108,6 +112,7 @@ class ReceiverDriver final : private Sink {
     runtime_.deliver(offset, bytes);
   }
   void trace(std::string_view kind, std::span<const TraceField> fields) override {
+    if (!runtime_.wants_records()) return;
     contract_.check_record(kind, fields);
     runtime_.trace(now_, kind, fields);
   }
@@ -117,12 +122,12 @@ class ReceiverDriver final : private Sink {
   }
 
   std::unique_ptr<ReceiverCore> core_;
+  Time now_;  // of the call that the core is in
   Runtime& runtime_;
-  Contract contract_;
   bool running_ = false;
   std::uint8_t joined_ = 0;   // a bit for each layer
   std::uint8_t waiting_ = 0;  // of those joined: no packet yet
-  Time now_;  // of the call that the core is in
+  Contract contract_;
   TimerWatch timer_watch_;
   std::array<Time, kMaxLayers> joined_at_{};
 };

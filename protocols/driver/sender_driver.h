@@ -5,6 +5,7 @@
 // that differs between runtimes:
 //
 //   void send(Destination to, std::span<const std::byte> message);  // kGroup or kReceiver, at once
+//   bool wants_records() const;  // else trace() is not called, and no record checked
 //   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 //   void depart(Time now, const Departure& departure);  // builds the data packet, by write_data()
 //
@@ -13,7 +14,7 @@
 // does, pops departures itself, and then leaves out run(), next_call() and depart().
 //
 // After every call the runtime asks next_call() (or next_timer()) again and calls run() (or
-// run_timer()) at that instant: late is allowed, early is harmless. Nothing is allocated after
+// timer()) at that instant: late is allowed, early is harmless. Nothing is allocated after
 // construction, and no call between driver and runtime is virtual. What a runtime's functions are
 // given is valid during the call only; they must not call the driver back, but for depart().
 // ContractError: the core asked for what core.h does not allow.
@@ -35,10 +36,7 @@ class SenderDriver final : private Sink {
   // `core`: of the contract's scheme and session. `runtime` must outlive the object.
   SenderDriver(std::unique_ptr<SenderCore> core, const Contract& contract, Runtime& runtime,
                Pacing pacing)
-      : core_(std::move(core)),
-        runtime_(runtime),
-        contract_(contract),
-        pacing_(std::move(pacing)) {}
+      : core_(std::move(core)), runtime_(runtime), contract_(contract), pacing_(std::move(pacing)) {}
   SenderDriver(const SenderDriver&) = delete;
   SenderDriver& operator=(const SenderDriver&) = delete;
 
@@ -66,9 +64,8 @@ class SenderDriver final : private Sink {
   // All that is due: the core's timer, then the departures.
   void run(Time now) {
     if (!running_) return;
-    run_timer(now);
-    while (const auto departure = pacing_.pop_paced(now)) runtime_.depart(now, *departure);
-    send_released(now);
+    if (core_->next_timer() <= now) timer(now);
+    send_due(now);
   }
   // At most once; nothing leaves afterwards.
   void stop(Time now) {
@@ -78,12 +75,15 @@ class SenderDriver final : private Sink {
     running_ = false;
   }
 
-  // The parts of run(), for runtimes that do more between them.
-  void run_timer(Time now) {
-    if (core_->next_timer() > now) return;
+  // The parts of run(), for runtimes that do more between them. Only while it runs.
+  void timer(Time now) {
     timer_watch_.note(now, contract_);
     now_ = now;
     core_->timer(now, *this);
+  }
+  void send_due(Time now) {
+    while (const auto departure = pacing_.pop_paced(now)) runtime_.depart(now, *departure);
+    send_released(now);
   }
   void send_released(Time now) {
     while (const auto departure = pacing_.pop_released(now)) runtime_.depart(now, *departure);
@@ -127,6 +127,7 @@ class SenderDriver final : private Sink {
     pacing_.release(layer, packets);
   }
   void trace(std::string_view kind, std::span<const TraceField> fields) override {
+    if (!runtime_.wants_records()) return;
     contract_.check_record(kind, fields);
     runtime_.trace(now_, kind, fields);
   }
@@ -137,11 +138,11 @@ class SenderDriver final : private Sink {
   }
 
   std::unique_ptr<SenderCore> core_;
+  Time now_;  // of the call that the core is in
   Runtime& runtime_;
-  Contract contract_;
   bool running_ = false;
   int top_rank_ = kUntold;
-  Time now_;  // of the call that the core is in
+  Contract contract_;
   TimerWatch timer_watch_;
   Pacing pacing_;
 };

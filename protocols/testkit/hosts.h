@@ -42,6 +42,7 @@ class Host : public Actor, public PacketSink {
   };
 
   void send(Destination to, std::span<const std::byte> message);
+  bool wants_records() const { return true; }
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
   Time late(Time at);  // `at` plus a random delay; never() stays never()

@@ -1,4 +1,4 @@
-// Cores and the pacer allocate nothing after construction: operator new is counted while figure 1's
+// Cores, drivers and the pacer allocate nothing after construction: operator new is counted while figure 1's
 // session runs, inside the cores only (the testkit around them allocates for each packet).
 #include <gtest/gtest.h>
 
@@ -7,10 +7,14 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/sender_driver.h"
 #include "protocols/pacer/pacer.h"
 #include "protocols/testkit/session.h"
 #include "protocols/wire/ermcc.h"
@@ -229,6 +233,75 @@ TEST(Allocation, ThePacerMakesNone) {
   }
   EXPECT_EQ(allocations - before, 0u);
   EXPECT_GT(departures, 100'000u);
+}
+
+// A sender that the test's clock drives, and a receiver that hears all of its packets: everything is
+// counted, the drivers and the pacer with their cores.
+struct OneToOne {
+  explicit OneToOne(const Scheme& scheme) {
+    SessionConfig config;
+    config.layers = scheme.layered ? 5 : 1;
+    config.parameters = Parameters(scheme.parameters);
+    packet.resize(config.packet_size - kIpUdpHeaderBytes);
+    sender.emplace(scheme.make_sender(config), Contract(scheme, config), *this,
+                   SessionPacing(config));
+    receiver.emplace(scheme.make_receiver(config), Contract(scheme, config), ear);
+  }
+  void send(Destination, std::span<const std::byte>) {}
+  bool wants_records() const { return true; }
+  void trace(Time, std::string_view, std::span<const TraceField>) {}
+  void depart(Time now, const Departure& departure) {
+    if (sender->write_data(now, departure.layer, packet) == 0) return;
+    ++packets;
+    receiver->receive(now, {packet, 1000, false, 1}, departure.layer);
+  }
+  struct Ear {
+    void send(std::span<const std::byte> message) {
+      feedback = std::min(message.size(), said.size());
+      std::copy_n(message.begin(), feedback, said.begin());
+    }
+    Time join(Rank) { return Time::zero(); }
+    void leave(Rank) {}
+    void first_packet(Time, Rank, Duration) {}
+    void deliver(std::uint64_t, std::span<const std::byte>) {}
+    bool wants_records() const { return true; }
+    void trace(Time, std::string_view, std::span<const TraceField>) {}
+    std::array<std::byte, 2048> said;
+    std::size_t feedback = 0;
+  };
+  void run(Time from, Time until) {
+    sender->start(from);
+    receiver->start(from);
+    sender->membership(from, kMaxLayers);
+    for (Time now = from; now < until; now = now + Duration::milliseconds(1)) {
+      sender->run(now);
+      receiver->run(now);
+      if (const std::size_t size = std::exchange(ear.feedback, 0)) {
+        sender->receive(now, {std::span(ear.said).first(size), 0, false, 2});
+      }
+    }
+    receiver->stop(until);
+    sender->stop(until);
+  }
+  Ear ear;
+  std::vector<std::byte> packet;
+  std::optional<SenderDriver<OneToOne>> sender;
+  std::optional<ReceiverDriver<Ear>> receiver;
+  std::uint64_t packets = 0;
+};
+
+TEST(Allocation, DriversMakeNoneFromStartToStop) {
+  for (const Scheme& scheme : schemes()) {
+    SCOPED_TRACE(scheme.name);
+    OneToOne pair(scheme);
+    const std::size_t before = allocations;
+    {
+      const Counting on(true);
+      pair.run(Time::zero() + Duration::seconds(1), Time::zero() + Duration::seconds(11));
+    }
+    EXPECT_EQ(allocations - before, 0u);
+    EXPECT_GT(pair.packets, 10u);
+  }
 }
 
 class NullSink : public Sink {

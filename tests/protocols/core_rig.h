@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <array>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <string>
 #include <utility>
@@ -15,7 +17,9 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/core/registry.h"
-#include "protocols/pacer/pacer.h"
+#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/sender_driver.h"
+#include "tests/protocols/capped_pacing.h"
 
 namespace tiercast {
 
@@ -39,7 +43,7 @@ struct RigConfig {
 class Rig {
  public:
   explicit Rig(const RigConfig& config)
-      : config_(config), rng_(config.seed), now_(config.start), pacer_(config.layers) {
+      : config_(config), rng_(config.seed), now_(config.start) {
     const Scheme& scheme = find_scheme(config.scheme);
     session_.session = 9;
     session_.layers = config.layers;
@@ -47,29 +51,28 @@ class Rig {
     session_.seed = config.seed;
     session_.parameters = Parameters(scheme.parameters);
     for (const std::string& assignment : config.set) session_.parameters.set(assignment);
-    sender_ = scheme.make_sender(session_);
-    members_.resize(config.receivers);
-    for (unsigned i = 0; i < config.receivers; ++i) make(i);
-    top_ = -1;
+    sender_.emplace(scheme.make_sender(session_), Contract(scheme, session_), *this,
+                    CappedPacing(session_, config.cap));
+    for (unsigned i = 0; i < config.receivers; ++i) {
+      members_.emplace_back(*this, i);
+      make(i);
+    }
   }
 
   void start() {
-    SenderSink sink(*this);
-    sender_->start(now_, sink);
+    sender_->start(now_);
     for (unsigned i = 0; i < config_.receivers; ++i) join(i);
   }
   // A member (again): a fresh core, as after a restart.
   void join(unsigned i) {
     make(i);
     members_[i].alive = true;
-    ReceiverSink sink(*this, i);
-    members_[i].core->start(clock(i), sink);
+    members_[i].driver->start(clock(i));
     watch(i);
     update_membership();
   }
   void leave(unsigned i) {
-    ReceiverSink sink(*this, i);
-    members_[i].core->stop(clock(i), sink);
+    members_[i].driver->stop(clock(i));
     members_[i].alive = false;
     members_[i].joined = {};
     update_membership();
@@ -83,7 +86,7 @@ class Rig {
   void run_for(Duration duration) {
     const Time end = now_ + duration;
     while (true) {
-      Time next = std::min(sender_->next_timer(), pacer_.next_departure());
+      Time next = sender_->next_call(now_);
       if (!events_.empty()) next = std::min(next, events_.top().at);
       if (!timers_.empty()) next = std::min(next, timers_.top().first);
       if (next > end) break;
@@ -94,20 +97,18 @@ class Rig {
     now_ = end;
   }
   void to_sender(std::vector<std::byte> message, std::uint32_t from = 1) {
-    SenderSink sink(*this);
-    sender_->receive(now_, arrival(message, from), sink);
-    release();
+    sender_->receive(now_, arrival(message, from));
+    sender_->send_released(now_);
   }
   void to_receiver(unsigned i, std::vector<std::byte> message) {
-    ReceiverSink sink(*this, i);
-    members_[i].core->receive(clock(i), arrival(message, 0), sink);
+    members_[i].driver->receive(clock(i), arrival(message, 0), std::nullopt);
     watch(i);
   }
 
-  SenderCore& sender() { return *sender_; }
-  ReceiverCore& receiver(unsigned i) { return *members_[i].core; }
+  const SenderCore& sender() const { return sender_->core(); }
+  const ReceiverCore& receiver(unsigned i) const { return members_[i].driver->core(); }
   const SessionConfig& session() const { return session_; }
-  Rate rate(Rank layer) const { return rates_[layer]; }
+  Rate rate(Rank layer) const { return sender_->rate(layer); }
   const std::string& scheme() const { return config_.scheme; }
   Time now() const { return now_; }
   std::uint64_t feedback() const { return feedback_; }
@@ -119,10 +120,35 @@ class Rig {
  private:
   static constexpr std::uint32_t kSender = 0xffffffff;
 
+  friend class SenderDriver<Rig, CappedPacing>;
+
   struct Member {
-    std::unique_ptr<ReceiverCore> core;
+    Member(Rig& r, unsigned number) : rig(r), i(number) {}
+
+    void send(std::span<const std::byte> message) {
+      ++rig.feedback_;
+      if (rig.on_feedback) rig.on_feedback(i, message);
+      rig.post(kSender, i + 1, {message.begin(), message.end()}, 0);
+    }
+    Time join(Rank rank) {
+      joined[rank] = true;
+      rig.membership_changed_ = true;
+      return rig.clock(i);
+    }
+    void leave(Rank rank) {
+      joined[rank] = false;
+      rig.membership_changed_ = true;
+    }
+    void first_packet(Time, Rank, Duration) {}
+    void deliver(std::uint64_t, std::span<const std::byte>) {}
+    bool wants_records() const { return true; }
+    void trace(Time, std::string_view, std::span<const TraceField>) {}
+
+    Rig& rig;
+    unsigned i;
+    std::optional<ReceiverDriver<Member>> driver;
     bool alive = false;
-    std::array<bool, kMaxLayers> joined{};
+    std::array<bool, kMaxLayers> joined{};  // as the network has it
     Time watched = Time::never();
   };
   struct Event {
@@ -137,86 +163,42 @@ class Rig {
     }
   };
 
-  class SenderSink : public Sink {
-   public:
-    explicit SenderSink(Rig& rig) : rig_(rig) {}
-    void send(Destination to, std::span<const std::byte> message) override {
-      ++rig_.controls_;
-      ASSERT_GT(message.size(), 0u);
-      if (to.kind == Destination::Kind::kGroup) {
-        rig_.multicast(to.rank, {message.begin(), message.end()},
-                       static_cast<std::uint32_t>(message.size()) + kIpUdpHeaderBytes);
-      } else if (to.kind == Destination::Kind::kReceiver && to.address >= 1 &&
-                 to.address <= rig_.members_.size()) {
-        rig_.post(to.address - 1, kSender, {message.begin(), message.end()}, 0);
-      }
+  // What the sender's driver asks for.
+  void send(Destination to, std::span<const std::byte> message) {
+    ++controls_;
+    ASSERT_GT(message.size(), 0u);
+    if (to.kind == Destination::Kind::kGroup) {
+      multicast(to.rank, {message.begin(), message.end()},
+                static_cast<std::uint32_t>(message.size()) + kIpUdpHeaderBytes);
+    } else if (to.address >= 1 && to.address <= members_.size()) {
+      post(to.address - 1, kSender, {message.begin(), message.end()}, 0);
     }
-    void join(Rank) override { FAIL() << "a sender joins"; }
-    void leave(Rank) override { FAIL() << "a sender leaves"; }
-    void set_rate(Rank layer, Rate rate) override {
-      ASSERT_LT(layer, rig_.config_.layers);
-      ASSERT_TRUE(std::isfinite(rate.bytes_per_second()));
-      ASSERT_GE(rate, Rate::zero());
-      ASSERT_LE(rate, rig_.config_.cap);
-      rig_.rates_[layer] = rate;
-      rig_.pacer_.set_rate(rig_.now_, layer, rate, rig_.config_.packet_size);
-    }
-    void release(Rank layer, std::uint32_t packets) override { rig_.released_[layer] += packets; }
-    void deliver(std::uint64_t, std::span<const std::byte>) override {}
-    void trace(std::string_view, std::span<const TraceField> fields) override {
-      for (const TraceField& field : fields) ASSERT_FALSE(std::isnan(field.value)) << field.name;
-    }
-
-   private:
-    Rig& rig_;
-  };
-
-  class ReceiverSink : public Sink {
-   public:
-    ReceiverSink(Rig& rig, unsigned i) : rig_(rig), i_(i) {}
-    void send(Destination to, std::span<const std::byte> message) override {
-      ASSERT_EQ(to.kind, Destination::Kind::kSender);  // multicast is source-specific
-      ++rig_.feedback_;
-      if (rig_.on_feedback) rig_.on_feedback(i_, message);
-      rig_.post(kSender, i_ + 1, {message.begin(), message.end()}, 0);
-    }
-    void join(Rank rank) override {
-      ASSERT_LT(rank, rig_.config_.layers);
-      ASSERT_FALSE(rig_.members_[i_].joined[rank]);
-      rig_.members_[i_].joined[rank] = true;
-      rig_.membership_changed_ = true;
-    }
-    void leave(Rank rank) override {
-      ASSERT_LT(rank, rig_.config_.layers);
-      ASSERT_TRUE(rig_.members_[i_].joined[rank]);
-      rig_.members_[i_].joined[rank] = false;
-      rig_.membership_changed_ = true;
-    }
-    void set_rate(Rank, Rate) override { FAIL() << "a receiver paces"; }
-    void release(Rank, std::uint32_t) override { FAIL() << "a receiver releases"; }
-    void deliver(std::uint64_t, std::span<const std::byte>) override {}
-    void trace(std::string_view, std::span<const TraceField> fields) override {
-      for (const TraceField& field : fields) ASSERT_FALSE(std::isnan(field.value)) << field.name;
-    }
-
-   private:
-    Rig& rig_;
-    unsigned i_;
-  };
+  }
+  bool wants_records() const { return true; }
+  void trace(Time, std::string_view, std::span<const TraceField>) {}
+  void depart(Time now, const Departure& departure) {
+    std::vector<std::byte> message(config_.packet_size - kIpUdpHeaderBytes);
+    if (sender_->write_data(now, departure.layer, message) == 0) return;
+    multicast(departure.layer, std::move(message), config_.packet_size);
+  }
 
   void make(unsigned i) {
+    const Scheme& scheme = find_scheme(config_.scheme);
     SessionConfig own = session_;
     own.self_id = i + 1;
     own.seed = config_.seed * 1'000'003 + i;
-    members_[i] = {};
-    members_[i].core = find_scheme(config_.scheme).make_receiver(own);
+    Member& member = members_[i];
+    member.alive = false;
+    member.joined = {};
+    member.watched = Time::never();
+    member.driver.emplace(scheme.make_receiver(own), Contract(scheme, own), member);
   }
   Time clock(unsigned i) const { return now_ + config_.clock_step * (i + 1.0); }
   static Arrival arrival(const std::vector<std::byte>& message, std::uint32_t from) {
     return {message, static_cast<std::uint32_t>(message.size()) + kIpUdpHeaderBytes, false, from};
   }
   void watch(unsigned i) {
-    const Time own = members_[i].core->next_timer();
+    const Time own = members_[i].driver->core().next_timer();
     if (own.is_never()) return;
     const Time next = own - config_.clock_step * (i + 1.0);
     if (next >= members_[i].watched && members_[i].watched >= now_) return;
@@ -274,32 +256,19 @@ class Rig {
     }
     if (top == top_) return;
     top_ = top;
-    SenderSink sink(*this);
-    sender_->membership(now_, top, sink);
-    release();
-  }
-  void depart(Rank layer) {
-    std::vector<std::byte> message(config_.packet_size - kIpUdpHeaderBytes);
-    if (sender_->write_data(now_, layer, message) == 0) return;
-    multicast(layer, std::move(message), config_.packet_size);
-  }
-  void release() {
-    for (unsigned layer = 0; layer < config_.layers; ++layer) {
-      for (; released_[layer] > 0; --released_[layer]) depart(static_cast<Rank>(layer));
-    }
+    sender_->membership(now_, top);
+    sender_->send_released(now_);
   }
   void step() {
     while (!events_.empty() && events_.top().at <= now_) {
       const Event event = events_.top();
       events_.pop();
       if (event.to == kSender) {
-        SenderSink sink(*this);
-        sender_->receive(now_, {*event.message, event.ip_length, false, event.from}, sink);
-        release();
+        sender_->receive(now_, {*event.message, event.ip_length, false, event.from});
+        sender_->send_released(now_);
       } else if (members_[event.to].alive) {
-        ReceiverSink sink(*this, event.to);
-        members_[event.to].core->receive(
-            clock(event.to), {*event.message, event.ip_length, false, 0}, sink);
+        members_[event.to].driver->receive(
+            clock(event.to), {*event.message, event.ip_length, false, 0}, std::nullopt);
         watch(event.to);
       }
     }
@@ -308,36 +277,26 @@ class Rig {
       timers_.pop();
       members_[i].watched = Time::never();
       if (!members_[i].alive) continue;
-      if (members_[i].core->next_timer() <= clock(i)) {
-        ReceiverSink sink(*this, i);
-        members_[i].core->timer(clock(i), sink);
-        ASSERT_GT(members_[i].core->next_timer(), clock(i)) << "a timer that never ends";
-      }
+      members_[i].driver->run(clock(i));
+      // Stricter than the contract, which allows a few calls at one instant.
+      ASSERT_GT(members_[i].driver->next_call(), clock(i)) << "a timer that never ends";
       watch(i);
     }
     if (membership_changed_) update_membership();
-    if (sender_->next_timer() <= now_) {
-      SenderSink sink(*this);
-      sender_->timer(now_, sink);
-      ASSERT_GT(sender_->next_timer(), now_) << "a timer that never ends";
-      release();
-    }
-    while (const auto departure = pacer_.pop(now_)) depart(static_cast<Rank>(departure->layer));
+    sender_->run(now_);
+    ASSERT_GT(sender_->next_timer(), now_) << "a timer that never ends";
   }
 
   const RigConfig config_;
   Rng rng_;
   Time now_;
   SessionConfig session_;
-  Pacer pacer_;
-  std::unique_ptr<SenderCore> sender_;
-  std::vector<Member> members_;
+  std::optional<SenderDriver<Rig, CappedPacing>> sender_;
+  std::deque<Member> members_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   using Timer = std::pair<Time, unsigned>;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::uint64_t next_order_ = 0;
-  std::array<Rate, kMaxLayers> rates_{};
-  std::array<std::uint32_t, kMaxLayers> released_{};
   int top_ = -1;
   bool membership_changed_ = false;
   std::uint64_t feedback_ = 0;

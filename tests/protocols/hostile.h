@@ -6,15 +6,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "protocols/base/rng.h"
 #include "protocols/core/registry.h"
-#include "protocols/pacer/pacer.h"
+#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/sender_driver.h"
+#include "tests/protocols/capped_pacing.h"
 
 namespace tiercast {
 
@@ -25,17 +27,16 @@ class HostileNetwork {
                  const std::vector<std::string>& set = {})
       : scheme_(find_scheme(scheme)),
         rng_(seed),
-        now_(start),
-        cap_(cap),
-        sender_sink_(*this, 0),
-        pacer_(1) {
+        now_(start) {
     config_.session = 3;
     config_.seed = seed;
     config_.parameters = Parameters(scheme_.parameters);
     for (const std::string& assignment : set) config_.parameters.set(assignment);
-    sender_ = scheme_.make_sender(config_);
-    sender_->start(now_, sender_sink_);
-    sender_->membership(now_, 0, sender_sink_);
+    // A cap is reached in floating point.
+    sender_.emplace(scheme_.make_sender(config_), Contract(scheme_, config_), *this,
+                    CappedPacing(config_, cap * (1 + 1e-9)));
+    sender_->start(now_);
+    sender_->membership(now_, 0);
     for (int i = 0; i < 4; ++i) add_receiver();
   }
 
@@ -58,46 +59,32 @@ class HostileNetwork {
   std::uint64_t data_packets() const { return data_packets_; }
   std::uint64_t received_packets() const {
     std::uint64_t packets = 0;
-    for (const auto& member : receivers_) packets += member->core->counters().packets;
+    for (const auto& member : receivers_) packets += member->driver->core().counters().packets;
     return packets;
   }
-  std::uint64_t invalid() const { return sender_->invalid(); }
-  Rate rate() const { return rate_; }
-  SenderCore& sender() { return *sender_; }
+  std::uint64_t invalid() const { return sender_->core().invalid(); }
+  Rate rate() const { return sender_->rate(0); }
 
  private:
   using Bytes = std::vector<std::byte>;
 
-  struct Sink : tiercast::Sink {
-    Sink(HostileNetwork& owner, std::uint32_t number) : net(owner), id(number) {}
-    void send(Destination to, std::span<const std::byte> message) override {
-      net.post(id, to, {message.begin(), message.end()});
-    }
-    void join(Rank) override {}
-    void leave(Rank) override {}
-    void set_rate(Rank layer, Rate rate) override {
-      ASSERT_EQ(layer, 0);
-      ASSERT_TRUE(std::isfinite(rate.bytes_per_second()));
-      ASSERT_GE(rate.bytes_per_second(), 0);
-      ASSERT_LE(rate, net.cap_ * (1 + 1e-9));
-      net.rate_ = rate;
-      net.pacer_.set_rate(net.now_, 0, rate, net.config_.packet_size);
-    }
-    void release(Rank, std::uint32_t) override {}
-    void deliver(std::uint64_t, std::span<const std::byte>) override {}
-    void trace(std::string_view kind, std::span<const TraceField> fields) override {
-      for (const TraceField& field : fields) {
-        EXPECT_FALSE(std::isnan(field.value)) << kind << " " << field.name;
-      }
-    }
-    HostileNetwork& net;
-    std::uint32_t id;
-  };
+  friend class SenderDriver<HostileNetwork, CappedPacing>;
 
   struct Member {
-    Member(HostileNetwork& net, std::uint32_t id) : sink(net, id) {}
-    Sink sink;
-    std::unique_ptr<ReceiverCore> core;
+    Member(HostileNetwork& network, std::uint32_t number) : net(network), id(number) {}
+    void send(std::span<const std::byte> message) {
+      net.post(id, Destination::sender(), {message.begin(), message.end()});
+    }
+    Time join(Rank) { return net.now_; }
+    void leave(Rank) {}
+    void first_packet(Time, Rank, Duration) {}
+    void deliver(std::uint64_t, std::span<const std::byte>) {}
+    bool wants_records() const { return true; }
+    void trace(Time, std::string_view, std::span<const TraceField>) {}
+
+    HostileNetwork& net;
+    std::uint32_t id;
+    std::optional<ReceiverDriver<Member>> driver;
     bool alive = true;
   };
 
@@ -111,8 +98,9 @@ class HostileNetwork {
     config_.self_id = next_id_++;
     config_.seed = rng_.next();
     receivers_.push_back(std::make_unique<Member>(*this, config_.self_id));
-    receivers_.back()->core = scheme_.make_receiver(config_);
-    receivers_.back()->core->start(now_, receivers_.back()->sink);
+    Member& member = *receivers_.back();
+    member.driver.emplace(scheme_.make_receiver(config_), Contract(scheme_, config_), member);
+    member.driver->start(now_);
   }
 
   bool chance(double probability) { return rng_.uniform() < probability; }
@@ -151,22 +139,28 @@ class HostileNetwork {
     const Time at = now_ - Duration::microseconds(static_cast<std::int64_t>(rng_.below(500)));
     const bool ce = chance(0.01);
     if (message.to.kind == Destination::Kind::kSender) {
-      sender_->receive(at, {message.bytes, length, ce, message.from}, sender_sink_);
+      sender_->receive(at, {message.bytes, length, ce, message.from});
       return;
     }
     for (const auto& member : receivers_) {
       if (!member->alive || chance(weather_.loss)) continue;
-      if (message.to.kind == Destination::Kind::kReceiver && message.to.address != member->sink.id)
+      if (message.to.kind == Destination::Kind::kReceiver && message.to.address != member->id)
         continue;
-      member->core->receive(at, {message.bytes, length, ce, 0}, member->sink);
+      member->driver->receive(at, {message.bytes, length, ce, 0}, std::nullopt);
     }
   }
 
-  template <class Core>
-  void run_timer(Core& core, Sink& sink) {
-    int calls = 0;
-    for (; core.next_timer() <= now_ && calls < 1000; ++calls) core.timer(now_, sink);
-    ASSERT_LT(calls, 1000) << "a timer that does not advance";
+  // What the sender's driver asks for.
+  void send(Destination to, std::span<const std::byte> message) {
+    post(0, to, {message.begin(), message.end()});
+  }
+  bool wants_records() const { return true; }
+  void trace(Time, std::string_view, std::span<const TraceField>) {}
+  void depart(Time now, const Departure& departure) {
+    Bytes message(config_.packet_size - kIpUdpHeaderBytes);
+    if (sender_->write_data(now, departure.layer, message) == 0) return;
+    ++data_packets_;
+    post(0, Destination::group(0), std::move(message));
   }
 
   void step() {
@@ -188,7 +182,7 @@ class HostileNetwork {
       if (receivers_.size() < 16 && chance(0.5)) {
         add_receiver();
       } else if (member.alive) {
-        if (chance(0.5)) member.core->stop(now_, member.sink);
+        if (chance(0.5)) member.driver->stop(now_);
         member.alive = false;
       }
     }
@@ -197,28 +191,18 @@ class HostileNetwork {
       flying_.erase(flying_.begin());
       deliver(message);
     }
-    run_timer(*sender_, sender_sink_);
+    while (sender_->next_timer() <= now_) sender_->timer(now_);
     for (const auto& member : receivers_) {
-      if (member->alive) run_timer(*member->core, member->sink);
+      while (member->alive && member->driver->next_call() <= now_) member->driver->run(now_);
     }
-    while (pacer_.pop(now_)) {
-      Bytes message(64);  // the headers suffice: nobody reads the payload
-      message.resize(config_.packet_size - kIpUdpHeaderBytes);
-      if (sender_->write_data(now_, 0, message) == 0) continue;
-      ++data_packets_;
-      post(0, Destination::group(0), std::move(message));
-    }
+    sender_->run(now_);
   }
 
   const Scheme& scheme_;
   SessionConfig config_;
   Rng rng_;
   Time now_;
-  Rate cap_;
-  Sink sender_sink_;
-  Pacer pacer_;
-  Rate rate_;
-  std::unique_ptr<SenderCore> sender_;
+  std::optional<SenderDriver<HostileNetwork, CappedPacing>> sender_;
   std::vector<std::unique_ptr<Member>> receivers_;
   std::uint32_t next_id_ = 1;
   std::multimap<Time, Message> flying_;

@@ -10,6 +10,8 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/core/registry.h"
+#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/sender_driver.h"
 #include "protocols/testkit/simulator.h"
 
 namespace tiercast::testkit {
@@ -41,38 +43,38 @@ class LossyGroup {
     simulator_.run_until(config.start);
     SessionConfig own = session_;
     own.object = config_.object;
-    sender_ = std::make_unique<SenderEnd>(*this, scheme.make_sender(own));
+    sender_ = std::make_unique<SenderEnd>(*this, scheme, own);
     for (std::size_t i = 0; i < config.receivers; ++i) {
       own = session_;
       own.self_id = static_cast<std::uint32_t>(i + 1);
       own.seed = config.seed * 1'000'003 + i;
-      receivers_.push_back(std::make_unique<ReceiverEnd>(*this, i, scheme.make_receiver(own)));
+      receivers_.push_back(std::make_unique<ReceiverEnd>(*this, i, scheme, own));
     }
   }
 
   // The sender, and the receivers from `first` to `last` (exclusive).
   void start(std::size_t first, std::size_t last) {
-    sender_->core->start(now(), *sender_);
+    sender_->driver.start(now());
     sender_->wake();
     for (std::size_t i = first; i < last; ++i) start_receiver(i);
   }
   void start() { start(0, receivers_.size()); }
   void start_receiver(std::size_t i) {
-    receivers_[i]->running = true;
-    receivers_[i]->core->start(now(), *receivers_[i]);
+    receivers_[i]->alive = true;
+    receivers_[i]->driver.start(now());
     receivers_[i]->wake();
   }
   void stop_receiver(std::size_t i) {
-    receivers_[i]->core->stop(now(), *receivers_[i]);
-    receivers_[i]->running = false;
+    receivers_[i]->driver.stop(now());
+    receivers_[i]->alive = false;
   }
   // Without a word; revive() lets it hear and speak again.
-  void die(std::size_t i) { receivers_[i]->running = false; }
+  void die(std::size_t i) { receivers_[i]->alive = false; }
   void revive(std::size_t i) {
-    receivers_[i]->running = true;
+    receivers_[i]->alive = true;
     receivers_[i]->wake();
   }
-  void stop_sender() { sender_->core->stop(now(), *sender_); }
+  void stop_sender() { sender_->driver.stop(now()); }
   void set_loss(double loss) { config_.loss = loss; }
   void set_loss(std::size_t i, double loss) { receivers_[i]->loss = loss; }
   void set_extra_delay(std::size_t i, Duration extra) { receivers_[i]->extra = extra; }
@@ -80,8 +82,8 @@ class LossyGroup {
   Time now() const { return simulator_.now(); }
   Simulator& simulator() { return simulator_; }
 
-  SenderCore& sender() { return *sender_->core; }
-  ReceiverCore& receiver(std::size_t i) { return *receivers_[i]->core; }
+  const SenderCore& sender() const { return sender_->driver.core(); }
+  const ReceiverCore& receiver(std::size_t i) const { return receivers_[i]->driver.core(); }
   const std::vector<std::byte>& object(std::size_t i) const { return receivers_[i]->object; }
   bool in_order(std::size_t i) const { return receivers_[i]->in_order; }
   std::uint64_t unicasts() const { return unicasts_; }
@@ -104,42 +106,36 @@ class LossyGroup {
     return 0x0a010000u + static_cast<std::uint32_t>(receiver);
   }
 
-  struct End : Actor, Sink {
-    explicit End(LossyGroup& g) : Actor(g.simulator_), group(g) {}
-    void send(Destination, std::span<const std::byte>) override {}
-    void join(Rank) override {}
-    void leave(Rank) override {}
-    void set_rate(Rank, Rate) override {}
-    void release(Rank, std::uint32_t) override {}
-    void deliver(std::uint64_t, std::span<const std::byte>) override {}
-    void trace(std::string_view, std::span<const TraceField>) override {}
-    LossyGroup& group;
-  };
+  static Arrival arrival(const std::vector<std::byte>& message, std::uint32_t from) {
+    return {message, static_cast<std::uint32_t>(message.size()) + kIpUdpHeaderBytes, false, from};
+  }
 
-  struct SenderEnd : End {
-    SenderEnd(LossyGroup& g, std::unique_ptr<SenderCore> c) : End(g), core(std::move(c)) {}
+  struct SenderEnd : Actor {
+    SenderEnd(LossyGroup& g, const Scheme& scheme, const SessionConfig& config)
+        : Actor(g.simulator_),
+          group(g),
+          driver(scheme.make_sender(config), {scheme, config}, *this, SessionPacing(config)) {}
     void take(const std::vector<std::byte>& message, std::uint32_t from) {
-      core->receive(now(), {message, static_cast<std::uint32_t>(message.size() + 28), false, from},
-                    *this);
+      driver.receive(now(), arrival(message, from));
       drain();
     }
     void act() override {
-      if (core->next_timer() <= now()) core->timer(now(), *this);
-      drain();
-    }
-    void release(Rank, std::uint32_t packets) override { released += packets; }
-    void drain() {
-      for (; released > 0; --released) {
-        std::vector<std::byte> message(group.config_.packet_size - kIpUdpHeaderBytes);
-        if (core->write_data(now(), 0, message) == 0) continue;
-        ++group.data_packets_;
-        group.last_data_ = message;
-        for (std::size_t i = 0; i < group.receivers_.size(); ++i) group.carry_down(message, i);
-      }
+      driver.run(now());
       wake();
     }
-    void wake() { set_call(core->next_timer()); }
-    void send(Destination to, std::span<const std::byte> bytes) override {
+    void drain() {
+      driver.send_released(now());
+      wake();
+    }
+    void wake() { set_call(driver.next_call(now())); }
+    void depart(Time now, const Departure& departure) {
+      std::vector<std::byte> message(group.config_.packet_size - kIpUdpHeaderBytes);
+      if (driver.write_data(now, departure.layer, message) == 0) return;
+      ++group.data_packets_;
+      group.last_data_ = message;
+      for (std::size_t i = 0; i < group.receivers_.size(); ++i) group.carry_down(message, i);
+    }
+    void send(Destination to, std::span<const std::byte> bytes) {
       std::vector<std::byte> message(bytes.begin(), bytes.end());
       for (std::size_t i = 0; i < group.receivers_.size(); ++i) {
         if (to.kind == Destination::Kind::kReceiver && to.address != address(i)) continue;
@@ -147,49 +143,60 @@ class LossyGroup {
         group.carry_down(message, i);
       }
     }
-    std::unique_ptr<SenderCore> core;
-    std::uint32_t released = 0;
+    bool wants_records() const { return true; }
+    void trace(Time, std::string_view, std::span<const TraceField>) {}
+    LossyGroup& group;
+    SenderDriver<SenderEnd> driver;
   };
 
-  struct ReceiverEnd : End {
-    ReceiverEnd(LossyGroup& g, std::size_t i, std::unique_ptr<ReceiverCore> c)
-        : End(g), core(std::move(c)), index(i) {}
+  struct ReceiverEnd : Actor {
+    ReceiverEnd(LossyGroup& g, std::size_t i, const Scheme& scheme, const SessionConfig& config)
+        : Actor(g.simulator_),
+          group(g),
+          index(i),
+          driver(scheme.make_receiver(config), {scheme, config}, *this) {}
     void take(const std::vector<std::byte>& message, std::uint32_t from) {
-      if (!running) return;
-      core->receive(now(), {message, static_cast<std::uint32_t>(message.size() + 28), false, from},
-                    *this);
+      if (!alive) return;
+      driver.receive(now(), arrival(message, from), std::nullopt);
       wake();
     }
     void act() override {
-      if (!running) return;
-      if (core->next_timer() <= now()) core->timer(now(), *this);
+      if (!alive) return;
+      driver.run(now());
       wake();
     }
-    void wake() { set_call(core->next_timer()); }
-    void send(Destination, std::span<const std::byte> bytes) override {
+    void wake() { set_call(driver.next_call()); }
+    void send(std::span<const std::byte> bytes) {
       ++group.feedback_packets_;
       group.last_feedback_.assign(bytes.begin(), bytes.end());
       group.carry_up({bytes.begin(), bytes.end()}, index);
     }
-    void join(Rank) override { subscribe(+1); }
-    void leave(Rank) override { subscribe(-1); }
+    Time join(Rank) {
+      subscribe(+1);
+      return now();
+    }
+    void leave(Rank) { subscribe(-1); }
+    void first_packet(Time, Rank, Duration) {}
     void subscribe(int change) {
       group.simulator_.at(now() + group.config_.delay, [this, change] {
         const int before = group.subscribers_;
         group.subscribers_ += change;
         if ((before == 0) == (group.subscribers_ == 0)) return;
-        group.sender_->core->membership(now(), group.subscribers_ == 0 ? -1 : 0, *group.sender_);
+        group.sender_->driver.membership(now(), group.subscribers_ == 0 ? -1 : 0);
         group.sender_->drain();
       });
     }
-    void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    void deliver(std::uint64_t offset, std::span<const std::byte> bytes) {
       in_order = in_order && offset >= object.size();
       object.resize(offset);
       object.insert(object.end(), bytes.begin(), bytes.end());
     }
-    std::unique_ptr<ReceiverCore> core;
+    bool wants_records() const { return true; }
+    void trace(Time, std::string_view, std::span<const TraceField>) {}
+    LossyGroup& group;
     std::size_t index;
-    bool running = false;
+    ReceiverDriver<ReceiverEnd> driver;
+    bool alive = false;
     bool in_order = true;
     double loss = -1;  // below 0: the group's
     Duration extra;
