@@ -1,6 +1,7 @@
 """docs/add-a-scheme.md: its scheme, from a folder outside the tree, runs as the ten others."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "tests/docs/add-a-scheme"
 
 
-def tiercast(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"TIERCAST_BUILD": str(BUILD)}
+def tiercast(*arguments: str, build: Path = BUILD) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"TIERCAST_BUILD": str(build)}
     command = [str(ROOT / "tiercast"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
@@ -35,3 +36,18 @@ def test_its_experiment_meets_its_figures(tmp_path: Path, seed: str) -> None:
 def test_a_scheme_of_the_tree_still_runs(tmp_path: Path) -> None:
     run = tiercast("run", "basic-ermcc", "--runtime", "ns3", "--results", str(tmp_path))
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_run_whose_packets_are_refused_is_invalid_and_says_who_refused_what(
+    tmp_path: Path,
+) -> None:
+    """Of a scheme whose messages do not pass its own check."""
+    options = ["--runtime", "ns3", "--results", str(tmp_path)]
+    run = tiercast("run", str(BUILD / "aimd.yaml"), *options, build=BUILD / "broken")
+    assert run.returncode == 3, run.stdout + run.stderr
+    said = " ".join(run.stdout.split())
+    found = (
+        r"refused: 1 of all messages > 0\.01: h0 refused \d+ feedback messages as invalid; "
+        r"h2 refused \d+ messages as invalid; h3 "
+    )
+    assert re.search(found, said), said

@@ -17,6 +17,7 @@ from tiercast_lab.measures import Context, Rows, all_measures, context_of
 from tiercast_lab.results import storage
 from tiercast_lab.results.conservation import conservation
 from tiercast_lab.results.recorder import Recorder, finish_rows
+from tiercast_lab.results.refusals import refusals
 from tiercast_lab.results.storage import RunFolder
 from tiercast_lab.results.verdict import as_dict, bounds_of, judge, validity, verdict
 from tiercast_lab.run.network_summary import network_summary
@@ -94,7 +95,7 @@ def _judged(run: Run, rows: Rows) -> dict[str, Any]:
     context, expected = run.progress.context, run.loaded.experiment.expect
     # Virtual time waits for the machine.
     checks = [] if run.progress.virtual else validity(rows, context, run.progress.bounds)
-    checks += conservation(rows)
+    checks += conservation(rows) + refusals(rows)
     measures = all_measures(rows, context)
     figures = [judge(e, measures[e.name]) for e in expected]
     hidden = run.hidden_queues()

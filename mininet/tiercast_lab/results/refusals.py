@@ -1,0 +1,67 @@
+"""Whether a program refused what another one sent it: sender and receivers of a session then do not
+speak the same format, and what the run measured says nothing of the scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tiercast_lab.measures import Rows
+from tiercast_lab.results.verdict import Check
+
+BOUND = 0.01
+UNIT = "of all messages"
+PURPOSE = "messages that a program refused, of those it was handed; of the one that refused most"
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class _Refusals:
+    """Counters of a program, totals since its start, in rows of a kind."""
+
+    kind: str
+    taken: str  # what it took, rows of `taken_kind`
+    taken_kind: str
+    refused: dict[str, str]  # counter -> what it says
+
+
+_OF_PROGRAMS = (
+    _Refusals("socket", "packets", "received", {"invalid": "messages as invalid"}),
+    _Refusals(
+        "feedback",
+        "accepted",
+        "feedback",
+        {
+            "refused": "feedback messages as invalid",
+            "malformed": "feedback messages as malformed: of no scheme that it knows, or cut short",
+        },
+    ),
+)
+
+
+def refusals(rows: Rows) -> list[Check]:
+    """The largest share, and who refused what; none where no program counts that."""
+    shares: list[tuple[float, str]] = []
+    for one in _OF_PROGRAMS:
+        if one.kind not in rows or one.taken_kind not in rows:
+            continue
+        taken = _totals(rows[one.taken_kind], [one.taken])
+        for agent, counts in _totals(rows[one.kind], list(one.refused)).items():
+            refused = sum(counts.values())
+            handed = refused + taken.get(agent, {}).get(one.taken, 0)
+            said = [f"{count:.0f} {one.refused[name]}" for name, count in counts.items() if count]
+            share = refused / handed if handed else 0.0
+            shares.append((share, f"{agent} refused {', '.join(said)}"))
+    if not shares:
+        return []
+    shares.sort(key=lambda one: (-one[0], one[1]))
+    above = [sentence for share, sentence in shares if share > BOUND]
+    named = above[:SHOWN] + ([f"and {len(above) - SHOWN} more"] if len(above) > SHOWN else [])
+    return [Check("refused", shares[0][0], BOUND, UNIT, PURPOSE, where="; ".join(named))]
+
+
+def _totals(frame: pl.DataFrame, columns: list[str]) -> dict[str, dict[str, float]]:
+    """Of each agent, at its last row."""
+    last = frame.group_by("agent", maintain_order=True).agg(pl.col(columns).max())
+    return {row["agent"]: {name: row[name] for name in columns} for row in last.to_dicts()}
