@@ -13,6 +13,7 @@ _MODULES = {
         "ConfigurationError",
         "ControllerError",
         "NotPrimaryError",
+        "ParameterError",
         "SwitchError",
         "UnsupportedError",
     ),

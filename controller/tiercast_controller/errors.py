@@ -9,6 +9,15 @@ class ConfigurationError(ControllerError):
     """Topology, sessions or program do not fit together. Nothing was sent to a switch."""
 
 
+class ParameterError(ConfigurationError):
+    """A policy's parameters are out of range, or do not fit together: `parameters` are their
+    names, as the policy has them."""
+
+    def __init__(self, text: str, *parameters: str) -> None:
+        super().__init__(text)
+        self.parameters = parameters
+
+
 class SwitchError(ControllerError):
     """A switch refused a request, or cannot be reached."""
 

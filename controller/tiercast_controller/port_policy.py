@@ -2,7 +2,7 @@
 
 Each policy holds numbers in their own units; `entry` of each turns them into the table's entry.
 Here alone they become the program's fixed point (docs/p4.md, "Tables" and "RED"). A value that the
-program cannot hold raises ConfigurationError with the parameter, the value and the valid range.
+program cannot hold raises ParameterError with the parameter, the value and the valid range.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .errors import ConfigurationError
+from .errors import ParameterError
 from .program import TableEntry
 from .program import entry as table_entry
 
@@ -86,20 +86,24 @@ class Red:
 
     def entry(self, port: int) -> TableEntry:
         if not 0 <= self.min_th < self.max_th:
-            raise ConfigurationError(
-                f"min_th {self.min_th:g} and max_th {self.max_th:g}: valid is 0 <= min_th < max_th"
+            raise ParameterError(
+                f"min_th {self.min_th:g} and max_th {self.max_th:g}: valid is 0 <= min_th < max_th",
+                "min_th",
+                "max_th",
             )
         if not 0 < self.max_p < 1:
-            raise ConfigurationError(f"max_p is {self.max_p:g}; valid: above 0 and below 1")
+            raise ParameterError(f"max_p is {self.max_p:g}; valid: above 0 and below 1", "max_p")
         for name in ("rate_bps", "packet_bytes", "mean_packet_bytes"):
             if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}; valid: above 0")
+                raise ParameterError(f"{name} is {getattr(self, name)}; valid: above 0", name)
         min_th = _fixed("min_th", self.min_th, _QUEUE_BITS, _RED_LIMIT)
         max_th = _fixed("max_th", self.max_th, _QUEUE_BITS, _RED_LIMIT)
         if min_th == max_th:
-            raise ConfigurationError(
+            raise ParameterError(
                 f"min_th {self.min_th:g} and max_th {self.max_th:g} are less than 1/256 packet "
-                "apart"
+                "apart",
+                "min_th",
+                "max_th",
             )
         max_p = _fixed("max_p", self.max_p, _PROBABILITY_BITS, _RED_LIMIT, _DECIDES)
         # Of the thresholds as the program holds them: their rounding must not lift p above its end.
@@ -112,9 +116,12 @@ class Red:
             for name, value in (("slope", slope), ("gentle_slope", gentle_slope))
         }
         if slopes["slope"] == 0 or (self.gentle and slopes["gentle_slope"] == 0):
-            raise ConfigurationError(
+            raise ParameterError(
                 f"max_p {self.max_p:g} between {self.min_th:g} and {self.max_th:g} packets: "
-                "the probability rises by less than 2^-24 a packet"
+                "the probability rises by less than 2^-24 a packet",
+                "max_p",
+                "min_th",
+                "max_th",
             )
         idle_rate = _fixed(
             "rate_bps / (8e6 mean_packet_bytes)",
@@ -122,9 +129,10 @@ class Red:
             _IDLE_RATE_BITS,
         )
         if idle_rate == 0:
-            raise ConfigurationError(
+            raise ParameterError(
                 f"rate_bps is {self.rate_bps}; RED needs at least "
-                f"{math.ceil(8e6 * self.mean_packet_bytes / (1 << (_IDLE_RATE_BITS + 1)))}"
+                f"{math.ceil(8e6 * self.mean_packet_bytes / (1 << (_IDLE_RATE_BITS + 1)))}",
+                "rate_bps",
             )
         return _entry(
             port,
@@ -159,7 +167,7 @@ def _entry(port: int, action: str, parameters: Mapping[str, int]) -> TableEntry:
 
 def _whole(name: str, value: int, limit: int) -> int:
     if not 0 <= value < limit:
-        raise ConfigurationError(f"{name} is {value}; valid: 0..{limit - 1}")
+        raise ParameterError(f"{name} is {value}; valid: 0..{limit - 1}", name)
     return value
 
 
@@ -175,5 +183,5 @@ def _fixed(
     units = rounded(scaled) if math.isfinite(scaled) else -1
     if not 0 <= units < limit:
         highest = (limit - 1) / (1 << fraction_bits)
-        raise ConfigurationError(f"{name} is {value:g}; valid: 0..{highest:.9g}")
+        raise ParameterError(f"{name} is {value:g}; valid: 0..{highest:.9g}", name)
     return units

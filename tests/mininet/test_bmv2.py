@@ -29,13 +29,13 @@ def test_rates_are_those_of_full_packets() -> None:
 def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda program: None)
     with pytest.raises(InputError, match="simple_switch_grpc is not in PATH"):
-        Bmv2Switches(1000).check(load())
+        Bmv2Switches(lambda link: 1000).check(load())
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
     with pytest.raises(InputError, match="link 0-1 has a queue limit in bytes; valid: packets"):
-        Bmv2Switches(1000).check(load(SMALL.replace("50p", "30kB")))
+        Bmv2Switches(lambda link: 1000).check(load(SMALL.replace("50p", "30kB")))
     delayed = load(settings=["events=[{at: 5s, link: 1-3, delay: 9ms}]"])
     with pytest.raises(InputError, match="event at 5s changes what cannot"):
-        Bmv2Switches(1000).check(delayed)
+        Bmv2Switches(lambda link: 1000).check(delayed)
 
 
 async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(load) -> None:
@@ -51,7 +51,7 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
             return 7
 
     switch = load().topology.switches["s1"]
-    rows = await Bmv2Switches(1000).poll(OnePort(), switch)
+    rows = await Bmv2Switches(lambda link: 1000).poll(OnePort(), switch)
     place = {"port": 2, "link": "1>3"}
     unknown = dict.fromkeys(("entered", "queue_drops"))
     assert [kind for kind, _ in rows] == [

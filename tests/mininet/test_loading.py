@@ -12,6 +12,7 @@ from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.marking import Marking
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
+from tiercast_lab.run.controller_input import described_topology
 from tiercast_lab.run.mininet.commands import switch_command
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3 import runtime as virtual
@@ -270,6 +271,32 @@ def test_a_link_may_have_its_own_marking(load) -> None:
     experiment = load(SMALL.replace("1-3: {rate: 1Mbit/s}", own)).experiment
     assert experiment.marking_of("1-3") == Marking(kind="drop_tail", limit=9)
     assert experiment.marking_of("0-1") == experiment.marking_of("h0") == Marking()
+
+
+def test_a_level_that_a_switch_cannot_hold_is_named_where_it_stands(load) -> None:
+    level = "levels: {L2: {marking: {kind: red, max_th: 70000}}}\n      links:"
+    said = r"experiment.yaml:6: topology\.levels\.L2\.marking\.max_th: link 1-3: max_th is 70000"
+    with pytest.raises(InputError, match=said):
+        load(SMALL.replace("links:", level))
+
+
+def test_a_link_counts_in_packets_of_what_crosses_it(load) -> None:
+    """The largest data packets of sessions and flows, either way: 1-3 has one session of
+    two alone, 1-4 TCP's flow, too, and 2-6 nothing."""
+    first = "- {scheme: sim, sender: 0, receivers: [5], packet_size: 500B, "
+    own = "session: 2, receivers: [3, 4], packet_size: 800B, layers: 2"
+    second = f"- {{scheme: sim, sender: 0, {own}}}"
+    loaded = load(
+        textwrap.dedent(SMALL).replace("- {scheme: sim, sender: 0,", f"{second}\n  {first}")
+        + "traffic: [{kind: tcp, from: 4, to: 0, packet_size: 1400B}]\n"
+    )
+    sizes = {name: loaded.packet_size_of(name) for name in loaded.topology.links}
+    expected = {"0-1": 1400, "0-2": 500, "1-3": 800, "1-4": 1400, "2-5": 500, "2-6": 1000}
+    assert {name: size for name, size in sizes.items() if "-" in name} == expected
+    # 20 ms of 1 Mbit/s: 2500 bytes.
+    switch, port = "s1", loaded.topology.switches["s1"].port_to("h3")
+    described = described_topology(loaded, 0, lambda name: name)
+    assert described.markings(switch)[port].threshold_packets == 2500 / 800
 
 
 @pytest.mark.parametrize(

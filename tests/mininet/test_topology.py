@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import random
+
+import networkx
+import pytest
+from tiercast_lab.base.tree import Tree, Trees
 from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_levels, tree_links
 from tiercast_lab.run.mininet.commands import switch_command
@@ -84,3 +89,28 @@ def test_the_soft_bottleneck_counts_the_flows_of_a_direction() -> None:
     assert topology.bottleneck(0, 2) == ("1-2", 4_000_000)
     assert topology.bottleneck(0, 2, {"0>1": 1}) == ("0-1", 3_000_000)
     assert topology.bottleneck(0, 2, {"1>0": 1}) == ("1-2", 4_000_000)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_paths_and_orders_of_a_tree_are_those_of_networkx(seed: int) -> None:
+    draw = random.Random(seed)
+    nodes = draw.sample(range(100), draw.randrange(2, 40))
+    links = [(draw.choice(nodes[:at]), nodes[at]) for at in range(1, len(nodes))]
+    links = [draw.choice([link, link[::-1]]) for link in draw.sample(links, len(links))]
+    tree, graph = Tree(links), networkx.Graph(links)
+    for a in nodes:
+        assert list(tree.away_from(a)) == list(networkx.bfs_edges(graph, a))
+        assert tree.distances(a) == networkx.single_source_shortest_path_length(graph, a)
+        for b in nodes:
+            assert tree.path(a, b) == networkx.shortest_path(graph, a, b)
+    trees = Trees(nodes)
+    assert all(trees.join(*link) for link in links)
+    assert not any(trees.join(*draw.sample(nodes, 2)) for _ in range(9))
+    assert len({trees.top(node) for node in nodes}) == 1
+
+
+def test_links_to_receivers_are_those_of_their_paths() -> None:
+    topology = Topology({link: LINK for link in tree_links(depth=3, fanout=2)}, [0, 7], [9, 13])
+    for sender, receivers in ((0, [9, 13]), (7, [9, 13, 14]), (13, [9])):
+        paths = (link for node in receivers for link in topology.path(sender, node))
+        assert sorted(topology.links_to(sender, receivers)) == sorted(set(paths))

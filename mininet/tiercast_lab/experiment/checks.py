@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import networkx
-from tiercast_controller import ConfigurationError
+from tiercast_controller import ParameterError
 from tiercast_controller.bounded_yaml import shown
 from tiercast_controller.topology import MAX_PORT
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, closest, listed
+from tiercast_lab.base.tree import Edge, Tree, Trees
+from tiercast_lab.experiment.marking import KEY_OF
 from tiercast_lab.experiment.schema import (
     MAX_CHANGES,
     MAX_FLOWS,
@@ -38,8 +39,6 @@ from tiercast_lab.measures import MEASURES
 
 # Schemes whose feedback the P4 program can sum up (docs/p4.md).
 AGGREGATED = ("sim",)
-
-Ends = tuple[int, int]
 
 
 def check(
@@ -71,7 +70,6 @@ def check(
         [node for entry in experiment.traffic for node in (entry.from_, entry.to)],
     )
     _check_ports(source, topology)
-    _check_markings(source, experiment, topology)
     _check_changes(source, experiment)
     _check_events(source, experiment, links)
     _check_members(source, experiment, receivers)
@@ -86,6 +84,7 @@ def check(
         {session.scheme: schemes[session.scheme].records for session in sessions},
         sources=source.files,
     )
+    _check_markings(source, loaded)
     _check_expectations(source, loaded)
     return loaded
 
@@ -115,7 +114,7 @@ def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:
     return ""
 
 
-def _links(source: Source, model: TopologyModel) -> dict[Ends, LinkParameters]:
+def _links(source: Source, model: TopologyModel) -> dict[Edge, LinkParameters]:
     named = _named_links(source, model)
     if model.nodes is not None:
         _check_tree(source, model.nodes, named)
@@ -139,8 +138,8 @@ def _links(source: Source, model: TopologyModel) -> dict[Ends, LinkParameters]:
     return result
 
 
-def _named_links(source: Source, model: TopologyModel) -> list[Ends]:
-    named: dict[Ends, None] = {}
+def _named_links(source: Source, model: TopologyModel) -> list[Edge]:
+    named: dict[Edge, None] = {}
     for name in model.links:
         path = ("topology", "links", name)
         if re.fullmatch("[0-9]{1,6}-[0-9]{1,6}", name) is None:
@@ -156,14 +155,14 @@ def _named_links(source: Source, model: TopologyModel) -> list[Ends]:
     return list(named)
 
 
-def _ends(name: str) -> Ends:
+def _ends(name: str) -> Edge:
     a, _, b = name.partition("-")
     return int(a), int(b)
 
 
 def _parameters(model: TopologyModel, name: str) -> LinkParameters:
     """`name`: empty of a link that differs in nothing."""
-    layers: list[LinkChange | LinkDefault] = [*model.changes(name), model.default(name)]
+    layers: list[LinkChange | LinkDefault] = [*model.changes(name).values(), model.default(name)]
 
     def first(key: str) -> Any:
         return next(v for layer in layers if (v := getattr(layer, key)) is not None)
@@ -177,7 +176,7 @@ def _parameters(model: TopologyModel, name: str) -> LinkParameters:
     )
 
 
-def _check_tree(source: Source, nodes: list[int], links: list[Ends]) -> None:
+def _check_tree(source: Source, nodes: list[int], links: list[Edge]) -> None:
     """Multicast trees follow the one path there is, so the nodes have to form a tree."""
     known: set[int] = set()
     for index, node in enumerate(nodes):
@@ -186,25 +185,21 @@ def _check_tree(source: Source, nodes: list[int], links: list[Ends]) -> None:
                 ("topology", "nodes", str(index)), f"node {node} stands twice; valid: once"
             )
         known.add(node)
-    graph = networkx.Graph()
-    graph.add_nodes_from(nodes)
-    joined = networkx.utils.UnionFind(nodes)
-    for a, b in links:
+    joined = Trees(nodes)
+    for index, (a, b) in enumerate(links):
         path = ("topology", "links", f"{a}-{b}")
         for node in (a, b):
             if node not in known:
                 raise source.error(path, f"no node {node}; valid: {listed(nodes)}")
-        if joined[a] == joined[b]:
-            around = "-".join(map(str, networkx.shortest_path(graph, a, b)))
+        if not joined.join(a, b):
+            around = "-".join(map(str, Tree(links[:index]).path(a, b)))
             raise source.error(
                 path,
                 f"it closes a cycle with {around}; valid: a tree, in which each pair of nodes has "
                 "one path",
             )
-        joined.union(a, b)
-        graph.add_edge(a, b)
     for node in nodes:
-        if joined[node] != joined[nodes[0]]:
+        if joined.top(node) != joined.top(nodes[0]):
             raise source.error(
                 ("topology", "links"),
                 f"no path from node {nodes[0]} to node {node}; valid: a tree, in which each pair "
@@ -216,7 +211,7 @@ def _sessions(
     source: Source,
     experiment: Experiment,
     schemes: dict[str, SchemeInfo],
-    links: Collection[Ends],
+    links: Collection[Edge],
     nodes: set[int],
 ) -> tuple[list[Session], list[tuple[int, ...]]]:
     """Every session, those of unicast ones too, with the nodes of its receivers."""
@@ -316,13 +311,13 @@ def _check_traffic(source: Source, experiment: Experiment, nodes: set[int], rece
 
 
 def _single(
-    entry: Traffic, links: Collection[Ends], sender: int, receivers: tuple[int, ...]
+    entry: Traffic, links: Collection[Edge], sender: int, receivers: tuple[int, ...]
 ) -> list[Traffic]:
     """An entry as one for each pair of nodes that it means."""
     if entry.to == "receivers":
         pairs = [(entry.from_, node) for node in receivers]
     elif entry.to == "children":
-        pairs = list(networkx.bfs_edges(networkx.Graph(list(links)), sender))
+        pairs = list(Tree(links).away_from(sender))
     else:
         return [entry]
     return [entry.model_copy(update={"from_": a, "to": b}) for a, b in pairs if a != b]
@@ -338,25 +333,22 @@ def _check_ports(source: Source, topology: Topology) -> None:
             )
 
 
-def _check_markings(source: Source, experiment: Experiment, topology: Topology) -> None:
+def _check_markings(source: Source, loaded: LoadedExperiment) -> None:
     """Whether switches can hold what each link's marking says."""
-    packet_size = experiment.sessions[0].packet_size
-    checked: set[tuple[int, int]] = set()  # one of many links alike
-    for name, link in topology.links.items():
-        marking, rate = experiment.marking_of(name), link.parameters.rate
-        if (id(marking), rate) in checked:
+    checked: set[tuple[int, int, int]] = set()  # one of many links alike
+    for name, link in loaded.topology.links.items():
+        path, marking = loaded.experiment.placed_marking(name)
+        rate, packet_size = link.parameters.rate, loaded.packet_size_of(name)
+        if (id(marking), rate, packet_size) in checked:
             continue
-        checked.add((id(marking), rate))
+        checked.add((id(marking), rate, packet_size))
         policy = marking.policy(rate, packet_size, idle_us=0)
         try:
             if policy is not None:
                 policy.entry(port=1)
-        except ConfigurationError as error:
-            own = experiment.topology.links.get(name)
-            inside = own is not None and own.marking is not None
-            path = ("topology", "links", name, "marking") if inside else ("marking",)
-            said = [(*path, word) for word in re.findall(r"\w+", str(error))]
-            path = next((key for key in said if key in source.places), path)
+        except ParameterError as error:
+            keys = [(*path, KEY_OF.get(one, one)) for one in error.parameters]
+            path = next((key for key in keys if key in source.places), path)
             raise source.error(path, f"link {name}: {error}") from None
 
 
@@ -373,7 +365,7 @@ def _check_changes(source: Source, experiment: Experiment) -> None:
                 )
 
 
-def _check_events(source: Source, experiment: Experiment, links: Collection[Ends]) -> None:
+def _check_events(source: Source, experiment: Experiment, links: Collection[Edge]) -> None:
     """Changes of links."""
     names = {f"{a}-{b}" for a, b in links} if experiment.events else ()
     for index, event in enumerate(experiment.events):
@@ -455,7 +447,7 @@ def _resolved(
     index: int,
     expectation: Expectation,
     sessions: list[Session],
-    links: Collection[Ends],
+    links: Collection[Edge],
 ) -> Expectation:
     """The first session is the one that need not be named; a link has a direction."""
     number = expectation.session
@@ -465,7 +457,7 @@ def _resolved(
     if expectation.link is not None:
         sender = next((one.sender for one in sessions if one.session == number), sessions[0].sender)
         valid = {way: way for a, b in links for way in (f"{a}>{b}", f"{b}>{a}")}
-        hops = networkx.single_source_shortest_path_length(networkx.Graph(list(links)), sender)
+        hops = Tree(links).distances(sender)
         for a, b in links:
             valid[f"{a}-{b}"] = f"{a}>{b}" if hops[a] < hops[b] else f"{b}>{a}"
         if expectation.link not in valid:
@@ -533,5 +525,5 @@ def _no_node(node: int, nodes: Collection[int]) -> str:
     return f"no node {node}; valid: {text}"
 
 
-def _no_link(name: str, links: Collection[Ends]) -> str:
+def _no_link(name: str, links: Collection[Edge]) -> str:
     return f"no link {among(name, [f'{a}-{b}' for a, b in links])}"

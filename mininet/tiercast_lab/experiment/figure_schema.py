@@ -16,7 +16,7 @@ from tiercast_controller.bounded_yaml import shown
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, listed
-from tiercast_lab.experiment.model import Line, NumberKey, Strict
+from tiercast_lab.experiment.model import Choice, Line, NumberKey, Strict
 from tiercast_lab.measures import MeasureSpec, find_spec
 
 
@@ -92,7 +92,7 @@ class FigureExpectation(Strict):
 
     measure: Line
     curve: Line | None = None
-    at: float | Literal["each"] = "each"
+    at: float | Choice[Literal["each"]] = "each"
     over: Of | None = None
     paper: float | Line | dict[NumberKey, float | Line] | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None

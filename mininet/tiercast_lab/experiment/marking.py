@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import tiercast_controller as control
 from pydantic import Field, model_validator
 
-from tiercast_lab.experiment.model import Strict, require_known
+from tiercast_lab.experiment.model import Choice, Strict, require_known
 
 _KEYS = {
     "priority": ("threshold",),
@@ -16,6 +16,8 @@ _KEYS = {
     "drop_tail": ("limit",),
     "none": (),
 }
+# Of a policy's parameters that have another name than their key.
+KEY_OF = {"threshold_packets": "threshold", "limit_packets": "limit"}
 
 
 class Marking(Strict):
@@ -27,8 +29,8 @@ class Marking(Strict):
     `limit` waiting are dropped. none: the queue of the link alone.
     """
 
-    kind: Literal["priority", "threshold", "red", "drop_tail", "none"] = "priority"
-    threshold: Literal["auto"] | Annotated[float, Field(ge=0, le=10_000)] = "auto"
+    kind: Choice[Literal["priority", "threshold", "red", "drop_tail", "none"]] = "priority"
+    threshold: Choice[Literal["auto"]] | Annotated[float, Field(ge=0, le=10_000)] = "auto"
     # Ranges of RED's and drop tail's are those of the switch (control.PortPolicy.entry).
     min_th: float = 5
     max_th: float = 15

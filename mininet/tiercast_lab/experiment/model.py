@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +15,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 from tiercast_controller.bounded_yaml import number_of, shown
 
 from tiercast_lab.base import units
@@ -45,16 +44,26 @@ def require_known(data: Iterable[str], valid: Iterable[str]) -> None:
     valid = list(valid)
     for key in data:
         if key not in valid:
-            raise PydanticCustomError(
-                "unknown_key",
-                "unknown key; valid: {valid}",
-                {"key": key, "valid": ", ".join(valid)},
-            )
+            raise PydanticCustomError("unknown_key", "unknown key", {"key": key, "valid": valid})
 
 
 def _number_of_key(key: object) -> object:
     """Keys are text; those of some mappings are numbers."""
     return number_of(key) if isinstance(key, str) else key
+
+
+class _Choices:
+    """Of a Literal: an error has its choices one by one; pydantic's own has them as a text."""
+
+    def __get_pydantic_core_schema__(self, literal: Any, handler: object) -> CoreSchema:
+        choices = get_args(literal)
+
+        def require(value: Any) -> Any:
+            if value not in choices:
+                raise PydanticCustomError("choice", "none of the choices", {"choices": choices})
+            return value
+
+        return core_schema.no_info_plain_validator_function(require)
 
 
 def _one_line(text: str) -> str:
@@ -66,6 +75,9 @@ def _one_line(text: str) -> str:
 NumberKey = Annotated[float, BeforeValidator(_number_of_key)]
 # What people read; in names of curves and cells, too.
 Line = Annotated[str, Field(max_length=300), AfterValidator(_one_line)]
+
+L = TypeVar("L")
+Choice = Annotated[L, _Choices()]  # Choice[Literal["fifo", "fair"]]
 
 M = TypeVar("M", bound=Strict)
 
@@ -82,7 +94,6 @@ def validate(model: type[M], source: Source) -> M:
 _VALID = {
     "string_pattern_mismatch": "text that matches {pattern}",
     "string_too_long": "at most {max_length} characters",
-    "literal_error": "{expected}",
     "greater_than": "above {gt}",
     "greater_than_equal": "{ge} or more",
     "less_than": "below {lt}",
@@ -102,6 +113,9 @@ _OF_INTEREST = 50  # errors of a file: the first is told, and others matter if t
 
 def _valid(error: ErrorDetails, seen: object) -> str | None:
     kind = error["type"]
+    if kind == "choice":
+        *others, last = map(repr, error["ctx"]["choices"])
+        return f"{', '.join(others)} or {last}" if others else last
     if kind in _VALID:
         bounds = {key: units.format_like(seen, v) for key, v in error.get("ctx", {}).items()}
         shown_bounds = {k: f"{v:g}" if isinstance(v, float) else v for k, v in bounds.items()}
@@ -146,22 +160,21 @@ def _explain(source: Source, error: ValidationError) -> InputError:
     found = [one for one in found if one.path == path]
     first, seen = found[0].error, found[0].seen
     if first["type"] == "unknown_key":
-        key, valid = first["ctx"]["key"], first["ctx"]["valid"].split(", ")
+        key, valid = first["ctx"]["key"], first["ctx"]["valid"]
         text = f"unknown key; valid: {listed(valid)}{closest(str(key), valid)}"
         return source.error((*path, str(key)), text)
     if first["type"] == "missing":
         return source.error(path, "this key is missing")
     valid = [_valid(one.error, seen) for one in found]
     if None not in valid:
-        # pydantic tells its literals as a text alone: "'a', 'b' or 'c'".
-        literals = [
-            word
+        choices = [
+            choice
             for one in found
-            if one.error["type"] == "literal_error"
-            for word in re.findall("'([^']*)'", one.error["ctx"]["expected"])
+            if one.error["type"] == "choice"
+            for choice in one.error["ctx"]["choices"]
         ]
         text = " or ".join(dict.fromkeys(valid))
-        return source.error(path, f"{shown(seen)}; valid: {text}{closest(str(seen), literals)}")
+        return source.error(path, f"{shown(seen)}; valid: {text}{closest(str(seen), choices)}")
     text = found[valid.index(None)].error["msg"].removeprefix("Value error, ")
     told = shown(seen) in text or isinstance(seen, (dict, list))
     return source.error(path, text if told else f"{text} (seen: {shown(seen)})")

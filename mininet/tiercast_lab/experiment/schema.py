@@ -23,9 +23,10 @@ from tiercast_lab.base.errors import among
 from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.figure_schema import MAX_SEED, Figure
 from tiercast_lab.experiment.marking import Marking
-from tiercast_lab.experiment.model import Line, Strict, require_known
+from tiercast_lab.experiment.model import Choice, Line, Strict, require_known
 from tiercast_lab.experiment.random_tree import Draw, draw_links
 from tiercast_lab.experiment.topology import Topology, tree_levels
+from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.measures import MEASURES, name_of
 
 # Receivers start within this time of each other, as the seed decides, in virtual time: no two runs
@@ -44,6 +45,7 @@ MIN_PERIOD = 10**6  # ns; of what comes again and again
 MAX_CHANGES = 100_000  # of links, and of members, in a run
 MAX_FLOWS = 60_000  # each has a port of its own (traffic.FIRST_PORT)
 MAX_ENTRIES = 10_000  # of a list
+PACKET_SIZE = 1000  # IP bytes, of data where nothing else is said
 
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 # A nanosecond, in which virtual time counts, for the smallest packet.
@@ -55,7 +57,7 @@ Every = Annotated[RunTime, Field(ge=MIN_PERIOD)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
 Packets = Annotated[int, BeforeValidator(units.parse_packets)]
 QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
-Scheduling = Literal["fifo", "fair"]
+Scheduling = Choice[Literal["fifo", "fair"]]
 NodeNumber = Annotated[int, Field(ge=0, lt=MAX_NODES)]
 
 
@@ -112,8 +114,11 @@ class Tree(Strict):
 
     def level_of(self, child: int) -> int:
         """Of the link from a node's parent to it; 1 is the root's."""
-        last = [0, *accumulate(accumulate(self.fanouts, mul))]  # node of each level
-        return bisect_right(last, child - 1)
+        return bisect_right(self._last_of_levels, child - 1)
+
+    @cached_property
+    def _last_of_levels(self) -> list[int]:
+        return [0, *accumulate(accumulate(self.fanouts, mul))]
 
 
 def _span(value: Any) -> Any:
@@ -195,13 +200,16 @@ class TopologyModel(Strict):
         """What a link has where nothing differs."""
         return self.link if self.random is None else self.random.links[link]
 
-    def changes(self, link: str) -> list[LinkChange]:
-        """What differs from that, the link's own first, then its level's."""
-        found = [self.links[link]] if link in self.links else []
+    def changes(self, link: str) -> dict[KeyPath, LinkChange]:
+        """What differs from that, by its key here: the link's own first, then its level's."""
+        found: dict[KeyPath, LinkChange] = {}
+        if link in self.links:
+            found["links", link] = self.links[link]
         child = link.partition("-")[2]  # nothing of a link that attaches a host
         if self.levels and child:
-            level = self.levels.get(f"L{self.tree.level_of(int(child))}")
-            found += [level] if level is not None else []
+            name = f"L{self.tree.level_of(int(child))}"
+            if name in self.levels:
+                found["levels", name] = self.levels[name]
         return found
 
 
@@ -209,11 +217,11 @@ class Session(Strict):
     scheme: Line
     session: Annotated[int, Field(ge=0, le=MAX_SESSION)] = 1
     sender: NodeNumber
-    receivers: Literal["leaves"] | list[NodeNumber] = "leaves"
+    receivers: Choice[Literal["leaves"]] | list[NodeNumber] = "leaves"
     unicast: bool = False  # a session of its own for each receiver, numbered from `session` on
     layers: Annotated[int, Field(ge=1, le=8)] = 1
-    packet_size: Annotated[Size, Field(ge=100, le=1500)] = 1000
-    aggregation: Literal["sender", "network"] = "sender"
+    packet_size: Annotated[Size, Field(ge=100, le=1500)] = PACKET_SIZE
+    aggregation: Choice[Literal["sender", "network"]] = "sender"
     start: RunTime = 0
     parameters: dict[str, float | Line] = {}
 
@@ -222,7 +230,7 @@ class Period(Strict):
     """How long flows are on, or off: a distribution and its mean, a time; of TCP's on-periods also
     a number of packets, the size of a transfer."""
 
-    distribution: Literal["constant", "exponential", "pareto"]
+    distribution: Choice[Literal["constant", "exponential", "pareto"]]
     mean: int  # ns, or packets
     in_packets: bool = False
     shape: Annotated[float, Field(gt=1, le=100)] | None = None
@@ -258,16 +266,16 @@ class Traffic(Strict):
     unless `rival` says so. Every on-period of TCP is a connection of its own.
     """
 
-    kind: Literal["tcp", "udp"]
+    kind: Choice[Literal["tcp", "udp"]]
     # A node; `to: receivers` is a flow to each receiver of the first session, and `from: parents,
     # to: children` one along each link, away from that session's sender.
-    from_: Annotated[NodeNumber | Literal["parents"], Field(alias="from")]
-    to: NodeNumber | Literal["receivers", "children"]
+    from_: Annotated[NodeNumber | Choice[Literal["parents"]], Field(alias="from")]
+    to: NodeNumber | Choice[Literal["receivers", "children"]]
     start: RunTime = 0
     stop: RunTime | None = None  # None: the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
-    congestion_control: Literal["reno", "cubic"] = "reno"
-    packet_size: Annotated[Size, Field(ge=128, le=1500)] = 1000
+    congestion_control: Choice[Literal["reno", "cubic"]] = "reno"
+    packet_size: Annotated[Size, Field(ge=128, le=1500)] = PACKET_SIZE
     ecn: bool = False
     # Only in virtual time. Kernels delay acknowledgements, ns-2's receivers do not; ns-2's senders
     # may take a random time of up to `overhead` before a transmission, against phase effects, and
@@ -346,7 +354,7 @@ class MemberEvent(Strict):
     at: RunTime
     every: Every | None = None
     receivers: Annotated[list[NodeNumber], Field(min_length=1)]
-    action: Literal["leave", "join"] = "leave"
+    action: Choice[Literal["leave", "join"]] = "leave"
 
 
 @dataclass(frozen=True)
@@ -534,8 +542,14 @@ class Experiment(Strict):
 
     def marking_of(self, link: str) -> Marking:
         """Of a link, by the name that it has in the topology: its own, or everybody's."""
-        own = (change.marking for change in self.topology.changes(link))
-        return next((marking for marking in own if marking is not None), self.marking)
+        return self.placed_marking(link)[1]
+
+    def placed_marking(self, link: str) -> tuple[KeyPath, Marking]:
+        """As marking_of, with the key that says so."""
+        for path, change in self.topology.changes(link).items():
+            if change.marking is not None:
+                return ("topology", *path, "marking"), change.marking
+        return ("marking",), self.marking
 
 
 @dataclass(frozen=True)
@@ -584,6 +598,23 @@ class LoadedExperiment:
                     stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
                 )
         return flows
+
+    def packet_size_of(self, link: str) -> int:
+        """IP bytes: of the largest data packets of sessions and flows that cross a link, either
+        way; PACKET_SIZE where none do."""
+        return self._packet_sizes.get(link, PACKET_SIZE)
+
+    @cached_property
+    def _packet_sizes(self) -> dict[str, int]:
+        sizes: dict[str, int] = defaultdict(int)
+        experiment, topology = self.experiment, self.topology
+        for session, receivers in zip(experiment.sessions, self.receivers, strict=True):
+            for link in topology.links_to(session.sender, receivers):
+                sizes[link] = max(sizes[link], session.packet_size)
+        for flow in self.flows.values():
+            for link in topology.path(flow.source, flow.destination):
+                sizes[link] = max(sizes[link], experiment.traffic[flow.entry].packet_size)
+        return sizes
 
     @property
     def recorded(self) -> tuple[tuple[int, ...], ...]:

@@ -8,12 +8,10 @@ without delay, so that every link of the paper has its queue in a switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
-import networkx
-
+from tiercast_lab.base.tree import Tree, steps
 from tiercast_lab.base.units import Queue
 
 UNLIMITED = 0
@@ -128,11 +126,8 @@ class Topology:
         receivers: Iterable[int],
         traffic: Iterable[int] = (),
     ) -> None:
-        self._ends = tuple(links)
-        neighbours: dict[int, list[int]] = {}
-        for a, b in links:
-            neighbours.setdefault(a, []).append(b)
-            neighbours.setdefault(b, []).append(a)
+        self.tree = Tree(links)  # of node numbers
+        neighbours = self.tree.neighbours
         senders, receivers, traffic = set(senders), set(receivers), set(traffic)
         wanted = {node: ["h"] for node in sorted(senders | receivers)}
         for node in sorted(traffic):
@@ -162,11 +157,6 @@ class Topology:
                 self._connect(Link(f"{kind}{node}", f"s{node}", f"{kind}{node}", unlimited))
         self.hosts = {host.name: host for host in sorted(hosts, key=lambda h: (h.number, h.name))}
 
-    @cached_property
-    def numbers(self) -> networkx.Graph:
-        """Of node numbers."""
-        return networkx.Graph(self._ends)
-
     def _connect(self, link: Link) -> None:
         self.links[link.name] = link
         for end, other in ((link.a, link.b), (link.b, link.a)):
@@ -175,16 +165,25 @@ class Topology:
 
     def path(self, sender: int, receiver: int) -> list[str]:
         """Names of the links between two node numbers, from the sender on."""
-        nodes = networkx.shortest_path(self.numbers, sender, receiver)
-        return [self.link_between(a, b) for a, b in zip(nodes, nodes[1:], strict=False)]
+        return [self.link_between(a, b) for a, b in steps(self.tree.path(sender, receiver))]
+
+    def links_to(self, sender: int, receivers: Sequence[int]) -> Iterator[str]:
+        """Names of the links that join a sender with its receivers."""
+        if len(receivers) == 1:
+            yield from self.path(sender, *receivers)
+            return
+        towards = set(receivers)
+        for parent, child in reversed(list(self.tree.away_from(sender))):
+            if child in towards:
+                towards.add(parent)
+                yield self.link_between(parent, child)
 
     def link_between(self, a: int, b: int) -> str:
         return f"{a}-{b}" if f"{a}-{b}" in self.links else f"{b}-{a}"
 
     def directions(self, sender: int, receiver: int) -> list[str]:
         """The path as directions of links, as a port's rows name them: "0>1", "1>3"."""
-        nodes = networkx.shortest_path(self.numbers, sender, receiver)
-        return [f"{a}>{b}" for a, b in zip(nodes, nodes[1:], strict=False)]
+        return [f"{a}>{b}" for a, b in steps(self.tree.path(sender, receiver))]
 
     def bottleneck(
         self, sender: int, receiver: int, flows: Mapping[str, int] | None = None
@@ -204,7 +203,7 @@ class Topology:
     def round_trip(self, sender: int, receivers: Iterable[int]) -> int:
         """The longest propagation round trip, in ns: d of SIM table 1."""
         delays = {sender: 0}
-        for a, b in networkx.bfs_edges(self.numbers, sender):
+        for a, b in self.tree.away_from(sender):
             delays[b] = delays[a] + self.links[self.link_between(a, b)].parameters.delay
         return 2 * max(delays[node] for node in receivers)
 

@@ -30,9 +30,8 @@ def described_topology(
         interface = IPv4Interface(f"{host.address}/24")
         mac = int(host.mac.replace(":", ""), 16)
         described.add_host(control.Host(host.name, interface, mac))
-    packet_size = experiment.sessions[0].packet_size
     for link in topology.links.values():
-        kind = experiment.marking_of(link.name)
+        kind, packet_size = experiment.marking_of(link.name), loaded.packet_size_of(link.name)
         marking = kind.policy(link.sent_by(link.a).rate, packet_size, idle_us)
         port = topology.switches[link.a].port_to(link.b)
         if link.b in topology.hosts:

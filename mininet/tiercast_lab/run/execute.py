@@ -157,5 +157,5 @@ def _switch_kind(name: str, loaded: LoadedExperiment) -> SwitchKind:
     from tiercast_lab.run.mininet.switches import TiercastSwitches
 
     if name == "bmv2":
-        return Bmv2Switches(loaded.experiment.sessions[0].packet_size)
+        return Bmv2Switches(loaded.packet_size_of)
     return TiercastSwitches()

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import networkx
-
+from tiercast_lab.base.tree import Tree
 from tiercast_lab.base.units import format_rate
 
 COLUMN = 58  # px between neighbouring leaves
@@ -24,13 +23,10 @@ class _Place:
 
 
 def topology_svg(network: Mapping[str, Any]) -> str:
-    graph = networkx.Graph()
-    for name in network["links"]:
-        a, b = (int(end) for end in name.split("-"))
-        graph.add_edge(a, b, name=name)
+    names = {tuple(map(int, name.split("-"))): name for name in network["links"]}
+    tree = Tree(names)
     root = network["sessions"][0]["sender_node"]
     receivers = [one for session in network["sessions"] for one in session["receivers"].values()]
-    tree = networkx.bfs_tree(graph, root)
     places = _places(tree, root)
     width = max(place.x for place in places.values()) + MARGIN
     height = max(place.y for place in places.values()) + MARGIN + 26
@@ -42,8 +38,8 @@ def topology_svg(network: Mapping[str, Any]) -> str:
         'aria-label="topology with its bottlenecks">'
     ]
     labels = []
-    for parent, child in tree.edges:
-        name = graph.edges[parent, child]["name"]
+    for parent, child in tree.away_from(root):
+        name = names.get((parent, child)) or names[child, parent]
         a, b = places[parent], places[child]
         rate = network["links"][name]["rate"]
         colour = BOTTLENECK if name in slow else PLAIN
@@ -78,17 +74,28 @@ def _link_title(network: Mapping[str, Any], name: str) -> str:
     )
 
 
-def _places(tree: networkx.DiGraph, root: int) -> dict[int, _Place]:
+def _places(tree: Tree, root: int) -> dict[int, _Place]:
     """Leaves side by side, parents in the middle above their children."""
+    depths = tree.distances(root)
     places: dict[int, _Place] = {}
     leaves = 0
-    for node in networkx.dfs_postorder_nodes(tree, root):
-        depth = networkx.shortest_path_length(tree, root, node)
-        children = [places[child].x for child in tree.successors(node)]
+    for node in _children_first(tree, root):
+        below = [one for one in tree.neighbours[node] if depths[one] > depths[node]]
+        children = [places[child].x for child in below]
         if children:
             x = (min(children) + max(children)) / 2
         else:
             x = MARGIN + COLUMN * leaves
             leaves += 1
-        places[node] = _Place(x, MARGIN + ROW * depth)
+        places[node] = _Place(x, MARGIN + ROW * depths[node])
     return places
+
+
+def _children_first(tree: Tree, root: int) -> list[int]:
+    """Every node after its children, which are in their order."""
+    order, waiting = [], [(root, root)]
+    while waiting:
+        parent, node = waiting.pop()
+        order.append(node)
+        waiting += [(node, child) for child in tree.neighbours[node] if child != parent]
+    return order[::-1]

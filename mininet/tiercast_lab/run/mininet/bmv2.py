@@ -12,7 +12,7 @@ import asyncio
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.base.units import format_duration
 from tiercast_lab.experiment.schema import LinkEvent, LoadedExperiment
-from tiercast_lab.experiment.topology import Switch, Topology
+from tiercast_lab.experiment.topology import Link, Switch, Topology
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.pauses import AnswerWatch
 from tiercast_lab.run.mininet.processes import Children
@@ -48,8 +48,9 @@ class Bmv2Switches:
     # lateness of the wires.
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
 
-    def __init__(self, packet_size: int) -> None:
-        self.packet_size = packet_size
+    def __init__(self, packet_size_of: Callable[[str], int]) -> None:
+        """`packet_size_of`: LoadedExperiment's, by the link's name."""
+        self._packet_size_of = packet_size_of
         self._answers: defaultdict[str, AnswerWatch] = defaultdict(AnswerWatch)  # by switch
 
     def check(self, loaded: LoadedExperiment) -> None:
@@ -121,14 +122,18 @@ class Bmv2Switches:
     def _set_queues(self, network: Network, switch: Switch) -> None:
         lines = []
         for port, (_, link) in enumerate(switch.ports, 1):
-            lines += self._queue_commands(port, link.parameters.rate, link.parameters.queue.packets)
+            rate, depth = link.parameters.rate, link.parameters.queue.packets
+            lines += self._queue_commands(port, link, rate, depth)
         _thrift(network, switch.name, lines)
 
-    def _queue_commands(self, port: int, rate: int | None, depth: int | None) -> list[str]:
-        """bmv2 counts packets: a queue's rate is that of full data packets."""
+    def _queue_commands(
+        self, port: int, link: Link, rate: int | None, depth: int | None
+    ) -> list[str]:
+        """bmv2 counts packets: a queue's rate is that of the link's largest data packets."""
         lines = [f"set_queue_depth {depth} {port}"] if depth else []
         if rate:
-            lines.append(f"set_queue_rate {packets_per_second(rate, self.packet_size)} {port}")
+            size = self._packet_size_of(link.name)
+            lines.append(f"set_queue_rate {packets_per_second(rate, size)} {port}")
         return lines
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
@@ -155,7 +160,7 @@ class Bmv2Switches:
             if end in network.topology.switches:
                 port = network.topology.switches[end].port_to(other)
                 depth = event.queue.packets if event.queue else None
-                lines = self._queue_commands(port, event.rate, depth)
+                lines = self._queue_commands(port, link, event.rate, depth)
                 await asyncio.to_thread(_thrift, network, end, lines)
 
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
