@@ -22,6 +22,7 @@ std::string schemes_as_json() {
     list.push_back({{"name", scheme.name},
                     {"id", scheme.id},
                     {"layered", scheme.layered},
+                    {"aggregated", scheme.aggregated},
                     {"parameters", parameters},
                     {"records", scheme.records}});
   }

@@ -43,6 +43,9 @@ MAY_IMPORT_LATE = {
     "run.mininet.switches": "only annotated: the network, which imports Mininet",
 }
 
+# Imports of computed names: a scheme's own modules, by its name, and all that state measures.
+FINDS_BY_NAME = {"base.by_name", "measures.catalogue"}
+
 
 def tracked(folder: str, *suffixes: str) -> list[Path]:
     listed = subprocess.run(
@@ -141,6 +144,15 @@ def test_late_imports_of_the_lab_are_those_with_a_reason() -> None:
     for one in late:
         assert one.by in MAY_IMPORT_LATE, one.place
     assert {one.by for one in late} == set(MAY_IMPORT_LATE), "one that imports nothing late"
+
+
+def test_modules_of_the_lab_are_found_by_name_where_it_is_known() -> None:
+    computed = {
+        name
+        for name, path in lab_modules().items()
+        if re.search(r"\b(importlib|__import__)\b", path.read_text())
+    }
+    assert computed == FINDS_BY_NAME
 
 
 def test_mininet_folder_hides_nothing() -> None:

@@ -18,6 +18,8 @@ struct Scheme {
   // Receivers subscribe to as many layers as their path carries; else a session has one rate, and
   // `layers` of its SessionConfig is 1.
   bool layered;
+  // The P4 program can sum up its feedback (docs/p4.md, "Feedback aggregation").
+  bool aggregated = false;
   std::span<const ParameterInfo> parameters;
   // Kinds of the records that its cores trace, such as "sim.round". A lab takes no others.
   std::span<const std::string_view> records;

@@ -20,7 +20,11 @@ from tiercast_lab.run.network_summary import network_summary
 ROOT = Path(__file__).resolve().parents[2]
 
 SCHEMES = {
-    "sim": SchemeInfo("sim", {"sim.delta": ParameterInfo("sim.delta", 0.875, 0.1, 0.99, "")}),
+    "sim": SchemeInfo(
+        "sim",
+        {"sim.delta": ParameterInfo("sim.delta", 0.875, 0.1, 0.99, "")},
+        aggregated=True,
+    ),
     "single": SchemeInfo("single", layered=False),
 }
 

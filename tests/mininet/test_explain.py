@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import pytest
+from tiercast_lab.base.by_name import module_of
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
+from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.results import storage
-from tiercast_lab.results.explain.explanations import EXPLANATIONS, Clause, Told, told
+from tiercast_lab.results.explain import schemes
 from tiercast_lab.results.explain.look import look_at
 from tiercast_lab.results.explain.receiver import explain
+from tiercast_lab.results.explain.sentences import Sentences
 from tiercast_lab.results.recorder import Recorder
 
 from .conftest import ROOT, record_port, store
@@ -119,22 +123,41 @@ def test_a_session_beside_tcp_and_records_without_an_explanation(beside_tcp) -> 
     assert "tcp1" not in text(beside_tcp, "h3", "6.5s")  # 1-3 is its bottleneck, without flows
 
 
-def test_a_table_of_clauses(beside_tcp, monkeypatch) -> None:
-    table = told(
-        Clause("single.rate", "sender", "{limiting:node} limits to {rate_Bps:rate}, {rtt_us:ms}"),
-        Clause("single.loss", "receiver", "lost {loss:%}", when="loss"),
-        Clause("single.loss", "receiver", "never said", when="!loss"),
-        Clause("single.none", "sender", "never said"),
-        Clause("single.rate", "sender", "by three", when="limiting=3"),
-        Clause("single.rate", "sender", "never said", when="limiting=4"),
-        Clause("single.loss", "receiver", "{nosuch:ms}"),
-    )
-    monkeypatch.setitem(EXPLANATIONS, "single", table)
-    said = text(beside_tcp, "h3", "6.5s")
+def test_a_scheme_has_the_sentences_of_the_module_of_its_name(
+    beside_tcp, monkeypatch, tmp_path
+) -> None:
+    name = f"{schemes.__name__}.single"
+    assert module_of(schemes.__name__, "single") is None
+    (tmp_path / "single.py").write_text(SINGLE)
+    monkeypatch.setattr(schemes, "__path__", [*schemes.__path__, str(tmp_path)])
+    try:
+        said = text(beside_tcp, "h3", "6.5s")
+    finally:
+        sys.modules.pop(name, None)
     assert "h3 limits to 2.000 Mbit/s, 5 ms [single.rate, 5.00 s]" in said
     assert "lost 1.00 % [single.loss, 4.00 s]" in said
     assert "unknown [single.loss" in said and "by three [single.rate" in said
     assert "never said" not in said
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "..look", "../single", "none-such"])
+def test_a_scheme_whose_name_is_no_modules_has_none(name: str) -> None:
+    assert module_of(schemes.__name__, name) is None
+
+
+SINGLE = """
+from tiercast_lab.results.explain.sentences import Clause, Sentences
+
+explanation = Sentences(
+    Clause("single.rate", "sender", "{limiting:node} limits to {rate_Bps:rate}, {rtt_us:ms}"),
+    Clause("single.loss", "receiver", "lost {loss:%}", when="loss"),
+    Clause("single.loss", "receiver", "never said", when="!loss"),
+    Clause("single.none", "sender", "never said"),
+    Clause("single.rate", "sender", "by three", when="limiting=3"),
+    Clause("single.rate", "sender", "never said", when="limiting=4"),
+    Clause("single.loss", "receiver", "{nosuch:ms}"),
+)
+"""
 
 
 @pytest.mark.parametrize(
@@ -166,12 +189,13 @@ def test_command_line(sim) -> None:
     assert refused.stderr.startswith("tiercast: run sim: the time 99s is outside")
 
 
-TABLES = {name: table for name, table in EXPLANATIONS.items() if isinstance(table, Told)}
-
-
-def test_every_record_and_field_of_a_table_is_documented() -> None:
+def test_every_scheme_has_sentences_whose_records_and_fields_are_documented() -> None:
     """docs/protocols/<scheme>.md is where a reader looks a record up."""
-    for scheme, table in TABLES.items():
+    for scheme, info in known_schemes().items():
+        table = module_of(schemes.__name__, scheme).explanation
+        if not isinstance(table, Sentences):
+            continue
+        assert {clause.kind for clause in table.clauses} <= set(info.records)
         document = (ROOT / f"docs/protocols/{scheme}.md").read_text()
         for clause in table.clauses:
             assert f"`{clause.kind}`" in document, f"{scheme}.md lacks {clause.kind}"

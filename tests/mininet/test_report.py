@@ -15,8 +15,8 @@ from rich.console import Console
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.storage import StoredRun, load_run
-from tiercast_lab.show.panels import all_panels
 from tiercast_lab.show.plots import write_plots
+from tiercast_lab.show.run_panels import all_panels
 from tiercast_lab.show.run_report import write_report
 from tiercast_lab.show.run_tables import result_tables
 

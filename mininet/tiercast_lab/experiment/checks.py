@@ -37,9 +37,6 @@ from tiercast_lab.experiment.topology import LinkParameters, Topology
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 from tiercast_lab.measures import MEASURES
 
-# Schemes whose feedback the P4 program can sum up (docs/p4.md).
-AGGREGATED = ("sim",)
-
 
 def check(
     source: Source, experiment: Experiment, schemes: dict[str, SchemeInfo], file: str
@@ -226,7 +223,7 @@ def _sessions(
             raise source.error(
                 (*path, "scheme"), f"unknown scheme {among(session.scheme, schemes)}"
             )
-        _check_scheme(source, path, session, schemes[session.scheme])
+        _check_scheme(source, path, session, schemes)
         if session.sender not in degree:
             raise source.error((*path, "sender"), _no_node(session.sender, nodes))
         if session.receivers == "leaves":
@@ -273,15 +270,19 @@ def _unicast(session: Session, receivers: tuple[int, ...]) -> Iterator[tuple[Ses
         yield session.model_copy(update=own), (node,)
 
 
-def _check_scheme(source: Source, path: KeyPath, session: Session, scheme: SchemeInfo) -> None:
+def _check_scheme(
+    source: Source, path: KeyPath, session: Session, schemes: dict[str, SchemeInfo]
+) -> None:
+    scheme = schemes[session.scheme]
     if session.layers > 1 and not scheme.layered:
         raise source.error(
             (*path, "layers"), f"{scheme.name} has one rate for all receivers; valid: 1"
         )
-    if session.aggregation == "network" and scheme.name not in AGGREGATED:
+    if session.aggregation == "network" and not scheme.aggregated:
+        able = ", ".join(one.name for one in schemes.values() if one.aggregated) or "no scheme"
         raise source.error(
             (*path, "aggregation"),
-            f"switches sum up the feedback of {', '.join(AGGREGATED)} alone; valid: sender",
+            f"switches sum up the feedback of {able} alone; valid: sender",
         )
     for name, value in session.parameters.items():
         if wrong := wrong_parameter(name, value, scheme):

@@ -28,6 +28,7 @@ class SchemeInfo:
     name: str
     parameters: dict[str, ParameterInfo] = field(default_factory=dict)
     layered: bool = True  # else a session has one rate, and one layer
+    aggregated: bool = False  # switches can sum up its feedback
     records: tuple[str, ...] = ()  # kinds that its cores trace: "sim.round"
 
 
@@ -90,6 +91,7 @@ def parse_schemes(text: str) -> dict[str, SchemeInfo]:
                 for p in scheme["parameters"]
             },
             scheme["layered"],
+            scheme["aggregated"],
             tuple(scheme["records"]),
         )
         for scheme in json.loads(text)

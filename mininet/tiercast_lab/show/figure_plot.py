@@ -14,8 +14,9 @@ import matplotlib.pyplot as plt
 from tiercast_lab.experiment.figure_schema import Plot
 from tiercast_lab.measures import spec_of, windows
 from tiercast_lab.results.storage import load_run
-from tiercast_lab.show.panels import COLOURS, main_panels
+from tiercast_lab.show.panels import COLOURS
 from tiercast_lab.show.plots import DPI, METADATA, STYLE, draw
+from tiercast_lab.show.run_panels import main_panels
 from tiercast_lab.study.figures import Results
 
 PAPER = "#555555"

@@ -1,5 +1,4 @@
-"""What a run's picture and its interactive report show, as data: the six panels of SIM figure 2 for
-SIM; for other schemes rates, queue, and every variable that the scheme traced."""
+"""What a run's picture and its interactive report show, as data: panels that serve any scheme."""
 
 from __future__ import annotations
 
@@ -10,13 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from tiercast_lab.base.units import format_rate
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import (
     Rows,
     cumulative_rates,
-    efficiency_series,
-    instability_series,
     mean_received_rate,
     received_rate,
     subscribers,
@@ -61,98 +57,20 @@ class Panel:
     note: str = ""  # said in place of data where there is none
 
 
-def all_panels(run: StoredRun) -> list[Panel]:
-    """The main ones; and for schemes without panels of their own what their cores traced."""
-    return main_panels(run) + ([] if run.scheme == "sim" else variables(run))
-
-
-def main_panels(run: StoredRun) -> list[Panel]:
-    more = [sessions(run)] if len(run.context.sessions) > 1 else []
-    if run.scheme == "sim":
-        panels = [
-            layer_rates(run),
-            menu(run),
-            subscriptions(run),
-            received_rates(run),
-            efficiency(run),
-            instability(run),
-        ]
-        return panels + more + ([beside_tcp(run), queues(run)] if run.context.rivals else [])
-    panels = [session_rates(run)]
-    if run.context.rivals:
-        panels.append(beside_tcp(run))
-    panels.append(sending_rates(run))
-    if run.context.session.layers > 1:
-        panels.append(subscriptions(run, "Receivers subscribed to each layer"))
-    return [*panels, queues(run), *more]
-
-
-def _edges(run: StoredRun, step: float) -> np.ndarray:
+def time_edges(run: StoredRun, step: float) -> np.ndarray:
     end = run.end_s
     return np.linspace(0, end, max(1, round(end / step)) + 1)
 
 
-def _middle(edges: np.ndarray) -> np.ndarray:
+def middles(edges: np.ndarray) -> np.ndarray:
     return (edges[:-1] + edges[1:]) / 2
 
 
-def _layers(n: int) -> str:
+def layers_text(n: int) -> str:
     return f"{n} layer" + ("s" if n > 1 else "")
 
 
-def _expected(run: StoredRun, measure: str) -> dict[str, dict[str, float]]:
-    return {f["name"]: f for f in run.summary["expected"] if f["name"].startswith(measure)}
-
-
-def layer_rates(run: StoredRun) -> Panel:
-    edges = _edges(run, STEP_S)
-    rates = cumulative_rates(run.rows, run.context.session, edges) / MBIT
-    expected = _expected(run, "cumulative_rate_")
-    references = []
-    for n in range(1, run.context.session.layers + 1):
-        figure = expected.get(f"cumulative_rate_{n}")
-        if figure and figure["paper"] is not None:
-            value = figure["paper"] / MBIT
-            references.append(Reference(value, f"paper: {value:g}", COLOURS[n - 1]))
-    return Panel(
-        "a-layer-rates",
-        "(a) Cumulative sending rates of the layers",
-        "Mbit/s",
-        [
-            Series(_layers(n), _middle(edges), rates[n - 1], COLOURS[n - 1])
-            for n in range(1, run.context.session.layers + 1)
-        ],
-        references,
-    )
-
-
-def menu(run: StoredRun) -> Panel:
-    """Limits of the middle layers while the menu is active  // SIM 3.1"""
-    title, unit = "(b) Menu: limits of the cumulative rates", "Mbit/s"
-    frame = run.rows.of("sim.menu", run.context.session.sender)
-    if frame.is_empty():
-        return Panel("b-menu", title, unit, [], note="the menu was never computed")
-    end = run.end_s
-    times = np.append(frame["time_s"].to_numpy(), end)
-
-    def line(column: str, label: str, colour: str, gate: np.ndarray, thin: bool) -> Series:
-        values = np.where(gate, frame[column].to_numpy() * 8 / MBIT, np.nan)
-        return Series(label, times, np.append(values, values[-1]), colour, True, thin)
-
-    always = np.ones(len(frame), dtype=bool)
-    active = frame["active"].to_numpy() > 0
-    series = [
-        line("max", "fastest receiver", "#555555", always, True),
-        line("min", "slowest receiver", "#999999", always, True),
-    ]
-    for column in sorted(c for c in frame.columns if c.startswith("limit_")):
-        rank = int(column.removeprefix("limit_"))
-        series.append(line(column, _layers(rank + 1), COLOURS[rank], active, False))
-    note = "" if active.any() else "the menu was never active"
-    return Panel("b-menu", title, unit, series, note=note)
-
-
-def subscriptions(run: StoredRun, title: str = "(c) Receivers subscribed to each layer") -> Panel:
+def subscriptions(run: StoredRun, title: str) -> Panel:
     end = run.end_s
     frame = run.rows.get("subscription")
     changes = [] if frame is None else frame["time_s"].unique().sort().to_list()
@@ -163,7 +81,7 @@ def subscriptions(run: StoredRun, title: str = "(c) Receivers subscribed to each
         title,
         "receivers",
         [
-            Series(_layers(n), times, counts[n - 1], COLOURS[n - 1], steps=True)
+            Series(layers_text(n), times, counts[n - 1], COLOURS[n - 1], steps=True)
             for n in range(1, run.context.session.layers + 1)
         ],
         y_max=len(run.context.receivers) * 1.05,
@@ -177,56 +95,6 @@ def representatives(run: StoredRun) -> dict[str, float]:
         chosen.setdefault(run.context.receivers[agent].available[0][1], agent)
     return {chosen[rate]: rate for rate in sorted(chosen)}
 
-
-def received_rates(run: StoredRun) -> Panel:
-    edges = _edges(run, STEP_S)
-    series, references = [], []
-    for index, (agent, rate) in enumerate(representatives(run).items()):
-        colour = COLOURS[index % len(COLOURS)]
-        values = received_rate(run.rows, run.context.receivers[agent], agent, edges) / MBIT
-        label = f"{agent} ({format_rate(rate)})"
-        series.append(Series(label, _middle(edges), values, colour))
-        references.append(Reference(rate / MBIT, f"available to {agent}", colour))
-    return Panel(
-        "d-received-rates",
-        "(d) Received rates, one receiver per bottleneck rate",
-        "Mbit/s",
-        series,
-        references,
-    )
-
-
-def efficiency(run: StoredRun) -> Panel:
-    edges = _edges(run, COARSE_STEP_S)
-    values = efficiency_series(run.rows, run.context.session, edges)
-    references = []
-    figure = _expected(run, "efficiency").get("efficiency")
-    if figure and figure["min"] is not None:
-        references.append(Reference(figure["min"], f"required mean: {figure['min']:g}", "#D55E00"))
-    references.append(Reference(1.0, "optimum: 1", "#555555"))
-    return Panel(
-        "e-efficiency",
-        "(e) Efficiency E(t)",
-        "received / available",
-        [Series("efficiency", _middle(edges), values, COLOURS[0])],
-        references,
-        y_max=1.1,
-    )
-
-
-def instability(run: StoredRun) -> Panel:
-    edges = _edges(run, COARSE_STEP_S)
-    values = instability_series(run.rows, run.context.session, edges)
-    round_trip = run.context.session.round_trip * 1e3
-    return Panel(
-        "f-instability",
-        "(f) Instability I(t), mean over each second",
-        f"changes / receiver / {round_trip:g} ms",
-        [Series("instability", edges, np.append(values, values[-1:]), COLOURS[0], steps=True)],
-    )
-
-
-# ---- any scheme ---------------------------------------------------------------------------------
 
 MOST_LINES = len(COLOURS)
 # Columns that say what a record is about; each value of them has a line of its own.
@@ -247,7 +115,7 @@ def _part(shown: Sized, of: Sized, what: str) -> str:
 
 
 def session_rates(run: StoredRun) -> Panel:
-    edges = _edges(run, STEP_S)
+    edges = time_edges(run, STEP_S)
     agents = some_receivers(run, MOST_LINES)
     facts = run.summary["network"]["sessions"][0]["receivers"]
     shares = {facts[agent]["share"] / MBIT for agent in agents}
@@ -258,7 +126,7 @@ def session_rates(run: StoredRun) -> Panel:
         [
             Series(
                 agent,
-                _middle(edges),
+                middles(edges),
                 received_rate(run.rows, run.context.receivers[agent], agent, edges) / MBIT,
                 COLOURS[index],
             )
@@ -270,7 +138,7 @@ def session_rates(run: StoredRun) -> Panel:
 
 def sessions(run: StoredRun) -> Panel:
     """Each session, mean over its receivers; or the first and the range of the others."""
-    edges = _edges(run, STEP_S)
+    edges = time_edges(run, STEP_S)
     schemes = {one["session"]: one["scheme"] for one in run.summary["network"]["sessions"]}
     rates = {
         f"session {one.number} ({schemes[one.number]})": mean_received_rate(
@@ -295,7 +163,7 @@ def sessions(run: StoredRun) -> Panel:
         "The sessions: received rates, mean over receivers",
         "Mbit/s",
         [
-            Series(name, _middle(edges), rate, COLOURS[index])
+            Series(name, middles(edges), rate, COLOURS[index])
             for index, (name, rate) in enumerate(rates.items())
         ],
     )
@@ -303,7 +171,7 @@ def sessions(run: StoredRun) -> Panel:
 
 def beside_tcp(run: StoredRun) -> Panel:
     """The session (mean over receivers) and the flows: each, or their range where they are many."""
-    edges = _edges(run, STEP_S)
+    edges = time_edges(run, STEP_S)
     session = mean_received_rate(run.rows, run.context.receivers, edges) / MBIT
     rows = _from_the_start(run)
     flows = {name: flow_rate(rows, name, edges) / MBIT for name in run.context.rivals}
@@ -314,9 +182,9 @@ def beside_tcp(run: StoredRun) -> Panel:
             "slowest flow": rates.min(axis=0),
             "fastest flow": rates.max(axis=0),
         }
-    series = [Series("session (mean)", _middle(edges), session, COLOURS[0])]
+    series = [Series("session (mean)", middles(edges), session, COLOURS[0])]
     for index, (name, rate) in enumerate(flows.items(), 1):
-        series.append(Series(name, _middle(edges), rate, COLOURS[index], thin=True))
+        series.append(Series(name, middles(edges), rate, COLOURS[index], thin=True))
     return Panel("rates-tcp", "The session beside TCP", "Mbit/s", series)
 
 
@@ -336,11 +204,13 @@ def _from_the_start(run: StoredRun) -> Rows:
 
 def sending_rates(run: StoredRun) -> Panel:
     """What left, and what the scheme had set where it sets rates."""
-    edges = _edges(run, STEP_S)
+    edges = time_edges(run, STEP_S)
     layers = run.context.session.layers
     rates = cumulative_rates(run.rows, run.context.session, edges) / MBIT
     series = [
-        Series(_layers(n) if layers > 1 else "sent", _middle(edges), rates[n - 1], COLOURS[n - 1])
+        Series(
+            layers_text(n) if layers > 1 else "sent", middles(edges), rates[n - 1], COLOURS[n - 1]
+        )
         for n in range(1, layers + 1)
     ]
     frame = run.rows.get("layer")

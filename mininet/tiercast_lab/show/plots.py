@@ -13,7 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tiercast_lab.results.storage import StoredRun
-from tiercast_lab.show.panels import Panel, Series, all_panels
+from tiercast_lab.show.panels import Panel, Series
+from tiercast_lab.show.run_panels import all_panels
 
 STYLE = {
     "font.family": "DejaVu Sans",

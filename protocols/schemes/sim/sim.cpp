@@ -16,6 +16,7 @@ Scheme scheme() {
       .name = "sim",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kSim),
       .layered = true,
+      .aggregated = true,
       .parameters = parameter_list(),
       .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {

@@ -1,7 +1,7 @@
 """Why a receiver's rate was what it was at a time of a stored run: `tiercast explain`.
 
 Reads stored rows alone. What holds for every scheme is here; what a scheme's own trace records say
-is in `explanations`.
+is in the module of its name below `schemes`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
+from tiercast_lab.base.by_name import module_of
 from tiercast_lab.measures.rows import (
     FATES,
     cumulative_rates,
@@ -19,7 +20,7 @@ from tiercast_lab.measures.rows import (
     steps_within,
     top_steps,
 )
-from tiercast_lab.results.explain.explanations import EXPLANATIONS
+from tiercast_lab.results.explain import schemes
 from tiercast_lab.results.explain.look import Look
 from tiercast_lab.results.links import policy_of
 
@@ -28,7 +29,8 @@ def explain(look: Look) -> list[str]:
     """Lines in plain language."""
     run = look.run
     title = f"{run.summary['run']}: {look.scheme}, receiver {look.receiver} at {look.at_s:g} s"
-    specific = EXPLANATIONS.get(look.scheme, _records)(look)
+    own = module_of(schemes.__name__, look.scheme)
+    specific = (own.explanation if own else _records)(look)
     parts: list[tuple[str, Iterable[str]]] = [
         ("received", _received(look)),
         ("subscribed", _subscription(look)),

@@ -1,0 +1,79 @@
+"""What SIM's trace records say (docs/protocols/sim.md, "Trace")."""
+
+from __future__ import annotations
+
+from tiercast_lab.results.explain.look import Look, Row
+
+
+def explanation(look: Look) -> list[str]:
+    """Its top layer's last adjustment with the reports behind it, the menu, its own last answer."""
+    lines = []
+    subscription = look.last("subscription", look.receiver)
+    top = -1 if subscription is None else int(subscription["top"])
+    layers = look.session.layers
+    for rank in range(top, -1, -1):
+        if (text := _group(look, rank, layers)) is not None:
+            lines.append(text)
+    if (menu := look.last("sim.menu", look.sender)) is not None:
+        lines.append(_menu(menu, layers))
+    if (sent := look.last("sim.notification", look.receiver)) is not None:
+        state = "congested" if sent["congested"] else "not congested"
+        lines.append(
+            f"it last answered at {sent['time_s']:.2f} s, {state} with top layer {sent['top']:g}: "
+            f"{sent['packets']:g} packets of the present rate, {sent['marked']:g} marked, "
+            f"{sent['lost']:g} lost"
+        )
+    if (round_ := look.last("sim.round", look.sender)) is not None:
+        heard = round_["reports"] + round_["missing"]
+        lines.append(
+            f"the sender's round that ended at {round_['time_s']:.2f} s heard "
+            f"{round_['reports']:g} of {heard:g} children; longest round trip "
+            f"{round_['rtt_max_us'] / 1e3:.0f} ms"
+        )
+    return lines
+
+
+def _group(look: Look, rank: int, layers: int) -> str | None:
+    """How the layer's rate was adjusted last, and by which rule  // SIM 3.1"""
+    now = look.last("sim.group", look.sender, rank=rank)
+    if now is None:
+        return None
+    before = look.last("sim.group", look.sender, back=2, rank=rank)
+    rate = _change(now, before)
+    layer = f"layer {rank}"
+    if not now["reports"]:
+        return f"{layer} is nobody's top layer, so nobody judges it: its rate {rate}"
+    if rank == 0:
+        rule = "one congested report is enough at the bottom"
+    elif rank == layers - 1:
+        rule = "all reports must say so at the top"
+    else:
+        menu = look.last("sim.menu", look.sender)
+        rule = "the majority decides" if menu and menu["active"] else "one report is enough"
+    state = "congested" if now["congested"] else "not congested"
+    return (
+        f"{layer} is {state}, by {now['congested_reports']:g} of {now['reports']:g} reports "
+        f"({rule}): its rate {rate}"
+    )
+
+
+def _change(now: Row, before: Row | None) -> str:
+    rate = f"{8 * now['rate_Bps'] / 1e6:.3f} Mbit/s at {now['time_s']:.2f} s"
+    if before is None:
+        return f"began at {rate}"
+    old = f"{8 * before['rate_Bps'] / 1e6:.3f}"
+    if now["rate_Bps"] == before["rate_Bps"]:
+        return f"stayed at {rate}"
+    return f"{'fell' if now['rate_Bps'] < before['rate_Bps'] else 'rose'} from {old} to {rate}"
+
+
+def _menu(menu: Row, layers: int) -> str:
+    reach = f"receivers reach {8 * menu['min'] / 1e6:.2f} to {8 * menu['max'] / 1e6:.2f} Mbit/s"
+    if not menu["active"]:
+        return f"the menu was inactive at {menu['time_s']:.1f} s, its last time ({reach})"
+    limits = ", ".join(
+        f"{8 * menu[f'limit_{rank}'] / 1e6:.2f} for {rank + 1} layers"
+        for rank in range(1, layers - 1)
+        if menu.get(f"limit_{rank}") is not None
+    )
+    return f"the menu is active and limits the rate to {limits} Mbit/s ({reach})"

@@ -1,0 +1,82 @@
+"""Sentences about a scheme's trace records: which kind, whose, and its fields in plain language."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tiercast_lab.results.explain.look import Look, Row
+
+
+class _Sentence(string.Formatter):
+    """Format specifications: ms (from us), rate (from bytes/s), node (a receiver's id), % and g.
+
+    A field that a record lacks is "unknown"; a node that is no receiver is "none".
+    """
+
+    def __init__(self, look: Look) -> None:
+        self.look = look
+
+    def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        return kwargs.get(str(key))
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if value is None:
+            return "unknown"
+        if format_spec == "ms":
+            return f"{value / 1e3:.0f} ms"
+        if format_spec == "rate":
+            return f"{8 * value / 1e6:.3f} Mbit/s"
+        if format_spec == "node":
+            return self.look.receiver_name(value) or "none"
+        if format_spec == "%":
+            return f"{100 * value:.2f} %"
+        return format(value, format_spec or ".4g")
+
+
+@dataclass(frozen=True)
+class Clause:
+    """`say` about the newest record of a kind: of the sender, of the receiver, or the sender's with
+    the receiver's id in the field `receiver` ("about"). `when`: "field", which must not be 0;
+    "!field", which must be; or "field=3"."""
+
+    kind: str
+    by: Literal["sender", "receiver", "about"]
+    say: str
+    when: str = ""
+
+    def applies(self, row: Row) -> bool:
+        if not self.when:
+            return True
+        field, equals, value = self._condition()
+        if equals:
+            return row.get(field) == float(value)
+        return bool(row.get(field)) != self.when.startswith("!")
+
+    @property
+    def fields(self) -> set[str]:
+        names = {name for _, name, _, _ in string.Formatter().parse(self.say) if name}
+        return names | ({self._condition()[0]} if self.when else set())
+
+    def _condition(self) -> tuple[str, str, str]:
+        return self.when.removeprefix("!").partition("=")
+
+
+class Sentences:
+    """Those clauses that apply at a time of a run, each with its record."""
+
+    def __init__(self, *clauses: Clause) -> None:
+        self.clauses = clauses
+
+    def __call__(self, look: Look) -> list[str]:
+        lines = []
+        for clause in self.clauses:
+            agent = look.receiver if clause.by == "receiver" else look.sender
+            equal = {"receiver": float(look.facts["node"])} if clause.by == "about" else {}
+            row = look.last(clause.kind, agent, **equal)
+            if row is not None and clause.applies(row):
+                said = _Sentence(look).vformat(clause.say, (), row)
+                lines.append(f"{said} [{clause.kind}, {row['time_s']:.2f} s]")
+        return lines
