@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from . import bounded_yaml
 from .controller import Controller, Querier
 from .errors import ConfigurationError
-from .port_policy import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
+from .marking import AnyMarking, Marking, PortPolicy
 from .program import Program
+from .strict import Strict
 from .topology import (
     MAX_LAYERS,
     MAX_PORT,
@@ -39,7 +40,7 @@ hosts:
   - {name: h1, address: 10.0.1.2/24, mac: "02:00:00:00:00:01"}
 links:
   - {switch: s0, port: 1, to: h0}       # between switches: and to_port
-  - {switch: s0, port: 2, to: h1, marking: {kind: priority, threshold_packets: 5, idle_us: 50}}
+  - {switch: s0, port: 2, to: h1, rate_bps: 2000000, idle_us: 50, marking: {kind: priority}}
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
 """
@@ -59,8 +60,8 @@ Mac = Annotated[int, BeforeValidator(_mac), Field(ge=0, lt=1 << 48)]
 Port = Annotated[int, Field(ge=1, le=MAX_PORT)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _Part(Strict):
+    model_config = ConfigDict(strict=False)  # addresses and paths are text in a file
 
 
 class ProgramPart(_Part):
@@ -89,56 +90,26 @@ class HostPart(_Part):
     mac: Mac
 
 
-class PriorityPart(_Part):
-    kind: Literal["priority"]
-    threshold_packets: float
-    idle_us: int
-
-
-class ThresholdPart(_Part):
-    kind: Literal["threshold"]
-    threshold_packets: int
-
-
-class DropTailPart(_Part):
-    kind: Literal["drop_tail"]
-    limit_packets: int
-
-
-class RedPart(_Part):
-    kind: Literal["red"]
-    min_th: float
-    max_th: float
-    max_p: float
-    rate_bps: int
-    packet_bytes: int
-    ecn: bool = Red.ecn
-    mark_above_max: bool = Red.mark_above_max
-    gentle: bool = Red.gentle
-    wait: bool = Red.wait
-    limit_packets: int = Red.limit_packets
-    idle_us: int = Red.idle_us
-    mean_packet_bytes: int = Red.mean_packet_bytes
-
-
-MarkingPart = Annotated[
-    PriorityPart | ThresholdPart | DropTailPart | RedPart, Field(discriminator="kind")
-]
-_POLICIES: dict[str, type[PortPolicy]] = {
-    "priority": PriorityMarking,
-    "threshold": ThresholdMarking,
-    "drop_tail": DropTail,
-    "red": Red,
-}
-
-
 class LinkPart(_Part):
     switch: str
     port: Port
     to: str
     to_port: Port | None = None
-    marking: MarkingPart | None = None
-    to_marking: MarkingPart | None = None
+    # What markings depend on, both ways (marking.PortTraffic).
+    rate_bps: int = Field(default=0, ge=0)
+    packet_bytes: int = Field(default=1000, ge=1)
+    idle_us: int = Field(default=0, ge=0)
+    marking: AnyMarking | None = None
+    to_marking: AnyMarking | None = None
+
+    @model_validator(mode="after")
+    def _has_a_rate(self) -> LinkPart:
+        if (self.marking or self.to_marking) and not self.rate_bps:
+            raise ValueError("'marking' needs 'rate_bps', above 0")
+        return self
+
+    def policy(self, marking: Marking | None) -> PortPolicy | None:
+        return marking and marking.at(self.rate_bps, self.packet_bytes, self.idle_us)
 
 
 class SessionPart(_Part):
@@ -182,8 +153,8 @@ class Config(_Part):
                 link.port,
                 link.to,
                 link.to_port,
-                _marking(link.marking),
-                _marking(link.to_marking),
+                link.policy(link.marking),
+                link.policy(link.to_marking),
             )
         return topology
 
@@ -197,9 +168,3 @@ class Config(_Part):
             querier=Querier(**self.querier.model_dump()) if self.querier else None,
             **sinks,
         )
-
-
-def _marking(part: MarkingPart | None) -> PortPolicy | None:
-    if part is None:
-        return None
-    return _POLICIES[part.kind](**part.model_dump(exclude={"kind"}))

@@ -4,7 +4,7 @@
     topology.add_switch(Switch("s0", device_id=1, address="unix:/x/s0", mac=0x020000010000))
     topology.add_host(Host("h0", IPv4Interface("10.0.0.2/24"), mac=0x020000000000))
     topology.connect("s0", 1, "h0")
-    topology.connect("s0", 2, "s1", 1, marking=PriorityMarking(threshold_packets=5, idle_us=50))
+    topology.connect("s0", 2, "s1", 1, marking=PriorityMarking().at(2_000_000, 1000))
 
 `graph` is a networkx graph whose nodes hold a Switch or a Host under "node", and whose edges hold
 {switch name: port number} under "ports"; from_graph takes one that a caller has built.
@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import networkx as nx
 
 from .errors import ConfigurationError
-from .port_policy import PortPolicy
+from .marking import PortPolicy
 
 MAX_PORT = 509  # CPU_PORT follows, and 511 drops
 CPU_PORT = 510
@@ -145,7 +145,7 @@ class Topology:
             marking.entry(port)
         except ConfigurationError as error:
             raise ConfigurationError(
-                f"{switch} port {port}: {type(marking).__name__}: {error}"
+                f"{switch} port {port}: {marking.marking.kind}: {error}"
             ) from None
         self._marking.setdefault(switch, {})[port] = marking
 

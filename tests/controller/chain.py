@@ -54,7 +54,12 @@ class Network:
                 self.topology.connect(f"s{i - 1}", 4, f"s{i}", 1)
         for i, (name, (switch, port)) in enumerate(HOSTS.items()):
             self.topology.add_host(Host(name, IPv4Interface(f"10.0.{i}.2/24"), 0x020000000000 + i))
-            self.topology.connect(switch, port, name, marking=PriorityMarking(5, 50))
+            self.topology.connect(
+                switch,
+                port,
+                name,
+                marking=PriorityMarking(threshold=5).at(6_000_000, 1000, idle_us=50),
+            )
 
     def namespace(self, name: str) -> str:
         return f"{self.prefix}-{name}"

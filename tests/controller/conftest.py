@@ -59,7 +59,7 @@ def binary_tree(depth: int, directory: str = "/nowhere") -> Topology:
     topology.connect("s0", 1, "h0")
     for i in range(1, 2 * switches + 1):
         parent, port = f"s{(i - 1) // 2}", 2 if i % 2 else 3
-        marking = PriorityMarking(threshold_packets=5, idle_us=50)
+        marking = PriorityMarking(threshold=5).at(6_000_000, 1000, idle_us=50)
         if i < switches:
             topology.connect(parent, port, f"s{i}", 1, marking=marking)
         else:

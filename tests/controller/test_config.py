@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiercast_controller import ConfigurationError
+from tiercast_controller import ConfigurationError, PriorityMarking
 from tiercast_controller.config import EXAMPLE, Config
 
 from ..patience import PATIENCE_S
@@ -28,7 +28,7 @@ def test_the_example_is_valid(tmp_path) -> None:
     topology = config.topology()
     assert topology.switch("s0").mac == 0x020000010000
     assert topology.attachment("h1") == ("s0", 2)
-    assert topology.markings("s0")[2].threshold_packets == 5
+    assert topology.markings("s0")[2] == PriorityMarking().at(2_000_000, 1000, idle_us=50)
     assert config.querier.interval_s == 125
 
 
@@ -37,8 +37,10 @@ def test_the_example_is_valid(tmp_path) -> None:
     [
         ("device_id: 1", "device_id: 0", r"net.yaml: switches\.0\.device_id: .*not 0"),
         ("number: 1", "number: 40000", r"sessions\.0\.number: .*32767, not 40000"),
-        ("scheme: sim", "sheme: sim", r"sessions\.0\.sheme: Extra inputs are not permitted"),
+        ("scheme: sim", "sheme: sim", r"sessions\.0: unknown key sheme; valid: number, .*scheme"),
         ("02:00:00:00:00:01", "02-0", r"hosts\.1\.mac: .*six pairs of hex digits.*not '02-0'"),
+        ("rate_bps: 2000000, ", "", r"links\.1: .*'marking' needs 'rate_bps'"),
+        ("kind: priority", "kind: prio", r"links\.1\.marking: kind is none of priority, threshold"),
         ("port: 2", "port: 510", r"links\.1\.port: .*509, not 510"),
         ("10.0.1.2/24", "10.0.1.300", r"hosts\.1\.address: .*not '10\.0\.1\.300'"),
         ("program: {", "program: [", r"net.yaml:1: did not find expected"),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiercast_controller import (
     ConfigurationError,
+    DropTail,
     Host,
     PriorityMarking,
     Session,
@@ -124,7 +125,7 @@ def test_random_networks_route_without_loops(size: int, data) -> None:
 
 def test_marking_is_fixed_point_with_8_fraction_bits(tree_of) -> None:
     topology = tree_of(1)
-    topology.set_marking("s0", 2, PriorityMarking(threshold_packets=2.5, idle_us=70))
+    topology.set_marking("s0", 2, PriorityMarking(threshold=2.5).at(6_000_000, 1000, idle_us=70))
     topology.set_marking("s0", 3, None)
     (marking,) = [e for e in static_entries(topology)["s0"] if e.table == "port_marking"]
     assert dict(marking.match) == {"egress_port": 2}
@@ -164,8 +165,8 @@ def test_group_addresses_by_hand() -> None:
         (lambda t: t.check([Session(1, 5, "h7")]), "node 'h7' is not in the topology"),
         (lambda t: t.check([Session(1, 5, "h0")] * 2), "session 1 is given twice"),
         (
-            lambda t: t.set_marking("s0", 2, PriorityMarking(-1, 0)),
-            "s0 port 2: .*threshold_packets is -1; valid: 0",
+            lambda t: t.set_marking("s0", 2, DropTail(limit=-1).at(6_000_000, 1000)),
+            "s0 port 2: drop_tail: limit is -1; valid: 0",
         ),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 import tiercast_controller as control
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.loading import load_experiment, without_effect
-from tiercast_lab.experiment.marking import Marking
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
 from tiercast_lab.run.controller_input import described_topology
@@ -241,36 +240,27 @@ def test_what_is_expected_of_other_sessions_is_checked(load) -> None:
         load(text.replace(form, f"{rate[:-1]}4") + "record_receivers: 1\n")
 
 
-@pytest.mark.parametrize(
-    ("rate", "packets"),
-    # 20 ms of 1 Mbit/s are 2.5 packets of 1000 B; never below 2, never above 5.
-    [(100_000, 2.0), (1_000_000, 2.5), (2_000_000, 5.0), (6_000_000, 5.0), (0, 5.0)],
-)
-def test_automatic_threshold(rate: int, packets: float) -> None:
-    assert Marking().threshold_packets(rate, 1000) == pytest.approx(packets)
-
-
 def test_markings_and_the_policies_that_follow(load) -> None:
     def policy(text: str, link: str = "0-1") -> control.PortPolicy | None:
         loaded = load(textwrap.dedent(SMALL) + f"marking: {{{text}}}\n")
         rate = loaded.topology.links[link].parameters.rate
-        return loaded.experiment.marking_of(link).policy(rate, 1000, idle_us=7)
+        return loaded.experiment.marking_of(link).at(rate, 1000, idle_us=7)
 
-    assert policy("threshold: auto", "1-3") == control.PriorityMarking(2.5, 7)
-    assert policy("kind: threshold, threshold: 20") == control.ThresholdMarking(20)
-    assert policy("kind: drop_tail, limit: 30") == control.DropTail(30)
+    assert policy("threshold: auto", "1-3") == control.PriorityMarking().at(1_000_000, 1000, 7)
+    threshold = control.ThresholdMarking(threshold=20)
+    assert policy("kind: threshold, threshold: 20") == threshold.at(6_000_000, 1000, 7)
+    drop_tail = control.DropTail(limit=30)
+    assert policy("kind: drop_tail, limit: 30") == drop_tail.at(6_000_000, 1000, 7)
     assert policy("kind: none") is None
-    assert policy("kind: red, ecn: true, min_th: 4, limit: 60") == control.Red(
-        4, 15, 0.1, 6_000_000, 1000, ecn=True, limit_packets=60, idle_us=7
-    )
-    assert Marking().policy(0, 1000, 0) is None  # a link without a rate has no queue
+    red = control.Red(min_th=4, ecn=True, limit=60)
+    assert policy("kind: red, ecn: true, min_th: 4, limit: 60") == red.at(6_000_000, 1000, 7)
 
 
 def test_a_link_may_have_its_own_marking(load) -> None:
     own = "1-3: {marking: {kind: drop_tail, limit: 9}}"
     experiment = load(SMALL.replace("1-3: {rate: 1Mbit/s}", own)).experiment
-    assert experiment.marking_of("1-3") == Marking(kind="drop_tail", limit=9)
-    assert experiment.marking_of("0-1") == experiment.marking_of("h0") == Marking()
+    assert experiment.marking_of("1-3") == control.DropTail(limit=9)
+    assert experiment.marking_of("0-1") == experiment.marking_of("h0") == control.PriorityMarking()
 
 
 def test_a_level_that_a_switch_cannot_hold_is_named_where_it_stands(load) -> None:
@@ -296,7 +286,8 @@ def test_a_link_counts_in_packets_of_what_crosses_it(load) -> None:
     # 20 ms of 1 Mbit/s: 2500 bytes.
     switch, port = "s1", loaded.topology.switches["s1"].port_to("h3")
     described = described_topology(loaded, 0, lambda name: name)
-    assert described.markings(switch)[port].threshold_packets == 2500 / 800
+    entry = described.markings(switch)[port].entry(port)
+    assert dict(entry.params)["threshold"] == 2500 / 800 * 256
 
 
 @pytest.mark.parametrize(
@@ -306,9 +297,9 @@ def test_a_link_counts_in_packets_of_what_crosses_it(load) -> None:
         ("{kind: redd}", "marking.kind: .*'priority', .*did you mean 'red'"),
         ("{kind: red, minth: 5}", "marking.minth: unknown key; .*did you mean 'min_th'"),
         ("{kind: drop_tail, threshold: 5}", "marking.threshold: unknown key; valid: kind, limit"),
-        ("{kind: drop_tail}", "needs 'limit'"),
-        ("{kind: threshold}", "needs 'threshold'"),
-        ("{kind: threshold, threshold: 2.5}", "2.5; valid: whole packets"),
+        ("{kind: drop_tail}", "marking.limit: this key is missing"),
+        ("{kind: threshold}", "marking.threshold: this key is missing"),
+        ("{kind: threshold, threshold: 2.5}", "marking.threshold: 2.5; valid: a whole number"),
         ("{threshold: 0}", "'threshold' is 0; valid: auto, or above 0"),
         ("{kind: red, min_th: 20}", "marking.min_th: link 0-1: min_th 20 and max_th 15: valid is"),
         ("{kind: red, max_th: 70000}", r"marking.max_th: .*max_th is 70000; valid: 0\.\.65535"),

@@ -48,7 +48,7 @@ def test_a_key_stands_for_all_that_makes_the_run(
 
     assert changed("controller/tiercast_controller/multicast.py")
     assert changed("mininet/tiercast_lab/run/ns3/runtime.py")
-    assert changed("mininet/tiercast_lab/experiment/marking.py")
+    assert changed("controller/tiercast_controller/marking.py")
     assert not changed("mininet/tiercast_lab/run/mininet/runtime.py")
     assert not changed("mininet/tiercast_lab/show/plots.py")
     info = tmp_path / "info"

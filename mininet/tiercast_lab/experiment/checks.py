@@ -17,7 +17,6 @@ from tiercast_controller.topology import MAX_PORT
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, closest, listed
 from tiercast_lab.base.tree import Edge, Tree, Trees
-from tiercast_lab.experiment.marking import KEY_OF
 from tiercast_lab.experiment.schema import (
     MAX_CHANGES,
     MAX_FLOWS,
@@ -343,12 +342,12 @@ def _check_markings(source: Source, loaded: LoadedExperiment) -> None:
         if (id(marking), rate, packet_size) in checked:
             continue
         checked.add((id(marking), rate, packet_size))
-        policy = marking.policy(rate, packet_size, idle_us=0)
+        policy = marking.at(rate, packet_size)
         try:
             if policy is not None:
                 policy.entry(port=1)
         except ParameterError as error:
-            keys = [(*path, KEY_OF.get(one, one)) for one in error.parameters]
+            keys = [(*path, one) for one in error.parameters]
             path = next((key for key in keys if key in source.places), path)
             raise source.error(path, f"link {name}: {error}") from None
 

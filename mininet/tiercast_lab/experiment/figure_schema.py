@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.strict import Strict
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, listed
-from tiercast_lab.experiment.model import Choice, Line, NumberKey, Strict
+from tiercast_lab.experiment.model import Choice, Line, NumberKey
 from tiercast_lab.measures import MeasureSpec, find_spec
 
 

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 from tiercast_controller.bounded_yaml import number_of, shown
+from tiercast_controller.strict import Strict
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError, closest, listed
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
-
-
-class Strict(BaseModel):
-    """Values are of the types that the file gives them: "5" is no number, 1 is not true."""
-
-    model_config = ConfigDict(
-        frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            fields = cls.model_fields.items()
-            require_known(data, [field.alias or name for name, field in fields])
-        return data
-
-
-def require_known(data: Iterable[str], valid: Iterable[str]) -> None:
-    """The error names the first key that is not among the valid ones."""
-    valid = list(valid)
-    for key in data:
-        if key not in valid:
-            raise PydanticCustomError("unknown_key", "unknown key", {"key": key, "valid": valid})
 
 
 def _number_of_key(key: object) -> object:
@@ -134,18 +102,20 @@ class _Found:
     @classmethod
     def at(cls, data: Any, error: ErrorDetails) -> _Found:
         path: KeyPath = ()
-        for part in error["loc"]:
+        for place, part in enumerate(error["loc"], 1):
             inside_mapping = isinstance(data, dict) and part in data
             inside_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
             if not inside_mapping and not inside_list:
-                if error["type"] == "missing":
+                if error["type"] == "missing" and place == len(error["loc"]):
                     path = (*path, str(part))
                 elif part == "[key]":
                     data = path[-1]
-                # Else the tag of a union ("literal['auto']", "function-before[...]"), no key.
-                break
+                # Else the tag of a union ("literal['auto']", "red"), no key.
+                continue
             data = data[part]
             path = (*path, str(part))
+        if (key := error.get("ctx", {}).get("key")) and error["type"] == "choice":
+            path, data = (*path, key), data[key]
         return cls(path, data, error)
 
 

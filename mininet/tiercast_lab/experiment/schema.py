@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from tiercast_controller import AnyMarking, Marking, PriorityMarking
 from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.strict import Strict, require_known
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among
 from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.figure_schema import MAX_SEED, Figure
-from tiercast_lab.experiment.marking import Marking
-from tiercast_lab.experiment.model import Choice, Line, Strict, require_known
+from tiercast_lab.experiment.model import Choice, Line
 from tiercast_lab.experiment.random_tree import Draw, draw_links
 from tiercast_lab.experiment.topology import Topology, tree_levels
 from tiercast_lab.experiment.yaml_source import KeyPath
@@ -74,7 +75,7 @@ class LinkChange(Strict):
     delay: Delay | None = None
     queue: QueueLimit | None = None
     scheduling: Scheduling | None = None
-    marking: Marking | None = None
+    marking: AnyMarking | None = None
 
 
 class LinkDefault(Strict):
@@ -450,7 +451,7 @@ class Experiment(Strict):
     title: Line
     paper: Paper | None = None
     topology: TopologyModel
-    marking: Marking = Marking()
+    marking: AnyMarking = PriorityMarking()
     sessions: Annotated[list[Session], Field(min_length=1, max_length=8)]
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
     events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []

@@ -31,15 +31,15 @@ def described_topology(
         mac = int(host.mac.replace(":", ""), 16)
         described.add_host(control.Host(host.name, interface, mac))
     for link in topology.links.values():
-        kind, packet_size = experiment.marking_of(link.name), loaded.packet_size_of(link.name)
-        marking = kind.policy(link.sent_by(link.a).rate, packet_size, idle_us)
+        marking, packet_size = experiment.marking_of(link.name), loaded.packet_size_of(link.name)
+        policy = marking.at(link.sent_by(link.a).rate, packet_size, idle_us)
         port = topology.switches[link.a].port_to(link.b)
         if link.b in topology.hosts:
-            described.connect(link.a, port, link.b, marking=marking)
+            described.connect(link.a, port, link.b, marking=policy)
         else:
             back = topology.switches[link.b].port_to(link.a)
-            marking_back = kind.policy(link.sent_by(link.b).rate, packet_size, idle_us)
-            described.connect(link.a, port, link.b, back, marking, marking_back)
+            policy_back = marking.at(link.sent_by(link.b).rate, packet_size, idle_us)
+            described.connect(link.a, port, link.b, back, policy, policy_back)
     return described
 
 

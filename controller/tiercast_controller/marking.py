@@ -1,0 +1,321 @@
+"""What is done about congestion at a port: a class for each kind of marking.
+
+A class is all that Python says of its kind: the keys of `marking`, in an experiment and in the YAML
+of a controller that runs on its own, their ranges, and the entry of the P4 table `port_marking`.
+Here alone numbers become the program's fixed point (docs/p4.md, "Tables" and "RED").
+docs/add-a-marking.md has a whole kind. Packets throughout, where nothing else is said.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from .errors import ConfigurationError, ParameterError
+from .program import TableEntry
+from .program import entry as table_entry
+from .strict import Strict
+
+_QUEUE_BITS = 8  # fraction bits of a queue's length in packets
+_PROBABILITY_BITS = 24  # of a probability, and of one a packet
+_IDLE_RATE_BITS = 19  # of packets a microsecond
+_RED_LIMIT = 1 << 24  # of RED's thresholds and slopes: their products stay within 32 bits
+_WORD = 1 << 32
+_DEPTH = 1 << 19  # of a queue's length as the switch tells it
+_IDLE_PACKETS = 1 << 12  # packet times of idleness after which RED's average is 0
+_DECIDES = math.floor  # a mark too few by less than one unit, and no product above its bound
+
+
+@dataclass(frozen=True)
+class PortTraffic:
+    """What of a port a marking depends on, beside its own keys."""
+
+    rate_bps: int  # of the link, IP bytes
+    packet_bytes: int  # of a typical packet
+    idle_us: int = 0  # an empty queue and a wait of at most this found the link idle
+
+
+class Marking(Strict):
+    """A kind of marking: a class below, or one of a file that TIERCAST_MARKINGS names."""
+
+    kind: str
+
+    @abstractmethod
+    def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        """Of port_marking. ParameterError for a value that the program cannot hold, with the
+        parameter, the value and the valid range."""
+
+    def at(self, rate_bps: int, packet_bytes: int, idle_us: int = 0) -> PortPolicy | None:
+        """The policy of a port; None: of one that has no rate, and so no queue."""
+        traffic = PortTraffic(rate_bps, packet_bytes, idle_us)
+        return PortPolicy(self, traffic) if rate_bps else None
+
+
+@dataclass(frozen=True)
+class PortPolicy:
+    """A marking at a port."""
+
+    marking: Marking
+    traffic: PortTraffic
+
+    def entry(self, port: int) -> TableEntry:
+        return self.marking.entry(port, self.traffic)
+
+
+class PriorityMarking(Marking):
+    """SIM's: packets of a session's top group are marked while the average queue is longer than
+    the threshold (SIM 3.4)."""
+
+    kind: Literal["priority"] = "priority"
+    # Q_th, steps of 1/256; auto: as threshold_at says
+    threshold: Literal["auto"] | Annotated[float, Field(ge=0, le=10_000)] = "auto"
+
+    @model_validator(mode="after")
+    def _above_zero(self) -> PriorityMarking:
+        if self.threshold == 0:
+            raise ValueError("'threshold' is 0; valid: auto, or above 0")
+        return self
+
+    def threshold_at(self, traffic: PortTraffic) -> float:
+        """Packets; `auto`: 5, or 20 ms of the link's rate where that is less, but at least 2."""
+        if self.threshold != "auto":
+            return self.threshold
+        return max(2.0, min(5.0, 0.020 * traffic.rate_bps / (8 * traffic.packet_bytes)))
+
+    def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        return port_entry(
+            port,
+            "priority_marking",
+            {
+                "threshold": fixed("threshold", self.threshold_at(traffic), _QUEUE_BITS),
+                "idle_us": whole("idle_us", traffic.idle_us, _WORD),
+            },
+        )
+
+
+class ThresholdMarking(Marking):
+    """Every ECT packet that found more than the threshold waiting is marked."""
+
+    kind: Literal["threshold"] = "threshold"
+    threshold: Annotated[int, Field(ge=0, le=10_000)]
+
+    def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        threshold = whole("threshold", self.threshold, _DEPTH)
+        return port_entry(port, "threshold_marking", {"threshold": threshold})
+
+
+class DropTail(Marking):
+    """A packet that found as many waiting is dropped."""
+
+    kind: Literal["drop_tail"] = "drop_tail"
+    limit: int  # 0..524287
+
+    def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        return port_entry(port, "drop_tail", {"limit": whole("limit", self.limit, _DEPTH)})
+
+
+class Red(Marking):
+    """Random Early Detection (Floyd and Jacobson 1993) with ns-2's options, and its defaults of the
+    time; the averages' weight is 1/512."""
+
+    kind: Literal["red"] = "red"
+    min_th: float = 5  # average; below max_th
+    max_th: float = 15  # average; below 65536
+    max_p: float = 0.1  # probability at max_th: above 0, below 1
+    ecn: bool = False  # ECT packets are marked where others are dropped early
+    mark_above_max: bool = False  # and above all thresholds, too
+    gentle: bool = False  # the probability rises from max_p to 1 between max_th and 2 max_th
+    wait: bool = True  # marks are 1/p to 2/p packets apart, not 1 to 1/p
+    limit: int = 0  # as in DropTail; 0: the port's own queue limit alone
+    mean_packet_bytes: int = 500  # of the packets that an idle link could have sent, as in ns-2
+
+    def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        if not 0 <= self.min_th < self.max_th:
+            raise ParameterError(
+                f"min_th {self.min_th:g} and max_th {self.max_th:g}: valid is 0 <= min_th < max_th",
+                "min_th",
+                "max_th",
+            )
+        if not 0 < self.max_p < 1:
+            raise ParameterError(f"max_p is {self.max_p:g}; valid: above 0 and below 1", "max_p")
+        for name, value in (
+            ("rate_bps", traffic.rate_bps),
+            ("packet_bytes", traffic.packet_bytes),
+            ("mean_packet_bytes", self.mean_packet_bytes),
+        ):
+            if value <= 0:
+                raise ParameterError(f"{name} is {value}; valid: above 0", name)
+        min_th = fixed("min_th", self.min_th, _QUEUE_BITS, _RED_LIMIT)
+        max_th = fixed("max_th", self.max_th, _QUEUE_BITS, _RED_LIMIT)
+        if min_th == max_th:
+            raise ParameterError(
+                f"min_th {self.min_th:g} and max_th {self.max_th:g} are less than 1/256 packet "
+                "apart",
+                "min_th",
+                "max_th",
+            )
+        max_p = fixed("max_p", self.max_p, _PROBABILITY_BITS, _RED_LIMIT, _DECIDES)
+        # Of the thresholds as the program holds them: their rounding must not lift p above its end.
+        width = (max_th - min_th) / (1 << _QUEUE_BITS)
+        slope = max_p / (1 << _PROBABILITY_BITS) / width
+        gentle_slope = (1 - self.max_p) / (max_th / (1 << _QUEUE_BITS)) if self.gentle else 0.0
+        # Below the resolution a "slope" of 0 would mean: never, or not gentle.
+        slopes = {
+            name: fixed(name, value, _PROBABILITY_BITS, _RED_LIMIT, _DECIDES)
+            for name, value in (("slope", slope), ("gentle_slope", gentle_slope))
+        }
+        if slopes["slope"] == 0 or (self.gentle and slopes["gentle_slope"] == 0):
+            raise ParameterError(
+                f"max_p {self.max_p:g} between {self.min_th:g} and {self.max_th:g} packets: "
+                "the probability rises by less than 2^-24 a packet",
+                "max_p",
+                "min_th",
+                "max_th",
+            )
+        idle_rate = fixed(
+            "rate_bps / (8e6 mean_packet_bytes)",
+            traffic.rate_bps / (8e6 * self.mean_packet_bytes),
+            _IDLE_RATE_BITS,
+        )
+        if idle_rate == 0:
+            raise ParameterError(
+                f"rate_bps is {traffic.rate_bps}; RED needs at least "
+                f"{math.ceil(8e6 * self.mean_packet_bytes / (1 << (_IDLE_RATE_BITS + 1)))}",
+                "rate_bps",
+            )
+        return port_entry(
+            port,
+            "red",
+            {
+                "min_th": min_th,
+                "max_th": max_th,
+                "max_p": max_p,
+                **slopes,
+                "ecn": int(self.ecn),
+                "mark_above_max": int(self.mark_above_max),
+                "wait": int(self.wait),
+                "limit": whole("limit", self.limit, _DEPTH),
+                "idle_us": whole("idle_us", traffic.idle_us, _WORD),
+                "transmission_us": whole(
+                    "transmission time of packet_bytes in us",
+                    round(8e6 * traffic.packet_bytes / traffic.rate_bps),
+                    _WORD,
+                ),
+                "idle_rate": idle_rate,
+                "idle_limit_us": (_IDLE_PACKETS << _IDLE_RATE_BITS) // idle_rate,
+            },
+        )
+
+
+class NoMarking(Marking):
+    """The link's own queue limit alone drops."""
+
+    kind: Literal["none"] = "none"
+
+    def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        return port_entry(port, "no_marking", {})
+
+    def at(self, rate_bps: int, packet_bytes: int, idle_us: int = 0) -> None:
+        return None
+
+
+def port_entry(port: int, action: str, parameters: Mapping[str, int]) -> TableEntry:
+    """Of port_marking."""
+    return table_entry("port_marking", {"egress_port": port}, action, parameters)
+
+
+def whole(name: str, value: int, limit: int) -> int:
+    """`value`, if it is below `limit`; ParameterError else."""
+    if not 0 <= value < limit:
+        raise ParameterError(f"{name} is {value}; valid: 0..{limit - 1}", name)
+    return value
+
+
+def fixed(
+    name: str,
+    value: float,
+    fraction_bits: int,
+    limit: int = _WORD,
+    rounded: Callable[[float], int] = round,
+) -> int:
+    """`value` with so many fraction bits; ParameterError where the result is not below `limit`."""
+    scaled = value * (1 << fraction_bits)
+    units = rounded(scaled) if math.isfinite(scaled) else -1
+    if not 0 <= units < limit:
+        highest = (limit - 1) / (1 << fraction_bits)
+        raise ParameterError(f"{name} is {value:g}; valid: 0..{highest:.9g}", name)
+    return units
+
+
+ELSEWHERE = "TIERCAST_MARKINGS"  # the environment's list of files with kinds, separated by ":"
+
+
+def files_elsewhere() -> list[Path]:
+    return [Path(name) for name in os.environ.get(ELSEWHERE, "").split(os.pathsep) if name]
+
+
+def _import_kinds_elsewhere() -> None:
+    """ConfigurationError for a file that cannot be read, or that fails."""
+    for path in files_elsewhere():
+        try:
+            spec = util.spec_from_file_location(f"markings_of_{path.stem}", path)
+            if spec is None or spec.loader is None:
+                raise ValueError("it is no .py file")
+            spec.loader.exec_module(util.module_from_spec(spec))
+        except Exception as error:
+            raise ConfigurationError(
+                f"{ELSEWHERE}: {path}: {type(error).__name__}: {error}; "
+                "valid: Python files with a marking, as docs/add-a-marking.md has one"
+            ) from error
+
+
+def _kinds() -> dict[str, type[Marking]]:
+    """Every class by its kind."""
+    kinds: dict[str, type[Marking]] = {}
+    for one in Marking.__subclasses__():
+        kind = one.model_fields["kind"].default
+        if not isinstance(kind, str) or kind in kinds:
+            taken = ", ".join(kinds)
+            raise ConfigurationError(f"{one.__name__}: kind is {kind!r}; valid: none of {taken}")
+        kinds[kind] = one
+    return kinds
+
+
+_import_kinds_elsewhere()
+KINDS = _kinds()
+DEFAULT_KIND = "priority"
+
+
+def _known_kind(data: Any) -> Any:
+    if not isinstance(data, dict | Marking):
+        raise PydanticCustomError("dict_type", "no mapping of keys to values")
+    kind = data.get("kind", DEFAULT_KIND) if isinstance(data, dict) else data.kind
+    if not isinstance(kind, str) or kind not in KINDS:
+        context = {"key": "kind", "choices": tuple(KINDS), "named": ", ".join(KINDS)}
+        raise PydanticCustomError("choice", "kind is none of {named}", context)
+    return data
+
+
+def _tag(kind: str) -> str:
+    return f"marking {kind}"  # no key of a YAML: errors name it among keys
+
+
+def _tag_of(data: Any) -> str:
+    return _tag(data.get("kind", DEFAULT_KIND) if isinstance(data, dict) else data.kind)
+
+
+# `marking` in a YAML: the class of its kind, DEFAULT_KIND where it says none.
+AnyMarking = Annotated[
+    Union[tuple(Annotated[one, Tag(_tag(kind))] for kind, one in KINDS.items())],  # noqa: UP007
+    Discriminator(_tag_of),
+    BeforeValidator(_known_kind),
+]

@@ -1,0 +1,34 @@
+"""Models of YAML: unknown keys are errors, values do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class Strict(BaseModel):
+    """Values are of the types that the file gives them: "5" is no number, 1 is not true."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            fields = cls.model_fields.items()
+            require_known(data, [field.alias or name for name, field in fields])
+        return data
+
+
+def require_known(data: Iterable[str], valid: Iterable[str]) -> None:
+    """The error names the first key that is not among the valid ones."""
+    valid = list(valid)
+    for key in data:
+        if key not in valid:
+            context = {"key": key, "valid": valid, "named": ", ".join(valid)}
+            raise PydanticCustomError("unknown_key", "unknown key {key}; valid: {named}", context)

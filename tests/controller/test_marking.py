@@ -1,0 +1,144 @@
+"""Policies as the entries that the program gets: fixed point by hand, and what does not fit."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+from tiercast_controller import (
+    AnyMarking,
+    ConfigurationError,
+    DropTail,
+    Marking,
+    NoMarking,
+    ParameterError,
+    PortTraffic,
+    PriorityMarking,
+    Red,
+    ThresholdMarking,
+)
+from tiercast_controller.marking import KINDS
+
+TRAFFIC = PortTraffic(rate_bps=6_000_000, packet_bytes=1000, idle_us=70)
+
+
+def test_entries_by_hand(program) -> None:
+    cases = [
+        (PriorityMarking(threshold=2.5), "priority_marking", {"threshold": 640, "idle_us": 70}),
+        (ThresholdMarking(threshold=20), "threshold_marking", {"threshold": 20}),
+        (DropTail(limit=50), "drop_tail", {"limit": 50}),
+        (
+            Red(ecn=True, gentle=True, limit=60),
+            "red",
+            {
+                "min_th": 1280,
+                "max_th": 3840,
+                "max_p": 1677721,  # 0.1 * 2^24
+                "slope": 167772,  # 0.1 / 10 * 2^24
+                "gentle_slope": 1006632,  # 0.9 / 15 * 2^24
+                "ecn": 1,
+                "mark_above_max": 0,
+                "wait": 1,
+                "limit": 60,
+                "idle_us": 70,
+                "transmission_us": 1333,  # 8000 bits at 6 Mbit/s
+                "idle_rate": 786,  # 1500 packets of 500 B a second, in 2^-19 a us
+                "idle_limit_us": 2732167,  # 2^31 / 786
+            },
+        ),
+    ]
+    for marking, action, parameters in cases:
+        item = marking.entry(3, TRAFFIC)
+        assert (item.table, item.action) == ("port_marking", action)
+        assert dict(item.match) == {"egress_port": 3}
+        assert dict(item.params) == parameters
+        program.encode_entry(item)
+
+
+@pytest.mark.parametrize(
+    ("marking", "traffic", "text"),
+    [
+        (PriorityMarking(), {"idle_us": -1}, r"idle_us is -1; valid: 0\.\.4294967295"),
+        (DropTail(limit=1 << 19), {}, r"limit is 524288; valid: 0\.\.524287"),
+        (Red(min_th=15), {}, "min_th 15 and max_th 15: valid is 0 <= min_th < max_th"),
+        (Red(max_th=70_000), {}, r"max_th is 70000; valid: 0\.\.65535\.9"),
+        (Red(max_th=1e308), {}, r"max_th is 1e\+308; valid: 0\.\.65535\.9"),
+        (Red(max_p=1), {}, "max_p is 1; valid: above 0 and below 1"),
+        (Red(min_th=14.999), {}, "less than 1/256 packet apart"),
+        (Red(min_th=14.996, max_p=0.9), {}, r"slope is 230\.4; valid: 0\.\.0\.9999"),
+        (Red(max_p=1e-7), {}, r"rises by less than 2\^-24 a packet"),
+        (Red(), {"rate_bps": 1000}, "rate_bps is 1000; RED needs at least 3815"),
+        (Red(), {"packet_bytes": 0}, "packet_bytes is 0; valid: above 0"),
+        (Red(mean_packet_bytes=0), {}, "mean_packet_bytes is 0; valid: above 0"),
+        (Red(limit=-1), {}, r"limit is -1; valid: 0\.\.524287"),
+    ],
+)
+def test_what_the_program_cannot_hold(marking: Marking, traffic: dict[str, int], text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        marking.entry(1, replace(TRAFFIC, **traffic))
+
+
+@pytest.mark.parametrize(
+    ("marking", "text"),
+    [
+        ({"threshold": float("nan")}, "finite number"),
+        ({"threshold": -1}, "greater than or equal to 0"),
+        ({"kind": "threshold", "threshold": 10_001}, "less than or equal to 10000"),
+        ({"kind": "threshold", "limit": 3}, "unknown key limit; valid: kind, threshold"),
+        ({"kind": "drop_tail"}, "Field required"),
+        ({"kind": "rde"}, "kind is none of priority, threshold, drop_tail, red, none"),
+        ({"kind": 5}, "kind is none of"),
+        ("red", "no mapping of keys to values"),
+    ],
+)
+def test_what_a_yaml_may_not_say(marking: object, text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        TypeAdapter(AnyMarking).validate_python(marking)
+
+
+def test_every_kind_has_an_action_of_the_table(program) -> None:
+    """None falls through to another's."""
+    keys = {"threshold": {"threshold": 5}, "drop_tail": {"limit": 5}}
+    adapter = TypeAdapter(AnyMarking)
+    actions = set()
+    for kind, one in KINDS.items():
+        marking = adapter.validate_python({"kind": kind} | keys.get(kind, {}))
+        assert type(marking) is one
+        item = marking.entry(1, TRAFFIC)
+        program.encode_entry(item)
+        actions.add(item.action)
+    assert len(actions) == len(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("rate", "packets"),
+    # 20 ms of 1 Mbit/s are 2.5 packets of 1000 B; never below 2, never above 5.
+    [(100_000, 2.0), (1_000_000, 2.5), (2_000_000, 5.0), (6_000_000, 5.0)],
+)
+def test_automatic_threshold(rate: int, packets: float) -> None:
+    assert PriorityMarking().threshold_at(PortTraffic(rate, 1000)) == pytest.approx(packets)
+
+
+def test_a_port_without_a_rate_has_no_queue_and_no_policy() -> None:
+    assert PriorityMarking().at(0, 1000) is None
+    assert NoMarking().at(1_000_000, 1000) is None
+
+
+@given(
+    st.floats(0, 60_000),
+    st.floats(0.01, 5_000),
+    st.floats(1e-6, 0.999999),
+    st.integers(10_000, 100_000_000_000),
+)
+def test_no_product_of_the_program_exceeds_32_bits(min_th, width, max_p, rate_bps) -> None:
+    """The products of lib/red.p4 and lib/red_average.p4, at the ends of their ranges."""
+    marking = Red(min_th=min_th, max_th=min_th + width, max_p=max_p, gentle=True)
+    try:
+        p = dict(marking.entry(1, PortTraffic(rate_bps, 1000)).params)
+    except ConfigurationError:
+        return  # refused; the test above says when
+    assert (p["max_th"] - p["min_th"]) * p["slope"] < 1 << 32
+    assert p["max_th"] * p["gentle_slope"] < 1 << 32
+    assert p["max_p"] + ((p["max_th"] * p["gentle_slope"]) >> 8) <= 1 << 24
+    assert p["idle_limit_us"] * p["idle_rate"] <= 1 << 31
