@@ -42,7 +42,7 @@ from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
 from tiercast_lab.run.controller_input import described_sessions, described_topology  # noqa: E402
 from tiercast_lab.run.network_summary import network_summary  # noqa: E402
 from tiercast_lab.run.ns3 import runtime as virtual  # noqa: E402
-from tiercast_lab.study.figures import find_figure  # noqa: E402
+from tiercast_lab.study.figure_file import find_figure  # noqa: E402
 from tiercast_lab.study.sweep_file import find_sweep  # noqa: E402
 
 MOST_TEXT = 5000  # characters of an error

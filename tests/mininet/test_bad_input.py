@@ -258,7 +258,7 @@ def test_what_a_base_says_is_not_blamed_where_it_is_replaced(tmp_path: Path) -> 
 
 
 def test_figures_and_sweeps_blame_the_line_of_a_setting(tmp_path: Path) -> None:
-    from tiercast_lab.study.figures import find_figure
+    from tiercast_lab.study.figure_file import find_figure
     from tiercast_lab.study.sweep_file import find_sweep
 
     path = tmp_path / "figure.yaml"
@@ -407,7 +407,7 @@ def test_a_summary_that_is_damaged_is_bad_input(stored, tmp_path: Path) -> None:
     for command in (["report", directory], ["explain", directory, "--receiver=h3", "--at=15s"]):
         result = tiercast(*command)
         assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
-        assert f"{directory}: its summary or its rows are not as a run leaves them" in result.stderr
+        assert f"{directory}/summary.json: network.links: this key is missing" in result.stderr
     summary = json.loads((stored.directory / "summary.json").read_text())
     for number, content in enumerate(("", "[]", "{", "null", "[" * 100_000, "\udcff")):
         directory = damaged(stored, tmp_path, f"text{number}")
@@ -453,3 +453,9 @@ def test_rows_that_are_damaged_are_bad_input(stored, tmp_path: Path) -> None:
         (directory / "summary.json").unlink()
         os.mkfifo(directory / "summary.json")
         assert all("a FIFO; valid: a file" in one for one in answers(directory))
+
+
+def test_a_fault_of_ours_is_no_bad_input(stored) -> None:
+    for fault in (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+        with pytest.raises(fault), reading(stored.directory):
+            raise fault("ours")

@@ -18,7 +18,8 @@ from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show.figure_plot import draw_figure
 from tiercast_lab.show.figure_report import write_figure, write_report
 from tiercast_lab.study.confidence import mean
-from tiercast_lab.study.figures import Results, all_figures, find_figure, verdict_of
+from tiercast_lab.study.figure_file import all_figures, find_figure
+from tiercast_lab.study.figure_results import FigureResults, verdict_of
 from tiercast_lab.study.runs import Outcome, Store, Task, key_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +87,7 @@ def test_means_over_seeds_are_judged_against_the_papers_numbers(file: Path) -> N
         for (curve, x), both in values.items()
         for seed, value in enumerate(both, 1)
     ]
-    judged = Results(figure, outcomes).judge()
+    judged = FigureResults(figure, outcomes).judge()
     assert [(one.measure, one.x, one.ok) for one in judged] == [
         ("session_throughput", 1, True),  # 0.9, within 20 %
         ("session_throughput", 2, True),  # 1.8 / 0.9
@@ -114,7 +115,7 @@ def test_a_ratio_of_two_measures_is_taken_on_the_same_curve(file: Path) -> None:
         outcome(file, curve, 1, 1, **{"efficiency": 0.8, "efficiency@late": late})
         for curve, late in (("one layer", 0.9), ("two layers", 0.4))
     ]
-    (judged,) = [one for one in Results(figure, outcomes).judge() if "late" in one.measure]
+    (judged,) = [one for one in FigureResults(figure, outcomes).judge() if "late" in one.measure]
     assert (judged.measured, judged.ok) == (pytest.approx(0.5), True)
     assert judged.over == "over efficiency two layers at 1"
 
@@ -125,7 +126,7 @@ def test_a_quick_reproduction_judges_what_it_has(file: Path) -> None:
         outcome(file, curve, 1, 1, session_throughput=2e6, efficiency=1.0)
         for curve in ("one layer", "two layers")
     ]
-    judged = Results(figure, outcomes).judge()
+    judged = FigureResults(figure, outcomes).judge()
     assert {one.x for one in judged} == {1}
     assert verdict_of(judged, []) == "not met"  # 2 Mbit/s where the paper has 1
 
@@ -149,7 +150,7 @@ def test_a_row_of_a_table_is_judged_point_by_point(file: Path, tmp_path: Path) -
     outcomes = [
         outcome(file, "one layer", x, 1, efficiency=0.8, instability=0.2 * x) for x in (1, 2)
     ]
-    results = Results(figure, outcomes)
+    results = FigureResults(figure, outcomes)
     judged = results.judge()
     assert [(one.x, one.measured, one.paper, one.ok) for one in judged] == [
         (1, 0.8, 0.8, True),
@@ -171,11 +172,11 @@ def test_a_seed_without_a_value_is_not_left_out_of_a_mean(file: Path) -> None:
         outcome(file, "one layer", 1, 1, efficiency=0.9),
         outcome(file, "one layer", 1, 2, efficiency=None),
     ]
-    judged = Results(figure, outcomes).judge()[-1]
+    judged = FigureResults(figure, outcomes).judge()[-1]
     assert (judged.measured, judged.ok, judged.text) == (None, False, "no data of seed 2")
     # A run that failed has no numbers; what the others have is shown, and the figure has failed.
     failed = replace(outcomes[1], measures={}, failure="it ended too early")
-    results = Results(figure, [outcomes[0], failed])
+    results = FigureResults(figure, [outcomes[0], failed])
     assert results.judge()[-1].measured == 0.9
     assert verdict_of(results.judge(), results.failures) == "failed"
 
@@ -295,7 +296,7 @@ def test_a_figure_whose_runs_failed_is_written_all_the_same(file: Path, tmp_path
     failed = [
         Outcome(task, tmp_path / "none", {}, "it ended too early") for task in figure.tasks(True)
     ]
-    summary = write_figure(Results(figure, failed), tmp_path, quick=True)
+    summary = write_figure(FigureResults(figure, failed), tmp_path, quick=True)
     assert summary["verdict"] == "failed"
     report = write_report([summary], tmp_path, ["./tiercast", "figure"]).read_text()
     assert "two-points one layer at 1, seed 1: it ended too early" in report

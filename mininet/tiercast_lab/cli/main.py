@@ -10,7 +10,7 @@ import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -34,8 +34,16 @@ from tiercast_lab.cli import sessions
 
 # What a command uses is imported by it: most need a part of the lab alone, and start sooner so.
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
     from tiercast_lab.experiment.schema import LoadedExperiment
+    from tiercast_lab.experiment.schemes import SchemeInfo
+    from tiercast_lab.results.storage import StoredRun
     from tiercast_lab.run.execute import Options
+    from tiercast_lab.study.figure_file import FigureFile
+    from tiercast_lab.study.runs import Outcome, Request, Task
+    from tiercast_lab.study.workers import Workers
 
 app = typer.Typer(
     name="tiercast",
@@ -216,7 +224,7 @@ def figure(
     met, 1 not met, 2 bad input, 4 a run failed, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.study.figures import find_figure
+    from tiercast_lab.study.figure_file import find_figure
 
     schemes = known_schemes()
     _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, record, results)
@@ -238,7 +246,7 @@ def reproduce(
     report.json. Exit status as of `tiercast figure`.
     """
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.study.figures import all_figures
+    from tiercast_lab.study.figure_file import all_figures
 
     schemes = known_schemes()
     figures = all_figures(schemes, binaries.FIGURES)
@@ -251,8 +259,8 @@ def reproduce(
 
 
 def _reproduce(
-    figures: list[Any],
-    schemes: Any,
+    figures: list[FigureFile],
+    schemes: dict[str, SchemeInfo],
     quick: bool,
     as_json: bool,
     jobs: int,
@@ -263,7 +271,7 @@ def _reproduce(
     from tiercast_lab.show import reproduction_page
     from tiercast_lab.show.figure_report import write_figure, write_report
     from tiercast_lab.show.study_tables import figure_tables, verdict_table
-    from tiercast_lab.study.figures import Results
+    from tiercast_lab.study.figure_results import FigureResults
     from tiercast_lab.study.workers import LocalWorkers
 
     figures = [one for one in figures if one.tasks(quick)]  # some have no quick points
@@ -276,7 +284,7 @@ def _reproduce(
     with storage.writing(results):
         for one in figures:
             mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
-            summaries.append(write_figure(Results(one, mine), results, quick))
+            summaries.append(write_figure(FigureResults(one, mine), results, quick))
         path = write_report(summaries, results, _typed())
     if record:
         reproduction_page.keep(summaries)
@@ -345,7 +353,12 @@ def sweep(
     raise typer.Exit(EXIT_FAILED if summary["failures"] else 0)
 
 
-def _make_runs(tasks: Any, schemes: Any, results: Path, start_workers: Any) -> list[Any]:
+def _make_runs(
+    tasks: Sequence[Task[Request]],
+    schemes: dict[str, SchemeInfo],
+    results: Path,
+    start_workers: Callable[[], AbstractContextManager[Workers]],
+) -> list[Outcome[Request]]:
     from tiercast_lab.base.interrupt import Interrupt
     from tiercast_lab.show.study_progress import show_runs
     from tiercast_lab.study.runs import Store, run_all
@@ -488,7 +501,7 @@ def _directory_of(run: Path) -> Path:
     return (RESULTS / run if named else run).absolute()
 
 
-def _stored(directory: Path) -> Any:
+def _stored(directory: Path) -> StoredRun:
     from tiercast_lab.results.storage import load_run
 
     run = load_run(directory.resolve())

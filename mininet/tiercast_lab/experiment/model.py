@@ -47,7 +47,7 @@ Line = Annotated[str, Field(max_length=300), AfterValidator(_one_line)]
 L = TypeVar("L")
 Choice = Annotated[L, _Choices()]  # Choice[Literal["fifo", "fair"]]
 
-M = TypeVar("M", bound=Strict)
+M = TypeVar("M", bound=BaseModel)
 
 
 def validate(model: type[M], source: Source) -> M:

@@ -38,16 +38,16 @@ def link_counts(run: StoredRun) -> list[LinkCounts]:
         return []
     found = {}
     last = rows["port"].unique(["agent", "port"], keep="last", maintain_order=True)
-    for port in last.iter_rows(named=True):
+    counts = ("entered", "left", "queue_drops", "policy_drops", "pruned")
+    for port in last.select("link", "queue_packets", *counts).iter_rows(named=True):
         name = _name_of(run, port["link"])
         if name in links and (port["entered"] or port["left"]):
             found[port["link"]] = LinkCounts(
                 link=port["link"],
                 policy=links[name]["marking"],
                 waiting=port["queue_packets"],
-                **{key: port[key] for key in
-                   ("entered", "left", "queue_drops", "policy_drops", "pruned")},
-            )  # fmt: skip
+                **{name: port[name] for name in counts},
+            )
     if "port.session" in rows:
         keys = ["agent", "port", "session", "layer"]
         last = rows["port.session"].unique(keys, keep="last", maintain_order=True)

@@ -23,6 +23,8 @@ from tiercast_lab.base.errors import InputError, RunFailed, writing
 
 FLUSH_S = 0.5
 KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # becomes a file's name
+TEXT = ("agent", "link")  # columns of text, of rows that measures read
+CONTROLLERS = "controller."  # kinds of rows that people read, with further texts
 
 Frames = dict[str, pl.DataFrame]  # by kind
 
@@ -113,6 +115,10 @@ def read_rows(folder: Path) -> Frames:
             raise InputError(
                 f"{folder}: {kind} is no table of rows; valid: numbers in time_s, text in agent"
             )
+        for name, of in frame.schema.items():
+            is_text = name in TEXT or kind.startswith(CONTROLLERS)
+            if not (of.is_numeric() or of == pl.Boolean or (is_text and of == pl.String)):
+                raise InputError(f"{folder}: {kind} has {of} in {name}; valid: numbers")
     return frames
 
 

@@ -18,7 +18,6 @@ import os
 import secrets
 import shutil
 import time
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,8 +28,11 @@ import polars as pl
 from tiercast_controller.bounded_yaml import kind_of_file
 
 from tiercast_lab.base.errors import InputError, writing
+from tiercast_lab.experiment.model import validate
+from tiercast_lab.experiment.yaml_source import Source
 from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
 from tiercast_lab.results.recorder import read_rows, require_files
+from tiercast_lab.results.summary import Summary
 
 __all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
 
@@ -170,29 +172,19 @@ class StoredRun:
 
 @contextlib.contextmanager
 def reading(directory: Path) -> Iterator[None]:
-    """InputError for what is stored otherwise than a run leaves it: a summary without a key, rows
-    without a column, numbers that are text. What reads a stored run depends on nothing else."""
-    from jinja2 import UndefinedError  # of the report's page
-
+    """InputError for rows without a column that is asked for. Summaries and types of columns are
+    checked as they are read, so nothing else can be wrong with what a run has left."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise _damaged(directory, error) from error
-    except (pl.exceptions.PolarsError, UndefinedError) as error:
-        raise _damaged(directory, error) from error
-
-
-def _damaged(directory: Path, error: Exception) -> InputError:
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    return InputError(
-        f"{directory}: its summary or its rows are not as a run leaves them ({what}, in "
-        f"{Path(at.filename).name}:{at.lineno}); valid: a run's folder, whole"
-    )
+    except pl.exceptions.ColumnNotFoundError as error:
+        raise InputError(
+            f"{directory}: its rows are not as a run leaves them: no column "
+            f"{str(error).partition(chr(10))[0]}; valid: a run's folder, whole"
+        ) from error
 
 
 def load_run(directory: Path) -> StoredRun:
-    """InputError where the folder holds no run of this format."""
+    """InputError where the folder holds no run of this format, or a summary that no run leaves."""
     path = directory / "summary.json"
     try:
         require_files(path)
@@ -208,6 +200,7 @@ def load_run(directory: Path) -> StoredRun:
         seen = summary.get("format") if isinstance(summary, dict) else None
         older = ", of an earlier version; run it again" if seen in range(1, FORMAT) else ""
         raise InputError(f"{path}: format {seen!r}{older}; valid: {FORMAT}")
+    validate(Summary, Source(summary, {(): str(path)}))
     return StoredRun(directory, summary)
 
 

@@ -17,14 +17,14 @@ from tiercast_lab.results.storage import load_run
 from tiercast_lab.show.panels import COLOURS
 from tiercast_lab.show.plots import DPI, METADATA, STYLE, draw
 from tiercast_lab.show.run_panels import main_panels
-from tiercast_lab.study.figures import Results
+from tiercast_lab.study.figure_results import FigureResults
 
 PAPER = "#555555"
 PLOTS_ACROSS = 4
 CURVES_OVER_TIME, PANELS_OF_A_CURVE = 3, 3
 
 
-def draw_figure(results: Results, path: Path) -> None:
+def draw_figure(results: FigureResults, path: Path) -> None:
     figure = results.figure.experiment.figure
     with plt.rc_context(STYLE):
         if figure.plots and (len(results.points) > 1 or _is_whole(figure.plots[0])):
@@ -41,7 +41,7 @@ def _is_whole(plot: Plot) -> bool:
     return plot.bars or plot.density
 
 
-def _over_points(results: Results) -> plt.Figure:
+def _over_points(results: FigureResults) -> plt.Figure:
     figure = results.figure.experiment.figure
     across = min(len(figure.plots), PLOTS_ACROSS)
     down = -(-len(figure.plots) // across)
@@ -76,7 +76,7 @@ def _over_points(results: Results) -> plt.Figure:
 
 
 def _means(
-    results: Results, measure: str, curve: str, scale: float
+    results: FigureResults, measure: str, curve: str, scale: float
 ) -> tuple[list[float], list[float], list[float]]:
     """x, mean and half the confidence interval, where there are any."""
     points = [(x, results.mean(measure, curve, x)) for x in results.points]
@@ -89,7 +89,11 @@ def _means(
 
 
 def _lines(
-    axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
+    axis: plt.Axes,
+    results: FigureResults,
+    measure: str,
+    scale: float,
+    reference: dict[float, float],
 ) -> None:
     for colour, curve in zip(
         itertools.cycle(COLOURS), results.figure.experiment.figure.curves, strict=False
@@ -105,7 +109,7 @@ def _lines(
         )  # fmt: skip
 
 
-def _density(axis: plt.Axes, results: Results) -> None:
+def _density(axis: plt.Axes, results: FigureResults) -> None:
     made = [one for one in results.outcomes if not one.failure]
     if not made:
         axis.set_axis_off()
@@ -124,7 +128,11 @@ def _density(axis: plt.Axes, results: Results) -> None:
 
 
 def _bars(
-    axis: plt.Axes, results: Results, measure: str, scale: float, reference: dict[float, float]
+    axis: plt.Axes,
+    results: FigureResults,
+    measure: str,
+    scale: float,
+    reference: dict[float, float],
 ) -> None:
     """At each point the paper's number beside each curve's; the points stand at equal distances."""
     curves = results.figure.experiment.figure.curves
@@ -148,7 +156,7 @@ def _bars(
     axis.set_xticks(range(len(places)), [f"{x:g}" for x in places])
 
 
-def _over_time(results: Results) -> plt.Figure:
+def _over_time(results: FigureResults) -> plt.Figure:
     """The main panels of one run, as the papers show a session over time; where there are curves a
     run of each, side by side."""
     runs = {}

@@ -13,10 +13,10 @@ from tiercast_lab.show import pages
 from tiercast_lab.show.figure_plot import draw_figure
 from tiercast_lab.show.reproduction_page import record_of, tables
 from tiercast_lab.show.wording import required_and_met, tally
-from tiercast_lab.study.figures import Results, verdict_of
+from tiercast_lab.study.figure_results import FigureResults, verdict_of
 
 
-def write_figure(results: Results, folder: Path, quick: bool) -> dict[str, Any]:
+def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str, Any]:
     """results/figures/<name>/summary.json and figure.png; returns the summary."""
     figure = results.figure
     directory = folder / figure.name

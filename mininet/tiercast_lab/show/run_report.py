@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def _count(packets: int | None) -> str:
 
 def _results(command: list[str]) -> str:
     """Where the command line stored the run."""
-    for option, value in zip(command, [*command[1:], ""], strict=True):
+    for option, value in pairwise([*command, ""]):
         if option.startswith("--results"):
             return option.partition("=")[2] or value
     return "results"

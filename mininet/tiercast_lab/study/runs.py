@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.interrupt import Interrupt
@@ -34,7 +34,7 @@ NOT_OF_THE_RUN = ("name", "measure", "figure", "expect", "title", "paper")
 MAX_ATTEMPTS = 3  # of a run whose worker dies
 
 
-class Wanted(Protocol):
+class RunRequest(Protocol):
     """What a figure or a sweep says of one of its runs."""
 
     @property
@@ -52,10 +52,15 @@ class Wanted(Protocol):
         """Where the settings of keys stand."""
 
 
+Request = TypeVar("Request", bound=RunRequest)
+
+
 @dataclass(frozen=True)
-class Task:
+class Task(Generic[Request]):
+    """A run of an experiment's file, as it is asked for."""
+
     file: Path
-    run: Any  # Wanted
+    run: Request
 
     def load(self, schemes: dict[str, SchemeInfo]) -> LoadedExperiment:
         settings = list(self.run.settings)
@@ -72,10 +77,10 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Generic[Request]):
     """`measures` by name, or why there are none."""
 
-    task: Task
+    task: Task[Request]
     directory: Path
     measures: dict[str, float | None]
     failure: str = ""
@@ -152,13 +157,13 @@ def _taken_before(path: Path) -> dict[str, Any]:
 
 
 def run_all(
-    tasks: Sequence[Task],
+    tasks: Sequence[Task[Request]],
     schemes: dict[str, SchemeInfo],
     store: Store,
     start_workers: Callable[[], AbstractContextManager[Workers]],
     interrupt: Interrupt,
     progress: Callable[[Tally], None],
-) -> list[Outcome]:
+) -> list[Outcome[Request]]:
     """In the order of `tasks`. Raises Interrupted, or InputError for what a worker has not.
 
     Workers are started when there is something to run. A worker that dies costs its own run, which
@@ -194,7 +199,7 @@ def run_all(
 
 
 def _make_all(
-    todo: dict[str, tuple[Task, LoadedExperiment]],
+    todo: dict[str, tuple[Task[Request], LoadedExperiment]],
     store: Store,
     workers: Workers,
     interrupt: Interrupt,

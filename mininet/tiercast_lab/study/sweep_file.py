@@ -166,7 +166,7 @@ class CellRun:
 
 
 @dataclass(frozen=True)
-class CellTask(Task):
+class CellTask(Task[CellRun]):
     def load(self, schemes: dict[str, SchemeInfo]) -> LoadedExperiment:
         try:
             return super().load(schemes)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from tiercast_lab.study.confidence import Mean, mean
 from tiercast_lab.study.runs import Outcome
-from tiercast_lab.study.sweep_file import Cell, SweepFile
+from tiercast_lab.study.sweep_file import Cell, CellRun, SweepFile
 
 
 @dataclass(frozen=True)
 class CellResult:
     cell: Cell
-    outcomes: tuple[Outcome, ...]  # a run each; none of a cell that is left out
+    outcomes: tuple[Outcome[CellRun], ...]  # a run each; none of a cell that is left out
     means: dict[str, Mean | None]  # by measure
 
     @property
@@ -88,8 +88,8 @@ class SweepResults:
         return found
 
 
-def results_of(file: SweepFile, outcomes: list[Outcome]) -> SweepResults:
-    by_cell: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
+def results_of(file: SweepFile, outcomes: list[Outcome[CellRun]]) -> SweepResults:
+    by_cell: dict[tuple[str, ...], list[Outcome[CellRun]]] = defaultdict(list)
     for one in outcomes:
         by_cell[tuple(one.task.run.cell.names.values())].append(one)
     cells = []

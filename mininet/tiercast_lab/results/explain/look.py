@@ -15,7 +15,16 @@ from tiercast_lab.results.storage import StoredRun
 
 SPAN_S = 2.0  # "the last seconds"
 
-Row = dict[str, float]
+
+class Row(dict[str, float]):
+    """By column. Polars' error for one that the rows of its kind do not have."""
+
+    def __init__(self, kind: str, values: dict[str, float]) -> None:
+        super().__init__(values)
+        self._kind = kind
+
+    def __missing__(self, column: str) -> float:
+        raise pl.exceptions.ColumnNotFoundError(f"{column!r} in rows of {self._kind}")
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class Look:
     def last(self, kind: str, agent: str | None, back: int = 1, **equal: float) -> Row | None:
         """The newest row, or the one `back` - 1 before it."""
         rows = self.rows(kind, agent, **equal)
-        return None if rows is None or len(rows) < back else rows.row(-back, named=True)
+        return None if rows is None or len(rows) < back else Row(kind, rows.row(-back, named=True))
 
     def grown(self, kind: str, agent: str, column: str) -> float:
         """What a counter has grown by in the last seconds."""

@@ -1,0 +1,178 @@
+"""What a summary.json holds of all that its readers use. One that was changed since its run is
+refused with the key that is wrong, so that no reader meets what no run leaves."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from tiercast_lab.base.errors import among
+from tiercast_lab.measures import find_spec
+
+At = Annotated[list[float], Field(min_length=2, max_length=2)]  # two times, or a time and a rate
+
+
+def _forward(interval: list[float]) -> list[float]:
+    if interval[0] > interval[1]:
+        raise ValueError("the first is above the second; valid: [from, to]")
+    return interval
+
+
+def _link(name: str) -> str:
+    if re.fullmatch("[0-9]{1,6}-[0-9]{1,6}", name) is None:
+        raise ValueError("not a link; valid: two node numbers, such as 1-3")
+    return name
+
+
+def _known(name: str) -> str:
+    find_spec(name)
+    return name
+
+
+Interval = Annotated[At, AfterValidator(_forward)]
+LinkName = Annotated[str, AfterValidator(_link)]
+MeasureName = Annotated[str, AfterValidator(_known)]
+
+
+class Part(BaseModel):
+    """Of a summary; it may have further keys."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+
+
+class Paper(Part):
+    name: str
+    section: str | None = None
+    figure: str | None = None
+
+
+class SchemeOfSession(Part):
+    scheme: str
+
+
+class ExperimentData(Part):
+    sessions: Annotated[list[SchemeOfSession], Field(min_length=1)]
+    paper: Paper | None = None
+
+
+class LinkFacts(Part):
+    rate: Annotated[int, Field(ge=0)]  # bit/s
+    delay_ns: int
+    queue: str
+    marking: str
+
+
+class FlowFacts(Part):
+    directions: list[str]
+    kind: str
+    rival: bool
+    start_s: float
+    stop_s: float
+    packet_size: int
+
+
+class ReceiverFacts(Part):
+    node: int
+    path: Annotated[list[LinkName], Field(min_length=1)]
+    directions: list[str]
+    bottleneck: str
+    share: float
+    rivals: list[str]
+    available: Annotated[list[At], Field(min_length=1)]
+    absences: list[Interval]
+
+    @model_validator(mode="after")
+    def _bottleneck_on_the_path(self) -> ReceiverFacts:
+        if len(self.directions) != len(self.path):
+            raise ValueError(f"{len(self.directions)} directions; valid: {len(self.path)}")
+        if self.bottleneck not in self.path:
+            raise ValueError(f"no bottleneck {among(self.bottleneck, self.path)}")
+        return self
+
+
+class SessionFacts(Part):
+    session: int
+    scheme: str
+    layered: bool
+    layers: Annotated[int, Field(ge=1, le=8)]
+    sender: str
+    sender_node: int
+    start_s: float
+    round_trip_s: Annotated[float, Field(gt=0)]
+    receivers: Annotated[dict[str, ReceiverFacts], Field(min_length=1)]
+
+
+class Network(Part):
+    links: Annotated[dict[LinkName, LinkFacts], Field(min_length=1)]
+    flows: dict[str, FlowFacts]
+    sessions: Annotated[list[SessionFacts], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _of_its_links(self) -> Network:
+        nodes = {int(node) for name in self.links for node in name.split("-")}
+        for session in self.sessions:
+            if session.sender_node not in nodes:
+                raise ValueError(f"no node {among(session.sender_node, sorted(nodes))}")
+            for receiver in session.receivers.values():
+                for name in receiver.path:
+                    if name not in self.links:
+                        raise ValueError(f"no link {among(name, self.links)}")
+                for name in receiver.rivals:
+                    if name not in self.flows:
+                        raise ValueError(f"no flow {among(name, self.flows)}")
+        return self
+
+
+class CheckResult(Part):
+    name: str
+    measured: float | None
+    bound: float | None
+    unit: str
+    purpose: str
+    ok: bool
+
+
+class Validity(Part):
+    checks: list[CheckResult]
+    hidden_queues: list[str]
+
+
+class Measured(Part):
+    value: float | None
+
+
+class Judged(Part):
+    name: MeasureName
+    paper: float | None
+    measured: float | None
+    tolerance: float | None
+    min: float | None
+    max: float | None
+    gate: bool
+    ok: bool
+
+
+class Summary(Part):
+    run: str
+    title: str
+    started: str
+    command: list[str]
+    experiment: ExperimentData
+    seed: int
+    runtime: str
+    switch: str
+    versions: dict[str, str | None]
+    machine: dict[str, Any]
+    network: Network
+    duration_s: Annotated[float, Field(gt=0)]
+    window_s: Interval
+    periods_s: dict[str, Interval] = {}
+    files: dict[str, str] = {}
+    verdict: str
+    reasons: list[str]
+    complaints: list[str]
+    validity: Validity
+    measures: dict[MeasureName, Measured]
+    expected: list[Judged]
