@@ -23,6 +23,18 @@ MAY_USE = {
     "hosts": {"protocols", "agent"},
     "ns3": {"dataplane/engine", "dataplane/accounts", "protocols"},
 }
+# The engine's rooms, from the ground floor up: a room includes itself and what lies below.
+ENGINE = "dataplane/engine"
+ENGINE_FLOORS = (
+    {"packet"},
+    {"queues"},
+    {"control"},
+    {"image"},
+    {"arch", "tables", "flat"},
+    {"run", "load"},
+    {"arch/v1model"},
+    {"api"},
+)
 WITHOUT_GRPC_OR_DPDK = ("protocols", "dataplane/engine", "dataplane/accounts")
 PYTHON_MAY_IMPORT = {
     "controller/tiercast_controller": {"tiercast_controller"},
@@ -70,6 +82,39 @@ def test_includes_point_downwards(folder: str) -> None:
                 assert not re.match(r"grpc|google/protobuf|p4/|tiercast/v1|rte_", include), (
                     f"{path}: {include}"
                 )
+
+
+def test_engine_rooms_include_downwards() -> None:
+    floor = {room: n for n, rooms in enumerate(ENGINE_FLOORS) for room in rooms}
+    for path in tracked(ENGINE, ".h", ".cpp"):
+        room = str(path.parent.relative_to(ROOT / ENGINE))
+        if room == "bench":
+            continue
+        assert room in floor, f"{path}: no room `{room}`; rooms: {', '.join(sorted(floor))}"
+        for used in re.findall(rf'^#include "{ENGINE}/([\w/]+)/\w+\.h"', path.read_text(), re.M):
+            assert used == room or floor[used] < floor[room], f"{path}: includes {used}/"
+
+
+def test_headers_form_no_circle() -> None:
+    headers = {
+        str(path.relative_to(ROOT)): re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)
+        for folder in MAY_USE
+        for path in tracked(folder, ".h")
+    }
+    open_, done = [], set()
+
+    def visit(name: str) -> None:
+        assert name not in open_, " -> ".join([*open_[open_.index(name) :], name])
+        if name in done or name not in headers:
+            return
+        open_.append(name)
+        for included in headers[name]:
+            visit(included)
+        open_.pop()
+        done.add(name)
+
+    for name in headers:
+        visit(name)
 
 
 @pytest.mark.parametrize("folder", PYTHON_MAY_IMPORT)

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "dataplane/engine/api/control_names.h"
-#include "dataplane/engine/arch/v1model/switch_state.h"
+#include "dataplane/engine/api/switch_state.h"
 #include "dataplane/engine/control/byte_values.h"
 
 namespace tiercast::engine {
@@ -41,40 +41,40 @@ Result<std::size_t> meter_index(const Image& image, std::string_view name) {
 }  // namespace
 
 Result<CounterValue> Switch::read_counter(std::string_view counter, std::uint64_t index) const {
-  const auto found = counter_index(state_->loaded->image, counter);
+  const auto found = counter_index(state_->core.program->image, counter);
   if (!found.ok()) return found.status();
-  const auto& cells = state_->loaded->externs.counters[*found];
+  const auto& cells = state_->core.program->externs.counters[*found];
   if (index >= cells.size()) return out_of_range(counter, index, cells.size());
   return cells[index];
 }
 
 Result<std::span<const CounterValue>> Switch::counter_cells(std::string_view counter) const {
-  const auto found = counter_index(state_->loaded->image, counter);
+  const auto found = counter_index(state_->core.program->image, counter);
   if (!found.ok()) return found.status();
-  return std::span<const CounterValue>(state_->loaded->externs.counters[*found]);
+  return std::span<const CounterValue>(state_->core.program->externs.counters[*found]);
 }
 
 Status Switch::write_counter(std::string_view counter, std::uint64_t index, CounterValue value) {
-  const auto found = counter_index(state_->loaded->image, counter);
+  const auto found = counter_index(state_->core.program->image, counter);
   if (!found.ok()) return found.status();
-  auto& cells = state_->loaded->externs.counters[*found];
+  auto& cells = state_->core.program->externs.counters[*found];
   if (index >= cells.size()) return out_of_range(counter, index, cells.size());
   cells[index] = value;
   return {};
 }
 
 Result<Bytes> Switch::read_register(std::string_view name, std::uint64_t index) const {
-  const auto found = register_index(state_->loaded->image, name);
+  const auto found = register_index(state_->core.program->image, name);
   if (!found.ok()) return found.status();
-  const RegisterArray& array = state_->loaded->image.registers[*found];
+  const RegisterArray& array = state_->core.program->image.registers[*found];
   if (index >= array.size) return out_of_range(name, index, array.size);
-  return to_bytes(&state_->loaded->externs.registers[*found][index * array.cells()], array.width);
+  return to_bytes(&state_->core.program->externs.registers[*found][index * array.cells()], array.width);
 }
 
 Status Switch::write_register(std::string_view name, std::uint64_t index, const Bytes& value) {
-  const auto found = register_index(state_->loaded->image, name);
+  const auto found = register_index(state_->core.program->image, name);
   if (!found.ok()) return found.status();
-  const RegisterArray& array = state_->loaded->image.registers[*found];
+  const RegisterArray& array = state_->core.program->image.registers[*found];
   if (index >= array.size) return out_of_range(name, index, array.size);
   const auto cells = value.empty() ? std::nullopt : to_cells(value, array.width);
   if (!cells) {
@@ -83,60 +83,60 @@ Status Switch::write_register(std::string_view name, std::uint64_t index, const 
                                              " bits"};
   }
   std::copy(cells->begin(), cells->end(),
-            state_->loaded->externs.registers[*found].begin() +
+            state_->core.program->externs.registers[*found].begin() +
                 static_cast<std::ptrdiff_t>(index * array.cells()));
   return {};
 }
 
 Result<std::optional<MeterConfig>> Switch::read_meter(std::string_view name,
                                                       std::uint64_t index) const {
-  const auto found = meter_index(state_->loaded->image, name);
+  const auto found = meter_index(state_->core.program->image, name);
   if (!found.ok()) return found.status();
-  const auto& cells = state_->loaded->externs.meters[*found];
+  const auto& cells = state_->core.program->externs.meters[*found];
   if (index >= cells.size()) return out_of_range(name, index, cells.size());
   return cells[index].config();
 }
 
 Status Switch::write_meter(std::string_view name, std::uint64_t index,
                            std::optional<MeterConfig> config) {
-  const auto found = meter_index(state_->loaded->image, name);
+  const auto found = meter_index(state_->core.program->image, name);
   if (!found.ok()) return found.status();
-  auto& cells = state_->loaded->externs.meters[*found];
+  auto& cells = state_->core.program->externs.meters[*found];
   if (index >= cells.size()) return out_of_range(name, index, cells.size());
   if (config) {
     if (Status s = check_meter(std::string(name), *config); !s.ok()) return s;
   }
-  cells[index].configure(config, state_->clock_ns);
+  cells[index].configure(config, state_->core.clock_ns);
   return {};
 }
 
 Status Switch::write_entry_meter(std::string_view table, const TableEntry& entry,
                                  std::optional<MeterConfig> config) {
-  MatchTable* t = state_->loaded->table(table);
-  if (t == nullptr) return unknown("table", table, state_->loaded->image.table_infos);
-  return t->write_meter(entry, config, state_->clock_ns);
+  MatchTable* t = state_->core.program->table(table);
+  if (t == nullptr) return unknown("table", table, state_->core.program->image.table_infos);
+  return t->write_meter(entry, config, state_->core.clock_ns);
 }
 
 Status Switch::configure_digest(std::string_view name, std::optional<DigestConfig> config) {
-  const auto found = index_of("digest", name, state_->loaded->image.digest_infos);
+  const auto found = index_of("digest", name, state_->core.program->image.digest_infos);
   if (!found.ok()) return found.status();
   if (config && (config->max_timeout_ns < 0 || config->ack_timeout_ns < 0)) {
     return {ErrorCode::kInvalidArgument, "digest " + std::string(name) + ": a time-out below 0 ns"};
   }
-  state_->loaded->digests[*found].configure(config);
+  state_->core.program->digests[*found].configure(config);
   return {};
 }
 
 Result<std::optional<DigestConfig>> Switch::digest_config(std::string_view name) const {
-  const auto found = index_of("digest", name, state_->loaded->image.digest_infos);
+  const auto found = index_of("digest", name, state_->core.program->image.digest_infos);
   if (!found.ok()) return found.status();
-  return state_->loaded->digests[*found].config();
+  return state_->core.program->digests[*found].config();
 }
 
 Status Switch::acknowledge_digest(std::string_view name, std::uint64_t list_id) {
-  const auto found = index_of("digest", name, state_->loaded->image.digest_infos);
+  const auto found = index_of("digest", name, state_->core.program->image.digest_infos);
   if (!found.ok()) return found.status();
-  state_->loaded->digests[*found].acknowledge(list_id);
+  state_->core.program->digests[*found].acknowledge(list_id);
   return {};
 }
 
@@ -170,9 +170,9 @@ Status key_part(const std::string& place, const FieldMatch& match, unsigned widt
 }  // namespace
 
 Status Switch::write_value_set(std::string_view name, std::vector<ValueSetMember> members) {
-  const auto found = index_of("value set", name, state_->loaded->image.value_set_infos);
+  const auto found = index_of("value set", name, state_->core.program->image.value_set_infos);
   if (!found.ok()) return found.status();
-  const ValueSet& set = state_->loaded->image.value_sets[*found];
+  const ValueSet& set = state_->core.program->image.value_sets[*found];
   const std::string place = "value set " + set.name;
   if (members.size() > set.max_size) {
     return {ErrorCode::kResourceExhausted, place + ": " + std::to_string(members.size()) +
@@ -194,42 +194,42 @@ Status Switch::write_value_set(std::string_view name, std::vector<ValueSetMember
     match.given = std::move(member);
     all.push_back(std::move(match));
   }
-  state_->loaded->externs.value_sets[*found] = std::move(all);
+  state_->core.program->externs.value_sets[*found] = std::move(all);
   return {};
 }
 
 Result<std::vector<ValueSetMember>> Switch::read_value_set(std::string_view name) const {
-  const auto found = index_of("value set", name, state_->loaded->image.value_set_infos);
+  const auto found = index_of("value set", name, state_->core.program->image.value_set_infos);
   if (!found.ok()) return found.status();
   std::vector<ValueSetMember> members;
-  for (const auto& m : state_->loaded->externs.value_sets[*found]) members.push_back(m.given);
+  for (const auto& m : state_->core.program->externs.value_sets[*found]) members.push_back(m.given);
   return members;
 }
 
 std::vector<std::string> Switch::calculations() const {
   std::vector<std::string> names;
-  for (const Calculation& c : state_->loaded->image.calculations) names.push_back(c.name);
+  for (const Calculation& c : state_->core.program->image.calculations) names.push_back(c.name);
   return names;
 }
 
 Status Switch::write_crc(std::string_view calculation, const CrcParameters& parameters) {
-  const auto found = index_of("calculation", calculation, state_->loaded->image.calculations);
+  const auto found = index_of("calculation", calculation, state_->core.program->image.calculations);
   if (!found.ok()) return found.status();
-  const Algorithm algorithm = state_->loaded->image.calculations[*found].algorithm;
+  const Algorithm algorithm = state_->core.program->image.calculations[*found].algorithm;
   if (algorithm != Algorithm::kCrc16Custom && algorithm != Algorithm::kCrc32Custom) {
     return {ErrorCode::kInvalidArgument,
             "calculation " + std::string(calculation) + " is no custom CRC"};
   }
-  state_->loaded->externs.crc[*found] = parameters;
+  state_->core.program->externs.crc[*found] = parameters;
   return {};
 }
 
 // --- Action profiles ---
 
 Result<ProfileMembers*> Switch::profile(std::string_view name) const {
-  const auto found = index_of("action profile", name, state_->loaded->image.profile_infos);
+  const auto found = index_of("action profile", name, state_->core.program->image.profile_infos);
   if (!found.ok()) return found.status();
-  return state_->loaded->profiles[*found].get();
+  return state_->core.program->profiles[*found].get();
 }
 
 Status Switch::insert_member(std::string_view name, std::uint32_t id, const ActionCall& action) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "dataplane/engine/api/control_names.h"
-#include "dataplane/engine/arch/v1model/switch_state.h"
+#include "dataplane/engine/api/switch_state.h"
 
 namespace tiercast::engine {
 
@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint32_t kMaxGroup = 65535;
 constexpr std::uint32_t kMaxSession = 32767;
 
-Status unknown_table(const Loaded& loaded, std::string_view name) {
-  return unknown("table", name, loaded.image.table_infos);
+Status unknown_table(const ProgramState& program, std::string_view name) {
+  return unknown("table", name, program.image.table_infos);
 }
 
 Status check_replicas(const std::string& place, std::vector<Replica> replicas) {
@@ -81,86 +81,86 @@ class Numbered {
   std::uint32_t max_;
 };
 
-Numbered<std::vector<Replica>> group_of(Loaded& loaded, std::uint32_t group) {
-  return {loaded.groups, "multicast group", group, kMaxGroup};
+Numbered<std::vector<Replica>> group_of(ProgramState& program, std::uint32_t group) {
+  return {program.groups, "multicast group", group, kMaxGroup};
 }
-Numbered<CloneSession> session_of(Loaded& loaded, std::uint32_t session) {
-  return {loaded.sessions, "clone session", session, kMaxSession};
+Numbered<CloneSession> session_of(ProgramState& program, std::uint32_t session) {
+  return {program.sessions, "clone session", session, kMaxSession};
 }
 
 }  // namespace
 
 Status Switch::insert_entry(std::string_view table, const TableEntry& entry) {
-  MatchTable* t = state_->loaded->table(table);
-  return t == nullptr ? unknown_table(*state_->loaded, table) : t->insert(entry, state_->clock_ns);
+  MatchTable* t = state_->core.program->table(table);
+  return t == nullptr ? unknown_table(*state_->core.program, table) : t->insert(entry, state_->core.clock_ns);
 }
 Status Switch::modify_entry(std::string_view table, const TableEntry& entry) {
-  MatchTable* t = state_->loaded->table(table);
-  return t == nullptr ? unknown_table(*state_->loaded, table) : t->modify(entry, state_->clock_ns);
+  MatchTable* t = state_->core.program->table(table);
+  return t == nullptr ? unknown_table(*state_->core.program, table) : t->modify(entry, state_->core.clock_ns);
 }
 Status Switch::delete_entry(std::string_view table, const TableEntry& entry) {
-  MatchTable* t = state_->loaded->table(table);
-  return t == nullptr ? unknown_table(*state_->loaded, table) : t->remove(entry);
+  MatchTable* t = state_->core.program->table(table);
+  return t == nullptr ? unknown_table(*state_->core.program, table) : t->remove(entry);
 }
 Result<std::vector<TableEntry>> Switch::read_entries(std::string_view table) const {
-  MatchTable* t = state_->loaded->table(table);
-  if (t == nullptr) return unknown_table(*state_->loaded, table);
-  return t->read(state_->clock_ns);
+  MatchTable* t = state_->core.program->table(table);
+  if (t == nullptr) return unknown_table(*state_->core.program, table);
+  return t->read(state_->core.clock_ns);
 }
 Result<TableEntry> Switch::read_entry(std::string_view table, const TableEntry& entry) const {
-  MatchTable* t = state_->loaded->table(table);
-  if (t == nullptr) return unknown_table(*state_->loaded, table);
-  return t->read(entry, state_->clock_ns);
+  MatchTable* t = state_->core.program->table(table);
+  if (t == nullptr) return unknown_table(*state_->core.program, table);
+  return t->read(entry, state_->core.clock_ns);
 }
 Status Switch::set_default_action(std::string_view table, const ActionCall& action) {
-  MatchTable* t = state_->loaded->table(table);
-  return t == nullptr ? unknown_table(*state_->loaded, table) : t->set_default(action);
+  MatchTable* t = state_->core.program->table(table);
+  return t == nullptr ? unknown_table(*state_->core.program, table) : t->set_default(action);
 }
 Status Switch::reset_default_action(std::string_view table) {
-  MatchTable* t = state_->loaded->table(table);
-  return t == nullptr ? unknown_table(*state_->loaded, table) : t->reset_default();
+  MatchTable* t = state_->core.program->table(table);
+  return t == nullptr ? unknown_table(*state_->core.program, table) : t->reset_default();
 }
 Result<ActionCall> Switch::default_action(std::string_view table) const {
-  MatchTable* t = state_->loaded->table(table);
-  if (t == nullptr) return unknown_table(*state_->loaded, table);
+  MatchTable* t = state_->core.program->table(table);
+  if (t == nullptr) return unknown_table(*state_->core.program, table);
   return t->read_default();
 }
 Status Switch::write_entry_counter(std::string_view table, const TableEntry& entry,
                                    CounterValue value) {
-  MatchTable* t = state_->loaded->table(table);
-  return t == nullptr ? unknown_table(*state_->loaded, table) : t->write_counter(entry, value);
+  MatchTable* t = state_->core.program->table(table);
+  return t == nullptr ? unknown_table(*state_->core.program, table) : t->write_counter(entry, value);
 }
 
 Status Switch::insert_multicast_group(std::uint32_t group, std::vector<Replica> replicas) {
-  return group_of(*state_->loaded, group).insert(replicas, replicas);
+  return group_of(*state_->core.program, group).insert(replicas, replicas);
 }
 Status Switch::modify_multicast_group(std::uint32_t group, std::vector<Replica> replicas) {
-  return group_of(*state_->loaded, group).modify(replicas, replicas);
+  return group_of(*state_->core.program, group).modify(replicas, replicas);
 }
 Status Switch::delete_multicast_group(std::uint32_t group) {
-  return group_of(*state_->loaded, group).remove();
+  return group_of(*state_->core.program, group).remove();
 }
 Result<std::vector<Replica>> Switch::multicast_group(std::uint32_t group) const {
-  return group_of(*state_->loaded, group).read();
+  return group_of(*state_->core.program, group).read();
 }
 std::vector<std::uint32_t> Switch::multicast_groups() const {
-  return sorted_keys(state_->loaded->groups);
+  return sorted_keys(state_->core.program->groups);
 }
 
 Status Switch::insert_clone_session(std::uint32_t session, CloneSession config) {
-  return session_of(*state_->loaded, session).insert(config, config.replicas);
+  return session_of(*state_->core.program, session).insert(config, config.replicas);
 }
 Status Switch::modify_clone_session(std::uint32_t session, CloneSession config) {
-  return session_of(*state_->loaded, session).modify(config, config.replicas);
+  return session_of(*state_->core.program, session).modify(config, config.replicas);
 }
 Status Switch::delete_clone_session(std::uint32_t session) {
-  return session_of(*state_->loaded, session).remove();
+  return session_of(*state_->core.program, session).remove();
 }
 Result<CloneSession> Switch::clone_session(std::uint32_t session) const {
-  return session_of(*state_->loaded, session).read();
+  return session_of(*state_->core.program, session).read();
 }
 std::vector<std::uint32_t> Switch::clone_sessions() const {
-  return sorted_keys(state_->loaded->sessions);
+  return sorted_keys(state_->core.program->sessions);
 }
 
 }  // namespace tiercast::engine

@@ -1,11 +1,18 @@
 #include "dataplane/engine/api/program.h"
 
+#include "dataplane/engine/arch/v1model/v1model.h"
 #include "dataplane/engine/flat/flatten.h"
 #include "dataplane/engine/flat/optimize.h"
 #include "dataplane/engine/load/compiler.h"
 #include "dataplane/engine/tables/match_table.h"
 
 namespace tiercast::engine {
+
+namespace {
+
+const Architecture* const kArchitectures[] = {&v1model()};
+
+}  // namespace
 
 LoadError::LoadError(const std::string& program, const std::string& construct,
                      const std::string& source)
@@ -22,7 +29,7 @@ std::shared_ptr<const Program> Program::load(std::string_view text, std::string_
     const auto json = Json::parse(text);
     auto image = std::make_unique<Image>();
     image->name = name;
-    Compiler(*json, *image).compile();
+    Compiler(*json, kArchitectures, *image).compile();
     plan_headers(*image);
     flatten(*image);
     optimize(*image);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dataplane/engine/arch/v1model/switch_state.h"
+#include "dataplane/engine/api/switch_state.h"
 
 namespace tiercast::engine {
 
@@ -16,23 +16,11 @@ Switch::Switch(std::shared_ptr<const Program> program, Options options, Output& 
 
 Switch::~Switch() = default;
 
-const Program& Switch::program() const { return *state_->loaded->program; }
+const Program& Switch::program() const { return *state_->program; }
 
 void Switch::set_program(std::shared_ptr<const Program> program) {
-  State& s = *state_;
-  auto loaded = std::make_unique<Loaded>(std::move(program), s.options, s.output, s.ports_down);
-  auto ports = std::make_unique<TrafficManager>(kMaxPorts, loaded->pool, s);
-  for (std::uint32_t port : s.ports->ports()) {
-    ports->set(port, s.ports->config(port), s.clock_ns);
-    ports->stats(port) = s.ports->stats(port);
-    ports->stats(port).queue_packets = 0;
-    ports->stats(port).queue_bytes = 0;
-  }
-  s.again = {};
-  s.stats = switch_stats();
-  s.ports = std::move(ports);
-  s.loaded = std::move(loaded);
-  s.find_timers();
+  state_->core.set_program(State::image_of(program));
+  state_->program = std::move(program);
 }
 
 namespace {
@@ -47,7 +35,7 @@ Status no_port(std::uint32_t port, const std::vector<std::uint32_t>& valid) {
 }  // namespace
 
 Status Switch::set_port(std::uint32_t port, const PortConfig& c, std::int64_t now_ns) {
-  State& s = *state_;
+  SwitchCore& s = state_->core;
   const auto wrong = [&](const std::string& what) {
     return Status{ErrorCode::kInvalidArgument, "port " + std::to_string(port) + ": " + what};
   };
@@ -74,35 +62,35 @@ Status Switch::set_port(std::uint32_t port, const PortConfig& c, std::int64_t no
 }
 
 Status Switch::remove_port(std::uint32_t port) {
-  State& s = *state_;
+  SwitchCore& s = state_->core;
   if (port == s.options.cpu_port || !s.ports->has(port)) return no_port(port, ports());
   s.ports->remove(port);
   return {};
 }
 
 Status Switch::set_port_up(std::uint32_t port, bool up) {
-  State& s = *state_;
+  SwitchCore& s = state_->core;
   if (!s.ports->has(port)) return no_port(port, ports());
   if (s.ports_down.test(port) == !up) return {};
   s.ports_down.set(port, !up);
-  for (const auto& profile : s.loaded->profiles) profile->update_selections();
+  for (const auto& profile : s.program->profiles) profile->update_selections();
   return {};
 }
 
 std::vector<std::uint32_t> Switch::ports() const {
-  std::vector<std::uint32_t> all = state_->ports->ports();
-  std::erase(all, state_->options.cpu_port);
+  std::vector<std::uint32_t> all = state_->core.ports->ports();
+  std::erase(all, state_->core.options.cpu_port);
   return all;
 }
 
 Result<PortConfig> Switch::port_config(std::uint32_t port) const {
-  if (port == state_->options.cpu_port || !state_->ports->has(port)) return no_port(port, ports());
-  return state_->ports->config(port);
+  if (port == state_->core.options.cpu_port || !state_->core.ports->has(port)) return no_port(port, ports());
+  return state_->core.ports->config(port);
 }
 
 PortStats Switch::stats(std::uint32_t port, bool reset_max) {
-  if (!state_->ports->has(port)) return {};
-  PortStats& stats = state_->ports->stats(port);
+  if (!state_->core.ports->has(port)) return {};
+  PortStats& stats = state_->core.ports->stats(port);
   const PortStats copy = stats;
   if (reset_max) {
     stats.max_queue_packets = stats.queue_packets;
@@ -112,29 +100,19 @@ PortStats Switch::stats(std::uint32_t port, bool reset_max) {
 }
 
 std::vector<LabelCounts> Switch::label_counts(std::uint32_t port) const {
-  return port < kMaxPorts ? state_->ports->labels(port).all() : std::vector<LabelCounts>();
+  return port < kMaxPorts ? state_->core.ports->labels(port).all() : std::vector<LabelCounts>();
 }
 
-SwitchStats Switch::switch_stats() const {
-  SwitchStats stats = state_->stats;
-  for (const DigestGatherer& digest : state_->loaded->digests) {
-    stats.dropped_digests += digest.dropped();
-  }
-  return stats;
-}
+SwitchStats Switch::switch_stats() const { return state_->core.all_stats(); }
 
 void Switch::receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns) {
-  state_->receive(port, frame, now_ns);
+  state_->core.receive(port, frame, now_ns);
 }
 
-void Switch::set_trace(TraceSink* sink) {
-  state_->tracer.set_sink(sink);
-}
+void Switch::set_trace(TraceSink* sink) { state_->core.tracer.set_sink(sink); }
 
-std::int64_t Switch::next_event() const {
-  return std::min(state_->ports->next_event(), state_->next_timer());
-}
+std::int64_t Switch::next_event() const { return state_->core.next_event(); }
 
-void Switch::advance(std::int64_t now_ns) { state_->advance(now_ns); }
+void Switch::advance(std::int64_t now_ns) { state_->core.advance(now_ns); }
 
 }  // namespace tiercast::engine

@@ -1,4 +1,5 @@
-// A v1model switch: ports, the pipelines of one Program, the traffic manager, and the control API.
+// A switch: ports, one Program on the architecture that it was made for, the traffic manager, and
+// the control API.
 //
 // No I/O, no clock, no thread: the caller hands in frames and the time, and is called back through
 // Output with frames that leave. Times are nanoseconds of one monotonic clock (int64, 0 or more);
@@ -22,23 +23,13 @@
 #include "dataplane/engine/control/control.h"
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/control/status.h"
+#include "dataplane/engine/control/switch_options.h"
 #include "dataplane/engine/control/trace.h"
 #include "dataplane/engine/queues/port.h"
 
 namespace tiercast::engine {
 
-class PacketPool;
 class ProfileMembers;
-
-// Frames that ended without a port's queue being the reason.
-struct SwitchStats {
-  std::uint64_t no_port_packets = 0;              // to or from a port that does not exist
-  std::uint64_t ingress_dropped_packets = 0;      // by the program's ingress pipeline
-  std::uint64_t oversize_packets = 0;             // a frame above 65535 bytes, received or deparsed
-  std::uint64_t recirculation_limit_packets = 0;  // resubmitted or recirculated too often
-  std::uint64_t assertion_failed_packets = 0;     // by an assert() or assume() that did not hold
-  std::uint64_t dropped_digests = 0;  // that found no room, or that nobody took (Output::digest)
-};
 
 std::shared_ptr<PacketPool> make_packet_pool(const Program& program);
 
@@ -47,19 +38,7 @@ class Switch {
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   static constexpr std::uint32_t kMaxPorts = 512;  // port numbers are bit<9>
 
-  struct Options {
-    std::uint32_t cpu_port = 510;   // 0..511
-    std::uint32_t drop_port = 511;  // egress_spec of a dropped packet
-    std::uint64_t seed = 1;         // of the program's random numbers
-    // false: programs run in the form in which they were compiled, several times slower. Both forms
-    // do the same to every packet; tests compare them.
-    bool flat_code = true;
-    // Memory of its packets, which switches of the same program may share that one thread calls: of
-    // many switches that a packet goes through, each then finds it in the processor's cache. Null:
-    // its own.
-    std::shared_ptr<PacketPool> pool = nullptr;
-    LabelRule label = {};
-  };
+  using Options = SwitchOptions;
 
   // output must outlive the Switch. Throws std::invalid_argument if cpu_port is above 511.
   Switch(std::shared_ptr<const Program> program, Options options, Output& output);

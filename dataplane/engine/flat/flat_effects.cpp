@@ -166,9 +166,9 @@ Writes writes(const Image& image, const FlatInstruction& i) {
       break;
     }
     case FlatOp::kMarkToDrop:
-      w.certain = {image.intrinsics.egress_spec.cell, image.intrinsics.mcast_grp.cell};
+      w.certain = {image.verdict.port, image.verdict.group};
       break;
-    case FlatOp::kVerifyChecksum: w.perhaps = {image.intrinsics.checksum_error.cell}; break;
+    case FlatOp::kVerifyChecksum: w.perhaps = {image.checksum_error_cell}; break;
     case FlatOp::kUpdateChecksum:
       field(w.certain, image.checksums[i.i].cell, image.checksums[i.i].width);
       break;
@@ -220,10 +220,7 @@ CellSet cells_used_outside(const Image& image, Reads reads) {
     }
   }
   add_stack_code(image, image.deparser_code.begin, image.deparser_code.end, cells);
-  const Intrinsics& m = image.intrinsics;
-  for (const Field* f : {&m.egress_spec, &m.mcast_grp, &m.egress_rid, &m.instance_type}) {
-    add_field(cells, f->cell, f->width);
-  }
+  for (const Field& f : image.read_behind) add_field(cells, f.cell, f.width);
   for (std::uint32_t h : image.deparser_order) {
     const HeaderPlan& plan = image.header_plans[h];
     cells.add(plan.valid_cell);

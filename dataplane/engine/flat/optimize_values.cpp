@@ -307,7 +307,7 @@ class Propagation {
     for (std::uint32_t cell : w.certain) forget(state, cell);
     for (std::uint32_t cell : w.perhaps) forget(state, cell);
     if (i.op == FlatOp::kMarkToDrop) {
-      state[image_.intrinsics.mcast_grp.cell] = constant(0);
+      state[image_.verdict.group] = constant(0);
     } else if (i.op == FlatOp::kExtract) {
       state[image_.header_plans[i.i].valid_cell] = constant(1);
       state[image_.header_plans[i.i].dirty_cell] = constant(0);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "dataplane/engine/packet/value.h"
 
 namespace tiercast::engine {
+
+class Architecture;  // arch/architecture.h
 
 constexpr std::uint32_t kNone = 0xffffffff;
 
@@ -134,14 +137,15 @@ enum class Op : std::uint8_t {
   kExtractUnionStackVarbit,  // [bits]
   kAdvance,             // [bits]
   kVerify,              // [condition, error]
-  // v1model.
+  // What becomes of the packet: notes for the architecture (PacketState), which acts on them when
+  // the control ends. The first acts at once: to the drop port, and to no multicast group.
   kMarkToDrop,
   kCloneIngress,
   kCloneEgress,  // [session]: keeps the fields of list a
   kResubmit,
   kRecirculate,  // keeps the fields of list a
   kTruncate,     // [bytes]
-  kDigest,       // digest a is sent after ingress
+  kDigest,       // digest a is sent
   kLog,          // [b numbers]: log message a
   kAssert,       // [boolean]: text a says what did not hold
 };
@@ -329,12 +333,15 @@ struct LogFormat {
   std::vector<std::string> pieces;
 };
 
-// Where v1model's own metadata stand. A field that a program does not have is a scratch cell.
-struct Intrinsics {
-  Field ingress_port, egress_spec, egress_port, instance_type, packet_length;
-  Field enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth;
-  Field ingress_global_timestamp, egress_global_timestamp;
-  Field mcast_grp, egress_rid, checksum_error, parser_error;
+// Where the architecture's own metadata stand: each architecture derives what it needs.
+struct ArchitectureFields {
+  virtual ~ArchitectureFields() = default;
+};
+
+// Where a program says what becomes of a packet: cells of the port and of the multicast group.
+struct VerdictCells {
+  std::uint32_t port = 0;
+  std::uint32_t group = 0;
 };
 
 struct FieldList {
@@ -349,7 +356,12 @@ struct Image {
   std::vector<Header> headers;
   std::vector<HeaderStack> stacks;
   std::vector<HeaderUnion> unions;
-  Intrinsics intrinsics;
+
+  const Architecture* architecture = nullptr;  // that the program was made for
+  std::shared_ptr<const ArchitectureFields> fields;
+  VerdictCells verdict;
+  std::uint32_t checksum_error_cell = 0;  // set to 1 where a checksum is verified and is wrong
+  std::vector<Field> read_behind;         // metadata that the architecture reads behind a control
 
   std::vector<Instruction> code;
   std::vector<Word> constants;

@@ -1,6 +1,7 @@
 // Actions: each primitive is one statement.
 #include <algorithm>
 
+#include "dataplane/engine/arch/architecture.h"
 #include "dataplane/engine/load/compiler.h"
 
 namespace tiercast::engine {
@@ -177,15 +178,22 @@ std::uint32_t Compiler::calculation_named(const Json& name) const {
   return found->second;
 }
 
+std::uint32_t Compiler::field_list(const Json& id) const {
+  const std::uint32_t wanted = small(id);
+  const auto found = field_lists_.find(wanted);
+  if (found == field_lists_.end() && wanted != 0) id.refuse("no field list with this id");
+  return found == field_lists_.end() ? 0 : found->second;
+}
+
+std::uint32_t Compiler::digest(const Json& id) const {
+  const auto found = digests_.find(small(id));
+  if (found == digests_.end()) id.refuse("no learn list with this id");
+  return found->second;
+}
+
 void Compiler::primitive(const Json& node) {
   const std::string& op = node.at("op").text();
   const Json& p = node.at("parameters");
-  const auto field_list = [&](const Json& id) {
-    const std::uint32_t wanted = small(id);
-    const auto found = field_lists_.find(wanted);
-    if (found == field_lists_.end() && wanted != 0) id.refuse("no field list with this id");
-    return found == field_lists_.end() ? 0 : found->second;
-  };
   if (op == "_jump" || op == "_jump_if_zero") return jump(node, op == "_jump_if_zero");
   if (op == "assign") {
     assign(p.item(0), p.item(1));
@@ -258,19 +266,8 @@ void Compiler::primitive(const Json& node) {
     const std::uint32_t counter = named(counters_, p.item(0), "counter");
     value(p.item(1));
     emit(Op::kCount, counter);
-  } else if (op == "mark_to_drop") {
-    emit(Op::kMarkToDrop);
   } else if (op == "exit") {
     emit(Op::kExit);
-  } else if (op == "clone_ingress_pkt_to_egress" || op == "clone_egress_pkt_to_egress") {
-    value(p.item(0));
-    emit(op == "clone_ingress_pkt_to_egress" ? Op::kCloneIngress : Op::kCloneEgress,
-         field_list(p.item(1)));
-  } else if (op == "resubmit" || op == "recirculate") {
-    emit(op == "resubmit" ? Op::kResubmit : Op::kRecirculate, field_list(p.item(0)));
-  } else if (op == "truncate") {
-    value(p.item(0));
-    emit(Op::kTruncate);
   } else if (op == "modify_field_rng_uniform") {
     store_to(p.item(0), [&] {
       value(p.item(1));
@@ -291,11 +288,6 @@ void Compiler::primitive(const Json& node) {
       value(p.item(1));
       emit(Op::kMeter, meter);
     });
-  } else if (op == "generate_digest") {
-    const Json& id = p.item(1);
-    const auto found = digests_.find(small(id));
-    if (found == digests_.end()) id.refuse("no learn list with this id");
-    emit(Op::kDigest, found->second);
   } else if (op == "log_msg") {
     log_message(p);
   } else if (op == "assert" || op == "assume") {
@@ -303,7 +295,7 @@ void Compiler::primitive(const Json& node) {
     emit(Op::kAssert, static_cast<std::uint32_t>(image_.assertions.size()));
     const std::string source = node.source();
     image_.assertions.push_back(op + (source.empty() ? "" : " at " + source) + " does not hold");
-  } else {
+  } else if (!image_.architecture->primitive(*this, node)) {
     node.refuse("primitive `" + op + "` is not supported");
   }
   finish();

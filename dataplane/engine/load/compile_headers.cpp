@@ -1,22 +1,24 @@
-// The packet vector: headers, stacks, unions, v1model's metadata, field lists, the deparser.
+// The packet vector: headers, stacks, unions, field lists, the deparser.
 #include <algorithm>
 
+#include "dataplane/engine/arch/architecture.h"
 #include "dataplane/engine/load/compiler.h"
 
 namespace tiercast::engine {
 
 void Compiler::compile() {
   check_version();
+  find_architecture();
   for (const Json& node : root_.list("extern_instances")) {
     node.refuse("extern `" + node.at("name").text() + "` of type `" + node.at("type").text() +
-                "`: v1model has no such extern");
+                "`: " + std::string(image_.architecture->name()) + " has no such extern");
   }
   compile_errors();
   compile_headers();
   compile_unions();
   compile_stacks("header_stacks", "header_ids", false);
   compile_stacks("header_union_stacks", "header_union_ids", true);
-  compile_intrinsics();
+  image_.architecture->find_metadata(*this, image_);
   compile_field_lists();
   compile_deparser();
   compile_state();
@@ -41,6 +43,38 @@ void Compiler::check_version() {
        {"header_types", "headers", "parsers", "deparsers", "actions", "pipelines"}) {
     root_.at(needed).items();
   }
+}
+
+namespace {
+
+// Architectures of p4c's bmv2 compilers that may not be among ours.
+constexpr struct {
+  std::string_view metadata, name;
+} kOthers[] = {{"psa_ingress_input_metadata", "psa"}, {"pna_main_input_metadata", "pna"}};
+
+}  // namespace
+
+void Compiler::find_architecture() {
+  std::string valid;
+  for (const Architecture* ours : architectures_) {
+    valid += (valid.empty() ? "" : ", ") + std::string(ours->name());
+  }
+  std::string_view found;
+  for (const Json& header : root_.at("headers").items()) {
+    const std::string& name = header.at("name").text();
+    for (const Architecture* ours : architectures_) {
+      if (name != ours->metadata()) continue;
+      image_.architecture = ours;
+      return;
+    }
+    for (const auto& other : kOthers) {
+      if (name == other.metadata) found = other.name;
+    }
+  }
+  throw Refused{(found.empty() ? "no architecture's metadata among the headers"
+                               : "a program for the architecture `" + std::string(found) + "`") +
+                    "; valid architectures: " + valid,
+                ""};
 }
 
 void Compiler::compile_errors() {
@@ -197,42 +231,20 @@ void Compiler::compile_stacks(const char* list, const char* members, bool of_uni
   }
 }
 
-void Compiler::compile_intrinsics() {
-  // bmv2's name -> [header, field] in this program.
-  std::unordered_map<std::string, const Json*> aliases;
+std::optional<Field> Compiler::find_field(std::string_view header, std::string_view name) const {
+  const auto found = headers_.find(std::string(header));
+  if (found == headers_.end()) return std::nullopt;
+  for (const Field& field : image_.headers[found->second].fields) {
+    if (field.name == name) return field;
+  }
+  return std::nullopt;
+}
+
+std::optional<Field> Compiler::field_alias(const std::string& name) const {
   for (const Json& alias : root_.list("field_aliases")) {
-    aliases[alias.item(0).text()] = &alias.item(1);
+    if (alias.item(0).text() == name) return field_at(alias.item(1));
   }
-  const auto find = [&](const char* header, const char* name) {
-    const auto alias = aliases.find(std::string(header) + "." + name);
-    if (alias != aliases.end()) return field_at(*alias->second);
-    const auto found = headers_.find("standard_metadata");
-    if (found != headers_.end()) {
-      for (const Field& field : image_.headers[found->second].fields) {
-        if (field.name == name) return field;
-      }
-    }
-    return Field{name, 0, kCellBits, false, false};  // the scratch cell
-  };
-  Intrinsics& m = image_.intrinsics;
-  m.ingress_port = find("standard_metadata", "ingress_port");
-  m.egress_spec = find("standard_metadata", "egress_spec");
-  m.egress_port = find("standard_metadata", "egress_port");
-  m.instance_type = find("standard_metadata", "instance_type");
-  m.packet_length = find("standard_metadata", "packet_length");
-  m.checksum_error = find("standard_metadata", "checksum_error");
-  m.parser_error = find("standard_metadata", "parser_error");
-  m.enq_timestamp = find("queueing_metadata", "enq_timestamp");
-  m.enq_qdepth = find("queueing_metadata", "enq_qdepth");
-  m.deq_timedelta = find("queueing_metadata", "deq_timedelta");
-  m.deq_qdepth = find("queueing_metadata", "deq_qdepth");
-  m.ingress_global_timestamp = find("intrinsic_metadata", "ingress_global_timestamp");
-  m.egress_global_timestamp = find("intrinsic_metadata", "egress_global_timestamp");
-  m.mcast_grp = find("intrinsic_metadata", "mcast_grp");
-  m.egress_rid = find("intrinsic_metadata", "egress_rid");
-  if (m.egress_spec.cell == 0 || m.egress_port.cell == 0) {
-    throw Refused{"no standard_metadata.egress_spec and egress_port: not a v1model program", ""};
-  }
+  return std::nullopt;
 }
 
 void Compiler::compile_field_lists() {

@@ -53,7 +53,7 @@ std::uint32_t Compiler::node_named(const Json* name, const NameMap& nodes) const
 void Compiler::compile_pipeline(const Json& node) {
   const std::string& pipeline = node.at("name").text();
   if (pipeline != "ingress" && pipeline != "egress") {
-    node.refuse("pipeline `" + pipeline + "`: v1model has ingress and egress");
+    node.refuse("pipeline `" + pipeline + "`: there are ingress and egress");
   }
   for (const Json& profile : node.list("action_profiles")) {
     compile_action_profile(profile);

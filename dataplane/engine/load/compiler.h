@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,8 +19,22 @@ namespace tiercast::engine {
 
 class Compiler {
  public:
-  Compiler(const Json& root, Image& image) : root_(root), image_(image) {}
+  // architectures: those that a program may be made for.
+  Compiler(const Json& root, std::span<const Architecture* const> architectures, Image& image)
+      : root_(root), architectures_(architectures), image_(image) {}
   void compile();
+
+  // --- For architectures ---
+  // Nothing if the program has no such header, or field.
+  std::optional<Field> find_field(std::string_view header, std::string_view name) const;
+  // What the program calls by bmv2's name, "intrinsic_metadata.mcast_grp"; nothing if it has none.
+  std::optional<Field> field_alias(const std::string& name) const;
+  // Emits what pushes a value, and an operation, into the statement at hand.
+  void value(const Json& node);
+  void emit(Op op, std::uint32_t a = 0, std::uint32_t b = 0, std::uint32_t width = 0);
+  // Of a "hexstr" parameter: the index of the field list (0: none) or the digest with this id.
+  std::uint32_t field_list(const Json& id) const;
+  std::uint32_t digest(const Json& id) const;
 
  private:
   // A "hexstr": sign and magnitude.
@@ -31,6 +47,7 @@ class Compiler {
 
   // compile_headers.cpp: the packet vector.
   void check_version();
+  void find_architecture();
   void compile_errors();
   void compile_headers();
   void place_header(std::uint32_t index, const Json& type);
@@ -38,7 +55,6 @@ class Compiler {
   void compile_stacks(const char* list, const char* members, bool of_unions);
   // Whether headers, one by one, have the same fields.
   bool same_layout(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) const;
-  void compile_intrinsics();
   void compile_field_lists();
   void compile_deparser();
   void compile_deparser_code();
@@ -53,7 +69,6 @@ class Compiler {
   static Number number(const Json& hex);
   static Bytes bytes(const Json& hex);
   std::uint32_t small(const Json& node) const;  // a "hexstr" constant below 2^31
-  void value(const Json& node);
   void operation(const Json& node);
   void equality(const Json& left, const Json& right, bool equal);
   void constant(const Number& number);
@@ -65,7 +80,6 @@ class Compiler {
   };
   Reference reference(const Json& node);
   std::uint32_t header_reference(const Json& node);  // refuses a union
-  void emit(Op op, std::uint32_t a = 0, std::uint32_t b = 0, std::uint32_t width = 0);
   // Moves the statement to the image's code; keep: it leaves a result for the next instruction.
   void finish(bool keep = false);
   CodeRange condition(const Json& node);
@@ -122,6 +136,7 @@ class Compiler {
   CalculationInput field_input(const Field& field, std::uint32_t header) const;
 
   const Json& root_;
+  std::span<const Architecture* const> architectures_;
   Image& image_;
   NameMap headers_, stacks_, unions_, registers_, counters_, calculations_;
   NameMap meters_, value_sets_, profiles_;

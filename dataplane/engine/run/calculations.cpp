@@ -164,7 +164,7 @@ void Machine::verify(const Checksum& c, PacketState& packet) {
                         packet.phv[whole->origin_cell] != 0;
   const Cell computed = received ? sum_received(c, packet) : calculate(c.calculation, packet);
   if ((computed & low_mask(c.width)) != packet.phv[c.cell]) {
-    packet.phv[image_.intrinsics.checksum_error.cell] = 1;
+    packet.phv[image_.checksum_error_cell] = 1;
   }
 }
 
@@ -173,7 +173,7 @@ void Machine::update(const Checksum& c, PacketState& packet) {
 }
 
 void Machine::verify_checksums(PacketState& packet) {
-  packet.phv[image_.intrinsics.checksum_error.cell] = 0;
+  packet.phv[image_.checksum_error_cell] = 0;
   for (const Checksum& c : image_.checksums) {
     if (c.verify && (c.condition.empty() || run(c.condition, packet))) verify(c, packet);
   }

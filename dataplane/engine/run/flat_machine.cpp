@@ -115,8 +115,8 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
     TIERCAST_NEXT;
   }
   MarkToDrop:
-    phv[image_.intrinsics.egress_spec.cell] = drop_port_;
-    phv[image_.intrinsics.mcast_grp.cell] = 0;
+    phv[image_.verdict.port] = drop_port_;
+    phv[image_.verdict.group] = 0;
     TIERCAST_NEXT;
   Call:
     execute<Word>(static_cast<std::uint32_t>(at->i), at->target, packet, arguments);

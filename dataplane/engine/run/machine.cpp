@@ -498,8 +498,8 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
         break;
 
       case Op::kMarkToDrop:
-        phv[image_.intrinsics.egress_spec.cell] = drop_port_;
-        phv[image_.intrinsics.mcast_grp.cell] = 0;
+        phv[image_.verdict.port] = drop_port_;
+        phv[image_.verdict.group] = 0;
         break;
       case Op::kCloneIngress:
       case Op::kCloneEgress:

@@ -141,11 +141,10 @@ void Tracer::Run::step(const Image& image, const Action& action, const Statement
       mark |= field.name == "ecn" && *now == kCongestionExperienced;
     }
   }
-  const Field& egress_spec = image.intrinsics.egress_spec;
   const bool drops = std::any_of(image.code.begin() + statement.code.begin,
                                  image.code.begin() + statement.code.end,
                                  [](const Instruction& i) { return i.op == Op::kMarkToDrop; });
-  if (before[egress_spec.cell] != after[egress_spec.cell] || drops) {
+  if (before[image.verdict.port] != after[image.verdict.port] || drops) {
     dropped_by_ = action.name;
     dropped_at_ = place.source;
   }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <random>
+#include <regex>
 
 #include "tests/dataplane/engine/testing.h"
 
@@ -65,6 +66,17 @@ TEST(Loader, RefusesWhatIsNotBmv2) {
   EXPECT_THAT(refusal(R"({"__meta__": {"version": [2, 23]}})").construct(),
               HasSubstr("missing attribute `header_types`"));
   EXPECT_THAT(refusal(std::string(100000, '[')).construct(), HasSubstr("nested deeper"));
+}
+
+TEST(Loader, RefusesAnotherArchitectureByItsName) {
+  const auto made_for = [](const std::string& metadata) {
+    return std::regex_replace(program_text("probe"), std::regex("\"standard_metadata\""),
+                              "\"" + metadata + "\"");
+  };
+  EXPECT_EQ(refusal(made_for("psa_ingress_input_metadata")).construct(),
+            "a program for the architecture `psa`; valid architectures: v1model");
+  EXPECT_EQ(refusal(made_for("my_metadata")).construct(),
+            "no architecture's metadata among the headers; valid architectures: v1model");
 }
 
 TEST(Loader, NamesThePlaceOfAWrongType) {

@@ -1,14 +1,14 @@
-// The interpreter of a pipeline's nodes, for packets that do not run as flat code.
+// The interpreter of a control's nodes, for packets that do not run as flat code.
 #pragma once
 
-#include "dataplane/engine/arch/v1model/switch_state.h"
+#include "dataplane/engine/run/switch_core.h"
 
 namespace tiercast::engine {
 
 template <class Observer>
-void Switch::State::run_nodes(std::uint32_t index, PacketState& state, Observer& observer) {
-  const Image& image = loaded->image;
-  Machine& machine = loaded->machine;
+void SwitchCore::run_nodes(std::uint32_t index, PacketState& state, Observer& observer) {
+  const Image& image = program->image;
+  Machine& machine = program->machine;
   state.phv[image.tracked_cell] = 0;
   while (index != kNone) {
     const Node& node = image.nodes[index];
@@ -25,7 +25,7 @@ void Switch::State::run_nodes(std::uint32_t index, PacketState& state, Observer&
         break;
       case Node::Kind::kTable: {
         const Table& layout = image.tables[node.index];
-        MatchTable& table = *loaded->tables[node.index];
+        MatchTable& table = *program->tables[node.index];
         const MatchTable::Entry* entry = observer.lookup(table, state);
         MatchTable::Outcome outcome = table.apply(state.phv, state.received_length);
         if (outcome.special != nullptr) machine.special_hit(layout, table, state, outcome);

@@ -1,7 +1,7 @@
 // What a traced packet does beside what every packet does. All of it is out of line: a packet that
 // is not traced passes one branch at each place.
-#include "dataplane/engine/arch/v1model/run_nodes.h"
-#include "dataplane/engine/arch/v1model/switch_state.h"
+#include "dataplane/engine/run/run_nodes.h"
+#include "dataplane/engine/run/switch_core.h"
 
 namespace tiercast::engine {
 namespace {
@@ -17,47 +17,43 @@ std::vector<std::string> replica_texts(const std::vector<Replica>& replicas) {
 
 }  // namespace
 
-void Switch::State::choose_trace(Packet& packet, std::uint32_t port) {
+void SwitchCore::choose_trace(Packet& packet, std::uint32_t port) {
   tracer.choose(packet, port);
   if (packet.trace == 0) return;
   tracer.tell(packet, "receive", clock_ns,
               {{"port", std::int64_t{port}}, {"bytes", std::int64_t{packet.buffer->size}}});
 }
 
-void Switch::State::parse_traced(const Packet& packet, PacketState& state) {
+void SwitchCore::parse_traced(const Packet& packet, PacketState& state) {
   std::vector<std::string> names;
-  for (std::uint32_t index : loaded->machine.parse_traced(state))
-    names.push_back(loaded->image.parser_states[index].name);
+  for (std::uint32_t index : program->machine.parse_traced(state))
+    names.push_back(program->image.parser_states[index].name);
   std::vector<std::pair<std::string_view, TraceValue>> fields = {{"states", std::move(names)}};
   if (state.error != 0) fields.emplace_back("error", std::int64_t{state.error});
   tracer.tell(packet, "parse", clock_ns, std::move(fields));
 }
 
-void Switch::State::run_traced(Packet& packet, PacketState& state, bool in_egress,
+void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
                                std::int64_t now_ns) {
-  const Image& image = loaded->image;
+  const Image& image = program->image;
   Tracer::Run run(tracer, packet, in_egress ? "egress" : "ingress", now_ns);
   if (!state.exited) run_nodes(in_egress ? image.egress_start : image.ingress_start, state, run);
-  const bool to_group = !in_egress && state.phv[image.intrinsics.mcast_grp.cell] != 0;
+  const bool to_group = !in_egress && state.phv[image.verdict.group] != 0;
   if (state.assertion_failed) {
     run.drop("an assertion does not hold");
   } else if (!state.resubmit && !to_group &&
-             state.phv[image.intrinsics.egress_spec.cell] == options.drop_port) {
+             state.phv[image.verdict.port] == options.drop_port) {
     run.drop("the program drops it");
   }
 }
 
-void Switch::State::tell_again(const Packet& packet, std::string_view kind) {
-  tracer.tell(packet, kind, clock_ns);
-}
-
-void Switch::State::tell_replicate(const Packet& packet, std::uint32_t group,
+void SwitchCore::tell_replicate(const Packet& packet, std::uint32_t group,
                                    const std::vector<Replica>& replicas) {
   tracer.tell(packet, "replicate", clock_ns,
               {{"group", std::int64_t{group}}, {"copies", replica_texts(replicas)}});
 }
 
-void Switch::State::tell_clone(const Packet& original, const Packet& copy, std::uint32_t session,
+void SwitchCore::tell_clone(const Packet& original, const Packet& copy, std::uint32_t session,
                                const CloneSession& config) {
   tracer.tell(copy, "clone", clock_ns,
               {{"session", std::int64_t{session}},
@@ -65,7 +61,7 @@ void Switch::State::tell_clone(const Packet& original, const Packet& copy, std::
                {"copies", replica_texts(config.replicas)}});
 }
 
-void Switch::State::tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes) {
+void SwitchCore::tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes) {
   const PortStats& queue = ports->stats(port);
   tracer.tell(packet, "enqueue", clock_ns,
               {{"port", std::int64_t{port}},
@@ -74,8 +70,7 @@ void Switch::State::tell_enqueue(const Packet& packet, std::uint32_t port, std::
                {"waiting_bytes", static_cast<std::int64_t>(queue.queue_bytes)}});
 }
 
-void Switch::State::refused(std::uint32_t port, const Packet& packet) {
-  if (packet.trace == 0) return;
+void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port) {
   const PortStats& queue = ports->stats(port);
   tell_drop(packet, "queue",
             "the queue of port " + std::to_string(port) +
@@ -83,7 +78,7 @@ void Switch::State::refused(std::uint32_t port, const Packet& packet) {
                 std::to_string(queue.queue_bytes) + " bytes");
 }
 
-void Switch::State::tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,
+void SwitchCore::tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,
                                  std::int64_t now_ns) {
   tracer.tell(packet, "dequeue", now_ns,
               {{"port", std::int64_t{port}},
@@ -92,7 +87,7 @@ void Switch::State::tell_dequeue(const Packet& packet, std::uint32_t port, std::
                {"waited_ns", now_ns - packet.time_ns}});
 }
 
-void Switch::State::tell_leaves(const Packet& packet, std::uint32_t port) {
+void SwitchCore::tell_leaves(const Packet& packet, std::uint32_t port) {
   const std::int64_t bytes = packet.buffer->size;
   if (port == options.cpu_port) {
     tracer.tell(packet, "packet_in", packet.time_ns, {{"bytes", bytes}});
@@ -102,7 +97,7 @@ void Switch::State::tell_leaves(const Packet& packet, std::uint32_t port) {
   }
 }
 
-void Switch::State::tell_drop(const Packet& packet, std::string_view where,
+void SwitchCore::tell_drop(const Packet& packet, std::string_view where,
                               std::string_view reason) {
   tracer.tell(packet, "drop", clock_ns,
               {{"where", std::string(where)}, {"reason", std::string(reason)}});

@@ -1,0 +1,54 @@
+// A packet's way through v1model: parser, verified checksums, ingress, replication, queue, egress,
+// updated checksums, deparser; and what a program may ask for beside it: clones, resubmission,
+// recirculation.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/engine/arch/architecture.h"
+#include "dataplane/engine/arch/v1model/fields.h"
+#include "dataplane/engine/run/switch_core.h"
+
+namespace tiercast::engine {
+
+class V1modelPath final : public PacketPath {
+ public:
+  V1modelPath(SwitchCore& core, ProgramState& program);
+
+  void ingress(Packet* packet) override;
+  void again(Packet* packet) override;
+  bool egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
+              std::int64_t now_ns) override;
+  void deliver(std::uint32_t port, const Packet& packet) override { core_.deliver(port, packet); }
+  void refused(std::uint32_t port, const Packet& packet) override {
+    if (packet.trace != 0) core_.tell_refused(packet, port);
+  }
+  void arrive(std::uint32_t, Packet* packet, std::int64_t) override { ingress(packet); }
+
+ private:
+  // As bmv2's simple_switch numbers them in standard_metadata.instance_type.
+  enum InstanceType : std::uint32_t {
+    kNormal = 0,
+    kIngressClone = 1,
+    kEgressClone = 2,
+    kRecirculated = 4,
+    kReplicated = 5,
+    kResubmitted = 6
+  };
+
+  // kept_list: fields of kept_ that the packet keeps from its round before.
+  void run_ingress(Packet* packet, InstanceType type, std::uint32_t kept_list);
+  void begin(Packet& packet, PacketState& state, InstanceType type);
+  void clone(const Packet& original, const PacketState& state, InstanceType type);
+  void recirculate(const Packet& packet, std::uint32_t fields);
+  void keep_fields(std::uint32_t list, const Cell* phv);
+  void restore_fields(std::uint32_t list, Cell* phv) const;
+
+  SwitchCore& core_;
+  ProgramState& program_;
+  const V1modelFields& m_;
+  std::vector<Cell> kept_;  // fields that survive a resubmission or recirculation
+};
+
+}  // namespace tiercast::engine

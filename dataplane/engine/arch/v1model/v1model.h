@@ -1,0 +1,10 @@
+// v1model, as bmv2's simple_switch has it.
+#pragma once
+
+#include "dataplane/engine/arch/architecture.h"
+
+namespace tiercast::engine {
+
+const Architecture& v1model();
+
+}  // namespace tiercast::engine

@@ -1,0 +1,300 @@
+// A switch whatever its architecture: time, timers, and what a PacketPath is made of.
+#include "dataplane/engine/run/switch_core.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "dataplane/engine/control/byte_values.h"
+#include "dataplane/engine/image/limits.h"
+#include "dataplane/engine/run/run_nodes.h"
+
+namespace tiercast::engine {
+
+ProgramState::ProgramState(std::shared_ptr<const Image> loaded, const PortSet& ports_down,
+                           SwitchCore& core)
+    : owned_image(std::move(loaded)),
+      image(*owned_image),
+      externs(image, core.options.seed),
+      machine(image, externs, core.output, core.options.drop_port),
+      flat(core.options.flat_code && image.flat.present()),
+      // A program that replaces another may need larger packets than those who share the pool.
+      owned_pool(core.options.pool != nullptr && core.options.pool->phv_cells() == image.phv_cells
+                     ? core.options.pool
+                     : std::make_shared<PacketPool>(image.phv_cells)),
+      pool(*owned_pool) {
+  for (const DigestInfo& info : image.digest_infos) digests.emplace_back(info.widths);
+  for (const ActionProfile& layout : image.profiles) {
+    profiles.push_back(std::make_unique<ProfileMembers>(image, layout, ports_down));
+  }
+  for (const Table& layout : image.tables) {
+    ProfileMembers* profile = layout.profile == kNone ? nullptr : profiles[layout.profile].get();
+    tables.push_back(std::make_unique<MatchTable>(image, layout, profile));
+    (void)tables.back()->install_constant_entries();  // checked by Program::load
+  }
+  if (core.options.label.label != nullptr) find_label(core.options.label);
+  path = image.architecture->make_path(core, *this);
+}
+
+void ProgramState::find_label(const LabelRule& rule) {
+  for (const Header& header : image.headers) {
+    if (header.name != rule.header) continue;
+    for (const Field& field : header.fields) {
+      if (field.name != rule.field || field.width > kCellBits ||
+          !std::binary_search(image.egress_reads.begin(), image.egress_reads.end(), field.cell)) {
+        continue;
+      }
+      label_valid_cell = header.valid_cell;
+      label_cell = field.cell;
+    }
+  }
+}
+
+MatchTable* ProgramState::table(std::string_view name) {
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    if (image.tables[i].name == name) return tables[i].get();
+  }
+  return nullptr;
+}
+
+SwitchCore::SwitchCore(std::shared_ptr<const Image> image, SwitchOptions wanted, Output& to)
+    : options(std::move(wanted)),
+      output(to),
+      program(std::make_unique<ProgramState>(std::move(image), ports_down, *this)) {
+  if (options.cpu_port >= kPortNumbers) {
+    throw std::invalid_argument("CPU port " + std::to_string(options.cpu_port) +
+                                ", valid: 0 to " + std::to_string(kPortNumbers - 1));
+  }
+  ports = std::make_unique<TrafficManager>(kPortNumbers, program->pool, *program->path);
+  ports->set(options.cpu_port, PortConfig{}, 0);
+  find_timers();
+}
+
+void SwitchCore::set_program(std::shared_ptr<const Image> image) {
+  auto next = std::make_unique<ProgramState>(std::move(image), ports_down, *this);
+  auto next_ports = std::make_unique<TrafficManager>(kPortNumbers, next->pool, *next->path);
+  for (std::uint32_t port : ports->ports()) {
+    next_ports->set(port, ports->config(port), clock_ns);
+    next_ports->stats(port) = ports->stats(port);
+    next_ports->stats(port).queue_packets = 0;
+    next_ports->stats(port).queue_bytes = 0;
+  }
+  again_ = {};
+  stats = all_stats();
+  ports = std::move(next_ports);
+  program = std::move(next);
+  find_timers();
+}
+
+SwitchStats SwitchCore::all_stats() const {
+  SwitchStats all = stats;
+  for (const DigestGatherer& digest : program->digests) all.dropped_digests += digest.dropped();
+  return all;
+}
+
+void SwitchCore::find_timers() {
+  const auto& tables = program->image.tables;
+  has_timers_ = !program->digests.empty() || std::any_of(tables.begin(), tables.end(),
+                                                       [](auto& t) { return t.supports_timeout; });
+}
+
+void SwitchCore::receive(std::uint32_t port, std::span<const std::byte> frame,
+                            std::int64_t now_ns) {
+  advance(now_ns);
+  if (!ports->has(port)) {
+    ++stats.no_port_packets;
+    return;
+  }
+  if (frame.size() > kMaxFrameBytes) {
+    ++stats.oversize_packets;
+    return;
+  }
+  ++ports->stats(port).rx_packets;
+  ports->stats(port).rx_bytes += frame.size();
+  Packet* packet = program->pool.take();
+  packet->buffer = program->pool.take_buffer(static_cast<std::uint32_t>(frame.size()));
+  std::copy(frame.begin(), frame.end(), packet->buffer->bytes.get());
+  packet->ingress_port = port;
+  if (tracer.on()) choose_trace(*packet, port);
+  if (ports->config(port).rx_delay_ns > 0) {
+    ports->delay_arrival(port, packet, clock_ns);
+  } else {
+    program->path->ingress(packet);
+  }
+  advance(clock_ns);
+}
+
+void SwitchCore::advance(std::int64_t now_ns) {
+  now_ns = std::max(now_ns, clock_ns);
+  for (;;) {
+    while (!again_.empty()) program->path->again(again_.pop());
+    const std::int64_t next = ports->next_event();
+    if (const std::int64_t timer = next_timer(); timer <= std::min(next, now_ns)) {
+      clock_ns = std::max(clock_ns, timer);
+      fire_timers();
+      continue;
+    }
+    if (next > now_ns) break;
+    clock_ns = std::max(clock_ns, next);
+    ports->step();
+  }
+  clock_ns = now_ns;
+}
+
+std::int64_t SwitchCore::next_timer() const {
+  std::int64_t next = kNever;
+  if (!has_timers_) return next;
+  for (const DigestGatherer& digest : program->digests) next = std::min(next, digest.due_ns());
+  for (const auto& table : program->tables) next = std::min(next, table->next_expiry_ns());
+  return next;
+}
+
+void SwitchCore::fire_timers() {
+  for (std::size_t i = 0; i < program->digests.size(); ++i) {
+    DigestGatherer& gatherer = program->digests[i];
+    if (gatherer.due_ns() > clock_ns) continue;
+    gatherer.send(clock_ns, [&](DigestList list) {
+      list.name = program->image.digests[i].name;
+      return output.digest(list);
+    });
+  }
+  for (std::size_t i = 0; i < program->tables.size(); ++i) {
+    if (program->tables[i]->next_expiry_ns() > clock_ns) continue;
+    const std::vector<TableEntry> expired = program->tables[i]->take_expired(clock_ns);
+    if (!expired.empty()) output.entries_expired(program->image.tables[i].name, expired);
+  }
+}
+
+void SwitchCore::gather(const PacketState& state) {
+  const std::uint32_t digest = state.digest;
+  if (!program->digests[digest].config()) return;
+  DigestGatherer& gatherer = program->digests[digest];
+  std::span<std::byte> rest = gatherer.draft();
+  for (const DigestField& f : program->image.digests[digest].fields) {
+    const std::span<std::byte> place = rest.first((f.field.width + 7) / 8);
+    rest = rest.subspan(place.size());
+    if (f.constant.empty()) {
+      write_network_order(state.phv + f.field.cell, f.field.width, place);
+    } else {
+      std::copy_n(reinterpret_cast<const std::byte*>(f.constant.data()), place.size(),
+                  place.begin());
+    }
+  }
+  gatherer.add(clock_ns);
+}
+
+void SwitchCore::deliver(std::uint32_t port, const Packet& packet) {
+  if (packet.trace != 0) tell_leaves(packet, port);
+  if (port == options.cpu_port) {
+    output.packet_in(packet.buffer->frame());
+  } else {
+    output.transmit(port, packet.buffer->frame(), packet.time_ns);
+  }
+}
+
+namespace {
+
+// The observer of a packet that is not traced.
+struct Unobserved {
+  void branch(const Image&, const Node&, bool) {}
+  void run(Machine& machine, const Image&, const Action& action, PacketState& state,
+           const Cell* arguments) {
+    machine.run(action.code, state, arguments);
+  }
+  void table(const Image&, const Table&, MatchTable&, const PacketState&,
+             const MatchTable::Outcome&, const MatchTable::Entry*) {}
+  static const MatchTable::Entry* lookup(MatchTable&, const PacketState&) { return nullptr; }
+};
+
+}  // namespace
+
+void SwitchCore::interpret(std::uint32_t node, PacketState& state) {
+  Unobserved nobody;
+  run_nodes(node, state, nobody);
+}
+
+bool SwitchCore::deparse(Packet& packet, PacketState& state) {
+  if (!program->image.deparser_code.empty()) {
+    program->machine.run(program->image.deparser_code, state);
+    state.phv[program->image.tracked_cell] = 0;  // it may have written any header
+  }
+  const Machine& machine = program->machine;
+  FrameBuffer* received = packet.buffer;
+  if (packet.is_written && packet.truncate == 0 &&
+      machine.all_zero(state.phv, *program->image.egress_watch)) {
+    return true;
+  }
+  const Machine::Frame needs = machine.compare_with_frame(state.phv, state.cursor);
+  if (needs != Machine::Frame::kDeparse) {
+    const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
+    const bool changes = needs == Machine::Frame::kRewrite;
+    if (!changes && !shortens) return true;  // copies go on sharing the frame
+    if (received->references > 1) {
+      packet.buffer = program->pool.take_buffer(received->size);
+      std::copy_n(received->bytes.get(), received->size, packet.buffer->bytes.get());
+      program->pool.release(received);
+    }
+    if (changes) machine.rewrite(state.phv, packet.buffer->bytes.get());
+  } else {
+    const auto payload = state.frame.subspan(packet.cursor);
+    const std::size_t headers = machine.header_bytes(state.phv);
+    if (headers + payload.size() > kMaxFrameBytes) {
+      ++stats.oversize_packets;
+      return false;
+    }
+    FrameBuffer* frame =
+        program->pool.take_buffer(static_cast<std::uint32_t>(headers + payload.size()));
+    machine.deparse(state, frame->bytes.get());
+    std::copy(payload.begin(), payload.end(), frame->bytes.get() + headers);
+    program->pool.release(received);
+    packet.buffer = frame;
+  }
+  if (packet.truncate != 0) packet.buffer->size = std::min(packet.buffer->size, packet.truncate);
+  return true;
+}
+
+void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
+                           const Field& instance) {
+  const std::uint32_t bytes = bytes_to_queue(*packet);
+  packet->label = label_of(*packet);
+  if (replicas.size() > 1) rewrite_once(*packet);
+  for (std::size_t n = 0; n < replicas.size(); ++n) {
+    Packet* replica = packet;
+    if (n + 1 < replicas.size()) {  // the last one takes the packet itself
+      replica = copy(*packet);
+      replica->label = packet->label;
+      replica->truncate = packet->truncate;
+      replica->is_written = packet->is_written;
+      if (packet->trace != 0) tracer.number_copy(*packet, *replica);
+    }
+    replica->phv[instance.cell] = replicas[n].instance & low_mask(instance.width);
+    enqueue(replicas[n].port, replica, bytes);
+  }
+  if (replicas.empty()) drop(packet, "ingress", "no replicas");
+}
+
+void SwitchCore::rewrite_once(Packet& packet) {
+  const Image& image = program->image;
+  if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->references > 1) return;
+  Cell* const phv = packet.phv.data();
+  if (phv[image.tracked_cell] == 0) return;
+  const Machine::Frame needs = program->machine.compare_with_frame(phv, packet.cursor);
+  if (needs == Machine::Frame::kDeparse) return;
+  if (needs == Machine::Frame::kRewrite) {
+    program->machine.rewrite_early(phv, packet.buffer->bytes.get());
+  }
+  packet.is_written = image.egress_watch && program->machine.all_zero(phv, *image.egress_watch);
+}
+
+bool SwitchCore::next_generation(Packet& packet) {
+  if (++packet.generation <= kMaxGeneration) return true;
+  ++stats.recirculation_limit_packets;
+  return false;
+}
+
+void SwitchCore::drop(Packet* packet, const char* where, const char* reason) {
+  if (packet->trace != 0) tell_drop(*packet, where, reason);
+  program->pool.give(packet);
+}
+
+}  // namespace tiercast::engine

@@ -1,0 +1,299 @@
+// What is behind a Switch whatever its architecture: ports and the packets between them, the
+// program's state, time, traces. A PacketPath (arch/architecture.h) calls its lower half.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dataplane/engine/arch/architecture.h"
+#include "dataplane/engine/control/output.h"
+#include "dataplane/engine/control/switch_options.h"
+#include "dataplane/engine/image/image.h"
+#include "dataplane/engine/packet/packet_pool.h"
+#include "dataplane/engine/queues/traffic_manager.h"
+#include "dataplane/engine/run/digest_list.h"
+#include "dataplane/engine/run/machine.h"
+#include "dataplane/engine/run/tracer.h"
+#include "dataplane/engine/tables/match_table.h"
+#include "dataplane/engine/tables/profile_members.h"
+
+namespace tiercast::engine {
+
+// A program and its state: what Switch::set_program() replaces.
+struct ProgramState {
+  // ports_down and core must outlive it.
+  ProgramState(std::shared_ptr<const Image> image, const PortSet& ports_down, SwitchCore& core);
+  MatchTable* table(std::string_view name);
+  void find_label(const LabelRule& rule);
+
+  std::shared_ptr<const Image> owned_image;
+  const Image& image;
+  Externs externs;
+  Machine machine;
+  bool flat;  // whether flat code runs
+  std::shared_ptr<PacketPool> owned_pool;
+  PacketPool& pool;
+  std::vector<std::unique_ptr<ProfileMembers>> profiles;
+  std::vector<std::unique_ptr<MatchTable>> tables;
+  std::vector<DigestGatherer> digests;
+  std::unordered_map<std::uint32_t, std::vector<Replica>> groups;
+  std::unordered_map<std::uint32_t, CloneSession> sessions;
+  std::uint32_t label_valid_cell = kNone;  // of LabelRule's header; kNone: all labels are 0
+  std::uint32_t label_cell = kNone;        // of its field
+  std::unique_ptr<PacketPath> path;
+};
+
+class SwitchCore {
+ public:
+  static constexpr std::int64_t kNever = TrafficManager::kNever;
+  static constexpr std::uint32_t kMaxFrameBytes = 65535;
+  static constexpr std::uint32_t kMaxGeneration = 16;
+
+  // Throws std::invalid_argument if the CPU port is above 511.
+  SwitchCore(std::shared_ptr<const Image> image, SwitchOptions options, Output& output);
+
+  // --- For Switch ---
+  void set_program(std::shared_ptr<const Image> image);
+  void receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns);
+  void advance(std::int64_t now_ns);
+  std::int64_t next_event() const { return std::min(ports->next_event(), next_timer()); }
+  SwitchStats all_stats() const;
+
+  // --- For a PacketPath ---
+  // Whether the packet runs as flat code: a traced one runs node by node.
+  bool runs_flat(const Packet& packet) const { return program->flat && packet.trace == 0; }
+  // Sets the packet's length, and its state and packet vector to those of a frame that nothing has
+  // looked at.
+  void begin(Packet& packet, PacketState& state) const;
+  // Runs the parser; the packet's cursor stands behind what it consumed.
+  void parse(Packet& packet, PacketState& state);
+  // The same for a copy, of whose parser no trace tells, and which no control follows.
+  void parse_copy(Packet& packet, PacketState& state);
+  void verify_checksums(const Packet& packet, PacketState& state);
+  void run_ingress(Packet& packet, PacketState& state);
+  void run_egress(Packet& packet, PacketState& state, std::int64_t now_ns);
+  void update_checksums(const Packet& packet, PacketState& state);
+  // Runs the deparser and makes packet.buffer the frame that leaves; false, and counted, if that is too long.
+  bool deparse(Packet& packet, PacketState& state);
+  // Gathers the digest that the program asked for.
+  void gather_digest(const PacketState& state) {
+    if (state.digest != kNone) gather(state);
+  }
+  // Counts a failed assertion; whether there was one.
+  bool assertion_failed(const PacketState& state) {
+    if (state.assertion_failed) ++stats.assertion_failed_packets;
+    return state.assertion_failed;
+  }
+
+  // A packet's double: its frame is shared, its packet vector and position copied.
+  Packet* copy(const Packet& packet);
+  // Another packet with the frame of this one, which is to be parsed.
+  Packet* copy_frame(const Packet& packet);
+  void copy_phv(const Packet& from, Packet& to) const;
+  // Sends a packet, which it takes, to each replica; `instance` is where the packet vector has
+  // the replica's instance.
+  void replicate(Packet* packet, const std::vector<Replica>& replicas, const Field& instance);
+  // Hands it, which it takes, to a port's queue, with the label of its header.
+  void send(std::uint32_t port, Packet* packet);
+  // Takes a packet, and hands it to PacketPath::again() before anything else happens.
+  void run_again(Packet* packet) { again_.push(packet); }
+  // Whether the packet may go round once more; else counted.
+  bool next_generation(Packet& packet);
+  // A frame leaves the wire of a port.
+  void deliver(std::uint32_t port, const Packet& packet);
+  // Ends a packet's life; tells it of a traced one.
+  void drop(Packet* packet, const char* where, const char* reason);
+
+  // Traces (switch_trace.cpp). Of a traced packet only.
+  [[gnu::cold]] void tell(const Packet& packet, std::string_view kind) {
+    tracer.tell(packet, kind, clock_ns);
+  }
+  [[gnu::cold]] void tell_refused(const Packet& packet, std::uint32_t port);
+  [[gnu::cold]] void tell_replicate(const Packet& packet, std::uint32_t group,
+                                    const std::vector<Replica>& replicas);
+  [[gnu::cold]] void tell_clone(const Packet& original, const Packet& copy, std::uint32_t session,
+                                const CloneSession& config);
+  [[gnu::cold]] void tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,
+                                  std::int64_t now_ns);
+
+  const SwitchOptions options;
+  Output& output;
+  PortSet ports_down;
+  std::unique_ptr<ProgramState> program;
+  std::unique_ptr<TrafficManager> ports;
+  Tracer tracer;
+  std::int64_t clock_ns = 0;
+  SwitchStats stats;
+
+ private:
+  // The nodes from `node` on, or the same as flat code.
+  void run_control(std::uint32_t node, std::uint32_t flat, PacketState& state);
+  // The nodes from `node` on; observer is told of each, and runs the actions.
+  template <class Observer>
+  void run_nodes(std::uint32_t node, PacketState& state, Observer& observer);
+  void interpret(std::uint32_t node, PacketState& state);
+  void gather(const PacketState& state);
+  std::int64_t next_timer() const;
+  void fire_timers();
+  void find_timers();
+  // Writes changed headers to the frame before it is shared, so that copies whose egress changes
+  // nothing need no frame of their own.
+  void rewrite_once(Packet& packet);
+  std::uint32_t label_of(const Packet& packet) const;
+  // The frame's size if it left as it is now.
+  std::uint32_t bytes_to_queue(const Packet& packet) const;
+  void enqueue(std::uint32_t port, Packet* packet, std::uint32_t bytes);
+
+  [[gnu::cold]] void choose_trace(Packet& packet, std::uint32_t port);
+  [[gnu::cold]] void parse_traced(const Packet& packet, PacketState& state);
+  [[gnu::cold]] void run_traced(Packet& packet, PacketState& state, bool in_egress,
+                                std::int64_t now_ns);
+  [[gnu::cold]] void tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes);
+  [[gnu::cold]] void tell_leaves(const Packet& packet, std::uint32_t port);
+  [[gnu::cold]] void tell_drop(const Packet& packet, std::string_view where,
+                               std::string_view reason);
+
+  PacketList again_;
+  bool has_timers_ = false;  // the program has digests, or tables with time-outs
+};
+
+// On every packet's way, so that a path and these become one function.
+
+inline void SwitchCore::begin(Packet& packet, PacketState& state) const {
+  packet.received_length = packet.buffer->size;
+  state = PacketState{};
+  state.phv = packet.phv.data();
+  state.frame = packet.buffer->frame();
+  state.received_length = packet.received_length;
+  if (runs_flat(packet)) {
+    for (const CellRun& run : program->image.initial_runs) {
+      std::fill_n(state.phv + run.first, run.count, 0);
+    }
+  } else {
+    std::fill(packet.phv.begin(), packet.phv.end(), 0);
+  }
+}
+
+inline void SwitchCore::parse_copy(Packet& packet, PacketState& state) {
+  if (runs_flat(packet)) {
+    program->machine.parse_flat(state, program->tables);
+  } else {
+    program->machine.parse(state);
+  }
+  packet.cursor = static_cast<std::uint32_t>(state.cursor);
+}
+
+inline void SwitchCore::parse(Packet& packet, PacketState& state) {
+  const Image& image = program->image;
+  const bool flat = runs_flat(packet);
+  program->externs.now_ns = clock_ns;
+  if (packet.trace == 0) {
+    parse_copy(packet, state);
+  } else {
+    parse_traced(packet, state);
+    packet.cursor = static_cast<std::uint32_t>(state.cursor);
+  }
+  state.phv[image.tracked_cell] = flat ? 1 : 0;
+  for (std::uint32_t dirty : image.always_dirty) state.phv[dirty] = 1;
+}
+
+inline void SwitchCore::verify_checksums(const Packet& packet, PacketState& state) {
+  if (runs_flat(packet)) {
+    program->machine.run_flat(program->image.flat.verify_checksums, state, program->tables);
+  } else {
+    program->machine.verify_checksums(state);
+  }
+}
+
+inline void SwitchCore::update_checksums(const Packet& packet, PacketState& state) {
+  const FlatCode& flat = program->image.flat;
+  if (!runs_flat(packet)) {
+    program->machine.update_checksums(state);
+  } else if (!flat.is_empty(flat.update_checksums)) {
+    program->machine.run_flat(flat.update_checksums, state, program->tables);
+  }
+}
+
+inline void SwitchCore::run_control(std::uint32_t node, std::uint32_t flat, PacketState& state) {
+  if (program->flat) return program->machine.run_flat(flat, state, program->tables);
+  interpret(node, state);
+}
+
+inline void SwitchCore::run_ingress(Packet& packet, PacketState& state) {
+  if (packet.trace != 0) {
+    run_traced(packet, state, false, clock_ns);
+  } else if (!state.exited) {
+    run_control(program->image.ingress_start, program->image.flat.ingress, state);
+  }
+}
+
+inline void SwitchCore::run_egress(Packet& packet, PacketState& state, std::int64_t now_ns) {
+  program->externs.now_ns = now_ns;
+  if (packet.trace != 0) {
+    run_traced(packet, state, true, now_ns);
+  } else {
+    run_control(program->image.egress_start, program->image.flat.egress, state);
+  }
+}
+
+inline Packet* SwitchCore::copy_frame(const Packet& packet) {
+  Packet* copy = program->pool.take();
+  copy->buffer = program->pool.share(packet.buffer);
+  copy->ingress_port = packet.ingress_port;
+  copy->generation = packet.generation;
+  return copy;
+}
+
+inline Packet* SwitchCore::copy(const Packet& packet) {
+  Packet* copy = copy_frame(packet);
+  copy_phv(packet, *copy);
+  copy->cursor = packet.cursor;
+  copy->received_length = packet.received_length;
+  return copy;
+}
+
+inline void SwitchCore::copy_phv(const Packet& from, Packet& to) const {
+  if (!runs_flat(from)) {
+    std::copy_n(from.phv.begin(), program->image.shared_cells, to.phv.begin());
+    return;
+  }
+  for (const CellRun& run : program->image.copied_runs) {
+    std::copy_n(from.phv.data() + run.first, run.count, to.phv.data() + run.first);
+  }
+}
+
+inline void SwitchCore::send(std::uint32_t port, Packet* packet) {
+  packet->label = label_of(*packet);
+  enqueue(port, packet, bytes_to_queue(*packet));
+}
+
+inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
+  const Cell* const phv = packet.phv.data();
+  if (program->label_valid_cell == kNone || phv[program->label_valid_cell] == 0 ||
+      packet.ingress_port == options.cpu_port) {
+    return 0;
+  }
+  return options.label.label(phv[program->label_cell]);
+}
+
+inline std::uint32_t SwitchCore::bytes_to_queue(const Packet& packet) const {
+  std::size_t bytes =
+      program->machine.header_bytes(packet.phv.data()) + packet.buffer->size - packet.cursor;
+  if (packet.truncate != 0) bytes = std::min<std::size_t>(bytes, packet.truncate);
+  return static_cast<std::uint32_t>(bytes);
+}
+
+inline void SwitchCore::enqueue(std::uint32_t port, Packet* packet, std::uint32_t bytes) {
+  if (!ports->has(port)) {
+    ++stats.no_port_packets;
+    return drop(packet, "queue", "the egress port does not exist");
+  }
+  if (packet->trace != 0) tell_enqueue(*packet, port, bytes);
+  ports->enqueue(port, packet, bytes, clock_ns);
+}
+
+}  // namespace tiercast::engine
