@@ -1,14 +1,13 @@
-"""What every part of a YAML file shares: unknown keys are errors, values do not change."""
+"""What every part of a YAML file shares, and errors that say what is wrong in it, and where."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 from tiercast_controller.bounded_yaml import number_of, shown
-from tiercast_controller.strict import Strict
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError, closest, listed
