@@ -104,6 +104,7 @@ lint: setup       ## ruff on the Python code
 
 p4: setup         ## compile p4src (needs p4c) and renew p4src/compiled with its LOCK
 	@$(PYTHON) p4src/compile.py
+	@$(PYTHON) tests/docs/marking_program.py
 
 lock:             ## renew requirements.lock from requirements.in
 	@# In an environment without the distribution's packages: the lock must name everything.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compile the programs into compiled/: bmv2 JSON, P4Info, and LOCK: from what, by what.
+"""Compile the programs of a folder into its compiled/: bmv2 JSON, P4Info, and LOCK.
 
-LOCK has one fact a line: `compiler <version>`, then `<sha256>  <path>` for each source and output
-(paths relative to p4src/).
+LOCK says from what, by what; one fact a line: `compiler <version>`, then `<sha256>  <path>`
+of each source and output (paths relative to the folder).
 """
 
 import argparse
@@ -33,7 +33,7 @@ class CompileError(Exception):
 
 
 def sources(p4src: Path = P4SRC) -> list[str]:
-    """Every P4 file, relative to p4src/, in a fixed order."""
+    """Every P4 file, relative to the folder, in a fixed order."""
     return sorted(path.relative_to(p4src).as_posix() for path in p4src.rglob("*.p4"))
 
 
@@ -89,16 +89,23 @@ def read_lock(p4src: Path = P4SRC) -> tuple[str, dict[str, str]]:
 
 
 def main() -> int:
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument(
+        "folder", nargs="?", type=Path, default=P4SRC, help="of the sources; its own without one"
+    )
+    p4src = arguments.parse_args().folder.resolve()
     try:
         version = compiler_version()
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(scratch)
-            compile_into(out)
-            (out / LOCK).write_text(lock_text(version, out))
-            (P4SRC / "compiled").mkdir(exist_ok=True)
+            missing = [f"{name}.p4" for name in PROGRAMS if not (p4src / f"{name}.p4").exists()]
+            if missing:
+                raise CompileError(f"{p4src}: no {', '.join(missing)}; valid: a copy of {P4SRC}")
+            compile_into(out, p4src)
+            (out / LOCK).write_text(lock_text(version, out, p4src))
+            (p4src / "compiled").mkdir(exist_ok=True)
             for name in (*OUTPUTS, LOCK):
-                shutil.copyfile(out / name, P4SRC / name)
+                shutil.copyfile(out / name, p4src / name)
     except CompileError as error:
         print(f"p4src: {error}", file=sys.stderr)
         return 2

@@ -23,8 +23,10 @@ FIGURES = EXPERIMENTS / "figures"
 SWEEPS = EXPERIMENTS / "sweeps"
 TOPOLOGIES = EXPERIMENTS / "topologies"
 BASES = EXPERIMENTS / "bases"
-P4_JSON = ROOT / "p4src/compiled/tiercast.json"
-P4_INFO = ROOT / "p4src/compiled/tiercast.p4info.txtpb"
+# TIERCAST_P4: the compiled program of another folder (docs/add-a-marking.md).
+P4 = Path(os.environ.get("TIERCAST_P4", ROOT / "p4src/compiled")).resolve()
+P4_JSON = P4 / "tiercast.json"
+P4_INFO = P4 / "tiercast.p4info.txtpb"
 
 
 def require(*paths: Path) -> None:

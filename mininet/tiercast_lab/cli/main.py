@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from tiercast_controller.errors import ConfigurationError
 
 from tiercast_lab import __version__
 from tiercast_lab.base import binaries
@@ -519,6 +520,9 @@ def main() -> None:
     except LabError as error:
         print(f"tiercast: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except ConfigurationError as error:  # of the environment: TIERCAST_MARKINGS
+        print(f"tiercast: {error}", file=sys.stderr)
+        sys.exit(EXIT_INPUT)
     except Exception as error:
         traceback.print_exc()
         print(

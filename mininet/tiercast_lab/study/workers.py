@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from tiercast_controller import marking
+
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import Interrupted, LabError
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
@@ -84,7 +86,8 @@ def programs(python: bool = False) -> Programs:
     packages = lab / "tiercast_lab"
     shaping = [path for name in SHAPED_BY for path in (packages / name).rglob("*.py")
                if not path.is_relative_to(packages / SHAPED_NOT_BY)]  # fmt: skip
-    result[SHAPING] = _digest_of_all([*shaping, *controller.rglob("*.py")])
+    shaping += [*controller.rglob("*.py"), *marking.files_elsewhere()]
+    result[SHAPING] = _digest_of_all(shaping)
     if python:
         result[PYTHON] = _digest_of_all([*lab.rglob("*.py"), *controller.rglob("*.py")])
     return result

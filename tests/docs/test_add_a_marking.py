@@ -1,0 +1,105 @@
+"""docs/add-a-marking.md: its kind of marking runs as it stands there."""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from .marking_program import COMPILED, FILES, compile_sources, digests, locked, write_sources
+from .page import ROOT, write_files
+
+RENEW = "run: make p4"
+
+
+@dataclass
+class Guide:
+    folder: Path
+    environment: dict[str, str]
+
+    def tiercast(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(ROOT / "tiercast"), *arguments],
+            capture_output=True,
+            text=True,
+            env=os.environ | self.environment | environment,
+            timeout=300,
+        )
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        where = ["--runtime", "ns3", "--results", str(self.folder / "results")]
+        experiment = str(self.folder / "hysteresis.yaml")
+        return self.tiercast("run", experiment, *where, *arguments, **environment)
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory: pytest.TempPathFactory) -> Guide:
+    folder = tmp_path_factory.mktemp("guide")
+    write_sources(folder / "p4src", write_files("add-a-marking.md", folder))
+    assert digests(folder / "p4src") == locked(COMPILED), f"{COMPILED} is stale; {RENEW}"
+    markings = str(folder / "hysteresis.py")
+    return Guide(folder, {"TIERCAST_P4": str(COMPILED), "TIERCAST_MARKINGS": markings})
+
+
+@pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c is not installed")
+def test_the_compiled_program_is_of_the_page(guide: Guide, tmp_path: Path) -> None:
+    compile_sources(guide.folder / "p4src", tmp_path)
+    for name in (*FILES, "LOCK"):
+        assert (tmp_path / name).read_bytes() == (COMPILED / name).read_bytes(), f"{name}; {RENEW}"
+
+
+def test_its_experiment_meets_its_figures(guide: Guide) -> None:
+    run = guide.run()
+    assert run.returncode == 0, run.stdout + run.stderr
+    ports = pl.read_parquet(guide.folder / "results/latest/rows/port.parquet")
+    bottleneck = ports.filter(pl.col("link") == "0>1").sort("time_s")
+    # TCP halves its window for a mark: it needs no losses to give way.
+    assert bottleneck["marked"][-1] > 100
+    assert bottleneck["queue_drops"][-1] == 0
+
+
+def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: Guide) -> None:
+    """Below `off` nothing is marked; with `off` at `on` it is marking at a threshold."""
+    marked = {}
+    for setting in (
+        "kind: hysteresis, on: 20, off: 20",
+        "kind: threshold, threshold: 20",
+        "kind: hysteresis, on: 20, off: 5",
+        "kind: hysteresis, on: 99, off: 99",
+    ):
+        run = guide.run("--set", f"marking={{{setting}}}")
+        assert run.returncode in (0, 1), run.stdout + run.stderr
+        ports = pl.read_parquet(guide.folder / "results/latest/rows/port.parquet")
+        marked[setting] = ports.filter(pl.col("link") == "0>1").sort("time_s")["marked"][-1]
+    step, threshold, hysteresis, never = marked.values()
+    assert hysteresis > step
+    assert abs(step - threshold) < 0.2 * threshold  # `on` or more, not above it
+    assert never == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        (
+            ["--set", "marking.off=30"],
+            {},
+            "marking.off: link 0-1: off is 30; valid: at most on",
+        ),
+        (["--set", "marking.on=-1"], {}, "marking.on: -1; valid: 0 or more"),
+        (["--set", "marking.down=3"], {}, "marking.down: unknown key; valid: kind, on, off"),
+        ([], {"TIERCAST_MARKINGS": ""}, "marking.kind: 'hysteresis'; valid: 'priority', "),
+        ([], {"TIERCAST_P4": str(ROOT / "p4src/compiled")}, "hysteresis_marking"),
+        ([], {"TIERCAST_P4": "/nowhere"}, "/nowhere/tiercast.json"),
+        ([], {"TIERCAST_MARKINGS": "/nowhere.py"}, "TIERCAST_MARKINGS: /nowhere.py: FileNotFound"),
+    ],
+)
+def test_what_does_not_fit_is_bad_input(
+    guide: Guide, arguments: list[str], environment: dict[str, str], said: str
+) -> None:
+    run = guide.run(*arguments, **environment)
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
