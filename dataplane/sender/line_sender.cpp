@@ -141,7 +141,7 @@ LineSender::LineSender(const LineOptions& options, Port& port)
     }
     settings.queue = static_cast<std::uint16_t>(i);
     settings.poll = options.poll;
-    settings.trace = options.trace;
+    settings.sessions.records = options.trace;
     if (!state.own_receiver) {
       settings.receive = [&state](Time now, unsigned limit) {
         return state.receiver->poll(now, limit);

@@ -13,37 +13,41 @@ std::size_t round_up(std::size_t n) { return (n + 7) / 8 * 8; }
 }  // namespace
 
 Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_at)
-    : config_(request.config), slot_(slot), start_at_(start_at), top_rank_(request.top_rank) {
+    : config_(request.config), slot_(slot), start_at_(start_at) {
   const Scheme& scheme = find_scheme(request.scheme);
   scheme_id_ = scheme.id;
   if (!request.input.empty()) {
     file_.emplace(request.input);
     config_.object = file_->bytes();
   }
-  core_ = scheme.make_sender(config_);
+  driver_.emplace(scheme.make_sender(config_), Contract(scheme, config_), *this, Places(*this));
+  driver_->membership(start_at, request.top_rank);
 }
 
-void Session::set_rate(Rank layer, Rate rate) {
-  if (layer >= config_.layers) return;
-  const SessionTable::Layer id = slot_ * kMaxLayers + layer;
-  table_->layers_[id].rate.store(rate.bytes_per_second(), std::memory_order_relaxed);
-  table_->pacer_.set_rate(table_->now_, id, rate, config_.packet_size);
-  table_->running_layers_.store(table_->pacer_.running(), std::memory_order_relaxed);
+void Session::Places::set_rate(Time now, Rank layer, Rate rate) {
+  SessionTable& table = *session_->table_;
+  const SessionTable::Layer id = session_->slot_ * kMaxLayers + layer;
+  table.layers_[id].rate.store(rate.bytes_per_second(), std::memory_order_relaxed);
+  table.pacer_.set_rate(now, id, rate, session_->config_.packet_size);
+  table.running_layers_.store(table.pacer_.running(), std::memory_order_relaxed);
 }
 
-void Session::release(Rank layer, std::uint32_t packets) {
-  if (layer >= config_.layers || packets == 0) return;
-  const SessionTable::Layer id = slot_ * kMaxLayers + layer;
-  table_->layers_[id].released += packets;
-  table_->enqueue_released(id);
+void Session::Places::release(Rank layer, std::uint32_t packets) {
+  if (packets == 0) return;
+  SessionTable& table = *session_->table_;
+  const SessionTable::Layer id = session_->slot_ * kMaxLayers + layer;
+  table.layers_[id].released += packets;
+  table.enqueue_released(id);
 }
 
 void Session::send(Destination to, std::span<const std::byte> message) {
   table_->control(*this, to, message);
 }
 
-void Session::trace(std::string_view kind, std::span<const TraceField> fields) {
-  table_->outlet_.record(table_->now_, config_.session, kind, fields);
+bool Session::wants_records() const { return table_->settings_.records; }
+
+void Session::trace(Time now, std::string_view kind, std::span<const TraceField> fields) {
+  table_->outlet_.record(now, config_.session, kind, fields);
 }
 
 SessionTable::SessionTable(const Settings& settings, Outlet& outlet)
@@ -71,7 +75,7 @@ void SessionTable::start(Time now, Session& session) {
     flow.destination = wire::group_address(config.session, rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
-    flow.ecn = session.core_->ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
+    flow.ecn = session.driver_->core().ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
     LayerState& layer = layers_[slot * kMaxLayers + rank];
     const bool waiting = layer.waiting;
     std::destroy_at(&layer);  // counters from zero
@@ -81,7 +85,7 @@ void SessionTable::start(Time now, Session& session) {
         FrameTemplate(flow, settings_.addresses.vlan, config.packet_size, settings_.offload);
     layer.rank = rank;
     layer.whole_message = session.reliable();
-    layer.core = session.core_.get();
+    layer.core = &session.driver_->core();
     layer.session = &session;
     layer.ip_bytes = config.packet_size;
   }
@@ -97,24 +101,21 @@ void SessionTable::start(Time now, Session& session) {
 
 void SessionTable::begin(Session& session) {
   session.started_.store(true, std::memory_order_release);
-  session.core_->start(now_, session);
-  session.core_->membership(now_, session.top_rank_, session);
+  session.driver_->start(now_);
   after(session);
 }
 
 void SessionTable::set_membership(Time now, Session& session, int top_rank) {
   now_ = std::max(now_, now);
-  session.top_rank_ = std::clamp(top_rank, -1, static_cast<int>(session.config_.layers) - 1);
-  if (!session.started()) return;
-  session.core_->membership(now_, session.top_rank_, session);
-  after(session);
+  session.driver_->membership(now_, top_rank);
+  if (session.driver_->running()) after(session);
 }
 
 void SessionTable::stop(Time now, Session& session) {
   now_ = std::max(now_, now);
-  if (session.started()) session.core_->stop(now_, session);
+  session.driver_->stop(now_);
   for (Rank rank = 0; rank < session.config_.layers; ++rank) {
-    session.set_rate(rank, Rate::zero());
+    Session::Places(session).set_rate(now_, rank, Rate::zero());
     layers_[session.slot_ * kMaxLayers + rank].released = 0;
   }
   if (timers_.scheduled(session.slot_)) timers_.remove(session.slot_);
@@ -124,7 +125,7 @@ void SessionTable::stop(Time now, Session& session) {
 
 // Once a core has been called: its timer may have moved.
 inline void SessionTable::after(Session& session) {
-  const Time next = session.core_->next_timer();
+  const Time next = session.driver_->next_timer();
   if (next == session.timer_ && (next.is_never() || timers_.scheduled(session.slot_))) return;
   session.timer_ = next;
   if (timers_.scheduled(session.slot_)) timers_.remove(session.slot_);
@@ -138,11 +139,11 @@ bool SessionTable::run_timer(Time now) {
   timers_.remove(slot);
   timers_.prepare(2);
   Session& session = *sessions_[slot];
-  if (!session.started()) {
+  if (!session.driver_->running()) {
     begin(session);
     return true;
   }
-  session.core_->timer(now_, session);
+  session.driver_->timer(now_);
   after(session);
   return true;
 }
@@ -150,17 +151,18 @@ bool SessionTable::run_timer(Time now) {
 void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number,
                            const Arrival& arrival) {
   Session* const session = slot < sessions_.size() ? sessions_[slot] : nullptr;
-  if (session == nullptr || !session->started() || session->config_.session != number) {
+  if (session == nullptr || !session->driver_->running() || session->config_.session != number) {
     feedback_late_.add();
     return;
   }
   now_ = std::max(now_, now);
   feedback_delivered_.add();
-  session->core_->receive(now_, arrival, *session);
-  const std::uint64_t invalid = session->core_->invalid();
+  session->driver_->receive(now_, arrival);
+  const SenderCore& core = session->driver_->core();
+  const std::uint64_t invalid = core.invalid();
   feedback_refused_.add(invalid - session->invalid_seen_);
   session->invalid_seen_ = invalid;
-  if (session->reliable() && session->core_->finished()) {
+  if (session->reliable() && core.finished()) {
     session->finished_.store(true, std::memory_order_relaxed);
   }
   after(*session);
@@ -199,7 +201,8 @@ std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
   } else if (settings_.payload == nullptr) {
     std::memcpy(message, filling.data(), size);
   }
-  const std::size_t written = layer.core->write_data(now_, layer.rank, {message, size});
+  const std::size_t written =
+      layer.session->driver_->write_data(now_, layer.rank, {message, size});
   if (written == 0) return 0;
   layer.generated.add();
   generated_.add();
@@ -243,15 +246,13 @@ void SessionTable::control(const Session& session, Destination to,
   flow.source = settings_.addresses.own.ip;
   flow.source_port = wire::kDataPort;
   flow.destination_port = wire::kDataPort;
-  if (to.kind == Destination::Kind::kGroup && to.rank < session.config_.layers) {
+  if (to.kind == Destination::Kind::kGroup) {
     flow.destination = wire::group_address(session.config_.session, to.rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
-  } else if (to.kind == Destination::Kind::kReceiver) {
+  } else {
     flow.destination = to.address;
     flow.destination_mac = settings_.gateway != nullptr ? settings_.gateway->mac()
                                                          : settings_.addresses.gateway;
-  } else {
-    return;  // a sender has no message for itself
   }
   std::array<std::byte, 9216> frame;
   if (header_bytes_ + message.size() > frame.size()) return;

@@ -21,6 +21,7 @@
 #include "protocols/base/huge_pages.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+#include "protocols/driver/sender_driver.h"
 #include "protocols/pacer/line_pacer.h"
 #include "protocols/pacer/timing_wheel.h"
 
@@ -47,7 +48,7 @@ struct SessionRequest {
 };
 
 // One session, made by the thread that controls, handed to a table, and given back to be destroyed.
-class Session final : private Sink {
+class Session final {
  public:
   // Makes the core; ConfigError as the scheme says. `slot`: its place in the table, nobody else's.
   // It starts at `start_at`, or when it is handed over if that is later.
@@ -63,25 +64,33 @@ class Session final : private Sink {
 
  private:
   friend class SessionTable;
+  // Its layers' places in the pacer that all sessions of a table share.
+  class Places {
+   public:
+    explicit Places(Session& session) : session_(&session) {}
+    void set_rate(Time now, Rank layer, Rate rate);
+    void release(Rank layer, std::uint32_t packets);
 
-  void send(Destination to, std::span<const std::byte> message) override;
-  void join(Rank) override {}  // a sender subscribes to nothing
-  void leave(Rank) override {}
-  void set_rate(Rank layer, Rate rate) override;
-  void release(Rank layer, std::uint32_t packets) override;
-  void deliver(std::uint64_t, std::span<const std::byte>) override {}
-  void trace(std::string_view kind, std::span<const TraceField> fields) override;
+   private:
+    Session* session_;
+  };
+  using Driver = SenderDriver<Session, Places>;
+  friend Driver;
 
+  void send(Destination to, std::span<const std::byte> message);
+  bool wants_records() const;
+  void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
+
+  // What each departure reads comes first, on one cache line.
+  alignas(64) Time timer_ = Time::never();  // as scheduled
+  std::optional<Driver> driver_;
+  SessionTable* table_ = nullptr;
   std::optional<agent::FileView> file_;
   SessionConfig config_;
   std::uint32_t slot_;
   Time start_at_;
   std::uint8_t scheme_id_ = 0;
-  int top_rank_;
-  std::unique_ptr<SenderCore> core_;
   std::uint64_t invalid_seen_ = 0;
-  Time timer_ = Time::never();  // as scheduled
-  SessionTable* table_ = nullptr;
   std::atomic<bool> started_{false};
   std::atomic<bool> finished_{false};
 };
@@ -95,6 +104,7 @@ class SessionTable {
     ChecksumOffload offload;
     PayloadSource* payload = nullptr;  // none: the pattern
     std::size_t largest_frame = 9018;  // bytes
+    bool records = false;  // Outlet::record() is wanted
     // Buffers given to build() hold the pattern beyond their first kFreshBytes of message, as
     // build() left them; false: it writes every byte.
     bool prefilled = false;
@@ -169,7 +179,6 @@ class SessionTable {
   // Any thread.
   void read(WorkerStatistics& out) const;
   void read_layers(const Session& session, std::vector<LayerStatistics>& out) const;
-  std::uint32_t running_sessions() const { return running_sessions_.load(); }
 
  private:
   friend class Session;
@@ -180,7 +189,7 @@ class SessionTable {
     Rank rank = 0;
     bool whole_message = false;  // the core writes its payload, too
     // Second line.
-    SenderCore* core = nullptr;
+    const SenderCore* core = nullptr;  // the session's, to be prefetched
     Session* session = nullptr;
     std::uint32_t ip_bytes = 0;
     std::uint32_t tail_sum = 0;  // of the pattern from tail_from on

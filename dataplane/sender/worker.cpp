@@ -35,7 +35,7 @@ void copy_name(std::string_view name, std::array<char, N>& out) {
 }  // namespace
 
 Worker::Worker(const Settings& settings, Port& port)
-    : records(settings.trace ? kRecords : 1),
+    : records(settings.sessions.records ? kRecords : 1),
       settings_(settings),
       port_(port),
       table_(settings.sessions, *this),
@@ -354,7 +354,6 @@ void Worker::control(std::span<const std::byte> frame) {
 
 void Worker::record(Time time, std::uint16_t session, std::string_view kind,
                     std::span<const TraceField> fields) {
-  if (!settings_.trace) return;
   TraceRecord record;
   record.time = time;
   record.session = session;

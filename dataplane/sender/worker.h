@@ -82,7 +82,6 @@ class Worker final : private Outlet {
     SessionTable::Settings sessions;
     std::uint16_t queue = 0;  // transmit queue
     bool poll = false;
-    bool trace = false;
     // Takes at most `limit` frames of what has been received and delivers them; returns how many.
     // For a worker that has no receiving thread beside it.
     std::function<unsigned(Time, unsigned limit)> receive;

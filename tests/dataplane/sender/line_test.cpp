@@ -237,6 +237,7 @@ struct Table final : Outlet {
   explicit Table(std::uint32_t capacity = 4) {
     settings.sessions = capacity;
     settings.addresses.own = kOwn;
+    settings.records = true;
   }
   void control(std::span<const std::byte> frame) override {
     controls.emplace_back(frame.begin(), frame.end());
