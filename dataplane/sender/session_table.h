@@ -81,8 +81,9 @@ class Session final {
   bool wants_records() const;
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
-  // What each departure reads comes first, on one cache line.
-  alignas(64) Time timer_ = Time::never();  // as scheduled
+  // What each departure reads comes first. (Without alignas: aligned blocks stand apart from their
+  // cores, and with 100,000 layers the table then loses 5 % to TLB misses.)
+  Time timer_ = Time::never();  // as scheduled
   std::optional<Driver> driver_;
   SessionTable* table_ = nullptr;
   std::optional<agent::FileView> file_;
