@@ -9,17 +9,15 @@ docs/add-a-marking.md has a whole kind. Packets throughout, where nothing else i
 from __future__ import annotations
 
 import math
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import util
-from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from .elsewhere import import_files
 from .errors import ConfigurationError, ParameterError
 from .program import TableEntry
 from .program import entry as table_entry
@@ -256,26 +254,7 @@ def fixed(
     return units
 
 
-ELSEWHERE = "TIERCAST_MARKINGS"  # the environment's list of files with kinds, separated by ":"
-
-
-def files_elsewhere() -> list[Path]:
-    return [Path(name) for name in os.environ.get(ELSEWHERE, "").split(os.pathsep) if name]
-
-
-def _import_kinds_elsewhere() -> None:
-    """ConfigurationError for a file that cannot be read, or that fails."""
-    for path in files_elsewhere():
-        try:
-            spec = util.spec_from_file_location(f"markings_of_{path.stem}", path)
-            if spec is None or spec.loader is None:
-                raise ValueError("it is no .py file")
-            spec.loader.exec_module(util.module_from_spec(spec))
-        except Exception as error:
-            raise ConfigurationError(
-                f"{ELSEWHERE}: {path}: {type(error).__name__}: {error}; "
-                "valid: Python files with a marking, as docs/add-a-marking.md has one"
-            ) from error
+ELSEWHERE = "TIERCAST_MARKINGS"
 
 
 def _kinds() -> dict[str, type[Marking]]:
@@ -290,7 +269,7 @@ def _kinds() -> dict[str, type[Marking]]:
     return kinds
 
 
-_import_kinds_elsewhere()
+import_files(ELSEWHERE, "add-a-marking.md")
 KINDS = _kinds()
 DEFAULT_KIND = "priority"
 

@@ -520,7 +520,7 @@ def main() -> None:
     except LabError as error:
         print(f"tiercast: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
-    except ConfigurationError as error:  # of the environment: TIERCAST_MARKINGS
+    except ConfigurationError as error:  # of files that the environment names
         print(f"tiercast: {error}", file=sys.stderr)
         sys.exit(EXIT_INPUT)
     except Exception as error:

@@ -7,14 +7,16 @@ Rows are polars frames, one per kind of record, each with `time_s` (since the st
 What is absent counts nowhere: session.py has the rule for receivers.
 """
 
+from tiercast_controller.elsewhere import import_files
+
 from tiercast_lab.measures.catalogue import (
+    ELSEWHERE,
     all_measures,
     find_spec,
     measures_version,
     name_of,
     parse_name,
     spec_of,
-    state_measures_elsewhere,
 )
 from tiercast_lab.measures.context import Context, context_of
 from tiercast_lab.measures.rows import Rows
@@ -51,4 +53,4 @@ __all__ = [
     "spec_of",
 ]
 
-state_measures_elsewhere()  # these files import the names above
+import_files(ELSEWHERE, "add-a-measure.md")  # they import the names above

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import math
-import os
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator
@@ -14,12 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tiercast_lab.base.errors import InputError, among
+from tiercast_controller.elsewhere import files_of
+
+from tiercast_lab.base.errors import among
 from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows
 from tiercast_lab.measures.spec import MEASURES, MeasureSpec
 
-ELSEWHERE = "TIERCAST_MEASURES"  # the environment's list of files with measures, separated by ":"
+ELSEWHERE = "TIERCAST_MEASURES"
 
 
 # Every module of this folder may state measures; a session's own come first in tables.
@@ -29,29 +29,10 @@ for module in [OF_A_SESSION, *sorted(modules - {OF_A_SESSION, Path(__file__).ste
     importlib.import_module(f"tiercast_lab.measures.{module}")
 
 
-def _files_elsewhere() -> list[Path]:
-    return [Path(name) for name in os.environ.get(ELSEWHERE, "").split(os.pathsep) if name]
-
-
-def state_measures_elsewhere() -> None:
-    """Raises InputError for a file that cannot be read, or that fails."""
-    for path in _files_elsewhere():
-        try:
-            spec = importlib.util.spec_from_file_location(f"measures_of_{path.stem}", path)
-            if spec is None or spec.loader is None:
-                raise ValueError("it is no .py file")
-            spec.loader.exec_module(importlib.util.module_from_spec(spec))
-        except Exception as error:
-            raise InputError(
-                f"{ELSEWHERE}: {path}: {type(error).__name__}: {error}; "
-                "valid: Python files with measures, as docs/add-a-measure.md has one"
-            ) from error
-
-
 @cache
 def measures_version() -> str:
     """Changes with how measures are taken."""
-    code = [*sorted(Path(__file__).parent.glob("*.py")), *_files_elsewhere()]
+    code = [*sorted(Path(__file__).parent.glob("*.py")), *files_of(ELSEWHERE)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
 
 
