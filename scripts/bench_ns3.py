@@ -26,11 +26,12 @@ from rich.console import Console
 from rich.table import Table
 from tiercast_lab.base import binaries
 from tiercast_lab.base.machine import describe
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.controller_input import described_sessions, described_topology
-from tiercast_lab.run.ns3.runtime import answer, scenario
+from tiercast_lab.run.ns3.runtime import answer
+from tiercast_lab.run.ns3.scenario import scenario
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = binaries.BUILD / "ns3/tiercast-plain-ns3"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import ParameterInfo, SchemeInfo
 from tiercast_lab.measures import Rows, all_measures, context_of
 from tiercast_lab.results import storage

@@ -10,8 +10,8 @@ from statistics import fmean
 import numpy as np
 import pytest
 from tiercast_lab.base import binaries
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate

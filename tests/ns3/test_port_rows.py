@@ -15,7 +15,8 @@ from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.controller_input import described_sessions, described_topology
-from tiercast_lab.run.ns3.runtime import answer, scenario
+from tiercast_lab.run.ns3.runtime import answer
+from tiercast_lab.run.ns3.scenario import scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from tiercast_lab.experiment.schema import LoadedExperiment
+    from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
     from tiercast_lab.experiment.schemes import SchemeInfo
     from tiercast_lab.results.storage import StoredRun
     from tiercast_lab.run.execute import Options

@@ -17,22 +17,12 @@ from tiercast_controller.topology import MAX_PORT
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, closest, listed
 from tiercast_lab.base.tree import Edge, Tree, Trees
-from tiercast_lab.experiment.schema import (
-    MAX_CHANGES,
-    MAX_FLOWS,
-    MAX_SESSION,
-    START_SPREAD_NS,
-    Expectation,
-    Experiment,
-    LinkChange,
-    LinkDefault,
-    LoadedExperiment,
-    Session,
-    TopologyModel,
-    Traffic,
-)
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, MAX_SESSION, START_SPREAD_NS
+from tiercast_lab.experiment.schema import Expectation, Experiment, Session, Traffic
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.topology import LinkParameters, Topology
+from tiercast_lab.experiment.topology_schema import LinkChange, LinkDefault, TopologyModel
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 from tiercast_lab.measures import MEASURES
 

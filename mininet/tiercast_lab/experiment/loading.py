@@ -19,8 +19,9 @@ from tiercast_controller.bounded_yaml import kind_of_file, shown
 from tiercast_lab.base import binaries, units
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.experiment.checks import check, wrong_parameter
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.model import validate
-from tiercast_lab.experiment.schema import Experiment, LoadedExperiment
+from tiercast_lab.experiment.schema import Experiment
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.yaml_source import KeyPath, Source, load_yaml, merge, read_value
 

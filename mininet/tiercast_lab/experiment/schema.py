@@ -5,17 +5,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
-from operator import mul
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from tiercast_controller import AnyMarking, Marking, PriorityMarking
 from tiercast_controller.bounded_yaml import shown
 from tiercast_controller.strict import Strict, require_known
@@ -23,43 +18,30 @@ from tiercast_controller.strict import Strict, require_known
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among
 from tiercast_lab.base.units import Queue
-from tiercast_lab.experiment.figure_schema import MAX_SEED, Figure
+from tiercast_lab.experiment.figure_schema import Figure
 from tiercast_lab.experiment.model import Choice, Line
-from tiercast_lab.experiment.random_tree import Draw, draw_links
-from tiercast_lab.experiment.topology import Topology, tree_levels
+from tiercast_lab.experiment.quantities import (
+    DEFAULT_DURATION,
+    MAX_DURATION,
+    MAX_ENTRIES,
+    MAX_NODES,
+    MAX_SESSION,
+    MIN_DURATION,
+    MIN_PERIOD,
+    PACKET_SIZE,
+    Delay,
+    Duration,
+    Every,
+    LinkRate,
+    NodeNumber,
+    Packets,
+    QueueLimit,
+    RunTime,
+    Size,
+)
+from tiercast_lab.experiment.topology_schema import TopologyModel
 from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.measures import MEASURES, name_of
-
-# Receivers start within this time of each other, as the seed decides, in virtual time: no two runs
-# of a real network are the same.
-START_SPREAD_NS = 100_000_000
-MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
-
-# Ranges of what an experiment says. tiercast-switch, tiercast-send, tiercast-host and tiercast-ns3
-# take all of them; what they take beyond has its reason in docs/experiments.md.
-MAX_NODES = 1 << 18  # that have addresses (topology.Host)
-MAX_DURATION = 100_000 * 10**9  # ns
-MIN_DURATION = 10**8  # ns; receivers start within it
-DEFAULT_DURATION = 60 * 10**9  # ns
-MAX_DELAY = 60 * 10**9  # ns, as of tiercast-switch
-MIN_PERIOD = 10**6  # ns; of what comes again and again
-MAX_CHANGES = 100_000  # of links, and of members, in a run
-MAX_FLOWS = 60_000  # each has a port of its own (traffic.FIRST_PORT)
-MAX_ENTRIES = 10_000  # of a list
-PACKET_SIZE = 1000  # IP bytes, of data where nothing else is said
-
-Rate = Annotated[int, BeforeValidator(units.parse_rate)]
-# A nanosecond, in which virtual time counts, for the smallest packet.
-LinkRate = Annotated[Rate, Field(ge=1)]
-Duration = Annotated[int, BeforeValidator(units.parse_duration)]
-Delay = Annotated[Duration, Field(le=MAX_DELAY)]
-RunTime = Annotated[Duration, Field(le=MAX_DURATION)]
-Every = Annotated[RunTime, Field(ge=MIN_PERIOD)]
-Size = Annotated[int, BeforeValidator(units.parse_size)]
-Packets = Annotated[int, BeforeValidator(units.parse_packets)]
-QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
-Scheduling = Choice[Literal["fifo", "fair"]]
-NodeNumber = Annotated[int, Field(ge=0, lt=MAX_NODES)]
 
 
 class Paper(Strict):
@@ -68,150 +50,6 @@ class Paper(Strict):
     name: Line
     section: Line | None = None
     figure: Line | None = None
-
-
-class LinkChange(Strict):
-    rate: LinkRate | None = None
-    delay: Delay | None = None
-    queue: QueueLimit | None = None
-    scheduling: Scheduling | None = None
-    marking: AnyMarking | None = None
-
-
-class LinkDefault(Strict):
-    rate: LinkRate
-    delay: Delay
-    queue: QueueLimit
-    scheduling: Scheduling = "fifo"
-
-
-Fanout = Annotated[int, Field(ge=1, le=64)]
-RECORDED_ALL = 2048
-RECORDED = 256
-
-
-class Tree(Strict):
-    """`fanout`: of every node, or of the nodes of each level, from the root on."""
-
-    depth: Annotated[int, Field(ge=1, le=10)]
-    fanout: Fanout | list[Fanout] = 2
-
-    @model_validator(mode="after")
-    def _every_level(self) -> Tree:
-        if isinstance(self.fanout, list) and len(self.fanout) != self.depth:
-            raise ValueError(f"'fanout' has {len(self.fanout)} levels; valid: {self.depth}")
-        nodes = 1 + sum(accumulate(self.fanouts, mul))
-        if nodes > MAX_NODES:
-            raise ValueError(f"a tree of {nodes} nodes; valid: up to {MAX_NODES}")
-        return self
-
-    @property
-    def fanouts(self) -> list[int]:
-        return self.fanout if isinstance(self.fanout, list) else [self.fanout] * self.depth
-
-    @property
-    def levels(self) -> list[list[tuple[int, int]]]:
-        return tree_levels(self.fanouts)
-
-    def level_of(self, child: int) -> int:
-        """Of the link from a node's parent to it; 1 is the root's."""
-        return bisect_right(self._last_of_levels, child - 1)
-
-    @cached_property
-    def _last_of_levels(self) -> list[int]:
-        return [0, *accumulate(accumulate(self.fanouts, mul))]
-
-
-def _span(value: Any) -> Any:
-    """A plain value is a span of one."""
-    return value if isinstance(value, list) else [value, value]
-
-
-def _rising(value: list[Any]) -> list[Any]:
-    if value[0] > value[1]:
-        raise ValueError("the first is above the second; valid: [from, to]")
-    return value
-
-
-T = TypeVar("T")
-Span = Annotated[
-    list[T], Field(min_length=2, max_length=2), BeforeValidator(_span), AfterValidator(_rising)
-]
-
-
-class RandomTree(Strict):
-    """A tree drawn from a seed of its own. Spans are [from, to], or one value: leaves and children
-    are uniform, rates and delays log-uniform, each link's for itself."""
-
-    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 1
-    leaves: Span[Annotated[int, Field(ge=1, le=4096)]]
-    fanout: Span[Fanout] = [2, 4]
-    depth: Annotated[int, Field(ge=1, le=32)] = 6
-    rate: Span[LinkRate]
-    delay: Span[Annotated[Delay, Field(ge=1)]]
-    queue: QueueLimit
-
-    @cached_property
-    def links(self) -> dict[str, LinkDefault]:
-        """By name, parent first."""
-        draw = Draw(self.seed)
-        ends = draw_links(draw, draw.whole(tuple(self.leaves)), tuple(self.fanout), self.depth)
-        return {
-            f"{a}-{b}": LinkDefault.model_construct(
-                rate=draw.log_uniform(tuple(self.rate)),
-                delay=draw.log_uniform(tuple(self.delay)),
-                queue=self.queue,
-            )
-            for a, b in ends
-        }
-
-
-class TopologyModel(Strict):
-    """`tree`, with `links` that differ from `link`; `random`, with `links` that differ from what
-    was drawn; or `nodes`, with all of their `links`.
-
-    `levels`: what all links of a tree's level have, L1 being the root's.
-    """
-
-    tree: Tree | None = None
-    random: RandomTree | None = None
-    nodes: Annotated[list[Annotated[int, Field(ge=0, le=65535)]], Field(min_length=2)] | None = None
-    link: LinkDefault | None = None
-    # Rates and queues are of the direction from a link's first node to its second; back to the
-    # first one nothing waits or is lost.
-    one_way: bool = False
-    levels: dict[str, LinkChange] = {}
-    links: dict[str, LinkChange] = {}
-
-    @model_validator(mode="after")
-    def _one_form(self) -> TopologyModel:
-        if sum(form is not None for form in (self.tree, self.random, self.nodes)) != 1:
-            raise ValueError("exactly one of 'tree', 'random' and 'nodes' must be given")
-        if (self.random is None) != (self.link is not None):
-            need = "needs" if self.link is None else "takes no"
-            form = next(k for k in ("tree", "random", "nodes") if getattr(self, k) is not None)
-            raise ValueError(f"'{form}' {need} 'link'")
-        valid = [f"L{n}" for n in range(1, self.tree.depth + 1)] if self.tree else []
-        for level in self.levels:
-            if level not in valid:
-                raise ValueError(f"'levels' has {among(level, valid or ['none without a tree'])}")
-        return self
-
-    def default(self, link: str) -> LinkDefault:
-        """What a link has where nothing differs."""
-        return self.link if self.random is None else self.random.links[link]
-
-    def changes(self, link: str) -> dict[KeyPath, LinkChange]:
-        """What differs from that, by its key here: the link's own first, then its level's."""
-        found: dict[KeyPath, LinkChange] = {}
-        if link in self.links:
-            found["links", link] = self.links[link]
-        child = link.partition("-")[2]  # nothing of a link that attaches a host
-        if self.levels and child:
-            name = f"L{self.tree.level_of(int(child))}"
-            if name in self.levels:
-                found["levels", name] = self.levels[name]
-        return found
 
 
 class Session(Strict):
@@ -551,96 +389,3 @@ class Experiment(Strict):
             if change.marking is not None:
                 return ("topology", *path, "marking"), change.marking
         return ("marking",), self.marking
-
-
-@dataclass(frozen=True)
-class Flow:
-    """One of the flows of an entry of `traffic`."""
-
-    entry: int
-    kind: str  # "tcp", "udp": of its rows
-    rival: bool
-    source: int  # node numbers
-    destination: int
-    start_s: float
-    stop_s: float
-
-
-@dataclass(frozen=True)
-class LoadedExperiment:
-    """A checked experiment; `data` is what was read, after includes and options."""
-
-    experiment: Experiment
-    topology: Topology
-    receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
-    layered: tuple[bool, ...]  # the sessions' schemes; else one rate for all layers
-    data: dict[str, Any]
-    file: str
-    records: Mapping[str, tuple[str, ...]]  # kinds that the cores trace, by scheme
-    notes: tuple[str, ...] = ()  # what the user should know of
-    sources: tuple[Path, ...] = ()  # files that were read: its own, its base, what it includes
-
-    @property
-    def flows(self) -> dict[str, Flow]:
-        """tcp1, tcp2, ..., udp1, ... in the order of `traffic`."""
-        end = self.experiment.duration
-        numbers: Counter[str] = Counter()
-        flows = {}
-        for index, one in enumerate(self.experiment.traffic):
-            for _ in range(one.count):
-                numbers[one.kind] += 1
-                flows[f"{one.kind}{numbers[one.kind]}"] = Flow(
-                    entry=index,
-                    kind=one.kind,
-                    rival=one.is_rival,
-                    source=one.from_,
-                    destination=one.to,
-                    start_s=one.start / 1e9,
-                    stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
-                )
-        return flows
-
-    def packet_size_of(self, link: str) -> int:
-        """IP bytes: of the largest data packets of sessions and flows that cross a link, either
-        way; PACKET_SIZE where none do."""
-        return self._packet_sizes.get(link, PACKET_SIZE)
-
-    @cached_property
-    def _packet_sizes(self) -> dict[str, int]:
-        sizes: dict[str, int] = defaultdict(int)
-        experiment, topology = self.experiment, self.topology
-        for session, receivers in zip(experiment.sessions, self.receivers, strict=True):
-            for link in topology.links_to(session.sender, receivers):
-                sizes[link] = max(sizes[link], session.packet_size)
-        for flow in self.flows.values():
-            for link in topology.path(flow.source, flow.destination):
-                sizes[link] = max(sizes[link], experiment.traffic[flow.entry].packet_size)
-        return sizes
-
-    @property
-    def recorded(self) -> tuple[tuple[int, ...], ...]:
-        """Receivers that have rows, per session."""
-        most = self.experiment.record_receivers
-        result = []
-        for receivers in self.receivers:
-            wanted = most or (len(receivers) if len(receivers) <= RECORDED_ALL else RECORDED)
-            wanted = min(wanted, len(receivers))
-            result.append(tuple(receivers[i * len(receivers) // wanted] for i in range(wanted)))
-        return tuple(result)
-
-    @property
-    def window(self) -> tuple[float, float]:
-        """Start and end of the measured part of the run, s."""
-        measure, end = self.experiment.measure, self.experiment.duration
-        end = measure.until or end
-        last = end * 2 // 3 if measure.last is None else measure.last
-        return (end - last) / 1e9, end / 1e9
-
-    @property
-    def measured_over(self) -> dict[str, Any]:
-        """The window and the periods, s, as a summary has them."""
-        periods = self.experiment.measure.periods.items()
-        return {
-            "window_s": list(self.window),
-            "periods_s": {name: [start / 1e9, end / 1e9] for name, (start, end) in periods},
-        }

@@ -9,7 +9,8 @@ from functools import cache
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.experiment.schema import LoadedExperiment, Session
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.schema import Session
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface
 
 import tiercast_controller as control
 
-from tiercast_lab.experiment.schema import LoadedExperiment
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 
 
 def described_topology(

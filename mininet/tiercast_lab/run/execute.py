@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import LabError, writing
 from tiercast_lab.base.interrupt import Interrupt
-from tiercast_lab.experiment.schema import LoadedExperiment
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.measures import Context, Rows, all_measures, context_of
 from tiercast_lab.results import storage
 from tiercast_lab.results.conservation import conservation

@@ -6,13 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tiercast_lab.experiment.schema import (
-    LinkEvent,
-    LoadedExperiment,
-    MemberChange,
-    Session,
-    member_name,
-)
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.schema import LinkEvent, MemberChange, Session, member_name
 
 
 def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:

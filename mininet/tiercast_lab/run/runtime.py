@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiercast_lab.base.interrupt import Interrupt
-from tiercast_lab.experiment.schema import LoadedExperiment
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.results.recorder import Recorder
 from tiercast_lab.results.storage import RunFolder
 from tiercast_lab.run.progress import Progress, View

@@ -20,8 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import SchemeInfo, require_accepted
 from tiercast_lab.measures import all_measures, context_of, measures_version
 from tiercast_lab.results import storage

@@ -23,9 +23,9 @@ from tiercast_controller.strict import Strict, require_known
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.experiment.figure_schema import MAX_RUNS, Seeds, Settings, setting_text
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_extending
 from tiercast_lab.experiment.model import Line, validate
-from tiercast_lab.experiment.schema import LoadedExperiment
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 from tiercast_lab.measures import find_spec

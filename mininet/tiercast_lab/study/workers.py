@@ -25,7 +25,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import Interrupted, LabError
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.base.scratch import scratch_folder
-from tiercast_lab.experiment.schema import LoadedExperiment
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.run.progress import Unwatched
 

@@ -21,7 +21,8 @@ from tiercast_controller import Controller, EgressFates, PortFates
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.base.units import format_duration
-from tiercast_lab.experiment.schema import LinkEvent, LoadedExperiment
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Link, Switch, Topology
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.pauses import AnswerWatch

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tiercast_lab.base import binaries
-from tiercast_lab.experiment.schema import LinkEvent, LoadedExperiment
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.mininet.commands import switch_command
 

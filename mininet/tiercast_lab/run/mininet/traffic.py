@@ -15,7 +15,8 @@ from typing import Any
 
 from tiercast_lab.base import machine
 from tiercast_lab.base.errors import InputError, RunFailed
-from tiercast_lab.experiment.schema import LoadedExperiment, Traffic
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.schema import Traffic
 from tiercast_lab.run.mininet import tcp_flows
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children

@@ -1,0 +1,110 @@
+"""An experiment that was read and checked, with what follows from it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tiercast_lab.experiment.quantities import PACKET_SIZE
+from tiercast_lab.experiment.schema import Experiment
+from tiercast_lab.experiment.topology import Topology
+
+RECORDED_ALL = 2048
+RECORDED = 256
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One of the flows of an entry of `traffic`."""
+
+    entry: int
+    kind: str  # "tcp", "udp": of its rows
+    rival: bool
+    source: int  # node numbers
+    destination: int
+    start_s: float
+    stop_s: float
+
+
+@dataclass(frozen=True)
+class LoadedExperiment:
+    """A checked experiment; `data` is what was read, after includes and options."""
+
+    experiment: Experiment
+    topology: Topology
+    receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
+    layered: tuple[bool, ...]  # the sessions' schemes; else one rate for all layers
+    data: dict[str, Any]
+    file: str
+    records: Mapping[str, tuple[str, ...]]  # kinds that the cores trace, by scheme
+    notes: tuple[str, ...] = ()  # what the user should know of
+    sources: tuple[Path, ...] = ()  # files that were read: its own, its base, what it includes
+
+    @property
+    def flows(self) -> dict[str, Flow]:
+        """tcp1, tcp2, ..., udp1, ... in the order of `traffic`."""
+        end = self.experiment.duration
+        numbers: Counter[str] = Counter()
+        flows = {}
+        for index, one in enumerate(self.experiment.traffic):
+            for _ in range(one.count):
+                numbers[one.kind] += 1
+                flows[f"{one.kind}{numbers[one.kind]}"] = Flow(
+                    entry=index,
+                    kind=one.kind,
+                    rival=one.is_rival,
+                    source=one.from_,
+                    destination=one.to,
+                    start_s=one.start / 1e9,
+                    stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
+                )
+        return flows
+
+    def packet_size_of(self, link: str) -> int:
+        """IP bytes: of the largest data packets of sessions and flows that cross a link, either
+        way; PACKET_SIZE where none do."""
+        return self._packet_sizes.get(link, PACKET_SIZE)
+
+    @cached_property
+    def _packet_sizes(self) -> dict[str, int]:
+        sizes: dict[str, int] = defaultdict(int)
+        experiment, topology = self.experiment, self.topology
+        for session, receivers in zip(experiment.sessions, self.receivers, strict=True):
+            for link in topology.links_to(session.sender, receivers):
+                sizes[link] = max(sizes[link], session.packet_size)
+        for flow in self.flows.values():
+            for link in topology.path(flow.source, flow.destination):
+                sizes[link] = max(sizes[link], experiment.traffic[flow.entry].packet_size)
+        return sizes
+
+    @property
+    def recorded(self) -> tuple[tuple[int, ...], ...]:
+        """Receivers that have rows, per session."""
+        most = self.experiment.record_receivers
+        result = []
+        for receivers in self.receivers:
+            wanted = most or (len(receivers) if len(receivers) <= RECORDED_ALL else RECORDED)
+            wanted = min(wanted, len(receivers))
+            result.append(tuple(receivers[i * len(receivers) // wanted] for i in range(wanted)))
+        return tuple(result)
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """Start and end of the measured part of the run, s."""
+        measure, end = self.experiment.measure, self.experiment.duration
+        end = measure.until or end
+        last = end * 2 // 3 if measure.last is None else measure.last
+        return (end - last) / 1e9, end / 1e9
+
+    @property
+    def measured_over(self) -> dict[str, Any]:
+        """The window and the periods, s, as a summary has them."""
+        periods = self.experiment.measure.periods.items()
+        return {
+            "window_s": list(self.window),
+            "periods_s": {name: [start / 1e9, end / 1e9] for name, (start, end) in periods},
+        }

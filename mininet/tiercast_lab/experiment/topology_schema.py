@@ -1,0 +1,162 @@
+"""What an experiment says of its network: a tree, one that is drawn, or nodes and their links."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from operator import mul
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from tiercast_controller import AnyMarking
+from tiercast_controller.strict import Strict
+
+from tiercast_lab.base.errors import among
+from tiercast_lab.experiment.figure_schema import MAX_SEED
+from tiercast_lab.experiment.quantities import MAX_NODES, Delay, LinkRate, QueueLimit, Scheduling
+from tiercast_lab.experiment.random_tree import Draw, draw_links
+from tiercast_lab.experiment.topology import tree_levels
+from tiercast_lab.experiment.yaml_source import KeyPath
+
+
+class LinkChange(Strict):
+    rate: LinkRate | None = None
+    delay: Delay | None = None
+    queue: QueueLimit | None = None
+    scheduling: Scheduling | None = None
+    marking: AnyMarking | None = None
+
+
+class LinkDefault(Strict):
+    rate: LinkRate
+    delay: Delay
+    queue: QueueLimit
+    scheduling: Scheduling = "fifo"
+
+
+Fanout = Annotated[int, Field(ge=1, le=64)]
+
+
+class Tree(Strict):
+    """`fanout`: of every node, or of the nodes of each level, from the root on."""
+
+    depth: Annotated[int, Field(ge=1, le=10)]
+    fanout: Fanout | list[Fanout] = 2
+
+    @model_validator(mode="after")
+    def _every_level(self) -> Tree:
+        if isinstance(self.fanout, list) and len(self.fanout) != self.depth:
+            raise ValueError(f"'fanout' has {len(self.fanout)} levels; valid: {self.depth}")
+        nodes = 1 + sum(accumulate(self.fanouts, mul))
+        if nodes > MAX_NODES:
+            raise ValueError(f"a tree of {nodes} nodes; valid: up to {MAX_NODES}")
+        return self
+
+    @property
+    def fanouts(self) -> list[int]:
+        return self.fanout if isinstance(self.fanout, list) else [self.fanout] * self.depth
+
+    @property
+    def levels(self) -> list[list[tuple[int, int]]]:
+        return tree_levels(self.fanouts)
+
+    def level_of(self, child: int) -> int:
+        """Of the link from a node's parent to it; 1 is the root's."""
+        return bisect_right(self._last_of_levels, child - 1)
+
+    @cached_property
+    def _last_of_levels(self) -> list[int]:
+        return [0, *accumulate(accumulate(self.fanouts, mul))]
+
+
+def _span(value: Any) -> Any:
+    """A plain value is a span of one."""
+    return value if isinstance(value, list) else [value, value]
+
+
+def _rising(value: list[Any]) -> list[Any]:
+    if value[0] > value[1]:
+        raise ValueError("the first is above the second; valid: [from, to]")
+    return value
+
+
+T = TypeVar("T")
+Span = Annotated[
+    list[T], Field(min_length=2, max_length=2), BeforeValidator(_span), AfterValidator(_rising)
+]
+
+
+class RandomTree(Strict):
+    """A tree drawn from a seed of its own. Spans are [from, to], or one value: leaves and children
+    are uniform, rates and delays log-uniform, each link's for itself."""
+
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 1
+    leaves: Span[Annotated[int, Field(ge=1, le=4096)]]
+    fanout: Span[Fanout] = [2, 4]
+    depth: Annotated[int, Field(ge=1, le=32)] = 6
+    rate: Span[LinkRate]
+    delay: Span[Annotated[Delay, Field(ge=1)]]
+    queue: QueueLimit
+
+    @cached_property
+    def links(self) -> dict[str, LinkDefault]:
+        """By name, parent first."""
+        draw = Draw(self.seed)
+        ends = draw_links(draw, draw.whole(tuple(self.leaves)), tuple(self.fanout), self.depth)
+        return {
+            f"{a}-{b}": LinkDefault.model_construct(
+                rate=draw.log_uniform(tuple(self.rate)),
+                delay=draw.log_uniform(tuple(self.delay)),
+                queue=self.queue,
+            )
+            for a, b in ends
+        }
+
+
+class TopologyModel(Strict):
+    """`tree`, with `links` that differ from `link`; `random`, with `links` that differ from what
+    was drawn; or `nodes`, with all of their `links`.
+
+    `levels`: what all links of a tree's level have, L1 being the root's.
+    """
+
+    tree: Tree | None = None
+    random: RandomTree | None = None
+    nodes: Annotated[list[Annotated[int, Field(ge=0, le=65535)]], Field(min_length=2)] | None = None
+    link: LinkDefault | None = None
+    # Rates and queues are of the direction from a link's first node to its second; back to the
+    # first one nothing waits or is lost.
+    one_way: bool = False
+    levels: dict[str, LinkChange] = {}
+    links: dict[str, LinkChange] = {}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> TopologyModel:
+        if sum(form is not None for form in (self.tree, self.random, self.nodes)) != 1:
+            raise ValueError("exactly one of 'tree', 'random' and 'nodes' must be given")
+        if (self.random is None) != (self.link is not None):
+            need = "needs" if self.link is None else "takes no"
+            form = next(k for k in ("tree", "random", "nodes") if getattr(self, k) is not None)
+            raise ValueError(f"'{form}' {need} 'link'")
+        valid = [f"L{n}" for n in range(1, self.tree.depth + 1)] if self.tree else []
+        for level in self.levels:
+            if level not in valid:
+                raise ValueError(f"'levels' has {among(level, valid or ['none without a tree'])}")
+        return self
+
+    def default(self, link: str) -> LinkDefault:
+        """What a link has where nothing differs."""
+        return self.link if self.random is None else self.random.links[link]
+
+    def changes(self, link: str) -> dict[KeyPath, LinkChange]:
+        """What differs from that, by its key here: the link's own first, then its level's."""
+        found: dict[KeyPath, LinkChange] = {}
+        if link in self.links:
+            found["links", link] = self.links[link]
+        child = link.partition("-")[2]  # nothing of a link that attaches a host
+        if self.levels and child:
+            name = f"L{self.tree.level_of(int(child))}"
+            if name in self.levels:
+                found["levels", name] = self.levels[name]
+        return found
