@@ -1,4 +1,4 @@
-"""docs/architecture.md's table of who may know whom, held against the includes and imports."""
+"""docs/architecture.md's table of which folder may use which, checked against the includes and imports."""
 
 import ast
 import re
