@@ -1,6 +1,8 @@
 #include "dataplane/engine/flat/flatten_expression.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <map>
 
 namespace tiercast::engine {
@@ -50,6 +52,28 @@ std::optional<unsigned> arithmetic(Op op) {
     default: return std::nullopt;
   }
 }
+
+// The operators of 64-bit numbers, and how many operands each takes.
+constexpr struct {
+  Op op;
+  unsigned operands;
+} kOperators[] = {
+    {Op::kAdd, 2},         {Op::kSubtract, 2},   {Op::kMultiply, 2},     {Op::kAnd, 2},
+    {Op::kOr, 2},          {Op::kXor, 2},        {Op::kShiftLeft, 2},    {Op::kShiftRight, 2},
+    {Op::kEqual, 2},       {Op::kNotEqual, 2},   {Op::kLess, 2},         {Op::kLessEqual, 2},
+    {Op::kGreater, 2},     {Op::kGreaterEqual, 2}, {Op::kSaturateUnsigned, 2},
+    {Op::kComplement, 1},  {Op::kNegate, 1},     {Op::kNot, 1},          {Op::kToBool, 1},
+    {Op::kSelect, 3},
+};
+
+// 0: not one of them.
+unsigned operands_of(Op op) {
+  const auto* found = std::find_if(std::begin(kOperators), std::end(kOperators),
+                                   [op](const auto& entry) { return entry.op == op; });
+  return found == std::end(kOperators) ? 0 : found->operands;
+}
+
+constexpr unsigned kUnknownBits = std::numeric_limits<unsigned>::max();
 
 unsigned bits_of(Cell value) { return value == 0 ? 0 : 64 - __builtin_clzll(value); }
 
@@ -180,14 +204,9 @@ bool FlatWriter::push(const Instruction& i) {
 }
 
 bool FlatWriter::push_operator(Op op) {
-  const std::size_t count = op == Op::kSelect                                            ? 3
-                            : op == Op::kComplement || op == Op::kNegate ||
-                                      op == Op::kNot || op == Op::kToBool                ? 1
-                            : comparison(op).has_value() || arithmetic(op).has_value() ||
-                                      op == Op::kSaturateUnsigned                        ? 2
-                                                                                         : 0;
+  const unsigned count = operands_of(op);
   if (count == 0) return false;
-  Expression e{.op = op, .count = static_cast<unsigned>(count)};
+  Expression e{.op = op, .count = count};
   for (std::size_t n = count; n-- > 0;) {
     e.operands[n] = stack_.back();
     stack_.pop_back();
@@ -211,8 +230,9 @@ bool FlatWriter::push_operator(Op op) {
       e.exact = both && e.bits <= kCellBits;
       break;
     case Op::kAnd:
+      // An operand that is not exact may have any of its bits set.
       e.exact = l.exact || r.exact;
-      e.bits = both ? std::min(l.bits, r.bits) : l.exact ? l.bits : r.bits;
+      e.bits = std::min(l.exact ? l.bits : kUnknownBits, r.exact ? r.bits : kUnknownBits);
       break;
     case Op::kOr:
     case Op::kXor:
@@ -441,7 +461,7 @@ void FlatWriter::branch(std::uint32_t expression, bool when, Label to) {
             to);
 }
 
-// Cell by cell, so that those that nobody reads need not be copied. As Machine::assign_header().
+// Cell by cell, so that those that nobody reads need not be copied. As Headers::assign().
 void FlatWriter::assign_header(std::uint32_t to, std::uint32_t from) {
   const Header& target = image_.headers[to];
   const Header& source = image_.headers[from];

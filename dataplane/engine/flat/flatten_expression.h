@@ -55,7 +55,6 @@ class FlatWriter {
 
   bool push(const Instruction& instruction);
   bool push_operator(Op op);
-  bool finish_statement(const Instruction& instruction);
   bool simple_statement(const Instruction& instruction, std::optional<std::uint32_t>& jump_to);
   std::uint32_t add(const Expression& expression);
 

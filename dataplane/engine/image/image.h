@@ -54,7 +54,7 @@ struct HeaderUnion {
   std::vector<std::uint32_t> headers;
 };
 
-// Operations work on a stack of numbers (machine.h). [..] is what one pops, -> what it pushes.
+// Operations work on a stack of numbers (run/interpreter.h). [..] is what one pops, -> what it pushes.
 enum class Op : std::uint8_t {
   // Numbers.
   kConstant,      // -> constants[a]

@@ -1,9 +1,9 @@
-// Hashes and checksums: the input is gathered as bytes, as it would stand on the wire.
+#include "dataplane/engine/run/calculations.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "dataplane/engine/packet/bits.h"
-#include "dataplane/engine/run/machine.h"
 
 namespace tiercast::engine {
 
@@ -69,7 +69,7 @@ std::uint64_t identity(std::span<const std::byte> data) {
 
 }  // namespace
 
-Cell Machine::apply(std::uint32_t calculation, std::span<const std::byte> data) {
+Cell Calculations::apply(std::uint32_t calculation, std::span<const std::byte> data) {
   switch (image_.calculations[calculation].algorithm) {
     case Algorithm::kCsum16: return csum16(data);
     case Algorithm::kXor16: return xor16(data);
@@ -84,7 +84,7 @@ Cell Machine::apply(std::uint32_t calculation, std::span<const std::byte> data) 
   return 0;
 }
 
-Cell Machine::calculate(std::uint32_t index, const PacketState& packet) {
+Cell Calculations::calculate(std::uint32_t index, const PacketState& packet) {
   const ChecksumPlan& plan = image_.checksum_plans[index];
   if (!plan.plain) return calculate_general(index, packet);
   for (std::uint32_t valid : plan.valid_cells) {
@@ -96,7 +96,7 @@ Cell Machine::calculate(std::uint32_t index, const PacketState& packet) {
   return ~sum & 0xffff;
 }
 
-Cell Machine::calculate_general(std::uint32_t index, const PacketState& packet) {
+Cell Calculations::calculate_general(std::uint32_t index, const PacketState& packet) {
   const Calculation& calculation = image_.calculations[index];
   const Cell* phv = packet.phv;
   BitWriter writer(scratch_.data());
@@ -133,56 +133,6 @@ Cell Machine::calculate_general(std::uint32_t index, const PacketState& packet) 
   }
   writer.pad_to_byte();
   return apply(index, {scratch_.data(), writer.bytes() + payload_bytes});
-}
-
-// The checksum that a received header should have: 2^16 = 1 modulo 2^16 - 1, so that 32 bits may
-// be added at a time.
-Cell Machine::sum_received(const Checksum& c, const PacketState& packet) const {
-  const HeaderPlan& plan = image_.header_plans[c.whole_header];
-  const std::byte* data = packet.frame.data() + packet.phv[plan.origin_cell] - 1;
-  const std::byte* const end = data + plan.bytes;
-  std::uint64_t sum = 0;
-  for (; end - data >= 4; data += 4) {
-    std::uint32_t word;
-    std::memcpy(&word, data, sizeof word);
-    sum += __builtin_bswap32(word);
-  }
-  if (data != end) {
-    std::uint16_t word;
-    std::memcpy(&word, data, sizeof word);
-    sum += Cell{__builtin_bswap16(word)} << 16;
-  }
-  sum -= packet.phv[c.cell] << c.whole_header_shift;  // which was added as such
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
-  return ~sum & 0xffff;
-}
-
-void Machine::verify(const Checksum& c, PacketState& packet) {
-  const HeaderPlan* const whole =
-      c.whole_header == kNone ? nullptr : &image_.header_plans[c.whole_header];
-  const bool received = whole != nullptr && packet.phv[whole->valid_cell] != 0 &&
-                        packet.phv[whole->origin_cell] != 0;
-  const Cell computed = received ? sum_received(c, packet) : calculate(c.calculation, packet);
-  if ((computed & low_mask(c.width)) != packet.phv[c.cell]) {
-    packet.phv[image_.checksum_error_cell] = 1;
-  }
-}
-
-void Machine::update(const Checksum& c, PacketState& packet) {
-  packet.phv[c.cell] = calculate(c.calculation, packet) & low_mask(c.width);
-}
-
-void Machine::verify_checksums(PacketState& packet) {
-  packet.phv[image_.checksum_error_cell] = 0;
-  for (const Checksum& c : image_.checksums) {
-    if (c.verify && (c.condition.empty() || run(c.condition, packet))) verify(c, packet);
-  }
-}
-
-void Machine::update_checksums(PacketState& packet) {
-  for (const Checksum& c : image_.checksums) {
-    if (c.update && (c.condition.empty() || run(c.condition, packet))) update(c, packet);
-  }
 }
 
 }  // namespace tiercast::engine

@@ -1,16 +1,20 @@
-// Executes flat code.
-//
+#include "dataplane/engine/run/flat_machine.h"
+
 // Each operation ends with its own jump to the next one's address ("labels as values", GCC and
 // Clang): a processor predicts sixty such jumps far better than the one of a switch.
 #include <algorithm>
 
 #include "dataplane/engine/packet/bits.h"
-#include "dataplane/engine/run/machine.h"
-#include "dataplane/engine/tables/match_table.h"
 
 namespace tiercast::engine {
 
-void Machine::run_flat(std::uint32_t start, PacketState& packet,
+void FlatMachine::parse(PacketState& packet,
+                        std::span<const std::unique_ptr<MatchTable>> tables) {
+  parser_.begin(packet);
+  run(image_.flat.parser, packet, tables);
+}
+
+void FlatMachine::run(std::uint32_t start, PacketState& packet,
                        std::span<const std::unique_ptr<MatchTable>> tables) {
   const FlatInstruction* const code = image_.flat.code.data();
   const FlatInstruction* next = code + start;
@@ -88,7 +92,7 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
   Table: {
     MatchTable::Outcome outcome = tables[at->i]->apply(phv, packet.received_length);
     if (outcome.special != nullptr) {
-      special_hit(image_.tables[at->i], *tables[at->i], packet, outcome);
+      hits_.complete(image_.tables[at->i], *tables[at->i], packet, outcome);
     }
     hit = outcome.hit;
     arguments = outcome.arguments;
@@ -119,20 +123,20 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
     phv[image_.verdict.group] = 0;
     TIERCAST_NEXT;
   Call:
-    execute<Word>(static_cast<std::uint32_t>(at->i), at->target, packet, arguments);
+    interpreter_.run({static_cast<std::uint32_t>(at->i), at->target}, packet, arguments);
     if (packet.exited || packet.error != 0) return;
     TIERCAST_NEXT;
   CallCondition:
-    phv[at->d] = execute<Word>(static_cast<std::uint32_t>(at->i), at->target, packet, nullptr) != 0;
+    phv[at->d] = interpreter_.run({static_cast<std::uint32_t>(at->i), at->target}, packet);
     TIERCAST_NEXT;
-  VerifyChecksum: verify(image_.checksums[at->i], packet); TIERCAST_NEXT;
-  UpdateChecksum: update(image_.checksums[at->i], packet); TIERCAST_NEXT;
+  VerifyChecksum: checksums_.verify(image_.checksums[at->i], packet); TIERCAST_NEXT;
+  UpdateChecksum: checksums_.update(image_.checksums[at->i], packet); TIERCAST_NEXT;
   Clear: std::fill_n(phv + at->d, at->i, Cell{0}); TIERCAST_NEXT;
   Copy: std::copy_n(phv + at->x, at->i, phv + at->d); TIERCAST_NEXT;
 
   Extract: {
     const HeaderPlan& plan = image_.header_plans[at->i];
-    if (!extract_plain(packet, plan, plan.flat_read)) return;
+    if (!headers_.extract_plain(packet, plan, plan.flat_read)) return;
     TIERCAST_NEXT;
   }
   Lookahead: {
@@ -152,7 +156,7 @@ void Machine::run_flat(std::uint32_t start, PacketState& packet,
     TIERCAST_NEXT;
   RunState: {
     std::uint32_t state = 0;
-    if (!run_state(image_.parser_states[at->i], packet, state)) return;
+    if (!parser_.run_state(image_.parser_states[at->i], packet, state)) return;
     const auto accept = static_cast<std::uint32_t>(image_.parser_states.size());
     next = code + image_.flat.targets[at->target + std::min(state, accept)];
     TIERCAST_NEXT;

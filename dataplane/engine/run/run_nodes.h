@@ -14,7 +14,7 @@ void SwitchCore::run_nodes(std::uint32_t index, PacketState& state, Observer& ob
     const Node& node = image.nodes[index];
     switch (node.kind) {
       case Node::Kind::kCondition: {
-        const bool taken = machine.run(node.condition, state);
+        const bool taken = machine.interpreter.run(node.condition, state);
         observer.branch(image, node, taken);
         index = taken ? node.if_true : node.if_false;
         break;
@@ -28,7 +28,7 @@ void SwitchCore::run_nodes(std::uint32_t index, PacketState& state, Observer& ob
         MatchTable& table = *program->tables[node.index];
         const MatchTable::Entry* entry = observer.lookup(table, state);
         MatchTable::Outcome outcome = table.apply(state.phv, state.received_length);
-        if (outcome.special != nullptr) machine.special_hit(layout, table, state, outcome);
+        if (outcome.special != nullptr) machine.hits.complete(layout, table, state, outcome);
         observer.table(image, layout, table, state, outcome, entry);
         if (outcome.action == kNone) {
           index = layout.next_without_action;

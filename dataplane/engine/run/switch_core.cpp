@@ -199,7 +199,7 @@ struct Unobserved {
   void branch(const Image&, const Node&, bool) {}
   void run(Machine& machine, const Image&, const Action& action, PacketState& state,
            const Cell* arguments) {
-    machine.run(action.code, state, arguments);
+    machine.interpreter.run(action.code, state, arguments);
   }
   void table(const Image&, const Table&, MatchTable&, const PacketState&,
              const MatchTable::Outcome&, const MatchTable::Entry*) {}
@@ -215,36 +215,36 @@ void SwitchCore::interpret(std::uint32_t node, PacketState& state) {
 
 bool SwitchCore::deparse(Packet& packet, PacketState& state) {
   if (!program->image.deparser_code.empty()) {
-    program->machine.run(program->image.deparser_code, state);
+    program->machine.interpreter.run(program->image.deparser_code, state);
     state.phv[program->image.tracked_cell] = 0;  // it may have written any header
   }
-  const Machine& machine = program->machine;
+  const Deparser& deparser = program->machine.deparser;
   FrameBuffer* received = packet.buffer;
   if (packet.is_written && packet.truncate == 0 &&
-      machine.all_zero(state.phv, *program->image.egress_watch)) {
+      deparser.all_zero(state.phv, *program->image.egress_watch)) {
     return true;
   }
-  const Machine::Frame needs = machine.compare_with_frame(state.phv, state.cursor);
-  if (needs != Machine::Frame::kDeparse) {
+  const Deparser::Frame needs = deparser.compare_with_frame(state.phv, state.cursor);
+  if (needs != Deparser::Frame::kDeparse) {
     const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
-    const bool changes = needs == Machine::Frame::kRewrite;
+    const bool changes = needs == Deparser::Frame::kRewrite;
     if (!changes && !shortens) return true;  // copies go on sharing the frame
     if (received->references > 1) {
       packet.buffer = program->pool.take_buffer(received->size);
       std::copy_n(received->bytes.get(), received->size, packet.buffer->bytes.get());
       program->pool.release(received);
     }
-    if (changes) machine.rewrite(state.phv, packet.buffer->bytes.get());
+    if (changes) deparser.rewrite(state.phv, packet.buffer->bytes.get());
   } else {
     const auto payload = state.frame.subspan(packet.cursor);
-    const std::size_t headers = machine.header_bytes(state.phv);
+    const std::size_t headers = deparser.header_bytes(state.phv);
     if (headers + payload.size() > kMaxFrameBytes) {
       ++stats.oversize_packets;
       return false;
     }
     FrameBuffer* frame =
         program->pool.take_buffer(static_cast<std::uint32_t>(headers + payload.size()));
-    machine.deparse(state, frame->bytes.get());
+    deparser.write(state, frame->bytes.get());
     std::copy(payload.begin(), payload.end(), frame->bytes.get() + headers);
     program->pool.release(received);
     packet.buffer = frame;
@@ -278,12 +278,12 @@ void SwitchCore::rewrite_once(Packet& packet) {
   if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->references > 1) return;
   Cell* const phv = packet.phv.data();
   if (phv[image.tracked_cell] == 0) return;
-  const Machine::Frame needs = program->machine.compare_with_frame(phv, packet.cursor);
-  if (needs == Machine::Frame::kDeparse) return;
-  if (needs == Machine::Frame::kRewrite) {
-    program->machine.rewrite_early(phv, packet.buffer->bytes.get());
+  const Deparser::Frame needs = program->machine.deparser.compare_with_frame(phv, packet.cursor);
+  if (needs == Deparser::Frame::kDeparse) return;
+  if (needs == Deparser::Frame::kRewrite) {
+    program->machine.deparser.rewrite_early(phv, packet.buffer->bytes.get());
   }
-  packet.is_written = image.egress_watch && program->machine.all_zero(phv, *image.egress_watch);
+  packet.is_written = image.egress_watch && Deparser::all_zero(phv, *image.egress_watch);
 }
 
 bool SwitchCore::next_generation(Packet& packet) {

@@ -180,9 +180,9 @@ inline void SwitchCore::begin(Packet& packet, PacketState& state) const {
 
 inline void SwitchCore::parse_copy(Packet& packet, PacketState& state) {
   if (runs_flat(packet)) {
-    program->machine.parse_flat(state, program->tables);
+    program->machine.flat.parse(state, program->tables);
   } else {
-    program->machine.parse(state);
+    program->machine.parser.run(state);
   }
   packet.cursor = static_cast<std::uint32_t>(state.cursor);
 }
@@ -203,23 +203,23 @@ inline void SwitchCore::parse(Packet& packet, PacketState& state) {
 
 inline void SwitchCore::verify_checksums(const Packet& packet, PacketState& state) {
   if (runs_flat(packet)) {
-    program->machine.run_flat(program->image.flat.verify_checksums, state, program->tables);
+    program->machine.flat.run(program->image.flat.verify_checksums, state, program->tables);
   } else {
-    program->machine.verify_checksums(state);
+    program->machine.checksums.verify_all(state);
   }
 }
 
 inline void SwitchCore::update_checksums(const Packet& packet, PacketState& state) {
   const FlatCode& flat = program->image.flat;
   if (!runs_flat(packet)) {
-    program->machine.update_checksums(state);
+    program->machine.checksums.update_all(state);
   } else if (!flat.is_empty(flat.update_checksums)) {
-    program->machine.run_flat(flat.update_checksums, state, program->tables);
+    program->machine.flat.run(flat.update_checksums, state, program->tables);
   }
 }
 
 inline void SwitchCore::run_control(std::uint32_t node, std::uint32_t flat, PacketState& state) {
-  if (program->flat) return program->machine.run_flat(flat, state, program->tables);
+  if (program->flat) return program->machine.flat.run(flat, state, program->tables);
   interpret(node, state);
 }
 
@@ -282,7 +282,7 @@ inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
 
 inline std::uint32_t SwitchCore::bytes_to_queue(const Packet& packet) const {
   std::size_t bytes =
-      program->machine.header_bytes(packet.phv.data()) + packet.buffer->size - packet.cursor;
+      program->machine.deparser.header_bytes(packet.phv.data()) + packet.buffer->size - packet.cursor;
   if (packet.truncate != 0) bytes = std::min<std::size_t>(bytes, packet.truncate);
   return static_cast<std::uint32_t>(bytes);
 }

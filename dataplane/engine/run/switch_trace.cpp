@@ -26,7 +26,7 @@ void SwitchCore::choose_trace(Packet& packet, std::uint32_t port) {
 
 void SwitchCore::parse_traced(const Packet& packet, PacketState& state) {
   std::vector<std::string> names;
-  for (std::uint32_t index : program->machine.parse_traced(state))
+  for (std::uint32_t index : program->machine.parser.run_traced(state))
     names.push_back(program->image.parser_states[index].name);
   std::vector<std::pair<std::string_view, TraceValue>> fields = {{"states", std::move(names)}};
   if (state.error != 0) fields.emplace_back("error", std::int64_t{state.error});

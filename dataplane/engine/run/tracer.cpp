@@ -109,14 +109,14 @@ void Tracer::Run::run(Machine& machine, const Image& image, const Action& action
   while (pc < action.code.end && !state.exited) {
     // A loop that is so long runs on unseen, and ends where loops end.
     if (++steps > kMaxSteps) {
-      machine.run_part({pc, action.code.end}, state, arguments);
+      machine.interpreter.run_part({pc, action.code.end}, state, arguments);
       return;
     }
     // Statements stand in the order of the code, and jumps go to the beginning of one.
     while (statement != image.statements.begin() && pc < statement->code.begin) --statement;
     while (statement->code.end <= pc) ++statement;
     std::copy_n(state.phv, image.phv_cells, before.begin());
-    pc = machine.run_part({pc, statement->code.end}, state, arguments);
+    pc = machine.interpreter.run_part({pc, statement->code.end}, state, arguments);
     step(image, action, *statement, before, state.phv);
   }
 }

@@ -56,7 +56,7 @@ class alignas(64) MatchTable {
     std::uint32_t action;  // index into Table::actions; kNone: a miss without default action
     bool hit;
     const Cell* arguments;
-    Entry* special = nullptr;  // a hit that Machine::special_hit() must complete
+    Entry* special = nullptr;  // a hit that TableHits::complete() must be told of
   };
   Outcome apply(const Cell* phv, std::uint32_t bytes);
   const ProfileMembers* profile() const { return profile_; }

@@ -59,7 +59,7 @@ std::vector<Cell> run(const Image& image, std::vector<Cell> cells) {
   Machine machine(image, externs, nowhere, 511);
   PacketState packet;
   packet.phv = cells.data();
-  machine.run_flat(image.flat.ingress, packet, {});
+  machine.flat.run(image.flat.ingress, packet, {});
   cells.resize(image.shared_cells);
   return cells;
 }

@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/machine.h"
+#include "dataplane/engine/run/interpreter.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -38,84 +38,14 @@ std::uint64_t clamp(const Value& value) {
   return static_cast<std::uint64_t>(static_cast<Word>(value));
 }
 
-CrcParameters default_crc(Algorithm algorithm) {
-  if (algorithm == Algorithm::kCrc16Custom) return {0x8005, 0, 0, true, true};
-  if (algorithm == Algorithm::kCrc32Custom) {
-    return {0x04c11db7, 0xffffffff, 0xffffffff, true, true};
-  }
-  return {};
-}
-
 }  // namespace
 
-namespace {
-
-std::size_t bytes_of_state(const Image& image) {
-  std::size_t bytes = 0;
-  for (const RegisterArray& array : image.registers) {
-    bytes += ZeroMemory::bytes_for<Cell>(array.size * array.cells());
-  }
-  for (std::uint64_t size : image.counter_sizes) bytes += ZeroMemory::bytes_for<CounterValue>(size);
-  return bytes;
-}
-
-}  // namespace
-
-Externs::Externs(const Image& image, std::uint64_t seed)
-    : memory(bytes_of_state(image)), random_state(seed) {
-  for (const RegisterArray& array : image.registers) {
-    registers.push_back(memory.take<Cell>(array.size * array.cells()));
-  }
-  for (std::uint64_t size : image.counter_sizes) {
-    counters.push_back(memory.take<CounterValue>(size));
-  }
-  for (const MeterArray& array : image.meters) meters.emplace_back(array.size);
-  value_sets.resize(image.value_sets.size());
-  for (const Calculation& c : image.calculations) crc.push_back(default_crc(c.algorithm));
-}
-
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = state += 0x9e3779b97f4a7c15;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return z ^ z >> 31;
-}
-
-Machine::Machine(const Image& image, Externs& externs, Output& output, std::uint32_t drop_port)
-    : image_(image),
-      externs_(externs),
-      output_(output),
-      drop_port_(drop_port),
-      scratch_(image.max_calculation_bytes + 8) {}
-
-bool Machine::run(CodeRange code, PacketState& packet, const Cell* arguments) {
+bool Interpreter::run(CodeRange code, PacketState& packet, const Cell* arguments) {
   return execute<Word>(code.begin, code.end, packet, arguments) != 0;
 }
 
-void Machine::special_hit(const Table& layout, MatchTable& table, PacketState& packet,
-                          MatchTable::Outcome& outcome) {
-  MatchTable::Entry& entry = *outcome.special;
-  if (layout.direct_meter != kNone) {
-    const std::uint64_t units =
-        image_.meters[layout.direct_meter].bytes ? packet.received_length : 1;
-    packet.phv[layout.meter_target.cell] =
-        entry.meter.mark(units, externs_.now_ns) & low_mask(layout.meter_target.width);
-  }
-  if (layout.supports_timeout) entry.last_hit_ns = externs_.now_ns;
-  if (layout.profile == kNone) return;
-  const std::uint32_t hash = table.profile()->layout().hash;
-  const ProfileMembers::Member* member =
-      entry.binding.choose(entry.binding.member != nullptr ? 0 : calculate(hash, packet));
-  outcome.action = kNone;  // an empty group is a miss without default action
-  if (member == nullptr) return;
-  outcome.action = static_cast<std::uint32_t>(
-      std::find(layout.actions.begin(), layout.actions.end(), member->action) -
-      layout.actions.begin());
-  outcome.arguments = member->arguments.data();
-}
-
 template <class Value>
-void Machine::log_message(const LogFormat& format, const Value* arguments) {
+void Interpreter::log_message(const LogFormat& format, const Value* arguments) {
   std::string text = format.pieces[0];
   for (std::size_t i = 1; i < format.pieces.size(); ++i) {
     text += to_decimal(arguments[i - 1]) + format.pieces[i];
@@ -124,7 +54,7 @@ void Machine::log_message(const LogFormat& format, const Value* arguments) {
 }
 
 template <class Value>
-Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
+Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
                       const Cell* arguments) {
   Value stack[kStackDepth];
   Value* top = stack;  // one above the topmost number
@@ -176,7 +106,7 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
         break;
       }
       case Op::kHash: {
-        const Word hash = calculate(i.a, packet);
+        const Word hash = calculations_.calculate(i.a, packet);
         const Word modulus = static_cast<Cell>(static_cast<Word>(top[-1]));
         --top;
         top[-1] = add(top[-1], Value{modulus == 0 ? Word{0} : hash % modulus});
@@ -348,7 +278,7 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
         top -= 2;
         const std::uint64_t a = clamp(top[0]), b = clamp(top[1]);
         push_bool(a < image_.headers.size() && b < image_.headers.size() &&
-                  headers_equal(phv, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)));
+                  headers_.equal(phv, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)));
         break;
       }
 
@@ -369,7 +299,7 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
       case Op::kRemoveHeader: {
         const std::uint64_t id = clamp(*--top);
         if (id < image_.headers.size()) {
-          set_valid(phv, static_cast<std::uint32_t>(id), i.op == Op::kAddHeader);
+          headers_.set_valid(phv, static_cast<std::uint32_t>(id), i.op == Op::kAddHeader);
         }
         break;
       }
@@ -377,15 +307,15 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
         top -= 2;
         const std::uint64_t to = clamp(top[0]), from = clamp(top[1]);
         if (to < image_.headers.size() && from < image_.headers.size()) {
-          assign_header(phv, static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(from));
+          headers_.assign(phv, static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(from));
         }
         break;
       }
       case Op::kAssignStack:
         phv[image_.stacks[i.a].next_cell] = phv[image_.stacks[i.b].next_cell];
         break;
-      case Op::kPush: shift_stack(phv, image_.stacks[i.a], static_cast<int>(i.b)); break;
-      case Op::kPop: shift_stack(phv, image_.stacks[i.a], -static_cast<int>(i.b)); break;
+      case Op::kPush: headers_.shift_stack(phv, image_.stacks[i.a], static_cast<int>(i.b)); break;
+      case Op::kPop: headers_.shift_stack(phv, image_.stacks[i.a], -static_cast<int>(i.b)); break;
 
       case Op::kRegisterWrite: {
         top -= 2;
@@ -441,11 +371,11 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
       case Op::kExit: packet.exited = true; return 0;
 
       case Op::kExtract:
-        if (!extract(packet, image_.headers[i.a], 0)) return 0;
+        if (!headers_.extract(packet, image_.headers[i.a], 0)) return 0;
         break;
       case Op::kExtractVarbit: {
         const std::uint64_t bits = clamp(*--top);
-        if (!extract(packet, image_.headers[i.a],
+        if (!headers_.extract(packet, image_.headers[i.a],
                      static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
           return 0;
         }
@@ -469,7 +399,7 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
         }
         std::uint32_t header = s.headers[next];
         if (of_unions) header = image_.unions[header].headers[i.b];
-        if (!extract(packet, image_.headers[header],
+        if (!headers_.extract(packet, image_.headers[header],
                      static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
           return 0;
         }
@@ -537,11 +467,13 @@ Word Machine::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
   return top == stack ? Word{0} : static_cast<Word>(top[-1]);
 }
 
-std::uint32_t Machine::run_part(CodeRange code, PacketState& packet, const Cell* arguments) {
+Cell Interpreter::value(CodeRange code, PacketState& packet) {
+  return static_cast<Cell>(execute<Word>(code.begin, code.end, packet, nullptr));
+}
+
+std::uint32_t Interpreter::run_part(CodeRange code, PacketState& packet, const Cell* arguments) {
   execute<Word>(code.begin, code.end, packet, arguments);
   return packet.next_pc;
 }
-
-template Word Machine::execute<Word>(std::uint32_t, std::uint32_t, PacketState&, const Cell*);
 
 }  // namespace tiercast::engine

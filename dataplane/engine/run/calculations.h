@@ -1,0 +1,33 @@
+// Hashes and sums: the input is gathered as bytes, as it would stand on the wire.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dataplane/engine/image/image.h"
+#include "dataplane/engine/run/externs.h"
+#include "dataplane/engine/run/packet_state.h"
+
+namespace tiercast::engine {
+
+class Calculations {
+ public:
+  // Both must outlive it.
+  Calculations(const Image& image, Externs& externs)
+      : image_(image), externs_(externs), scratch_(image.max_calculation_bytes + 8) {}
+
+  // calculation: of Image::calculations.
+  Cell calculate(std::uint32_t calculation, const PacketState& packet);
+
+ private:
+  Cell calculate_general(std::uint32_t calculation, const PacketState& packet);
+  Cell apply(std::uint32_t calculation, std::span<const std::byte> data);
+
+  const Image& image_;
+  Externs& externs_;
+  std::vector<std::byte> scratch_;  // a calculation's input
+};
+
+}  // namespace tiercast::engine

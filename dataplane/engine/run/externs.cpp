@@ -1,0 +1,46 @@
+#include "dataplane/engine/run/externs.h"
+
+namespace tiercast::engine {
+
+namespace {
+
+CrcParameters default_crc(Algorithm algorithm) {
+  if (algorithm == Algorithm::kCrc16Custom) return {0x8005, 0, 0, true, true};
+  if (algorithm == Algorithm::kCrc32Custom) {
+    return {0x04c11db7, 0xffffffff, 0xffffffff, true, true};
+  }
+  return {};
+}
+
+std::size_t bytes_of_state(const Image& image) {
+  std::size_t bytes = 0;
+  for (const RegisterArray& array : image.registers) {
+    bytes += ZeroMemory::bytes_for<Cell>(array.size * array.cells());
+  }
+  for (std::uint64_t size : image.counter_sizes) bytes += ZeroMemory::bytes_for<CounterValue>(size);
+  return bytes;
+}
+
+}  // namespace
+
+Externs::Externs(const Image& image, std::uint64_t seed)
+    : memory(bytes_of_state(image)), random_state(seed) {
+  for (const RegisterArray& array : image.registers) {
+    registers.push_back(memory.take<Cell>(array.size * array.cells()));
+  }
+  for (std::uint64_t size : image.counter_sizes) {
+    counters.push_back(memory.take<CounterValue>(size));
+  }
+  for (const MeterArray& array : image.meters) meters.emplace_back(array.size);
+  value_sets.resize(image.value_sets.size());
+  for (const Calculation& c : image.calculations) crc.push_back(default_crc(c.algorithm));
+}
+
+std::uint64_t next_random(std::uint64_t& state) {
+  std::uint64_t z = state += 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+}  // namespace tiercast::engine

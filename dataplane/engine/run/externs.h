@@ -1,0 +1,35 @@
+// The program's state that outlives packets, tables apart.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dataplane/engine/control/control.h"
+#include "dataplane/engine/image/image.h"
+#include "dataplane/engine/run/zero_memory.h"
+#include "dataplane/engine/tables/meter.h"
+
+namespace tiercast::engine {
+
+struct Externs {
+  Externs(const Image& image, std::uint64_t seed);
+  ZeroMemory memory;  // of registers and counters
+  std::vector<std::span<Cell>> registers;
+  std::vector<std::span<CounterValue>> counters;
+  std::vector<std::vector<Meter>> meters;
+  // Members of each value set: values and masks as the cells of a parser state's key.
+  struct KeyMatch {
+    std::vector<Cell> value, mask;
+    ValueSetMember given;
+  };
+  std::vector<std::vector<KeyMatch>> value_sets;
+  std::vector<CrcParameters> crc;  // of each calculation
+  std::uint64_t random_state;
+  std::int64_t now_ns = 0;  // set before a packet is processed
+};
+
+// SplitMix64 (Steele, Lea, Flood 2014).
+std::uint64_t next_random(std::uint64_t& state);
+
+}  // namespace tiercast::engine

@@ -1,0 +1,49 @@
+// Executes the image's stack code on one packet: actions, conditions, parser operations.
+#pragma once
+
+#include <cstdint>
+
+#include "dataplane/engine/control/output.h"
+#include "dataplane/engine/image/image.h"
+#include "dataplane/engine/run/calculations.h"
+#include "dataplane/engine/run/externs.h"
+#include "dataplane/engine/run/headers.h"
+#include "dataplane/engine/run/packet_state.h"
+
+namespace tiercast::engine {
+
+class Interpreter {
+ public:
+  // All must outlive it. drop_port: where mark_to_drop() sends a packet.
+  Interpreter(const Image& image, Externs& externs, const Headers& headers,
+              Calculations& calculations, Output& output, std::uint32_t drop_port)
+      : image_(image),
+        externs_(externs),
+        headers_(headers),
+        calculations_(calculations),
+        output_(output),
+        drop_port_(drop_port) {}
+
+  // An action's code, or a condition's; whether what it leaves on the stack is not 0.
+  bool run(CodeRange code, PacketState& packet, const Cell* arguments = nullptr);
+  // The low 64 bits of what the code leaves on the stack.
+  Cell value(CodeRange code, PacketState& packet);
+  // A part of an action's code, from its beginning to the end of a statement; returns where the
+  // code goes on: also elsewhere in the action.
+  std::uint32_t run_part(CodeRange code, PacketState& packet, const Cell* arguments);
+
+ private:
+  template <class Value>
+  Word execute(std::uint32_t pc, std::uint32_t end, PacketState& packet, const Cell* arguments);
+  template <class Value>
+  void log_message(const LogFormat& format, const Value* arguments);
+
+  const Image& image_;
+  Externs& externs_;
+  const Headers& headers_;
+  Calculations& calculations_;
+  Output& output_;
+  std::uint32_t drop_port_;
+};
+
+}  // namespace tiercast::engine

@@ -1,0 +1,29 @@
+// What a table's hit does beside its action: the direct meter, the time-out, the choice of a
+// profile's member.
+#pragma once
+
+#include "dataplane/engine/image/image.h"
+#include "dataplane/engine/run/calculations.h"
+#include "dataplane/engine/run/externs.h"
+#include "dataplane/engine/run/packet_state.h"
+#include "dataplane/engine/tables/match_table.h"
+
+namespace tiercast::engine {
+
+class TableHits {
+ public:
+  // All must outlive it.
+  TableHits(const Image& image, const Externs& externs, Calculations& calculations)
+      : image_(image), externs_(externs), calculations_(calculations) {}
+
+  // Completes an outcome with MatchTable::Outcome::special.
+  void complete(const Table& layout, MatchTable& table, PacketState& packet,
+                MatchTable::Outcome& outcome);
+
+ private:
+  const Image& image_;
+  const Externs& externs_;
+  Calculations& calculations_;
+};
+
+}  // namespace tiercast::engine
