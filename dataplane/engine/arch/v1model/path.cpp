@@ -52,8 +52,10 @@ void V1modelPath::run_ingress(Packet* packet, InstanceType type, std::uint32_t k
   PacketState state;
   for (;;) {
     begin(*packet, state, type);
-    restore_fields(kept_list, state.phv);
-    set(state.phv, m_.instance_type, type);
+    if (kept_list != 0) {
+      restore_fields(kept_list, state.phv);
+      set(state.phv, m_.instance_type, type);  // which may be in the list
+    }
     core_.parse(*packet, state);
     set(state.phv, m_.parser_error, state.error);
     state.error = 0;
