@@ -40,7 +40,7 @@ def shortest_path_tree(topology: Topology, root: str) -> dict[str, str]:
         for node in level:
             if node != root and isinstance(topology.node(node), Host):
                 continue
-            for neighbour in sorted(topology.graph.neighbors(node)):
+            for neighbour in topology.neighbours(node):
                 if neighbour not in seen:
                     seen.add(neighbour)
                     parent[neighbour] = node
@@ -51,9 +51,8 @@ def shortest_path_tree(topology: Topology, root: str) -> dict[str, str]:
 
 def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Runs]]:
     """switch -> next hop -> the hosts that are reached by it."""
-    graph = topology.graph
     result: dict[str, dict[str, Runs]] = {switch.name: {} for switch in topology.switches}
-    if graph.number_of_edges() != graph.number_of_nodes() - 1:
+    if not topology.is_tree:
         for place, host in enumerate(hosts):
             for switch, hop in shortest_path_tree(topology, host.name).items():
                 if switch in result:
@@ -64,7 +63,7 @@ def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Ru
     places = {host.name: place for place, host in enumerate(hosts)}
     root = next(iter(result))
     upstream = shortest_path_tree(topology, root)
-    below: dict[str, Runs] = {name: [] for name in graph.nodes}
+    below: dict[str, Runs] = {name: [] for name in (root, *upstream)}
     for name in (*reversed(upstream), root):
         if name in places:
             below[name].append((places[name], places[name] + 1))

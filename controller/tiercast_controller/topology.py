@@ -6,8 +6,8 @@
     topology.connect("s0", 1, "h0")
     topology.connect("s0", 2, "s1", 1, marking=PriorityMarking().at(2_000_000, 1000))
 
-`graph` is a networkx graph whose nodes hold a Switch or a Host under "node", and whose edges hold
-{switch name: port number} under "ports"; from_graph takes one that a caller has built.
+`as_graph` makes a networkx graph of it, whose nodes hold a Switch or a Host under "node", and whose
+edges hold {switch name: port number} under "ports"; from_graph takes one that a caller has built.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
-from typing import Literal, get_args
-
-import networkx as nx
+from typing import TYPE_CHECKING, Literal, get_args
 
 from .errors import ConfigurationError
 from .marking import PortPolicy
+
+if TYPE_CHECKING:  # who has no graph of it need not wait for its import
+    import networkx as nx
 
 MAX_PORT = 509  # CPU_PORT follows, and 511 drops
 CPU_PORT = 510
@@ -83,7 +84,9 @@ class Topology:
     """Every method raises ConfigurationError where names, ports or addresses do not fit."""
 
     def __init__(self) -> None:
-        self.graph = nx.Graph()
+        self._nodes: dict[str, Switch | Host] = {}
+        # Of each link both ways: node -> neighbour -> {switch: port}.
+        self._links: dict[str, dict[str, dict[str, int]]] = {}
         self._neighbour: dict[str, dict[int, str]] = {}  # switch -> port -> node
         self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
 
@@ -106,6 +109,17 @@ class Topology:
                 topology.connect(b, ports.get(b), a, None)
         return topology
 
+    def as_graph(self) -> nx.Graph:
+        import networkx as nx
+
+        graph = nx.Graph()
+        for name, node in self._nodes.items():
+            graph.add_node(name, node=node)
+        for name, neighbours in self._links.items():
+            for neighbour, ports in neighbours.items():
+                graph.add_edge(name, neighbour, ports=ports)
+        return graph
+
     def add_switch(self, switch: Switch) -> None:
         self._add(switch.name, switch)
         self._neighbour[switch.name] = {}
@@ -123,7 +137,7 @@ class Topology:
         other_marking: PortPolicy | None = None,
     ) -> None:
         """Links a switch's port to another switch's port, or to a host (which has no port)."""
-        if self.graph.has_edge(switch, other):
+        if other in self._links.get(switch, ()):
             raise ConfigurationError(f"{switch} and {other} are linked already")
         peer = self.node(other)
         ports = {switch: self._take_port(switch, port, other)}
@@ -133,7 +147,7 @@ class Topology:
             self.set_marking(other, ports[other], other_marking)
         elif other_port is not None:
             raise ConfigurationError(f"host {other} has no port numbers, {other_port} was given")
-        self.graph.add_edge(switch, other, ports=ports)
+        self._links[switch][other] = self._links[other][switch] = ports
 
     def set_marking(self, switch: str, port: int, marking: PortPolicy | None) -> None:
         """None: nothing is marked at this port, and the queue's limit alone drops."""
@@ -151,9 +165,9 @@ class Topology:
 
     def node(self, name: str) -> Switch | Host:
         try:
-            return self.graph.nodes[name]["node"]
+            return self._nodes[name]
         except KeyError:
-            choices = ", ".join(self.graph.nodes) or "none"
+            choices = ", ".join(self._nodes) or "none"
             raise ConfigurationError(f"node {name!r} is not in the topology: {choices}") from None
 
     def switch(self, name: str) -> Switch:
@@ -170,11 +184,11 @@ class Topology:
 
     @property
     def switches(self) -> list[Switch]:
-        return [node for _, node in self.graph.nodes(data="node") if isinstance(node, Switch)]
+        return [node for node in self._nodes.values() if isinstance(node, Switch)]
 
     @property
     def hosts(self) -> list[Host]:
-        return [node for _, node in self.graph.nodes(data="node") if isinstance(node, Host)]
+        return [node for node in self._nodes.values() if isinstance(node, Host)]
 
     def neighbour(self, switch: str, port: int) -> str:
         """The node at the other end of a port's link."""
@@ -189,14 +203,23 @@ class Topology:
         return sorted(self._neighbour[self.switch(switch).name])
 
     def port_to(self, switch: str, neighbour: str) -> int:
-        return self.graph.edges[switch, neighbour]["ports"][switch]
+        return self._links[switch][neighbour][switch]
+
+    def neighbours(self, node: str) -> list[str]:
+        """Nodes that a link joins with it, by name."""
+        return sorted(self._links[node])
+
+    @property
+    def is_tree(self) -> bool:
+        """Where all nodes are joined, as `check` asks for."""
+        return sum(map(len, self._links.values())) == 2 * (len(self._nodes) - 1)
 
     def attachment(self, host: str) -> tuple[str, int]:
         """The switch and port that a host hangs on. A host has one link."""
-        links = list(self.graph.edges(self.host(host).name, data="ports"))
+        links = list(self._links[self.host(host).name].values())
         if len(links) != 1:
             raise ConfigurationError(f"host {host} has {len(links)} links, not 1")
-        ((switch, port),) = links[0][2].items()
+        ((switch, port),) = links[0].items()
         return switch, port
 
     def host_ports(self) -> Iterator[tuple[str, int]]:
@@ -217,10 +240,10 @@ class Topology:
         """Whether hosts, addresses and sessions fit together."""
         if not self.switches:
             raise ConfigurationError("the topology has no switch")
-        if not nx.is_connected(self.graph):
-            parts = sorted(sorted(part)[0] for part in nx.connected_components(self.graph))
+        if len(parts := self._parts()) > 1:
+            firsts = sorted(min(part) for part in parts)
             raise ConfigurationError(
-                f"the topology is in parts; a node of each: {', '.join(parts)}"
+                f"the topology is in parts; a node of each: {', '.join(firsts)}"
             )
         by_address: dict[IPv4Address, str] = {}
         for host in self.hosts:
@@ -251,9 +274,25 @@ class Topology:
             numbers.add(session.number)
 
     def _add(self, name: str, node: Switch | Host) -> None:
-        if name in self.graph:
+        if name in self._nodes:
             raise ConfigurationError(f"node {name!r} is given twice")
-        self.graph.add_node(name, node=node)
+        self._nodes[name] = node
+        self._links[name] = {}
+
+    def _parts(self) -> list[set[str]]:
+        """Nodes that links join, part by part."""
+        parts: list[set[str]] = []
+        left = dict.fromkeys(self._nodes)
+        while left:
+            part: set[str] = set()
+            waiting = [next(iter(left))]
+            while waiting:
+                if (name := waiting.pop()) not in part:
+                    part.add(name)
+                    del left[name]
+                    waiting += self._links[name]
+            parts.append(part)
+        return parts
 
     def _take_port(self, switch: str, port: int | None, other: str) -> int:
         ports = self._neighbour[self.switch(switch).name]

@@ -70,7 +70,7 @@ async def start(tree_of, reference_switches, socket_directory, program):
         """Given a run: another controller for the same switches."""
         topology = run.topology if run else tree_of(depth, socket_directory)
         servers = run.servers if run else await reference_switches(topology)
-        sessions = options.pop("sessions", [s for s in SESSIONS if s.source in topology.graph])
+        sessions = options.pop("sessions", [s for s in SESSIONS if s.source in topology.as_graph()])
         events = []
         controller = Controller(topology, sessions, program, on_event=events.append, **options)
         controllers.append(controller)

@@ -27,7 +27,7 @@ def from_scratch(topology, members) -> dict[str, MulticastState]:
     its top group is the highest layer that it copies."""
     ports = defaultdict(lambda: defaultdict(set))
     for rank, switch, port in members:
-        path = nx.shortest_path(topology.graph, "s0", switch)
+        path = nx.shortest_path(topology.as_graph(), "s0", switch)
         for here, following in zip(path, path[1:], strict=False):
             ports[here][rank].add(topology.port_to(here, following))
         ports[switch][rank].add(port)

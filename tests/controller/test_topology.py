@@ -48,7 +48,7 @@ def test_figure_1_routes_every_host_from_every_switch(tree_of) -> None:
     for switch in topology.switches:
         for host in topology.hosts:
             path = forward(topology, entries, switch.name, host.interface.ip)
-            assert path == nx.shortest_path(topology.graph, switch.name, host.name)
+            assert path == nx.shortest_path(topology.as_graph(), switch.name, host.name)
 
 
 def test_a_subtree_shares_prefixes(tree_of) -> None:
@@ -119,7 +119,7 @@ def test_random_networks_route_without_loops(size: int, data) -> None:
         for host in topology.hosts:
             path = forward(topology, entries, switch.name, host.interface.ip)
             assert path[-1] == host.name
-            shortest = nx.shortest_path_length(topology.graph, switch.name, host.name)
+            shortest = nx.shortest_path_length(topology.as_graph(), switch.name, host.name)
             assert len(path) - 1 == shortest
 
 
@@ -134,7 +134,7 @@ def test_marking_is_fixed_point_with_8_fraction_bits(tree_of) -> None:
 
 def test_from_graph_is_the_same_topology(tree_of) -> None:
     topology = tree_of(3)
-    again = Topology.from_graph(topology.graph)
+    again = Topology.from_graph(topology.as_graph())
     assert [s.name for s in again.switches] == [s.name for s in topology.switches]
     assert sorted(again.host_ports()) == sorted(topology.host_ports())
     assert again.attachment("h0") == ("s0", 1)
