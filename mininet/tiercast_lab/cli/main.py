@@ -395,7 +395,7 @@ def schemes(
 ) -> None:
     """The schemes; of one of them its parameters, with defaults, ranges and sources."""
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.show.reference_tables import parameters_table, schemes_table
+    from tiercast_lab.show.scheme_tables import parameters_table, schemes_table
 
     known = known_schemes()
     if name is None:
@@ -414,7 +414,7 @@ def measures(
 ) -> None:
     """Every measure: what `expect` names it, what it is, and its unit."""
     from tiercast_lab.measures import table
-    from tiercast_lab.show.reference_tables import measures_table
+    from tiercast_lab.show.measure_table import measures_table
 
     if markdown:
         print(table.markdown())

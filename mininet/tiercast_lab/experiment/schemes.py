@@ -6,11 +6,14 @@ import json
 import subprocess
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
-from tiercast_lab.experiment.schema import Session
+
+if TYPE_CHECKING:
+    from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+    from tiercast_lab.experiment.schema import Session
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,10 @@
-"""Tables of the schemes, their parameters, and the measures in the terminal."""
+"""Tables of the schemes and their parameters in the terminal."""
 
 from __future__ import annotations
 
 from rich.table import Table
-from rich.text import Text
 
 from tiercast_lab.experiment.schemes import SchemeInfo
-from tiercast_lab.measures import table as catalogue
-
-
-def measures_table() -> Table:
-    table = Table(*catalogue.HEADINGS)
-    for row in catalogue.rows():
-        table.add_row(*(Text(cell.replace("`", "")) for cell in row))
-    return table
 
 
 def schemes_table(schemes: dict[str, SchemeInfo]) -> Table:
