@@ -1,4 +1,4 @@
-"""docs/architecture.md's table of which folder may use which, checked against the includes and imports."""
+"""docs/architecture.md says which folder may use which: checked against includes and imports."""
 
 import ast
 import re
