@@ -16,6 +16,8 @@ std::string schemes_as_json() {
                             {"min", info.min},
                             {"max", info.max},
                             {"unit", info.unit},
+                            {"whole", info.whole},
+                            {"used_by", name(info.used_by)},
                             {"purpose", info.purpose},
                             {"source", info.source}});
     }

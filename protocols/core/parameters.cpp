@@ -32,6 +32,15 @@ double parse_value(const ParameterInfo& info, std::string_view text) {
 
 }  // namespace
 
+std::string_view name(UsedBy used_by) {
+  switch (used_by) {
+    case UsedBy::kSender: return "sender";
+    case UsedBy::kReceiver: return "receiver";
+    case UsedBy::kBoth: return "both";
+  }
+  return "";
+}
+
 Parameters::Parameters(std::span<const ParameterInfo> infos) : infos_(infos) {
   values_.reserve(infos.size());
   for (const ParameterInfo& info : infos) values_.push_back(info.fallback);

@@ -9,11 +9,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "protocols/base/units.h"
 
 namespace tiercast {
+
+// Which of a scheme's cores reads a parameter.
+enum class UsedBy { kSender, kReceiver, kBoth };
+std::string_view name(UsedBy used_by);  // "sender", "receiver", "both"
 
 struct ParameterInfo {
   std::string_view name;     // "sim.delta"
@@ -21,9 +26,27 @@ struct ParameterInfo {
   double min;                // inclusive
   double max;                // inclusive
   std::string_view unit;     // "bit/s", "s", "packets", "rounds", ... or "" for a plain number
+  UsedBy used_by;
   std::string_view purpose;  // one line
   std::string_view source;   // "SIM 3.1", "PROTOCOLS 3.2", or how it was calibrated
+  bool whole = false;        // a count, a switch (0 or 1) or a mode: takes whole numbers
 };
+
+// The schemes here state each parameter once, in a list <scheme>/parameters.inc of entries
+//
+//     PARAMETER(type, name, fallback, min, max, unit, used_by, purpose, source)
+//
+// Their settings.h makes the members of `Settings` of it, their settings.cpp the ParameterInfo and
+// what sets the members. `type` is what the cores calculate with: double, Rate ("bit/s"), Duration
+// ("s"), bool, an unsigned integer or an enumeration. The tables in docs/protocols/ are made of it
+// too (`tiercast schemes NAME --markdown`).
+template <class T>
+constexpr ParameterInfo parameter(std::string_view name, double fallback, double min, double max,
+                                  std::string_view unit, UsedBy used_by, std::string_view purpose,
+                                  std::string_view source) {
+  constexpr bool kWhole = std::is_integral_v<T> || std::is_enum_v<T>;
+  return {name, fallback, min, max, unit, used_by, purpose, source, kWhole};
+}
 
 class Parameters {
  public:
@@ -37,12 +60,23 @@ class Parameters {
   void set(std::string_view assignment);
   void set(std::string_view name, double value);
 
-  // ConfigError for an unknown name. `rate` is for parameters in bit/s, `time` for those in s.
+  // ConfigError for an unknown name.
   double get(std::string_view name) const;
-  Rate rate(std::string_view name) const { return Rate::bits_per_second(get(name)); }
-  Duration time(std::string_view name) const { return Duration::seconds(get(name)); }
-  unsigned count(std::string_view name) const { return static_cast<unsigned>(get(name)); }
-  bool on(std::string_view name) const { return get(name) >= 0.5; }
+
+  // As the type in its list: a Rate of bit/s, a Duration of s, a bool that is true from 0.5 on.
+  template <class T>
+  T get(std::string_view name) const {
+    const double value = get(name);
+    if constexpr (std::is_same_v<T, Rate>) {
+      return Rate::bits_per_second(value);
+    } else if constexpr (std::is_same_v<T, Duration>) {
+      return Duration::seconds(value);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      return value >= 0.5;
+    } else {
+      return static_cast<T>(value);
+    }
+  }
 
   // ConfigError, with their values, if one is smaller than that before it.
   void require_rising(std::initializer_list<std::string_view> names) const;

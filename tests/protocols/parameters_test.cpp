@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 #include <string>
 #include <string_view>
@@ -50,6 +51,27 @@ TEST(Parameters, TakeNumbersAndUnits) {
   EXPECT_DOUBLE_EQ(p.get("sim.menu_interval"), 0.5);
 }
 
+TEST(Parameters, AreReadAsTheTypeOfTheirSetting) {
+  Parameters p = sim_parameters();
+  p.set("sim.increase=20kbit/s");
+  p.set("sim.menu_interval=500ms");
+  p.set("sim.cumulative=0");
+  EXPECT_EQ(p.get<Rate>("sim.increase"), Rate::kbit_per_second(20));
+  EXPECT_EQ(p.get<Duration>("sim.menu_interval"), Duration::milliseconds(500));
+  EXPECT_FALSE(p.get<bool>("sim.cumulative"));
+  EXPECT_EQ(p.get<unsigned>("sim.drop_after"), 24u);
+  EXPECT_EQ(p.get<double>("sim.delta"), 0.965);
+}
+
+TEST(Parameters, AListEntrySaysByItsTypeWhetherItIsWhole) {
+  enum class Mode { kA, kB };
+  const auto whole = []<class T>(T) {
+    return parameter<T>("x.y", 0, 0, 1, "", UsedBy::kBoth, "", "").whole;
+  };
+  EXPECT_TRUE(whole(true) && whole(1u) && whole(Mode::kA));
+  EXPECT_FALSE(whole(1.0) || whole(Rate::zero()) || whole(Duration::zero()));
+}
+
 TEST(Parameters, UnknownNamesListTheValidOnes) {
   Parameters p = sim_parameters();
   EXPECT_THAT(
@@ -94,6 +116,9 @@ TEST(Parameters, EveryDefaultIsInsideItsRangeAndHasASource) {
       EXPECT_LE(info.fallback, info.max) << info.name;
       EXPECT_FALSE(info.purpose.empty()) << info.name;
       EXPECT_FALSE(info.source.empty()) << info.name;
+      EXPECT_FALSE(name(info.used_by).empty()) << info.name;
+      const double sum = info.fallback + info.min + info.max;
+      if (info.whole) EXPECT_EQ(sum, std::floor(sum)) << info.name;
       EXPECT_TRUE(info.name.starts_with(std::string(scheme.name) + ".")) << info.name;
     }
   }

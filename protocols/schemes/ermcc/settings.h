@@ -1,4 +1,4 @@
-// ERMCC's parameters as the cores use them. Names, ranges, defaults and their sources: settings.cpp.
+// ERMCC's parameters as the cores use them: parameters.inc, and what is made of them.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,9 @@
 namespace tiercast::ermcc {
 
 struct Settings {
-  double alpha;             // EWMA weight of TRAC, its deviation and T, 0 .. 1
-  double beta;              // rate after a cut, as a share of the TRAC, 0.5 .. 1
-  Duration window;          // time over which TRAC is measured ("Delta t")
-  Duration min_history;     // of reception before a TRAC is taken
-  Duration initial_rtt;     // before the first sample
-  double rtt_weight;        // EWMA of the CR's RTT
-  double full_deviations;   // bottleneck taken as full at mu + so many sigma
-  double silent_deviations; // T_max is E[T] + so many T_sigma
-  Duration first_t_max;     // T_max before T was ever measured, at least
-  Rate max_rate;            // the application's cap
-  double ask_fraction;      // of the receivers, asked at a time while there is no CR, above 0 .. 1
-  bool mu_at_source;        // the source averages the CR's TRAC itself
-  bool ecn;                 // a mark counts as a loss
-  std::uint32_t send_times; // packets whose departure is remembered, a power of two
+#define PARAMETER(type, name, ...) type name;
+#include "protocols/schemes/ermcc/parameters.inc"
+#undef PARAMETER
 
   // Checks the whole of `config`; ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);

@@ -40,12 +40,12 @@ GoalRate::Reason GoalRate::response(Time now, const Representative& clr, bool se
   }
   if (goal_ > rate_) {
     if (!sent) return Reason::kNone;
-    const Rate step = settings_.linear_mode == Settings::LinearMode::kPacketPerRtt
+    const Rate step = settings_.linear_mode == LinearMode::kPacketPerRtt
                           ? Rate::bytes_per_second(packet_size_ / rtt.seconds()) * steps
                           : Rate::bytes_per_second(segment_size_);
     return set(std::min(goal_, rate_ + step), Reason::kIncrease, grtt);
   }
-  if (settings_.decrease_mode == Settings::DecreaseMode::kAtOnce) {
+  if (settings_.decrease_mode == DecreaseMode::kAtOnce) {
     return set(goal_, Reason::kDecrease, grtt);
   }
   return set(std::max(goal_, rate_ * std::pow(settings_.decrease, steps)), Reason::kDecrease, grtt);

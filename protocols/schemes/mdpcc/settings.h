@@ -1,4 +1,4 @@
-// MDP-CC's parameters as the cores use them. Names, ranges, defaults and their sources: settings.cpp.
+// MDP-CC's parameters as the cores use them: parameters.inc, and what is made of them.
 #pragma once
 
 #include <span>
@@ -10,25 +10,14 @@
 
 namespace tiercast::mdpcc {
 
-struct Settings {
-  enum class LinearMode { kPacketPerRtt, kSegment };
-  enum class DecreaseMode { kAtOnce, kExponential };
+// How the rate rises towards the goal, and how it falls.
+enum class LinearMode { kPacketPerRtt, kSegment };
+enum class DecreaseMode { kAtOnce, kExponential };
 
-  unsigned representatives;    // 1 .. 5
-  unsigned backoff;            // K, GRTTs
-  unsigned group_size;         // expected, for the density of the back-offs
-  Duration initial_grtt;       // before the first sample
-  Rate initial_rate;           // zero: a packet per GRTT
-  Rate max_rate;               // the application's cap
-  LinearMode linear_mode;      // how the rate rises towards the goal
-  DecreaseMode decrease_mode;  // how it falls
-  double decrease;             // share kept per RTT, if exponential
-  double rtt_weight;           // EWMA of a representative's RTT
-  Duration min_timeout;        // lower bound of T_O in the TCP equation
-  bool ecn;                    // marks are loss events
-  unsigned reorder;            // later packets that must arrive before one counts as lost
-  unsigned max_segments;       // of an object: memory bound of the receiver
-  unsigned flush_rounds;       // GRTTs of silence after which a transfer is finished
+struct Settings {
+#define PARAMETER(type, name, ...) type name;
+#include "protocols/schemes/mdpcc/parameters.inc"
+#undef PARAMETER
 
   // Checks the whole of `config`; ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);

@@ -1,4 +1,4 @@
-// PGMCC's parameters as the cores use them. Names, ranges, defaults and their sources: settings.cpp.
+// PGMCC's parameters as the cores use them: parameters.inc, and what is made of them.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,9 @@
 namespace tiercast::pgmcc {
 
 struct Settings {
-  double acker_bias;         // C
-  double loss_constant;      // c of the loss filter
-  double ssthresh;           // packets: W up to which it grows as in slow start
-  std::uint32_t max_window;  // packets
-  Duration initial_timeout;
-  Duration min_timeout;
-  unsigned acker_timeouts;  // in a row, then there is no acker
-  Duration nak_backoff;     // receiver: largest random delay of a NAK; zero: none, no suppression
-  bool ecn;                 // receiver: a mark counts as a loss
+#define PARAMETER(type, name, ...) type name;
+#include "protocols/schemes/pgmcc/parameters.inc"
+#undef PARAMETER
 
   // Checks the whole of `config`; ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);

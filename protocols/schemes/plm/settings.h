@@ -1,4 +1,4 @@
-// PLM's parameters as the cores use them. Names, ranges, defaults and their sources: settings.cpp.
+// PLM's parameters as the cores use them: parameters.inc, and what is made of them.
 #pragma once
 
 #include <span>
@@ -10,15 +10,9 @@
 namespace tiercast::plm {
 
 struct Settings {
-  Rate layer_rate;         // of each layer
-  Duration check;          // C: between changes upwards
-  unsigned check_samples;  // pairs that it needs
-  double loss_threshold;   // above which a layer is dropped
-  unsigned loss_packets;   // that decide it
-  Duration loss_window;    // longest
-  Duration loss_holdoff;   // after a drop
-  Duration rejoin;         // after the last layer was left
-  bool ecn;                // CE counts as a loss
+#define PARAMETER(type, name, ...) type name;
+#include "protocols/schemes/plm/parameters.inc"
+#undef PARAMETER
 
   // Of the layers 0 .. level-1 together.
   Rate cumulative(int level) const { return layer_rate * level; }

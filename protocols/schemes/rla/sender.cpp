@@ -326,7 +326,7 @@ void Sender::repair(std::uint32_t& budget, Sink& sink) {
   for (; repairs_.waiting() && budget > 0 && repairs_.out() < listening_.cwnd(); --budget) {
     const std::uint32_t seq = repairs_.next();
     // After a time-out by multicast: everybody answers, and who does not may be dropped.
-    if (board_.packet(seq).lost > settings_.rexmit_threshold || backoff_ > 1) {
+    if (board_.packet(seq).lost > settings_.rexmit_thresh || backoff_ > 1) {
       repairs_.to_multicast(seq);
     } else {
       board_.repeat(now_, seq, [&](std::uint32_t at) { unicast(seq, members_.at(at), sink); });

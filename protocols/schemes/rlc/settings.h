@@ -1,4 +1,4 @@
-// RLC's parameters as the cores use them. Names, ranges, defaults and their sources: settings.cpp.
+// RLC's parameters as the cores use them: parameters.inc, and what is made of them.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@
 namespace tiercast::rlc {
 
 struct Settings {
+#define PARAMETER(type, name, ...) type name;
+#include "protocols/schemes/rlc/parameters.inc"
+#undef PARAMETER
+
   std::array<Rate, kMaxLayers> rate;  // of each layer
-  Duration sync_interval;             // between layer 0's synchronization points
-  Duration burst;                     // before a synchronization point; as long a pause follows it
-  Duration deaf;                      // after a layer was left
-  bool ecn;                           // CE counts as a loss
 
   // Checks the whole of `config`; ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
