@@ -392,18 +392,27 @@ def _list(folder: Path) -> None:
 @app.command()
 def schemes(
     name: Annotated[str | None, typer.Argument(metavar="SCHEME", help="One of them.")] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="As docs/protocols/SCHEME.md has it.")
+    ] = False,
 ) -> None:
     """The schemes; of one of them its parameters, with defaults, ranges and sources."""
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.show.scheme_tables import parameters_table, schemes_table
+    from tiercast_lab.show import scheme_tables as tables
 
     known = known_schemes()
     if name is None:
-        console.print(schemes_table(known))
-    elif name in known:
-        console.print(parameters_table(known[name]))
-    else:
+        if markdown:
+            raise InputError(
+                "--markdown shows one scheme; valid: tiercast schemes SCHEME --markdown"
+            )
+        console.print(tables.schemes_table(known))
+    elif name not in known:
         raise InputError(f"unknown scheme {among(name, known)}")
+    elif markdown:
+        print(tables.parameters_markdown(known[name]))
+    else:
+        console.print(tables.parameters_table(known[name]))
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ class ParameterInfo:
     unit: str
     purpose: str = ""
     source: str = ""  # the paper's section, or what its value was calibrated on
+    used_by: str = "both"  # of a session: "sender", "receiver" or "both"
+    whole: bool = False  # a count, a switch (0 or 1) or a mode
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _ask_host(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def parse_schemes(text: str) -> dict[str, SchemeInfo]:
-    keys = ("name", "default", "min", "max", "unit", "purpose", "source")
+    keys = [one.name for one in fields(ParameterInfo)]
     return {
         scheme["name"]: SchemeInfo(
             scheme["name"],
