@@ -21,7 +21,13 @@ using testing::IsEmpty;
 
 constexpr unsigned kLayers = 3;
 constexpr std::string_view kRecords[] = {"trial.state"};
-const Scheme kScheme{"trial", 99, true, {}, kRecords, nullptr, nullptr};
+const Scheme kScheme{.name = "trial",
+                     .id = 99,
+                     .layered = true,
+                     .parameters = {},
+                     .records = kRecords,
+                     .make_sender = nullptr,
+                     .make_receiver = nullptr};
 
 Time at(double ms) { return Time::zero() + Duration::seconds(ms / 1000); }
 
