@@ -118,7 +118,7 @@ TEST(Parameters, EveryDefaultIsInsideItsRangeAndHasASource) {
       EXPECT_FALSE(info.source.empty()) << info.name;
       EXPECT_FALSE(name(info.used_by).empty()) << info.name;
       const double sum = info.fallback + info.min + info.max;
-      if (info.whole) EXPECT_EQ(sum, std::floor(sum)) << info.name;
+      EXPECT_TRUE(!info.whole || sum == std::floor(sum)) << info.name;
       EXPECT_TRUE(info.name.starts_with(std::string(scheme.name) + ".")) << info.name;
     }
   }
