@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "agent/clock.h"
+#include "base/turn_watch.h"
 
 namespace tiercast::agent {
 namespace {
@@ -34,7 +35,7 @@ class Runner {
 
   int run() {
     set_priority();
-    last_turn_ = monotonic_now();
+    turns_.turn(monotonic_now().ns());
     loop_.watch_signals([this](int) { ending_ = true; });
     if (options_.lab.empty()) {
       start(monotonic_now());
@@ -48,7 +49,7 @@ class Runner {
     while (!ending_) {
       loop_.wait(next_deadline());
       const Time now = monotonic_now();
-      note_turn(now);
+      turns_.turn(now.ns());
       if (started_) step(now);
     }
     if (started_) {
@@ -79,28 +80,21 @@ class Runner {
     const Time now = monotonic_now();
     started_ = true;
     // What was before the start is no matter of the run; that it was heard late, is.
-    longest_pause_ = now - said;
+    turns_.restart((now - said).ns());
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
     next_report_ = now + kReportInterval;
     activity_.start(now);
   }
 
   Time next_deadline() const {
-    return started_ ? std::min({activity_.next_deadline(), next_report_, next_beat_, end_})
-                    : next_beat_;
-  }
-
-  void note_turn(Time now) {
-    longest_pause_ = std::max(longest_pause_, now - last_turn_);
-    last_turn_ = now;
-    if (now >= next_beat_) next_beat_ = now + kBeat;
+    const Time beat = Time::nanoseconds(turns_.next_beat_ns());
+    return started_ ? std::min({activity_.next_deadline(), next_report_, beat, end_}) : beat;
   }
 
   void report(Time now, bool second, bool last) {
     if (second) {
       telemetry_.record(now, "pause",
-                        {{"longest_us", static_cast<double>(longest_pause_.ns()) / 1000}});
-      longest_pause_ = Duration::zero();
+                        {{"longest_us", static_cast<double>(turns_.take_longest_ns()) / 1000}});
     }
     activity_.report(now, second, last);
   }
@@ -148,8 +142,6 @@ class Runner {
   }
 
   static constexpr std::uint64_t kReportsPerSecond = 5;
-  static constexpr Duration kBeat = Duration::milliseconds(100);
-
   const AgentOptions& options_;
   const v1::Role role_;
   EventLoop& loop_;
@@ -162,9 +154,7 @@ class Runner {
   int top_rank_ = -1;  // as the lab last said
   Time end_ = Time::never();
   Time next_report_ = Time::never();
-  Time next_beat_ = Time::zero();  // the loop turns then, if nothing happens before
-  Time last_turn_ = Time::zero();
-  Duration longest_pause_ = Duration::zero();  // between two turns, since it was last said
+  TurnWatch turns_;
   std::uint64_t reports_ = 0;
 };
 

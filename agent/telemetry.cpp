@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstring>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -37,17 +35,10 @@ void Telemetry::record(Time time, std::string_view kind, std::span<const TraceFi
     }
   }
   if (file_) {
-    fmt::memory_buffer line;
-    const auto out = std::back_inserter(line);
-    fmt::format_to(out, R"({{"time_ns":{},"kind":"{}")", time.ns(), kind);
-    for (const TraceField& field : fields) {
-      if (std::isfinite(field.value)) {
-        fmt::format_to(out, R"(,"{}":{:.15g})", field.name, field.value);
-      } else {
-        fmt::format_to(out, R"(,"{}":null)", field.name);  // JSON has no infinity
-      }
-    }
-    fmt::format_to(out, "}}\n");
+    row_.begin(time.ns());
+    row_.text("kind", kind);
+    for (const TraceField& field : fields) row_.number(field.name, field.value);
+    const std::string_view line = row_.end();
     std::fwrite(line.data(), 1, line.size(), file_.get());
   }
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json_row.h"
 #include "protocols/core/core.h"
 #include "tiercast/v1/lab.pb.h"
 
@@ -42,6 +43,7 @@ class Telemetry {
   std::unique_ptr<std::FILE, CloseFile> file_;
   bool batches_;
   v1::Records batch_;
+  JsonRow row_;
 };
 
 }  // namespace tiercast::agent

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <string>
 #include <string_view>
 
+#include "base/json_row.h"
 #include "protocols/core/core.h"
 
 namespace tiercast::ns3_runtime {
@@ -34,13 +34,9 @@ class Records {
   void send_now(std::string_view line);
 
  private:
-  void begin(std::int64_t time_ns, std::string_view agent, std::string_view kind);
-  void number(std::string_view name, double value);
-  void end();
-
   const std::int64_t every_ns_;
   const bool silent_;
-  std::string line_;
+  JsonRow row_;
 };
 
 }  // namespace tiercast::ns3_runtime

@@ -12,16 +12,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 MAY_USE = {
-    "protocols": set(),
+    "base": set(),
+    "protocols": {"base"},
     "dataplane/engine": set(),
-    "agent": {"protocols"},
+    "agent": {"base", "protocols"},
     "dataplane/stf": {"dataplane/engine"},
     "dataplane/accounts": {"dataplane/engine"},
-    "dataplane/switch": {"dataplane/engine", "dataplane/accounts"},
-    "dataplane/sender": {"protocols", "agent"},
-    "dataplane/wire": set(),
-    "hosts": {"protocols", "agent"},
-    "ns3": {"dataplane/engine", "dataplane/accounts", "protocols"},
+    "dataplane/switch": {"base", "dataplane/engine", "dataplane/accounts"},
+    "dataplane/sender": {"base", "protocols", "agent"},
+    "dataplane/wire": {"base"},
+    "hosts": {"base", "protocols", "agent"},
+    "ns3": {"base", "dataplane/engine", "dataplane/accounts", "protocols"},
 }
 # The engine's rooms, from the ground floor up: a room includes itself and what lies below.
 ENGINE = "dataplane/engine"
@@ -35,7 +36,7 @@ ENGINE_FLOORS = (
     {"arch/v1model"},
     {"api"},
 )
-WITHOUT_GRPC_OR_DPDK = ("protocols", "dataplane/engine", "dataplane/accounts")
+WITHOUT_GRPC_OR_DPDK = ("base", "protocols", "dataplane/engine", "dataplane/accounts")
 PYTHON_MAY_IMPORT = {
     "controller/tiercast_controller": {"tiercast_controller"},
     "mininet/tiercast_lab": {"tiercast_lab", "tiercast_controller"},

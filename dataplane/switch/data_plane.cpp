@@ -28,7 +28,6 @@ constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
 constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between looks at polled ports' links
 constexpr unsigned kRoundsPerLook = 64;  // polled ports: rounds between looks at descriptors
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox, before workers wait
-constexpr std::int64_t kBeat = 100'000'000;  // ns
 constexpr std::int64_t kFired = -1;  // armed_ns_ after the timer went off
 
 int checked(int result, const char* what) {
@@ -44,7 +43,7 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
   for (const PortOption& port : ports) {
     try {
       ports_.push_back(std::unique_ptr<Port>(
-          new Port{port.number, port.link, open_port(port.interface), LatenessHistogram()}));
+          new Port{port.number, port.link, open_port(port.interface), Histogram()}));
     } catch (const InterfaceError& error) {
       throw InterfaceError(fmt::format("port {}: {}", port.number, error.what()));
     }
@@ -58,13 +57,14 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
     workers_.push_back(std::make_unique<Worker>());
     Worker& worker = *workers_.back();
     worker.number = number;
-    worker.epoll = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
-    worker.wakeup = checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
-    watch(worker, worker.wakeup, kWakeupKey);
+    worker.epoll = UniqueFd(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
+    worker.wakeup = UniqueFd(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"));
+    watch(worker, worker.wakeup.get(), kWakeupKey);
     worker.arrivals.reserve(ports_.size() * FramePort::kBatch);
   }
-  timer_ = checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create");
-  watch(*workers_[0], timer_, kTimerKey);
+  timer_ = UniqueFd(
+      checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create"));
+  watch(*workers_[0], timer_.get(), kTimerKey);
   watch(*workers_[0], interface_events_.fd(), kInterfacesKey);
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const int fd = ports_[i]->frames->fd();
@@ -76,19 +76,13 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
   }
 }
 
-DataPlane::~DataPlane() {
-  stop();
-  if (timer_ >= 0) ::close(timer_);
-  for (const auto& worker : workers_)
-    for (const int fd : {worker->epoll, worker->wakeup})
-      if (fd >= 0) ::close(fd);
-}
+DataPlane::~DataPlane() { stop(); }
 
 void DataPlane::watch(Worker& worker, int fd, std::uint64_t key) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = key;
-  checked(::epoll_ctl(worker.epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+  checked(::epoll_ctl(worker.epoll.get(), EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
 void DataPlane::set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
@@ -106,9 +100,9 @@ void DataPlane::stop() {
     stopping_ = true;
   }
   // The first worker ends after the last jobs, and then the others see it.
-  ::eventfd_write(workers_[0]->wakeup, 1);
+  ::eventfd_write(workers_[0]->wakeup.get(), 1);
   for (const auto& worker : workers_) {
-    ::eventfd_write(worker->wakeup, 1);
+    ::eventfd_write(worker->wakeup.get(), 1);
     worker->thread.join();
   }
 }
@@ -121,7 +115,7 @@ void DataPlane::call(const std::function<void()>& work) {
     if (!running_) return work();
     jobs_.push_back(&job);
   }
-  ::eventfd_write(workers_[0]->wakeup, 1);
+  ::eventfd_write(workers_[0]->wakeup.get(), 1);
   done.get();
 }
 
@@ -148,7 +142,7 @@ void DataPlane::loop(Worker& worker) {
   ::prctl(PR_SET_TIMERSLACK, 1UL);  // the default lets timers be 50 us late
   if (worker.number == 0) {
     const std::lock_guard lock(engine_);
-    arm_timer(monotonic_ns() + kBeat);
+    arm_timer(monotonic_ns() + TurnWatch::kBeatNs);
   }
   while (running_) {
     wait_and_read(worker);
@@ -176,24 +170,17 @@ void DataPlane::work_through(Worker& worker) {
   if (worker.links_changed) look_at_links();
   if (worker.woken && worker.number == 0) run_jobs();
   const std::int64_t now_ns = monotonic_ns();
-  if (worker.number == 0) note_turn(now_ns);
+  if (worker.number == 0) turns_.turn(now_ns);
   if (pipeline_) pipeline_->advance(now_ns);
   if (!polled_.empty()) return;  // polling needs no timer
-  arm_timer(pipeline_ ? std::min(pipeline_->next_event(), next_beat_ns_) : next_beat_ns_);
-}
-
-void DataPlane::note_turn(std::int64_t now_ns) {
-  if (last_turn_ns_ != 0)
-    health_.longest_pause_ns = std::max(health_.longest_pause_ns, now_ns - last_turn_ns_);
-  last_turn_ns_ = now_ns;
-  if (now_ns >= next_beat_ns_) next_beat_ns_ = now_ns + kBeat;
+  const std::int64_t beat = turns_.next_beat_ns();
+  arm_timer(pipeline_ ? std::min(pipeline_->next_event(), beat) : beat);
 }
 
 Health DataPlane::take_health() {
-  if (running_) note_turn(monotonic_ns());  // the pause that ends with this look counts
-  const Health taken = health_;
-  health_.longest_pause_ns = 0;
-  return taken;
+  if (running_) turns_.turn(monotonic_ns());  // the pause that ends with this look counts
+  health_.longest_pause_ns = turns_.take_longest_ns();
+  return health_;
 }
 
 // A port has one sender at a time, so that its frames keep their order. Who finds it busy need not
@@ -240,9 +227,9 @@ void DataPlane::wait_and_read(Worker& worker) {
   std::array<epoll_event, 64> events;
   int count = 0;
   if (polled_.empty()) {
-    count = ::epoll_wait(worker.epoll, events.data(), static_cast<int>(events.size()), -1);
+    count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), -1);
   } else if (rounds_++ % kRoundsPerLook == 0) {  // few system calls
-    count = ::epoll_wait(worker.epoll, events.data(), static_cast<int>(events.size()), 0);
+    count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), 0);
     worker.links_changed = monotonic_ns() - links_seen_ns_ > kLinkPeriod;
   }
   for (int i = 0; i < count; ++i) {
@@ -252,7 +239,7 @@ void DataPlane::wait_and_read(Worker& worker) {
       armed_ns_ = kFired;
     } else if (key == kWakeupKey) {
       eventfd_t wakeups;
-      ::eventfd_read(worker.wakeup, &wakeups);
+      ::eventfd_read(worker.wakeup.get(), &wakeups);
       worker.woken = true;
     } else if (key == kInterfacesKey) {
       interface_events_.clear();
@@ -279,14 +266,14 @@ void DataPlane::arm_timer(std::int64_t due_ns) {
     when.it_value.tv_sec = value / 1'000'000'000;
     when.it_value.tv_nsec = value % 1'000'000'000;
   }
-  ::timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   armed_ns_ = due_ns;
 }
 
 void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
                          std::int64_t due_ns) {
   Port& out = *by_number_[port];
-  out.lateness.record(monotonic_ns() - due_ns);
+  out.lateness.add(monotonic_ns() - due_ns);
   if (workers_.size() == 1) {
     out.frames->send(frame);
     return;

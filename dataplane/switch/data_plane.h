@@ -22,9 +22,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/histogram.h"
+#include "base/turn_watch.h"
+#include "base/unique_fd.h"
 #include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/api/switch.h"
-#include "dataplane/switch/lateness.h"
 #include "dataplane/switch/options.h"
 #include "dataplane/switch/port/frame_port.h"
 #include "dataplane/switch/port/interfaces.h"
@@ -122,7 +124,7 @@ class DataPlane : private engine::Output {
     std::uint32_t number;
     engine::PortConfig link;
     std::unique_ptr<FramePort> frames;
-    LatenessHistogram lateness;
+    Histogram lateness;
     Outbox outbox{};
     bool up = true;  // its link, as the pipeline knows it
   };
@@ -135,8 +137,8 @@ class DataPlane : private engine::Output {
   // changes of links too.
   struct Worker {
     unsigned number;
-    int epoll = -1;
-    int wakeup = -1;  // eventfd: the worker has something to do beside its ports
+    UniqueFd epoll{};
+    UniqueFd wakeup{};  // eventfd: the worker has something to do beside its ports
     bool woken = false;
     bool links_changed = false;  // perhaps
     std::vector<Arrival> arrivals;
@@ -162,7 +164,6 @@ class DataPlane : private engine::Output {
   void arm_timer(std::int64_t due_ns);
   void run_jobs();
   void look_at_links();
-  void note_turn(std::int64_t now_ns);
 
   const std::uint32_t cpu_port_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
@@ -176,11 +177,10 @@ class DataPlane : private engine::Output {
   std::vector<std::unique_ptr<Worker>> workers_;
   InterfaceEvents interface_events_;
   std::int64_t links_seen_ns_ = 0;  // when look_at_links() was last run
-  int timer_ = -1;
+  UniqueFd timer_;
   std::int64_t armed_ns_ = 0;  // what timer_ is set to
   Health health_;
-  std::int64_t last_turn_ns_ = 0;  // of the first worker's loop
-  std::int64_t next_beat_ns_ = 0;  // it turns then, if nothing happens before
+  TurnWatch turns_;  // of the first worker's loop
   std::mutex engine_;          // with several workers: guards pipeline_, timer_ and the lateness
 
   std::mutex mutex_;  // guards jobs_, and changes of running_ and stopping_

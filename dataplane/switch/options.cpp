@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 
+#include "base/quantity.h"
 #include "dataplane/switch/port/frame_port.h"
 
 namespace tiercast::vswitch {
@@ -50,50 +51,14 @@ std::optional<T> parse_integer(std::string_view text) {
   return value;
 }
 
-struct Quantity {
-  double number;
-  std::string_view unit;
-};
-
-// "6.5Mbit/s" -> {6.5, "Mbit/s"}; nothing if it does not begin with a finite number >= 0.
-std::optional<Quantity> split_quantity(std::string_view text) {
-  double number = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
-  return Quantity{number, text.substr(static_cast<std::size_t>(end - text.data()))};
-}
-
 void parse_queue(std::string_view text, engine::PortConfig& link) {
-  const auto wrong = [&] {
-    return OptionError(fmt::format(
-        "'{}' is not a queue limit; valid: packets (50p), bytes (30000B), both (50p/30000B); 0 "
-        "means no limit",
-        text));
-  };
-  std::string_view rest = text;
-  bool packets_seen = false, bytes_seen = false;
-  while (true) {
-    const auto slash = rest.find('/');
-    const std::string_view part = rest.substr(0, slash);
-    if (part.size() < 2) throw wrong();
-    const std::string_view number = part.substr(0, part.size() - 1);
-    if (part.back() == 'p' && !packets_seen) {
-      const auto value = parse_integer<std::uint32_t>(number);
-      if (!value) throw wrong();
-      link.queue_packets = *value;
-      packets_seen = true;
-    } else if (part.back() == 'B' && !bytes_seen) {
-      const auto value = parse_integer<std::uint64_t>(number);
-      if (!value) throw wrong();
-      link.queue_bytes = *value;
-      bytes_seen = true;
-    } else {
-      throw wrong();
-    }
-    if (slash == std::string_view::npos) return;
-    rest.remove_prefix(slash + 1);
+  const auto bounds = read_queue(text);
+  if (!bounds) {
+    throw OptionError(fmt::format("'{}' is not a queue limit; valid: {}; 0 means no limit", text,
+                                  kQueueForms));
   }
+  link.queue_packets = bounds->packets.value_or(link.queue_packets);
+  link.queue_bytes = bounds->bytes.value_or(link.queue_bytes);
 }
 
 std::int32_t parse_overhead(std::string_view text) {
@@ -179,40 +144,19 @@ void check_ports(const std::vector<PortOption>& ports) {
 }  // namespace
 
 double parse_rate(std::string_view text) {
-  const auto quantity = split_quantity(text);
-  if (quantity) {
-    const std::string_view unit = quantity->unit;
-    const double scale = unit == "bit/s"    ? 1
-                         : unit == "kbit/s" ? 1e3
-                         : unit == "Mbit/s" ? 1e6
-                         : unit == "Gbit/s" ? 1e9
-                                            : 0;
-    if (scale > 0 && quantity->number * scale <= kMaxRate) return quantity->number * scale;
-    if (unit.empty() && quantity->number == 0) return 0;
-  }
-  throw OptionError(
-      fmt::format("'{}' is not a rate; valid: a number and bit/s, kbit/s, Mbit/s or "
-                  "Gbit/s, such as 6Mbit/s; 0 means unlimited",
-                  text));
+  if (text == "0") return 0;
+  const auto rate = read_rate(text);
+  if (rate && *rate <= kMaxRate) return *rate;
+  throw OptionError(fmt::format("'{}' is not a rate; valid: {}, at most 1000Gbit/s; 0 means unlimited",
+                                text, kRateForms));
 }
 
 std::int64_t parse_duration(std::string_view text) {
-  const auto quantity = split_quantity(text);
-  if (quantity) {
-    const std::string_view unit = quantity->unit;
-    const double scale = unit == "ns"   ? 1
-                         : unit == "us" ? 1e3
-                         : unit == "ms" ? 1e6
-                         : unit == "s"  ? 1e9
-                                        : 0;
-    const double ns = quantity->number * scale;
-    if (scale > 0 && ns <= static_cast<double>(kMaxDelay)) return std::llround(ns);
-    if (unit.empty() && quantity->number == 0) return 0;
-  }
+  if (text == "0") return 0;
+  const auto ns = read_duration(text);
+  if (ns && *ns <= static_cast<double>(kMaxDelay)) return std::llround(*ns);
   throw OptionError(
-      fmt::format("'{}' is not a delay; valid: a number and ns, us, ms or s, at most "
-                  "60s, such as 5ms",
-                  text));
+      fmt::format("'{}' is not a delay; valid: {}, at most 60s; or 0", text, kDurationForms));
 }
 
 PortOption parse_port(std::string_view text, std::uint32_t cpu_port) {

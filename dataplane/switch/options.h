@@ -53,7 +53,7 @@ ParseOutcome parse_switches(int argc, const char* const* argv, std::vector<Optio
 
 // Throw OptionError.
 PortOption parse_port(std::string_view text, std::uint32_t cpu_port = 510);
-// "6Mbit/s" -> 6e6 bit/s. Units bit/s, kbit/s, Mbit/s, Gbit/s; 0 or "0bit/s" means unlimited.
+// "6Mbit/s" -> 6e6 bit/s, with the units of base/quantity.h; 0 or "0bit/s" means unlimited.
 double parse_rate(std::string_view text);
 // "5ms" -> 5'000'000 ns. Units ns, us, ms, s; 0 needs none. At most 60 s.
 std::int64_t parse_duration(std::string_view text);

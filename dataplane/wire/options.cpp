@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <utility>
+#include <cmath>
+
+#include "base/quantity.h"
 
 namespace tiercast::wiring {
 namespace {
@@ -12,19 +13,11 @@ constexpr std::int64_t kMaxDelayNs = 60'000'000'000;
 constexpr std::size_t kMaxInterfaceName = 15;  // IFNAMSIZ - 1
 
 std::int64_t parse_delay(std::string_view text) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  if (error == std::errc() && value == 0 && unit.empty()) return 0;
-  for (const auto& [name, ns] : kUnits) {
-    if (error != std::errc() || unit != name) continue;
-    if (value >= 0 && value * ns <= static_cast<double>(kMaxDelayNs))
-      return static_cast<std::int64_t>(value * ns);
-  }
+  if (text == "0") return 0;
+  const auto ns = read_duration(text);
+  if (ns && *ns <= static_cast<double>(kMaxDelayNs)) return std::llround(*ns);
   throw OptionError(
-      fmt::format("'{}' is not a delay; valid: 0, or up to 60s in ns, us, ms, s", text));
+      fmt::format("'{}' is not a delay; valid: {}, at most 60s; or 0", text, kDurationForms));
 }
 
 }  // namespace

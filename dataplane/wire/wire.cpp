@@ -22,7 +22,6 @@ namespace {
 constexpr int kBurst = 64;  // frames read from one interface before others have a turn
 constexpr int kReceiveBuffer = 8 * 1024 * 1024;  // bytes
 constexpr std::int64_t kLateNs = 1'000'000;
-constexpr std::int64_t kBeatNs = 100'000'000;
 constexpr std::int64_t kReportNs = 1'000'000'000;
 
 int check(int result, const std::string& what) {
@@ -67,12 +66,6 @@ void watch(int epoll, int fd, void* what) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
-Descriptor::Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
 Wires::Wires(const std::vector<WireOption>& options)
     : epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll")),
       timer_(check(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd")) {
@@ -87,15 +80,15 @@ Wires::Wires(const std::vector<WireOption>& options)
 
 Wires::End& Wires::add_end(const std::string& name, std::int64_t delay_ns) {
   ends_.push_back(
-      std::make_unique<End>(End{name, Descriptor(open_socket(name)), DelayLine(delay_ns)}));
+      std::make_unique<End>(End{name, UniqueFd(open_socket(name)), DelayLine(delay_ns)}));
   watch(epoll_.get(), ends_.back()->socket.get(), ends_.back().get());
   return *ends_.back();
 }
 
 void Wires::run(int stop_fd, const std::function<void(const Stats&)>& report) {
   watch(epoll_.get(), stop_fd, nullptr);
-  last_turn_ns_ = now();
-  next_report_ns_ = last_turn_ns_ + kReportNs;
+  turns_.turn(now());
+  next_report_ns_ = turns_.last_turn_ns() + kReportNs;
   set_timer();
   std::array<epoll_event, 32> events;
   for (;;) {
@@ -103,7 +96,7 @@ void Wires::run(int stop_fd, const std::function<void(const Stats&)>& report) {
         epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno == EINTR) continue;
     check(count, "epoll");
-    note_turn();
+    turns_.turn(now());
     for (int i = 0; i < count; ++i) {
       void* const what = events[static_cast<std::size_t>(i)].data.ptr;
       if (what == nullptr) return report(take_stats());
@@ -115,9 +108,9 @@ void Wires::run(int stop_fd, const std::function<void(const Stats&)>& report) {
       }
     }
     for (const auto& end : ends_) send_due(*end);
-    if (last_turn_ns_ >= next_report_ns_) {
+    if (turns_.last_turn_ns() >= next_report_ns_) {
       report(take_stats());
-      next_report_ns_ = last_turn_ns_ + kReportNs;
+      next_report_ns_ = turns_.last_turn_ns() + kReportNs;
     }
     set_timer();
   }
@@ -146,15 +139,8 @@ void Wires::send_due(End& end) {
   }
 }
 
-void Wires::note_turn() {
-  const std::int64_t time = now();
-  stats_.longest_pause_ns = std::max(stats_.longest_pause_ns, time - last_turn_ns_);
-  last_turn_ns_ = time;
-  if (time >= next_beat_ns_) next_beat_ns_ = time + kBeatNs;
-}
-
 void Wires::set_timer() {
-  std::int64_t next = next_beat_ns_;
+  std::int64_t next = turns_.next_beat_ns();
   for (const auto& end : ends_) next = std::min(next, end->line.next_due().value_or(next));
   // An expiry of zero would disarm the timer.
   next = std::max<std::int64_t>(next, 1);
@@ -173,10 +159,9 @@ Stats Wires::take_stats() {
           end->name);
     stats_.kernel_drops += counters.tp_drops;
   }
-  stats_.time_ns = last_turn_ns_;
-  const Stats taken = stats_;
-  stats_.longest_pause_ns = 0;
-  return taken;
+  stats_.time_ns = turns_.last_turn_ns();
+  stats_.longest_pause_ns = turns_.take_longest_ns();
+  return stats_;
 }
 
 }  // namespace tiercast::wiring

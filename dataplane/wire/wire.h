@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/turn_watch.h"
+#include "base/unique_fd.h"
 #include "dataplane/wire/delay_line.h"
 #include "dataplane/wire/options.h"
 
@@ -27,19 +29,6 @@ struct Stats {
   std::int64_t longest_pause_ns = 0;
 };
 
-// A file descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 class Wires {
  public:
   // std::system_error names the interface that cannot be opened.
@@ -52,7 +41,7 @@ class Wires {
   // An interface and the line of the frames that were read from it.
   struct End {
     std::string name;
-    Descriptor socket;
+    UniqueFd socket;
     DelayLine line;
     End* peer = nullptr;
   };
@@ -61,15 +50,13 @@ class Wires {
   void receive(End& end);
   void send_due(End& end);
   void set_timer();
-  void note_turn();
   Stats take_stats();
 
   std::vector<std::unique_ptr<End>> ends_;
-  Descriptor epoll_;
-  Descriptor timer_;
+  UniqueFd epoll_;
+  UniqueFd timer_;
   Stats stats_;
-  std::int64_t last_turn_ns_ = 0;
-  std::int64_t next_beat_ns_ = 0;    // the loop turns then, if nothing happens before
+  TurnWatch turns_;
   std::int64_t next_report_ns_ = 0;
 
   static constexpr std::size_t kMaxFrame = 65'536;

@@ -30,15 +30,12 @@ class ControlSocket {
  public:
   explicit ControlSocket(const std::string& interface)
       : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    if (fd_ < 0)
+    if (fd_.get() < 0)
       throw InterfaceError(fmt::format("interface {}: socket: {}", interface, strerror(errno)));
     interface.copy(request_.ifr_name, IFNAMSIZ - 1);
   }
-  ~ControlSocket() { ::close(fd_); }
-  ControlSocket(const ControlSocket&) = delete;
-  ControlSocket& operator=(const ControlSocket&) = delete;
 
-  bool control(unsigned long command) { return ::ioctl(fd_, command, &request_) == 0; }
+  bool control(unsigned long command) { return ::ioctl(fd_.get(), command, &request_) == 0; }
   bool ethtool(void* command) {
     request_.ifr_data = static_cast<char*>(command);
     return control(SIOCETHTOOL);
@@ -46,7 +43,7 @@ class ControlSocket {
   const ifreq& request() const { return request_; }
 
  private:
-  int fd_;
+  UniqueFd fd_;
   ifreq request_{};
 };
 
@@ -140,22 +137,18 @@ bool is_running(const std::string& name) {
 
 InterfaceEvents::InterfaceEvents()
     : fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
-  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "netlink socket");
+  if (fd_.get() < 0) throw std::system_error(errno, std::generic_category(), "netlink socket");
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK;
-  if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    ::close(fd_);
+  if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw std::system_error(errno, std::generic_category(), "netlink bind");
-  }
 }
-
-InterfaceEvents::~InterfaceEvents() { ::close(fd_); }
 
 void InterfaceEvents::clear() {
   std::array<char, 8192> message;
   // What was lost (ENOBUFS) changed something, too.
-  while (::recv(fd_, message.data(), message.size(), 0) >= 0 || errno == ENOBUFS) {
+  while (::recv(fd_.get(), message.data(), message.size(), 0) >= 0 || errno == ENOBUFS) {
   }
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
+
 namespace tiercast::vswitch {
 
 // An interface cannot serve as a port; the text names it and says what to do.
@@ -30,14 +32,11 @@ bool is_running(const std::string& name);
 class InterfaceEvents {
  public:
   InterfaceEvents();  // throws std::system_error
-  ~InterfaceEvents();
-  InterfaceEvents(const InterfaceEvents&) = delete;
-  InterfaceEvents& operator=(const InterfaceEvents&) = delete;
-  int fd() const { return fd_; }  // readable: something changed since the last clear()
+  int fd() const { return fd_.get(); }  // readable: something changed since the last clear()
   void clear();
 
  private:
-  int fd_;
+  UniqueFd fd_;
 };
 
 // Switches off segmentation, receive coalescing, checksum and VLAN offloads: with them the kernel

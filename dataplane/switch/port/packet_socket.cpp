@@ -30,29 +30,22 @@ PacketSocket::PacketSocket(const std::string& interface) : interface_(interface)
   mtu_ = found.mtu;
   for (const std::string& feature : disable_offloads(interface))
     spdlog::warn("{}: offload {} cannot be switched off", interface, feature);
-  try {
-    open();
-  } catch (...) {
-    if (fd_ >= 0) ::close(fd_);
-    throw;
-  }
+  open();
   slot_size_ = kTag + mtu_ + ETH_HLEN + kTag;
   buffer_.resize(slot_size_ * kBatch);
   for (unsigned slot = 0; slot < kBatch; ++slot) prepare(slot);
 }
 
-PacketSocket::~PacketSocket() { ::close(fd_); }
-
 void PacketSocket::set_option(int level, int option, const void* value, unsigned size,
                               const char* what) {
-  if (::setsockopt(fd_, level, option, value, size) != 0)
+  if (::setsockopt(fd_.get(), level, option, value, size) != 0)
     throw InterfaceError(fmt::format("interface {}: {}: {}", interface_, what, strerror(errno)));
 }
 
 void PacketSocket::open() {
   // Protocol 0 until bind(): nothing from other interfaces may slip in.
-  fd_ = ::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd_ < 0)
+  fd_ = UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd_.get() < 0)
     throw InterfaceError(fmt::format("interface {}: packet socket: {}{}", interface_,
                                      strerror(errno),
                                      errno == EPERM ? " (root or CAP_NET_RAW is needed)" : ""));
@@ -61,14 +54,14 @@ void PacketSocket::open() {
   set_option(SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on, "PACKET_QDISC_BYPASS");
   set_option(SOL_PACKET, PACKET_AUXDATA, &on, sizeof on, "PACKET_AUXDATA");
   set_option(SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on, "SO_TIMESTAMPNS");
-  if (::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer, sizeof kReceiveBuffer) != 0)
+  if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer, sizeof kReceiveBuffer) != 0)
     set_option(SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer, "SO_RCVBUF");
 
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
   address.sll_ifindex = index_;
-  if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw InterfaceError(fmt::format("interface {}: bind: {}", interface_, strerror(errno)));
 
   packet_mreq membership{};
@@ -89,7 +82,7 @@ void PacketSocket::prepare(unsigned slot) {
 }
 
 std::span<const ReceivedFrame> PacketSocket::receive() {
-  const int count = ::recvmmsg(fd_, messages_.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+  const int count = ::recvmmsg(fd_.get(), messages_.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
   if (count < 0) {
     if (errno != EAGAIN && errno != EINTR)
       spdlog::warn("{}: receive: {}", interface_, strerror(errno));
@@ -154,7 +147,7 @@ void PacketSocket::note_unreadable(const char* why, std::size_t length) {
 }
 
 bool PacketSocket::send(std::span<const std::byte> frame) {
-  if (::send(fd_, frame.data(), frame.size(), MSG_DONTWAIT) >= 0) return true;
+  if (::send(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT) >= 0) return true;
   if (send_errors_++ == 0)
     spdlog::warn("{}: the kernel refused a frame of {} bytes (counted from here on): {}",
                  interface_, frame.size(), strerror(errno));
@@ -166,7 +159,7 @@ bool PacketSocket::link_up() const { return is_running(interface_); }
 std::uint64_t PacketSocket::kernel_drops() {
   tpacket_stats statistics{};  // reading resets the kernel's count
   socklen_t size = sizeof statistics;
-  if (::getsockopt(fd_, SOL_PACKET, PACKET_STATISTICS, &statistics, &size) == 0)
+  if (::getsockopt(fd_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &size) == 0)
     kernel_drops_ += statistics.tp_drops;
   return kernel_drops_ + unreadable_;
 }

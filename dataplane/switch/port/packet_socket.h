@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "dataplane/switch/port/frame_port.h"
 
 namespace tiercast::vswitch {
@@ -21,12 +22,11 @@ class PacketSocket : public FramePort {
  public:
   // Opens the interface in promiscuous mode and switches its offloads off. Throws InterfaceError.
   explicit PacketSocket(const std::string& interface);
-  ~PacketSocket() override;
   PacketSocket(const PacketSocket&) = delete;
   PacketSocket& operator=(const PacketSocket&) = delete;
 
   const std::string& interface() const override { return interface_; }
-  int fd() const override { return fd_; }
+  int fd() const override { return fd_.get(); }
 
   std::span<const ReceivedFrame> receive() override;
 
@@ -51,7 +51,7 @@ class PacketSocket : public FramePort {
   std::string interface_;
   int index_ = 0;
   unsigned mtu_ = 0;
-  int fd_ = -1;
+  UniqueFd fd_;
   std::uint64_t kernel_drops_ = 0;
   // Counted by the threads that receive and that send, read by others.
   std::atomic<std::uint64_t> unreadable_ = 0;

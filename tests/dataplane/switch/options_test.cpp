@@ -51,7 +51,7 @@ TEST(Options, Rates) {
   EXPECT_DOUBLE_EQ(parse_rate("1.5Gbit/s"), 1.5e9);
   EXPECT_DOUBLE_EQ(parse_rate("800bit/s"), 800);
   EXPECT_DOUBLE_EQ(parse_rate("0"), 0);
-  for (const char* wrong : {"", "6", "6Mbit", "6mbit/s", "-1Mbit/s", "nanMbit/s", "1e3bit/s",
+  for (const char* wrong : {"", "6", "6Mbit", "6mbit/s", "-1Mbit/s", "nanMbit/s",
                             "6 Mbit/s", "2000Gbit/s", "Mbit/s"})
     EXPECT_THROW(parse_rate(wrong), OptionError) << wrong;
 }
@@ -67,11 +67,11 @@ TEST(Options, Durations) {
 
 TEST(Options, ErrorsNamePlaceValueAndValidChoices) {
   EXPECT_EQ(error_of([] { parse_port("1=eth0,rate=6Mbit"); }),
-            "--port '1=eth0,rate=6Mbit': rate: '6Mbit' is not a rate; valid: a number and bit/s, "
-            "kbit/s, Mbit/s or Gbit/s, such as 6Mbit/s; 0 means unlimited");
+            "--port '1=eth0,rate=6Mbit': rate: '6Mbit' is not a rate; valid: 6Mbit/s, 300kbit/s, "
+            "1.5Gbit/s, 800bit/s or 2500B/s, at most 1000Gbit/s; 0 means unlimited");
   EXPECT_EQ(error_of([] { parse_port("1=eth0,queue=50"); }),
-            "--port '1=eth0,queue=50': queue: '50' is not a queue limit; valid: packets (50p), "
-            "bytes (30000B), both (50p/30000B); 0 means no limit");
+            "--port '1=eth0,queue=50': queue: '50' is not a queue limit; valid: 50p, 30000B or "
+            "50p/30000B; 0 means no limit");
   EXPECT_EQ(error_of([] { parse_port("1=eth0,mtu=9"); }),
             "--port '1=eth0,mtu=9': mtu: unknown parameter; valid: rate, queue, delay, overhead, "
             "rx-delay, scheduling");
