@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   try {
-    const Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC));
+    const tiercast::UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
     Wires wires(options);
     wires.run(stop.get(), print);
     return 0;
