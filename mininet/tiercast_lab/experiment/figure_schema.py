@@ -18,6 +18,7 @@ from tiercast_controller.strict import Strict
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, listed
 from tiercast_lab.experiment.model import Choice, Line, NumberKey
+from tiercast_lab.experiment.quantities import MAX_SEED
 from tiercast_lab.measures import MeasureSpec, find_spec
 
 
@@ -32,7 +33,6 @@ def _settable(settings: dict[str, Any]) -> dict[str, Any]:
 Settings = Annotated[dict[Line, Any], AfterValidator(_settable)]
 MAX_RUNS = 20_000  # of a figure, or a sweep
 
-MAX_SEED = 2**32 - 1
 Seeds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1)]
 
 

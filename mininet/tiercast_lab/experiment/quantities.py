@@ -13,6 +13,7 @@ from tiercast_lab.experiment.model import Choice
 # Receivers start within this time of each other, as the seed decides, in virtual time: no two runs
 # of a real network are the same.
 START_SPREAD_NS = 100_000_000
+MAX_SEED = 2**32 - 1
 MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
 
 # Ranges of what an experiment says. tiercast-switch, tiercast-send, tiercast-host and tiercast-ns3

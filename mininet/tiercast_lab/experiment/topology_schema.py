@@ -13,8 +13,14 @@ from tiercast_controller import AnyMarking
 from tiercast_controller.strict import Strict
 
 from tiercast_lab.base.errors import among
-from tiercast_lab.experiment.figure_schema import MAX_SEED
-from tiercast_lab.experiment.quantities import MAX_NODES, Delay, LinkRate, QueueLimit, Scheduling
+from tiercast_lab.experiment.quantities import (
+    MAX_NODES,
+    MAX_SEED,
+    Delay,
+    LinkRate,
+    QueueLimit,
+    Scheduling,
+)
 from tiercast_lab.experiment.random_tree import Draw, draw_links
 from tiercast_lab.experiment.topology import tree_levels
 from tiercast_lab.experiment.yaml_source import KeyPath

@@ -31,7 +31,8 @@ from tiercast_lab.run.progress import Unwatched
 
 PYTHON = "Python code"
 SHAPING = "way from an experiment to a run"  # what of the Python code a run follows from
-# Packages of the lab that shape a run in virtual time; of `run`, Mininet's part does not.
+# Packages of the lab that shape the rows of a run in virtual time; of `run`, Mininet's part does
+# not. What measures and verdicts make of rows is made again when their code changes.
 SHAPED_BY = ("base", "experiment", "run")
 SHAPED_NOT_BY = "run/mininet"
 GRACE_S = 3.0  # for a worker to end before it is killed
