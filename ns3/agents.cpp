@@ -9,10 +9,10 @@
 
 namespace tiercast::ns3_runtime {
 
-Agent::Agent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
+Agent::Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
              const std::string& host)
     : network_(network), records_(records), spec_(spec), host_(network.host(host)),
-      name_(host + spec.suffix) {
+      name_(host + spec.suffix()) {
   network.attach(host, *this);
 }
 
@@ -24,15 +24,17 @@ Agent::~Agent() {
 Time Agent::now() { return Time::nanoseconds(ns3::Simulator::Now().GetNanoSeconds()); }
 
 SessionConfig Agent::config(std::uint64_t seed) const {
-  const Scheme& scheme = find_scheme(spec_.scheme);
+  const Scheme& scheme = find_scheme(spec_.session().scheme());
   SessionConfig result;
-  result.session = spec_.session;
-  result.layers = spec_.layers;
-  result.packet_size = spec_.packet_size;
+  result.session = spec_.session().session();
+  result.layers = spec_.session().layers();
+  result.packet_size = spec_.session().packet_size();
   result.self_id = host_.number;
   result.seed = seed;
   result.parameters = Parameters(scheme.parameters);
-  for (const std::string& assignment : spec_.assignments) result.parameters.set(assignment);
+  for (const auto& [name, value] : spec_.session().parameters()) {
+    result.parameters.set(name + "=" + value);
+  }
   return result;
 }
 
@@ -81,18 +83,18 @@ void Agent::send_udp(const wire::UdpFlow& flow, std::span<const std::byte> paylo
 
 // ------------------------------------------------------------------------------------- sender
 
-SenderAgent::SenderAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec)
-    : Agent(network, records, spec, spec.sender),
-      scheme_(find_scheme(spec.scheme)),
-      config_(config((spec.seed << 16) + host_.number)),
+SenderAgent::SenderAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec)
+    : Agent(network, records, spec, spec.sender()),
+      scheme_(find_scheme(spec.session().scheme())),
+      config_(config((spec.session().seed() << 16) + host_.number)),
       driver_(scheme_.make_sender(config_), {scheme_, config_}, *this, SessionPacing(config_)),
-      message_(spec.packet_size - kIpUdpHeaderBytes) {
-  for (Rank rank = 0; rank < spec.layers; ++rank) {
+      message_(spec.session().packet_size() - kIpUdpHeaderBytes) {
+  for (Rank rank = 0; rank < spec.session().layers(); ++rank) {
     wire::UdpFlow& flow = layers_[rank].flow;
     flow.source_mac = host_.mac;
     flow.source = host_.address;
     flow.source_port = wire::kDataPort;
-    flow.destination = wire::group_address(spec.session, rank);
+    flow.destination = wire::group_address(spec.session().session(), rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
     flow.ecn = driver_.core().ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
@@ -129,7 +131,7 @@ void SenderAgent::receive(std::span<const std::byte> frame) {
     ++feedback_.malformed;
     return;
   }
-  if (header.session != spec_.session || static_cast<std::uint8_t>(header.scheme) != scheme_.id) {
+  if (header.session != spec_.session().session() || static_cast<std::uint8_t>(header.scheme) != scheme_.id) {
     ++feedback_.foreign;
     return;
   }
@@ -172,10 +174,10 @@ void SenderAgent::send(Destination to, std::span<const std::byte> message) {
 }
 
 void SenderAgent::report(bool second) {
-  for (Rank rank = 0; rank < spec_.layers; ++rank) {
+  for (Rank rank = 0; rank < spec_.session().layers(); ++rank) {
     const Layer& layer = layers_[rank];
     records_.add(now().ns(), name_, "layer",
-                 layer_row(rank, driver_.rate(rank), spec_.packet_size, layer.counters));
+                 layer_row(rank, driver_.rate(rank), spec_.session().packet_size(), layer.counters));
   }
   if (second) {
     records_.add(now().ns(), name_, "feedback", feedback_row(feedback_, driver_.core().invalid(), 0));
@@ -184,12 +186,12 @@ void SenderAgent::report(bool second) {
 
 // ----------------------------------------------------------------------------------- receiver
 
-ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
+ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
                              const std::string& host, Membership membership)
     : Agent(network, records, spec, host),
       membership_(std::move(membership)) {
   make_driver();
-  sender_address_ = network.host(spec.sender).address;
+  sender_address_ = network.host(spec.sender()).address;
   feedback_.source_mac = host_.mac;
   feedback_.destination_mac = host_.gateway_mac;
   feedback_.source = host_.address;
@@ -200,8 +202,8 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const Se
 
 // The seed of each start is another's, and the first is that of the same agent in real time.
 void ReceiverAgent::make_driver() {
-  const Scheme& scheme = find_scheme(spec_.scheme);
-  const SessionConfig own = config((spec_.seed << 16) + host_.number + (starts_++ << 48));
+  const Scheme& scheme = find_scheme(spec_.session().scheme());
+  const SessionConfig own = config((spec_.session().seed() << 16) + host_.number + (starts_++ << 48));
   driver_.emplace(scheme.make_receiver(own), Contract(scheme, own), *this);
 }
 
@@ -235,10 +237,10 @@ ReceiverCounters ReceiverAgent::counters() const {
 void ReceiverAgent::receive(std::span<const std::byte> frame) {
   wire::UdpPacket packet;
   if (!running() || !parse(frame, packet) || packet.destination_port != wire::kDataPort) return;
-  const std::uint32_t rank = packet.destination - wire::group_address(spec_.session, 0);
+  const std::uint32_t rank = packet.destination - wire::group_address(spec_.session().session(), 0);
   const bool unicast = packet.destination == host_.address;
   // A kernel hands over what its host has joined, and a host can be in several sessions.
-  if (!unicast && (rank >= spec_.layers || !driver_->joined(static_cast<Rank>(rank)))) return;
+  if (!unicast && (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) return;
   if (packet.source != sender_address_) {
     ++socket_.foreign;
     return;

@@ -26,7 +26,7 @@ namespace tiercast::ns3_runtime {
 // What both have in common: a host, a clock, and a call when the core wants one.
 class Agent : public HostEndpoint {
  public:
-  Agent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
+  Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
         const std::string& host);
   virtual ~Agent();
 
@@ -60,7 +60,7 @@ class Agent : public HostEndpoint {
 
   VirtualNetwork& network_;
   Records& records_;
-  const SessionSpec& spec_;
+  const v1::SimulatedSession& spec_;
   const HostSpec& host_;
   const std::string name_;  // in records
 
@@ -76,7 +76,7 @@ class Agent : public HostEndpoint {
 
 class SenderAgent : public Agent {
  public:
-  SenderAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec);
+  SenderAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec);
 
   void start() override;
   void stop() override;
@@ -111,9 +111,9 @@ class SenderAgent : public Agent {
 class ReceiverAgent : public Agent {
  public:
   // A change of membership at a host: rank, and whether it joins.
-  using Membership = std::function<void(const HostSpec&, const SessionSpec&, Rank, bool)>;
+  using Membership = std::function<void(const HostSpec&, const v1::SimulatedSession&, Rank, bool)>;
 
-  ReceiverAgent(VirtualNetwork& network, Records& records, const SessionSpec& spec,
+  ReceiverAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
                 const std::string& host, Membership membership);
 
   void start() override;

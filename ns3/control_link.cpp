@@ -93,18 +93,18 @@ void ControlLink::apply(const std::string& line) {
   }
 }
 
-void ControlLink::report(const HostSpec& host, const SessionSpec& session, Rank rank, bool joins) {
+void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins) {
   const engine::PortConfig port =
       network_.at(host.switch_name).port_config(host.switch_port).value();
   ns3::Simulator::Schedule(ns3::NanoSeconds(port.rx_delay_ns),
                            [this, &host, &session, rank, joins] { ask(host, session, rank, joins); });
 }
 
-void ControlLink::ask(const HostSpec& host, const SessionSpec& session, Rank rank, bool joins) {
+void ControlLink::ask(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins) {
   const Json question = {{"ask", joins ? "join" : "leave"},
                          {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
                          {"host", host.name},
-                         {"session", session.session},
+                         {"session", session.session().session()},
                          {"rank", rank}};
   records_.send_now(question.dump());
   const std::string answer = read_line();

@@ -26,10 +26,10 @@ class ControlLink {
   // switch refuses.
   void apply_next_line();
   // `host` joins or leaves: its report reaches the switch after its link's delay.
-  void report(const HostSpec& host, const SessionSpec& session, Rank rank, bool joins);
+  void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
 
  private:
-  void ask(const HostSpec& host, const SessionSpec& session, Rank rank, bool joins);
+  void ask(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
   std::string read_line();
   void apply(const std::string& line);
 

@@ -38,7 +38,7 @@ auto port_row(const VirtualNetwork::PortView& view) {
   const accounts::Counts& counts = view.accounts.total;
   const accounts::IngressCounts& in = view.accounts.ingress;
   return std::to_array<TraceField>({
-      {"port", figure(view.port.number)},
+      {"port", figure(view.port.port())},
       {"rx_packets", figure(stats.rx_packets)},
       {"rx_bytes", figure(stats.rx_bytes)},
       {"tx_packets", figure(stats.tx_packets)},
@@ -67,7 +67,7 @@ auto port_row(const VirtualNetwork::PortView& view) {
 auto session_row(const VirtualNetwork::PortView& view, const accounts::SessionCounts& session) {
   const accounts::Counts& counts = session.counts;
   return std::to_array<TraceField>({
-      {"port", figure(view.port.number)},
+      {"port", figure(view.port.port())},
       {"session", static_cast<double>(session.session)},
       {"layer", static_cast<double>(session.layer)},
       {"entered", figure(counts.entered)},
@@ -82,38 +82,38 @@ auto session_row(const VirtualNetwork::PortView& view, const accounts::SessionCo
 
 class Simulation {
  public:
-  explicit Simulation(Scenario scenario)
+  explicit Simulation(v1::Scenario scenario)
       : scenario_(std::move(scenario)),
-        records_(scenario_.record_every_ns),
+        records_(scenario_.record_every_ns()),
         network_(scenario_),
         control_(std::cin, network_, records_,
                  [this](std::uint16_t session, int top) { tell_sender(session, top); }),
         tcp_(network_, records_, scenario_),
         udp_(network_, records_, scenario_) {
     control_.apply_next_line();
-    for (const SessionSpec& session : scenario_.sessions) {
+    for (const v1::SimulatedSession& session : scenario_.sessions()) {
       senders_.push_back(std::make_unique<SenderAgent>(network_, records_, session));
-      start_at(session.start_ns, *senders_.back());
-      for (const ReceiverSpec& receiver : session.receivers) {
+      start_at(session.start_ns(), *senders_.back());
+      for (const v1::SimulatedReceiver& receiver : session.receivers()) {
         receivers_.push_back(std::make_unique<ReceiverAgent>(
-            network_, receiver.recorded ? records_ : unrecorded_, session, receiver.host,
-            [this](const HostSpec& at, const SessionSpec& of, Rank rank, bool joins) {
+            network_, receiver.recorded() ? records_ : unrecorded_, session, receiver.host(),
+            [this](const HostSpec& at, const v1::SimulatedSession& of, Rank rank, bool joins) {
               control_.report(at, of, rank, joins);
             }));
-        start_at(receiver.start_ns, *receivers_.back());
+        start_at(receiver.start_ns(), *receivers_.back());
       }
     }
-    for (const MemberSpec& member : scenario_.members) {
-      ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns), [this, &member] { change(member); });
+    for (const v1::MemberChange& member : scenario_.members()) {
+      ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns()), [this, &member] { change(member); });
     }
-    for (const EventSpec& event : scenario_.events) {
-      ns3::Simulator::Schedule(ns3::NanoSeconds(event.at_ns), [this, &event] { change(event); });
+    for (const v1::PortChange& port : scenario_.changes()) {
+      ns3::Simulator::Schedule(ns3::NanoSeconds(port.at_ns()), [this, &port] { change(port); });
     }
   }
 
   void run() {
     report_ports_later();
-    ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns));
+    ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns()));
     ns3::Simulator::Run();
     report_ports();  // the end itself is not within Run()
     report_unbalanced_ports();
@@ -129,26 +129,28 @@ class Simulation {
     ns3::Simulator::Schedule(ns3::NanoSeconds(at_ns), [&agent] { agent.start(); });
   }
 
-  void change(const MemberSpec& member) {
+  void change(const v1::MemberChange& member) {
     auto agent = receivers_.begin();
-    for (const SessionSpec& session : scenario_.sessions) {
-      for (const ReceiverSpec& receiver : session.receivers) {
+    for (const v1::SimulatedSession& session : scenario_.sessions()) {
+      for (const v1::SimulatedReceiver& receiver : session.receivers()) {
         ReceiverAgent& one = **agent++;
-        if (session.session != member.session || receiver.host != member.host) continue;
-        member.joins ? one.start() : one.stop();
+        if (session.session().session() != member.session() || receiver.host() != member.host()) {
+          continue;
+        }
+        member.joins() ? one.start() : one.stop();
       }
     }
   }
 
   // What came before a link changed and what comes after can be told apart in the rows.
-  void change(const EventSpec& event) {
+  void change(const v1::PortChange& port) {
     for (const auto& receiver : receivers_) receiver->report_now();
-    network_.apply(event);
+    network_.apply(port);
   }
 
   void tell_sender(std::uint16_t session, int top_rank) {
     for (std::size_t i = 0; i < senders_.size(); ++i) {
-      if (scenario_.sessions[i].session == session) senders_[i]->membership(top_rank);
+      if (scenario_.sessions(static_cast<int>(i)).session().session() == session) senders_[i]->membership(top_rank);
     }
   }
 
@@ -164,7 +166,7 @@ class Simulation {
   void report_ports() {
     const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
     for (const auto& view : network_.ports()) {
-      records_.add(now, view.switch_name, "port", port_row(view), view.port.link);
+      records_.add(now, view.switch_name, "port", port_row(view), view.port.link());
       report_sessions(view);
     }
     records_.send_now("{\"at_ns\":" + std::to_string(now) + "}");
@@ -181,11 +183,11 @@ class Simulation {
     const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
     for (const accounts::SessionCounts& session : view.accounts.sessions) {
       records_.add(now, view.switch_name, "port.session", session_row(view, session),
-                   view.port.link);
+                   view.port.link());
     }
   }
 
-  const Scenario scenario_;
+  const v1::Scenario scenario_;
   Records records_;
   Records unrecorded_{0, true};
   VirtualNetwork network_;
@@ -213,9 +215,9 @@ int main(int argc, char** argv) {
   try {
     std::string line;
     std::getline(std::cin, line);
-    Scenario scenario = Scenario::parse(line);
+    v1::Scenario scenario = parse_scenario(line);
     ns3::RngSeedManager::SetSeed(1);
-    ns3::RngSeedManager::SetRun(scenario.seed);
+    ns3::RngSeedManager::SetRun(scenario.seed());
     auto simulation = std::make_unique<Simulation>(std::move(scenario));
     simulation->run();
     simulation.reset();

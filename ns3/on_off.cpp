@@ -12,14 +12,16 @@ constexpr double kMost = 1e18;
 
 }  // namespace
 
-std::uint64_t LengthSpec::draw(Rng& rng) const {
-  double length = mean;
+std::uint64_t draw(const v1::Length& length, Rng& rng) {
+  const double mean = length.has_mean_ns() ? length.mean_ns() : length.mean_packets();
+  const double shape = length.shape();
+  double drawn = mean;
   const double u = 1 - rng.uniform();  // in (0, 1]
-  if (distribution == Distribution::kExponential) length = -mean * std::log(u);
-  if (distribution == Distribution::kPareto) {
-    length = mean * (shape - 1) / shape * std::pow(u, -1 / shape);
+  if (length.distribution() == v1::Length::EXPONENTIAL) drawn = -mean * std::log(u);
+  if (length.distribution() == v1::Length::PARETO) {
+    drawn = mean * (shape - 1) / shape * std::pow(u, -1 / shape);
   }
-  return static_cast<std::uint64_t>(std::clamp(std::round(length), 1.0, kMost));
+  return static_cast<std::uint64_t>(std::clamp(std::round(drawn), 1.0, kMost));
 }
 
 Rng flow_rng(std::uint64_t seed, std::uint16_t kind, std::uint16_t number) {

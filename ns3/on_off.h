@@ -3,30 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "protocols/base/rng.h"
+#include "tiercast/v1/simulation.pb.h"
 
 namespace tiercast::ns3_runtime {
 
-// A length with a mean: of a period in nanoseconds, or of a transfer in packets.
-struct LengthSpec {
-  enum class Distribution { kConstant, kExponential, kPareto };
-  enum class Unit { kNanoseconds, kPackets };
-
-  Distribution distribution = Distribution::kConstant;
-  Unit unit = Unit::kNanoseconds;
-  double mean = 0;   // > 0
-  double shape = 0;  // of kPareto, > 1: the mean exists
-
-  // 1 to 10^18 of the unit.
-  std::uint64_t draw(Rng& rng) const;
-};
-
-struct OnOffSpec {
-  LengthSpec on;   // the first begins at the flow's start, as ns-2's sources do
-  LengthSpec off;  // kNanoseconds
-};
+// 1 to 10^18 of the length's unit: nanoseconds or packets.
+std::uint64_t draw(const v1::Length& length, Rng& rng);
 
 // Random numbers of one flow's own, so that adding a flow leaves the others' periods as they are.
 // `kind` keeps TCP's and UDP's apart.

@@ -37,6 +37,7 @@
 #include <optional>
 #include <utility>
 
+#include "ns3/on_off.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
 
@@ -262,24 +263,24 @@ class TcpFlows::Station : public HostEndpoint {
 // A flow: one connection without end, or one after the other.
 class TcpFlows::Flow {
  public:
-  Flow(const TcpSpec& spec, Station& from, Station& to, std::uint16_t port, Rng rng)
+  Flow(const v1::TcpFlow& spec, Station& from, Station& to, std::uint16_t port, Rng rng)
       : spec_(spec),
-        payload_(spec.packet_size - kTcpHeaders),
+        payload_(spec.packet_size() - kTcpHeaders),
         from_(from),
-        most_(spec.window_packets > 0 ? spec.window_packets * payload_ : kNoLimit),
+        most_(spec.window_packets() > 0 ? spec.window_packets() * payload_ : kNoLimit),
         destination_(ns3::Ipv4Address(to.host().address), port),
         rng_(rng) {
     listener_ = make_socket(to);
     // Its connections take it over.
-    if (!spec.delayed_acks) listener_->SetAttribute("DelAckCount", ns3::UintegerValue(1));
-    if (spec.overhead_ns > 0) from.hold_back(port, ns3::NanoSeconds(spec.overhead_ns));
+    if (!spec.delayed_acks()) listener_->SetAttribute("DelAckCount", ns3::UintegerValue(1));
+    if (spec.overhead_ns() > 0) from.hold_back(port, ns3::NanoSeconds(spec.overhead_ns()));
     listener_->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port));
     listener_->SetAcceptCallback(
         ns3::MakeNullCallback<bool, ns3::Ptr<ns3::Socket>, const ns3::Address&>(),
         ns3::MakeCallback(&Flow::accept, this));
     listener_->Listen();
-    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), &Flow::begin, this);
-    stop_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns), &Flow::stop, this);
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns()), &Flow::begin, this);
+    stop_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns()), &Flow::stop, this);
   }
 
   ~Flow() {
@@ -289,10 +290,10 @@ class TcpFlows::Flow {
 
   void report(Records& records) {
     const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
-    const double ip_bytes_per_byte = static_cast<double>(spec_.packet_size) / payload_;
-    records.add(now, spec_.name, "tcp",
+    const double ip_bytes_per_byte = static_cast<double>(spec_.packet_size()) / payload_;
+    records.add(now, spec_.name(), "tcp",
                 {{"bytes", static_cast<double>(read_) * ip_bytes_per_byte}});
-    records.add(now, spec_.name, "tcp.sender",
+    records.add(now, spec_.name(), "tcp.sender",
                 {{"cwnd", cwnd_.value()},
                  {"cwnd_mean", cwnd_.mean()},
                  {"ssthresh", ssthresh_.value()},
@@ -314,15 +315,15 @@ class TcpFlows::Flow {
     socket->SetNode(at.node());
     socket->SetTcp(tcp);
     socket->SetRtt(ns3::CreateObject<ns3::RttMeanDeviation>());
-    socket->SetCongestionControlAlgorithm(congestion_control(spec_.congestion, most_));
+    socket->SetCongestionControlAlgorithm(congestion_control(spec_.congestion(), most_));
     socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpPrrRecovery>());
     tcp->AddSocket(socket);
     socket->SetAttribute("SegmentSize", ns3::UintegerValue(payload_));
     socket->SetAttribute("InitialCwnd",
                          ns3::UintegerValue(std::min(kInitialWindow, most_ / payload_)));
-    socket->SetAttribute("Sack", ns3::BooleanValue(spec_.sack));
+    socket->SetAttribute("Sack", ns3::BooleanValue(spec_.sack()));
     // A receiver takes part in ECN when it is asked to.
-    socket->SetAttribute("UseEcn", ns3::EnumValue(spec_.ecn ? ns3::TcpSocketState::On
+    socket->SetAttribute("UseEcn", ns3::EnumValue(spec_.ecn() ? ns3::TcpSocketState::On
                                                             : ns3::TcpSocketState::AcceptOnly));
     return socket;
   }
@@ -346,12 +347,12 @@ class TcpFlows::Flow {
 
   void begin() {
     const bool transfer =
-        spec_.on_off && spec_.on_off->on.unit == LengthSpec::Unit::kPackets;
+        spec_.has_on_off() && spec_.on_off().on().has_mean_packets();
     unsent_ = kWithoutEnd;
     if (transfer) {
-      unsent_ = spec_.on_off->on.draw(rng_);
-    } else if (spec_.on_off) {
-      const std::uint64_t period = spec_.on_off->on.draw(rng_);
+      unsent_ = draw(spec_.on_off().on(), rng_);
+    } else if (spec_.has_on_off()) {
+      const std::uint64_t period = draw(spec_.on_off().on(), rng_);
       call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(static_cast<std::int64_t>(period)),
                                        &Flow::end, this);
     }
@@ -390,7 +391,7 @@ class TcpFlows::Flow {
   void broken(ns3::Ptr<ns3::Socket>) {
     forget();
     call_.Cancel();
-    spec_.on_off ? pause() : begin();
+    spec_.has_on_off() ? pause() : begin();
   }
 
   void end() {
@@ -399,7 +400,7 @@ class TcpFlows::Flow {
   }
 
   void pause() {
-    const std::uint64_t off = spec_.on_off->off.draw(rng_);
+    const std::uint64_t off = draw(spec_.on_off().off(), rng_);
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(static_cast<std::int64_t>(off)),
                                      &Flow::begin, this);
   }
@@ -466,7 +467,7 @@ class TcpFlows::Flow {
 
   static constexpr std::uint64_t kWithoutEnd = ~std::uint64_t{0};
 
-  const TcpSpec& spec_;
+  const v1::TcpFlow& spec_;
   const std::uint32_t payload_;  // bytes of a full packet
   Station& from_;
   const std::uint32_t most_;  // of the window, bytes
@@ -488,9 +489,9 @@ class TcpFlows::Flow {
   ns3::EventId stop_;
 };
 
-TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario)
+TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario)
     : network_(network), records_(records) {
-  if (scenario.tcp.empty()) return;
+  if (scenario.tcp().empty()) return;
   ns3::Config::SetDefault("ns3::TcpSocket::SndBufSize", ns3::UintegerValue(kBuffer));
   ns3::Config::SetDefault("ns3::TcpSocket::RcvBufSize", ns3::UintegerValue(kBuffer));
   // As Linux has it. The least time-out stays RFC 6298's second: ns-3 adds nothing for delayed
@@ -502,10 +503,10 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const Scenario& sc
   // A packet's checksum is real in our switches and in Mininet.
   ns3::Config::SetGlobal("ChecksumEnabled", ns3::BooleanValue(true));
   std::uint16_t number = 0;
-  for (const TcpSpec& spec : scenario.tcp) {
+  for (const v1::TcpFlow& spec : scenario.tcp()) {
     const auto port = static_cast<std::uint16_t>(kFirstPort + number);
-    flows_.push_back(std::make_unique<Flow>(spec, station(spec.from), station(spec.to), port,
-                                            flow_rng(scenario.seed, kKind, number)));
+    flows_.push_back(std::make_unique<Flow>(spec, station(spec.source()), station(spec.destination()), port,
+                                            flow_rng(scenario.seed(), kKind, number)));
     ++number;
   }
 }

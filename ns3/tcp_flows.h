@@ -15,7 +15,7 @@ namespace tiercast::ns3_runtime {
 class TcpFlows {
  public:
   // Throws ConfigError for an unknown congestion control.
-  TcpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario);
+  TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
   ~TcpFlows();
 
   // Records of each flow, now: IP bytes of what its receiving end has read; the sender's window

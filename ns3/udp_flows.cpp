@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ns3/on_off.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::ns3_runtime {
@@ -21,9 +22,9 @@ std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
 // The end of a flow at its host; others may end there, too.
 class UdpFlows::Sink : public HostEndpoint {
  public:
-  Sink(VirtualNetwork& network, const UdpSpec& spec, std::uint16_t port)
-      : address_(network.host(spec.to).address), port_(port) {
-    network.attach(spec.to, *this);
+  Sink(VirtualNetwork& network, const v1::UdpFlow& spec, std::uint16_t port)
+      : address_(network.host(spec.destination()).address), port_(port) {
+    network.attach(spec.destination(), *this);
   }
 
   void receive(std::span<const std::byte> frame) override {
@@ -44,37 +45,37 @@ class UdpFlows::Sink : public HostEndpoint {
 
 class UdpFlows::Source {
  public:
-  Source(VirtualNetwork& network, const UdpSpec& spec, std::uint16_t port, Rng rng)
-      : network_(network), spec_(spec), host_(network.host(spec.from)), rng_(rng) {
-    const HostSpec& to = network.host(spec.to);
+  Source(VirtualNetwork& network, const v1::UdpFlow& spec, std::uint16_t port, Rng rng)
+      : network_(network), spec_(spec), host_(network.host(spec.source())), rng_(rng) {
+    const HostSpec& to = network.host(spec.destination());
     flow_.source_mac = host_.mac;
     flow_.destination_mac = host_.gateway_mac;
     flow_.source = host_.address;
     flow_.destination = to.address;
     flow_.source_port = port;
     flow_.destination_port = port;
-    frame_.resize(wire::kEthernetBytes + spec.packet_size);
-    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns), &Source::begin, this);
+    frame_.resize(wire::kEthernetBytes + spec.packet_size());
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns()), &Source::begin, this);
   }
   ~Source() { call_.Cancel(); }
 
   void report(Records& records, std::uint64_t arrived) const {
     const auto figure = [](std::uint64_t value) { return static_cast<double>(value); };
-    records.add(now_ns(), spec_.name, "udp",
-                {{"bytes", figure(arrived * spec_.packet_size)},
+    records.add(now_ns(), spec_.name(), "udp",
+                {{"bytes", figure(arrived * spec_.packet_size())},
                  {"packets", figure(arrived)},
-                 {"sent_bytes", figure(sent_ * spec_.packet_size)},
+                 {"sent_bytes", figure(sent_ * spec_.packet_size())},
                  {"sent_packets", figure(sent_)}});
   }
 
  private:
   // A period of packets at the rate, the first at once.
   void begin() {
-    const std::int64_t left = spec_.stop_ns - now_ns();
+    const std::int64_t left = spec_.stop_ns() - now_ns();
     if (left <= 0) return;
     std::int64_t period = left;
-    if (spec_.on_off) {
-      period = std::min(left, static_cast<std::int64_t>(spec_.on_off->on.draw(rng_)));
+    if (spec_.has_on_off()) {
+      period = std::min(left, static_cast<std::int64_t>(draw(spec_.on_off().on(), rng_)));
     }
     ends_ = now_ns() + period;
     send();
@@ -88,21 +89,21 @@ class UdpFlows::Source {
     wire::write_udp_headers(flow_, next_ip_id_++, frame_);
     network_.send(host_, frame_);
     ++sent_;
-    const double gap = 8e9 * static_cast<double>(spec_.packet_size) /
-                       static_cast<double>(spec_.rate_bps);
+    const double gap = 8e9 * static_cast<double>(spec_.packet_size()) /
+                       static_cast<double>(spec_.rate_bps());
     const std::int64_t next = now_ns() + static_cast<std::int64_t>(gap);
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(std::min(next, ends_) - now_ns()),
                                      &Source::send, this);
   }
 
   void pause() {
-    if (!spec_.on_off) return;
-    const auto off = static_cast<std::int64_t>(spec_.on_off->off.draw(rng_));
+    if (!spec_.has_on_off()) return;
+    const auto off = static_cast<std::int64_t>(draw(spec_.on_off().off(), rng_));
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(off), &Source::begin, this);
   }
 
   VirtualNetwork& network_;
-  const UdpSpec& spec_;
+  const v1::UdpFlow& spec_;
   const HostSpec& host_;
   wire::UdpFlow flow_;
   std::vector<std::byte> frame_;
@@ -113,14 +114,14 @@ class UdpFlows::Source {
   ns3::EventId call_;
 };
 
-UdpFlows::UdpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario)
+UdpFlows::UdpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario)
     : records_(records) {
   std::uint16_t number = 0;
-  for (const UdpSpec& spec : scenario.udp) {
+  for (const v1::UdpFlow& spec : scenario.udp()) {
     const auto port = static_cast<std::uint16_t>(kFirstPort + number);
     sinks_.push_back(std::make_unique<Sink>(network, spec, port));
     sources_.push_back(std::make_unique<Source>(network, spec, port,
-                                                flow_rng(scenario.seed, kKind, number)));
+                                                flow_rng(scenario.seed(), kKind, number)));
     ++number;
   }
 }

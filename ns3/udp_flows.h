@@ -12,7 +12,7 @@ namespace tiercast::ns3_runtime {
 
 class UdpFlows {
  public:
-  UdpFlows(VirtualNetwork& network, Records& records, const Scenario& scenario);
+  UdpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
   ~UdpFlows();
 
   // A record of each flow, now: packets and IP bytes that were sent, and that have arrived.

@@ -23,18 +23,48 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+engine::PortConfig config_of(const v1::SimulatedPort& port) {
+  engine::PortConfig result;
+  result.rate_bps = port.rate_bps();
+  result.queue_packets = port.queue_packets();
+  result.queue_bytes = port.queue_bytes();
+  result.delay_ns = port.delay_ns();
+  result.rx_delay_ns = port.rx_delay_ns();
+  result.overhead_bytes = port.overhead_bytes();
+  result.fair_queueing = port.fair_queueing();
+  return result;
+}
+
+wire::MacAddress mac_of(std::uint64_t number) {
+  wire::MacAddress result;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] = static_cast<std::byte>(number >> 8 * (result.size() - 1 - i));
+  }
+  return result;
+}
+
 }  // namespace
+
+HostSpec::HostSpec(const v1::SimulatedHost& host)
+    : name(host.name()),
+      number(host.number()),
+      address(host.address()),
+      gateway(host.gateway()),
+      mac(mac_of(host.mac())),
+      gateway_mac(mac_of(host.gateway_mac())),
+      switch_name(host.switch_()),
+      switch_port(host.switch_port()) {}
 
 // A switch, the event for its next step, and what it calls back.
 class VirtualNetwork::Node : public engine::Output {
  public:
-  Node(VirtualNetwork& network, const SwitchSpec& spec,
+  Node(VirtualNetwork& network, const v1::SimulatedSwitch& spec,
        std::shared_ptr<const engine::Program> program, engine::Switch::Options options)
       : network_(network), switch_(std::move(program), std::move(options), *this) {
-    for (const PortSpec& port : spec.ports) {
-      const engine::Status status = switch_.set_port(port.number, port.config, 0);
-      if (!status.ok()) throw ConfigError(spec.name + ": " + status.message());
-      if (port.number >= peers_.size()) peers_.resize(port.number + 1);
+    for (const v1::SimulatedPort& port : spec.ports()) {
+      const engine::Status status = switch_.set_port(port.port(), config_of(port), 0);
+      if (!status.ok()) throw ConfigError(spec.name() + ": " + status.message());
+      if (port.port() >= peers_.size()) peers_.resize(port.port() + 1);
     }
   }
 
@@ -91,30 +121,30 @@ class VirtualNetwork::Node : public engine::Output {
   std::int64_t due_ = engine::Switch::kNever;
 };
 
-VirtualNetwork::VirtualNetwork(const Scenario& scenario) : scenario_(scenario) {
-  const auto program = engine::Program::load(read_file(scenario.program), scenario.program);
+VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenario) {
+  const auto program = engine::Program::load(read_file(scenario.program()), scenario.program());
   engine::Switch::Options options;
   options.pool = engine::make_packet_pool(*program);
-  options.seed = scenario.seed;
+  options.seed = scenario.seed();
   options.label = accounts::by_group();
-  for (const SwitchSpec& spec : scenario.switches) {
+  for (const v1::SimulatedSwitch& spec : scenario.switches()) {
     ++options.seed;
-    nodes_[spec.name] = std::make_unique<Node>(*this, spec, program, options);
+    nodes_[spec.name()] = std::make_unique<Node>(*this, spec, program, options);
   }
-  for (const HostSpec& host : scenario.hosts) {
-    hosts_[host.name] = &host;
-    endpoints_[host.name];
+  for (const v1::SimulatedHost& host : scenario.hosts()) {
+    hosts_.emplace(host.name(), host);
+    endpoints_[host.name()];
   }
-  for (const SwitchSpec& spec : scenario.switches) {
-    for (const PortSpec& port : spec.ports) {
-      const bool is_host = port.peer.port == 0;
-      if (!(is_host ? endpoints_.contains(port.peer.name) : nodes_.contains(port.peer.name))) {
-        throw ConfigError(spec.name + " port " + std::to_string(port.number) + ": no peer '" +
-                          port.peer.name + "'");
+  for (const v1::SimulatedSwitch& spec : scenario.switches()) {
+    for (const v1::SimulatedPort& port : spec.ports()) {
+      const bool is_host = port.peer_port() == 0;
+      if (!(is_host ? endpoints_.contains(port.peer()) : nodes_.contains(port.peer()))) {
+        throw ConfigError(spec.name() + " port " + std::to_string(port.port()) + ": no peer '" +
+                          port.peer() + "'");
       }
-      nodes_[spec.name]->connect(
-          port.number, is_host ? Peer{nullptr, 0, &endpoints_[port.peer.name]}
-                               : Peer{nodes_[port.peer.name].get(), port.peer.port, nullptr});
+      nodes_[spec.name()]->connect(
+          port.port(), is_host ? Peer{nullptr, 0, &endpoints_[port.peer()]}
+                               : Peer{nodes_[port.peer()].get(), port.peer_port(), nullptr});
     }
   }
 }
@@ -124,7 +154,7 @@ VirtualNetwork::~VirtualNetwork() = default;
 const HostSpec& VirtualNetwork::host(const std::string& name) const {
   const auto found = hosts_.find(name);
   if (found == hosts_.end()) throw ConfigError("scenario: no host '" + name + "'");
-  return *found->second;
+  return found->second;
 }
 
 void VirtualNetwork::attach(const std::string& host_name, HostEndpoint& endpoint) {
@@ -166,29 +196,27 @@ engine::Switch& VirtualNetwork::at(const std::string& name) {
 
 void VirtualNetwork::changed(const std::string& name) { nodes_.at(name)->schedule(); }
 
-void VirtualNetwork::apply(const EventSpec& event) {
-  engine::Switch& changing = at(event.switch_name);
-  engine::PortConfig config = changing.port_config(event.port).value();
-  if (event.rate_bps >= 0) config.rate_bps = static_cast<double>(event.rate_bps);
-  if (event.queue_packets >= 0) {
-    config.queue_packets = static_cast<std::uint32_t>(event.queue_packets);
-  }
-  if (event.queue_bytes >= 0) config.queue_bytes = static_cast<std::uint64_t>(event.queue_bytes);
-  if (event.delay_ns >= 0) config.delay_ns = event.delay_ns;
-  if (event.rx_delay_ns >= 0) config.rx_delay_ns = event.rx_delay_ns;
-  const engine::Status status = changing.set_port(event.port, config, now_ns());
-  if (!status.ok()) throw ConfigError(event.switch_name + ": " + status.message());
-  changed(event.switch_name);
+void VirtualNetwork::apply(const v1::PortChange& change) {
+  engine::Switch& changing = at(change.switch_());
+  engine::PortConfig config = changing.port_config(change.port()).value();
+  if (change.has_rate_bps()) config.rate_bps = change.rate_bps();
+  if (change.has_queue_packets()) config.queue_packets = change.queue_packets();
+  if (change.has_queue_bytes()) config.queue_bytes = change.queue_bytes();
+  if (change.has_delay_ns()) config.delay_ns = change.delay_ns();
+  if (change.has_rx_delay_ns()) config.rx_delay_ns = change.rx_delay_ns();
+  const engine::Status status = changing.set_port(change.port(), config, now_ns());
+  if (!status.ok()) throw ConfigError(change.switch_() + ": " + status.message());
+  changed(change.switch_());
 }
 
 std::vector<VirtualNetwork::PortView> VirtualNetwork::ports(bool recorded) {
   std::vector<PortView> result;
-  for (const SwitchSpec& spec : scenario_.switches) {
-    engine::Switch& node = nodes_.at(spec.name)->engine_switch();
-    for (const PortSpec& port : spec.ports) {
-      if (port.recorded != recorded) continue;
+  for (const v1::SimulatedSwitch& spec : scenario_.switches()) {
+    engine::Switch& node = nodes_.at(spec.name())->engine_switch();
+    for (const v1::SimulatedPort& port : spec.ports()) {
+      if (port.recorded() != recorded) continue;
       result.push_back(
-          {spec.name, port, node.stats(port.number, true), accounts::read(node, port.number)});
+          {spec.name(), port, node.stats(port.port(), true), accounts::read(node, port.port())});
     }
   }
   return result;

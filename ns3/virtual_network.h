@@ -16,9 +16,23 @@
 
 #include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/api/switch.h"
-#include "ns3/scenario.h"
+#include "protocols/wire/udp_frame.h"
+#include "tiercast/v1/simulation.pb.h"
 
 namespace tiercast::ns3_runtime {
+
+struct HostSpec {
+  explicit HostSpec(const v1::SimulatedHost& host);
+
+  std::string name;
+  std::uint32_t number;
+  std::uint32_t address;  // IPv4, host order
+  std::uint32_t gateway;
+  wire::MacAddress mac;
+  wire::MacAddress gateway_mac;
+  std::string switch_name;
+  std::uint32_t switch_port;
+};
 
 // Whatever hangs on a port that leads to a host.
 class HostEndpoint {
@@ -30,7 +44,7 @@ class HostEndpoint {
 class VirtualNetwork {
  public:
   // Loads the program (engine::LoadError) and makes all switches and links.
-  explicit VirtualNetwork(const Scenario& scenario);
+  explicit VirtualNetwork(const v1::Scenario& scenario);
   ~VirtualNetwork();
 
   const HostSpec& host(const std::string& name) const;
@@ -43,11 +57,11 @@ class VirtualNetwork {
   engine::Switch& at(const std::string& name);
   // After control or link changes: its next event may be another.
   void changed(const std::string& name);
-  void apply(const EventSpec& event);
+  void apply(const v1::PortChange& change);
 
   struct PortView {
     const std::string& switch_name;
-    const PortSpec& port;
+    const v1::SimulatedPort& port;
     engine::PortStats stats;
     accounts::PortAccounts accounts;
   };
@@ -77,9 +91,9 @@ class VirtualNetwork {
   Flight* take_flight();
   void land(Flight* flight);
 
-  const Scenario& scenario_;
+  const v1::Scenario& scenario_;
   std::unordered_map<std::string, std::unique_ptr<Node>> nodes_;
-  std::unordered_map<std::string, const HostSpec*> hosts_;
+  std::unordered_map<std::string, HostSpec> hosts_;
   std::unordered_map<std::string, Endpoints> endpoints_;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> landed_;  // to be used again

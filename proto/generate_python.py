@@ -19,7 +19,7 @@ P4RUNTIME = (
     "p4/v1/p4data.proto",
     "p4/v1/p4runtime.proto",
 )
-TIERCAST = ("tiercast/v1/lab.proto", "tiercast/v1/sender.proto")
+TIERCAST = tuple(f"tiercast/v1/{name}.proto" for name in ("lab", "sender", "session", "simulation"))
 
 
 def run_protoc(*arguments: str) -> None:

@@ -15,7 +15,7 @@
 #include "dataplane/sender/sender_addresses.h"
 #include "dataplane/sender/session_table.h"
 #include "dataplane/sender/statistics.h"
-#include "tiercast/v1/lab.pb.h"
+#include "tiercast/v1/session.pb.h"
 
 namespace tiercast::sender {
 

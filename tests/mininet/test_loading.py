@@ -485,11 +485,11 @@ def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
     assert members == ["h3.s7", "h4.s8", "h5.s9", "h6.s10"]
     assert [one["sender"] for one in others] == ["h0.s7", "h0.s8", "h0.s9", "h0.s10"]
     # No two agents at a node draw the same numbers; a session alone draws those of real time.
-    seeds = [session["seed"] for session in scenario(loaded, seed=3)["sessions"]]
+    seeds = [one.session.seed for one in scenario(loaded, seed=3).sessions]
     assert seeds[0] == 3
     assert len(set(seeds)) == 5
-    assert seeds == [one["seed"] for one in scenario(loaded, seed=3)["sessions"]]
-    others = [one["seed"] for one in scenario(loaded, seed=4)["sessions"]]
+    assert seeds == [one.session.seed for one in scenario(loaded, seed=3).sessions]
+    others = [one.session.seed for one in scenario(loaded, seed=4).sessions]
     assert not set(seeds) & set(others)
     with pytest.raises(InputError, match="sessions.1.session: session 1 stands twice"):
         load(text.replace("session: 7", "session: 0"))
@@ -582,13 +582,10 @@ members:
         },
     ]
     message = scenario(loaded, seed=1)
-    starts = [
-        [one["start_ns"] // 10**9 for one in session["receivers"]]
-        for session in message["sessions"]
-    ]
+    starts = [[one.start_ns // 10**9 for one in session.receivers] for session in message.sessions]
     assert starts == [[0, 0, 0, 0], [5, 4, 4, 4]]
-    assert [(one["at_ns"] // 10**9, one["session"], one["host"], one["joins"])
-            for one in message["members"]] == [
+    assert [(one.at_ns // 10**9, one.session, one.host, one.joins)
+            for one in message.members] == [
         (8, 1, "h5", False), (11, 2, "h3", False), (17, 2, "h3", True)
     ]  # fmt: skip
 
@@ -666,7 +663,7 @@ def test_a_tcp_window_may_have_a_limit(load) -> None:
     limited = without.replace("to: 3}", "to: 3, window: 20p}")
     for text, packets in ((without, 0), (limited, 20)):
         loaded = load(text)
-        assert [flow["window_packets"] for flow in scenario(loaded, seed=1)["tcp"]] == [packets]
+        assert [flow.window_packets for flow in scenario(loaded, seed=1).tcp] == [packets]
         assert ("traffic.window" in loaded.experiment.only_in_virtual_time) == (packets > 0)
     for wrong in ("0p", "1001p", "20", "20kB"):
         with pytest.raises(InputError, match="window"):
@@ -680,9 +677,9 @@ def test_a_link_may_have_a_queue_for_each_flow(load) -> None:
     assert loaded.topology.links["1-3"].parameters.fair
     assert not loaded.topology.links["0-1"].parameters.fair
     ports = {
-        port["link"]: port["fair_queueing"]
-        for switch in scenario(loaded, seed=1)["switches"]
-        for port in switch["ports"]
+        port.link: port.fair_queueing
+        for switch in scenario(loaded, seed=1).switches
+        for port in switch.ports
     }
     assert ports["1>3"] and not ports["0>1"]
     switch = loaded.topology.switches["s1"]

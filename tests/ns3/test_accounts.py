@@ -67,10 +67,11 @@ def last(run: Path, kind: str, *keys: str) -> pl.DataFrame:
 
 def test_every_packet_is_accounted_for(drops: Path) -> None:
     summary = json.loads((drops / "summary.json").read_text())
-    (check,) = summary["validity"]["checks"]
+    check, refused = summary["validity"]["checks"]
     assert (check["name"], check["measured"], check["bound"], check["ok"]) == (
         *("unaccounted", 0, 0, True),
     )
+    assert (refused["name"], refused["measured"], refused["ok"]) == ("refused", 0, True)
     ports = last(drops, "port", "agent", "port")
     sessions = last(drops, "port.session", "agent", "port", "session", "layer")
     assert set(sessions["session"]) == {1, 2, -1}

@@ -16,7 +16,7 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.controller_input import described_sessions, described_topology
 from tiercast_lab.run.ns3.runtime import answer
-from tiercast_lab.run.ns3.scenario import scenario
+from tiercast_lab.run.ns3.scenario import scenario, scenario_line
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -136,7 +136,7 @@ def played(tmp_path: Path, break_columns: bool) -> list[dict[str, Any]]:
         child.stdin.write(json.dumps(message) + "\n")
         child.stdin.flush()
 
-    tell(scenario(loaded, seed=1))
+    child.stdin.write(scenario_line(scenario(loaded, seed=1)).decode())
     tell({"updates": first})
     found = []
     for line in child.stdout:

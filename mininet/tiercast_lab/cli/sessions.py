@@ -14,7 +14,7 @@ from tiercast_lab.base.units import format_rate
 
 # gRPC is imported where it is used: the other commands need not wait for it.
 if TYPE_CHECKING:
-    from tiercast.v1 import lab_pb2, sender_pb2
+    from tiercast.v1 import sender_pb2, session_pb2
     from tiercast_controller.sender import SenderControl
 
 app = typer.Typer(
@@ -78,14 +78,14 @@ def start(
     settings: Settings = None,
 ) -> None:
     """Start a session, or those of a file, beside those that run."""
-    from tiercast.v1 import lab_pb2
+    from tiercast.v1 import session_pb2
 
     if (session is None) == (file is None):
         raise InputError("sessions start: give either a session's number or --file")
     if file is not None:
         specs = _read(file)
     else:
-        spec = lab_pb2.SessionSpec(
+        spec = session_pb2.SessionSpec(
             session=session,
             count=count,
             scheme=scheme,
@@ -144,12 +144,12 @@ def _parameters(settings: list[str] | None) -> dict[str, str]:
     return parameters
 
 
-def _read(file: Path) -> list[lab_pb2.SessionSpec]:
+def _read(file: Path) -> list[session_pb2.SessionSpec]:
     from google.protobuf import json_format
-    from tiercast.v1 import lab_pb2
+    from tiercast.v1 import session_pb2
 
     try:
-        read = json_format.Parse(file.read_text(), lab_pb2.SessionList())
+        read = json_format.Parse(file.read_text(), session_pb2.SessionList())
     except (OSError, json_format.ParseError) as error:
         raise InputError(f"{file}: {error}") from None
     return list(read.sessions)

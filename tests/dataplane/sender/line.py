@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from tiercast.v1 import lab_pb2
+from tiercast.v1 import session_pb2
 from tiercast_controller.errors import AgentError
 from tiercast_controller.sender import SenderControl
 
@@ -23,10 +23,10 @@ HEADER = np.dtype([("tsc_hz", "<u8"), ("capacity", "<u8"), ("count", "<u8"), ("s
                    ("start_ns", "<i8"), ("end_tsc", "<u8"), ("end_ns", "<i8")])  # fmt: skip
 
 
-def constant(session: int, rate: str, count: int = 1, layers: int = 1) -> lab_pb2.SessionSpec:
+def constant(session: int, rate: str, count: int = 1, layers: int = 1) -> session_pb2.SessionSpec:
     """Layers of this rate, whatever the receivers say: RLM's sender has such."""
     parameters = {"rlm.base_rate": rate, "rlm.step_rate": rate, "rlm.growth": "1"}
-    return lab_pb2.SessionSpec(
+    return session_pb2.SessionSpec(
         session=session, count=count, scheme="rlm", layers=layers, packet_size=500,
         parameters=parameters | {"rlm.max_rate": "1000Gbit/s"},
     )  # fmt: skip
@@ -35,7 +35,7 @@ def constant(session: int, rate: str, count: int = 1, layers: int = 1) -> lab_pb
 class Line:
     """tiercast-send with `sessions`; stopped by leaving the context of `sender()`."""
 
-    def __init__(self, folder: Path, sessions: list[lab_pb2.SessionSpec]):
+    def __init__(self, folder: Path, sessions: list[session_pb2.SessionSpec]):
         self.folder = folder
         self.control_address = f"unix:{folder}/control"
         self.trace = folder / "line.jsonl"
@@ -114,7 +114,7 @@ class Line:
         return worker["sent_packets"]
 
 
-def _json(session: lab_pb2.SessionSpec) -> str:
+def _json(session: session_pb2.SessionSpec) -> str:
     from google.protobuf import json_format
 
     return json_format.MessageToJson(session)

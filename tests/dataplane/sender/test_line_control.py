@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tiercast.v1 import lab_pb2
+from tiercast.v1 import session_pb2
 from tiercast_controller.errors import RefusedError
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.cli.sessions import app
@@ -95,9 +95,12 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
         for call, texts in (
             (lambda: control.start([constant(2, "1Mbit/s")]), ["session 2 runs already"]),
             (lambda: control.start([constant(40_000, "1Mbit/s")]), ["session", "40000", "32767"]),
-            (lambda: control.start([lab_pb2.SessionSpec(session=9, scheme="sym")]), ["sym", "sim"]),
             (
-                lambda: control.start([lab_pb2.SessionSpec(session=9, packet_size=1400)]),
+                lambda: control.start([session_pb2.SessionSpec(session=9, scheme="sym")]),
+                ["sym", "sim"],
+            ),
+            (
+                lambda: control.start([session_pb2.SessionSpec(session=9, packet_size=1400)]),
                 ["packet_size = 1400", "1000"],
             ),
             (lambda: control.start([constant(3, "1Mbit/s", count=500)]), ["no room", "500", "300"]),
@@ -112,7 +115,10 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
             ),
             (
                 lambda: control.start(
-                    [constant(5, "1Mbit/s"), lab_pb2.SessionSpec(session=6, input="/nonexistent")]
+                    [
+                        constant(5, "1Mbit/s"),
+                        session_pb2.SessionSpec(session=6, input="/nonexistent"),
+                    ]
                 ),
                 ["/nonexistent"],
             ),

@@ -20,7 +20,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.run.controller_input import described_sessions, described_topology
-from tiercast_lab.run.ns3.scenario import scenario
+from tiercast_lab.run.ns3.scenario import scenario, scenario_line
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
@@ -80,13 +80,16 @@ class Ns3Run(Run):
         interrupt: Interrupt,
     ) -> None:  # fmt: skip
         def tell(message: dict[str, Any]) -> None:
-            child.stdin.write(json.dumps(message).encode() + b"\n")
+            write(json.dumps(message).encode() + b"\n")
+
+        def write(line: bytes) -> None:
+            child.stdin.write(line)
             child.stdin.flush()
 
         kinds = KINDS.union(*self.loaded.records.values())
         ended = False
         try:
-            tell(scenario(self.loaded, self.seed))
+            write(scenario_line(scenario(self.loaded, self.seed)))
             tell({"updates": controller.first_updates()})
             self.enter(RUNNING)
             for line in child.stdout:

@@ -1,110 +1,121 @@
-"""An experiment as tiercast-ns3 reads it (docs/ns3.md)."""
+"""An experiment as tiercast-ns3 reads it: the messages of proto/tiercast/v1/simulation.proto."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
+from ipaddress import IPv4Address
+
+from google.protobuf import json_format
+from tiercast.v1 import session_pb2, simulation_pb2
 
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
 from tiercast_lab.experiment.quantities import START_SPREAD_NS
 from tiercast_lab.experiment.schema import Experiment, LinkEvent, Period
-from tiercast_lab.experiment.topology import Topology
+from tiercast_lab.experiment.topology import Host, Topology
 
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet
 
 
-def scenario(loaded: LoadedExperiment, seed: int) -> dict[str, Any]:
-    """The first line that tiercast-ns3 reads (ns3/scenario.h)."""
+def scenario_line(scenario: simulation_pb2.Scenario) -> bytes:
+    return json_format.MessageToJson(scenario, indent=None).encode() + b"\n"
+
+
+def scenario(loaded: LoadedExperiment, seed: int) -> simulation_pb2.Scenario:
     experiment, topology = loaded.experiment, loaded.topology
     flows = loaded.flows.items()
-    return {
-        "program": str(binaries.P4_JSON),
-        "seed": seed,
-        "duration_ns": experiment.duration,
-        "record_every_ns": experiment.record_every or 0,
-        "switches": _switches(loaded),
-        "hosts": [
-            {
-                "name": host.name,
-                "number": host.number,
-                "address": host.address,
-                "gateway": host.gateway,
-                "mac": host.mac,
-                "gateway_mac": host.gateway_mac,
-                "switch": host.switch,
-                "switch_port": topology.switches[host.switch].port_to(host.name),
-            }
-            for host in topology.hosts.values()
-        ],
-        "sessions": _sessions(loaded, seed),
-        "tcp": [_tcp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "tcp"],
-        "udp": [
-            _flow(experiment, name, flow) | {"rate_bps": experiment.traffic[flow.entry].rate}
-            for name, flow in flows
-            if flow.kind == "udp"
-        ],
-        "members": _member_changes(experiment),
-        "events": [
+    return simulation_pb2.Scenario(
+        program=str(binaries.P4_JSON),
+        seed=seed,
+        duration_ns=experiment.duration,
+        record_every_ns=experiment.record_every or 0,
+        switches=_switches(loaded),
+        hosts=(_host(topology, host) for host in topology.hosts.values()),
+        sessions=_sessions(loaded, seed),
+        tcp=(_tcp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "tcp"),
+        udp=(_udp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "udp"),
+        members=_member_changes(experiment),
+        changes=(
             change for event in experiment.link_events for change in _changes(topology, event)
-        ],
-    }
+        ),
+    )
 
 
-def _member_changes(experiment: Experiment) -> list[dict[str, Any]]:
+def _host(topology: Topology, host: Host) -> simulation_pb2.SimulatedHost:
+    return simulation_pb2.SimulatedHost(
+        name=host.name,
+        number=host.number,
+        address=int(IPv4Address(host.address)),
+        gateway=int(IPv4Address(host.gateway)),
+        mac=_number(host.mac),
+        gateway_mac=_number(host.gateway_mac),
+        switch=host.switch,
+        switch_port=topology.switches[host.switch].port_to(host.name),
+    )
+
+
+def _number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)
+
+
+def _member_changes(experiment: Experiment) -> list[simulation_pb2.MemberChange]:
     first_joins = experiment.first_joins
     changes = [
-        {"at_ns": change.at, "session": session, "host": f"h{node}", "joins": change.joins}
+        simulation_pb2.MemberChange(
+            at_ns=change.at, session=session, host=f"h{node}", joins=change.joins
+        )
         for (session, node), mine in experiment.member_changes.items()
         for change in mine
         if change.at != first_joins.get((session, node))  # it starts then
     ]
-    return sorted(changes, key=lambda change: change["at_ns"])
+    return sorted(changes, key=lambda change: change.at_ns)
 
 
-def _switches(loaded: LoadedExperiment) -> list[dict[str, Any]]:
+def _switches(loaded: LoadedExperiment) -> list[simulation_pb2.SimulatedSwitch]:
     topology = loaded.topology
     # Hosts whose receivers have no rows, and so their ports.
     unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
         f"h{node}" for nodes in loaded.recorded for node in nodes
     }
     return [
-        {
-            "name": switch.name,
-            "ports": [
-                _port(topology, switch.name, number) | {"recorded": neighbour not in unrecorded}
+        simulation_pb2.SimulatedSwitch(
+            name=switch.name,
+            ports=(
+                _port(topology, switch.name, number, neighbour not in unrecorded)
                 for number, (neighbour, _) in enumerate(switch.ports, 1)
-            ],
-        }
+            ),
+        )
         for switch in topology.switches.values()
     ]
 
 
-def _sessions(loaded: LoadedExperiment, seed: int) -> list[dict[str, Any]]:
+def _sessions(loaded: LoadedExperiment, seed: int) -> list[simulation_pb2.SimulatedSession]:
     experiment = loaded.experiment
     first_joins = experiment.first_joins
     random_numbers = random.Random(seed)
     return [
-        {
-            "scheme": session.scheme,
-            "session": session.session,
-            "layers": session.layers,
-            "packet_size": session.packet_size,
-            "seed": _session_seed(seed, session.session) if suffix else seed,
-            "start_ns": session.start,
-            "suffix": suffix,
-            "sender": f"h{session.sender}",
-            "receivers": [
-                {
-                    "host": f"h{node}",
-                    "start_ns": max(session.start, first_joins.get((session.session, node), 0))
+        simulation_pb2.SimulatedSession(
+            session=session_pb2.SessionSpec(
+                scheme=session.scheme,
+                session=session.session,
+                layers=session.layers,
+                packet_size=session.packet_size,
+                seed=_session_seed(seed, session.session) if suffix else seed,
+                parameters={name: str(value) for name, value in session.parameters.items()},
+            ),
+            start_ns=session.start,
+            suffix=suffix,
+            sender=f"h{session.sender}",
+            receivers=(
+                simulation_pb2.SimulatedReceiver(
+                    host=f"h{node}",
+                    start_ns=max(session.start, first_joins.get((session.session, node), 0))
                     + random_numbers.randrange(START_SPREAD_NS),
-                    "recorded": node in recorded,
-                }
+                    recorded=node in recorded,
+                )
                 for node in receivers
-            ],
-            "set": [f"{name}={value}" for name, value in session.parameters.items()],
-        }
+            ),
+        )
         for session, receivers, recorded, suffix in zip(
             experiment.sessions,
             loaded.receivers,
@@ -115,37 +126,50 @@ def _sessions(loaded: LoadedExperiment, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:
+def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.TcpFlow:
     entry = experiment.traffic[flow.entry]
-    return _flow(experiment, name, flow) | {
-        "congestion": entry.congestion_control,
-        "sack": True,  # as a kernel has it
-        "ecn": entry.ecn,
-        "delayed_acks": entry.delayed_acks,
-        "overhead_ns": entry.overhead,
-        "window_packets": entry.window or 0,
-    }
+    return simulation_pb2.TcpFlow(
+        name=name,
+        source=f"t{flow.source}",
+        destination=f"t{flow.destination}",
+        start_ns=round(flow.start_s * 1e9),
+        stop_ns=round(flow.stop_s * 1e9),
+        packet_size=entry.packet_size,
+        congestion=entry.congestion_control,
+        sack=True,  # as a kernel has it
+        ecn=entry.ecn,
+        delayed_acks=entry.delayed_acks,
+        overhead_ns=entry.overhead,
+        window_packets=entry.window or 0,
+        on_off=_on_off(entry.on, entry.off),
+    )
 
 
-def _flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:
+def _udp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.UdpFlow:
     entry = experiment.traffic[flow.entry]
-    description = {
-        "name": name,
-        "from": f"t{flow.source}",
-        "to": f"t{flow.destination}",
-        "start_ns": round(flow.start_s * 1e9),
-        "stop_ns": round(flow.stop_s * 1e9),
-        "packet_size": entry.packet_size,
-    }
-    if entry.on is not None and entry.off is not None:
-        description |= {"on": _period(entry.on), "off": _period(entry.off)}
-    return description
+    return simulation_pb2.UdpFlow(
+        name=name,
+        source=f"t{flow.source}",
+        destination=f"t{flow.destination}",
+        start_ns=round(flow.start_s * 1e9),
+        stop_ns=round(flow.stop_s * 1e9),
+        packet_size=entry.packet_size,
+        rate_bps=entry.rate,
+        on_off=_on_off(entry.on, entry.off),
+    )
 
 
-def _period(period: Period) -> dict[str, Any]:
-    shape = {} if period.shape is None else {"shape": period.shape}
+def _on_off(on: Period | None, off: Period | None) -> simulation_pb2.OnOff | None:
+    if on is None or off is None:
+        return None
+    return simulation_pb2.OnOff(on=_length(on), off=_length(off))
+
+
+def _length(period: Period) -> simulation_pb2.Length:
     unit = "mean_packets" if period.in_packets else "mean_ns"
-    return {"distribution": period.distribution, unit: period.mean} | shape
+    return simulation_pb2.Length(
+        distribution=period.distribution.upper(), shape=period.shape, **{unit: period.mean}
+    )
 
 
 def _session_seed(seed: int, session: int) -> int:
@@ -159,26 +183,29 @@ def _suffixes(experiment: Experiment) -> list[str]:
     return ["", *(f".s{session.session}" for session in experiment.sessions[1:])]
 
 
-def _port(topology: Topology, switch: str, number: int) -> dict[str, Any]:
+def _port(
+    topology: Topology, switch: str, number: int, recorded: bool
+) -> simulation_pb2.SimulatedPort:
     neighbour, link = topology.switches[switch].ports[number - 1]
     parameters, to_host = link.sent_by(switch), neighbour in topology.hosts
-    return {
-        "port": number,
-        "rate_bps": parameters.rate,
-        "queue_packets": parameters.queue.packets,
-        "queue_bytes": parameters.queue.bytes,
-        "delay_ns": parameters.delay,
+    return simulation_pb2.SimulatedPort(
+        port=number,
+        rate_bps=parameters.rate,
+        queue_packets=parameters.queue.packets,
+        queue_bytes=parameters.queue.bytes,
+        delay_ns=parameters.delay,
         # A host delays nothing itself: its link's upstream delay is added where it arrives.
-        "rx_delay_ns": parameters.delay if to_host else 0,
-        "overhead_bytes": OVERHEAD_BYTES,
-        "fair_queueing": parameters.fair,
-        "peer": neighbour,
-        "peer_port": 0 if to_host else topology.switches[neighbour].port_to(switch),
-        "link": topology.switches[switch].direction(number),
-    }
+        rx_delay_ns=parameters.delay if to_host else 0,
+        overhead_bytes=OVERHEAD_BYTES,
+        fair_queueing=parameters.fair,
+        peer=neighbour,
+        peer_port=0 if to_host else topology.switches[neighbour].port_to(switch),
+        link=topology.switches[switch].direction(number),
+        recorded=recorded,
+    )
 
 
-def _changes(topology: Topology, event: LinkEvent) -> list[dict[str, Any]]:
+def _changes(topology: Topology, event: LinkEvent) -> list[simulation_pb2.PortChange]:
     """An event at each end of its link that is a switch."""
     link = topology.links[event.link]
     changes = []
@@ -187,15 +214,16 @@ def _changes(topology: Topology, event: LinkEvent) -> list[dict[str, Any]]:
             continue
         limited = end == link.a or not link.parameters.one_way
         queue = event.queue if limited else None
-        change = {
-            "at_ns": event.at,
-            "switch": end,
-            "port": topology.switches[end].port_to(other),
-            "rate_bps": event.rate if limited else None,
-            "queue_packets": queue and queue.packets,
-            "queue_bytes": queue and queue.bytes,
-            "delay_ns": event.delay,
-            "rx_delay_ns": event.delay if other in topology.hosts else None,
-        }
-        changes.append({key: value for key, value in change.items() if value is not None})
+        changes.append(
+            simulation_pb2.PortChange(
+                at_ns=event.at,
+                switch=end,
+                port=topology.switches[end].port_to(other),
+                rate_bps=event.rate if limited else None,
+                queue_packets=queue and queue.packets,
+                queue_bytes=queue and queue.bytes,
+                delay_ns=event.delay,
+                rx_delay_ns=event.delay if other in topology.hosts else None,
+            )
+        )
     return changes
