@@ -124,7 +124,7 @@ class _Reader:
             raise self._refused(line, "a directive of YAML; valid: no line that begins with %")
         if found := NO_CHARACTER.search(self._text):
             line = self._text.count("\n", 0, found.start()) + 1
-            raise self._refused(line, f"{found[0]!r} is no character; valid: UTF-8")
+            raise self._refused(line, f"{found[0]!r} is not a character; valid: UTF-8")
         try:
             self._parser = _Parser(self._text)
         except yaml.YAMLError as error:  # SafeLoader looks at characters at once
@@ -183,7 +183,7 @@ class _Reader:
                 raise self._refused(at, "a key must be plain text")
             key = self._text_of(event, at)
             if key in entries:
-                raise self._refused(at, f"key {shown(key)} stands twice; valid: once")
+                raise self._refused(at, f"key {shown(key)} is given twice; valid: once")
             entries[key] = at, self._value(self._next(), depth + 1)
         return _holding(entries, [node for _, node in entries.values()], line)
 
@@ -216,7 +216,7 @@ class _Reader:
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
             raise self._refused(line, f"{shown(text)} has more than 64 bits; valid: fewer digits")
         if number is not None and not math.isfinite(number):
-            raise self._refused(line, f"{shown(text)} is no number of JSON; valid: a finite one")
+            raise self._refused(line, f"{shown(text)} is not a JSON number; valid: a finite one")
         return text if number is None else number
 
     def _text_of(self, event: yaml.ScalarEvent, line: int) -> str:
@@ -255,14 +255,14 @@ _AMBIGUOUS = {
     r"[-+]?0[0-9_]+(\.[0-9_]*)?": (
         "is octal to some and decimal to others; valid: no zero in front, or quotes"
     ),
-    "[-+]?0[box][0-9a-fA-F_]+": "is no number of JSON; valid: a decimal one, or quotes",
+    "[-+]?0[box][0-9a-fA-F_]+": "is not a JSON number; valid: a decimal one, or quotes",
     r"(?=.*_)[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?": (
         "is a number to some and text to others; valid: no underscore, or quotes"
     ),
     r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?": (
         "is of base 60 to some and text to others; valid: a decimal number, or quotes"
     ),
-    r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)": "is no number of JSON; valid: a finite one",
+    r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)": "is not a JSON number; valid: a finite one",
 }
 
 

@@ -20,7 +20,7 @@ def import_files(variable: str, page: str) -> None:
         try:
             spec = util.spec_from_file_location(f"{variable.lower()}_{path.stem}", path)
             if spec is None or spec.loader is None:
-                raise ValueError("it is no .py file")
+                raise ValueError("not a .py file")
             spec.loader.exec_module(util.module_from_spec(spec))
         except Exception as error:
             raise ConfigurationError(

@@ -156,7 +156,7 @@ def _parse_records(message: bytes) -> tuple[GroupRecord, ...]:
 def _group(address: bytes) -> IPv4Address:
     group = IPv4Address(address)
     if not group.is_multicast:
-        raise IgmpError(f"{group} is no multicast address")
+        raise IgmpError(f"{group} is not a multicast address")
     return group
 
 

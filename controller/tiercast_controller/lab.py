@@ -179,12 +179,12 @@ class LabService(lab_pb2_grpc.LabServicer):
         if not _NAME.fullmatch(hello.name):
             raise _Refused(
                 invalid,
-                f"{hello.name[:64]!r} is no name; valid: letters, digits, '.', '_' and '-', at "
+                f"{hello.name[:64]!r} is not a name; valid: letters, digits, '.', '_' and '-', at "
                 "most 64",
             )
         if self._names is not None and hello.name not in self._names:
             raise _Refused(
-                invalid, f"{hello.name!r} is no agent; valid: {', '.join(sorted(self._names))}"
+                invalid, f"{hello.name!r} is not an agent; valid: {', '.join(sorted(self._names))}"
             )
         if hello.role not in (lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER):
             raise _Refused(invalid, f"{hello.name!r}: role {hello.role} is not 1 or 2")

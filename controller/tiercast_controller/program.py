@@ -173,7 +173,7 @@ class Program:
                 match.lpm.prefix_len = value[1]
             else:
                 kind = p4info_pb2.MatchField.MatchType.Name(field.match_type).lower()
-                raise ConfigurationError(f"{what} is matched {kind}; {value!r} is no such value")
+                raise ConfigurationError(f"{what} is matched {kind}; {value!r} is not such a value")
         if len(message.match) != len(table.match_fields):
             wanted = ", ".join(f.name for f in table.match_fields)
             raise ConfigurationError(f"{entry}: table {entry.table} wants {wanted}")

@@ -83,7 +83,7 @@ class Reports:
         if len(names) > MAX_FIELDS:
             raise ValueError(f"{len(names)} fields of {kind!r}; valid: up to {MAX_FIELDS}")
         if len(set(names)) < len(names):
-            raise ValueError(f"a field stands twice in {kind!r}; valid: once")
+            raise ValueError(f"a field is given twice in {kind!r}; valid: once")
         for name in names:
             if not _FIELD.fullmatch(name) or name in _OF_EVERY_ROW:
                 raise ValueError(

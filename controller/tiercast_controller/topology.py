@@ -173,13 +173,13 @@ class Topology:
     def switch(self, name: str) -> Switch:
         node = self.node(name)
         if not isinstance(node, Switch):
-            raise ConfigurationError(f"{name!r} is no switch")
+            raise ConfigurationError(f"{name!r} is not a switch")
         return node
 
     def host(self, name: str) -> Host:
         node = self.node(name)
         if not isinstance(node, Host):
-            raise ConfigurationError(f"{name!r} is no host")
+            raise ConfigurationError(f"{name!r} is not a host")
         return node
 
     @property

@@ -139,7 +139,7 @@ async def test_an_agent_that_attaches_late_starts_at_once(bench) -> None:
     assert [(await agent.next())[0] for _ in range(2)] == ["welcome", "start"]
 
 
-NO_NAME = "is no name; valid: letters, digits, '.', '_' and '-', at most 64"
+NO_NAME = "is not a name; valid: letters, digits, '.', '_' and '-', at most 64"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ async def test_only_the_agents_of_the_run_attach(socket_directory) -> None:
     await bench.service.serve(bench.address)
     try:
         agent = await bench.agent().hello(name="h16")
-        said = "'h16' is no agent; valid: h0, h15"
+        said = "'h16' is not an agent; valid: h0, h15"
         assert await agent.refusal() == (grpc.StatusCode.INVALID_ARGUMENT, said)
         assert (await (await bench.agent().hello()).next())[0] == "welcome"
     finally:

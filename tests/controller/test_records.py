@@ -40,7 +40,7 @@ def test_programs_and_cores_are_heard() -> None:
         ("join", ["rank", "rank"], [0, 1], "of 'join'"),
         ("join", JOIN, [0, math.nan], "'latency_us' of 'join' is nan; valid: finite"),
         ("join", JOIN, [math.inf, 1], "'rank' of 'join' is inf; valid: finite"),
-        ("sim.round", ["a", "a"], [0, 1], "a field stands twice in 'sim.round'"),
+        ("sim.round", ["a", "a"], [0, 1], "a field is given twice in 'sim.round'"),
         ("sim.round", ["../x"], [0], "field '../x' of 'sim.round'; valid: a letter"),
         ("sim.round", ["agent"], [0], "field 'agent' of 'sim.round'"),
         ("sim.round", ["time_s"], [0], "field 'time_s'"),

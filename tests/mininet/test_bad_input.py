@@ -71,7 +71,7 @@ def refusal(load, text: str, **options: object) -> str:
         ),
         ("depth: 2", "depth: 10, fanout: 64", "a tree of 1171221845949812801 nodes"),
         ("tolerance: 10%", "tolerance: -1", "13: expect.0.tolerance: -1 is not a fraction"),
-        ("paper: 6Mbit/s", "paper: 1e999", "13: '1e999' is no number of JSON"),
+        ("paper: 6Mbit/s", "paper: 1e999", "13: '1e999' is not a JSON number"),
         # Types.
         ("layers: 2}\n", 'layers: "2"}\n', "9: sessions.0.layers: '2'; valid: a whole number"),
         ("layers: 2}\n", "layers: true}\n", "9: sessions.0.layers: True; valid: a whole number"),
@@ -98,11 +98,15 @@ def test_values_have_ranges_and_types(load, old: str, new: str, said: str) -> No
     ("old", "new", "said"),
     [
         ("", "", ":4: topology.links.3-0: it closes a cycle with 3-2-1-0; valid: a tree"),
-        ("3-0: {}", "1-0: {}", ":4: topology.links.1-0: this link stands above as 0-1"),
+        ("3-0: {}", "1-0: {}", ":4: topology.links.1-0: this link is given above as 0-1"),
         ("3-0: {}", "3-3: {}", ":4: topology.links.3-3: from a node to itself"),
         (", 3-0: {}", "", ""),
         (", 2-3: {}, 3-0: {}", "", ":4: topology.links: no path from node 0 to node 3"),
-        ("[0, 1, 2, 3]", "[0, 1, 2, 2]", ":2: topology.nodes.3: node 2 stands twice; valid: once"),
+        (
+            "[0, 1, 2, 3]",
+            "[0, 1, 2, 2]",
+            ":2: topology.nodes.3: node 2 is given twice; valid: once",
+        ),
         ("[0, 1, 2, 3]", "[0]", ":2: topology.nodes: [0]; valid: at least 2 of them"),
         ("{0-1: {}", "{0-1", ":4: topology.links.0-1: None; valid: a mapping"),
     ],
@@ -187,8 +191,8 @@ def test_settings_and_files_are_answered_alike(load, key: str, value: str, said:
         ("duration=010", "'010' is octal to some"),
         ("title=!!python/name:os.system x", "the tag"),
         (".".join("a" * 65) + "=1", "65 keys deep; valid: up to 64"),
-        ("t\udcffraffic.5.to=1", "'\\udcff' is no character; valid: UTF-8"),
-        ("title=\udcff", "'\\udcff' is no character; valid: UTF-8"),
+        ("t\udcffraffic.5.to=1", "'\\udcff' is not a character; valid: UTF-8"),
+        ("title=\udcff", "'\\udcff' is not a character; valid: UTF-8"),
     ],
 )
 def test_settings_are_blamed_themselves(load, setting: str, said: str) -> None:
@@ -239,7 +243,7 @@ def test_paths_are_relative_to_the_file_that_says_them(tmp_path: Path) -> None:
         ("../bases/none", "extends: no file '../bases/none'; valid: a path from "),
         ("../bases", "extends: '../bases' is a directory; valid: a file"),
         ("nosuch", "extends: no base 'nosuch'; valid: "),
-        ("[a]", "extends: ['a'] is no base; valid: a name, or a path"),
+        ("[a]", "extends: ['a'] is not a base; valid: a name, or a path"),
         ("./x", "x.yaml:1: extends: a base that a file extends has none itself"),
     ]:
         path.write_text(f"extends: {name}\n")
@@ -331,7 +335,7 @@ def test_arguments_are_characters(tmp_path: Path) -> None:
     for arguments in (["run", path], ["run", "sim-smoke", "--duration", "\udcff"]):
         result = tiercast(*arguments, "--runtime", "ns3", "--results", results)
         assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
-        assert "'\\udcff' is no character; valid: UTF-8" in result.stderr
+        assert "'\\udcff' is not a character; valid: UTF-8" in result.stderr
         assert not results.exists()
 
 
@@ -360,7 +364,7 @@ def test_an_error_that_nobody_foresaw_is_a_fault_of_ours(
     assert end.value.code == EXIT_FAULT == 70
     trace, last = capsys.readouterr().err.rstrip().rsplit("\n", 1)
     assert trace.startswith("Traceback") and "KeyError: '1-2'" in trace
-    assert last.startswith("tiercast: KeyError: a fault of tiercast, not of your input; please ")
+    assert last.startswith("tiercast: KeyError: a bug in tiercast, not in your input; please ")
     assert last.endswith("./tiercast schemes")
 
 

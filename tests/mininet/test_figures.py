@@ -198,7 +198,7 @@ def test_confidence_is_students() -> None:
         ("measure: session_throughput, at: 2", "measure: speed, at: 2", "unknown measure 'speed'"),
         ("over: {at: 1}, min: 1.5", "over: {at: 1}, min: 1Mbit/s", "not a plain number"),
         ("x: 2,", "x: 1,", "an x, of their own"),
-        ("seeds: [1, 2]", "seeds: [1, 1]", "a seed stands twice in 'seeds'; valid: once"),
+        ("seeds: [1, 2]", "seeds: [1, 1]", "a seed is given twice in 'seeds'; valid: once"),
         ("seeds: [1, 2]", "seeds: [-1]", "figure.seeds.0: -1; valid: 0 or more"),
         ("measure: session_throughput, at: 2", "measure: loss@late, at: 2", "no period 'late'"),
         ("{last: 10s}", "{last: 10s, periods: {late: [9s, 8s]}}", "ends before it begins"),

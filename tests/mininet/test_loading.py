@@ -100,8 +100,8 @@ def test_every_experiment_of_the_repository_loads() -> None:
             7,
             ["'1001Gbit/s' is too large", "1000Gbit/s"],
         ),
-        ("layers: 2}\nd", "layers: 2, receivers: [3, 4, 3]}\nd", 9, ["node 3 stands twice"]),
-        ("title: A small tree", "title: a\ntitle: b", 3, ["'title' stands twice"]),
+        ("layers: 2}\nd", "layers: 2, receivers: [3, 4, 3]}\nd", 9, ["node 3 is given twice"]),
+        ("title: A small tree", "title: a\ntitle: b", 3, ["'title' is given twice"]),
     ],
 )
 def test_errors(load, tmp_path: Path, old: str, new: str, place: int, parts: list[str]) -> None:
@@ -332,7 +332,9 @@ def test_a_session_with_one_rate_has_one_layer(load) -> None:
     text = text.replace(", layers: 2}", "}").replace("layers: 2, paper", "layers: 1, paper")
     loaded = load(text)
     assert (loaded.experiment.sessions[0].layers, loaded.layered) == (1, (False,))
-    with pytest.raises(InputError, match="aggregation: switches sum up the feedback of sim alone"):
+    with pytest.raises(
+        InputError, match="aggregation: switches can aggregate the feedback of sim only"
+    ):
         load(text.replace("sender: 0}", "sender: 0, aggregation: network}"))
 
 
@@ -425,7 +427,7 @@ def test_traffic_that_comes_and_goes(load) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("mean: 500ms", "mean: 5p", "traffic.0: off: packets are no time"),
+        ("mean: 500ms", "mean: 5p", "traffic.0: off: packets are not a time"),
         (
             "rate: 200kbit/s",
             "rate: 200kbit/s, on: {distribution: constant, mean: 2p},"
@@ -491,7 +493,7 @@ def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
     assert seeds == [one.session.seed for one in scenario(loaded, seed=3).sessions]
     others = [one.session.seed for one in scenario(loaded, seed=4).sessions]
     assert not set(seeds) & set(others)
-    with pytest.raises(InputError, match="sessions.1.session: session 1 stands twice"):
+    with pytest.raises(InputError, match="sessions.1.session: session 1 is given twice"):
         load(text.replace("session: 7", "session: 0"))
     with pytest.raises(InputError, match="sessions up to 32769; valid: up to 32767"):
         load(text.replace("session: 7", "session: 32766"))

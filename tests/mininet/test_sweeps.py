@@ -199,7 +199,7 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
     [
         ("title:", "titel:", 2, "titel: unknown key; valid: name, title"),
         ("experiment: one-link", "experiment: two", 3, "experiment: no experiment 'two'; valid: "),
-        ("experiment: one-link", "seeds: [1]", 9, "stands twice"),
+        ("experiment: one-link", "seeds: [1]", 9, "is given twice"),
         ("sessions.0.scheme: sim,", "sessions.0.scheme: sum,", 7, "unknown scheme 'sum'; valid: "),
         ("sessions.0.layers: 2", "sessions.0.layers: 9", 7, "9; valid: 8 or less"),
         (
@@ -210,10 +210,10 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
         ),
         ("values: [1Mbit/s, 2Mbit/s]", "value: [1]", 8, "axes.rate.value: unknown key; valid: key"),
         (SETTINGS, "{schemes: [sum]}\n", 6, "schemes: no scheme 'sum'; valid: all, sim, "),
-        ("name: SIM", "name: TFMCC", 7, "axes.scheme.1: 'TFMCC' stands twice; valid: once"),
+        ("name: SIM", "name: TFMCC", 7, "axes.scheme.1: 'TFMCC' is given twice; valid: once"),
         ("  rate: {key", "  runs: {key", 8, "axes.runs: cells.csv has a column 'runs'"),
         ("  rate: {key", "  efficiency: {key", 8, "cells.csv has a column 'efficiency'"),
-        ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' stands twice; valid: once"),
+        ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' is given twice; valid: once"),
         ("efficiency]", "speed]", 10, "measures.1: unknown measure 'speed'; valid: "),
         ("values: [1Mbit/s, 2Mbit/s]", "values: 9..1", 8, "'9..1' is not 1 to 1000 numbers"),
         ("seeds: [1, 2]", "distribution_over: rat", 1, "rat'; valid: scheme, rate (did you mean"),

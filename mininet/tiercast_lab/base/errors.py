@@ -68,7 +68,7 @@ def among(seen: object, valid: Iterable[object]) -> str:
 def require_characters(text: str, place: str = "") -> None:
     """InputError for bytes of the command line that are no UTF-8: a summary could not hold them."""
     if found := NO_CHARACTER.search(text):
-        raise InputError(f"{place or shown(text)}: {found[0]!r} is no character; valid: UTF-8")
+        raise InputError(f"{place or shown(text)}: {found[0]!r} is not a character; valid: UTF-8")
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ def _namespaces() -> Finding:
     return Finding(
         "namespaces",
         ok,
-        "network namespaces can be made" if ok else said,
+        "network namespaces can be created" if ok else said,
         "no experiment can run in Mininet",
         "use a kernel with CONFIG_NET_NS; in a container: start it privileged",
         needed=True,
@@ -90,7 +90,7 @@ def _veth() -> Finding:
     return Finding(
         "veth",
         ok,
-        "veth pairs can be made" if ok else said,
+        "veth pairs can be created" if ok else said,
         "no experiment can run in Mininet",
         "use a kernel with CONFIG_VETH; in a container: start it privileged",
         needed=True,
@@ -167,7 +167,7 @@ def _pressure() -> Finding:
         "CPU pressure",
         ok,
         str(machine.PRESSURE) if ok else f"{machine.PRESSURE} is missing",
-        "validity of a run rests on CPU time and lateness alone",
+        "a run's validity is judged by CPU time and lateness only",
         "boot with psi=1 on a kernel with CONFIG_PSI",
     )
 
@@ -203,7 +203,7 @@ def _huge_pages() -> Finding:
         "huge pages",
         total > 0,
         f"{total} reserved",
-        "nothing in Mininet, where the sender takes none; a sender on a real NIC needs them",
+        "nothing in Mininet, where the sender uses none; a sender on a real NIC needs them",
         "for a NIC: echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
     )
 
@@ -215,7 +215,7 @@ def _p4c() -> Finding:
         "p4c",
         ok,
         said.partition("\n")[2] or said,
-        "p4src cannot be compiled anew; its compiled outputs stand in p4src/compiled",
+        "p4src cannot be recompiled; its compiled output is in p4src/compiled",
         "only to change the P4 program: install p4c 1.2.5 or newer",
     )
 

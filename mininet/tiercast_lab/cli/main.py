@@ -97,7 +97,8 @@ def _main(
 @app.command()
 def run(
     experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT", help="A YAML, or a name of `tiercast list`.")
+        str,
+        typer.Argument(metavar="EXPERIMENT", help="A YAML file, or a name from `tiercast list`."),
     ],
     runtime: Annotated[
         Runtime, typer.Option(help="mininet: real time, as root; ns3: virtual time.")
@@ -105,7 +106,9 @@ def run(
     switch: Annotated[
         SwitchName, typer.Option(help="tiercast-switch, or bmv2's simple_switch_grpc.")
     ] = SwitchName.tiercast,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of all random numbers.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")
+    ] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -116,14 +119,14 @@ def run(
         ),
     ] = None,
     duration: Annotated[
-        str | None, typer.Option(help="Instead of the experiment's, such as 60s.")
+        str | None, typer.Option(help="Duration, instead of the experiment's, such as 60s.")
     ] = None,
     results: Annotated[Path, typer.Option(help="Where runs are stored.")] = RESULTS,
 ) -> None:
     """Run an experiment, judge it, and write results/<run>/report.html.
 
     Exit status: 0 expected figures met, 1 not met, 2 bad input or something is missing, 3 the
-    machine could not keep up, 4 a program of the run ended too early, 70 a fault of tiercast, 130
+    machine could not keep up, 4 a program of the run ended too early, 70 a bug in tiercast, 130
     interrupted.
     """
     from tiercast_lab.base.machine import require_root
@@ -199,10 +202,10 @@ tiercast sweep matrix --address auto"""
 
 Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
 Record = Annotated[
-    bool, typer.Option("--record", help="Put the verdict into docs/reproduction.md, too.")
+    bool, typer.Option("--record", help="Also record the verdict in docs/reproduction.md.")
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print what was judged as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
 ALL_CORES = os.cpu_count() or 1
 
@@ -210,7 +213,8 @@ ALL_CORES = os.cpu_count() or 1
 @app.command(epilog=FIGURE_EXAMPLES)
 def figure(
     name: Annotated[
-        str, typer.Argument(metavar="FIGURE", help="A YAML, or a name below experiments/figures/.")
+        str,
+        typer.Argument(metavar="FIGURE", help="A YAML file, or a name in experiments/figures/."),
     ],
     quick: Quick = False,
     as_json: AsJson = False,
@@ -218,11 +222,11 @@ def figure(
     record: Record = False,
     results: Results = RESULTS,
 ) -> None:
-    """Reproduce one figure or table of a paper in virtual time, and say whether it was.
+    """Reproduce one figure or table of a paper in virtual time, and judge it.
 
     Means over seeds are judged against the paper's numbers and drawn in
-    results/figures/report.html. Runs that are stored already are not made again. Exit status: 0
-    met, 1 not met, 2 bad input, 4 a run failed, 130 interrupted.
+    results/figures/report.html. Stored runs are not repeated. Exit status: 0 met, 1 not met, 2 bad
+    input, 4 a run failed, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.study.figure_file import find_figure
@@ -233,18 +237,20 @@ def figure(
 
 @app.command(epilog=REPRODUCE_EXAMPLES)
 def reproduce(
-    paper: Annotated[str | None, typer.Option(help="Of one paper only, such as SIM.")] = None,
+    paper: Annotated[
+        str | None, typer.Option(help="Only the figures of this paper, such as SIM.")
+    ] = None,
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
     record: Record = False,
     results: Results = RESULTS,
 ) -> None:
-    """Reproduce every figure below experiments/figures/; one report of all.
+    """Reproduce every figure in experiments/figures/, with one report for all.
 
-    Shows how many runs there are and the time left, and goes on where it was interrupted: runs are
-    stored. The report is results/figures/report.html, its tables report.md, all numbers
-    report.json. Exit status as of `tiercast figure`.
+    Shows the number of runs and the time left. Runs are stored, so an interrupted reproduction
+    resumes where it stopped. The report is results/figures/report.html, its tables report.md, all
+    numbers report.json. Exit status as for `tiercast figure`.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.study.figure_file import all_figures
@@ -277,7 +283,7 @@ def _reproduce(
 
     figures = [one for one in figures if one.tasks(quick)]  # some have no quick points
     if not figures:
-        raise InputError("--quick: it has no quick points; valid: without --quick")
+        raise InputError("--quick: the figure has no quick points; valid: without --quick")
     tasks = [task for one in figures for task in one.tasks(quick)]
     outcomes = _make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
     results = results.resolve() / "figures"
@@ -304,12 +310,12 @@ def _reproduce(
 @app.command(epilog=SWEEP_EXAMPLES)
 def sweep(
     name: Annotated[
-        str, typer.Argument(metavar="SWEEP", help="A YAML, or a name below experiments/sweeps/.")
+        str, typer.Argument(metavar="SWEEP", help="A YAML file, or a name in experiments/sweeps/.")
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="The first seed alone.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the first seed.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="AXIS=NAME", help="With this setting of an axis alone; repeatable."),
+        typer.Option(metavar="AXIS=NAME", help="Only this setting of an axis; repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print sweep.json.")] = False,
     jobs: Jobs = ALL_CORES,
@@ -317,8 +323,8 @@ def sweep(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Of a Ray cluster that runs: auto, HOST:PORT, ray://HOST:PORT. Without it Ray "
-            "is started here, with --jobs runs at a time.",
+            help="Address of a running Ray cluster: auto, HOST:PORT, ray://HOST:PORT. Without it "
+            "Ray is started here, with --jobs runs at a time.",
         ),
     ] = None,
     results: Results = RESULTS,
@@ -326,8 +332,8 @@ def sweep(
     """Run schemes x topologies x parameters x seeds in virtual time, as tasks of Ray.
 
     Writes results/sweeps/<name>/report.html, with the mean and 95 % confidence interval of each
-    measure in each cell. Runs that are stored already are not made again; one whose worker dies
-    is. Exit status: 0 all runs are there, 2 bad input, 4 a run failed, 130 interrupted.
+    measure in each cell. Stored runs are not repeated; a run whose worker dies is. Exit status: 0
+    all runs are complete, 2 bad input, 4 a run failed, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.results import storage
@@ -371,7 +377,7 @@ def _make_runs(
 
 @app.command("list")
 def list_experiments() -> None:
-    """Experiments and what each shows; figures of the papers."""
+    """List the experiments and what each shows, the figures of the papers, and the sweeps."""
     _list(binaries.EXPERIMENTS)
     console.print(
         "\nfor `tiercast figure` and `tiercast reproduce`:", highlight=False, markup=False
@@ -391,12 +397,14 @@ def _list(folder: Path) -> None:
 
 @app.command()
 def schemes(
-    name: Annotated[str | None, typer.Argument(metavar="SCHEME", help="One of them.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="SCHEME", help="Show this scheme's parameters.")
+    ] = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="As docs/protocols/SCHEME.md has it.")
+        bool, typer.Option("--markdown", help="Print the table of docs/protocols/SCHEME.md.")
     ] = False,
 ) -> None:
-    """The schemes; of one of them its parameters, with defaults, ranges and sources."""
+    """List the schemes, or one scheme's parameters with defaults, ranges and sources."""
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.show import scheme_tables as tables
 
@@ -418,10 +426,10 @@ def schemes(
 @app.command()
 def measures(
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="As docs/experiments.md has it.")
+        bool, typer.Option("--markdown", help="Print the table of docs/experiments.md.")
     ] = False,
 ) -> None:
-    """Every measure: what `expect` names it, what it is, and its unit."""
+    """List every measure: its name in `expect`, its definition and its unit."""
     from tiercast_lab.measures import table
     from tiercast_lab.show.measure_table import measures_table
 
@@ -434,10 +442,10 @@ def measures(
 @app.command()
 def doctor(
     dpdk: Annotated[
-        bool, typer.Option("--dpdk", help="For tiercast-send on a NIC (docs/dpdk.md) instead.")
+        bool, typer.Option("--dpdk", help="Check for tiercast-send on a NIC (docs/dpdk.md).")
     ] = False,
 ) -> None:
-    """What this machine can and cannot do, what follows, and what to do about it.
+    """Show what this machine can and cannot do, what follows from that, and what to do about it.
 
     Exit status: 0 if `tiercast run` can work, 2 if it cannot; with --dpdk always 0.
     """
@@ -453,10 +461,10 @@ def doctor(
 @app.command()
 def report(
     run_directory: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below results/.")
+        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name in results/.")
     ] = Path("latest"),
 ) -> None:
-    """Make the plots and the report of a stored run anew, from its rows."""
+    """Rebuild the plots and the report of a stored run from its rows."""
     from tiercast_lab.results.storage import reading, writing
     from tiercast_lab.show.plots import write_plots
     from tiercast_lab.show.run_report import write_report
@@ -471,9 +479,9 @@ def report(
 @app.command()
 def explain(
     run_directory: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name below results/.")
+        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name in results/.")
     ],
-    receiver: Annotated[str, typer.Option(help="Its name or its node: h3 or 3.")],
+    receiver: Annotated[str, typer.Option(help="The receiver's name or node: h3 or 3.")],
     at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
 ) -> None:
     """Say in plain language why a receiver's rate was what it was, from the stored rows."""
@@ -535,8 +543,8 @@ def main() -> None:
     except Exception as error:
         traceback.print_exc()
         print(
-            f"tiercast: {type(error).__name__}: a fault of tiercast, not of your input; please "
-            f"report it with the lines above, the file that was read, and: {shlex.join(_typed())}",
+            f"tiercast: {type(error).__name__}: a bug in tiercast, not in your input; please "
+            f"report it with the lines above, the input file, and: {shlex.join(_typed())}",
             file=sys.stderr,
         )
         sys.exit(EXIT_FAULT)

@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 Address = Annotated[
-    str, typer.Option("--sender", help="What its --control says: unix:/path or host:port.")
+    str, typer.Option("--sender", help="The address of its --control: unix:/path or host:port.")
 ]
 Number = Annotated[int, typer.Argument(min=0, max=32767, help="The session's number.")]
 TopRank = Annotated[
@@ -67,17 +67,19 @@ def start(
     sender: Address,
     session: Annotated[int | None, typer.Argument(min=0, max=32767)] = None,
     file: Annotated[
-        Path | None, typer.Option(help="Sessions as in tiercast-send --sessions, instead.")
+        Path | None, typer.Option(help="Start the sessions of a file of tiercast-send --sessions.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="So many, numbered upwards.")] = 1,
+    count: Annotated[
+        int, typer.Option(min=1, help="Number of sessions, numbered upwards from the first.")
+    ] = 1,
     scheme: Annotated[str, typer.Option(help="Congestion control.")] = "sim",
-    layers: Annotated[int, typer.Option(min=0, max=8, help="0: as the scheme has it.")] = 0,
+    layers: Annotated[int, typer.Option(min=0, max=8, help="0: the scheme's default.")] = 0,
     packet_size: Annotated[int, typer.Option(min=0, help="IP bytes; 0: 1000.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Of random numbers.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of random numbers.")] = 1,
     top_rank: TopRank = None,
     settings: Settings = None,
 ) -> None:
-    """Start a session, or those of a file, beside those that run."""
+    """Start a session, or those of a file, beside the running ones."""
     from tiercast.v1 import session_pb2
 
     if (session is None) == (file is None):
@@ -105,7 +107,7 @@ def start(
 def change(
     sender: Address, session: Number, top_rank: TopRank = None, settings: Settings = None
 ) -> None:
-    """Change who subscribes, or parameters: with --set its congestion control begins anew."""
+    """Change a session's top rank or parameters; --set restarts its congestion control."""
     if top_rank is None and not settings:
         raise InputError("sessions change: nothing to change; give --top-rank or --set")
     with _connect(sender) as control:

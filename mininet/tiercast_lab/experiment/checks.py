@@ -136,7 +136,7 @@ def _named_links(source: Source, model: TopologyModel) -> list[Edge]:
         if a == b:
             raise source.error(path, "from a node to itself; valid: two node numbers, such as 1-3")
         if (b, a) in named:
-            raise source.error(path, f"this link stands above as {b}-{a}; valid: once")
+            raise source.error(path, f"this link is given above as {b}-{a}; valid: once")
         named[a, b] = None
     return list(named)
 
@@ -168,7 +168,7 @@ def _check_tree(source: Source, nodes: list[int], links: list[Edge]) -> None:
     for index, node in enumerate(nodes):
         if node in known:
             raise source.error(
-                ("topology", "nodes", str(index)), f"node {node} stands twice; valid: once"
+                ("topology", "nodes", str(index)), f"node {node} is given twice; valid: once"
             )
         known.add(node)
     joined = Trees(nodes)
@@ -221,7 +221,7 @@ def _sessions(
             found = tuple(session.receivers)
             _check_receivers(source, (*path, "receivers"), session, nodes)
         if not found:
-            raise source.error((*path, "receivers"), "there is no receiver")
+            raise source.error((*path, "receivers"), "there are no receivers")
         last = session.session + (len(found) - 1 if session.unicast else 0)
         if last > MAX_SESSION:
             raise source.error(
@@ -230,7 +230,7 @@ def _sessions(
         for one, of_one in _unicast(session, found):
             if one.session in numbers:
                 raise source.error(
-                    (*path, "session"), f"session {one.session} stands twice; valid: once"
+                    (*path, "session"), f"session {one.session} is given twice; valid: once"
                 )
             numbers.add(one.session)
             sessions.append(one)
@@ -245,7 +245,7 @@ def _check_receivers(source: Source, path: KeyPath, session: Session, nodes: set
         if node not in nodes or node == session.sender:
             raise source.error(here, f"{_no_node(node, nodes)}, but the sender's")
         if node in before:
-            raise source.error(here, f"node {node} stands twice; valid: once")
+            raise source.error(here, f"node {node} is given twice; valid: once")
         before.add(node)
 
 
@@ -271,7 +271,7 @@ def _check_scheme(
         able = ", ".join(one.name for one in schemes.values() if one.aggregated) or "no scheme"
         raise source.error(
             (*path, "aggregation"),
-            f"switches sum up the feedback of {able} alone; valid: sender",
+            f"switches can aggregate the feedback of {able} only; valid: sender",
         )
     for name, value in session.parameters.items():
         if wrong := wrong_parameter(name, value, scheme):

@@ -25,7 +25,9 @@ from tiercast_lab.measures import MeasureSpec, find_spec
 def _settable(settings: dict[str, Any]) -> dict[str, Any]:
     for key in settings:
         if not key or "=" in key:
-            raise ValueError(f"{shown(key)} is no key of an experiment; valid: such as duration")
+            raise ValueError(
+                f"{shown(key)} is not a key of an experiment; valid: one such as duration"
+            )
     return settings
 
 
@@ -158,7 +160,7 @@ class Figure(Strict):
         if len(set(names)) < len(names) or len(set(xs)) < len(xs):
             raise ValueError("curves need names, and points an x, of their own")
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("a seed stands twice in 'seeds'; valid: once")
+            raise ValueError("a seed is given twice in 'seeds'; valid: once")
         if (runs := len(names) * len(xs) * len(self.seeds)) > MAX_RUNS:
             raise ValueError(f"{runs} runs; valid: up to {MAX_RUNS}")
         for expectation in self.expect:

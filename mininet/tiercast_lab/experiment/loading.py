@@ -126,7 +126,7 @@ def _named(
 ) -> Path:
     """A name, or a path relative to the file that says it, with or without .yaml."""
     if not isinstance(wanted, str):
-        raise source.error(path, f"{shown(wanted)} is no {what}; valid: a name, or a path")
+        raise source.error(path, f"{shown(wanted)} is not a {what}; valid: a name, or a path")
     if _is_path(wanted):
         found = file.parent / wanted
         if not os.path.lexists(found) and os.path.lexists(f"{found}.yaml"):

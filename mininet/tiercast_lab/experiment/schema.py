@@ -141,7 +141,7 @@ class Traffic(Strict):
         if self.on is not None and self.on.in_packets and self.kind != "tcp":
             raise ValueError("on: packets are the size of a TCP transfer; valid: a time")
         if self.off is not None and self.off.in_packets:
-            raise ValueError("off: packets are no time between transfers; valid: a time")
+            raise ValueError("off: packets are not a time between transfers; valid: a time")
         if self.rival and self.kind != "tcp":
             raise ValueError("rivals are TCP flows; valid: false")
         return self

@@ -113,7 +113,7 @@ def read_rows(folder: Path) -> Frames:
         types = {name: str(of) for name, of in frame.schema.items()}
         if not types.get("time_s", "").startswith("Float") or types.get("agent") != "String":
             raise InputError(
-                f"{folder}: {kind} is no table of rows; valid: numbers in time_s, text in agent"
+                f"{folder}: {kind} is not a table of rows; valid: numbers in time_s, text in agent"
             )
         for name, of in frame.schema.items():
             is_text = name in TEXT or kind.startswith(CONTROLLERS)

@@ -178,8 +178,8 @@ def reading(directory: Path) -> Iterator[None]:
         yield
     except pl.exceptions.ColumnNotFoundError as error:
         raise InputError(
-            f"{directory}: its rows are not as a run leaves them: no column "
-            f"{str(error).partition(chr(10))[0]}; valid: a run's folder, whole"
+            f"{directory}: its rows are not those of a run: no column "
+            f"{str(error).partition(chr(10))[0]}; valid: a complete folder of a run"
         ) from error
 
 

@@ -125,7 +125,7 @@ class Sweep(Strict):
     def _over_an_axis(self) -> Sweep:
         if self.distribution_over not in (None, *self.axes):
             over = among(self.distribution_over, self.axes)
-            raise ValueError(f"'distribution_over' is no axis: {over}")
+            raise ValueError(f"'distribution_over' is not an axis: {over}")
         runs = math.prod(map(len, self.axes.values())) * len(self.seeds)
         if runs > MAX_RUNS:
             raise ValueError(f"{runs} runs; valid: up to {MAX_RUNS}")
@@ -234,7 +234,9 @@ def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
         before: set[str] = set()
         for index, one in enumerate(names):
             if one in before:
-                raise source.error((*where, str(index)), f"{shown(one)} stands twice; valid: once")
+                raise source.error(
+                    (*where, str(index)), f"{shown(one)} is given twice; valid: once"
+                )
             before.add(one)
     columns = {"runs"} | {f"{name}{end}" for name in sweep.measures for end in ("", "_95")}
     for axis in sweep.axes:
