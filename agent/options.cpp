@@ -26,7 +26,7 @@ void AgentOptions::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--id", session.self_id, "number of this agent in feedback")
       ->capture_default_str();
-  app.add_option("--seed", session.seed, "of this agent's random numbers")->capture_default_str();
+  app.add_option("--seed", session.seed, "seed of this agent's random numbers")->capture_default_str();
   app.add_option("--set", assignments, "a scheme's parameter, such as sim.delta=0.875; repeatable")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
@@ -35,7 +35,7 @@ void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--trace", trace,
                  "write records as JSON lines to this file; - is standard output");
   app.add_option("--realtime", realtime,
-                 "real-time priority, where permitted: a busy machine does not delay it; 0: none")
+                 "real-time priority, where permitted, so that a busy machine does not delay it; 0: none")
       ->check(CLI::Range(0, 99))
       ->capture_default_str();
   app.add_option("--duration", duration_text, "end after this time, such as 90s")

@@ -27,16 +27,16 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
       app.add_subcommand("recv", "join the session's groups with IGMP and send feedback");
   recv->footer(kExamples);
   const CLI::App* const schemes =
-      app.add_subcommand("schemes", "print the schemes and their parameters as JSON, and end");
+      app.add_subcommand("schemes", "print the schemes and their parameters as JSON, and exit");
   CLI::App* const check = app.add_subcommand(
-      "check", "end with status 2 if the scheme refuses the session: parameters that do not fit together");
+      "check", "exit with status 2 if the scheme refuses the session: parameters that do not fit together");
   agent.name = "receiver";
   agent.add_to(*recv);
   agent.add_to(*check);
   std::string source_text;
   recv->add_option("--interface", interface, "network interface to receive on")->required();
   recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
-  recv->add_option("--output", output, "write the file that a reliable scheme transfers (rla, mdpcc)");
+  recv->add_option("--output", output, "write the transferred file here, with a reliable scheme (rla, mdpcc)");
   if (const auto status = agent::parse_command_line(app, arguments)) return status;
   if (schemes->parsed()) {
     command = Command::kSchemes;

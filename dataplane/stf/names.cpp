@@ -236,7 +236,7 @@ engine::ActionCall call_of(const engine::Program& program, const std::string& ac
 engine::Bytes number_bytes(const std::string& text) {
   const Digits digits = digits_of(text);
   if (digits.text.find('*') != digits.text.npos) {
-    throw NameError("`" + text + "`: * stands in ternary and lpm keys only");
+    throw NameError("`" + text + "`: * is valid in ternary and lpm keys only");
   }
   return bytes_of(digits);
 }

@@ -85,7 +85,7 @@ void parse_port_parameter(std::string_view key, std::string_view value, engine::
     link.overhead_bytes = parse_overhead(value);
   } else if (key == "scheduling") {
     if (value != "fifo" && value != "fair") {
-      throw OptionError(fmt::format("'{}' is no scheduling; valid: fifo, fair", value));
+      throw OptionError(fmt::format("'{}' is not a scheduling; valid: fifo, fair", value));
     }
     link.fair_queueing = value == "fair";
   } else {
@@ -228,7 +228,7 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
       ->check(CLI::Range(1u, kMaxPort))
       ->capture_default_str();
   app.add_option("--workers", options.workers,
-                 "Threads that share the ports among them (the pipeline stays one)")
+                 "Threads that share the ports (there is still one pipeline)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   std::string sample, filter;
@@ -237,11 +237,11 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
                      "Write what happens to packets and why, as JSON lines (-: stdout)");
   app.add_option("--trace-sample", sample, "Trace one of N frames: 1/N")->needs(trace);
   app.add_option("--trace-filter", filter,
-                 "Trace these frames only: port=1,udp=5500,dst=239.192.0.8/29")
+                 "Trace only these frames: port=1,udp=5500,dst=239.192.0.8/29")
       ->needs(trace);
   bool for_the_help = false;  // parse_switches() takes it out
   app.add_flag("--switch", for_the_help,
-               "Begins one of several switches; what stands before the first is for all");
+               "Starts the options of one of several switches; those before the first are for all");
   app.add_option("--name", options.name, "Name in log lines")->capture_default_str();
   app.add_option("--log-level", options.log_level)
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
@@ -287,7 +287,7 @@ ParseOutcome parse_switches(int argc, const char* const* argv, std::vector<Optio
     const ParseOutcome outcome =
         parse_command_line(static_cast<int>(words.size()), words.data(), options);
     if (outcome == ParseOutcome::kExitUsage && words.size() + 1 < static_cast<std::size_t>(argc)) {
-      fmt::print(stderr, "tiercast-switch: this is in switch {}\n", switches.size() + 1);
+      fmt::print(stderr, "tiercast-switch: in the options of switch {}\n", switches.size() + 1);
     }
     if (outcome != ParseOutcome::kRun) return outcome;
     switches.push_back(std::move(options));

@@ -64,7 +64,7 @@ std::optional<std::uint32_t> watch_port_of(const Target& target, const Profile& 
   if (port) {
     const auto ports = target.pipeline.ports();
     if (std::find(ports.begin(), ports.end(), *port) == ports.end())
-      throw invalid(fmt::format("{}: {} is no port of this device", place, *port));
+      throw invalid(fmt::format("{}: {} is not a port of this device", place, *port));
   }
   return port;
 }
