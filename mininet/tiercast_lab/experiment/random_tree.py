@@ -1,4 +1,4 @@
-"""Trees that nobody drew: shape, rates and delays from a seed."""
+"""Random trees: shape, rates and delays from a seed."""
 
 from __future__ import annotations
 

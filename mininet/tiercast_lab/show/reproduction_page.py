@@ -27,16 +27,16 @@ ANALYSES = {
 INTRODUCTION = """\
 # Reproduction
 
-What `./tiercast reproduce` says of every figure and table of the five papers, in virtual time. Each
-was run whole: every point with three seeds, groups with one. The first table says of which commit;
-a figure is run again when a change touches it. `tiercast figure NAME --record` writes this page.
+The verdict of `./tiercast reproduce` on every figure and table of the five papers, in virtual time. Each
+was run completely: every point with three seeds, groups with one. The first table names the commit;
+a figure is run again when a change affects it. `tiercast figure NAME --record` writes this page.
 
 **{tally}.** Not met:
 
 {not_met}
 
-What the papers leave open, what was chosen, and why something is not met: {analyses}.
-What no paper has: [SIM beside TCP](reproduction/beyond.md),
+What the papers leave open, what we chose, and why a figure is not met: {analyses}.
+Not in any paper: [SIM beside TCP](reproduction/beyond.md),
 [random trees](reproduction/random-trees.md),
 [groups of up to 102,400 receivers](reproduction/groups.md),
 [every scheme on every other's topology](reproduction/matrix.md).
@@ -73,8 +73,8 @@ def record_of(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(summaries: list[dict[str, Any]]) -> None:
-    """Puts these figures' verdicts in the place of their last ones, and writes the page. Raises
-    InputError for one that was not run whole."""
+    """Replaces these figures' last verdicts and writes the page. Raises InputError for a figure
+    that was not run completely."""
     for one in summaries:
         if one["quick"] or one["verdict"] == "failed":
             raise InputError(
