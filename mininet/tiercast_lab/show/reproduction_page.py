@@ -27,9 +27,10 @@ ANALYSES = {
 INTRODUCTION = """\
 # Reproduction
 
-The verdict of `./tiercast reproduce` on every figure and table of the five papers, in virtual time. Each
-was run completely: every point with three seeds, groups with one. The first table names the commit;
-a figure is run again when a change affects it. `tiercast figure NAME --record` writes this page.
+The verdict of `./tiercast reproduce` on every figure and table of the five papers, in virtual time.
+Each was run completely: every point with three seeds, groups with one. The first table names the
+commit; a figure is run again when a change affects it. `tiercast figure NAME --record` writes this
+page.
 
 **{tally}.** Not met:
 
