@@ -15,9 +15,9 @@ from tiercast_lab.measures import spec_of
 from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show import pages
-from tiercast_lab.show.drawing import topology_svg
 from tiercast_lab.show.panels import Panel
 from tiercast_lab.show.run_panels import all_panels
+from tiercast_lab.show.topology_drawing import topology_svg
 from tiercast_lab.show.wording import check_row, figure_row, window_text
 
 
