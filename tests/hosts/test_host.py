@@ -228,7 +228,9 @@ def test_schemes_are_json() -> None:
     assert sim["id"] == 1
     delta = next(p for p in sim["parameters"] if p["name"] == "sim.delta")
     assert delta["min"] < delta["default"] < delta["max"]
-    assert set(delta) == {"name", "default", "min", "max", "unit", "purpose", "source"}
+    texts = {"unit", "used_by", "purpose", "source"}
+    assert set(delta) == {"name", "default", "min", "max", "whole"} | texts
+    assert (delta["used_by"], delta["whole"]) == ("sender", False)
 
 
 @pytest.mark.parametrize(
