@@ -50,7 +50,8 @@ void JsonRow::number(std::string_view of, double value) {
   // Most figures are counts, for which the digits that follow are the same, and quicker.
   constexpr double kWhole = 1e15;  // below it, %.17g writes whole numbers without an exponent
   if (value == std::trunc(value) && std::abs(value) < kWhole && !std::signbit(value)) {
-    line_.append(text, std::to_chars(text, text + sizeof text, static_cast<std::int64_t>(value)).ptr);
+    const auto whole = static_cast<std::int64_t>(value);
+    line_.append(text, std::to_chars(text, text + sizeof text, whole).ptr);
     return;
   }
   // The shortest of the exact forms is not needed; the same bytes for the same value are.

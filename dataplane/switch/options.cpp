@@ -147,8 +147,8 @@ double parse_rate(std::string_view text) {
   if (text == "0") return 0;
   const auto rate = read_rate(text);
   if (rate && *rate <= kMaxRate) return *rate;
-  throw OptionError(fmt::format("'{}' is not a rate; valid: {}, at most 1000Gbit/s; 0 means unlimited",
-                                text, kRateForms));
+  throw OptionError(fmt::format(
+      "'{}' is not a rate; valid: {}, at most 1000Gbit/s; 0 means unlimited", text, kRateForms));
 }
 
 std::int64_t parse_duration(std::string_view text) {

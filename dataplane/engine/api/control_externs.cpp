@@ -84,7 +84,7 @@ Status Switch::write_register(std::string_view name, std::uint64_t index, const 
   }
   std::copy(cells->begin(), cells->end(),
             state_->core.program->externs.registers[*found].begin() +
-                static_cast<std::ptrdiff_t>(index * array.cells()));
+            static_cast<std::ptrdiff_t>(index * array.cells()));
   return {};
 }
 

@@ -31,7 +31,8 @@ void Checksums::verify(const Checksum& c, PacketState& packet) {
       c.whole_header == kNone ? nullptr : &image_.header_plans[c.whole_header];
   const bool received = whole != nullptr && packet.phv[whole->valid_cell] != 0 &&
                         packet.phv[whole->origin_cell] != 0;
-  const Cell computed = received ? sum_received(c, packet) : calculations_.calculate(c.calculation, packet);
+  const Cell computed = received ? sum_received(c, packet)
+                                 : calculations_.calculate(c.calculation, packet);
   if ((computed & low_mask(c.width)) != packet.phv[c.cell]) {
     packet.phv[image_.checksum_error_cell] = 1;
   }
@@ -41,16 +42,20 @@ void Checksums::update(const Checksum& c, PacketState& packet) {
   packet.phv[c.cell] = calculations_.calculate(c.calculation, packet) & low_mask(c.width);
 }
 
+bool Checksums::holds(const Checksum& c, PacketState& packet) {
+  return c.condition.empty() || interpreter_.run(c.condition, packet);
+}
+
 void Checksums::verify_all(PacketState& packet) {
   packet.phv[image_.checksum_error_cell] = 0;
   for (const Checksum& c : image_.checksums) {
-    if (c.verify && (c.condition.empty() || interpreter_.run(c.condition, packet))) verify(c, packet);
+    if (c.verify && holds(c, packet)) verify(c, packet);
   }
 }
 
 void Checksums::update_all(PacketState& packet) {
   for (const Checksum& c : image_.checksums) {
-    if (c.update && (c.condition.empty() || interpreter_.run(c.condition, packet))) update(c, packet);
+    if (c.update && holds(c, packet)) update(c, packet);
   }
 }
 

@@ -22,6 +22,7 @@ class Checksums {
   void update_all(PacketState& packet);
 
  private:
+  bool holds(const Checksum& checksum, PacketState& packet);
   Cell sum_received(const Checksum& checksum, const PacketState& packet) const;
 
   const Image& image_;

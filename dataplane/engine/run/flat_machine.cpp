@@ -1,7 +1,5 @@
 #include "dataplane/engine/run/flat_machine.h"
 
-// Each operation ends with its own jump to the next one's address ("labels as values", GCC and
-// Clang): a processor predicts sixty such jumps far better than the one of a switch.
 #include <algorithm>
 
 #include "dataplane/engine/packet/bits.h"
@@ -14,8 +12,10 @@ void FlatMachine::parse(PacketState& packet,
   run(image_.flat.parser, packet, tables);
 }
 
+// Each operation ends with its own jump to the next one's address ("labels as values", GCC and
+// Clang): a processor predicts sixty such jumps far better than the one of a switch.
 void FlatMachine::run(std::uint32_t start, PacketState& packet,
-                       std::span<const std::unique_ptr<MatchTable>> tables) {
+                      std::span<const std::unique_ptr<MatchTable>> tables) {
   const FlatInstruction* const code = image_.flat.code.data();
   const FlatInstruction* next = code + start;
   Cell* const phv = packet.phv;

@@ -55,7 +55,7 @@ void Interpreter::log_message(const LogFormat& format, const Value* arguments) {
 
 template <class Value>
 Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
-                      const Cell* arguments) {
+                          const Cell* arguments) {
   Value stack[kStackDepth];
   Value* top = stack;  // one above the topmost number
   Cell* const phv = packet.phv;
@@ -277,8 +277,9 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
       case Op::kHeadersEqual: {
         top -= 2;
         const std::uint64_t a = clamp(top[0]), b = clamp(top[1]);
-        push_bool(a < image_.headers.size() && b < image_.headers.size() &&
-                  headers_.equal(phv, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)));
+        push_bool(
+            a < image_.headers.size() && b < image_.headers.size() &&
+            headers_.equal(phv, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)));
         break;
       }
 

@@ -99,7 +99,7 @@ void SwitchCore::find_timers() {
 }
 
 void SwitchCore::receive(std::uint32_t port, std::span<const std::byte> frame,
-                            std::int64_t now_ns) {
+                         std::int64_t now_ns) {
   advance(now_ns);
   if (!ports->has(port)) {
     ++stats.no_port_packets;

@@ -77,7 +77,8 @@ class SwitchCore {
   void run_ingress(Packet& packet, PacketState& state);
   void run_egress(Packet& packet, PacketState& state, std::int64_t now_ns);
   void update_checksums(const Packet& packet, PacketState& state);
-  // Runs the deparser and makes packet.buffer the frame that leaves; false, and counted, if that is too long.
+  // Runs the deparser and makes packet.buffer the frame that leaves; false, and counted, if that
+  // is too long.
   bool deparse(Packet& packet, PacketState& state);
   // Gathers the digest that the program asked for.
   void gather_digest(const PacketState& state) {
@@ -282,7 +283,8 @@ inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
 
 inline std::uint32_t SwitchCore::bytes_to_queue(const Packet& packet) const {
   std::size_t bytes =
-      program->machine.deparser.header_bytes(packet.phv.data()) + packet.buffer->size - packet.cursor;
+      program->machine.deparser.header_bytes(packet.phv.data()) +
+      packet.buffer->size - packet.cursor;
   if (packet.truncate != 0) bytes = std::min<std::size_t>(bytes, packet.truncate);
   return static_cast<std::uint32_t>(bytes);
 }

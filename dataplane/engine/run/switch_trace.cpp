@@ -34,7 +34,7 @@ void SwitchCore::parse_traced(const Packet& packet, PacketState& state) {
 }
 
 void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
-                               std::int64_t now_ns) {
+                            std::int64_t now_ns) {
   const Image& image = program->image;
   Tracer::Run run(tracer, packet, in_egress ? "egress" : "ingress", now_ns);
   if (!state.exited) run_nodes(in_egress ? image.egress_start : image.ingress_start, state, run);
@@ -48,13 +48,13 @@ void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
 }
 
 void SwitchCore::tell_replicate(const Packet& packet, std::uint32_t group,
-                                   const std::vector<Replica>& replicas) {
+                                const std::vector<Replica>& replicas) {
   tracer.tell(packet, "replicate", clock_ns,
               {{"group", std::int64_t{group}}, {"copies", replica_texts(replicas)}});
 }
 
 void SwitchCore::tell_clone(const Packet& original, const Packet& copy, std::uint32_t session,
-                               const CloneSession& config) {
+                            const CloneSession& config) {
   tracer.tell(copy, "clone", clock_ns,
               {{"session", std::int64_t{session}},
                {"of", std::int64_t{original.copy}},
@@ -79,7 +79,7 @@ void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port) {
 }
 
 void SwitchCore::tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,
-                                 std::int64_t now_ns) {
+                              std::int64_t now_ns) {
   tracer.tell(packet, "dequeue", now_ns,
               {{"port", std::int64_t{port}},
                {"enq_qdepth", std::int64_t{packet.enq_qdepth}},
@@ -98,7 +98,7 @@ void SwitchCore::tell_leaves(const Packet& packet, std::uint32_t port) {
 }
 
 void SwitchCore::tell_drop(const Packet& packet, std::string_view where,
-                              std::string_view reason) {
+                           std::string_view reason) {
   tracer.tell(packet, "drop", clock_ns,
               {{"where", std::string(where)}, {"reason", std::string(reason)}});
 }

@@ -16,8 +16,9 @@ void TableHits::complete(const Table& layout, MatchTable& table, PacketState& pa
   if (layout.supports_timeout) entry.last_hit_ns = externs_.now_ns;
   if (layout.profile == kNone) return;
   const std::uint32_t hash = table.profile()->layout().hash;
+  const bool is_chosen = entry.binding.member != nullptr;
   const ProfileMembers::Member* member =
-      entry.binding.choose(entry.binding.member != nullptr ? 0 : calculations_.calculate(hash, packet));
+      entry.binding.choose(is_chosen ? 0 : calculations_.calculate(hash, packet));
   outcome.action = kNone;  // an empty group is a miss without default action
   if (member == nullptr) return;
   outcome.action = static_cast<std::uint32_t>(
