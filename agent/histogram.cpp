@@ -24,6 +24,17 @@ void Histogram::add(const Histogram& other) {
   max_ = std::max(max_, other.max_);
 }
 
+Histogram Histogram::since(const Histogram& before) const {
+  Histogram added;
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    const std::uint64_t count = bins_[bin] - before.bins_[bin];
+    if (count == 0) continue;
+    added.add_to_bin(bin, count);
+    added.max_ = std::min(max_, static_cast<std::int64_t>(upper_bound(bin)));
+  }
+  return added;
+}
+
 Duration Histogram::quantile(double share) const {
   if (count_ == 0) return Duration::zero();
   const auto wanted = std::max<std::uint64_t>(

@@ -20,6 +20,9 @@ class Histogram {
   void add(Duration value);
   void add(const Histogram& other);
   void reset() { *this = Histogram(); }
+  // The values added since `before`, an earlier copy. Their max() may be above the largest by the
+  // width of a bin.
+  Histogram since(const Histogram& before) const;
 
   std::uint64_t count() const { return count_; }
   Duration max() const { return Duration::nanoseconds(max_); }  // exact; 0 if empty

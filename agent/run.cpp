@@ -58,7 +58,13 @@ class Runner {
       activity_.stop(now);
     }
     flush();
-    if (lab_) lab_->finish();
+    if (lab_) {
+      lab_->finish();
+      if (const std::uint64_t lost = lab_->dropped_records(); lost > 0) {
+        fmt::print(stderr, "{}: the lab took records too slowly: {} were dropped\n", options_.name,
+                   lost);
+      }
+    }
     return status_;
   }
 

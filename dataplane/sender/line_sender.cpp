@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,6 +29,15 @@ constexpr auto kEndPoll = std::chrono::microseconds(50);
 void pin_to(unsigned lcore) {
   rte_cpuset_t set = rte_lcore_cpuset(lcore);
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+// A worker that sleeps takes the processor from nobody for long. Where it is not permitted the main
+// thread has said so (agent/run.h).
+void raise_priority(int realtime) {
+  if (realtime == 0) return;
+  sched_param parameter{};
+  parameter.sched_priority = realtime;
+  pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameter);
 }
 
 }  // namespace
@@ -54,6 +64,9 @@ struct LineSender::State {
   std::atomic<bool> stop{false};
   std::atomic<bool> stop_receiving{false};
   std::atomic<bool> link_up{true};
+  std::atomic<bool> failed{false};
+  std::atomic_flag fails;  // the first one says why
+  std::string failure;     // once `failed`
   std::atomic<std::uint64_t> missed{0};  // as of the last tend()
 
   mutable std::mutex mutex;  // of what follows: the controlling side
@@ -77,7 +90,7 @@ struct LineSender::State {
   }
 
   void order(unsigned worker, const Command& command) {
-    while (!workers[worker]->order(command)) std::this_thread::yield();
+    while (!workers[worker]->order(command) && !failed) std::this_thread::yield();
   }
 
   // With the mutex held: why these cannot start; "" if they can. `ending`: they can, once the
@@ -164,8 +177,16 @@ void LineSender::run() {
   for (unsigned i = 0; i < state.workers.size(); ++i) {
     state.threads.emplace_back([&state, i] {
       pin_to(state.lcores[i]);
+      raise_priority(state.options.realtime);
       rte_thread_register();  // for its own cache of buffers
-      state.workers[i]->run(state.stop, state.lcores[i]);
+      try {
+        state.workers[i]->run(state.stop, state.lcores[i]);
+      } catch (const std::exception& error) {
+        if (!state.fails.test_and_set()) {
+          state.failure = error.what();
+          state.failed.store(true, std::memory_order_release);
+        }
+      }
       rte_thread_unregister();
     });
   }
@@ -200,8 +221,8 @@ void LineSender::stop() {
   for (;;) {
     const std::lock_guard lock(state.mutex);
     state.collect();
-    if (state.sessions.empty()) break;
-    std::this_thread::yield();
+    if (state.sessions.empty() || state.failed) break;
+    std::this_thread::sleep_for(kEndPoll);
   }
   // First who fills the workers' rings, then who empties them.
   state.stop_receiving.store(true);
@@ -268,6 +289,7 @@ void LineSender::stop_session(std::uint16_t session) {
 
 void LineSender::tend(agent::Telemetry* telemetry) {
   State& state = *state_;
+  if (state.failed.load(std::memory_order_acquire)) throw std::runtime_error(state.failure);
   state.missed.store(state.port.missed(), std::memory_order_relaxed);
   {
     const std::lock_guard lock(state.mutex);
@@ -282,8 +304,9 @@ void LineSender::tend(agent::Telemetry* telemetry) {
       for (std::size_t i = 0; i < record.fields; ++i) {
         fields[i + 1] = {record.values[i].name.data(), record.values[i].value};
       }
+      const auto all = std::span(fields).first(record.fields + 1u);
       telemetry->record(record.time, record.kind.data(),
-                        std::span(fields).first(record.fields + 1u));
+                        state.options.name_sessions ? all : all.subspan(1));
     }
   }
 }

@@ -23,7 +23,9 @@ struct LineOptions {
   SenderAddresses addresses;
   std::string payload;               // "": the pattern; a file, "-": standard input
   bool poll = false;                 // else the workers sleep between departures
-  bool trace = false;                // take_records() will be called
+  int realtime = 0;                  // priority of the workers under SCHED_FIFO; 0: ordinary
+  bool trace = false;                // tend() will take the cores' records
+  bool name_sessions = true;         // in them
   std::uint32_t session_capacity = 1024;  // sessions that may run at once, over all workers
   std::uint32_t largest_frame = 9018;     // bytes, tag included, that a session may send
   Duration ramp = Duration::zero();  // over which the sessions of one start() are spread
@@ -57,7 +59,8 @@ class LineSender {
   void stop_session(std::uint16_t session);
 
   // Gives the records of the cores since the last call, in the order of each worker's time, to
-  // `telemetry`; frees what ended sessions held. To be called some times a second.
+  // `telemetry`; frees what ended sessions held. To be called some times a second. What has ended a
+  // worker, if anything did, is thrown: std::runtime_error.
   void tend(agent::Telemetry* telemetry);
   // While the link is down what is due is dropped. Up until it is said to be down.
   void set_link(bool up);

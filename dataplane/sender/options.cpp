@@ -126,10 +126,9 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
       throw ConfigError(std::string("--ramp: ") + error.what());
     }
   }
-  if (line() && !agent.lab.empty()) {
+  if (many() && !agent.lab.empty()) {
     throw ConfigError(
-        "--lab: not with --poll, --sessions, --max-sessions, --payload, --vlan, --gateway, --metrics or "
-        "--control");
+        "--lab: of one session; not with --sessions, --max-sessions or --control");
   }
   if (!dry_run.empty() && agent.duration == Duration::infinite()) {
     throw ConfigError("--dry-run: say how much of the schedule by --duration, such as 1s");

@@ -22,7 +22,6 @@ struct SenderOptions {
   std::uint32_t gateway = 0;  // its IPv4 address, to be asked for by ARP; 0: by gateway_mac
   std::string input;  // file that a reliable scheme transfers; "": a stream without end
 
-  // Of many sessions, or at line rate.
   bool poll = false;      // never sleeps
   std::string sessions;   // file of a SessionList; "": the one of `agent`
   std::uint32_t max_sessions = 0;  // that may run at once; 0: those of the file
@@ -32,11 +31,8 @@ struct SenderOptions {
   std::string metrics;  // address of Prometheus's figures; "": none
   std::string control;  // address of tiercast.v1.Sender; "": none
   std::string dry_run;  // where the files of a dry run go; "": not one
-  // Whether LineSender serves them, and not Sender, which sleeps and has one session.
-  bool line() const {
-    return poll || !sessions.empty() || max_sessions > 0 || !payload.empty() || vlan.has_value() ||
-           gateway != 0 || !metrics.empty() || !control.empty();
-  }
+  // Whether it may have other sessions than the one of `agent`.
+  bool many() const { return !sessions.empty() || max_sessions > 0 || !control.empty(); }
 
   // `arguments` without the program's name. A value is an exit status: the program is not to go on
   // (--help, --version, or an error was printed). ConfigError names option, value and choices.

@@ -22,7 +22,7 @@ class PayloadSource {
 // `from`: "-" for standard input, else a file. ConfigError: cannot be opened, or is empty. Standard
 // input is read by a thread of its own, a megabyte ahead; one source at most may read it.
 std::unique_ptr<PayloadSource> open_payload(const std::string& from);
-// The same from any descriptor, for tests; it stays open.
+// The same from any descriptor, which stays open.
 std::unique_ptr<PayloadSource> read_payload(int descriptor);
 
 }  // namespace tiercast::sender

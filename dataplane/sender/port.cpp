@@ -133,34 +133,32 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
   }
 
   const bool jumbo = ip_bytes + wire::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
-  pool_ = rte_pktmbuf_pool_create("tiercast-send", needs.workers ? kSharedBuffers : kBuffers,
-                                  kCache, needs.private_bytes,
-                                  jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
+  // With a thread that receives beside the workers, frames wait in rings between them.
+  const bool large = needs.poll || worker_lcores().front() != rte_get_main_lcore();
+  const unsigned buffers = large ? kSharedBuffers : kBuffers;
+  pool_ = rte_pktmbuf_pool_create("tiercast-send", buffers, kCache, needs.private_bytes, jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
   if (pool_ == nullptr) {
     throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
-                                  kBuffers, rte_strerror(rte_errno)));
+                                  buffers, rte_strerror(rte_errno)));
   }
 
   rte_eth_conf configuration{};
-  const std::uint16_t queues =
-      needs.workers ? static_cast<std::uint16_t>(worker_lcores().size()) : std::uint16_t{1};
-  if (needs.workers) {
-    if (queues > info.max_tx_queues) {
-      throw ConfigError(fmt::format("{} workers, by -l, need as many transmit queues; {} has {}",
-                                    queues, driver_, info.max_tx_queues));
-    }
-    configuration.txmode.offloads =
-        info.tx_offload_capa & (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
-                                RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP);
-    checksum_offload_ = {(configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0,
-                         (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0};
-    sends_on_timestamp_ =
-        (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0;
+  const auto queues = static_cast<std::uint16_t>(worker_lcores().size());
+  if (queues > info.max_tx_queues) {
+    throw ConfigError(fmt::format("{} workers, by -l, need as many transmit queues; {} has {}",
+                                  queues, driver_, info.max_tx_queues));
   }
-  link_interrupt_ = needs.workers && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+  configuration.txmode.offloads =
+      info.tx_offload_capa & (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
+                              RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP);
+  checksum_offload_ = {(configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0,
+                       (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0};
+  sends_on_timestamp_ =
+      (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0;
+  link_interrupt_ = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
   configuration.intr_conf.lsc = link_interrupt_ ? 1 : 0;
   check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
-  std::uint16_t rx_descriptors = needs.workers ? kReceiveDescriptors : kDescriptors;
+  std::uint16_t rx_descriptors = large ? kReceiveDescriptors : kDescriptors;
   std::uint16_t tx_descriptors = kDescriptors;
   check(rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors, &tx_descriptors),
         "setting its ring sizes", driver_);
@@ -176,7 +174,6 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
   if (driver_ == "net_af_packet") {
     receive_descriptor_ = find_packet_socket(info.if_index);
     interface_state_.emplace(interface_);
-    errors_seen_ = device_errors();
   }
 }
 
@@ -192,42 +189,6 @@ agent::MacAddress Port::mac() const {
   agent::MacAddress mac{};
   std::memcpy(mac.data(), address.addr_bytes, mac.size());
   return mac;
-}
-
-std::optional<Port::Frame> Port::allocate(std::size_t bytes) {
-  rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_);
-  if (mbuf == nullptr) return std::nullopt;
-  auto* const start =
-      reinterpret_cast<std::byte*>(rte_pktmbuf_append(mbuf, static_cast<std::uint16_t>(bytes)));
-  if (start == nullptr) {
-    rte_pktmbuf_free(mbuf);
-    return std::nullopt;
-  }
-  return Frame{mbuf, {start, bytes}};
-}
-
-// net_af_packet keeps what the kernel refuses in its ring, reports it as sent, counts it as an
-// error, and sends it later in a burst. So nothing is handed to it while the interface is
-// down; the one packet that may meet the moment of going down shows in the error counter,
-// which this driver keeps in memory.
-bool Port::transmit(const Frame& frame) {
-  rte_mbuf* mbuf = frame.mbuf;
-  if ((interface_state_ && !interface_state_->running()) ||
-      rte_eth_tx_burst(id_, 0, &mbuf, 1) == 0) {
-    rte_pktmbuf_free(mbuf);
-    return false;
-  }
-  if (!interface_state_) return true;
-  const std::uint64_t errors = device_errors();
-  const bool sent = errors == errors_seen_;
-  errors_seen_ = errors;
-  return sent;
-}
-
-std::uint64_t Port::device_errors() const {
-  rte_eth_stats stats{};
-  rte_eth_stats_get(id_, &stats);
-  return stats.oerrors;
 }
 
 std::vector<unsigned> Port::worker_lcores() {

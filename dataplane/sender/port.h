@@ -23,7 +23,7 @@ namespace tiercast::sender {
 // What a sender asks of its port.
 struct PortNeeds {
   std::uint32_t ip_bytes = 1500;     // of the largest packet that will be sent
-  bool workers = false;              // a transmit queue per worker (see lcores()), offloads, ...
+  bool poll = false;                 // line rate: more buffers, a longer receive ring
   std::uint16_t private_bytes = 0;   // of each received buffer
 };
 
@@ -37,23 +37,6 @@ class Port {
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
-
-  // A buffer to write a frame into; owned by the port until transmit() or discard().
-  struct Frame {
-    rte_mbuf* mbuf;
-    std::span<std::byte> bytes;
-  };
-  // Nothing when the pool is exhausted (the device holds all buffers).
-  std::optional<Frame> allocate(std::size_t bytes);
-  // Hands the frame to the device; false if the device refused or lost
-  // it. Either way the frame is gone.
-  bool transmit(const Frame& frame);
-  void discard(const Frame& frame) { rte_pktmbuf_free(frame.mbuf); }
-
-  // Calls handle(std::span<std::byte>) for at most kBurst received frames; returns how many. Frames
-  // made of several buffers (larger than kDataRoom) are skipped.
-  template <typename Handle>
-  unsigned receive(Handle&& handle);
 
   // Descriptor that is readable while received frames wait; -1 if this
   // driver has none and must be polled.
@@ -69,7 +52,6 @@ class Port {
   // Bursts that are received at the end, at most: as many as a ring may hold.
   static constexpr unsigned kLastPolls = 4096 / kBurst;
 
-  // For workers.
   // The EAL's cores on which workers run: all but the main one, or that if there is no other.
   static std::vector<unsigned> worker_lcores();
   // Any thread, one per queue at a time: hands `count` buffers over, returns how many the device
@@ -96,7 +78,6 @@ class Port {
 
  private:
   void configure(const std::string& eal_arguments, const PortNeeds& needs);
-  std::uint64_t device_errors() const;
 
   std::uint16_t id_ = 0;
   rte_mempool* pool_ = nullptr;
@@ -108,20 +89,6 @@ class Port {
   bool link_interrupt_ = false;
   std::function<void()> link_changed_;
   std::optional<agent::InterfaceState> interface_state_;  // net_af_packet only
-  std::uint64_t errors_seen_ = 0;
 };
-
-template <typename Handle>
-unsigned Port::receive(Handle&& handle) {
-  rte_mbuf* frames[kBurst];
-  const unsigned received = receive_burst(frames);
-  for (unsigned i = 0; i < received; ++i) {
-    if (frames[i]->nb_segs == 1) {
-      handle(std::span(rte_pktmbuf_mtod(frames[i], std::byte*), rte_pktmbuf_data_len(frames[i])));
-    }
-    rte_pktmbuf_free(frames[i]);
-  }
-  return received;
-}
 
 }  // namespace tiercast::sender

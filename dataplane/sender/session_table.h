@@ -151,7 +151,6 @@ class SessionTable {
   // Builds the packet of a departure, with the headers of `now`. Returns the frame's bytes; 0: the
   // core has nothing to send. The caller then says what became of it, by sent() or dropped().
   std::size_t build(Layer layer, Time now, std::byte* frame);
-  std::size_t frame_bytes(Layer layer) const { return layers_[layer].headers.frame_bytes(); }
   std::size_t header_bytes() const { return header_bytes_; }
   void sent(Layer layer) {
     layers_[layer].sent.add();

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <rte_prefetch.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include <algorithm>
@@ -14,9 +15,9 @@ namespace {
 
 constexpr unsigned kBuffers = 4095;  // above the device's ring and the pool's cache
 constexpr unsigned kJumboBuffers = 2047;
-constexpr std::size_t kRecords = 8192;
-// Sleeping: what is due sooner than the kernel can wake us is waited for.
-constexpr Duration kShortWait = Duration::microseconds(60);
+// Between two calls of LineSender::tend().
+constexpr std::size_t kRecords = 4096;
+constexpr std::size_t kRecordsOfOne = 512;
 // Bound on the time that received frames wait where the driver cannot wake us.
 constexpr Duration kPollInterval = Duration::milliseconds(1);
 constexpr Duration kLongSleep = Duration::milliseconds(50);
@@ -35,7 +36,9 @@ void copy_name(std::string_view name, std::array<char, N>& out) {
 }  // namespace
 
 Worker::Worker(const Settings& settings, Port& port)
-    : records(settings.sessions.records ? kRecords : 1),
+    : records(!settings.sessions.records        ? 1
+              : settings.sessions.sessions == 1 ? kRecordsOfOne
+                                                : kRecords),
       settings_(settings),
       port_(port),
       table_(settings.sessions, *this),
@@ -89,6 +92,7 @@ void Worker::wake() {
 // the next departure is waited for on the clock alone.
 void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   lcore_ = lcore;
+  prctl(PR_SET_TIMERSLACK, 1ul);  // ns; of this thread
   Time now = clock_.now();
   Time next_chores = now;
   next_sync_ = now;
@@ -320,7 +324,7 @@ void Worker::sleep(Time now) {
   Time until = std::min(table_.next_deadline(), now + kLongSleep);
   const int descriptor = settings_.receive_descriptor;
   if (settings_.receive && descriptor < 0) until = std::min(until, now + kPollInterval);
-  const Duration wait = until - kShortWait - clock_.now();
+  const Duration wait = until - clock_.now();
   if (wait <= Duration::zero()) {
     table_.prepare();
     return;

@@ -63,8 +63,8 @@ class RunningTime {
 
 // What a core traced, copied.
 struct TraceRecord {
-  static constexpr std::size_t kMaxFields = 12;
-  static constexpr std::size_t kNameBytes = 24;
+  static constexpr std::size_t kMaxFields = Contract::kMaxTraceFields;
+  static constexpr std::size_t kNameBytes = 72;  // a lab takes names of 64
   struct Field {
     std::array<char, kNameBytes> name;
     double value;

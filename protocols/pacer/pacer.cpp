@@ -116,7 +116,6 @@ void Pacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_byte
     if (entry.interval_ns > 0) {
       remove(layer);
       entry.interval_ns = 0;
-      --running_;
     }
     return;
   }
@@ -142,7 +141,6 @@ void Pacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_byte
   }
   entry.due_fraction = 0;
   entry.in_backlog = false;
-  ++running_;
   insert(layer);
 }
 

@@ -48,9 +48,6 @@ class Pacer {
   // schedule restarts one interval after `now`.
   std::optional<Departure> pop(Time now);
 
-  // Layers with a rate above 0.
-  std::uint32_t running() const { return running_; }
-
  private:
   static constexpr unsigned kTickShift = 10;  // 1.024 us
   static constexpr unsigned kLevelBits =
@@ -96,7 +93,6 @@ class Pacer {
   std::vector<Slot> slots_;
   std::array<Occupied, kLevels> occupied_;
   std::uint64_t current_tick_ = 0;  // no entry is in a slot before this one
-  std::uint32_t running_ = 0;
 };
 
 }  // namespace tiercast

@@ -71,5 +71,23 @@ TEST(AgentHistogram, AddingAnotherGivesTheUnion) {
   EXPECT_EQ(low.count(), 0u);
 }
 
+TEST(AgentHistogram, WhatCameSinceAnEarlierCopy) {
+  Histogram histogram;
+  histogram.add(ns(1'000'000));
+  histogram.add(ns(7));
+  const Histogram before = histogram;
+  EXPECT_EQ(histogram.since(before).count(), 0u);
+  EXPECT_EQ(histogram.since(before).max(), ns(0));
+  histogram.add(ns(7));
+  histogram.add(ns(50'000));
+  const Histogram added = histogram.since(before);
+  EXPECT_EQ(added.count(), 2u);
+  EXPECT_EQ(added.quantile(0.5), ns(7));
+  EXPECT_GE(added.max(), ns(50'000));
+  EXPECT_LE(added.max(), ns(51'600));  // a bin's width, 3.2 %
+  histogram.add(ns(2'000'000));
+  EXPECT_EQ(histogram.since(before).max(), ns(2'000'000));  // the largest of all is exact
+}
+
 }  // namespace
 }  // namespace tiercast::agent

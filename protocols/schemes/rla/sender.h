@@ -49,7 +49,6 @@ class Sender final : public SenderCore {
   const RandomListening& listening() const { return listening_; }
   std::uint32_t receivers() const { return board_.members(); }
   std::uint32_t min_last_ack() const { return board_.base(); }
-  std::uint32_t max_reach_all() const { return max_reach_all_; }
   Duration max_srtt() const { return members_.max_srtt(); }
   std::uint64_t signals(std::uint32_t receiver) const;  // 0 of one that is not known
 

@@ -46,6 +46,21 @@ TEST(SenderOptions, ErrorsNameOptionAndValue) {
   EXPECT_THAT(error_of({"--address", "10.0.0.2"}), HasSubstr("before '--'"));
 }
 
+// The path that a lab drives takes all that it takes without one, but other sessions.
+TEST(SenderOptions, ALabHasOneSession) {
+  const std::vector<std::string> lab{"--", "--address", "10.0.0.2", "--lab", "unix:/x"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = lab;
+    all.insert(all.end(), more);
+    return error_of(all);
+  };
+  EXPECT_EQ(with({}), "");
+  EXPECT_EQ(with({"--poll", "--vlan", "7", "--gateway", "10.0.0.1", "--metrics", "127.0.0.1:9464"}), "");
+  for (const auto& [option, value] : {std::pair{"--max-sessions", "2"}, {"--control", "unix:/c"}}) {
+    EXPECT_THAT(with({option, value}), AllOf(HasSubstr("--lab"), HasSubstr(option)));
+  }
+}
+
 TEST(SenderOptions, AddressIsRequired) {
   SenderOptions options;
   EXPECT_EQ(options.parse({"--vdev=net_null0", "--"}), 2);

@@ -143,7 +143,7 @@ def test_faults_of_the_list_are_named(tmp_path: Path) -> None:
     for option, text in [
         ("--vlan=5000", "--vlan: '5000'"),
         ("--ramp=x", "--ramp"),
-        ("--lab=unix:/x", "--lab: not with"),
+        ("--lab=unix:/x", "--lab: of one session; not with --sessions"),
         ("--payload=/nonexistent", "/nonexistent"),
     ]:
         ended = send(tmp_path, null, [{"session": 1}], "--duration=1s", option)

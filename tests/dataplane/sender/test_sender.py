@@ -282,8 +282,12 @@ def lab() -> Iterator[Lab]:
         lab.close()
 
 
-def test_membership_from_the_lab_starts_and_stops_layers(link: Link, lab: Lab) -> None:
-    sender = link.sender(*fixed_rate("1Mbit/s"), f"--lab={lab.address}", "--name=h0", "--id=3")
+@pytest.mark.parametrize("mode", [[], ["--poll"]])
+def test_membership_from_the_lab_starts_and_stops_layers(
+    link: Link, lab: Lab, mode: list[str]
+) -> None:
+    own = [f"--lab={lab.address}", "--name=h0", "--id=3", *mode]
+    sender = link.sender(*fixed_rate("1Mbit/s"), *own)
     hello = lab.hellos.get(timeout=PATIENCE_S)
     assert (hello.role, hello.name, hello.scheme) == (1, "h0", "sim")
     assert (hello.session, hello.id, hello.version) == (SESSION, 3, 1)

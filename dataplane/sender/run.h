@@ -1,4 +1,4 @@
-// tiercast-send with many sessions, or at line rate: from the command line to the exit status.
+// tiercast-send from its options to its exit status.
 #pragma once
 
 #include "dataplane/sender/options.h"
@@ -6,7 +6,7 @@
 namespace tiercast::sender {
 
 // ConfigError names option, value and choices.
-int run_line(const SenderOptions& options);
+int run_sender(const SenderOptions& options);
 // --dry-run: no device, no EAL.
 int run_dry(const SenderOptions& options);
 

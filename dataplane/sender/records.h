@@ -1,0 +1,48 @@
+// The records of a running sender (docs/agents.md): of its one session as a lab takes them, five
+// times a second; or, with many sessions, of its workers each second and of the layers at the end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/histogram.h"
+#include "agent/telemetry.h"
+#include "dataplane/sender/statistics.h"
+
+namespace tiercast::sender {
+
+class SessionRecords {
+ public:
+  explicit SessionRecords(agent::Telemetry& telemetry) : telemetry_(telemetry) {}
+
+  // `second`: with those of each second. `statistics` comes with its layers.
+  void write(const Statistics& statistics, bool second);
+  // After write(), once all counts are final: the totals.
+  void write_totals(const Statistics& statistics);
+
+ private:
+  agent::Telemetry& telemetry_;
+  agent::Histogram late_;  // as of the last "pacer" record
+  std::uint64_t dropped_ = 0;
+};
+
+class WorkerRecords {
+ public:
+  WorkerRecords(const std::string& name, agent::Telemetry& telemetry)
+      : name_(name), telemetry_(telemetry) {}
+
+  void write(const Statistics& statistics) { write(statistics, "pacer"); }
+  void write_totals(const Statistics& statistics, const std::vector<LayerStatistics>& layers);
+
+ private:
+  void write(const Statistics& statistics, const char* pacer_kind);
+  void warn(const Statistics& statistics);
+
+  const std::string name_;
+  agent::Telemetry& telemetry_;
+  std::vector<std::uint64_t> given_up_;
+  bool link_up_ = true;
+};
+
+}  // namespace tiercast::sender

@@ -1,0 +1,280 @@
+#include "dataplane/sender/run.h"
+
+#include <fmt/format.h>
+#include <rte_lcore.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/clock.h"
+#include "agent/event_loop.h"
+#include "agent/interface.h"
+#include "agent/run.h"
+#include "agent/telemetry.h"
+#include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/link_watch.h"
+#include "dataplane/sender/live_view.h"
+#include "dataplane/sender/metrics.h"
+#include "dataplane/sender/records.h"
+#include "dataplane/sender/schedule.h"
+#include "dataplane/sender/session_service.h"
+#include "dataplane/sender/worker.h"
+#include "proto/control_server.h"
+#include "protocols/wire/udp_frame.h"
+
+namespace tiercast::sender {
+namespace {
+
+constexpr Duration kTendInterval = Duration::milliseconds(50);
+constexpr int kGiveWay = 10;  // steps of niceness
+
+// Of the file, or the one session of the other options.
+v1::SessionList sessions_of(const SenderOptions& options) {
+  if (!options.sessions.empty()) return read_sessions(options.sessions);
+  v1::SessionList list;
+  v1::SessionSpec& spec = *list.add_sessions();
+  const SessionConfig& config = options.agent.session;
+  spec.set_session(config.session);
+  spec.set_scheme(std::string(options.scheme->name));
+  spec.set_layers(config.layers);
+  spec.set_packet_size(config.packet_size);
+  spec.set_id(config.self_id);
+  spec.set_seed(config.seed);
+  spec.set_input(options.input);
+  for (const std::string& assignment : options.agent.assignments) {
+    const std::size_t equals = assignment.find('=');
+    (*spec.mutable_parameters())[assignment.substr(0, equals)] = assignment.substr(equals + 1);
+  }
+  return list;
+}
+
+std::vector<SessionRequest> requests_of(const v1::SessionList& list) {
+  std::vector<SessionRequest> requests;
+  for (const v1::SessionSpec& spec : list.sessions()) {
+    auto some = sender::requests_of(spec);
+    std::move(some.begin(), some.end(), std::back_inserter(requests));
+  }
+  return requests;
+}
+
+SenderAddresses addresses_of(const SenderOptions& options, const agent::MacAddress& device) {
+  SenderAddresses addresses;
+  addresses.own = {options.mac.value_or(device), options.address};
+  addresses.gateway = options.gateway_mac;
+  addresses.gateway_ip = options.gateway;
+  addresses.vlan = options.vlan;
+  return addresses;
+}
+
+// The EAL pins this thread to its first core. It, and the threads that it starts (gRPC, HTTP), may
+// take milliseconds at a time: of `cpus` they get those on which no worker is, if there are any.
+void leave_workers_cpus(const cpu_set_t& cpus) {
+  cpu_set_t others = cpus;
+  for (const unsigned lcore : Port::worker_lcores()) {
+    const rte_cpuset_t worker = rte_lcore_cpuset(lcore);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &worker)) CPU_CLR(cpu, &others);
+    }
+  }
+  sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
+}
+
+// And where there is none, to the thread that receives.
+void give_way() {
+  errno = 0;
+  const int niceness = getpriority(PRIO_PROCESS, 0);  // Linux: of this thread
+  if (errno == 0) setpriority(PRIO_PROCESS, 0, niceness + kGiveWay);
+}
+
+// The sessions between start and end, and those who watch or control them from outside.
+class Sending final : public agent::Activity {
+ public:
+  // References must outlive the object.
+  Sending(const SenderOptions& options, const v1::SessionList& sessions,
+          std::vector<SessionRequest> requests, std::uint32_t largest_packet, Port& port,
+          agent::EventLoop& loop, agent::Telemetry& telemetry, LineSender& sender)
+      : options_(options),
+        requests_(std::move(requests)),
+        port_(port),
+        telemetry_(telemetry),
+        sender_(sender),
+        session_records_(telemetry),
+        worker_records_(options.agent.name, telemetry),
+        link_(port, loop,
+              [this](bool up) {
+                sender_.set_link(up);
+                if (!options_.many()) return;
+                telemetry_.record(agent::monotonic_now(), "link", {{"up", up ? 1.0 : 0.0}});
+              }),
+        service_(sender, sessions, largest_packet) {
+    if (options.agent.lab.empty()) return;
+    // Until the lab says who subscribes, nobody does. Until it says Start, ARP is answered.
+    requests_.front().top_rank = top_rank_ = -1;
+    run_threads();
+  }
+
+  void start(Time now) override {
+    sender_.start_sessions(requests_);
+    run_threads();
+    if (!options_.metrics.empty()) {
+      metrics_.emplace(options_.metrics, [this] { return sender_.statistics(false); });
+    }
+    if (!options_.control.empty()) {
+      try {
+        control_server_.emplace("--control", options_.control,
+                                std::vector<grpc::Service*>{&service_});
+      } catch (const control::ListenError& error) {
+        throw ConfigError(error.what());
+      }
+    }
+    if (options_.many() && isatty(STDOUT_FILENO) == 1 && options_.agent.trace != "-") {
+      view_.emplace(port_.driver());
+    }
+    next_tend_ = now + kTendInterval;
+  }
+
+  // Of many sessions each says itself who subscribes.
+  void membership(Time, int top_rank) override {
+    if (options_.many() || top_rank == std::exchange(top_rank_, top_rank)) return;
+    sender_.set_membership(requests_.front().config.session, top_rank);
+  }
+
+  void run(Time now) override {
+    if (now < next_tend_) return;
+    sender_.tend(&telemetry_);
+    link_.look();
+    while (next_tend_ <= now) next_tend_ = next_tend_ + kTendInterval;
+  }
+
+  Time next_deadline() const override { return next_tend_; }
+
+  void report(Time, bool second, bool last) override {
+    if (last) {
+      report_totals();
+    } else if (!options_.many()) {
+      session_records_.write(sender_.statistics(true), second);
+    } else if (second) {
+      const Statistics statistics = sender_.statistics(view_.has_value());
+      worker_records_.write(statistics);
+      if (view_) view_->show(statistics, stdout);
+    }
+  }
+
+  bool finished() const override { return sender_.finished(); }
+
+  void stop(Time) override {}  // the last report did it: its counts are final
+
+ private:
+  void run_threads() {
+    if (std::exchange(threads_run_, true)) return;
+    sender_.run();
+    if (options_.poll || options_.many()) give_way();
+  }
+
+  void report_totals() {
+    control_server_.reset();
+    const Statistics running = sender_.statistics(true);
+    sender_.stop();
+    sender_.tend(&telemetry_);
+    const std::vector<LayerStatistics> ended = sender_.take_ended_layers();
+    Statistics last = sender_.statistics(false);
+    if (options_.many()) {
+      worker_records_.write_totals(last, ended);
+      return;
+    }
+    // With the rates that the layers had: a session that has stopped has none.
+    last.layers = ended;
+    for (std::size_t i = 0; i < std::min(ended.size(), running.layers.size()); ++i) {
+      last.layers[i].rate = running.layers[i].rate;
+    }
+    session_records_.write(last, true);
+    session_records_.write_totals(last);
+  }
+
+  const SenderOptions& options_;
+  std::vector<SessionRequest> requests_;
+  int top_rank_ = kMaxLayers;  // as it was said last; of one session
+  Port& port_;
+  agent::Telemetry& telemetry_;
+  LineSender& sender_;
+  SessionRecords session_records_;
+  WorkerRecords worker_records_;
+  LinkWatch link_;
+  SessionService service_;
+  std::optional<MetricsServer> metrics_;
+  std::optional<control::ControlServer> control_server_;
+  std::optional<LiveView> view_;
+  bool threads_run_ = false;
+  Time next_tend_ = Time::never();
+};
+
+}  // namespace
+
+int run_dry(const SenderOptions& options) {
+  const std::vector<SessionRequest> requests = requests_of(sessions_of(options));
+  SessionTable::Settings settings;
+  settings.addresses = addresses_of(options, options.mac.value_or(agent::MacAddress{}));
+  std::unique_ptr<PayloadSource> payload;
+  if (!options.payload.empty()) payload = open_payload(options.payload);
+  settings.payload = payload.get();
+  const ScheduleSummary summary =
+      write_schedule(requests, settings, options.ramp, options.agent.duration, options.dry_run);
+  fmt::print("{} packets, {} bytes in {}; a layer's gaps: p50 {}, p99 {}, longest {}\n",
+             summary.packets, summary.bytes, format_duration(options.agent.duration),
+             format_duration(summary.gaps.quantile(0.5)),
+             format_duration(summary.gaps.quantile(0.99)), format_duration(summary.gaps.max()));
+  return 0;
+}
+
+int run_sender(const SenderOptions& options) {
+  const v1::SessionList sessions = sessions_of(options);
+  std::vector<SessionRequest> requests = requests_of(sessions);
+  PortNeeds needs{.ip_bytes = options.agent.session.packet_size,
+                  .poll = options.poll,
+                  .private_bytes = kFeedbackNoteBytes};
+  for (const SessionRequest& request : requests) {
+    needs.ip_bytes = std::max(needs.ip_bytes, request.config.packet_size);
+  }
+
+  agent::EventLoop loop;  // first: it blocks the signals before the EAL starts threads
+  agent::Telemetry telemetry(options.agent.trace, !options.agent.lab.empty());
+  cpu_set_t cpus;
+  sched_getaffinity(0, sizeof cpus, &cpus);
+  Port port("tiercast-send", options.eal_arguments, needs);
+  leave_workers_cpus(cpus);
+  if (!port.interface().empty()) {
+    if (const std::string problem = agent::disable_veth_offloads(port.interface());
+        !problem.empty()) {
+      fmt::print(stderr, "{}: {}; checksums of what it receives may look wrong\n",
+                 options.agent.name, problem);
+    }
+  }
+  agent::AgentOptions life = options.agent;
+  if (options.poll || options.many()) life.realtime = 0;  // it would take the CPU from all others
+  LineOptions line;
+  line.addresses = addresses_of(options, port.mac());
+  line.payload = options.payload;
+  line.poll = options.poll;
+  line.realtime = life.realtime;
+  line.trace = !options.agent.trace.empty() || !options.agent.lab.empty();
+  line.name_sessions = options.many();
+  line.session_capacity =
+      std::max(options.max_sessions, static_cast<std::uint32_t>(requests.size()));
+  line.largest_frame = static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
+  line.ramp = options.ramp;
+  LineSender sender(line, port);
+  Sending sending(options, sessions, std::move(requests), needs.ip_bytes, port, loop, telemetry,
+                  sender);
+  return agent::run_agent(life, v1::ROLE_SENDER, loop, telemetry, sending);
+}
+
+}  // namespace tiercast::sender
