@@ -20,7 +20,7 @@
 #include "agent/interface.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
-#include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/sender.h"
 #include "dataplane/sender/link_watch.h"
 #include "dataplane/sender/live_view.h"
 #include "dataplane/sender/metrics.h"
@@ -101,7 +101,7 @@ class Sending final : public agent::Activity {
   // References must outlive the object.
   Sending(const SenderOptions& options, const v1::SessionList& sessions,
           std::vector<SessionRequest> requests, std::uint32_t largest_packet, Port& port,
-          agent::EventLoop& loop, agent::Telemetry& telemetry, LineSender& sender)
+          agent::EventLoop& loop, agent::Telemetry& telemetry, Sender& sender)
       : options_(options),
         requests_(std::move(requests)),
         port_(port),
@@ -205,7 +205,7 @@ class Sending final : public agent::Activity {
   int top_rank_ = kMaxLayers;  // as it was said last; of one session
   Port& port_;
   agent::Telemetry& telemetry_;
-  LineSender& sender_;
+  Sender& sender_;
   SessionRecords session_records_;
   WorkerRecords worker_records_;
   LinkWatch link_;
@@ -260,18 +260,18 @@ int run_sender(const SenderOptions& options) {
   }
   agent::AgentOptions life = options.agent;
   if (options.poll || options.many()) life.realtime = 0;  // it would take the CPU from all others
-  LineOptions line;
-  line.addresses = addresses_of(options, port.mac());
-  line.payload = options.payload;
-  line.poll = options.poll;
-  line.realtime = life.realtime;
-  line.trace = !options.agent.trace.empty() || !options.agent.lab.empty();
-  line.name_sessions = options.many();
-  line.session_capacity =
+  SenderSettings settings;
+  settings.addresses = addresses_of(options, port.mac());
+  settings.payload = options.payload;
+  settings.poll = options.poll;
+  settings.realtime = life.realtime;
+  settings.trace = !options.agent.trace.empty() || !options.agent.lab.empty();
+  settings.name_sessions = options.many();
+  settings.session_capacity =
       std::max(options.max_sessions, static_cast<std::uint32_t>(requests.size()));
-  line.largest_frame = static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
-  line.ramp = options.ramp;
-  LineSender sender(line, port);
+  settings.largest_frame = static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
+  settings.ramp = options.ramp;
+  Sender sender(settings, port);
   Sending sending(options, sessions, std::move(requests), needs.ip_bytes, port, loop, telemetry,
                   sender);
   return agent::run_agent(life, v1::ROLE_SENDER, loop, telemetry, sending);

@@ -53,7 +53,7 @@ std::vector<v1::SessionSpec> single(const v1::SessionSpec& spec) {
 
 }  // namespace
 
-SessionService::SessionService(LineSender& sender, const v1::SessionList& running,
+SessionService::SessionService(Sender& sender, const v1::SessionList& running,
                                std::uint32_t largest_packet)
     : sender_(sender), largest_packet_(largest_packet) {
   for (const v1::SessionSpec& spec : running.sessions()) {

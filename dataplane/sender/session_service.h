@@ -1,4 +1,4 @@
-// tiercast.v1.Sender over a running LineSender.
+// tiercast.v1.Sender over a running Sender.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/sender.h"
 #include "tiercast/v1/sender.grpc.pb.h"
 
 namespace tiercast::sender {
@@ -15,7 +15,7 @@ class SessionService final : public v1::Sender::Service {
  public:
   // `running`: what the sender was started with. `largest_packet`: IP bytes that its buffers have
   // room for. The sender must outlive the object.
-  SessionService(LineSender& sender, const v1::SessionList& running, std::uint32_t largest_packet);
+  SessionService(Sender& sender, const v1::SessionList& running, std::uint32_t largest_packet);
 
   grpc::Status StartSessions(grpc::ServerContext* context,
                              const v1::StartSessionsRequest* request,
@@ -33,7 +33,7 @@ class SessionService final : public v1::Sender::Service {
   std::vector<SessionRequest> checked(const v1::SessionSpec& spec) const;
   grpc::Status not_found(std::uint32_t session) const;  // names those that run
 
-  LineSender& sender_;
+  Sender& sender_;
   const std::uint32_t largest_packet_;
   std::mutex mutex_;                               // guards what follows, and the order of calls
   std::map<std::uint32_t, v1::SessionSpec> running_;  // each with count = 1

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/sender.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {

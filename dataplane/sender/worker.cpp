@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kBuffers = 4095;  // above the device's ring and the pool's cache
 constexpr unsigned kJumboBuffers = 2047;
-// Between two calls of LineSender::tend().
+// Between two calls of Sender::tend().
 constexpr std::size_t kRecords = 4096;
 constexpr std::size_t kRecordsOfOne = 512;
 // Bound on the time that received frames wait where the driver cannot wake us.

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "dataplane/sender/frame_template.h"
-#include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/sender.h"
 #include "dataplane/sender/neighbour.h"
 #include "dataplane/sender/payload.h"
 #include "dataplane/sender/ring.h"

@@ -1,4 +1,4 @@
-#include "dataplane/sender/line_sender.h"
+#include "dataplane/sender/sender.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -42,14 +42,14 @@ void raise_priority(int realtime) {
 
 }  // namespace
 
-struct LineSender::State {
+struct Sender::State {
   struct Running {
     std::unique_ptr<Session> session;
     unsigned worker = 0;
     bool stopping = false;
   };
 
-  LineOptions options;
+  SenderSettings options;
   Port& port;
   std::vector<unsigned> lcores;
   // Beside the workers a thread receives, on the main lcore. (rte_lcore_count() counts registered
@@ -74,7 +74,7 @@ struct LineSender::State {
   std::vector<std::vector<std::uint32_t>> free_slots;  // of each worker's table
   std::vector<LayerStatistics> ended;
 
-  State(const LineOptions& o, Port& p)
+  State(const SenderSettings& o, Port& p)
       : options(o),
         port(p),
         lcores(Port::worker_lcores()),
@@ -131,7 +131,7 @@ struct LineSender::State {
   }
 };
 
-LineSender::LineSender(const LineOptions& options, Port& port)
+Sender::Sender(const SenderSettings& options, Port& port)
     : state_(std::make_unique<State>(options, port)) {
   State& state = *state_;
   if (options.payload == "-" && state.lcores.size() > 1) {
@@ -170,9 +170,9 @@ LineSender::LineSender(const LineOptions& options, Port& port)
                                                       std::move(workers));
 }
 
-LineSender::~LineSender() { stop(); }
+Sender::~Sender() { stop(); }
 
-void LineSender::run() {
+void Sender::run() {
   State& state = *state_;
   for (unsigned i = 0; i < state.workers.size(); ++i) {
     state.threads.emplace_back([&state, i] {
@@ -206,7 +206,7 @@ void LineSender::run() {
   }
 }
 
-void LineSender::stop() {
+void Sender::stop() {
   State& state = *state_;
   if (state.threads.empty()) return;
   {
@@ -233,7 +233,7 @@ void LineSender::stop() {
   state.threads.clear();
 }
 
-void LineSender::start_sessions(const std::vector<SessionRequest>& requests) {
+void Sender::start_sessions(const std::vector<SessionRequest>& requests) {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
   const Time deadline = agent::monotonic_now() + kEndTimeout;
@@ -272,14 +272,14 @@ void LineSender::start_sessions(const std::vector<SessionRequest>& requests) {
   }
 }
 
-void LineSender::set_membership(std::uint16_t session, int top_rank) {
+void Sender::set_membership(std::uint16_t session, int top_rank) {
   const std::lock_guard lock(state_->mutex);
   const State::Running& running = state_->find(session);
   state_->order(running.worker,
                 {Command::Kind::kMembership, running.session.get(), top_rank});
 }
 
-void LineSender::stop_session(std::uint16_t session) {
+void Sender::stop_session(std::uint16_t session) {
   const std::lock_guard lock(state_->mutex);
   State::Running& running = state_->find(session);
   running.stopping = true;
@@ -287,7 +287,7 @@ void LineSender::stop_session(std::uint16_t session) {
   state_->order(running.worker, {Command::Kind::kStop, running.session.get(), -1});
 }
 
-void LineSender::tend(agent::Telemetry* telemetry) {
+void Sender::tend(agent::Telemetry* telemetry) {
   State& state = *state_;
   if (state.failed.load(std::memory_order_acquire)) throw std::runtime_error(state.failure);
   state.missed.store(state.port.missed(), std::memory_order_relaxed);
@@ -311,12 +311,12 @@ void LineSender::tend(agent::Telemetry* telemetry) {
   }
 }
 
-void LineSender::set_link(bool up) {
+void Sender::set_link(bool up) {
   state_->link_up.store(up, std::memory_order_relaxed);
   for (const auto& worker : state_->workers) worker->set_link(up);
 }
 
-Statistics LineSender::statistics(bool layers) const {
+Statistics Sender::statistics(bool layers) const {
   const State& state = *state_;
   Statistics out;
   out.taken = agent::monotonic_now();
@@ -334,13 +334,13 @@ Statistics LineSender::statistics(bool layers) const {
   return out;
 }
 
-std::vector<LayerStatistics> LineSender::take_ended_layers() {
+std::vector<LayerStatistics> Sender::take_ended_layers() {
   const std::lock_guard lock(state_->mutex);
   state_->collect();
   return std::exchange(state_->ended, {});
 }
 
-bool LineSender::finished() const {
+bool Sender::finished() const {
   const std::lock_guard lock(state_->mutex);
   if (state_->sessions.empty()) return false;
   return std::all_of(state_->sessions.begin(), state_->sessions.end(), [](const auto& entry) {

@@ -1,4 +1,4 @@
-// The sender at line rate: many sessions on one port, a worker per lcore.
+// The sender: the sessions on one port, a worker per lcore.
 //
 // Threads: see README.md. The methods below may be called by any thread but the workers' own; they
 // lock among each other and never a worker, to which they speak by rings.
@@ -19,7 +19,7 @@
 
 namespace tiercast::sender {
 
-struct LineOptions {
+struct SenderSettings {
   SenderAddresses addresses;
   std::string payload;               // "": the pattern; a file, "-": standard input
   bool poll = false;                 // else the workers sleep between departures
@@ -36,14 +36,14 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec);
 // From a file in the JSON form of tiercast.v1.SessionList.
 v1::SessionList read_sessions(const std::string& path);
 
-class LineSender {
+class Sender {
  public:
-  // `port` was made for workers and must outlive the object. Nothing runs before run(). ConfigError:
+  // `port` must outlive the object. Nothing runs before run(). ConfigError:
   // no memory, or a payload that cannot be read.
-  LineSender(const LineOptions& options, Port& port);
-  ~LineSender();
-  LineSender(const LineSender&) = delete;
-  LineSender& operator=(const LineSender&) = delete;
+  Sender(const SenderSettings& options, Port& port);
+  ~Sender();
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
 
   // Starts the threads. stop() ends all sessions and waits for the threads; afterwards the counts are
   // final.
