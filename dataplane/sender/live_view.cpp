@@ -30,17 +30,6 @@ std::string short_time(Duration duration) {
   return fmt::format("{:.1f} ms", ns / 1e6);
 }
 
-// What came to a histogram since `before`.
-agent::Histogram since(const agent::Histogram& now, const agent::Histogram* before) {
-  if (before == nullptr) return now;
-  agent::Histogram difference;
-  for (std::size_t bin = 0; bin < agent::Histogram::kBins; ++bin) {
-    difference.add_to_bin(bin, now.in_bin(bin) - before->in_bin(bin));
-  }
-  difference.raise_max(now.max().ns());
-  return difference;
-}
-
 double wanted_packets_per_second(const Statistics& statistics) {
   double wanted = 0;
   for (const LayerStatistics& layer : statistics.layers) {
@@ -76,7 +65,7 @@ std::string LiveView::draw(const Statistics& now) {
   for (std::size_t i = 0; i < now.workers.size(); ++i) {
     const WorkerStatistics& worker = now.workers[i];
     const WorkerStatistics& earlier = i < before.workers.size() ? before.workers[i] : fresh;
-    const agent::Histogram late = since(worker.late, &earlier.late);
+    const agent::Histogram late = worker.late.since(earlier.late);
     fmt::format_to(out, "{:>5} {:>9} {:>8} {:>10} {:>10} {:>9} {:>9} {:>10} {:>10} {:>10}\n",
                    worker.lcore, worker.sessions, worker.layers, rate(worker.sent, earlier.sent),
                    rate(worker.sent_bytes * 8, earlier.sent_bytes * 8),
