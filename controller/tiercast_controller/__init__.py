@@ -1,11 +1,11 @@
-"""The tiercast controller: P4Runtime to every switch, multicast trees from IGMP, agents' home."""
+"""The tiercast controller: P4Runtime to every switch, multicast trees from IGMP, agents' server."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-# A module is imported when a name of it is first used: who reads a YAML needs no gRPC.
+# A module is imported when one of its names is first used: reading a YAML needs no gRPC.
 _MODULES = {
     "controller": ("Controller", "Event", "Querier"),
     "errors": (

@@ -1,8 +1,8 @@
-"""Feedback aggregation in the network (SIM 3.1): which switch sums up feedback, and for whom.
+"""Feedback aggregation in the network (SIM 3.1): which switches aggregate it, and entries for that.
 
 Every switch between a session's source and a host that could receive it is an aggregator. Its
 parent is the next one towards the source, and the source's host for the last. The entries follow
-from the topology alone: a switch that no feedback reaches has nothing to sum up.
+from the topology alone: a switch that no feedback reaches has nothing to aggregate.
 """
 
 from __future__ import annotations

@@ -68,13 +68,13 @@ def read(path: Path) -> Node:
 
 
 def read_text(path: Path) -> str:
-    """Of a regular file of at most MAX_BYTES, at once: a FIFO or a device is not waited for.
+    """A regular file of at most MAX_BYTES, at once: never waits for a FIFO or a device.
     Raises YamlError."""
     kind = kind_of_file(path)
     if kind not in ("a file", ""):
         raise YamlError(str(path), f"{kind}; valid: a file")
     try:
-        # Should it have become a FIFO, it is not waited for either.
+        # If it has become a FIFO meanwhile, do not wait for it either.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             content = file.read(MAX_BYTES + 1) or b""
@@ -272,7 +272,7 @@ def _ambiguous(text: str) -> str:
 
 
 def number_of(text: str) -> int | float | None:
-    """None where a text is no number of JSON. Infinite beyond what a float holds."""
+    """None where a text is not a JSON number. Infinite beyond what a float holds."""
     if _WHOLE.fullmatch(text):
         return int(text[:22])  # more digits are more than 64 bits whichever they are
     return float(text) if _NUMBER.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""The controller of a run: from IGMP reports to multicast trees, and agents' home.
+"""The controller of a run: from IGMP reports to multicast trees, and the agents' server.
 
 Open this file first. A packet-in goes: parse (igmp) -> membership -> trees (multicast) -> one
 installer per switch and session -> event, and Membership to the session's sender.
@@ -83,16 +83,16 @@ class Controller:
         agents: Collection[str] | None = None,
     ):
         """lab_address: where agents attach, "unix:/path"; None: no Lab service. agents: names of
-        those that may; None: any. querier: None
-        sends no queries, and members never expire. epoch_ns: zero of the run's time,
-        CLOCK_MONOTONIC; None: now. Raises ConfigurationError. Needs a running event loop.
+        those that may; None: any. querier: None sends no queries, and members never expire.
+        epoch_ns: zero of the run's time, CLOCK_MONOTONIC; None: now. Raises ConfigurationError.
+        Needs a running event loop.
         """
         topology.check(list(sessions))
         if querier is not None:
             _query(querier)
         self.topology = topology
         self.epoch_ns = time.monotonic_ns() if epoch_ns is None else epoch_ns
-        # Fails with the first SwitchError that cannot be mended: the run is void from then on.
+        # Fails with the first SwitchError that cannot be repaired: the run is void from then on.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._querier = querier
         self._on_event = on_event or (lambda event: None)
@@ -148,7 +148,7 @@ class Controller:
             await self._lab.serve(self._lab_address)
 
     async def wait_agents(self, names: Iterable[str], timeout_s: float = 15) -> None:
-        """Until all have attached. Raises AgentError naming those that have not."""
+        """Waits until all have attached. Raises AgentError naming those that have not."""
         await self._lab.wait_agents(names, timeout_s)
 
     def start_sessions(self, numbers: Iterable[int] | None = None) -> None:
@@ -160,12 +160,13 @@ class Controller:
         self._lab.stop_agents(names)
 
     async def wait_agents_ended(self, timeout_s: float = 5) -> None:
-        """Until none is attached: all last records are in. Raises AgentError naming the rest."""
+        """Waits until none is attached, so all last records are in. Raises AgentError naming the
+        rest."""
         await self._lab.wait_detached(timeout_s)
 
     async def stop(self, timeout_s: float = 5) -> None:
-        """Ends agents, then everything else. The switches keep what they hold. Raises AgentError
-        where agents did not end in time; all is closed then, too."""
+        """Ends agents, then everything else. The switches keep their state. Raises AgentError
+        where agents did not end in time; everything is closed then, too."""
         try:
             self._lab.stop_agents()
             await self._lab.wait_detached(timeout_s)
@@ -210,11 +211,11 @@ class Controller:
         return await self._managed(switch).client.get_ports()
 
     async def ping(self, switch: str) -> None:
-        """Asks the switch something short. Raises SwitchError without an answer for 10 s."""
+        """Sends the switch a short request. Raises SwitchError if there is no answer for 10 s."""
         await self._managed(switch).client.running_cookie(timeout_s=10)
 
     def packet_ins_dropped(self, switch: str) -> int:
-        """Packets from a switch that came faster than they were dealt with here."""
+        """Packets from a switch that came faster than they were handled here."""
         return self._managed(switch).client.packet_in_dropped
 
     async def counter(self, switch: str, name: str) -> dict[int, tuple[int, int]]:
@@ -222,7 +223,7 @@ class Controller:
         return await self._managed(switch).client.read_counter(name)
 
     async def fates(self, switch: str) -> dict[int, PortFates]:
-        """What became of the packets at each port, since the switch loaded the program."""
+        """What happened to the packets at each port, since the switch loaded the program."""
         client, columns = self._managed(switch).client, self._columns[switch]
         return columns.fates(await client.read_cells(columns.cells()))
 
@@ -235,11 +236,11 @@ class Controller:
         return list(self._membership.members())
 
     def installed(self, switch: str, session: int) -> MulticastState:
-        """What a switch holds for a session, as far as it has acknowledged."""
+        """What a switch has acknowledged for a session."""
         return self._managed(switch).installer(session).installed
 
     async def read_multicast(self, switch: str) -> MulticastState:
-        """What a switch says it holds, of all sessions."""
+        """What a switch reports that it holds, for all sessions."""
         return await self._managed(switch).read_multicast()
 
     # ------------------------------------------------------------------ packets and membership
@@ -264,7 +265,7 @@ class Controller:
             named = session_and_rank(record.group)
             tree = self._trees.get(named[0]) if named else None
             if tree is None or named[1] >= tree.session.layers:
-                # Hosts report groups of their own, such as mDNS: these are none of a session's.
+                # Hosts also report groups such as mDNS's, which belong to no session.
                 continue
             source = self.topology.host(tree.session.source).interface.ip
             wants = record.wants(source)
@@ -314,7 +315,7 @@ class Controller:
                 install_us=(time.monotonic_ns() - since_ns) / 1e3,
                 switches=len(changed),
             )
-            # Told when the path is there, so that a layer's first packet finds it.
+            # Sent once the path is ready, so that a layer's first packet finds it.
             self._tell(member.session, change, top_rank)
 
         self._spawn(finish(), f"{action} of {member}")
@@ -343,7 +344,7 @@ class Controller:
 
     async def _query_hosts(self, querier: Querier) -> None:
         frame = _query(querier)
-        # Expired members are looked for more often than queries are sent, so that a membership
+        # Checks for expired members more often than it sends queries, so that a membership
         # ends within 1/8 of an interval of its time.
         period = querier.interval_s / 8
         next_query = time.monotonic()
@@ -401,7 +402,7 @@ class Controller:
         if isinstance(error, ControllerError):
             self._fail(error)
         else:
-            # A mistake of ours: the run must not look healthy.
+            # A bug of ours: the run must not look healthy.
             log.error("%s: %r", task.get_name(), error, exc_info=error)
             self._fail(SwitchError(f"internal error in {task.get_name()}: {error!r}"))
 

@@ -1,4 +1,4 @@
-"""Python files outside the tree that add to what there is: markings, measures."""
+"""Python files outside the tree that add markings or measures."""
 
 from __future__ import annotations
 

@@ -35,4 +35,4 @@ class AgentError(ControllerError):
 
 
 class RefusedError(AgentError):
-    """An agent refused what it was asked for, and says why."""
+    """An agent refused a request, and says why."""

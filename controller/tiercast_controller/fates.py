@@ -1,8 +1,8 @@
-"""What became of packets at each port, from the P4 counters `ingress_fates` and `egress_fates`.
+"""What happened to packets at each port, from the P4 counters `ingress_fates` and `egress_fates`.
 
 A counter is a matrix with a row for each fate. Columns of `egress_fates` are ports, by their
 numbers, and groups at ports, where `group_columns` says so (docs/p4.md, "Fates"). Here the columns
-are given out: they follow from the topology and the sessions, so they are the same after every
+are assigned: they follow from the topology and the sessions, so they are the same after every
 restart.
 """
 

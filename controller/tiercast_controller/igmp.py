@@ -17,7 +17,7 @@ ALL_SYSTEMS = IPv4Address("224.0.0.1")
 
 
 class IgmpError(ValueError):
-    """The frame is no well-formed IGMP message; the text says which field is wrong, and how."""
+    """The frame is not a well-formed IGMP message; the text says which field is wrong, and how."""
 
 
 class Type(enum.IntEnum):

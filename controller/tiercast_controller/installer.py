@@ -1,5 +1,5 @@
-"""Brings the multicast state of one session on one switch to where it should be, one change at a
-time. Changes that arrive while a write is under way are taken together in the next."""
+"""Brings the multicast state of one session on one switch to its target, one change at a
+time. Changes that arrive during a write are combined in the next."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Installer:
 
     def set_target(self, target: MulticastState) -> asyncio.Future[None]:
         """The future is done when the switch holds `target`, or a later one; it fails with the
-        SwitchError for which it could not."""
+        SwitchError that prevented it."""
         self._target = target
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(done)

@@ -62,7 +62,7 @@ class LabService(lab_pb2_grpc.LabServicer):
         top_rank: Callable[[int], int],
         names: Collection[str] | None = None,
     ):
-        """on_agent is called with "attached", "detached" (after Stop, or by its own will) or
+        """on_agent is called with "attached", "detached" (after Stop, or by itself) or
         "lost". top_rank(session) is what a sender is told when it starts. names: of the agents
         that may attach; None: any that is a name."""
         self.agents: dict[str, Agent] = {}
@@ -91,7 +91,7 @@ class LabService(lab_pb2_grpc.LabServicer):
             await self._server.stop(grace=0.5)
 
     async def wait_agents(self, names: Iterable[str], timeout_s: float) -> None:
-        """Until all are attached. Raises AgentError naming those that are not."""
+        """Waits until all are attached. Raises AgentError naming those that are not."""
         wanted = set(names)
         try:
             async with asyncio.timeout(timeout_s), self._changed:
@@ -101,7 +101,7 @@ class LabService(lab_pb2_grpc.LabServicer):
             raise AgentError(f"not attached within {timeout_s:g} s: {missing}") from None
 
     async def wait_detached(self, timeout_s: float) -> None:
-        """Until no agent is attached. Raises AgentError naming those that still are."""
+        """Waits until no agent is attached. Raises AgentError naming those that still are."""
         try:
             async with asyncio.timeout(timeout_s), self._changed:
                 await self._changed.wait_for(lambda: not self.agents)
@@ -110,7 +110,7 @@ class LabService(lab_pb2_grpc.LabServicer):
             raise AgentError(f"not ended within {timeout_s:g} s after Stop: {left}") from None
 
     def start_sessions(self, numbers: Iterable[int] | None = None) -> None:
-        """Start to the agents of these sessions (None: all), and to those that attach later."""
+        """Sends Start to agents of these sessions (None: all), and to those that attach later."""
         numbers = set(self._sessions if numbers is None else numbers)
         unknown = numbers - self._sessions.keys()
         if unknown:
@@ -120,7 +120,7 @@ class LabService(lab_pb2_grpc.LabServicer):
             self._start_if_due(agent)
 
     def stop_agents(self, names: Iterable[str] | None = None) -> None:
-        """Stop to these agents (None: all); each sends its last records and ends."""
+        """Sends Stop to these agents (None: all); each sends its last records and ends."""
         for name in list(self.agents) if names is None else names:
             agent = self.agents.get(name)
             if agent is None:
@@ -253,7 +253,7 @@ class LabService(lab_pb2_grpc.LabServicer):
 
     @staticmethod
     async def _drain(agent: Agent, writer: asyncio.Task[None]) -> None:
-        """Lets the writer finish: gRPC takes no status while a message is on its way."""
+        """Lets the writer finish: gRPC accepts no status while a message is being written."""
         agent.outbox.put_nowait(None)
         await asyncio.wait({writer}, timeout=_DRAIN_S)
 

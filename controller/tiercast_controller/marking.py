@@ -35,7 +35,7 @@ _DECIDES = math.floor  # a mark too few by less than one unit, and no product ab
 
 @dataclass(frozen=True)
 class PortTraffic:
-    """What of a port a marking depends on, beside its own keys."""
+    """What a marking depends on besides its own keys: properties of its port."""
 
     rate_bps: int  # of the link, IP bytes
     packet_bytes: int  # of a typical packet
@@ -112,7 +112,7 @@ class ThresholdMarking(Marking):
 
 
 class DropTail(Marking):
-    """A packet that found as many waiting is dropped."""
+    """A packet that found this many waiting is dropped."""
 
     kind: Literal["drop_tail"] = "drop_tail"
     limit: int  # 0..524287
@@ -215,7 +215,7 @@ class Red(Marking):
 
 
 class NoMarking(Marking):
-    """The link's own queue limit alone drops."""
+    """Only the link's own queue limit drops."""
 
     kind: Literal["none"] = "none"
 
@@ -232,7 +232,7 @@ def port_entry(port: int, action: str, parameters: Mapping[str, int]) -> TableEn
 
 
 def whole(name: str, value: int, limit: int) -> int:
-    """`value`, if it is below `limit`; ParameterError else."""
+    """`value`, if it is below `limit`; otherwise ParameterError."""
     if not 0 <= value < limit:
         raise ParameterError(f"{name} is {value}; valid: 0..{limit - 1}", name)
     return value
@@ -245,7 +245,7 @@ def fixed(
     limit: int = _WORD,
     rounded: Callable[[float], int] = round,
 ) -> int:
-    """`value` with so many fraction bits; ParameterError where the result is not below `limit`."""
+    """`value` with that many fraction bits; ParameterError if the result is not below `limit`."""
     scaled = value * (1 << fraction_bits)
     units = rounded(scaled) if math.isfinite(scaled) else -1
     if not 0 <= units < limit:

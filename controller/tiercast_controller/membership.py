@@ -1,4 +1,4 @@
-"""Who is behind which port: group members by (group, switch, port), from IGMP reports.
+"""Which members are behind which port: by (group, switch, port), from IGMP reports.
 
 Every reporter is tracked, so a leave takes effect at once when nobody else on the port remains.
 Versions 1 and 2 let hosts that share a link suppress their reports, which hides members behind one
@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 
 NEVER = float("inf")
 
-# Stands for whoever joined before this controller started: any leave ends it.
+# Stands for any host that joined before this controller started: any leave ends it.
 UNKNOWN_REPORTER = IPv4Address(0)
 
 
@@ -29,7 +29,7 @@ class Member:
 
 class Membership:
     def __init__(self, lifetime_s: float = NEVER):
-        """lifetime_s: a member that is not heard for so long is gone; without a querier NEVER."""
+        """lifetime_s: a member that is silent for this long is gone; NEVER without a querier."""
         self._lifetime_s = lifetime_s
         self._reporters: dict[Member, dict[IPv4Address, float]] = {}
 

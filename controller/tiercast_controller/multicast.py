@@ -78,7 +78,7 @@ class MulticastState:
         return carried
 
     def of_session(self, session: int, mgids: Iterable[int]) -> MulticastState:
-        """The part that belongs to one session."""
+        """The part of one session."""
         mgids = set(mgids)
         return MulticastState(
             {m: ports for m, ports in self.groups.items() if m in mgids},
@@ -218,7 +218,7 @@ def route(address: IPv4Address, mgid: int) -> TableEntry:
 def from_entities(
     entries: Iterable[TableEntry], groups: Mapping[int, frozenset[int]]
 ) -> MulticastState:
-    """The state that was read back from a switch; entries of other tables are passed over."""
+    """The state that was read back from a switch; entries of other tables are skipped."""
     state = MulticastState(groups=dict(groups))
     for item in entries:
         match, params = dict(item.match), dict(item.params)

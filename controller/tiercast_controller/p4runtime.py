@@ -106,7 +106,7 @@ class P4RuntimeClient:
             ) from None
 
     async def close(self) -> None:
-        """Gives the switch up; its state stays as it is."""
+        """Gives up the switch; its state does not change."""
         if not self.lost.done():
             self.lost.cancel()
         if self._stream is not None:
@@ -148,7 +148,7 @@ class P4RuntimeClient:
         return True
 
     async def running_cookie(self, timeout_s: float) -> int | None:
-        """Of the program that the switch runs (0: it was given none); None: it runs no program."""
+        """Cookie of the program that the switch runs (0: it has none); None: it runs no program."""
         request = p4.GetForwardingPipelineConfigRequest(
             device_id=self._device_id,
             response_type=p4.GetForwardingPipelineConfigRequest.COOKIE_ONLY,
@@ -175,7 +175,7 @@ class P4RuntimeClient:
 
     async def set_clone_sessions(self, sessions: Mapping[int, int]) -> None:
         """Clone session -> port of its replica, whether or not the switch has it already: not every
-        switch can be asked. Raises WriteError."""
+        switch can be read. Raises WriteError."""
         wanted = [CloneSession(number, port) for number, port in sessions.items()]
         try:
             await self.write([Update(Op.INSERT, session) for session in wanted])
@@ -366,7 +366,7 @@ class P4RuntimeClient:
 def updates_to(
     installed: Iterable[TableEntry], desired: Iterable[TableEntry]
 ) -> list[list[Update]]:
-    """Batches that turn one set of entries into another; an entry that is right is left alone."""
+    """Batches that turn one set of entries into another; correct entries are not touched."""
     old = {e.key: e for e in installed}
     new = {e.key: e for e in desired}
     delete = [Update(Op.DELETE, e) for key, e in old.items() if key not in new]

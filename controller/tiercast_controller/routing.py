@@ -27,7 +27,7 @@ def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
 
 
 def shortest_path_tree(topology: Topology, root: str) -> dict[str, str]:
-    """For each node but the root: the next node on its shortest path to the root.
+    """For each node except the root: the next node on its shortest path to the root.
 
     Hops count; among equals the first by name wins, so every caller gets the same tree. Hosts
     forward nothing, so paths go through switches only.
@@ -137,7 +137,7 @@ class _Hosts:
 def _routes(
     topology: Topology, switch: str, hosts: _Hosts, behind: dict[str, Runs]
 ) -> Iterator[TableEntry]:
-    """A host alone gets a /32 in ipv4_host; hosts behind one next hop share prefixes in ipv4_lpm.
+    """A single host gets a /32 in ipv4_host; hosts behind one next hop share prefixes in ipv4_lpm.
 
     A prefix is shared only where it is made of whole subnets behind that hop, so it never covers
     a host elsewhere.

@@ -15,7 +15,7 @@ _NOBODY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class SenderControl:
-    """Every call raises RefusedError with what the sender says, or AgentError: nobody answers."""
+    """Every call raises RefusedError with the sender's reason, or AgentError if nobody answers."""
 
     def __init__(self, address: str):
         """Address: "unix:/path" or "host:port"."""
@@ -43,7 +43,7 @@ class SenderControl:
         self, session: int, top_rank: int | None = None, parameters: Mapping[str, str] | None = None
     ) -> None:
         """`top_rank`: the highest rank that anybody subscribes to, -1: nobody. `parameters`: with
-        any, the session's congestion control begins anew."""
+        any, the session's congestion control restarts."""
         request = sender_pb2.ChangeSessionRequest(session=session, parameters=parameters or {})
         if top_rank is not None:
             request.top_rank = top_rank

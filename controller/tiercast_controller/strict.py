@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 
 class Strict(BaseModel):
-    """Values are of the types that the file gives them: "5" is no number, 1 is not true."""
+    """Values are of the types that the file gives them: "5" is not a number, 1 is not true."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True

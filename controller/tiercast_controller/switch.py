@@ -39,7 +39,7 @@ class ManagedSwitch:
         return await self.read_multicast()
 
     async def set_up_sessions(self, found: MulticastState, trees: Iterable[SessionTrees]) -> None:
-        """Brings what was found to what the trees ask for, and removes everything else."""
+        """Changes what was found to what the trees need, and removes everything else."""
         trees = list(trees)
         desired = MulticastState()
         for tree in trees:

@@ -47,7 +47,7 @@ class Host:
     mac: int  # 48 bits
 
 
-# Who sums up a session's feedback (SIM 3.1): the sender alone, or each switch of its tree as well.
+# What aggregates a session's feedback (SIM 3.1): only the sender, or each switch of its tree too.
 Aggregation = Literal["sender", "network"]
 
 
@@ -150,7 +150,7 @@ class Topology:
         self._links[switch][other] = self._links[other][switch] = ports
 
     def set_marking(self, switch: str, port: int, marking: PortPolicy | None) -> None:
-        """None: nothing is marked at this port, and the queue's limit alone drops."""
+        """None: nothing is marked at this port, and only the queue's limit drops."""
         self.neighbour(switch, port)
         if marking is None:
             self._marking.get(switch, {}).pop(port, None)
@@ -215,7 +215,7 @@ class Topology:
         return sum(map(len, self._links.values())) == 2 * (len(self._nodes) - 1)
 
     def attachment(self, host: str) -> tuple[str, int]:
-        """The switch and port that a host hangs on. A host has one link."""
+        """The switch and port that a host is attached to. A host has one link."""
         links = list(self._links[self.host(host).name].values())
         if len(links) != 1:
             raise ConfigurationError(f"host {host} has {len(links)} links, not 1")

@@ -19,6 +19,6 @@ def test_every_scheme_has_a_page() -> None:
 def test_its_page_has_its_parameters(scheme: str) -> None:
     page = (ROOT / f"docs/protocols/{scheme}.md").read_text()
     table = parameters_markdown(known_schemes()[scheme])
-    assert page.count(table) == 1, f"write it anew: tiercast schemes {scheme} --markdown"
+    assert page.count(table) == 1, f"rewrite it: tiercast schemes {scheme} --markdown"
     rest = page.replace(table, "")
     assert f"\n| {scheme}." not in rest, "parameters stand in that table alone"

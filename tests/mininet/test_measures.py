@@ -758,4 +758,4 @@ def test_a_name_that_no_run_has_is_unknown(name: str) -> None:
 
 def test_the_document_has_the_table_of_measures() -> None:
     document = (ROOT / "docs/experiments.md").read_text()
-    assert markdown() in document, "write it anew: tiercast measures --markdown"
+    assert markdown() in document, "rewrite it: tiercast measures --markdown"

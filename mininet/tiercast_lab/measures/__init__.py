@@ -2,9 +2,9 @@
 
 Rows are polars frames, one per kind of record, each with `time_s` (since the start of the run) and
 `agent`; docs/experiments.md lists their columns. Rates are in bit/s of IP bytes, fractions are
-0..1, times are in seconds unless a name says otherwise. A measure without rows to stand on is None.
+0..1, times are in seconds unless a name says otherwise. A measure without rows is None.
 
-What is absent counts nowhere: session.py has the rule for receivers.
+An absent receiver or flow is not counted: session.py has the rule for receivers.
 """
 
 from tiercast_controller.elsewhere import import_files

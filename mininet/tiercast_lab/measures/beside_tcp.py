@@ -30,7 +30,7 @@ def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Contest:
-    """Who shares bottlenecks, over the part of the window in which all these flows are there."""
+    """Which flows share bottlenecks, over the part of the window in which all are present."""
 
     rows: Rows
     context: Context
@@ -114,7 +114,7 @@ def _ratio(contest: _Contest, agent: str) -> float | None:
     return rate / np.mean(flows) if sum(flows) else None
 
 
-@beside_tcp(number(), "`tcp_ratio` of one receiver alone", which="receiver", whole=False)
+@beside_tcp(number(), "`tcp_ratio` of one receiver", which="receiver", whole=False)
 def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
     """Throughput at one receiver / mean throughput of the flows at its bottleneck."""
     contest = _contest(rows, context)
@@ -178,9 +178,9 @@ for name, of, which in (
     )
 
 
-@beside_tcp(fraction(), "packets that these flows sent again, of all that they sent")
+@beside_tcp(fraction(), "packets that the TCP flows at the bottleneck retransmitted, of all sent")
 def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
-    """Packets sent again / packets sent, all flows at the receivers' bottlenecks together."""
+    """Packets retransmitted / packets sent, all flows at the receivers' bottlenecks together."""
     if "tcp.sender" not in rows or "retransmitted" not in rows["tcp.sender"].columns:
         return None
     sent = again = 0.0

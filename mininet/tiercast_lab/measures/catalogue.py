@@ -31,7 +31,7 @@ for module in [OF_A_SESSION, *sorted(modules - {OF_A_SESSION, Path(__file__).ste
 
 @cache
 def measures_version() -> str:
-    """Changes with how measures are taken."""
+    """Changes when the code of the measures changes."""
     code = [*sorted(Path(__file__).parent.glob("*.py")), *files_of(ELSEWHERE)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
 
@@ -163,6 +163,6 @@ def _value(rows: Rows, context: Context, spec: MeasureSpec, which: object) -> fl
     if start >= end and not spec.of_run:
         return None
     value = spec.compute(rows, context, *(() if which is None else (which,)))
-    # No scalar of numpy, of which a comparison is no bool; what is not a number (a mean of nothing,
-    # a ratio to 0) is no measure.
+    # Not a numpy scalar, whose comparison is not a bool; NaN (a mean of nothing, a ratio to 0) is
+    # not a measure.
     return None if value is None or not math.isfinite(value) else float(value)

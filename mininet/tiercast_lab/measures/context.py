@@ -12,7 +12,7 @@ Interval = tuple[float, float]  # s, from and to
 
 @dataclass(frozen=True)
 class Receiver:
-    """A receiver of a session. It counts for the time that it is there: `absences` are the
+    """A receiver of a session. It counts for the time it is present: `absences` are the
     intervals in which it is not."""
 
     node: int
@@ -23,7 +23,7 @@ class Receiver:
     absences: tuple[Interval, ...] = ()
 
     def presence(self, within: Interval) -> list[Interval]:
-        """When it is there, in the order of time."""
+        """When it is present, in the order of time."""
         at, end = within
         result = []
         for left, back in self.absences:
@@ -44,8 +44,8 @@ class Session:
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow of the competing traffic. A rival is a TCP flow by which a session's share is
-    measured, and no background that comes and goes."""
+    """A flow of the competing traffic. A rival is a TCP flow with which a session's share is
+    compared, not background traffic that comes and goes."""
 
     kind: str  # "tcp", "udp"
     start: float  # s
@@ -76,7 +76,7 @@ class Context:
 
     @property
     def span(self) -> Interval:
-        """The part of the window in which the session is there; empty where it starts later."""
+        """The part of the window in which the session is present; empty if it starts later."""
         return min(max(self.window[0], self.session.start), self.window[1]), self.window[1]
 
     @property

@@ -1,4 +1,4 @@
-"""Measures of feedback: what reached the sender, and what receivers kept to themselves."""
+"""Measures of feedback: what reached the sender, and what receivers suppressed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def feedbacks(rows: Rows, context: Context) -> float | None:
     return grown(rows.of("feedback", context.session.sender), "accepted", *context.span)
 
 
-@measure(number("messages", 0), "PGMCC: feedback messages that are no acknowledgements")
+@measure(number("messages", 0), "PGMCC: feedback messages that are not acknowledgements")
 def naks(rows: Rows, context: Context) -> float | None:
-    """Those of PGMCC's feedback messages that are no acknowledgements."""
+    """PGMCC's feedback messages that are not acknowledgements."""
     mine = rows.of("pgmcc.window", context.session.sender)
     return None if mine.is_empty() else grown(mine, "naks", *context.span)
 
@@ -44,14 +44,14 @@ def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:
     return sent, len(mine) - sent
 
 
-@measure(number("messages", 0), "ERMCC: loss events that receivers kept to themselves")
+@measure(number("messages", 0), "ERMCC: loss events that receivers did not report")
 def feedback_suppressed(rows: Rows, context: Context) -> float | None:
     """Loss events that ERMCC's receivers did not report."""
     seen = _losses_seen(rows, context)
     return None if seen is None else float(seen[1])
 
 
-@measure(fraction(), "ERMCC: their share of all loss events (5.4)")
+@measure(fraction(), "ERMCC: loss events that receivers did not report, of all (5.4)")
 def suppression(rows: Rows, context: Context) -> float | None:
     """Suppressed feedback / all loss events at the receivers  // ERMCC 5.4"""
     if (seen := _losses_seen(rows, context)) is None or sum(seen) == 0:
@@ -69,7 +69,7 @@ def feedback_of_one(rows: Rows, context: Context) -> float | None:
 
 
 def mean_receivers(context: Context) -> float:
-    """How many receivers are there, time average."""
+    """Number of receivers present, time average."""
     edges = np.array(context.span)
     seconds = sum(seconds_there(one, edges)[0] for one in context.receivers.values())
     return float(seconds / (edges[1] - edges[0]))

@@ -26,11 +26,10 @@ def longest_queue(rows: Rows, context: Context) -> float | None:
 
 @measure(
     number("packets", 1),
-    "packets waiting at the receivers' bottlenecks, mean over the looks at them (one a second)",
+    "packets waiting at the receivers' bottlenecks, mean over samples (one a second)",
 )
 def mean_queue(rows: Rows, context: Context) -> float | None:
-    """Packets waiting at the bottlenecks of the receivers that are there, mean over the looks at
-    them."""
+    """Packets waiting at the bottlenecks of the receivers that are present, mean over samples."""
     there: dict[str, list[Interval]] = defaultdict(list)
     for receiver in context.receivers.values():
         there[receiver.bottleneck] += receiver.presence(context.span)

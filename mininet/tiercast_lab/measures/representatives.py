@@ -1,4 +1,4 @@
-"""Measures of whom a single-rate sender listens to: CR, acker, CLR, representatives."""
+"""Measures of the receivers that a single-rate sender follows: CR, acker, CLR, representatives."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, n
     whole=False,
 )
 def representative_share(rows: Rows, context: Context, agent: str) -> float | None:
-    """Of the time that this receiver is there, that in which it is the representative."""
+    """The share of the time this receiver is present in which it is the representative."""
     if (steps := _represents(rows, context, agent)) is None:
         return None
     it_is, held = steps

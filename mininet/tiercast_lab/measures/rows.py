@@ -1,4 +1,4 @@
-"""What measures stand on: a run's rows, and quantities over time."""
+"""What measures are computed from: a run's rows, and quantities over time."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def layers_together(looks: pl.DataFrame, *columns: str) -> pl.DataFrame:
 def grown_within(
     rows: pl.DataFrame, column: str, there: Iterable[Interval], edges: np.ndarray
 ) -> np.ndarray:
-    """What a counter grows by in each interval between `edges` while its agent is `there`. In
-    between it stands still: what it shows after the agent came back came from then on."""
+    """What a counter grows by in each interval between `edges` while its agent is `there`. It
+    does not grow while the agent is absent: what it shows afterwards came after its return."""
     result = np.zeros(len(edges) - 1)
     if rows.is_empty():
         return result
@@ -213,7 +213,7 @@ def instability_series(rows: Rows, session: Session, edges: np.ndarray) -> np.nd
 
 
 def _ratio(values: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """NaN where it is by 0."""
+    """NaN where the divisor is 0."""
     return np.divide(values, by, out=np.full(len(by), np.nan), where=by > 0)
 
 

@@ -27,9 +27,9 @@ class Quantity:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """A measure is of each session, the first by its plain name, or `of_run`. `which`: the key of
-    `expect` that says of how many layers, of which receiver, link or flow it is, the last argument
-    of `compute(rows, context)`; `whole`: it may be left out, and the measure is of all.
+    """A measure of each session, the first by its plain name, or `of_run`. `which`: the key of
+    `expect` that gives the number of layers, the receiver, link or flow, and is the last argument
+    of `compute(rows, context)`; `whole`: it may be left out, and the measure then covers all.
     `beside`: the kind of competing flows that it needs.
     """
 

@@ -25,8 +25,8 @@ def udp_sent(rows: Rows, context: Context, flow: str | None = None) -> float | N
 
 @of_flows(fraction(), "of all UDP flows together, or one: packets that do not arrive, of all sent")
 def udp_loss(rows: Rows, context: Context, flow: str | None = None) -> float | None:
-    """Packets that did not arrive / sent. Those on the way as the window begins stand for those on
-    the way as it ends."""
+    """Packets that did not arrive / sent. Those in flight at the window's start are counted
+    instead of those in flight at its end."""
     sent, arrived = (_grown(rows, context, name, flow) for name in ("sent_packets", "packets"))
     return max(0.0, 1 - arrived / sent) if sent else None
 

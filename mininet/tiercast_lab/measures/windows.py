@@ -44,14 +44,14 @@ class Sender:
 
     packet_rate: float  # that all receivers have
     cwnd: float | None
-    rtt: float | None  # until all have acknowledged a packet that left once
+    rtt: float | None  # until all have acknowledged a packet that was sent once
     signals: float
     cuts: float  # forced ones included
     forced_cuts: float
 
     @property
     def balance(self) -> float | None:
-        """cwnd / (rate RTT): 1 where the window is what limits the rate."""
+        """cwnd / (rate RTT): 1 where the window limits the rate."""
         if not self.cwnd or not self.rtt or not self.packet_rate:
             return None
         return self.cwnd / (self.packet_rate * self.rtt)
@@ -61,7 +61,7 @@ def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
     mine = rows.of(SESSION, agent)
     if mine.is_empty():
         return None
-    # 0: no packet that left once was acknowledged since the record before.
+    # 0: no packet that was sent once was acknowledged since the previous record.
     rtt = mean(mine.filter(pl.col("rtt_us") > 0), "rtt_us", interval)
     return Sender(
         packet_rate=counted(mine, ["acknowledged"], interval),
@@ -161,9 +161,9 @@ def of_sender(rows: Rows, context: Context, of: Callable[[Sender], float | None]
 
 
 for name, attribute, quantity, purpose in (
-    (None, "packet_rate", number("packets/s", 1), "RLA: packets that all receivers have"),
+    (None, "packet_rate", number("packets/s", 1), "RLA: packets that all receivers have received"),
     (None, "cwnd", number("packets", 1), "RLA: the sender's window, mean over time"),
-    (None, "rtt", number("s", 3), "RLA: until all have acknowledged a packet that left once, mean"),
+    (None, "rtt", number("s", 3), "RLA: mean time until all have acknowledged a packet sent once"),
     ("window_balance", "balance", number(digits=3), "RLA: cwnd / (packet_rate rtt)"),
     (
         "congestion_signals",
@@ -172,7 +172,7 @@ for name, attribute, quantity, purpose in (
         "RLA: congestion signals, of all receivers together",
     ),
     ("window_cuts", "cuts", FREQUENCY, "RLA: cuts of the sender's window"),
-    (None, "forced_cuts", FREQUENCY, "RLA: of them forced ones"),
+    (None, "forced_cuts", FREQUENCY, "RLA: forced cuts among them"),
 ):
     measure(quantity, purpose, name=name or attribute)(partial(of_sender, of=_of(attribute)))
 
@@ -239,7 +239,7 @@ Summary = Callable[[list[float]], float]
 def receivers_signals(
     rows: Rows, context: Context, at_bottleneck: bool, of: Summary
 ) -> float | None:
-    """Of the receivers behind the soft bottleneck, or of all others."""
+    """For the receivers behind the soft bottleneck, or for all others."""
     chosen = [one for one in context.receivers.values() if bool(one.rivals) == at_bottleneck]
     signals = signals_of(rows, context.session.sender, chosen, context.span)
     return of(signals) if signals else None

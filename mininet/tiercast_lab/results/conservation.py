@@ -33,7 +33,7 @@ def conservation(rows: Rows) -> list[Check]:
     counted = pl.concat(looks, how="diagonal")
     if counted.is_empty():
         return [Check("unaccounted", None, None, "packets", NOT_COUNTED)]
-    # What is wrong at one look is so at those after it; sessions stand before their ports.
+    # What is wrong at one sample stays wrong at later ones; sessions sort before their ports.
     wrong = counted.filter(pl.col("difference") != 0)
     places = wrong.unique(["agent", "port", "session", "layer"], keep="first", maintain_order=True)
     named = [_sentence(one) for one in places.head(SHOWN).iter_rows(named=True)]

@@ -1,4 +1,4 @@
-"""What became of the packets at each link of a run: queue drops, policy drops and marks."""
+"""What happened to the packets at each link of a run: queue drops, policy drops and marks."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def link_counts(run: StoredRun) -> list[LinkCounts]:
 
 
 def numbers_of(link: str) -> list[int]:
-    """So that 0>2 stands before 0>10."""
+    """Sorts 0>2 before 0>10."""
     return [int(number) for number in re.findall(r"\d+", link)]
 
 
 def policy_of(run: StoredRun, direction: str) -> str:
-    """What a link does beside its queue's limit: the kind of its marking."""
+    """What a link does besides its queue's limit: the kind of its marking."""
     return run.summary["network"]["links"][_name_of(run, direction)]["marking"]
 
 

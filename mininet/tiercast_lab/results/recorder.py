@@ -30,8 +30,8 @@ Frames = dict[str, pl.DataFrame]  # by kind
 
 
 class Recorder:
-    """Takes rows while it is entered; a thread of its own writes them, so that nobody waits for the
-    disk. After the end all are on the disk."""
+    """Accepts rows while it is entered; its own thread writes them, so that no caller waits for the
+    disk. On exit all rows are on disk."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class Recorder:
         self.add_line(kind, json.dumps(row).encode() + b"\n")
 
     def add_line(self, kind: str, line: bytes) -> None:
-        """A row as it stands in the file."""
+        """A row as it is in the file."""
         with self._lock:
             self._waiting[kind].append(line)
 
@@ -99,7 +99,7 @@ class Recorder:
 
 
 def require_files(*paths: Path) -> None:
-    """InputError for what would be waited for: a FIFO, a device."""
+    """InputError for files that block: a FIFO, a device."""
     for path in paths:
         if (kind := kind_of_file(path)) not in ("a file", ""):
             raise InputError(f"{path}: {kind}; valid: a file")
@@ -128,7 +128,7 @@ def _read_rows(folder: Path) -> Frames:
         try:
             frames[path.name.removesuffix(".parquet")] = pl.read_parquet(path)
         except (OSError, pl.exceptions.PolarsError) as error:
-            # The lines that it was made from, if there are any, stand beside it.
+            # The lines that it was made from, if there are any, are beside it.
             if not path.with_suffix(".jsonl").exists():
                 raise InputError(f"{path}: not Parquet: {error}") from None
     for path in folder.glob("*.jsonl"):
@@ -139,7 +139,7 @@ def _read_rows(folder: Path) -> Frames:
 
 
 def _read_lines(path: Path) -> pl.DataFrame:
-    """By time. Without the line that was being written as the run broke off."""
+    """By time. Without a line that was only half written when the run was stopped."""
     try:
         content = path.read_bytes()
         lines = io.BytesIO(content[: content.rfind(b"\n") + 1])

@@ -1,5 +1,5 @@
 """Whether a program refused what another one sent it: sender and receivers of a session then do not
-speak the same format, and what the run measured says nothing of the scheme."""
+use the same format, and what the run measured says nothing about the scheme."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Refusals:
     """Counters of a program, totals since its start, in rows of a kind."""
 
     kind: str
-    taken: str  # what it took, rows of `taken_kind`
+    taken: str  # what it accepted, rows of `taken_kind`
     taken_kind: str
     refused: dict[str, str]  # counter -> what it says
 
@@ -41,7 +41,7 @@ _OF_PROGRAMS = (
 
 
 def refusals(rows: Rows) -> list[Check]:
-    """The largest share, and who refused what; none where no program counts that."""
+    """The largest share, and which program refused what; none where no program counts that."""
     shares: list[tuple[float, str]] = []
     for one in _OF_PROGRAMS:
         if one.kind not in rows or one.taken_kind not in rows:

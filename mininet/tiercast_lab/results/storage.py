@@ -37,7 +37,7 @@ from tiercast_lab.results.summary import Summary
 __all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
 
 FORMAT = 2  # of summary.json and rows/
-INCOMPLETE = "incomplete"  # the verdict of a run that goes on, or was broken off
+INCOMPLETE = "incomplete"  # the verdict of a run that is still going, or was stopped
 UNFINISHED = "it has not ended: it goes on, or its lab was killed"
 RESERVE_BYTES = 64 << 10
 
@@ -51,7 +51,7 @@ class RunFolder:
             pass
         self.id = run  # four hexadecimal digits that no stored run there has
         self.path = results / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{run}"
-        # Room for the reason why a run ended, though that is a full disk.
+        # Room for the reason why a run ended, even if that is a full disk.
         self._reserve = self.path / ".reserve"
 
     @property
@@ -59,7 +59,7 @@ class RunFolder:
         return self.path / "rows"
 
     def make(self, summary: dict[str, Any]) -> None:
-        """All of it, with the summary of a run that has not ended, or nothing. InputError."""
+        """Makes all of it, with the summary of a run that has not ended, or nothing. InputError."""
         latest = self.path.parent / "latest"
         if os.path.lexists(latest) and not latest.is_symlink():
             kind = kind_of_file(latest)
@@ -96,7 +96,7 @@ class RunFolder:
 
 
 def unfinished(reason: str) -> dict[str, Any]:
-    """What a summary says instead of a judgement."""
+    """What a summary says instead of a verdict."""
     return {
         "verdict": INCOMPLETE,
         "reasons": [reason],
@@ -150,13 +150,13 @@ class StoredRun:
 
     @cached_property
     def end_s(self) -> float:
-        """Of the run, or of the rows that there are of one that was broken off."""
+        """Of the run, or of the rows that exist of one that was stopped."""
         if self.complete:
             return self.summary["duration_s"]
         return max((frame["time_s"].max() for frame in self.rows.values()), default=0.0)
 
     def require_rows(self) -> None:
-        """InputError for a run that was broken off before its first row."""
+        """InputError for a run that was stopped before its first row."""
         if not self.complete and not self.rows:
             place = self.directory
             raise InputError(f"{place}: {'; '.join(self.reasons)}; what there is: {place}/logs")
@@ -172,8 +172,8 @@ class StoredRun:
 
 @contextlib.contextmanager
 def reading(directory: Path) -> Iterator[None]:
-    """InputError for rows without a column that is asked for. Summaries and types of columns are
-    checked as they are read, so nothing else can be wrong with what a run has left."""
+    """InputError for rows that lack a needed column. Summaries and column types are checked as they
+    are read, so nothing else can be wrong with a stored run."""
     try:
         yield
     except pl.exceptions.ColumnNotFoundError as error:
@@ -184,7 +184,7 @@ def reading(directory: Path) -> Iterator[None]:
 
 
 def load_run(directory: Path) -> StoredRun:
-    """InputError where the folder holds no run of this format, or a summary that no run leaves."""
+    """InputError where the folder holds no run of this format, or a summary that no run writes."""
     path = directory / "summary.json"
     try:
         require_files(path)

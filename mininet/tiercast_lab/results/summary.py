@@ -1,5 +1,5 @@
-"""What a summary.json holds of all that its readers use. One that was changed since its run is
-refused with the key that is wrong, so that no reader meets what no run leaves."""
+"""The parts of summary.json that its readers use. A file that was changed since its run is
+refused with the key that is wrong, so that readers see only what a run writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MeasureName = Annotated[str, AfterValidator(_known)]
 
 
 class Part(BaseModel):
-    """Of a summary; it may have further keys."""
+    """A part of a summary; it may have further keys."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 

@@ -1,4 +1,4 @@
-"""From a run's rows to its verdict: may it be believed, and were the expected figures met?"""
+"""From a run's rows to its verdict: can it be trusted, and were the expected figures met?"""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tiercast_lab.measures import MEASURES, Context, Rows
 
 @dataclass(frozen=True)
 class Check:
-    """A figure of validity: the run is believed only while measured <= bound. None: no bound."""
+    """A check of validity: the run is valid only while measured <= bound. None: no bound."""
 
     name: str
     measured: float | None
     bound: float | None
     unit: str
     purpose: str
-    where: str = ""  # who is above the bound, and when
+    where: str = ""  # what is above the bound, and when
 
     @property
     def ok(self) -> bool:
@@ -54,7 +54,7 @@ BOUNDS = {
         "from when a program of the run is ready until it has a CPU: each second's mean of the "
         "program that waits longest, averaged over the window",
     ),
-    # Work of others that the run's programs go before presses, too; so it is shown, not bounded.
+    # Other work, over which the run's programs have priority, adds to it: shown, not bounded.
     "cpu_pressure": Bound(
         None, "%", "share of time in which some task of the whole machine waited for a CPU"
     ),
@@ -98,7 +98,7 @@ BOUNDS = {
 
 
 def bounds_of(cores: int, exceptions: Mapping[str, float | None]) -> dict[str, float | None]:
-    """The bounds on a machine; `exceptions` of a kind of switch go before, `cpu` per core too."""
+    """The bounds on a machine; `exceptions` of a kind of switch override them, `cpu` per core."""
     bounds = {name: bound.value for name, bound in BOUNDS.items()} | dict(exceptions)
     return bounds | {"cpu": bounds["cpu"] * cores}
 
@@ -144,7 +144,7 @@ def validity(
     ]
 
 
-# What happened to whom, of which the largest counts: who, how much, and until when (s).
+# What happened to which program; the largest counts: program, how much, and until when (s).
 Events = list[tuple[str, float, float]]
 MOST_NAMED = 8
 
@@ -154,7 +154,7 @@ def _largest(events: Events | None) -> float | None:
 
 
 def _above(events: Events | None, bound: float | None, unit: str) -> str:
-    """Each who is above the bound, with his largest: "tiercast-host h3 312 ms (before 4.2 s)"."""
+    """Each program above the bound, with its largest: "tiercast-host h3 312 ms (before 4.2 s)"."""
     if events is None or bound is None:
         return ""
     worst: dict[str, tuple[float, float]] = {}
@@ -250,7 +250,7 @@ HIDDEN_LOSSES = {
 
 
 def _hidden_loss(rows: Rows) -> float | None:
-    """Of the packets that switches and receivers took in, over the whole run."""
+    """Of the packets that switches and receivers received, over the whole run."""
     lost = total = 0.0
     received = rows.get("received")
     if received is not None:
@@ -290,7 +290,7 @@ def meets(
     low: float | None,
     high: float | None,
 ) -> bool:
-    """Within `tolerance` of `paper` (relative) and within the bounds; None asks nothing."""
+    """Within `tolerance` of `paper` (relative) and within the bounds; None: no requirement."""
     return (
         measured is not None
         and (tolerance is None or paper is None or abs(measured - paper) <= tolerance * abs(paper))
@@ -302,7 +302,7 @@ def meets(
 def required_text(
     show: Callable[[float], str], tolerance: float | None, low: float | None, high: float | None
 ) -> str:
-    """What `meets` asks for: "± 15 %, ≤ 2.00 Mbit/s"."""
+    """What `meets` requires: "± 15 %, ≤ 2.00 Mbit/s"."""
     parts = [f"± {tolerance * 100:g} %"] if tolerance is not None else []
     parts += [f"≥ {show(low)}"] if low is not None else []
     parts += [f"≤ {show(high)}"] if high is not None else []

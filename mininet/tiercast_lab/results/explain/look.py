@@ -1,4 +1,4 @@
-"""A stored run as seen from one receiver at one time: what `tiercast explain` speaks of."""
+"""A stored run as seen from one receiver at one time: what `tiercast explain` explains."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _queue(look: Look) -> list[str]:
     path = look.facts.get("directions", [])
     if frame is None or not path:
         return ["not reported by this kind of switch"]
-    # A port's row tells of the second before it, so the one that includes the time counts, too.
+    # A port's row covers the second before it, so the row that includes the time counts, too.
     seen = frame.filter(
         pl.col("link").is_in(path)
         & (pl.col("time_s") > look.since_s)
@@ -102,7 +102,7 @@ def _queue(look: Look) -> list[str]:
 
 
 def _path(look: Look) -> list[str]:
-    """What became on the way of packets of the layers that it has had in the last seconds."""
+    """What happened on the path to packets of the layers that it had in the last seconds."""
     if "port.session" not in look.run.rows:
         return []
     dropped, marked = [], []
@@ -128,7 +128,7 @@ def _path(look: Look) -> list[str]:
 
 
 def _layers(look: Look) -> int:
-    """The most that it has had in the last seconds."""
+    """The most layers that it had in the last seconds."""
     top, _ = steps_within(
         *top_steps(look.run.rows, look.receiver), [(look.since_s, look.at_s)], before=-1.0
     )
