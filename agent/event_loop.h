@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::agent {

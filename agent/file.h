@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace tiercast::agent {
 

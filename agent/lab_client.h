@@ -17,7 +17,7 @@
 #include <thread>
 #include <variant>
 
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 #include "protocols/base/units.h"
 #include "tiercast/v1/lab.grpc.pb.h"
 

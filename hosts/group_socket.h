@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "agent/clock.h"
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::hosts {
@@ -67,7 +67,7 @@ class GroupSocket {
   void prepare();
   Datagram read_datagram(unsigned index);
 
-  agent::UniqueFd fd_;
+  UniqueFd fd_;
   int interface_index_;
   agent::StampClock stamps_;
   std::unique_ptr<Buffers> buffers_;

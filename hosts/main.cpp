@@ -38,7 +38,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   hosts::Receiver receiver(options.agent.session, *options.scheme, options.interface,
                            options.sender,
-                           options.output.empty() ? agent::UniqueFd()
+                           options.output.empty() ? UniqueFd()
                                                   : agent::create_file(options.output),
                            loop, telemetry);
   return agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);

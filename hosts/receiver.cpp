@@ -20,8 +20,8 @@ namespace {
 constexpr unsigned kMaxBatches = 8;
 constexpr Duration kLinger = Duration::seconds(2);
 
-agent::UniqueFd connect_feedback(const std::string& interface, std::uint32_t sender) {
-  agent::UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+UniqueFd connect_feedback(const std::string& interface, std::uint32_t sender) {
+  UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(wire::kFeedbackPort);
@@ -40,7 +40,7 @@ agent::UniqueFd connect_feedback(const std::string& interface, std::uint32_t sen
 }  // namespace
 
 Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
-                   std::uint32_t sender, agent::UniqueFd output, agent::EventLoop& loop,
+                   std::uint32_t sender, UniqueFd output, agent::EventLoop& loop,
                    agent::Telemetry& telemetry)
     : session_(session),
       sender_(sender),

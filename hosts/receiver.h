@@ -8,7 +8,7 @@
 #include "agent/event_loop.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 #include "hosts/group_socket.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
@@ -23,7 +23,7 @@ class Receiver : public agent::Activity {
   // `output`: the file that a reliable scheme's object is written to; none if it holds no
   // descriptor. References must outlive the object.
   Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
-           std::uint32_t sender, agent::UniqueFd output, agent::EventLoop& loop,
+           std::uint32_t sender, UniqueFd output, agent::EventLoop& loop,
            agent::Telemetry& telemetry);
 
   void start(Time now) override;
@@ -53,8 +53,8 @@ class Receiver : public agent::Activity {
   agent::Telemetry& telemetry_;
   ReceiverDriver<Receiver> driver_;
   GroupSocket groups_;
-  agent::UniqueFd feedback_;  // UDP, connected to the sender's feedback port
-  agent::UniqueFd output_;
+  UniqueFd feedback_;  // UDP, connected to the sender's feedback port
+  UniqueFd output_;
 
   Time heard_;  // the last datagram of the session
   SocketCounters socket_;

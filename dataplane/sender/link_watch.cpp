@@ -14,14 +14,14 @@
 namespace tiercast::sender {
 namespace {
 
-agent::UniqueFd opened(int descriptor, const char* what) {
+UniqueFd opened(int descriptor, const char* what) {
   if (descriptor < 0) throw std::system_error(errno, std::generic_category(), what);
-  return agent::UniqueFd(descriptor);
+  return UniqueFd(descriptor);
 }
 
 // Every change of any interface here.
-agent::UniqueFd kernel_notices() {
-  agent::UniqueFd socket =
+UniqueFd kernel_notices() {
+  UniqueFd socket =
       opened(::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE),
              "netlink socket");
   sockaddr_nl address{};

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "agent/event_loop.h"
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 #include "dataplane/sender/port.h"
 
 namespace tiercast::sender {
@@ -27,7 +27,7 @@ class LinkWatch {
   Port& port_;
   const std::function<void(bool)> changed_;
   bool up_ = true;
-  agent::UniqueFd notice_;  // readable after a change; -1: nobody says so
+  UniqueFd notice_;  // readable after a change; -1: nobody says so
 };
 
 }  // namespace tiercast::sender

@@ -23,8 +23,8 @@ std::string short_number(double value) {
   return fmt::format("{:.0f}", value);
 }
 
-std::string short_time(Duration duration) {
-  const auto ns = static_cast<double>(duration.ns());
+std::string short_time(std::int64_t nanoseconds) {
+  const auto ns = static_cast<double>(nanoseconds);
   if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
   if (ns < 1e6) return fmt::format("{:.1f} us", ns / 1e3);
   return fmt::format("{:.1f} ms", ns / 1e6);
@@ -65,7 +65,7 @@ std::string LiveView::draw(const Statistics& now) {
   for (std::size_t i = 0; i < now.workers.size(); ++i) {
     const WorkerStatistics& worker = now.workers[i];
     const WorkerStatistics& earlier = i < before.workers.size() ? before.workers[i] : fresh;
-    const agent::Histogram late = worker.late.since(earlier.late);
+    const Histogram late = worker.late.since(earlier.late);
     fmt::format_to(out, "{:>5} {:>9} {:>8} {:>10} {:>10} {:>9} {:>9} {:>10} {:>10} {:>10}\n",
                    worker.lcore, worker.sessions, worker.layers, rate(worker.sent, earlier.sent),
                    rate(worker.sent_bytes * 8, earlier.sent_bytes * 8),

@@ -38,7 +38,7 @@ class Family {
     metric.counter.value = value;
     metric.gauge.value = value;
   }
-  void add(Labels labels, const agent::Histogram& histogram) {
+  void add(Labels labels, const Histogram& histogram) {
     auto& out = add(std::move(labels)).histogram;
     out.sample_count = histogram.count();
     std::uint64_t below = 0;
@@ -47,15 +47,15 @@ class Family {
       const std::uint64_t count = histogram.in_bin(bin);
       below += count;
       out.sample_sum += static_cast<double>(count) *
-                        static_cast<double>(agent::Histogram::upper_bound(bin)) * 1e-9;
+                        static_cast<double>(Histogram::upper_bound(bin)) * 1e-9;
       ++bin;
     };
     for (unsigned bits = kFirstBucket; bits <= kLastBucket; ++bits) {
       const std::uint64_t bound = (1ull << bits) - 1;
-      while (agent::Histogram::upper_bound(bin) <= bound) take();
+      while (Histogram::upper_bound(bin) <= bound) take();
       out.bucket.push_back({below, static_cast<double>(bound) * 1e-9});
     }
-    while (bin < agent::Histogram::kBins) take();
+    while (bin < Histogram::kBins) take();
     out.bucket.push_back({below, std::numeric_limits<double>::infinity()});
   }
   MetricFamily take() { return std::move(family_); }
@@ -108,7 +108,7 @@ constexpr OfWorker<std::uint64_t> kCounts[] = {
      &WorkerStatistics::trace_lost},
 };
 
-constexpr OfWorker<agent::Histogram> kHistograms[] = {
+constexpr OfWorker<Histogram> kHistograms[] = {
     {MetricType::Histogram, "lateness_seconds",
      "Hand-over of a data packet to the device, minus its instant. The sum is up to 3.2 % high.",
      &WorkerStatistics::late},

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "agent/interface.h"
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 #include "dataplane/sender/packet_socket.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/udp_frame.h"
@@ -72,7 +72,7 @@ int init_eal(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   std::fflush(stdout);
-  const agent::UniqueFd standard_output(dup(STDOUT_FILENO));
+  const UniqueFd standard_output(dup(STDOUT_FILENO));
   dup2(STDERR_FILENO, STDOUT_FILENO);
   const int result = rte_eal_init(static_cast<int>(argv.size()), argv.data());
   std::fflush(stdout);

@@ -9,7 +9,7 @@
 namespace tiercast::sender {
 namespace {
 
-double us(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
+double us(std::int64_t ns) { return static_cast<double>(ns) / 1000; }
 double real(std::uint64_t count) { return static_cast<double>(count); }
 
 std::uint64_t sum(const Statistics& statistics, std::uint64_t WorkerStatistics::* member) {
@@ -18,14 +18,14 @@ std::uint64_t sum(const Statistics& statistics, std::uint64_t WorkerStatistics::
   return total;
 }
 
-agent::Histogram lateness(const Statistics& statistics) {
-  agent::Histogram late;
+Histogram lateness(const Statistics& statistics) {
+  Histogram late;
   for (const WorkerStatistics& worker : statistics.workers) late.add(worker.late);
   return late;
 }
 
 void record_lateness(agent::Telemetry& telemetry, Time now, const char* kind,
-                     const agent::Histogram& late, std::uint64_t dropped) {
+                     const Histogram& late, std::uint64_t dropped) {
   telemetry.record(now, kind,
                    {{"late_p50_us", us(late.quantile(0.5))},
                     {"late_p99_us", us(late.quantile(0.99))},
@@ -53,7 +53,7 @@ void SessionRecords::write(const Statistics& statistics, bool second) {
   telemetry_.record(now, "feedback",
                     feedback_row(feedback, sum(statistics, &WorkerStatistics::feedback_refused),
                                  sum(statistics, &WorkerStatistics::control_dropped)));
-  const agent::Histogram late = lateness(statistics);
+  const Histogram late = lateness(statistics);
   const std::uint64_t dropped = sum(statistics, &WorkerStatistics::dropped);
   record_lateness(telemetry_, now, "pacer", late.since(late_), dropped - dropped_);
   late_ = late;

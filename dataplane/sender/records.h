@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/histogram.h"
 #include "agent/telemetry.h"
+#include "base/histogram.h"
 #include "dataplane/sender/statistics.h"
 
 namespace tiercast::sender {
@@ -23,7 +23,7 @@ class SessionRecords {
 
  private:
   agent::Telemetry& telemetry_;
-  agent::Histogram late_;  // as of the last "pacer" record
+  Histogram late_;  // as of the last "pacer" record
   std::uint64_t dropped_ = 0;
 };
 

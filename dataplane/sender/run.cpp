@@ -228,10 +228,11 @@ int run_dry(const SenderOptions& options) {
   settings.payload = payload.get();
   const ScheduleSummary summary =
       write_schedule(requests, settings, options.ramp, options.agent.duration, options.dry_run);
+  const auto gap = [](std::int64_t ns) { return format_duration(Duration::nanoseconds(ns)); };
   fmt::print("{} packets, {} bytes in {}; a layer's gaps: p50 {}, p99 {}, longest {}\n",
              summary.packets, summary.bytes, format_duration(options.agent.duration),
-             format_duration(summary.gaps.quantile(0.5)),
-             format_duration(summary.gaps.quantile(0.99)), format_duration(summary.gaps.max()));
+             gap(summary.gaps.quantile(0.5)), gap(summary.gaps.quantile(0.99)),
+             gap(summary.gaps.max()));
   return 0;
 }
 

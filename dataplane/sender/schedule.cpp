@@ -95,7 +95,7 @@ ScheduleSummary write_schedule(const std::vector<SessionRequest>& requests,
       table.sent(departure->layer);
       capture.frame(now, std::span(buffer).first(bytes));
       const auto [before, first] = last.try_emplace(departure->layer, now);
-      if (!first) summary.gaps.add(now - std::exchange(before->second, now));
+      if (!first) summary.gaps.add((now - std::exchange(before->second, now)).ns());
     }
     now = std::max(table.next_deadline(), now + Duration::nanoseconds(1));
   }
@@ -107,10 +107,10 @@ ScheduleSummary write_schedule(const std::vector<SessionRequest>& requests,
   report.write(fmt::format(R"({{"duration_s":{},"packets":{},"bytes":{},"gaps":[)",
                            duration.seconds(), summary.packets, summary.bytes));
   const char* comma = "\n";
-  for (std::size_t bin = 0; bin < agent::Histogram::kBins; ++bin) {
+  for (std::size_t bin = 0; bin < Histogram::kBins; ++bin) {
     if (summary.gaps.in_bin(bin) == 0) continue;
     report.write(fmt::format(R"({}{{"up_to_ns":{},"count":{}}})", comma,
-                             agent::Histogram::upper_bound(bin), summary.gaps.in_bin(bin)));
+                             Histogram::upper_bound(bin), summary.gaps.in_bin(bin)));
     comma = ",\n";
   }
   report.write("],\n\"layers\":[");

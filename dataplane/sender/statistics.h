@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "agent/histogram.h"
+#include "base/histogram.h"
 #include "protocols/base/units.h"
 #include "protocols/core/core.h"
 
@@ -28,18 +28,18 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-// agent::Histogram's bins, written by one thread and read by others.
+// Histogram's bins, written by one thread and read by others.
 class SharedHistogram {
  public:
   void add(std::int64_t ns) {
     const auto value = static_cast<std::uint64_t>(ns > 0 ? ns : 0);
-    bins_[agent::Histogram::bin_of(value)].add();
+    bins_[Histogram::bin_of(value)].add();
     if (value > max_.load(std::memory_order_relaxed)) {
       max_.store(value, std::memory_order_relaxed);
     }
   }
-  agent::Histogram read() const {
-    agent::Histogram histogram;
+  Histogram read() const {
+    Histogram histogram;
     for (std::size_t bin = 0; bin < bins_.size(); ++bin) {
       histogram.add_to_bin(bin, bins_[bin].get());
     }
@@ -48,7 +48,7 @@ class SharedHistogram {
   }
 
  private:
-  std::array<Counter, agent::Histogram::kBins> bins_;
+  std::array<Counter, Histogram::kBins> bins_;
   std::atomic<std::uint64_t> max_{0};
 };
 
@@ -80,8 +80,8 @@ struct WorkerStatistics {
   std::uint64_t given_up = 0;  // packets that layers' schedules left out after stalls
   std::uint64_t payload_underruns = 0;  // packets that standard input had no bytes for
   std::uint64_t trace_lost = 0;  // records that found no room
-  agent::Histogram late;       // departure minus due time
-  agent::Histogram gap_error;  // |departure - the one before| against the same of the due times
+  Histogram late;       // departure minus due time
+  Histogram gap_error;  // |departure - the one before| against the same of the due times
 };
 
 // Of the receiving side. Each received frame has one fate: malformed, foreign, answered, learned,

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 #include "dataplane/sender/port.h"
 #include "dataplane/sender/ring.h"
 #include "dataplane/sender/send_timestamp.h"
@@ -161,7 +161,7 @@ class Worker final : private Outlet {
   unsigned feedback_next_ = 0;
   unsigned feedback_passed_over_ = 0;  // turns running in which departures left no time
   RunningTime feedback_time_;          // that one takes
-  agent::UniqueFd wakeup_;
+  UniqueFd wakeup_;
   std::atomic<bool> asleep_{false};
   std::atomic<bool> link_up_{true};
 

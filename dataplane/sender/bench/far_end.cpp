@@ -50,7 +50,7 @@
 #include <thread>
 #include <vector>
 
-#include "agent/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace tiercast::bench {
 namespace {
@@ -127,7 +127,7 @@ class Record {
  public:
   Record(const std::string& path, std::size_t capacity) : capacity_(capacity) {
     const std::size_t bytes = sizeof(RecordHeader) + capacity * (8 + 4);
-    const agent::UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
       fail(fmt::format("{}: {}", path, std::strerror(errno)));
     }

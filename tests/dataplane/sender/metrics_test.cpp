@@ -28,9 +28,9 @@ Statistics example() {
   worker.dropped = 10;
   worker.feedback_delivered = 50;
   worker.feedback_refused = 8;
-  worker.late.add_to_bin(agent::Histogram::bin_of(63), 4);
-  worker.late.add_to_bin(agent::Histogram::bin_of(64), 3);
-  worker.late.add_to_bin(agent::Histogram::bin_of(5'000'000'000), 1);  // above the last bucket
+  worker.late.add_to_bin(Histogram::bin_of(63), 4);
+  worker.late.add_to_bin(Histogram::bin_of(64), 3);
+  worker.late.add_to_bin(Histogram::bin_of(5'000'000'000), 1);  // above the last bucket
   worker.late.raise_max(5'000'000'000);
   statistics.workers.push_back(worker);
   statistics.workers.back().lcore = 4;
@@ -105,7 +105,7 @@ TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {
   EXPECT_THAT(view.draw(statistics), HasSubstr("net_null, link up, 0 s, wanted 1.00 k packets/s"));
   statistics.taken = statistics.taken + Duration::milliseconds(500);
   statistics.workers[0].sent += 7'400'000;
-  statistics.workers[0].late.add_to_bin(agent::Histogram::bin_of(1500), 1000);
+  statistics.workers[0].late.add_to_bin(Histogram::bin_of(1500), 1000);
   statistics.link_up = false;
   const std::string table = view.draw(statistics);
   EXPECT_THAT(table, HasSubstr("link DOWN"));
