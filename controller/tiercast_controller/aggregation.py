@@ -1,4 +1,4 @@
-"""Feedback aggregation in the network (SIM 3.1): which switches aggregate it, and entries for that.
+"""Feedback aggregation in the network (SIM 3.1): the switches that aggregate, and their entries.
 
 Every switch between a session's source and a host that could receive it is an aggregator. Its
 parent is the next one towards the source, and the source's host for the last. The entries follow

@@ -101,8 +101,9 @@ class SenderCore : public Core {
   // Messages that receive() refused since start(): not valid messages of this session, answers to
   // what was not asked, members beyond the scheme's bound.
   virtual std::uint64_t invalid() const = 0;
-  // Data messages leave as ECT(0), else Not-ECT. True only where, with these settings, the session's
-  // receivers heed marks: queues mark ECT packets where they drop others (RFC 3168, 5). Constant.
+  // Whether data messages leave as ECT(0), not Not-ECT. True only if, with these settings, the
+  // receivers respond to marks: queues mark ECT packets where they drop others (RFC 3168, 5).
+  // Constant.
   virtual bool ecn_capable() const { return false; }
   // Every receiver has the whole object; never of a scheme that is not reliable.
   virtual bool finished() const { return false; }

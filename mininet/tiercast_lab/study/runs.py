@@ -1,9 +1,9 @@
 """Runs that figures and sweeps are made of: each kept, none made twice.
 
 results/runs/<key>/ holds a run as `tiercast run` stores it. The key is a hash of all that the run
-follows from: the experiment, the seed, the P4 program, the controller and the simulator. So what
-is there is done, also after an interrupt, whoever asked for it; and a change of any of them runs
-anew.
+depends on: the experiment, the seed, the P4 program, the controller and the simulator. So a stored
+run is done, even after an interrupt, whichever command made it; and a change to any of them runs it
+again.
 """
 
 from __future__ import annotations

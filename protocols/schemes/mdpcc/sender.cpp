@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kFirstIdleInterval = Duration::milliseconds(1000);  // PROTOCOLS 6.3
 constexpr Duration kLastIdleInterval = Duration::milliseconds(30'000);
 constexpr double kIdleGrowth = 1.5;
-// GRTTs and probes without a word after which a representative is none any more (PROTOCOLS 6.5).
+// A representative that is silent for this many GRTTs and probes is dropped (PROTOCOLS 6.5).
 constexpr unsigned kSilent = 20;
 
 }  // namespace

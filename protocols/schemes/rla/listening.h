@@ -44,7 +44,7 @@ class RandomListening {
   // The session goes on from its initial window.
   void restart();
 
-  // Once per RTT, over all receivers: minimum and flags anew, so that silence demotes a receiver.
+  // Once per RTT, over all receivers: recomputes minimum and flags, so that silence demotes one.
   void begin_recount();
   void recount_interval(const Listener& listener);                           // first of all, then
   void recount_troubled(Listener& listener, std::uint64_t packets_sent);     // of all

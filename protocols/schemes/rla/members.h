@@ -58,7 +58,7 @@ class Members {
 
   // What an acknowledgement says of its sender. `sample`: of the round trip; negative: none.
   void heard(Member& member, Time now, Duration sample, std::uint32_t rwnd);
-  // The largest and smallest anew, since the above only widens them.
+  // Recomputes the largest and smallest, since the above only widens them.
   void recount();
 
   Duration max_srtt() const { return max_srtt_; }
