@@ -22,6 +22,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "base/unique_fd.h"
 #include "dataplane/switch/bench/workloads.h"
 #include "dataplane/switch/clock.h"
 
@@ -45,30 +46,29 @@ std::uint64_t received(const std::vector<std::string>& interfaces) {
 class Sender {
  public:
   Sender(const std::string& interface, const std::vector<std::byte>& frame) {
-    fd_ = ::socket(AF_PACKET, SOCK_RAW, 0);
+    fd_ = tiercast::UniqueFd(::socket(AF_PACKET, SOCK_RAW, 0));
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_LOOP);  // receives nothing of use
     address.sll_ifindex = static_cast<int>(::if_nametoindex(interface.c_str()));
-    if (fd_ < 0 || address.sll_ifindex == 0 ||
-        ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (fd_.get() < 0 || address.sll_ifindex == 0 ||
+        ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
       throw std::runtime_error("interface " + interface + ": " + std::strerror(errno));
     }
     const int on = 1;
-    ::setsockopt(fd_, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
+    ::setsockopt(fd_.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
     vector_ = {const_cast<std::byte*>(frame.data()), frame.size()};
     for (mmsghdr& m : messages_) m.msg_hdr = {.msg_iov = &vector_, .msg_iovlen = 1};
   }
-  ~Sender() { ::close(fd_); }
   // How many of at most kBatch left.
   unsigned send(std::uint64_t wanted) {
-    const int done = ::sendmmsg(fd_, messages_.data(),
+    const int done = ::sendmmsg(fd_.get(), messages_.data(),
                                 static_cast<unsigned>(std::min<std::uint64_t>(wanted, kBatch)), 0);
     return done > 0 ? static_cast<unsigned>(done) : 0;
   }
 
  private:
-  int fd_ = -1;
+  tiercast::UniqueFd fd_;
   iovec vector_{};
   std::array<mmsghdr, kBatch> messages_{};
 };
