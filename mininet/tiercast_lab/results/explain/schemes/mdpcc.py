@@ -8,7 +8,7 @@ explanation = Sentences(
             "mdpcc.rate",
             "sender",
             f"the rate {decision}; goal {{goal_rate_Bps:rate}} by {{clr:node}}, the current "
-            "limiting representative (CLR): loss {loss:%}, round trip {rtt_us:ms}; "
+            "limiting receiver (CLR): loss {loss:%}, round trip {rtt_us:ms}; "
             "GRTT {grtt_us:ms}",
             when=f"reason={number}",
         )
