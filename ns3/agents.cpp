@@ -240,7 +240,10 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
   const std::uint32_t rank = packet.destination - wire::group_address(spec_.session().session(), 0);
   const bool unicast = packet.destination == host_.address;
   // A kernel hands over what its host has joined, and a host can be in several sessions.
-  if (!unicast && (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) return;
+  if (!unicast &&
+      (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) {
+    return;
+  }
   if (packet.source != sender_address_) {
     ++socket_.foreign;
     return;

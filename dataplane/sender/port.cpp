@@ -136,7 +136,8 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
   // With a thread that receives beside the workers, frames wait in rings between them.
   const bool large = needs.poll || worker_lcores().front() != rte_get_main_lcore();
   const unsigned buffers = large ? kSharedBuffers : kBuffers;
-  pool_ = rte_pktmbuf_pool_create("tiercast-send", buffers, kCache, needs.private_bytes, jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
+  pool_ = rte_pktmbuf_pool_create("tiercast-send", buffers, kCache, needs.private_bytes,
+                                  jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
   if (pool_ == nullptr) {
     throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
                                   buffers, rte_strerror(rte_errno)));

@@ -96,10 +96,11 @@ void WorkerRecords::write(const Statistics& statistics, const char* pacer_kind) 
                        {"count", real(worker.late.count())},
                        {"dropped", real(worker.dropped)}});
   }
+  const std::uint64_t delivered = sum(statistics, &WorkerStatistics::feedback_delivered);
   const std::uint64_t refused = sum(statistics, &WorkerStatistics::feedback_refused);
   const FeedbackStatistics& feedback = statistics.feedback;
   telemetry_.record(now, "feedback",
-                    {{"accepted", real(sum(statistics, &WorkerStatistics::feedback_delivered) - refused)},
+                    {{"accepted", real(delivered - refused)},
                      {"refused", real(refused)},
                      {"malformed", real(feedback.malformed)},
                      {"foreign", real(feedback.foreign)},

@@ -270,7 +270,8 @@ int run_sender(const SenderOptions& options) {
   settings.name_sessions = options.many();
   settings.session_capacity =
       std::max(options.max_sessions, static_cast<std::uint32_t>(requests.size()));
-  settings.largest_frame = static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
+  settings.largest_frame =
+      static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
   settings.ramp = options.ramp;
   Sender sender(settings, port);
   Sending sending(options, sessions, std::move(requests), needs.ip_bytes, port, loop, telemetry,

@@ -55,7 +55,7 @@ TEST(SenderOptions, ALabHasOneSession) {
     return error_of(all);
   };
   EXPECT_EQ(with({}), "");
-  EXPECT_EQ(with({"--poll", "--vlan", "7", "--gateway", "10.0.0.1", "--metrics", "127.0.0.1:9464"}), "");
+  EXPECT_EQ(with({"--poll", "--vlan=7", "--gateway=10.0.0.1", "--metrics=127.0.0.1:9464"}), "");
   for (const auto& [option, value] : {std::pair{"--max-sessions", "2"}, {"--control", "unix:/c"}}) {
     EXPECT_THAT(with({option, value}), AllOf(HasSubstr("--lab"), HasSubstr(option)));
   }
