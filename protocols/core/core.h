@@ -52,17 +52,19 @@ struct TraceField {
 };
 
 // The runtime, as a core sees it. Called synchronously from inside a core; must not call the core
-// back. Spans and views are valid during the call only.
+// back. Spans and views are valid during the call only. The drivers check what is said here
+// (protocols/driver/contract.h).
 class Sink {
  public:
   virtual ~Sink() = default;
-  // A control message (feedback and the like). Data messages leave through the pacer and
-  // write_data().
+  // A control message (feedback and the like): from a sender to a group or a receiver, from a
+  // receiver to the sender. Data messages leave through the pacer and write_data().
   virtual void send(Destination to, std::span<const std::byte> message) = 0;
+  // Receivers: a layer that is not joined; one that is.
   virtual void join(Rank rank) = 0;
   virtual void leave(Rank rank) = 0;
-  // IP bytes per second of one layer; 0 stops it. The pacer sends the first packet of a started
-  // layer at once.
+  // Senders: IP bytes per second of one layer, finite; 0 stops it. The pacer sends the first packet
+  // of a started layer at once.
   virtual void set_rate(Rank layer, Rate rate) = 0;
   // Window-based senders: so many more data packets of `layer` leave, back to back, as soon as the
   // core has returned; each asks write_data() first. Independent of set_rate().
