@@ -82,7 +82,7 @@ void EventLoop::wait(Time deadline) {
   for (int i = 0; i < ready; ++i) {
     const int fd = events[static_cast<std::size_t>(i)].data.fd;
     if (fd == timer_.get()) {
-      armed_ = Time::zero();  // expired: the next arm() sets it anew, whatever the deadline
+      armed_ = Time::zero();  // expired: the next arm() sets it again, whatever the deadline
     } else {
       if ((events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0) clear_socket_error(fd);
       handlers_.at(fd)();

@@ -85,7 +85,7 @@ class Runner {
   void start(Time said) {
     const Time now = monotonic_now();
     started_ = true;
-    // What was before the start is no matter of the run; that it was heard late, is.
+    // A pause before the start does not concern the run; that the start was heard late does.
     turns_.restart((now - said).ns());
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
     next_report_ = now + kReportInterval;

@@ -86,7 +86,7 @@ ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std:
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
 
-// ns-3's TCP, whose ECN does not heed losses: it takes an echo for a new congestion while it
+// ns-3's TCP, whose ECN ignores losses: it takes an echo for a new congestion while it
 // recovers from a time-out, and then repairs what was lost with a window of one packet; and while it
 // reduces its window for an echo it sends nothing again before a time-out. As in RFC 3168 (6.1.2),
 // and in Linux, a window is cut once for all marks and losses of one round trip.
@@ -370,7 +370,7 @@ class TcpFlows::Flow {
     connection_->Connect(destination_);
   }
 
-  // Called at every acknowledgement. What waits behind the window is little, and soon made anew.
+  // Called at every acknowledgement. Little waits behind the window, and it is soon refilled.
   void fill(ns3::Ptr<ns3::Socket>, std::uint32_t free) {
     std::uint32_t waiting = kBuffer - free;
     const std::uint32_t most = static_cast<std::uint32_t>(cwnd_.value() * payload_) + kUnsent;

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from .elsewhere import import_files
 from .errors import ConfigurationError, ParameterError
+from .plugins import import_files
 from .program import TableEntry
 from .program import entry as table_entry
 from .strict import Strict
@@ -254,7 +254,7 @@ def fixed(
     return units
 
 
-ELSEWHERE = "TIERCAST_MARKINGS"
+PLUGINS = "TIERCAST_MARKINGS"
 
 
 def _kinds() -> dict[str, type[Marking]]:
@@ -269,7 +269,7 @@ def _kinds() -> dict[str, type[Marking]]:
     return kinds
 
 
-import_files(ELSEWHERE, "add-a-marking.md")
+import_files(PLUGINS, "add-a-marking.md")
 KINDS = _kinds()
 DEFAULT_KIND = "priority"
 

@@ -13,7 +13,7 @@ namespace tiercast::sender {
 namespace {
 
 constexpr const char* kThreads = "2";
-// Who asks slowly or reads slowly holds a thread up for so long.
+// A client that sends or reads slowly blocks a thread for this long.
 constexpr const char* kTimeoutMs = "1000";
 
 using prometheus::ClientMetric;

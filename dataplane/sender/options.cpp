@@ -41,7 +41,7 @@ Vlan parse_vlan(const std::string& text) {
   } catch (const ConfigError&) {
     // Not a number: refused below, with the form.
   }
-  throw ConfigError("--vlan: '" + text + "' is no tag; valid: 1 to 4094, or with a priority of 0 "
+  throw ConfigError("--vlan: '" + text + "' is not a tag; valid: 1 to 4094, or with a priority of 0 "
                     "to 7 as in 100:5");
 }
 
@@ -77,7 +77,7 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
       ->check(CLI::ExistingFile);
   std::string own_gateway;
   app.add_option("--gateway", own_gateway,
-                 "IPv4 address of that next hop, whose MAC address is asked for by ARP");
+                 "IPv4 address of that next hop; ARP finds its MAC address");
   app.add_flag("--poll", poll, "never sleep between departures: for NICs and benchmarks");
   app.add_option("--sessions", sessions,
                  "file of sessions, as JSON (see below); without it one, by the options above")
@@ -107,7 +107,7 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
 
   if (separator == arguments.end() && dry_run.empty()) {
     throw ConfigError(
-        "no EAL arguments: the device stands before '--', as in "
+        "no EAL arguments: the device goes before '--', as in "
         "'tiercast-send --vdev=net_af_packet0,iface=NAME -- --address 10.0.0.2'");
   }
   scheme = &agent.check();

@@ -29,7 +29,7 @@ struct PortNeeds {
 
 class Port {
  public:
-  // `eal_arguments`: what stands before "--" on the command line. Initialises the EAL, which a
+  // `eal_arguments`: what comes before "--" on the command line. Initialises the EAL, which a
   // process can do once. ConfigError: the arguments give no port, more than one, one that cannot be
   // set up, or too small an MTU.
   Port(const std::string& program, const std::vector<std::string>& eal_arguments,

@@ -218,7 +218,7 @@ Status Switch::write_crc(std::string_view calculation, const CrcParameters& para
   const Algorithm algorithm = state_->core.program->image.calculations[*found].algorithm;
   if (algorithm != Algorithm::kCrc16Custom && algorithm != Algorithm::kCrc32Custom) {
     return {ErrorCode::kInvalidArgument,
-            "calculation " + std::string(calculation) + " is no custom CRC"};
+            "calculation " + std::string(calculation) + " is not a custom CRC"};
   }
   state_->core.program->externs.crc[*found] = parameters;
   return {};

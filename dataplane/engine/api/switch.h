@@ -47,7 +47,7 @@ class Switch {
   Switch& operator=(const Switch&) = delete;
 
   const Program& program() const;
-  // Replaces the program: tables, groups, sessions, counters and registers start anew, frames
+  // Replaces the program: tables, groups, sessions, counters and registers start again, frames
   // waiting in queues or on wires are lost; ports and their statistics stay.
   void set_program(std::shared_ptr<const Program> program);
 

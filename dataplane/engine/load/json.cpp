@@ -99,7 +99,7 @@ const char* Json::kind_name() const {
     case Kind::kNull: return "null";
     case Kind::kBool: return "a boolean";
     case Kind::kInteger: return "an integer";
-    case Kind::kReal: return "a number that is no 64-bit integer";
+    case Kind::kReal: return "a number that is not a 64-bit integer";
     case Kind::kString: return "a string";
     case Kind::kArray: return "an array";
     case Kind::kObject: return "an object";

@@ -108,7 +108,7 @@ Shape shape_of(const config::P4DataTypeSpec& type, const config::P4TypeInfo& typ
     }
     default:
       throw std::invalid_argument(
-          "it has a field that is no bit<W>, int<W>, bool, struct, tuple or header");
+          "it has a field that is not bit<W>, int<W>, bool, struct, tuple or header");
   }
 }
 

@@ -7,10 +7,10 @@ Rows are polars frames, one per kind of record, each with `time_s` (since the st
 An absent receiver or flow is not counted: session.py has the rule for receivers.
 """
 
-from tiercast_controller.elsewhere import import_files
+from tiercast_controller.plugins import import_files
 
 from tiercast_lab.measures.catalogue import (
-    ELSEWHERE,
+    PLUGINS,
     all_measures,
     find_spec,
     measures_version,
@@ -53,4 +53,4 @@ __all__ = [
     "spec_of",
 ]
 
-import_files(ELSEWHERE, "add-a-measure.md")  # they import the names above
+import_files(PLUGINS, "add-a-measure.md")  # they import the names above

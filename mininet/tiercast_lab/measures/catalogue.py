@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tiercast_controller.elsewhere import files_of
+from tiercast_controller.plugins import files_of
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows
 from tiercast_lab.measures.spec import MEASURES, MeasureSpec
 
-ELSEWHERE = "TIERCAST_MEASURES"
+PLUGINS = "TIERCAST_MEASURES"
 
 
 # Every module of this folder may state measures; a session's own come first in tables.
@@ -32,7 +32,7 @@ for module in [OF_A_SESSION, *sorted(modules - {OF_A_SESSION, Path(__file__).ste
 @cache
 def measures_version() -> str:
     """Changes when the code of the measures changes."""
-    code = [*sorted(Path(__file__).parent.glob("*.py")), *files_of(ELSEWHERE)]
+    code = [*sorted(Path(__file__).parent.glob("*.py")), *files_of(PLUGINS)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
 
 

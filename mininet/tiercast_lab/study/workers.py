@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Protocol
 
 from tiercast_controller import marking
-from tiercast_controller.elsewhere import files_of
+from tiercast_controller.plugins import files_of
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import Interrupted, LabError
@@ -88,7 +88,7 @@ def programs(python: bool = False) -> Programs:
     packages = lab / "tiercast_lab"
     shaping = [path for name in SHAPED_BY for path in (packages / name).rglob("*.py")
                if not path.is_relative_to(packages / SHAPED_NOT_BY)]  # fmt: skip
-    shaping += [*controller.rglob("*.py"), *files_of(marking.ELSEWHERE)]
+    shaping += [*controller.rglob("*.py"), *files_of(marking.PLUGINS)]
     result[SHAPING] = _digest_of_all(shaping)
     if python:
         result[PYTHON] = _digest_of_all([*lab.rglob("*.py"), *controller.rglob("*.py")])
