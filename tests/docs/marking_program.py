@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def write_sources(folder: Path, page: list[Path]) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+@cache
 def compiler() -> Any:
     """p4src/compile.py."""
     spec = importlib.util.spec_from_file_location("p4src_compile", ROOT / "p4src/compile.py")

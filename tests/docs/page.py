@@ -1,6 +1,10 @@
-"""The code of a guide: each fenced block that names a file becomes that file, as it stands."""
+"""The code of a guide: each fenced block that names a file becomes that file, as it stands.
+
+usage: page.py PAGE FOLDER
+"""
 
 import re
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,7 +16,12 @@ def write_files(page: str, folder: Path) -> list[Path]:
     for name, code in re.findall(r"^```[a-z0-9]+ (\S+)\n(.*?)^```$", text, re.M | re.S):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(code)
+        if not path.exists() or path.read_text() != code:  # else what is made of it stays, too
+            path.write_text(code)
         written.append(path)
     assert written, f"{page}: no block names a file"
     return written
+
+
+if __name__ == "__main__":
+    write_files(sys.argv[1], Path(sys.argv[2]))

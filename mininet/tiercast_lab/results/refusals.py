@@ -62,6 +62,6 @@ def refusals(rows: Rows) -> list[Check]:
 
 
 def _totals(frame: pl.DataFrame, columns: list[str]) -> dict[str, dict[str, float]]:
-    """Of each agent, at its last row."""
+    """The highest count of each agent."""
     last = frame.group_by("agent", maintain_order=True).agg(pl.col(columns).max())
     return {row["agent"]: {name: row[name] for name in columns} for row in last.to_dicts()}

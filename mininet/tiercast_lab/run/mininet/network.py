@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from typing import Any
@@ -49,8 +49,24 @@ OFFLOADS = ("rx", "tx", "sg", "tso", "gso", "gro")
 class NamespaceNode(Node):
     """A Mininet node whose commands are run by exec and checked, not typed into its shell."""
 
-    def run(self, *command: str, text: str = "") -> str:
+    def run(self, *command: str) -> str:
         """Runs a command in the namespace; its output, or RunFailed with what it said."""
+        status, out, said = self._run(command, "")
+        if status != 0:
+            raise RunFailed(f"{self.name}: `{' '.join(command)}` failed: {said}")
+        return out
+
+    def run_script(self, *commands: str) -> str:
+        """Runs shell commands in one process, up to the first that fails: their output, or
+        RunFailed with that command and what it said."""
+        status, out, said = self._run(SHELL, "\n".join(commands))
+        if status != 0:
+            failed, _, said = f"\n{said}".rpartition("\n+ ")[2].partition("\n")
+            raise RunFailed(f"{self.name}: `{failed}` failed: {said}")
+        return out
+
+    def _run(self, command: Sequence[str], text: str) -> tuple[int, str, str]:
+        """Exit status, output, and what it said of an error."""
         process = self.popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -61,18 +77,7 @@ class NamespaceNode(Node):
             raise RunInvalid(
                 f"{self.name}: `{' '.join(command)}` did not end within {COMMAND_S:g} s"
             ) from None
-        if process.returncode != 0:
-            said = (err or out).decode().strip()
-            shown = " ".join(command)
-            if list(command) == SHELL:
-                shown, _, said = f"\n{said}".rpartition("\n+ ")[2].partition("\n")
-            raise RunFailed(f"{self.name}: `{shown}` failed: {said}")
-        return out.decode()
-
-    def run_script(self, *commands: str) -> str:
-        """Runs shell commands in one process, up to the first that fails: their output, or
-        RunFailed with that command and what it said."""
-        return self.run(*SHELL, text="\n".join(commands))
+        return process.returncode, out.decode(), (err or out).decode().strip()
 
 
 class QuietIntf(Intf):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from ipaddress import IPv4Address
+from typing import Any
 
 from google.protobuf import json_format
 from tiercast.v1 import session_pb2, simulation_pb2
@@ -129,34 +130,33 @@ def _sessions(loaded: LoadedExperiment, seed: int) -> list[simulation_pb2.Simula
 def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.TcpFlow:
     entry = experiment.traffic[flow.entry]
     return simulation_pb2.TcpFlow(
-        name=name,
-        source=f"t{flow.source}",
-        destination=f"t{flow.destination}",
-        start_ns=round(flow.start_s * 1e9),
-        stop_ns=round(flow.stop_s * 1e9),
-        packet_size=entry.packet_size,
+        **_of_any_flow(experiment, name, flow),
         congestion=entry.congestion_control,
         sack=True,  # as a kernel has it
         ecn=entry.ecn,
         delayed_acks=entry.delayed_acks,
         overhead_ns=entry.overhead,
         window_packets=entry.window or 0,
-        on_off=_on_off(entry.on, entry.off),
     )
 
 
 def _udp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.UdpFlow:
+    rate = experiment.traffic[flow.entry].rate
+    return simulation_pb2.UdpFlow(**_of_any_flow(experiment, name, flow), rate_bps=rate)
+
+
+def _of_any_flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:
+    """The fields that messages of both kinds have."""
     entry = experiment.traffic[flow.entry]
-    return simulation_pb2.UdpFlow(
-        name=name,
-        source=f"t{flow.source}",
-        destination=f"t{flow.destination}",
-        start_ns=round(flow.start_s * 1e9),
-        stop_ns=round(flow.stop_s * 1e9),
-        packet_size=entry.packet_size,
-        rate_bps=entry.rate,
-        on_off=_on_off(entry.on, entry.off),
-    )
+    return {
+        "name": name,
+        "source": f"t{flow.source}",
+        "destination": f"t{flow.destination}",
+        "start_ns": round(flow.start_s * 1e9),
+        "stop_ns": round(flow.stop_s * 1e9),
+        "packet_size": entry.packet_size,
+        "on_off": _on_off(entry.on, entry.off),
+    }
 
 
 def _on_off(on: Period | None, off: Period | None) -> simulation_pb2.OnOff | None:
