@@ -201,7 +201,7 @@ def _thrift(network: Network, switch: str, lines: list[str]) -> None:
     if not lines:
         return
     said = network.nodes[switch].run(
-        THRIFT_CLI, "--thrift-port", str(THRIFT_PORT), text="\n".join(lines) + "\n"
+        THRIFT_CLI, "--thrift-port", str(THRIFT_PORT), stdin="\n".join(lines) + "\n"
     )
     # The CLI's exit status is 0 even for commands that fail.
     if "Error" in said or "nknown" in said:

@@ -49,9 +49,9 @@ OFFLOADS = ("rx", "tx", "sg", "tso", "gso", "gro")
 class NamespaceNode(Node):
     """A Mininet node whose commands are run by exec and checked, not typed into its shell."""
 
-    def run(self, *command: str) -> str:
+    def run(self, *command: str, stdin: str = "") -> str:
         """Runs a command in the namespace; its output, or RunFailed with what it said."""
-        status, out, said = self._run(command, "")
+        status, out, said = self._run(command, stdin)
         if status != 0:
             raise RunFailed(f"{self.name}: `{' '.join(command)}` failed: {said}")
         return out
@@ -65,13 +65,13 @@ class NamespaceNode(Node):
             raise RunFailed(f"{self.name}: `{failed}` failed: {said}")
         return out
 
-    def _run(self, command: Sequence[str], text: str) -> tuple[int, str, str]:
+    def _run(self, command: Sequence[str], stdin: str) -> tuple[int, str, str]:
         """Exit status, output, and what it said of an error."""
         process = self.popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         try:
-            out, err = process.communicate(text.encode(), timeout=COMMAND_S)
+            out, err = process.communicate(stdin.encode(), timeout=COMMAND_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise RunInvalid(
