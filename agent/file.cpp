@@ -15,7 +15,7 @@ namespace tiercast::agent {
 FileView::FileView(const std::string& path) {
   // A pipe without a writer must not keep us waiting.
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
+  struct stat status{};
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0) {
     throw ConfigError(fmt::format("{}: {}", path, std::strerror(errno)));
   }
@@ -29,9 +29,7 @@ FileView::FileView(const std::string& path) {
   bytes_ = {static_cast<const std::byte*>(at), size};
 }
 
-FileView::~FileView() {
-  munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
+FileView::~FileView() { munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
 
 UniqueFd create_file(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

@@ -103,9 +103,7 @@ void LabClient::read_loop() {
     bool stopped = false;
     while (stream_->Read(&message)) {
       switch (message.message_case()) {
-        case v1::ToAgent::kWelcome:
-          push(LabWelcome{});
-          break;
+        case v1::ToAgent::kWelcome: push(LabWelcome{}); break;
         case v1::ToAgent::kStart:
           push(LabStart{Time::nanoseconds(message.start().time_ns())});
           break;
@@ -116,8 +114,7 @@ void LabClient::read_loop() {
         case v1::ToAgent::kMembership:
           push(LabMembership{message.membership().session(), message.membership().top_rank()});
           break;
-        case v1::ToAgent::MESSAGE_NOT_SET:
-          break;  // from a later version of the contract
+        case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the contract
       }
     }
     {

@@ -19,14 +19,16 @@ void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--session", session.session, "session number; gives the groups' addresses")
       ->check(CLI::Range(0, static_cast<int>(wire::kMaxSession)))
       ->capture_default_str();
-  app.add_option("--layers", layers, "layers of the session; by default 5, or 1 with one rate for all")
+  app.add_option("--layers", layers,
+                 "layers of the session; by default 5, or 1 with one rate for all")
       ->check(CLI::Range(1u, kMaxLayers));
   app.add_option("--packet-size", session.packet_size, "IP bytes of a data packet")
       ->check(CLI::Range(46, 9000))
       ->capture_default_str();
   app.add_option("--id", session.self_id, "number of this agent in feedback")
       ->capture_default_str();
-  app.add_option("--seed", session.seed, "seed of this agent's random numbers")->capture_default_str();
+  app.add_option("--seed", session.seed, "seed of this agent's random numbers")
+      ->capture_default_str();
   app.add_option("--set", assignments, "a scheme's parameter, such as sim.delta=0.875; repeatable")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
@@ -34,8 +36,9 @@ void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--lab", lab, "the lab to attach to: unix:/path or host:port; none: stand-alone");
   app.add_option("--trace", trace,
                  "write records as JSON lines to this file; - is standard output");
-  app.add_option("--realtime", realtime,
-                 "real-time priority, where permitted, so that a busy machine does not delay it; 0: none")
+  app.add_option(
+         "--realtime", realtime,
+         "real-time priority, where permitted, so that a busy machine does not delay it; 0: none")
       ->check(CLI::Range(0, 99))
       ->capture_default_str();
   app.add_option("--duration", duration_text, "end after this time, such as 90s")

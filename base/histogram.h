@@ -28,8 +28,8 @@ class Histogram {
   // For those who keep the bins themselves.
   static constexpr unsigned kSubBits = 5;
   static constexpr std::size_t kBins = (64 - kSubBits) << kSubBits;
-  // Values below 2^(kSubBits+1) are their own bin. Above, the bin number is made of the exponent and
-  // the kSubBits bits below the leading one.
+  // Values below 2^(kSubBits+1) are their own bin. Above, the bin number is made of the exponent
+  // and the kSubBits bits below the leading one.
   static std::size_t bin_of(std::uint64_t value) {
     if (value < (2u << kSubBits)) return value;
     const unsigned shift = static_cast<unsigned>(std::bit_width(value)) - (kSubBits + 1);

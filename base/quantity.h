@@ -9,8 +9,7 @@
 namespace tiercast {
 
 // What the readers accept, for messages.
-inline constexpr std::string_view kRateForms =
-    "6Mbit/s, 300kbit/s, 1.5Gbit/s, 800bit/s or 2500B/s";
+inline constexpr std::string_view kRateForms = "6Mbit/s, 300kbit/s, 1.5Gbit/s, 800bit/s or 2500B/s";
 inline constexpr std::string_view kDurationForms = "5ms, 1.5s, 200us or 30ns";
 inline constexpr std::string_view kQueueForms = "50p, 30000B or 50p/30000B";
 

@@ -36,11 +36,9 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print(stderr, "{}: {}; a sender without a kernel may refuse this host's feedback\n",
                options.agent.name, problem);
   }
-  hosts::Receiver receiver(options.agent.session, *options.scheme, options.interface,
-                           options.sender,
-                           options.output.empty() ? UniqueFd()
-                                                  : agent::create_file(options.output),
-                           loop, telemetry);
+  hosts::Receiver receiver(
+      options.agent.session, *options.scheme, options.interface, options.sender,
+      options.output.empty() ? UniqueFd() : agent::create_file(options.output), loop, telemetry);
   return agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);
 }
 

@@ -29,14 +29,16 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   const CLI::App* const schemes =
       app.add_subcommand("schemes", "print the schemes and their parameters as JSON, and exit");
   CLI::App* const check = app.add_subcommand(
-      "check", "exit with status 2 if the scheme refuses the session: parameters that do not fit together");
+      "check",
+      "exit with status 2 if the scheme refuses the session: parameters that do not fit together");
   agent.name = "receiver";
   agent.add_to(*recv);
   agent.add_to(*check);
   std::string source_text;
   recv->add_option("--interface", interface, "network interface to receive on")->required();
   recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
-  recv->add_option("--output", output, "write the transferred file here, with a reliable scheme (rla, mdpcc)");
+  recv->add_option("--output", output,
+                   "write the transferred file here, with a reliable scheme (rla, mdpcc)");
   if (const auto status = agent::parse_command_line(app, arguments)) return status;
   if (schemes->parsed()) {
     command = Command::kSchemes;

@@ -11,7 +11,10 @@ namespace tiercast::ns3_runtime {
 
 Agent::Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
              const std::string& host)
-    : network_(network), records_(records), spec_(spec), host_(network.host(host)),
+    : network_(network),
+      records_(records),
+      spec_(spec),
+      host_(network.host(host)),
       name_(host + spec.suffix()) {
   network.attach(host, *this);
 }
@@ -83,7 +86,8 @@ void Agent::send_udp(const wire::UdpFlow& flow, std::span<const std::byte> paylo
 
 // ------------------------------------------------------------------------------------- sender
 
-SenderAgent::SenderAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec)
+SenderAgent::SenderAgent(VirtualNetwork& network, Records& records,
+                         const v1::SimulatedSession& spec)
     : Agent(network, records, spec, spec.sender()),
       scheme_(find_scheme(spec.session().scheme())),
       config_(config((spec.session().seed() << 16) + host_.number)),
@@ -131,14 +135,15 @@ void SenderAgent::receive(std::span<const std::byte> frame) {
     ++feedback_.malformed;
     return;
   }
-  if (header.session != spec_.session().session() || static_cast<std::uint8_t>(header.scheme) != scheme_.id) {
+  if (header.session != spec_.session().session() ||
+      static_cast<std::uint8_t>(header.scheme) != scheme_.id) {
     ++feedback_.foreign;
     return;
   }
   if (!running()) return;
   ++feedback_.delivered;
-  driver_.receive(
-      now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source});
+  driver_.receive(now(),
+                  {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source});
   send_released_and_go_on();
 }
 
@@ -176,20 +181,22 @@ void SenderAgent::send(Destination to, std::span<const std::byte> message) {
 void SenderAgent::report(bool second) {
   for (Rank rank = 0; rank < spec_.session().layers(); ++rank) {
     const Layer& layer = layers_[rank];
-    records_.add(now().ns(), name_, "layer",
-                 layer_row(rank, driver_.rate(rank), spec_.session().packet_size(), layer.counters));
+    records_.add(
+        now().ns(), name_, "layer",
+        layer_row(rank, driver_.rate(rank), spec_.session().packet_size(), layer.counters));
   }
   if (second) {
-    records_.add(now().ns(), name_, "feedback", feedback_row(feedback_, driver_.core().invalid(), 0));
+    records_.add(now().ns(), name_, "feedback",
+                 feedback_row(feedback_, driver_.core().invalid(), 0));
   }
 }
 
 // ----------------------------------------------------------------------------------- receiver
 
-ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
-                             const std::string& host, Membership membership)
-    : Agent(network, records, spec, host),
-      membership_(std::move(membership)) {
+ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
+                             const v1::SimulatedSession& spec, const std::string& host,
+                             Membership membership)
+    : Agent(network, records, spec, host), membership_(std::move(membership)) {
   make_driver();
   sender_address_ = network.host(spec.sender()).address;
   feedback_.source_mac = host_.mac;
@@ -203,7 +210,8 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records, const v1
 // The seed of each start is another's, and the first is that of the same agent in real time.
 void ReceiverAgent::make_driver() {
   const Scheme& scheme = find_scheme(spec_.session().scheme());
-  const SessionConfig own = config((spec_.session().seed() << 16) + host_.number + (starts_++ << 48));
+  const SessionConfig own =
+      config((spec_.session().seed() << 16) + host_.number + (starts_++ << 48));
   driver_.emplace(scheme.make_receiver(own), Contract(scheme, own), *this);
 }
 
@@ -240,8 +248,7 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
   const std::uint32_t rank = packet.destination - wire::group_address(spec_.session().session(), 0);
   const bool unicast = packet.destination == host_.address;
   // A kernel hands over what its host has joined, and a host can be in several sessions.
-  if (!unicast &&
-      (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) {
+  if (!unicast && (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) {
     return;
   }
   if (packet.source != sender_address_) {
@@ -249,8 +256,9 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
     return;
   }
   const auto group = unicast ? std::nullopt : std::optional(static_cast<Rank>(rank));
-  driver_->receive(
-      now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source}, group);
+  driver_->receive(now(),
+                   {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source},
+                   group);
   call_at(driver_->next_call());
 }
 

@@ -62,10 +62,7 @@ engine::Status write_clone_session(engine::Switch& at, const Json& update) {
 
 ControlLink::ControlLink(std::istream& answers, VirtualNetwork& network, Records& records,
                          TopRank top_rank)
-    : answers_(answers),
-      network_(network),
-      records_(records),
-      top_rank_(std::move(top_rank)) {}
+    : answers_(answers), network_(network), records_(records), top_rank_(std::move(top_rank)) {}
 
 void ControlLink::apply_next_line() { apply(read_line()); }
 
@@ -85,7 +82,8 @@ void ControlLink::apply(const std::string& line) {
       const engine::Status status = update.contains("table")   ? write_entry(at, op, update)
                                     : update.contains("group") ? write_group(at, op, update)
                                                                : write_clone_session(at, update);
-      if (!status.ok()) throw ConfigError(name + " refuses " + update.dump() + ": " + status.message());
+      if (!status.ok())
+        throw ConfigError(name + " refuses " + update.dump() + ": " + status.message());
     }
     if (answer.contains("top_rank")) top_rank_(answer.at("session"), answer.at("top_rank"));
   } catch (const Json::exception& error) {
@@ -93,14 +91,17 @@ void ControlLink::apply(const std::string& line) {
   }
 }
 
-void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins) {
+void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank,
+                         bool joins) {
   const engine::PortConfig port =
       network_.at(host.switch_name).port_config(host.switch_port).value();
-  ns3::Simulator::Schedule(ns3::NanoSeconds(port.rx_delay_ns),
-                           [this, &host, &session, rank, joins] { ask(host, session, rank, joins); });
+  ns3::Simulator::Schedule(
+      ns3::NanoSeconds(port.rx_delay_ns),
+      [this, &host, &session, rank, joins] { ask(host, session, rank, joins); });
 }
 
-void ControlLink::ask(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins) {
+void ControlLink::ask(const HostSpec& host, const v1::SimulatedSession& session, Rank rank,
+                      bool joins) {
   const Json question = {{"ask", joins ? "join" : "leave"},
                          {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
                          {"host", host.name},

@@ -104,7 +104,8 @@ class Simulation {
       }
     }
     for (const v1::MemberChange& member : scenario_.members()) {
-      ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns()), [this, &member] { change(member); });
+      ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns()),
+                               [this, &member] { change(member); });
     }
     for (const v1::PortChange& port : scenario_.changes()) {
       ns3::Simulator::Schedule(ns3::NanoSeconds(port.at_ns()), [this, &port] { change(port); });
@@ -150,7 +151,8 @@ class Simulation {
 
   void tell_sender(std::uint16_t session, int top_rank) {
     for (std::size_t i = 0; i < senders_.size(); ++i) {
-      if (scenario_.sessions(static_cast<int>(i)).session().session() == session) senders_[i]->membership(top_rank);
+      if (scenario_.sessions(static_cast<int>(i)).session().session() == session)
+        senders_[i]->membership(top_rank);
     }
   }
 
@@ -200,7 +202,8 @@ class Simulation {
 
 constexpr const char* kHelp =
     "tiercast-ns3: one experiment in virtual time, over ns-3.\n"
-    "Reads the scenario, first entries and the controller's answers from standard input and writes\n"
+    "Reads the scenario, first entries and the controller's answers from standard input and "
+    "writes\n"
     "records to standard output. Start it by: tiercast run EXPERIMENT --runtime ns3\n";
 
 }  // namespace

@@ -1,7 +1,8 @@
 // What tiercast-ns3 is told on its first line of input: network, program, sessions, traffic.
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// proto/tiercast/v1/simulation.proto describes it; the lab writes it (mininet/tiercast_lab/run/ns3/).
+// proto/tiercast/v1/simulation.proto describes it; the lab writes it
+// (mininet/tiercast_lab/run/ns3/).
 #pragma once
 
 #include <string>

@@ -87,9 +87,9 @@ ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std:
 }
 
 // ns-3's TCP, whose ECN ignores losses: it takes an echo for a new congestion while it
-// recovers from a time-out, and then repairs what was lost with a window of one packet; and while it
-// reduces its window for an echo it sends nothing again before a time-out. As in RFC 3168 (6.1.2),
-// and in Linux, a window is cut once for all marks and losses of one round trip.
+// recovers from a time-out, and then repairs what was lost with a window of one packet; and while
+// it reduces its window for an echo it sends nothing again before a time-out. As in RFC 3168
+// (6.1.2), and in Linux, a window is cut once for all marks and losses of one round trip.
 class FlowSocket : public ns3::TcpSocketBase {
  public:
   // Close() would first send all that waits in the buffer.
@@ -169,7 +169,8 @@ class TcpFlows::Station : public HostEndpoint {
     ns3::Ipv4StaticRoutingHelper().GetStaticRouting(ipv4)->SetDefaultRoute(
         ns3::Ipv4Address(host.gateway), interface);
     // Nobody answers ARP for the gateway, as in Mininet, where the lab writes the neighbour.
-    const auto arp = node_->GetObject<ns3::Ipv4L3Protocol>()->GetInterface(interface)->GetArpCache();
+    const auto arp =
+        node_->GetObject<ns3::Ipv4L3Protocol>()->GetInterface(interface)->GetArpCache();
     ns3::ArpCache::Entry* const entry = arp->Add(ns3::Ipv4Address(host.gateway));
     entry->SetMacAddress(to_ns3(host.gateway_mac));
     entry->MarkPermanent();
@@ -324,7 +325,7 @@ class TcpFlows::Flow {
     socket->SetAttribute("Sack", ns3::BooleanValue(spec_.sack()));
     // A receiver takes part in ECN when it is asked to.
     socket->SetAttribute("UseEcn", ns3::EnumValue(spec_.ecn() ? ns3::TcpSocketState::On
-                                                            : ns3::TcpSocketState::AcceptOnly));
+                                                              : ns3::TcpSocketState::AcceptOnly));
     return socket;
   }
 
@@ -346,8 +347,7 @@ class TcpFlows::Flow {
   // ---- the sending end
 
   void begin() {
-    const bool transfer =
-        spec_.has_on_off() && spec_.on_off().on().has_mean_packets();
+    const bool transfer = spec_.has_on_off() && spec_.on_off().on().has_mean_packets();
     unsent_ = kWithoutEnd;
     if (transfer) {
       unsent_ = draw(spec_.on_off().on(), rng_);
@@ -401,8 +401,8 @@ class TcpFlows::Flow {
 
   void pause() {
     const std::uint64_t off = draw(spec_.on_off().off(), rng_);
-    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(static_cast<std::int64_t>(off)),
-                                     &Flow::begin, this);
+    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(static_cast<std::int64_t>(off)), &Flow::begin,
+                                     this);
   }
 
   // Nothing is sent after it.
@@ -474,7 +474,7 @@ class TcpFlows::Flow {
   const ns3::InetSocketAddress destination_;
   Rng rng_;
   SocketPtr listener_;
-  SocketPtr connection_;  // null: off
+  SocketPtr connection_;                // null: off
   std::uint64_t unsent_ = kWithoutEnd;  // packets, of this connection
   std::uint64_t read_ = 0;              // bytes of payload, of all connections
   Steps cwnd_;                          // packets
@@ -482,8 +482,8 @@ class TcpFlows::Flow {
   Steps rtt_us_;                        // samples
   double fast_retransmits_ = 0;
   double timeouts_ = 0;
-  double sent_packets_ = 0;   // with data, retransmissions included
-  double retransmitted_ = 0;  // packets
+  double sent_packets_ = 0;                        // with data, retransmissions included
+  double retransmitted_ = 0;                       // packets
   std::optional<ns3::SequenceNumber32> next_new_;  // of this connection
   ns3::EventId call_;
   ns3::EventId stop_;
@@ -496,8 +496,7 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   ns3::Config::SetDefault("ns3::TcpSocket::RcvBufSize", ns3::UintegerValue(kBuffer));
   // As Linux has it. The least time-out stays RFC 6298's second: ns-3 adds nothing for delayed
   // acknowledgements, and with 200 ms a window of one packet never grew again.
-  ns3::Config::SetDefault("ns3::TcpSocket::DelAckTimeout",
-                          ns3::TimeValue(ns3::MilliSeconds(40)));
+  ns3::Config::SetDefault("ns3::TcpSocket::DelAckTimeout", ns3::TimeValue(ns3::MilliSeconds(40)));
   // Closed connections wait for four minutes otherwise, and short transfers run out of ports.
   ns3::Config::SetDefault("ns3::TcpSocketBase::MaxSegLifetime", ns3::DoubleValue(kMaxSegmentLifeS));
   // A packet's checksum is real in our switches and in Mininet.
@@ -505,7 +504,8 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   std::uint16_t number = 0;
   for (const v1::TcpFlow& spec : scenario.tcp()) {
     const auto port = static_cast<std::uint16_t>(kFirstPort + number);
-    flows_.push_back(std::make_unique<Flow>(spec, station(spec.source()), station(spec.destination()), port,
+    flows_.push_back(std::make_unique<Flow>(spec, station(spec.source()),
+                                            station(spec.destination()), port,
                                             flow_rng(scenario.seed(), kKind, number)));
     ++number;
   }

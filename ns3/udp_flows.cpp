@@ -89,8 +89,8 @@ class UdpFlows::Source {
     wire::write_udp_headers(flow_, next_ip_id_++, frame_);
     network_.send(host_, frame_);
     ++sent_;
-    const double gap = 8e9 * static_cast<double>(spec_.packet_size()) /
-                       static_cast<double>(spec_.rate_bps());
+    const double gap =
+        8e9 * static_cast<double>(spec_.packet_size()) / static_cast<double>(spec_.rate_bps());
     const std::int64_t next = now_ns() + static_cast<std::int64_t>(gap);
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(std::min(next, ends_) - now_ns()),
                                      &Source::send, this);
@@ -108,7 +108,7 @@ class UdpFlows::Source {
   wire::UdpFlow flow_;
   std::vector<std::byte> frame_;
   Rng rng_;
-  std::int64_t ends_ = 0;  // of the period
+  std::int64_t ends_ = 0;   // of the period
   std::uint64_t sent_ = 0;  // packets
   std::uint16_t next_ip_id_ = 0;
   ns3::EventId call_;
@@ -120,8 +120,8 @@ UdpFlows::UdpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   for (const v1::UdpFlow& spec : scenario.udp()) {
     const auto port = static_cast<std::uint16_t>(kFirstPort + number);
     sinks_.push_back(std::make_unique<Sink>(network, spec, port));
-    sources_.push_back(std::make_unique<Source>(network, spec, port,
-                                                flow_rng(scenario.seed(), kKind, number)));
+    sources_.push_back(
+        std::make_unique<Source>(network, spec, port, flow_rng(scenario.seed(), kKind, number)));
     ++number;
   }
 }

@@ -65,7 +65,8 @@ class VirtualNetwork {
     engine::PortStats stats;
     accounts::PortAccounts accounts;
   };
-  // In the order of the scenario, ports that are recorded or those that are not; maxima start again.
+  // In the order of the scenario, ports that are recorded or those that are not; maxima start
+  // again.
   std::vector<PortView> ports(bool recorded = true);
 
  private:

@@ -39,11 +39,9 @@ void check_socket_path(const std::string& option, const std::string& path) {
     return;
   }
   if (!S_ISSOCK(status.st_mode))
-    throw ListenError(
-        fmt::format("{} unix:{}: the file exists and is not a socket", option, path));
+    throw ListenError(fmt::format("{} unix:{}: the file exists and is not a socket", option, path));
   if (somebody_serves(path))
-    throw ListenError(
-        fmt::format("{} unix:{}: address in use by another process", option, path));
+    throw ListenError(fmt::format("{} unix:{}: address in use by another process", option, path));
   ::unlink(path.c_str());
 }
 

@@ -1,9 +1,9 @@
 // A port's accounts: what was handed to its queue, and what became of it, by session and layer.
 //
-// Two count, each for itself: the engine's traffic manager what enters a queue, what the queue drops
-// and what waits; the P4 program, whose egress runs when a packet's turn comes, what leaves and what
-// it drops itself (`egress_fates`, docs/p4.md). So that every packet is accounted for, exactly, at
-// any time between two calls of the switch, for each session and layer:
+// Two count, each for itself: the engine's traffic manager what enters a queue, what the queue
+// drops and what waits; the P4 program, whose egress runs when a packet's turn comes, what leaves
+// and what it drops itself (`egress_fates`, docs/p4.md). So that every packet is accounted for,
+// exactly, at any time between two calls of the switch, for each session and layer:
 //
 //   entered = left + queue_drops + policy_drops + pruned + waiting
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace tiercast::accounts {
 
-// For engine::Switch::Options, of a switch whose accounts are to be read: 1 + (session << 3 | rank) of
-// an IPv4 packet to a session's group, 0 of any other.
+// For engine::Switch::Options, of a switch whose accounts are to be read: 1 + (session << 3 | rank)
+// of an IPv4 packet to a session's group, 0 of any other.
 engine::LabelRule by_group();
 
 // Packets since the program was set.
@@ -32,9 +32,7 @@ struct Counts {
   std::uint64_t policy_drops = 0;  // by the port's policy (RED, drop tail)
   std::uint64_t pruned = 0;        // replicas that would have left where they came in
 
-  bool balanced() const {
-    return entered == left + queue_drops + policy_drops + pruned + waiting;
-  }
+  bool balanced() const { return entered == left + queue_drops + policy_drops + pruned + waiting; }
   Counts& operator+=(const Counts& other);
   bool operator==(const Counts&) const = default;
 };

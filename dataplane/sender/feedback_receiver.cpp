@@ -34,9 +34,9 @@ FeedbackReceiver::~FeedbackReceiver() {
 
 void FeedbackReceiver::enter(std::uint16_t session, std::uint8_t scheme, unsigned worker,
                              std::uint32_t slot) {
-  sessions_[session].store(static_cast<std::uint64_t>(worker) << 40 |
-                               static_cast<std::uint64_t>(scheme) << 32 | slot,
-                           std::memory_order_release);
+  sessions_[session].store(
+      static_cast<std::uint64_t>(worker) << 40 | static_cast<std::uint64_t>(scheme) << 32 | slot,
+      std::memory_order_release);
 }
 
 void FeedbackReceiver::remove(std::uint16_t session) {
@@ -127,21 +127,15 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
 
   wire::UdpPacket packet;
   switch (wire::parse_udp_frame(frame, packet)) {
-    case wire::FrameError::kOk:
-      break;
-    case wire::FrameError::kNotIpv4:
-      return discard(foreign_);
+    case wire::FrameError::kOk: break;
+    case wire::FrameError::kNotIpv4: return discard(foreign_);
     case wire::FrameError::kNotUdp:
       switch (igmp_kind(frame)) {
-        case Igmp::kQuery:
-          return discard(queries_);
-        case Igmp::kMalformed:
-          return discard(malformed_);
-        default:
-          return discard(foreign_);
+        case Igmp::kQuery: return discard(queries_);
+        case Igmp::kMalformed: return discard(malformed_);
+        default: return discard(foreign_);
       }
-    default:
-      return discard(malformed_);
+    default: return discard(malformed_);
   }
   if (packet.destination != addresses_.own.ip || packet.destination_port != wire::kFeedbackPort) {
     return discard(foreign_);

@@ -1,5 +1,5 @@
-// Takes what the port receives: answers ARP and echo, counts IGMP queries, validates feedback, hands
-// it to the worker that runs its session.
+// Takes what the port receives: answers ARP and echo, counts IGMP queries, validates feedback,
+// hands it to the worker that runs its session.
 //
 // One thread calls poll(), another one may enter and remove sessions meanwhile.
 #pragma once
@@ -21,8 +21,8 @@ namespace tiercast::sender {
 
 class FeedbackReceiver {
  public:
-  // `workers` get the feedback; the first one also sends answers and questions. All that is given by
-  // reference must outlive the object.
+  // `workers` get the feedback; the first one also sends answers and questions. All that is given
+  // by reference must outlive the object.
   FeedbackReceiver(const SenderAddresses& addresses, Neighbour& gateway, Port& port,
                    std::vector<Worker*> workers);
 

@@ -74,8 +74,8 @@ class FrameTemplate {
     write_headers(frame, ip_id);
     if (!offload_.udp) write_checksum(frame, message_sum);
   }
-  // The same in two steps: all but UDP's checksum, and that, which is not for a device that computes
-  // it.
+  // The same in two steps: all but UDP's checksum, and that, which is not for a device that
+  // computes it.
   void write_headers(std::byte* frame, std::uint16_t ip_id) const {
     std::byte* const ip = frame + header_bytes_ - wire::kIpv4Bytes - wire::kUdpBytes;
 

@@ -1,5 +1,6 @@
-// Says when a port's link goes down or comes up: at once where the kernel says so of an interface of
-// its own (netlink), or the driver by an interrupt (RTE_ETH_DEV_INTR_LSC); else when it is looked.
+// Says when a port's link goes down or comes up: at once where the kernel says so of an interface
+// of its own (netlink), or the driver by an interrupt (RTE_ETH_DEV_INTR_LSC); else when it is
+// looked.
 #pragma once
 
 #include <functional>

@@ -75,11 +75,12 @@ std::string LiveView::draw(const Statistics& now) {
     refused += worker.feedback_refused;
   }
   const FeedbackStatistics& feedback = now.feedback;
-  fmt::format_to(out,
-                 "feedback {}/s received; in all {} delivered, {} refused, {} malformed, {} foreign, "
-                 "{} lost\n",
-                 rate(feedback.received, before.feedback.received), delivered, refused,
-                 feedback.malformed, feedback.foreign, feedback.ring_full);
+  fmt::format_to(
+      out,
+      "feedback {}/s received; in all {} delivered, {} refused, {} malformed, {} foreign, "
+      "{} lost\n",
+      rate(feedback.received, before.feedback.received), delivered, refused, feedback.malformed,
+      feedback.foreign, feedback.ring_full);
   last_ = now;
   last_->layers.clear();
   return text;

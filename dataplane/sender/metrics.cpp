@@ -46,8 +46,8 @@ class Family {
     const auto take = [&] {
       const std::uint64_t count = histogram.in_bin(bin);
       below += count;
-      out.sample_sum += static_cast<double>(count) *
-                        static_cast<double>(Histogram::upper_bound(bin)) * 1e-9;
+      out.sample_sum +=
+          static_cast<double>(count) * static_cast<double>(Histogram::upper_bound(bin)) * 1e-9;
       ++bin;
     };
     for (unsigned bits = kFirstBucket; bits <= kLastBucket; ++bits) {
@@ -73,7 +73,7 @@ struct OfWorker {
   MetricType type;
   const char* name;
   const char* help;
-  Value WorkerStatistics::*value;
+  Value WorkerStatistics::* value;
 };
 
 constexpr MetricType kGauge = MetricType::Gauge, kCounter = MetricType::Counter;
@@ -86,8 +86,7 @@ constexpr OfWorker<std::uint32_t> kSizes[] = {
 constexpr OfWorker<std::uint64_t> kCounts[] = {
     {kCounter, "generated_packets_total", "Data packets that were due: sent and dropped.",
      &WorkerStatistics::generated},
-    {kCounter, "sent_packets_total", "Data packets that the device took.",
-     &WorkerStatistics::sent},
+    {kCounter, "sent_packets_total", "Data packets that the device took.", &WorkerStatistics::sent},
     {kCounter, "sent_bytes_total", "IP bytes of data packets that the device took.",
      &WorkerStatistics::sent_bytes},
     {kCounter, "dropped_packets_total",
@@ -161,8 +160,9 @@ void check_address(const std::string& address) {
   char* end = nullptr;
   const long port =
       colon == std::string::npos ? -1 : std::strtol(address.c_str() + colon + 1, &end, 10);
-  if (colon == std::string::npos || colon == 0 || *end != '\0' || end == address.c_str() + colon + 1 ||
-      port < 1 || port > 65535 || address.find(',') != std::string::npos) {
+  if (colon == std::string::npos || colon == 0 || *end != '\0' ||
+      end == address.c_str() + colon + 1 || port < 1 || port > 65535 ||
+      address.find(',') != std::string::npos) {
     throw ConfigError(fmt::format(
         "--metrics: '{}' is not ADDRESS:PORT with a port from 1 to 65535, such as 127.0.0.1:9464",
         address));
@@ -203,9 +203,8 @@ MetricsServer::MetricsServer(const std::string& address, std::function<Statistic
     exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
         "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeoutMs});
   } catch (const std::exception& error) {
-    throw ConfigError(
-        fmt::format("--metrics: cannot listen at {}: the address is in use, or not of this machine",
-                    address));
+    throw ConfigError(fmt::format(
+        "--metrics: cannot listen at {}: the address is in use, or not of this machine", address));
   }
   exposer_->RegisterCollectable(source_);
 }

@@ -41,10 +41,10 @@ Vlan parse_vlan(const std::string& text) {
   } catch (const ConfigError&) {
     // Not a number: refused below, with the form.
   }
-  throw ConfigError("--vlan: '" + text + "' is not a tag; valid: 1 to 4094, or with a priority of 0 "
+  throw ConfigError("--vlan: '" + text +
+                    "' is not a tag; valid: 1 to 4094, or with a priority of 0 "
                     "to 7 as in 100:5");
 }
-
 
 }  // namespace
 
@@ -127,8 +127,7 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
     }
   }
   if (many() && !agent.lab.empty()) {
-    throw ConfigError(
-        "--lab: of one session; not with --sessions, --max-sessions or --control");
+    throw ConfigError("--lab: of one session; not with --sessions, --max-sessions or --control");
   }
   if (!dry_run.empty() && agent.duration == Duration::infinite()) {
     throw ConfigError("--dry-run: say how much of the schedule by --duration, such as 1s");

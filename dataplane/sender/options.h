@@ -20,12 +20,12 @@ struct SenderOptions {
   std::optional<agent::MacAddress> mac;  // none: the device's own
   agent::MacAddress gateway_mac{};
   std::uint32_t gateway = 0;  // its IPv4 address, to be asked for by ARP; 0: by gateway_mac
-  std::string input;  // file that a reliable scheme transfers; "": a stream without end
+  std::string input;          // file that a reliable scheme transfers; "": a stream without end
 
-  bool poll = false;      // never sleeps
-  std::string sessions;   // file of a SessionList; "": the one of `agent`
+  bool poll = false;               // never sleeps
+  std::string sessions;            // file of a SessionList; "": the one of `agent`
   std::uint32_t max_sessions = 0;  // that may run at once; 0: those of the file
-  std::string payload;    // "": the pattern; a file; "-": standard input
+  std::string payload;             // "": the pattern; a file; "-": standard input
   std::optional<Vlan> vlan;
   Duration ramp = Duration::zero();
   std::string metrics;  // address of Prometheus's figures; "": none

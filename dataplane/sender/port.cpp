@@ -93,8 +93,8 @@ Port::Port(const std::string& program, const std::vector<std::string>& eal_argum
   arguments.insert(arguments.end(), eal_arguments.begin(), eal_arguments.end());
   if (!has_option(eal_arguments, {"-l", "-c", "--lcores"})) arguments.push_back(floating_lcore());
   // Otherwise its huge pages stay taken when it has ended, in files that only a next one reuses.
-  if (!has_option(eal_arguments, {"--in-memory", "--no-huge", "--huge-unlink", "--legacy-mem",
-                                  "--proc-type"})) {
+  if (!has_option(eal_arguments,
+                  {"--in-memory", "--no-huge", "--huge-unlink", "--legacy-mem", "--proc-type"})) {
     arguments.push_back("--in-memory");
   }
   if (!has_option(eal_arguments, {"--log-level"})) arguments.push_back("--log-level=warning");
@@ -154,8 +154,7 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
                               RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP);
   checksum_offload_ = {(configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0,
                        (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0};
-  sends_on_timestamp_ =
-      (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0;
+  sends_on_timestamp_ = (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0;
   link_interrupt_ = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
   configuration.intr_conf.lsc = link_interrupt_ ? 1 : 0;
   check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
@@ -211,9 +210,9 @@ rte_mempool* Port::make_pool(const std::string& name, unsigned count,
       rte_pktmbuf_pool_create(name.c_str(), count, kWorkerCache, 0,
                               static_cast<std::uint16_t>(room), rte_eth_dev_socket_id(id_));
   if (pool == nullptr) {
-    throw ConfigError(fmt::format(
-        "no memory for {} packet buffers of {} bytes: {} (-m gives the EAL more MB)", count, room,
-        rte_strerror(rte_errno)));
+    throw ConfigError(
+        fmt::format("no memory for {} packet buffers of {} bytes: {} (-m gives the EAL more MB)",
+                    count, room, rte_strerror(rte_errno)));
   }
   return pool;
 }

@@ -22,9 +22,9 @@ namespace tiercast::sender {
 
 // What a sender asks of its port.
 struct PortNeeds {
-  std::uint32_t ip_bytes = 1500;     // of the largest packet that will be sent
-  bool poll = false;                 // line rate: more buffers, a longer receive ring
-  std::uint16_t private_bytes = 0;   // of each received buffer
+  std::uint32_t ip_bytes = 1500;    // of the largest packet that will be sent
+  bool poll = false;                // line rate: more buffers, a longer receive ring
+  std::uint16_t private_bytes = 0;  // of each received buffer
 };
 
 class Port {

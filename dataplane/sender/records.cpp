@@ -24,8 +24,8 @@ Histogram lateness(const Statistics& statistics) {
   return late;
 }
 
-void record_lateness(agent::Telemetry& telemetry, Time now, const char* kind,
-                     const Histogram& late, std::uint64_t dropped) {
+void record_lateness(agent::Telemetry& telemetry, Time now, const char* kind, const Histogram& late,
+                     std::uint64_t dropped) {
   telemetry.record(now, kind,
                    {{"late_p50_us", us(late.quantile(0.5))},
                     {"late_p99_us", us(late.quantile(0.99))},

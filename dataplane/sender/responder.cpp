@@ -15,8 +15,8 @@ constexpr std::size_t kEchoHeaderBytes = 8;
 constexpr std::byte kProtocolIcmp{1};
 constexpr std::byte kProtocolIgmp{2};
 constexpr std::byte kIgmpQuery{0x11};
-constexpr std::size_t kIgmpBytes = 8;      // versions 1 and 2
-constexpr std::size_t kIgmpV3Bytes = 12;   // and 4 for each source
+constexpr std::size_t kIgmpBytes = 8;     // versions 1 and 2
+constexpr std::size_t kIgmpV3Bytes = 12;  // and 4 for each source
 constexpr std::byte kEchoRequest{8};
 constexpr std::byte kEchoReply{0};
 

@@ -46,9 +46,9 @@ class Capture final : public Outlet {
   }
   void frame(Time time, std::span<const std::byte> bytes) {
     const auto size = static_cast<std::uint32_t>(bytes.size());
-    const std::array<std::uint32_t, 4> header{
-        static_cast<std::uint32_t>(time.ns() / 1'000'000'000),
-        static_cast<std::uint32_t>(time.ns() % 1'000'000'000), size, size};
+    const std::array<std::uint32_t, 4> header{static_cast<std::uint32_t>(time.ns() / 1'000'000'000),
+                                              static_cast<std::uint32_t>(time.ns() % 1'000'000'000),
+                                              size, size};
     file_.write(header.data(), sizeof header);
     file_.write(bytes.data(), bytes.size());
   }

@@ -11,7 +11,7 @@ namespace tiercast::sender {
 struct ScheduleSummary {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;  // IP
-  Histogram gaps;    // between successive packets of one layer
+  Histogram gaps;           // between successive packets of one layer
 };
 
 // Runs `requests` for `duration`, `ramp` apart in all, with every layer subscribed as asked for and

@@ -65,8 +65,8 @@ struct Sender::State {
   std::atomic<bool> stop_receiving{false};
   std::atomic<bool> link_up{true};
   std::atomic<bool> failed{false};
-  std::atomic_flag fails;  // the first one says why
-  std::string failure;     // once `failed`
+  std::atomic_flag fails;                // the first one says why
+  std::string failure;                   // once `failed`
   std::atomic<std::uint64_t> missed{0};  // as of the last tend()
 
   mutable std::mutex mutex;  // of what follows: the controlling side
@@ -114,8 +114,9 @@ struct Sender::State {
     const auto stopping = static_cast<std::size_t>(std::count_if(
         sessions.begin(), sessions.end(), [](const auto& entry) { return entry.second.stopping; }));
     ending = room + stopping >= requests.size();
-    return fmt::format("no room for {} more sessions: {} run, and room was made for {} (--max-sessions)",
-                       requests.size(), sessions.size() - stopping, room + sessions.size());
+    return fmt::format(
+        "no room for {} more sessions: {} run, and room was made for {} (--max-sessions)",
+        requests.size(), sessions.size() - stopping, room + sessions.size());
   }
 
   // With the mutex held: takes back the sessions that workers have stopped.
@@ -257,8 +258,8 @@ void Sender::start_sessions(const std::vector<SessionRequest>& requests) {
     const auto worker = static_cast<unsigned>(
         std::max_element(free_slots.begin(), free_slots.end(), less) - free_slots.begin());
     const Time start_at = now + spacing * static_cast<double>(made.size());
-    made.push_back({std::make_unique<Session>(request, free_slots[worker].back(), start_at), worker,
-                    false});
+    made.push_back(
+        {std::make_unique<Session>(request, free_slots[worker].back(), start_at), worker, false});
     free_slots[worker].pop_back();
   }
   state.free_slots = std::move(free_slots);
@@ -275,8 +276,7 @@ void Sender::start_sessions(const std::vector<SessionRequest>& requests) {
 void Sender::set_membership(std::uint16_t session, int top_rank) {
   const std::lock_guard lock(state_->mutex);
   const State::Running& running = state_->find(session);
-  state_->order(running.worker,
-                {Command::Kind::kMembership, running.session.get(), top_rank});
+  state_->order(running.worker, {Command::Kind::kMembership, running.session.get(), top_rank});
 }
 
 void Sender::stop_session(std::uint16_t session) {
@@ -343,9 +343,8 @@ std::vector<LayerStatistics> Sender::take_ended_layers() {
 bool Sender::finished() const {
   const std::lock_guard lock(state_->mutex);
   if (state_->sessions.empty()) return false;
-  return std::all_of(state_->sessions.begin(), state_->sessions.end(), [](const auto& entry) {
-    return entry.second.session->finished();
-  });
+  return std::all_of(state_->sessions.begin(), state_->sessions.end(),
+                     [](const auto& entry) { return entry.second.session->finished(); });
 }
 
 }  // namespace tiercast::sender

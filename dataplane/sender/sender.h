@@ -21,14 +21,14 @@ namespace tiercast::sender {
 
 struct SenderSettings {
   SenderAddresses addresses;
-  std::string payload;               // "": the pattern; a file, "-": standard input
-  bool poll = false;                 // else the workers sleep between departures
-  int realtime = 0;                  // priority of the workers under SCHED_FIFO; 0: ordinary
-  bool trace = false;                // tend() will take the cores' records
-  bool name_sessions = true;         // in them
+  std::string payload;                    // "": the pattern; a file, "-": standard input
+  bool poll = false;                      // else the workers sleep between departures
+  int realtime = 0;                       // priority of the workers under SCHED_FIFO; 0: ordinary
+  bool trace = false;                     // tend() will take the cores' records
+  bool name_sessions = true;              // in them
   std::uint32_t session_capacity = 1024;  // sessions that may run at once, over all workers
   std::uint32_t largest_frame = 9018;     // bytes, tag included, that a session may send
-  Duration ramp = Duration::zero();  // over which the sessions of one start() are spread
+  Duration ramp = Duration::zero();       // over which the sessions of one start() are spread
 };
 
 // The `count` sessions of one SessionSpec. ConfigError names field, value and choices.
@@ -45,8 +45,8 @@ class Sender {
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // Starts the threads. stop() ends all sessions and waits for the threads; afterwards the counts are
-  // final.
+  // Starts the threads. stop() ends all sessions and waits for the threads; afterwards the counts
+  // are final.
   void run();
   void stop();
 

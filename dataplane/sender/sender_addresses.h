@@ -17,7 +17,7 @@ struct Vlan {
 
 struct SenderAddresses {
   OwnAddress own;
-  agent::MacAddress gateway{};  // next hop of unicast messages
+  agent::MacAddress gateway{};   // next hop of unicast messages
   std::uint32_t gateway_ip = 0;  // host order; 0: `gateway` is given; else ARP finds it
   std::optional<Vlan> vlan;
 };

@@ -65,9 +65,10 @@ std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec)
   std::vector<SessionRequest> requests = requests_of(spec);
   const std::uint32_t size = requests.front().config.packet_size;
   if (size > largest_packet_) {
-    throw ConfigError(fmt::format(
-        "packet_size = {} is above {}, the largest that this sender was started for (--packet-size)",
-        size, largest_packet_));
+    throw ConfigError(
+        fmt::format("packet_size = {} is above {}, the largest that this sender was started for "
+                    "(--packet-size)",
+                    size, largest_packet_));
   }
   return requests;
 }

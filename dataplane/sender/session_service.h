@@ -17,11 +17,9 @@ class SessionService final : public v1::Sender::Service {
   // room for. The sender must outlive the object.
   SessionService(Sender& sender, const v1::SessionList& running, std::uint32_t largest_packet);
 
-  grpc::Status StartSessions(grpc::ServerContext* context,
-                             const v1::StartSessionsRequest* request,
+  grpc::Status StartSessions(grpc::ServerContext* context, const v1::StartSessionsRequest* request,
                              v1::StartSessionsResponse* response) override;
-  grpc::Status ChangeSession(grpc::ServerContext* context,
-                             const v1::ChangeSessionRequest* request,
+  grpc::Status ChangeSession(grpc::ServerContext* context, const v1::ChangeSessionRequest* request,
                              v1::ChangeSessionResponse* response) override;
   grpc::Status StopSession(grpc::ServerContext* context, const v1::StopSessionRequest* request,
                            v1::StopSessionResponse* response) override;
@@ -35,7 +33,7 @@ class SessionService final : public v1::Sender::Service {
 
   Sender& sender_;
   const std::uint32_t largest_packet_;
-  std::mutex mutex_;                               // guards what follows, and the order of calls
+  std::mutex mutex_;                                  // guards what follows, and the order of calls
   std::map<std::uint32_t, v1::SessionSpec> running_;  // each with count = 1
 };
 

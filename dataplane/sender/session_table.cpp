@@ -201,8 +201,7 @@ std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
   } else if (settings_.payload == nullptr) {
     std::memcpy(message, filling.data(), size);
   }
-  const std::size_t written =
-      layer.session->driver_->write_data(now_, layer.rank, {message, size});
+  const std::size_t written = layer.session->driver_->write_data(now_, layer.rank, {message, size});
   if (written == 0) return 0;
   layer.generated.add();
   generated_.add();
@@ -251,13 +250,14 @@ void SessionTable::control(const Session& session, Destination to,
     flow.destination_mac = wire::multicast_mac(flow.destination);
   } else {
     flow.destination = to.address;
-    flow.destination_mac = settings_.gateway != nullptr ? settings_.gateway->mac()
-                                                         : settings_.addresses.gateway;
+    flow.destination_mac =
+        settings_.gateway != nullptr ? settings_.gateway->mac() : settings_.addresses.gateway;
   }
   std::array<std::byte, 9216> frame;
   if (header_bytes_ + message.size() > frame.size()) return;
   const auto whole = std::span(frame).first(header_bytes_ + message.size());
-  std::copy(message.begin(), message.end(), whole.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
+  std::copy(message.begin(), message.end(),
+            whole.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
   wire::write_udp_headers(flow, next_ip_id_++,
                           whole.subspan(header_bytes_ - wire::kFrameHeaderBytes));
   if (settings_.addresses.vlan) insert_tag(*settings_.addresses.vlan, whole);

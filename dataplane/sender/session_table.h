@@ -105,7 +105,7 @@ class SessionTable {
     ChecksumOffload offload;
     PayloadSource* payload = nullptr;  // none: the pattern
     std::size_t largest_frame = 9018;  // bytes
-    bool records = false;  // Outlet::record() is wanted
+    bool records = false;              // Outlet::record() is wanted
     // Buffers given to build() hold the pattern beyond their first kFreshBytes of message, as
     // build() left them; false: it writes every byte.
     bool prefilled = false;
@@ -127,11 +127,12 @@ class SessionTable {
   void set_membership(Time now, Session& session, int top_rank);
   void stop(Time now, Session& session);
 
-  // The next packet that is due at `now`, or at `until` for a caller that makes packets ready ahead:
-  // those that a window released first, each layer in turn.
+  // The next packet that is due at `now`, or at `until` for a caller that makes packets ready
+  // ahead: those that a window released first, each layer in turn.
   std::optional<Departure> pop(Time now) { return pop(now, now); }
   std::optional<Departure> pop(Time now, Time until) {
-    if (waiting_ > 0) [[unlikely]] return pop_released(now);
+    if (waiting_ > 0) [[unlikely]]
+      return pop_released(now);
     if (const auto departure = pacer_.pop(now, until)) {
       return Departure{departure->layer, departure->due};
     }
@@ -172,9 +173,7 @@ class SessionTable {
   void publish() { given_up_.store(pacer_.given_up(), std::memory_order_relaxed); }
   // When something is to be done at the latest; may be too early.
   Time next_deadline() const;
-  Time next_departure() const {
-    return waiting_ == 0 ? pacer_.next_departure() : Time::zero();
-  }
+  Time next_departure() const { return waiting_ == 0 ? pacer_.next_departure() : Time::zero(); }
 
   // Any thread.
   void read(WorkerStatistics& out) const;
@@ -184,7 +183,7 @@ class SessionTable {
   friend class Session;
 
   struct alignas(64) LayerState {
-    FrameTemplate headers;  // 60 bytes
+    FrameTemplate headers;        // 60 bytes
     std::uint16_t tail_from = 0;  // bytes of the message that `tail_sum` leaves out
     Rank rank = 0;
     bool whole_message = false;  // the core writes its payload, too

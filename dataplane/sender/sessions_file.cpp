@@ -17,8 +17,7 @@ constexpr std::uint32_t kDefaultPacket = 1000;
 
 void check_range(std::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
   if (value >= min && value <= max) return;
-  throw ConfigError(
-      fmt::format("{} = {} is out of range: valid {} to {}", field, value, min, max));
+  throw ConfigError(fmt::format("{} = {} is out of range: valid {} to {}", field, value, min, max));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // path.
 //
 // Each Counter and SharedHistogram has one writing thread. A reader sees every figure whole, but
-// not all figures of the same instant: sums agree exactly (generated = sent + dropped, received = all
-// its fates) once the writers have stopped. Totals count from the start.
+// not all figures of the same instant: sums agree exactly (generated = sent + dropped, received =
+// all its fates) once the writers have stopped. Totals count from the start.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class SharedHistogram {
 struct LayerStatistics {
   std::uint16_t session = 0;
   Rank rank = 0;
-  Rate rate;  // as the core set it last
+  Rate rate;                      // as the core set it last
   std::uint32_t packet_size = 0;  // IP bytes
   std::uint64_t generated = 0;    // packets; sent + dropped
   std::uint64_t sent = 0;
@@ -65,8 +65,8 @@ struct LayerStatistics {
 // Of one transmitting thread.
 struct WorkerStatistics {
   unsigned lcore = 0;
-  std::uint32_t sessions = 0;  // running now
-  std::uint32_t layers = 0;    // with a rate above 0
+  std::uint32_t sessions = 0;   // running now
+  std::uint32_t layers = 0;     // with a rate above 0
   std::uint64_t generated = 0;  // data packets of all layers, those of ended sessions too
   std::uint64_t sent = 0;
   std::uint64_t sent_bytes = 0;  // IP
@@ -76,11 +76,11 @@ struct WorkerStatistics {
   std::uint64_t feedback_delivered = 0;  // handed to a core, which may refuse them
   std::uint64_t feedback_refused = 0;    // by the cores
   std::uint64_t feedback_late = 0;       // for a session that had ended meanwhile
-  std::uint64_t behind = 0;    // times that a departure was more than kBehind late
-  std::uint64_t given_up = 0;  // packets that layers' schedules left out after stalls
-  std::uint64_t payload_underruns = 0;  // packets that standard input had no bytes for
-  std::uint64_t trace_lost = 0;  // records that found no room
-  Histogram late;       // departure minus due time
+  std::uint64_t behind = 0;              // times that a departure was more than kBehind late
+  std::uint64_t given_up = 0;            // packets that layers' schedules left out after stalls
+  std::uint64_t payload_underruns = 0;   // packets that standard input had no bytes for
+  std::uint64_t trace_lost = 0;          // records that found no room
+  Histogram late;                        // departure minus due time
   Histogram gap_error;  // |departure - the one before| against the same of the due times
 };
 
@@ -96,7 +96,7 @@ struct FeedbackStatistics {
   std::uint64_t learned = 0;    // ARP of the next hop
   std::uint64_t queries = 0;    // IGMP's, to which a member of no group owes no report
   std::uint64_t ring_full = 0;  // lost because the worker did not keep up
-  std::uint64_t missed = 0;     // never received: the device had no room for them, as it counts them
+  std::uint64_t missed = 0;  // never received: the device had no room for them, as it counts them
 };
 
 struct Statistics {

@@ -44,8 +44,7 @@ Worker::Worker(const Settings& settings, Port& port)
       table_(settings.sessions, *this),
       wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  const std::size_t frame =
-      settings.sessions.largest_frame + SessionTable::kSpareBytes;
+  const std::size_t frame = settings.sessions.largest_frame + SessionTable::kSpareBytes;
   pool_ = port.make_pool("worker-" + std::to_string(settings.queue),
                          frame > 4096 ? kJumboBuffers : kBuffers, frame);
   // What build() expects of every buffer.
@@ -88,8 +87,8 @@ void Worker::wake() {
 }
 
 // Each turn hands over what is due, plans what comes next, and builds a packet of it ahead of its
-// departure. On time, one packet leaves a turn; late, up to a ring of them. With nothing to make ready
-// the next departure is waited for on the clock alone.
+// departure. On time, one packet leaves a turn; late, up to a ring of them. With nothing to make
+// ready the next departure is waited for on the clock alone.
 void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   lcore_ = lcore;
   prctl(PR_SET_TIMERSLACK, 1ul);  // ns; of this thread
@@ -242,8 +241,8 @@ bool Worker::chores(Time now) {
   return busy;
 }
 
-// Feedback is for the time between departures: it is dealt with while what one takes ends before the
-// next packet has to be built.
+// Feedback is for the time between departures: it is dealt with while what one takes ends before
+// the next packet has to be built.
 bool Worker::take_feedback() {
   Time now = clock_.now();
   for (unsigned n = 0; n < kFeedbackBatch; ++n) {
@@ -305,9 +304,7 @@ void Worker::hand_to_core(Time now, rte_mbuf* mbuf) {
 
 void Worker::obey(const Command& command, Time now) {
   switch (command.kind) {
-    case Command::Kind::kStart:
-      table_.start(now, *command.session);
-      break;
+    case Command::Kind::kStart: table_.start(now, *command.session); break;
     case Command::Kind::kMembership:
       table_.set_membership(now, *command.session, command.top_rank);
       break;
@@ -343,10 +340,9 @@ void Worker::sleep(Time now) {
 
 void Worker::control(std::span<const std::byte> frame) {
   rte_mbuf* mbuf = link_up_.load(std::memory_order_relaxed) ? port_.allocate_buffer() : nullptr;
-  std::byte* const start =
-      mbuf == nullptr ? nullptr
-                      : reinterpret_cast<std::byte*>(
-                            rte_pktmbuf_append(mbuf, static_cast<std::uint16_t>(frame.size())));
+  std::byte* const start = mbuf == nullptr ? nullptr
+                                           : reinterpret_cast<std::byte*>(rte_pktmbuf_append(
+                                                 mbuf, static_cast<std::uint16_t>(frame.size())));
   bool sent = false;
   if (start != nullptr) {
     std::copy(frame.begin(), frame.end(), start);

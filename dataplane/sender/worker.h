@@ -99,7 +99,8 @@ class Worker final : private Outlet {
   bool order(const Command& command);
   Ring<Session*> returned{1 << 16};
   Ring<TraceRecord> records;
-  // The receiving thread's: buffers with a FeedbackNote. Returns how many found room, from the first.
+  // The receiving thread's: buffers with a FeedbackNote. Returns how many found room, from the
+  // first.
   std::size_t deliver(std::span<rte_mbuf* const> feedback);
   // Wakes it if it sleeps.
   void wake();
@@ -110,8 +111,8 @@ class Worker final : private Outlet {
 
  private:
   // A departure goes through two stages on its way to the device: planned, while its layer's state
-  // comes into the cache, and built, in a buffer. Both rings are short: what they hold, a session that
-  // stops still sends.
+  // comes into the cache, and built, in a buffer. Both rings are short: what they hold, a session
+  // that stops still sends.
   static constexpr unsigned kPlanned = 32;
   static constexpr unsigned kBuilt = 32;
   static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);
@@ -123,7 +124,7 @@ class Worker final : private Outlet {
   static constexpr Duration kChores = Duration::microseconds(50);
   static constexpr Duration kChoresSoon = Duration::nanoseconds(500);
   static constexpr Duration kSpareTime = Duration::nanoseconds(300);
-  static constexpr unsigned kFeedbackBatch = 16;    // feedback dealt with in one turn, at most
+  static constexpr unsigned kFeedbackBatch = 16;  // feedback dealt with in one turn, at most
   // Turns without time for feedback, after which one is dealt with all the same: congestion control
   // has to hear what a worker does that cannot keep up.
   static constexpr unsigned kFeedbackPatience = 4;

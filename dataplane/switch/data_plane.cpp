@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <utility>
 #include <system_error>
+#include <utility>
 
 #include "dataplane/switch/clock.h"
 #include "dataplane/switch/port/interfaces.h"
@@ -26,9 +26,9 @@ constexpr std::uint64_t kTimerKey = 1u << 16;
 constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
 constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
 constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between looks at polled ports' links
-constexpr unsigned kRoundsPerLook = 64;  // polled ports: rounds between looks at descriptors
+constexpr unsigned kRoundsPerLook = 64;     // polled ports: rounds between looks at descriptors
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox, before workers wait
-constexpr std::int64_t kFired = -1;  // armed_ns_ after the timer went off
+constexpr std::int64_t kFired = -1;         // armed_ns_ after the timer went off
 
 int checked(int result, const char* what) {
   if (result < 0) throw std::system_error(errno, std::generic_category(), what);
@@ -37,8 +37,7 @@ int checked(int result, const char* what) {
 
 }  // namespace
 
-DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port,
-                     unsigned workers)
+DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers)
     : cpu_port_(cpu_port), by_number_(engine::Switch::kMaxPorts, nullptr) {
   for (const PortOption& port : ports) {
     try {
@@ -49,9 +48,10 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
     }
     by_number_[port.number] = ports_.back().get();
     if (workers > 1 && ports_.back()->frames->fd() < 0)
-      throw InterfaceError(fmt::format("port {}: --workers {}: {} is a polled device, which one "
-                                       "thread serves; valid: kernel interfaces, or --workers 1",
-                                       port.number, workers, port.interface));
+      throw InterfaceError(
+          fmt::format("port {}: --workers {}: {} is a polled device, which one "
+                      "thread serves; valid: kernel interfaces, or --workers 1",
+                      port.number, workers, port.interface));
   }
   for (unsigned number = 0; number < workers; ++number) {
     workers_.push_back(std::make_unique<Worker>());

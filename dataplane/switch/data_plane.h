@@ -114,10 +114,10 @@ class DataPlane : private engine::Output {
     std::vector<std::size_t> sizes;
   };
   struct Outbox {
-    std::mutex mutex;      // guards queued
+    std::mutex mutex;  // guards queued
     Frames queued;
     std::atomic<std::size_t> waiting = 0;  // frames in queued
-    std::mutex sending;    // held by the thread that sends; guards leaving
+    std::mutex sending;                    // held by the thread that sends; guards leaving
     Frames leaving;
   };
   struct Port {
@@ -180,8 +180,8 @@ class DataPlane : private engine::Output {
   UniqueFd timer_;
   std::int64_t armed_ns_ = 0;  // what timer_ is set to
   Health health_;
-  TurnWatch turns_;  // of the first worker's loop
-  std::mutex engine_;          // with several workers: guards pipeline_, timer_ and the lateness
+  TurnWatch turns_;    // of the first worker's loop
+  std::mutex engine_;  // with several workers: guards pipeline_, timer_ and the lateness
 
   std::mutex mutex_;  // guards jobs_, and changes of running_ and stopping_
   std::vector<Job*> jobs_;

@@ -54,8 +54,8 @@ std::optional<T> parse_integer(std::string_view text) {
 void parse_queue(std::string_view text, engine::PortConfig& link) {
   const auto bounds = read_queue(text);
   if (!bounds) {
-    throw OptionError(fmt::format("'{}' is not a queue limit; valid: {}; 0 means no limit", text,
-                                  kQueueForms));
+    throw OptionError(
+        fmt::format("'{}' is not a queue limit; valid: {}; 0 means no limit", text, kQueueForms));
   }
   link.queue_packets = bounds->packets.value_or(link.queue_packets);
   link.queue_bytes = bounds->bytes.value_or(link.queue_bytes);
@@ -89,7 +89,8 @@ void parse_port_parameter(std::string_view key, std::string_view value, engine::
     }
     link.fair_queueing = value == "fair";
   } else {
-    throw OptionError("unknown parameter; valid: rate, queue, delay, overhead, rx-delay, scheduling");
+    throw OptionError(
+        "unknown parameter; valid: rate, queue, delay, overhead, rx-delay, scheduling");
   }
 }
 

@@ -82,11 +82,12 @@ std::string sent(const PortReport& port) {
   if (!port.accounts.by_program)
     return fmt::format("tx {}, dropped by the queue {}, by the program {}", port.stats.tx_packets,
                        port.stats.dropped_packets, port.stats.egress_dropped_packets);
-  return fmt::format("entered {}, left {}, marked {}, dropped by the queue {}, by {} {}, pruned {}, "
-                     "waiting {}",
-                     counts.entered, counts.left, counts.marked, counts.queue_drops,
-                     port.policy.empty() ? "no policy" : port.policy, counts.policy_drops,
-                     counts.pruned, counts.waiting);
+  return fmt::format(
+      "entered {}, left {}, marked {}, dropped by the queue {}, by {} {}, pruned {}, "
+      "waiting {}",
+      counts.entered, counts.left, counts.marked, counts.queue_drops,
+      port.policy.empty() ? "no policy" : port.policy, counts.policy_drops, counts.pruned,
+      counts.waiting);
 }
 
 void log_totals(std::uint64_t device_id, DataPlane& data_plane) {

@@ -92,8 +92,7 @@ void Wires::run(int stop_fd, const std::function<void(const Stats&)>& report) {
   set_timer();
   std::array<epoll_event, 32> events;
   for (;;) {
-    const int count =
-        epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno == EINTR) continue;
     check(count, "epoll");
     turns_.turn(now());

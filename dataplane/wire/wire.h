@@ -18,10 +18,10 @@ namespace tiercast::wiring {
 
 // Totals of all wires since the start, but for the pause.
 struct Stats {
-  std::int64_t time_ns = 0;        // CLOCK_MONOTONIC
-  std::uint64_t frames = 0;        // that came out of a wire
-  std::uint64_t kernel_drops = 0;  // lost before they were read
-  std::uint64_t send_errors = 0;   // refused by the kernel
+  std::int64_t time_ns = 0;         // CLOCK_MONOTONIC
+  std::uint64_t frames = 0;         // that came out of a wire
+  std::uint64_t kernel_drops = 0;   // lost before they were read
+  std::uint64_t send_errors = 0;    // refused by the kernel
   std::uint64_t late_over_1ms = 0;  // frames that came out more than 1 ms after they were due
   std::int64_t late_max_ns = 0;
   // Since the last Stats, the longest time in which the loop did not turn: it does every 100 ms at

@@ -99,7 +99,8 @@ int main(int argc, char** argv) {
 
   PointToPointHelper link;
   link.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("50p"));
-  link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(static_cast<std::uint64_t>(options.link_mbit * 1e6))));
+  link.SetDeviceAttribute(
+      "DataRate", DataRateValue(DataRate(static_cast<std::uint64_t>(options.link_mbit * 1e6))));
   link.SetChannelAttribute("Delay", TimeValue(MicroSeconds(options.delay_ms * 1e3)));
   TrafficControlHelper no_queue_disc;
   Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.252");

@@ -15,7 +15,8 @@ struct Unit {
 };
 
 // What people read: bytes/s is an input form only.
-constexpr Unit kRateUnits[] = {{"Gbit/s", 125e6}, {"Mbit/s", 125e3}, {"kbit/s", 125}, {"bit/s", 0.125}};
+constexpr Unit kRateUnits[] = {
+    {"Gbit/s", 125e6}, {"Mbit/s", 125e3}, {"kbit/s", 125}, {"bit/s", 0.125}};
 constexpr Unit kDurationUnits[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"s", 1}};
 
 [[noreturn]] void refuse(std::string_view what, std::string_view text, std::string_view valid) {
@@ -70,9 +71,7 @@ QueueLimit parse_queue_limit(std::string_view text) {
   return {bounds->packets.value_or(0), bounds->bytes.value_or(0)};
 }
 
-std::string format_rate(Rate rate) {
-  return format_with_unit(rate.bytes_per_second(), kRateUnits);
-}
+std::string format_rate(Rate rate) { return format_with_unit(rate.bytes_per_second(), kRateUnits); }
 
 std::string format_duration(Duration duration) {
   return format_with_unit(duration.seconds(), kDurationUnits);

@@ -32,16 +32,18 @@ void measure(const Scheme& scheme, std::uint32_t receivers) {
   config.layers = scheme.layered ? 5 : 1;
   bench::Group group(scheme, config);
   const bench::GroupCosts costs = group.run(kVirtualTime, kFeedback, kWallTime);
-  std::printf("{\"scheme\": \"%s\", \"receivers\": %u, ", std::string(scheme.name).c_str(), receivers);
+  std::printf("{\"scheme\": \"%s\", \"receivers\": %u, ", std::string(scheme.name).c_str(),
+              receivers);
   print_cost("sender_feedback", costs.sender_feedback);
   print_cost("sender_timer", costs.sender_timer);
   print_cost("sender_data", costs.sender_data);
   print_cost("receiver_packet", costs.receiver_packet);
   print_cost("receiver_timer", costs.receiver_timer);
-  std::printf("\"allocations\": %llu, \"sender_bytes\": %zu, \"receiver_bytes\": %zu, "
-              "\"virtual_s\": %.3f}\n",
-              static_cast<unsigned long long>(costs.allocations), costs.sender_bytes,
-              costs.receiver_bytes, costs.virtual_s);
+  std::printf(
+      "\"allocations\": %llu, \"sender_bytes\": %zu, \"receiver_bytes\": %zu, "
+      "\"virtual_s\": %.3f}\n",
+      static_cast<unsigned long long>(costs.allocations), costs.sender_bytes, costs.receiver_bytes,
+      costs.virtual_s);
   std::fflush(stdout);
 }
 
@@ -51,7 +53,8 @@ double cpu_ns() {
   return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
 }
 
-// CPU time of a departure, ns: a million of them, a million a second, by `layers` layers of one rate.
+// CPU time of a departure, ns: a million of them, a million a second, by `layers` layers of one
+// rate.
 void measure_pacer(std::uint32_t layers) {
   constexpr int kDepartures = 1'000'000;
   constexpr std::uint32_t kBytes = 1000;
@@ -66,7 +69,8 @@ void measure_pacer(std::uint32_t layers) {
     const Time now = pacer.next_departure();
     while (pacer.pop(now)) --left;
   }
-  std::printf("{\"layers\": %u, \"departure_ns\": %.1f}\n", layers, (cpu_ns() - before) / kDepartures);
+  std::printf("{\"layers\": %u, \"departure_ns\": %.1f}\n", layers,
+              (cpu_ns() - before) / kDepartures);
 }
 
 }  // namespace

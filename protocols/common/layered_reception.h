@@ -1,5 +1,5 @@
-// The reception of a scheme that takes any gap in a layer's numbers for a loss, and measures its rate
-// over a window: subscription, counts, each layer's gaps, rate.
+// The reception of a scheme that takes any gap in a layer's numbers for a loss, and measures its
+// rate over a window: subscription, counts, each layer's gaps, rate.
 #pragma once
 
 #include <array>

@@ -83,8 +83,7 @@ void LossHistory::lose_hole(const Early& after, Duration window, Report& report)
 
 void LossHistory::congestion(Time at, std::uint32_t seq, Duration window, Report& report) {
   if (events_ > 0 && at <= event_at_ + window) return;
-  const double length =
-      std::max(1.0, static_cast<double>(serial_difference(seq, interval_start_)));
+  const double length = std::max(1.0, static_cast<double>(serial_difference(seq, interval_start_)));
   const double df = discount();
   for (std::size_t i = std::min(closed_, kIntervals - 1); i > 0; --i) {
     intervals_[i] = {intervals_[i - 1].packets, intervals_[i - 1].discount * df};

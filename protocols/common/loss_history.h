@@ -73,8 +73,8 @@ class LossHistory {
 
   Options options_;
   bool started_ = false;
-  std::uint32_t expected_ = 0;  // all before it have arrived or are lost
-  Time in_order_at_;            // when the one before it arrived
+  std::uint32_t expected_ = 0;            // all before it have arrived or are lost
+  Time in_order_at_;                      // when the one before it arrived
   std::array<Early, kMaxLater> early_{};  // ascending
   std::size_t early_count_ = 0;
 

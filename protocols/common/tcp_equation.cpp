@@ -14,9 +14,10 @@ Rate tcp_throughput(const TcpPath& path, double loss_event_rate) {
   const double p = std::min(loss_event_rate, 1.0);
   const double b = path.packets_per_ack;
   const double timeouts = 3 * std::sqrt(3 * b * p / 8);
-  const double per_packet = rtt * std::sqrt(2 * b * p / 3) +
-                            path.timeout.seconds() * (path.clamp ? std::min(1.0, timeouts) : timeouts) *
-                                p * (1 + 32 * p * p);
+  const double per_packet =
+      rtt * std::sqrt(2 * b * p / 3) + path.timeout.seconds() *
+                                           (path.clamp ? std::min(1.0, timeouts) : timeouts) * p *
+                                           (1 + 32 * p * p);
   return Rate::bytes_per_second(std::min(bound, path.packet_size / per_packet));
 }
 

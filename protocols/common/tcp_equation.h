@@ -7,11 +7,11 @@
 namespace tiercast {
 
 struct TcpPath {
-  double packet_size = 1000;    // s: IP bytes, > 0
-  Duration rtt;                 // R, > 0
-  Duration timeout;             // T0, > 0
-  double packets_per_ack = 1;   // b
-  double max_window = 0;        // packets; 0: no bound
+  double packet_size = 1000;   // s: IP bytes, > 0
+  Duration rtt;                // R, > 0
+  Duration timeout;            // T0, > 0
+  double packets_per_ack = 1;  // b
+  double max_window = 0;       // packets; 0: no bound
   // Bounds the time-out's term as the model does. TFMCC leaves it out, and so falls lower above a
   // loss rate of 0.3.
   bool clamp = true;

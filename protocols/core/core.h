@@ -113,13 +113,13 @@ class SenderCore : public Core {
 
 // Since start(), over all layers.
 struct ReceiverCounters {
-  int top = -1;               // subscription level: highest joined rank, -1 = none
-  std::uint64_t bytes = 0;    // IP bytes of valid data messages
-  std::uint64_t packets = 0;  // valid data messages
-  std::uint64_t lost = 0;     // by gaps in each layer's sequence numbers, while subscribed
-  std::uint64_t marked = 0;   // packets with CE
-  std::uint64_t invalid = 0;  // messages refused
-  Rate rate;                  // the scheme's own estimate of the received rate
+  int top = -1;                 // subscription level: highest joined rank, -1 = none
+  std::uint64_t bytes = 0;      // IP bytes of valid data messages
+  std::uint64_t packets = 0;    // valid data messages
+  std::uint64_t lost = 0;       // by gaps in each layer's sequence numbers, while subscribed
+  std::uint64_t marked = 0;     // packets with CE
+  std::uint64_t invalid = 0;    // messages refused
+  Rate rate;                    // the scheme's own estimate of the received rate
   std::uint64_t delivered = 0;  // bytes of the object, of a reliable scheme
   bool complete = false;        // all of them
 };

@@ -21,11 +21,11 @@ enum class UsedBy { kSender, kReceiver, kBoth };
 std::string_view name(UsedBy used_by);  // "sender", "receiver", "both"
 
 struct ParameterInfo {
-  std::string_view name;     // "sim.delta"
-  double fallback;           // the default, in `unit`
-  double min;                // inclusive
-  double max;                // inclusive
-  std::string_view unit;     // "bit/s", "s", "packets", "rounds", ... or "" for a plain number
+  std::string_view name;  // "sim.delta"
+  double fallback;        // the default, in `unit`
+  double min;             // inclusive
+  double max;             // inclusive
+  std::string_view unit;  // "bit/s", "s", "packets", "rounds", ... or "" for a plain number
   UsedBy used_by;
   std::string_view purpose;  // one line
   std::string_view source;   // "SIM 3.1", "PROTOCOLS 3.2", or how it was calibrated

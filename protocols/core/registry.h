@@ -1,5 +1,5 @@
-// The schemes, by name. A new scheme is a folder: below schemes/ with a line in schemes/schemes.txt, or
-// anywhere (docs/add-a-scheme.md).
+// The schemes, by name. A new scheme is a folder: below schemes/ with a line in
+// schemes/schemes.txt, or anywhere (docs/add-a-scheme.md).
 #pragma once
 
 #include <cstdint>

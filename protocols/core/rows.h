@@ -42,7 +42,8 @@ inline std::array<TraceField, 6> layer_row(Rank rank, Rate rate, std::uint32_t p
            {"dropped_packets", static_cast<double>(layer.dropped)}}};
 }
 
-// "feedback". `refused`: by the core. `control_dropped`: the sender's own messages that did not leave.
+// "feedback". `refused`: by the core. `control_dropped`: the sender's own messages that did not
+// leave.
 inline std::array<TraceField, 5> feedback_row(const FeedbackCounters& feedback,
                                               std::uint64_t refused,
                                               std::uint64_t control_dropped) {

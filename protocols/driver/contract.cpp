@@ -6,7 +6,8 @@
 namespace tiercast {
 
 void Contract::check_record(std::string_view kind, std::span<const TraceField> fields) const {
-  if (kind != "subscription" && std::ranges::find(scheme_->records, kind) == scheme_->records.end()) {
+  if (kind != "subscription" &&
+      std::ranges::find(scheme_->records, kind) == scheme_->records.end()) {
     refuse("trace: '" + std::string(kind) + "' is not among the scheme's records");
   }
   if (fields.size() > kMaxTraceFields) {

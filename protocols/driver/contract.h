@@ -34,7 +34,8 @@ class Contract {
 
   // `call`: of the Sink, for the error.
   void check_layer(const char* call, Rank layer) const {
-    if (layer >= layers_) [[unlikely]] refuse_layer(call, layer);
+    if (layer >= layers_) [[unlikely]]
+      refuse_layer(call, layer);
   }
   void check_rate(Rank layer, Rate rate) const {  // finite, and 0 or more
     check_layer("set_rate", layer);

@@ -88,7 +88,8 @@ class ReceiverDriver final : private Sink {
 
   void send(Destination to, std::span<const std::byte> message) override {
     if (to.kind != Destination::Kind::kSender) {
-      contract_.refuse("send: a receiver speaks to the sender alone, which reflects what all shall hear");
+      contract_.refuse(
+          "send: a receiver speaks to the sender alone, which reflects what all shall hear");
     }
     runtime_.send(message);
   }
@@ -116,7 +117,9 @@ class ReceiverDriver final : private Sink {
     contract_.check_record(kind, fields);
     runtime_.trace(now_, kind, fields);
   }
-  void set_rate(Rank, Rate) override { contract_.refuse("set_rate: a receiver has no layers to pace"); }
+  void set_rate(Rank, Rate) override {
+    contract_.refuse("set_rate: a receiver has no layers to pace");
+  }
   void release(Rank, std::uint32_t) override {
     contract_.refuse("release: a receiver has no layers to pace");
   }

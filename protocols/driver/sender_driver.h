@@ -9,9 +9,9 @@
 //   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 //   void depart(Time now, const Departure& departure);  // builds the data packet, by write_data()
 //
-// `Pacing` decides when packets leave: SessionPacing for a runtime with a session or a few; one that
-// drives many sessions shares a pacer among them, offers set_rate() and release() as SessionPacing
-// does, pops departures itself, and then leaves out run(), next_call() and depart().
+// `Pacing` decides when packets leave: SessionPacing for a runtime with a session or a few; one
+// that drives many sessions shares a pacer among them, offers set_rate() and release() as
+// SessionPacing does, pops departures itself, and then leaves out run(), next_call() and depart().
 //
 // After every call the runtime asks next_call() (or next_timer()) again and calls run() (or
 // timer()) at that instant: late is allowed, early is harmless. Nothing is allocated after
@@ -36,7 +36,10 @@ class SenderDriver final : private Sink {
   // `core`: of the contract's scheme and session. `runtime` must outlive the object.
   SenderDriver(std::unique_ptr<SenderCore> core, const Contract& contract, Runtime& runtime,
                Pacing pacing)
-      : core_(std::move(core)), runtime_(runtime), contract_(contract), pacing_(std::move(pacing)) {}
+      : core_(std::move(core)),
+        runtime_(runtime),
+        contract_(contract),
+        pacing_(std::move(pacing)) {}
   SenderDriver(const SenderDriver&) = delete;
   SenderDriver& operator=(const SenderDriver&) = delete;
 
@@ -108,13 +111,9 @@ class SenderDriver final : private Sink {
 
   void send(Destination to, std::span<const std::byte> message) override {
     switch (to.kind) {
-      case Destination::Kind::kGroup:
-        contract_.check_layer("send", to.rank);
-        break;
-      case Destination::Kind::kReceiver:
-        break;
-      case Destination::Kind::kSender:
-        contract_.refuse("send: a sender has no message for itself");
+      case Destination::Kind::kGroup: contract_.check_layer("send", to.rank); break;
+      case Destination::Kind::kReceiver: break;
+      case Destination::Kind::kSender: contract_.refuse("send: a sender has no message for itself");
     }
     runtime_.send(to, message);
   }

@@ -42,13 +42,13 @@ class LinePacer {
   // equal ones, and those that are overdue when they are scheduled, take turns. After a stall a
   // layer sends two packets back to back (PROTOCOLS 0.4), then its schedule restarts one interval
   // after `now`. Of the time lost, at most kMaxDebt is made good, by intervals that are a little
-  // shorter, at most by a quarter: a rate with intervals of nanoseconds is kept although the machine
-  // takes microseconds away.
+  // shorter, at most by a quarter: a rate with intervals of nanoseconds is kept although the
+  // machine takes microseconds away.
   std::optional<Departure> pop(Time now) { return pop(now, now); }
 
   // The same for a caller that makes packets ready ahead: one that is due by `until`, which leaves
-  // at the first poll, a call with another `now`, at or after its due time. Of a layer one at a time:
-  // the next is not given out before the one before is due, nor is anything after it.
+  // at the first poll, a call with another `now`, at or after its due time. Of a layer one at a
+  // time: the next is not given out before the one before is due, nor is anything after it.
   std::optional<Departure> pop(Time now, Time until) {
     if (now.ns() != poll_ns_) {
       poll_before_ns_ = poll_ns_;
@@ -110,9 +110,9 @@ class LinePacer {
   };
   static_assert(sizeof(Entry) == 64, "one cache line");
 
-  static constexpr double kUnit = 4294967296.0;     // 2^32: of the fractions
-  // An interval gives this part of the debt, at most a quarter of itself: of short stalls, which are
-  // many, gaps hardly tell.
+  static constexpr double kUnit = 4294967296.0;  // 2^32: of the fractions
+  // An interval gives this part of the debt, at most a quarter of itself: of short stalls, which
+  // are many, gaps hardly tell.
   static constexpr std::uint32_t kCatchUpPackets = 4096;
   static constexpr std::int64_t kCatchUpShare = 4;
 

@@ -120,10 +120,10 @@ class TimingWheel {
       const std::uint64_t unit = from + distance(level, from & kMask);
       // What has not come down to the finest level yet is due in unit ready_[0] or later.
       const std::int64_t start =
-          level == 0 ? entries_[slots_[unit & kMask].head].due_ns
-                     : static_cast<std::int64_t>(
-                           std::max(unit << level * kRatioBits, ready_[0] << kRatioBits)
-                           << kTickShift);
+          level == 0
+              ? entries_[slots_[unit & kMask].head].due_ns
+              : static_cast<std::int64_t>(
+                    std::max(unit << level * kRatioBits, ready_[0] << kRatioBits) << kTickShift);
       bound = std::min(bound, start);
     }
     return bound;
@@ -143,7 +143,7 @@ class TimingWheel {
   static constexpr unsigned kRatioBits = 10;
   static constexpr std::uint32_t kSlots = 1u << kSlotBits;
   static constexpr std::uint32_t kMask = kSlots - 1;
-  static constexpr unsigned kAhead = 2;     // units of the next level, of the 8 that a level holds
+  static constexpr unsigned kAhead = 2;  // units of the next level, of the 8 that a level holds
   static constexpr std::uint64_t kNoTick = ~0ull;
 
   struct Slot {
@@ -203,8 +203,8 @@ class TimingWheel {
     if (level == 0) {
       // Of what is due before the wheel's tick, the time to queue by is now.
       const std::int64_t by_ns = due_tick == tick ? entry.due_ns : now_ns;
-      for (unsigned walk = 0;
-           walk < kMaxWalk && before != kNone && entries_[before].due_ns > by_ns; ++walk) {
+      for (unsigned walk = 0; walk < kMaxWalk && before != kNone && entries_[before].due_ns > by_ns;
+           ++walk) {
         before = entries_[before].previous;
       }
     }

@@ -11,11 +11,11 @@
 namespace tiercast::testkit {
 
 struct TcpConfig {
-  std::uint32_t packet_size = 1000;  // IP bytes of a data packet
-  std::uint32_t ack_size = 40;       // IP bytes of an acknowledgement
-  double max_window = 10'000;        // receiver's window, packets
+  std::uint32_t packet_size = 1000;                    // IP bytes of a data packet
+  std::uint32_t ack_size = 40;                         // IP bytes of an acknowledgement
+  double max_window = 10'000;                          // receiver's window, packets
   Duration min_timeout = Duration::milliseconds(200);  // as Linux has it
-  bool ecn = false;                  // RFC 3168: a mark halves the window once a round trip
+  bool ecn = false;  // RFC 3168: a mark halves the window once a round trip
 };
 
 class TcpFlow {

@@ -32,8 +32,7 @@ Error parse_form(std::span<const std::byte> message, CommonHeader& common,
 }
 
 // Of messages that end with their last record.
-Error check_end(std::span<const std::byte> message, const CommonHeader& common,
-                std::size_t bytes) {
+Error check_end(std::span<const std::byte> message, const CommonHeader& common, std::size_t bytes) {
   if (common.header_length != bytes) return Error::kLength;
   if (message.size() < bytes) return Error::kShort;
   return message.size() > bytes ? Error::kLength : Error::kOk;
@@ -83,8 +82,7 @@ Error parse(std::span<const std::byte> message, MdpccProbe& out) {
   out.segment_count = get32(message, 32);
   out.next_segment = get32(message, 36);
   for (std::size_t i = 0; i < out.record_count; ++i) {
-    const auto in =
-        message.subspan(MdpccProbe::kFixedBytes + i * MdpccRepresentative::kBytes);
+    const auto in = message.subspan(MdpccProbe::kFixedBytes + i * MdpccRepresentative::kBytes);
     MdpccRepresentative& r = out.representatives[i];
     if (get8(in, 13) != 0 || get16(in, 14) != 0) return Error::kReserved;
     r.receiver = get32(in, 0);
@@ -117,8 +115,8 @@ Error parse(std::span<const std::byte> message, MdpccReport& out) {
 
 Error parse(std::span<const std::byte> message, MdpccNack& out) {
   CommonHeader common;
-  Error error = parse_form(message, common, MdpccNack::kFeedbackKind, MdpccNack::kControlKind,
-                           out.reflected);
+  Error error =
+      parse_form(message, common, MdpccNack::kFeedbackKind, MdpccNack::kControlKind, out.reflected);
   if (error != Error::kOk) return error;
   if (message.size() < MdpccNack::kFixedBytes) return Error::kShort;
   out.session = common.session;
@@ -159,9 +157,9 @@ std::size_t write(const MdpccProbe& probe, std::span<std::byte> out) {
       out.size() < probe.bytes()) {
     return 0;
   }
-  write_common({Type::kControl, SchemeId::kMdpcc, static_cast<std::uint16_t>(probe.bytes()),
-                probe.session},
-               out);
+  write_common(
+      {Type::kControl, SchemeId::kMdpcc, static_cast<std::uint16_t>(probe.bytes()), probe.session},
+      out);
   put8(out, 8, MdpccProbe::kKind);
   put8(out, 9, probe.record_count);
   put16(out, 10, probe.probe_seq);

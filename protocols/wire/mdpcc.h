@@ -14,11 +14,11 @@ namespace tiercast::wire {
 struct MdpccData {
   static constexpr std::size_t kBytes = 28;  // with the common header
   std::uint16_t session = 0;
-  std::uint16_t object_id = 0;      // of the sender's present transfer
-  std::uint16_t segment_size = 0;   // bytes of every segment but the last
-  std::uint32_t seq = 0;            // all data messages of the session; wraps
-  std::uint32_t segment = 0;        // 0 .. segment_count - 1; starts at segment * segment_size
-  std::uint32_t segment_count = 0;  // of the object; 0: a stream without end
+  std::uint16_t object_id = 0;       // of the sender's present transfer
+  std::uint16_t segment_size = 0;    // bytes of every segment but the last
+  std::uint32_t seq = 0;             // all data messages of the session; wraps
+  std::uint32_t segment = 0;         // 0 .. segment_count - 1; starts at segment * segment_size
+  std::uint32_t segment_count = 0;   // of the object; 0: a stream without end
   std::uint16_t payload_length = 0;  // bytes of the segment; 0: none
 };
 
@@ -42,16 +42,15 @@ struct MdpccProbe {
   static constexpr std::uint8_t kKind = 1;
   static constexpr std::size_t kFixedBytes = 40;  // with the common header
   static constexpr std::size_t kMaxRecords = 5;
-  static constexpr std::size_t kMaxBytes =
-      kFixedBytes + kMaxRecords * MdpccRepresentative::kBytes;
+  static constexpr std::size_t kMaxBytes = kFixedBytes + kMaxRecords * MdpccRepresentative::kBytes;
   std::uint16_t session = 0;
-  std::uint8_t record_count = 0;    // 0 .. 5
-  std::uint16_t probe_seq = 0;      // wraps
-  std::uint32_t tx_time_us = 0;     // sender's clock, wraps after 71 minutes
-  std::uint32_t grtt_us = 0;        // group round-trip time
-  std::uint32_t tx_rate = 0;        // IP bytes/s
-  std::uint16_t group_size = 1;     // expected receivers, for the back-off's density
-  std::uint8_t backoff = 0;         // K: longest back-off in GRTTs
+  std::uint8_t record_count = 0;  // 0 .. 5
+  std::uint16_t probe_seq = 0;    // wraps
+  std::uint32_t tx_time_us = 0;   // sender's clock, wraps after 71 minutes
+  std::uint32_t grtt_us = 0;      // group round-trip time
+  std::uint32_t tx_rate = 0;      // IP bytes/s
+  std::uint16_t group_size = 1;   // expected receivers, for the back-off's density
+  std::uint8_t backoff = 0;       // K: longest back-off in GRTTs
   std::uint16_t object_id = 0;
   std::uint16_t segment_size = 0;
   std::uint32_t segment_count = 0;  // 0: a stream without end
@@ -102,8 +101,8 @@ struct MdpccNack {
   std::size_t bytes() const { return kFixedBytes + record_count * MdpccSegments::kBytes; }
 };
 
-// Data: the message may be longer than the header (payload). The others end with their last field or
-// record. A NACK's ranges ascend without overlap, and none is empty; whether other values fit
+// Data: the message may be longer than the header (payload). The others end with their last field
+// or record. A NACK's ranges ascend without overlap, and none is empty; whether other values fit
 // together is not checked. Error kType is also that of an unknown kind. Order of the checks:
 // docs/wire-format.md.
 Error parse(std::span<const std::byte> message, MdpccData& out);

@@ -130,9 +130,9 @@ std::size_t write(const MldaSenderReport& report, std::span<std::byte> out) {
       report.session > kMaxSession || out.size() < report.bytes()) {
     return 0;
   }
-  write_common({Type::kControl, SchemeId::kMlda, static_cast<std::uint16_t>(report.bytes()),
-                report.session},
-               out);
+  write_common(
+      {Type::kControl, SchemeId::kMlda, static_cast<std::uint16_t>(report.bytes()), report.session},
+      out);
   put8(out, 8, MldaSenderReport::kKind);
   put8(out, 9, report.record_count);
   put16(out, 10, 0);

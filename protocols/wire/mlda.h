@@ -32,8 +32,8 @@ struct MldaSenderReport {
   std::uint8_t record_count = 0;  // y, layers that are sent: 1 .. 8
   std::uint32_t sr_seq = 0;       // wraps
   std::uint32_t tx_time_us = 0;
-  std::uint32_t max_rtt_us = 0;                        // largest reported; 0: none was
-  std::array<std::uint32_t, kMaxRecords> rate{};       // R_Lk, IP bytes/s, > 0
+  std::uint32_t max_rtt_us = 0;                   // largest reported; 0: none was
+  std::array<std::uint32_t, kMaxRecords> rate{};  // R_Lk, IP bytes/s, > 0
 
   std::size_t bytes() const { return kFixedBytes + record_count * kRecordBytes; }
 };
@@ -42,14 +42,14 @@ struct MldaSenderReport {
 struct MldaReceiverReport {
   static constexpr std::size_t kBytes = 36;
   std::uint16_t session = 0;
-  std::uint8_t rank = 0;            // highest layer that the receiver listens to
-  bool asks_rtt = false;            // has no recent round-trip time measured end to end
-  std::uint32_t source = 0;         // identification number of the receiver
-  std::uint32_t sr_seq = 0;         // the sender report answered
-  std::uint32_t rate = 0;           // r_j, IP bytes/s
-  std::uint32_t loss = 0;           // l, fraction x (2^32 - 1)
-  std::uint32_t rtt_us = 0;         // 0: not measured yet
-  std::uint32_t rx_time_us = 0;     // receiver's clock at departure
+  std::uint8_t rank = 0;         // highest layer that the receiver listens to
+  bool asks_rtt = false;         // has no recent round-trip time measured end to end
+  std::uint32_t source = 0;      // identification number of the receiver
+  std::uint32_t sr_seq = 0;      // the sender report answered
+  std::uint32_t rate = 0;        // r_j, IP bytes/s
+  std::uint32_t loss = 0;        // l, fraction x (2^32 - 1)
+  std::uint32_t rtt_us = 0;      // 0: not measured yet
+  std::uint32_t rx_time_us = 0;  // receiver's clock at departure
 };
 
 // Control, kind 2, on the layer that the report names.

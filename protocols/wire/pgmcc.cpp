@@ -66,8 +66,7 @@ Error parse(std::span<const std::byte> message, PgmccFeedback& out) {
 
 Error parse(std::span<const std::byte> message, PgmccConfirmation& out) {
   CommonHeader common;
-  const Error error =
-      parse_fixed(message, Type::kControl, PgmccConfirmation::kBytes, true, common);
+  const Error error = parse_fixed(message, Type::kControl, PgmccConfirmation::kBytes, true, common);
   if (error != Error::kOk) return error;
   if (get8(message, 8) != PgmccConfirmation::kKind) return Error::kType;
   if (!reserved_is_zero(message)) return Error::kReserved;

@@ -1,4 +1,5 @@
-// How quantities stand in a message's fields of 32 bits: whole bytes per second, whole microseconds.
+// How quantities stand in a message's fields of 32 bits: whole bytes per second, whole
+// microseconds.
 #pragma once
 
 #include <algorithm>

@@ -88,9 +88,8 @@ std::size_t write(const RlaAck& ack, std::span<std::byte> out) {
       (ack.flags & ~RlaAck::kFlags) != 0 || out.size() < ack.bytes()) {
     return 0;
   }
-  write_common({Type::kFeedback, SchemeId::kRla, static_cast<std::uint16_t>(ack.bytes()),
-                ack.session},
-               out);
+  write_common(
+      {Type::kFeedback, SchemeId::kRla, static_cast<std::uint16_t>(ack.bytes()), ack.session}, out);
   put8(out, 8, ack.flags);
   put8(out, 9, ack.record_count);
   put16(out, 10, ack.rwnd);

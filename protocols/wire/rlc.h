@@ -13,9 +13,9 @@ namespace tiercast::wire {
 struct RlcData {
   static constexpr std::size_t kBytes = 16;  // with the common header
   std::uint16_t session = 0;
-  std::uint8_t rank = 0;      // 0 .. 7
-  bool sync_point = false;    // the layer's first packet after a synchronization point
-  std::uint32_t seq = 0;      // per layer; wraps
+  std::uint8_t rank = 0;    // 0 .. 7
+  bool sync_point = false;  // the layer's first packet after a synchronization point
+  std::uint32_t seq = 0;    // per layer; wraps
 };
 
 // A message may be longer than the header (payload). The order of the checks is

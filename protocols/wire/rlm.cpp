@@ -34,8 +34,7 @@ Error parse(std::span<const std::byte> message, Type type, RlmAnnouncement& out)
   const Error error = parse_rlm_common(message, type, common);
   if (error != Error::kOk) return error;
   if (message.size() < RlmAnnouncement::kBytes) return Error::kShort;
-  if (common.header_length != RlmAnnouncement::kBytes ||
-      message.size() > RlmAnnouncement::kBytes) {
+  if (common.header_length != RlmAnnouncement::kBytes || message.size() > RlmAnnouncement::kBytes) {
     return Error::kLength;
   }
   out.type = type;
@@ -62,8 +61,8 @@ std::size_t write(const RlmAnnouncement& announcement, std::span<std::byte> out)
       announcement.session > kMaxSession || announcement.type == Type::kData) {
     return 0;
   }
-  write_common(
-      {announcement.type, SchemeId::kRlm, RlmAnnouncement::kBytes, announcement.session}, out);
+  write_common({announcement.type, SchemeId::kRlm, RlmAnnouncement::kBytes, announcement.session},
+               out);
   put8(out, 8, announcement.rank);
   put8(out, 9, 0);
   put16(out, 10, 0);

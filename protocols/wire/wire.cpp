@@ -6,30 +6,18 @@ namespace tiercast::wire {
 
 std::string_view name(Error error) {
   switch (error) {
-    case Error::kOk:
-      return "ok";
-    case Error::kShort:
-      return "short";
-    case Error::kVersion:
-      return "version";
-    case Error::kType:
-      return "type";
-    case Error::kScheme:
-      return "scheme";
-    case Error::kFlags:
-      return "flags";
-    case Error::kLength:
-      return "length";
-    case Error::kSession:
-      return "session";
-    case Error::kRank:
-      return "rank";
-    case Error::kRecordCount:
-      return "record_count";
-    case Error::kReserved:
-      return "reserved";
-    case Error::kRecord:
-      return "record";
+    case Error::kOk: return "ok";
+    case Error::kShort: return "short";
+    case Error::kVersion: return "version";
+    case Error::kType: return "type";
+    case Error::kScheme: return "scheme";
+    case Error::kFlags: return "flags";
+    case Error::kLength: return "length";
+    case Error::kSession: return "session";
+    case Error::kRank: return "rank";
+    case Error::kRecordCount: return "record_count";
+    case Error::kReserved: return "reserved";
+    case Error::kRecord: return "record";
   }
   return "unknown";
 }
@@ -41,8 +29,7 @@ constexpr bool is_known(std::uint8_t scheme) {
 #define TIERCAST_SCHEME(name, number) case SchemeId::name:
 #include "protocols/wire/scheme_numbers.inc"
 #undef TIERCAST_SCHEME
-    case SchemeId::kTrial:
-      return true;
+    case SchemeId::kTrial: return true;
   }
   return false;
 }

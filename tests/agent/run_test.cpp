@@ -38,9 +38,7 @@ class Probe : public Activity {
     if (last) calls.push_back("last report");
     if (reports.size() == signal_after) kill(getpid(), SIGTERM);
   }
-  bool finished() const override {
-    return finished_after > 0 && reports.size() >= finished_after;
-  }
+  bool finished() const override { return finished_after > 0 && reports.size() >= finished_after; }
   void stop(Time) override { calls.push_back("stop"); }
 
   std::vector<std::string> calls;

@@ -160,8 +160,9 @@ class Ns3Link {
     disc_->SetAttribute("UseHardDrop", ns3::BooleanValue(!red.mark_above_max));
     disc_->SetAttribute("MeanPktSize",
                         ns3::UintegerValue(static_cast<std::uint32_t>(red.mean_packet)));
-    disc_->SetAttribute("LinkBandwidth", ns3::DataRateValue(ns3::DataRate(
-                                             static_cast<std::uint64_t>(red.link_bps))));
+    disc_->SetAttribute(
+        "LinkBandwidth",
+        ns3::DataRateValue(ns3::DataRate(static_cast<std::uint64_t>(red.link_bps))));
     disc_->AssignStreams(1);
     disc_->Initialize();
   }
@@ -185,7 +186,8 @@ class Ns3Link {
     ns3::Ipv4Header header;
     header.SetEcn(ns3::Ipv4Header::ECN_ECT0);
     const auto packet = ns3::Create<ns3::Packet>(kIpBytes - header.GetSerializedSize());
-    disc_->Enqueue(ns3::Create<ns3::Ipv4QueueDiscItem>(packet, ns3::Mac48Address(), 0x0800, header));
+    disc_->Enqueue(
+        ns3::Create<ns3::Ipv4QueueDiscItem>(packet, ns3::Mac48Address(), 0x0800, header));
     if (!busy_) send();
   }
 

@@ -121,10 +121,11 @@ Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss,
     rounds.incomplete += reports[i] < kReceivers;
     rounds.reports += reports[i] / static_cast<double>(reports.size() - 1);
   }
-  std::printf("seed %lu, %s, feedback loss %g %%: %u rounds, %u empty, %u incomplete, "
-              "%.2f reports in the mean\n",
-              static_cast<unsigned long>(seed), in_network ? "network" : "sender",
-              100 * feedback_loss, rounds.all, rounds.empty, rounds.incomplete, rounds.reports);
+  std::printf(
+      "seed %lu, %s, feedback loss %g %%: %u rounds, %u empty, %u incomplete, "
+      "%.2f reports in the mean\n",
+      static_cast<unsigned long>(seed), in_network ? "network" : "sender", 100 * feedback_loss,
+      rounds.all, rounds.empty, rounds.incomplete, rounds.reports);
   return rounds;
 }
 
@@ -133,7 +134,8 @@ class AggregationSession : public testing::TestWithParam<std::uint64_t> {};
 // The sender hears everything from the receivers themselves. Of what the switches sum up, a
 // receiver's report may come too late in a round in which its queue grew by more than its
 // aggregator waits: receiver 25 overloads its link by a quarter whenever it has a fourth layer. The
-// bound is for one that seldom tries it, as with add_backoff; with SIM's defaults 3 to 5 % are late.
+// bound is for one that seldom tries it, as with add_backoff; with SIM's defaults 3 to 5 % are
+// late.
 TEST_P(AggregationSession, TheSenderHearsAllReceivers) {
   const Rounds direct = session_rounds(GetParam(), false, 0);
   EXPECT_EQ(direct.incomplete, 0u);

@@ -129,8 +129,7 @@ TEST_F(Aggregation, ALaterRoundEndsWithTheLastChildsAnswer) {
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].fb_req, 8u);
   EXPECT_EQ(out[0].hold_us, 12'000u);
-  EXPECT_EQ(out[0].records,
-            (std::vector<Record>{{0, 1, 1, 100, 100, 1}, {1, 2, 1, 200, 300, 2}}));
+  EXPECT_EQ(out[0].records, (std::vector<Record>{{0, 1, 1, 100, 100, 1}, {1, 2, 1, 200, 300, 2}}));
 }
 
 TEST_F(Aggregation, NothingUpstreamNamesAReceiver) {
@@ -173,8 +172,8 @@ TEST_F(Aggregation, EightGroupsInOneMessage) {
   for (std::uint32_t rank = 0; rank < 8; ++rank) {
     first.records.push_back({rank, 10 + rank, rank, 100 * rank, 200 * rank, 20 + rank});
     second.records.push_back({rank, 5, 5, 150 * rank, 190 * rank + 11, 5});
-    expected.push_back({rank, 15 + rank, 5 + rank, 100 * rank,
-                        std::max(200 * rank, 190 * rank + 11), 25 + rank});
+    expected.push_back(
+        {rank, 15 + rank, 5 + rank, 100 * rank, std::max(200 * rank, 190 * rank + 11), 25 + rank});
   }
   answer(first);
   answer(second);
@@ -202,8 +201,7 @@ TEST_F(Aggregation, RecordsWithoutReportsCountReceiversOnly) {
   answer(report(21, 8, 1, 1, 900));
   const auto out = upstream();
   ASSERT_EQ(out.size(), 1u);
-  EXPECT_EQ(out[0].records,
-            (std::vector<Record>{{1, 1, 1, 900, 900, 5}, {2, 1, 0, 70, 70, 1}}));
+  EXPECT_EQ(out[0].records, (std::vector<Record>{{1, 1, 1, 900, 900, 5}, {2, 1, 0, 70, 70, 1}}));
 }
 
 TEST_F(Aggregation, ALargerRequestNumberEmptiesTheCache) {
@@ -558,9 +556,9 @@ TEST_F(Aggregation, AggregatorsFormATree) {
   at_sender.erase(at_sender.begin());
   for (const Feedback& f : at_sender) {
     EXPECT_EQ(f.source, 2001u);
-    EXPECT_EQ(f.records, (std::vector<Record>{{0, 1, 0, 1000, 1000, 1},
-                                              {1, 1, 0, 1000, 1000, 1},
-                                              {2, 2, 1, 50, 1000, 2}}));
+    EXPECT_EQ(f.records,
+              (std::vector<Record>{
+                  {0, 1, 0, 1000, 1000, 1}, {1, 1, 0, 1000, 1000, 1}, {2, 2, 1, 50, 1000, 2}}));
   }
 }
 

@@ -152,8 +152,7 @@ void Bench::aggregate(std::uint32_t session, const Aggregator& a) {
 }
 
 void Bench::no_aggregate(std::uint32_t session) {
-  must(switch_->delete_entry("aggregator",
-                             entry({FieldMatch::exact(number(session, 2))}, "", {})));
+  must(switch_->delete_entry("aggregator", entry({FieldMatch::exact(number(session, 2))}, "", {})));
 }
 
 void Bench::group_columns(std::uint32_t group_address, std::uint32_t first) {

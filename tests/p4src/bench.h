@@ -39,24 +39,31 @@ struct RedParameters {
   double max_p = 0.1;
   bool gentle = false;
   bool ecn = true, mark_above_max = false, wait = false;
-  std::uint32_t limit = 0;      // packets; 0: none
+  std::uint32_t limit = 0;  // packets; 0: none
   double link_bps = 8e6;
-  double mean_packet = 500;     // bytes, of the packets that an idle time counts for
-  double typical_packet = 1000; // bytes
+  double mean_packet = 500;      // bytes, of the packets that an idle time counts for
+  double typical_packet = 1000;  // bytes
 
-  std::uint32_t idle_rate() const;      // 19 fraction bits
+  std::uint32_t idle_rate() const;  // 19 fraction bits
   std::uint32_t transmission_us() const;
 };
 
 // The rows of ingress_fates (docs/p4.md, "Fates").
 enum class IngressFate : std::uint32_t {
-  kForwarded, kInvalid, kExpired, kNoGroup, kNoRoute, kToController, kAggregated, kFromController
+  kForwarded,
+  kInvalid,
+  kExpired,
+  kNoGroup,
+  kNoRoute,
+  kToController,
+  kAggregated,
+  kFromController
 };
 inline constexpr std::uint32_t kIngressFates = 8;
 
 // A column of egress_fates: packets.
 struct EgressFates {
-  std::uint64_t left = 0;    // those marked here included
+  std::uint64_t left = 0;  // those marked here included
   std::uint64_t marked = 0;
   std::uint64_t dropped = 0;
   std::uint64_t pruned = 0;
@@ -109,7 +116,7 @@ class Bench : public engine::Output {
   // Packets.
   std::uint64_t ingress(std::uint32_t port, IngressFate fate) const;
   EgressFates egress(std::uint32_t column) const;
-  std::uint32_t avg_queue(std::uint32_t port) const;  // packets, 8 fraction bits
+  std::uint32_t avg_queue(std::uint32_t port) const;                     // packets, 8 fraction bits
   std::uint64_t cell(std::string_view name, std::uint64_t index) const;  // of a register
   void set_cell(std::string_view name, std::uint64_t index, std::uint32_t value);
   engine::Switch& engine_switch() { return *switch_; }

@@ -13,7 +13,7 @@ namespace {
 
 using IngressCounts = std::array<std::uint64_t, kIngressFates>;
 
-constexpr std::uint32_t kUp = 1;  // towards the sender
+constexpr std::uint32_t kUp = 1;             // towards the sender
 constexpr std::uint32_t kFirstColumn = 512;  // of groups
 
 // 10.0.0.2, the sender, is behind port 1; 10.0.1.2 behind port 2; session 1's two layers go to

@@ -11,9 +11,9 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr double kRate = 8e6;                // bit/s
-constexpr std::int64_t kNsPerByte = 1000;    // at kRate
-constexpr std::uint32_t kPacket = 256;       // one packet in units of the average
+constexpr double kRate = 8e6;              // bit/s
+constexpr std::int64_t kNsPerByte = 1000;  // at kRate
+constexpr std::uint32_t kPacket = 256;     // one packet in units of the average
 constexpr std::uint64_t kMac = 0x020000000202;
 
 // Port 2 is the bottleneck. Sessions 1 to 3 have subscribers for ranks 0 to 3 behind it.
@@ -58,9 +58,9 @@ TEST_F(Marking, OfASessionTheTopGroupAlone) {
     bench.top_group(2, 1, top);
     std::vector<bool> expected(4, false);
     expected[top] = true;
-    EXPECT_EQ(marks({layer_packet(1, 0), layer_packet(1, 1), layer_packet(1, 2),
-                     layer_packet(1, 3)}),
-              expected)
+    EXPECT_EQ(
+        marks({layer_packet(1, 0), layer_packet(1, 1), layer_packet(1, 2), layer_packet(1, 3)}),
+        expected)
         << "top group " << top;
   }
 }

@@ -71,8 +71,7 @@ Frame Packet::bytes() const {
   put(header, src, 4);
   put(header, dst, 4);
   header.insert(header.end(), options.begin(), options.end());
-  const auto sum =
-      checksum.value_or(static_cast<std::uint16_t>(~ones_complement_sum(header)));
+  const auto sum = checksum.value_or(static_cast<std::uint16_t>(~ones_complement_sum(header)));
   header[10] = static_cast<std::byte>(sum >> 8);
   header[11] = static_cast<std::byte>(sum);
 

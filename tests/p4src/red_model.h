@@ -1,5 +1,5 @@
-// RED in real numbers, from its description (Floyd and Jacobson 1993; ns-2 for gentle, wait and idle
-// time): an independent account, for comparison with the program.
+// RED in real numbers, from its description (Floyd and Jacobson 1993; ns-2 for gentle, wait and
+// idle time): an independent account, for comparison with the program.
 #pragma once
 
 #include <algorithm>

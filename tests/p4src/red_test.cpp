@@ -85,8 +85,8 @@ void expect_law(const RedParameters& r, double average, const std::vector<int>& 
   const double p_b = red_p_b(r, average);
   ASSERT_GT(p_b, 0);
   const Spacing law = red_spacing(r, p_b);
-  const double slope = r.max_p / (r.max_th - r.min_th) +
-                       (average >= r.max_th ? (1 - r.max_p) / r.max_th : 0);
+  const double slope =
+      r.max_p / (r.max_th - r.min_th) + (average >= r.max_th ? (1 - r.max_p) / r.max_th : 0);
   const double relative = slope / 256 / p_b + 1 / 65536.0 / p_b;
   const double n = std::max<double>(1, static_cast<double>(distances.size()));
   double sum = 0;
@@ -129,14 +129,13 @@ RedParameters with(bool gentle, bool ecn, bool wait, bool above, double min, dou
   return r;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Settings, Law,
-    ::testing::Values(with(false, true, false, false, 5, 15, 0.1),
-                      with(true, true, false, true, 5, 15, 0.1),
-                      with(false, true, true, false, 5, 15, 0.1),  // ns-2
-                      with(false, false, false, false, 5, 15, 0.02),
-                      with(true, false, false, false, 2, 60, 0.5),
-                      with(false, true, false, true, 100, 200, 0.9)));
+INSTANTIATE_TEST_SUITE_P(Settings, Law,
+                         ::testing::Values(with(false, true, false, false, 5, 15, 0.1),
+                                           with(true, true, false, true, 5, 15, 0.1),
+                                           with(false, true, true, false, 5, 15, 0.1),  // ns-2
+                                           with(false, false, false, false, 5, 15, 0.02),
+                                           with(true, false, false, false, 2, 60, 0.5),
+                                           with(false, true, false, true, 100, 200, 0.9)));
 
 // p_b = 0.05: each distance from 1 to 20 as often as any other.
 TEST_F(RedTest, DistancesOfMarksAreUniform) {

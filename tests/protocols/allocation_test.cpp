@@ -1,5 +1,6 @@
-// Cores, drivers and the pacer allocate nothing after construction: operator new is counted while figure 1's
-// session runs, inside the cores only (the testkit around them allocates for each packet).
+// Cores, drivers and the pacer allocate nothing after construction: operator new is counted while
+// figure 1's session runs, inside the cores only (the testkit around them allocates for each
+// packet).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -235,8 +236,8 @@ TEST(Allocation, ThePacerMakesNone) {
   EXPECT_GT(departures, 100'000u);
 }
 
-// A sender that the test's clock drives, and a receiver that hears all of its packets: everything is
-// counted, the drivers and the pacer with their cores.
+// A sender that the test's clock drives, and a receiver that hears all of its packets: everything
+// is counted, the drivers and the pacer with their cores.
 struct OneToOne {
   explicit OneToOne(const Scheme& scheme) {
     SessionConfig config;
@@ -336,8 +337,9 @@ TEST(State, OfErmccsSourceIsTheSameForAnyNumberOfReceivers) {
       wire::ErmccData data;
       EXPECT_EQ(wire::parse(packet, data), wire::Error::kOk);
       for (std::uint32_t id = 1; id <= receivers; ++id) {
-        const wire::ErmccFeedback feedback{0, wire::ErmccFeedback::Kind::kCongestion, id, data.seq,
-                                           1'000'000 - id, 1'000'000 - id, 0};
+        const wire::ErmccFeedback feedback{
+            0, wire::ErmccFeedback::Kind::kCongestion, id, data.seq, 1'000'000 - id, 1'000'000 - id,
+            0};
         std::array<std::byte, wire::ErmccFeedback::kBytes> message;
         wire::write(feedback, message);
         source->receive(now, {message, 60, false, id}, sink);

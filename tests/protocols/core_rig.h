@@ -30,20 +30,19 @@ struct RigConfig {
   std::uint32_t packet_size = 1000;
   std::uint64_t seed = 1;
   Time start = Time::zero() + Duration::seconds(1);  // of the sender's clock
-  Duration clock_step;      // receiver i's clock is ahead of the sender's by i + 1 of these
+  Duration clock_step;  // receiver i's clock is ahead of the sender's by i + 1 of these
   Duration delay = Duration::milliseconds(20);  // each way
-  double loss = 0;          // of each message to each member, 0 .. 1; these all
+  double loss = 0;                              // of each message to each member, 0 .. 1; these all
   double duplicate = 0;
-  double reorder = 0;       // late by up to ten times the delay
-  double alter = 0;         // one byte changed or the end cut off
+  double reorder = 0;                     // late by up to ten times the delay
+  double alter = 0;                       // one byte changed or the end cut off
   Rate cap = Rate::mbit_per_second(100);  // no layer may be faster
   std::vector<std::string> set;
 };
 
 class Rig {
  public:
-  explicit Rig(const RigConfig& config)
-      : config_(config), rng_(config.seed), now_(config.start) {
+  explicit Rig(const RigConfig& config) : config_(config), rng_(config.seed), now_(config.start) {
     const Scheme& scheme = find_scheme(config.scheme);
     session_.session = 9;
     session_.layers = config.layers;
@@ -217,8 +216,7 @@ class Rig {
                 ip_length);
   }
   void post_shared(std::uint32_t to, std::uint32_t from,
-                   std::shared_ptr<const std::vector<std::byte>> message,
-                   std::uint32_t ip_length) {
+                   std::shared_ptr<const std::vector<std::byte>> message, std::uint32_t ip_length) {
     if (heard_.size() < 64) {
       heard_.push_back(*message);
     } else if (config_.alter > 0) {

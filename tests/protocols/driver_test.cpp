@@ -307,8 +307,8 @@ TEST(ReceiverDriver, TheFirstPacketAfterAJoinIsSaidWithItsLatency) {
   end.driver->receive(at(30), {}, std::nullopt);
   end.driver->receive(at(35), {}, Rank{0});
   end.driver->receive(at(36), {}, Rank{0});
-  EXPECT_THAT(end.log, ElementsAre("receive", "receive", "first of 0 after 25 ms", "receive",
-                                   "receive"));
+  EXPECT_THAT(end.log,
+              ElementsAre("receive", "receive", "first of 0 after 25 ms", "receive", "receive"));
   end.log.clear();
   end.core->then = [](Sink& sink) {
     sink.leave(1);
@@ -330,7 +330,8 @@ TEST(ReceiverDriver, WhatTheContractForbidsIsRefusedWithItsPlaceAndValue) {
     s.send(Destination::sender(), {});
     s.deliver(5, {});
     s.trace("trial.state", {});
-  }), "");
+  }),
+            "");
   EXPECT_THAT(end.log, ElementsAre("start", "receive", "join 1", "send", "deliver at 5",
                                    "trace trial.state"));
   EXPECT_THAT(end.refusal([](Sink& s) { s.join(1); }),

@@ -326,8 +326,8 @@ TEST_F(ErmccSource, ASlowerReceiverBecomesCrAndOthersAreIgnored) {
 
 TEST_F(ErmccSource, InTheLongerRttPeriodDistanceDecidesAmongSimilarOnes) {
   run(1);
-  feedback(5, 40'000, 40'000, 2'000, 5);   // RTT 60 ms
-  feedback(6, 40'000, 30'000, 2'000, 3);   // slower, but nearer
+  feedback(5, 40'000, 40'000, 2'000, 5);  // RTT 60 ms
+  feedback(6, 40'000, 30'000, 2'000, 3);  // slower, but nearer
   EXPECT_EQ(sender_.cr(), 5u);
   feedback(7, 40'000, 45'000, 2'000, 20);  // farther, but faster by more than sigma
   EXPECT_EQ(sender_.cr(), 5u);

@@ -56,8 +56,9 @@ class Star {
   }
 
   void add_tcp(Tree::Node to, double start) {
-    tcps_.push_back({to, std::make_unique<TcpFlow>(simulator_, tree_, 0, to,
-                                                   static_cast<std::uint16_t>(20000 + tcps_.size()))});
+    tcps_.push_back(
+        {to, std::make_unique<TcpFlow>(simulator_, tree_, 0, to,
+                                       static_cast<std::uint16_t>(20000 + tcps_.size()))});
     at(start, [flow = tcps_.back().flow.get()] { flow->start(); });
   }
   void stop_tcps(Tree::Node to, double when) {
@@ -177,7 +178,8 @@ TEST_P(ErmccShare, OfABottleneckIsOfTcpsOrder) {
               ratio);
   EXPECT_GE(ratio, 0.5);
   EXPECT_LE(ratio, 2);
-  // And the link is used, but for what RED's 5 to 15 packets cannot bridge of 30 on the way at 6 Mbit/s.
+  // And the link is used, but for what RED's 5 to 15 packets cannot bridge of 30 on the way at 6
+  // Mbit/s.
   EXPECT_GE(star.multicast_mbit() + star.tcp_mbit(0), 0.75 * mbit);
 }
 
@@ -204,8 +206,8 @@ TEST(ErmccSession, SixtyFourReceiversShareAndKeepSilent) {
     sent += static_cast<double>(star.sent());
     suppressed += static_cast<double>(star.suppressed());
   }
-  std::printf("multicast %.3f unicast %.3f TCP %.3f Mbit/s; sent %.0f, suppressed %.0f\n", multicast,
-              unicast, tcp, sent, suppressed);
+  std::printf("multicast %.3f unicast %.3f TCP %.3f Mbit/s; sent %.0f, suppressed %.0f\n",
+              multicast, unicast, tcp, sent, suppressed);
   // PROTOCOLS 13.2
   EXPECT_GE(suppressed / (sent + suppressed), 0.95);
   EXPECT_LE(sent, 2 * (sent + suppressed) / 64);
@@ -234,7 +236,8 @@ TEST(ErmccSession, TheRateDoesNotDropToZeroWithTheGroup) {
 // E6: a cut to a smaller share leaves TCP more.
 TEST(ErmccSession, TcpGetsLessTheLargerBetaIs) {
   double last = 1;
-  for (const char* beta : {"ermcc.beta=0.5", "ermcc.beta=0.65", "ermcc.beta=0.75", "ermcc.beta=0.85"}) {
+  for (const char* beta :
+       {"ermcc.beta=0.5", "ermcc.beta=0.65", "ermcc.beta=0.75", "ermcc.beta=0.85"}) {
     Star star(4, link(1, 50), 4, {beta});
     for (Tree::Node i = 1; i <= 4; ++i) star.add_tcp(i, 1 + 0.1 * i);
     star.run_until(50);
@@ -336,9 +339,8 @@ TEST(ErmccSession, AnImprovingCrIsReplacedWithinThePapersBound) {
     star.run_until(300);
     EXPECT_EQ(star.cr(300), 2);
     const auto change =
-        std::find_if(star.changes().begin(), star.changes().end(), [](const Star::Change& c) {
-          return c.cr == 2 && c.at.seconds() > 100;
-        });
+        std::find_if(star.changes().begin(), star.changes().end(),
+                     [](const Star::Change& c) { return c.cr == 2 && c.at.seconds() > 100; });
     ASSERT_NE(change, star.changes().end());
     const double rtt = 0.04 + 50 * 8e-3 / 0.5;  // as measured on the old path, queue full
     const double packets_per_s = 1e6 / 8e3;     // W of the next bottleneck
@@ -439,12 +441,12 @@ TEST(ErmccSession, AskingAPortionKeepsTheFirstAnswersFew) {
     Session session(simulator, tree, options);
     int sent = 0;
     bool elected = false;
-    session.set_trace([&](Time, Tree::Node, std::string_view kind,
-                          std::span<const TraceField> fields) {
-      if (kind == "ermcc.cr") elected = true;
-      if (kind != "ermcc.trac") return;
-      for (const TraceField& field : fields) sent += field.name == "sent" && field.value > 0;
-    });
+    session.set_trace(
+        [&](Time, Tree::Node, std::string_view kind, std::span<const TraceField> fields) {
+          if (kind == "ermcc.cr") elected = true;
+          if (kind != "ermcc.trac") return;
+          for (const TraceField& field : fields) sent += field.name == "sent" && field.value > 0;
+        });
     session.start();
     simulator.run_for(Duration::seconds(20));
     EXPECT_TRUE(elected);

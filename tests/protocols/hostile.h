@@ -25,9 +25,7 @@ class HostileNetwork {
   // `start`: the first instant; `cap`: no rate may exceed it.
   HostileNetwork(std::string_view scheme, std::uint64_t seed, Time start, Rate cap,
                  const std::vector<std::string>& set = {})
-      : scheme_(find_scheme(scheme)),
-        rng_(seed),
-        now_(start) {
+      : scheme_(find_scheme(scheme)), rng_(seed), now_(start) {
     config_.session = 3;
     config_.seed = seed;
     config_.parameters = Parameters(scheme_.parameters);
@@ -45,7 +43,7 @@ class HostileNetwork {
     double loss = 0.01;
     double twice = 0;
     double altered = 0;
-    double invented = 0;  // per millisecond: random bytes, or an altered old message
+    double invented = 0;     // per millisecond: random bytes, or an altered old message
     double come_and_go = 0;  // per millisecond: a receiver leaves, dies or comes
     Duration reordering;     // largest additional delay
   };

@@ -7,7 +7,6 @@
 namespace tiercast {
 namespace {
 
-
 class Layered : public testing::TestWithParam<std::tuple<const char*, std::uint64_t>> {
  protected:
   RigConfig config() const {

@@ -107,8 +107,9 @@ TEST(LinePacer, AfterAStallAtMostTwoLeaveBackToBackAndTheRestIsCounted) {
   }
 }
 
-// 100 us are taken away, 1,488 intervals of 67.2 ns. Never two packets closer than three quarters of
-// an interval, but for the one burst of two; and after a millisecond the count is that of the rate.
+// 100 us are taken away, 1,488 intervals of 67.2 ns. Never two packets closer than three quarters
+// of an interval, but for the one burst of two; and after a millisecond the count is that of the
+// rate.
 TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   LinePacer pacer(1);
   const double per_second = 14'880'952;
@@ -128,9 +129,10 @@ TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   EXPECT_EQ(pacer.given_up(), 0u);
 }
 
-// A caller that keeps packets ready, and hands over at each poll what is due by then, with stalls of
-// up to 2 ms: of a layer there is never more than one ready that is not due yet, and no more than two
-// leave at one poll, the one that was ready included. Nothing is lost but what is owed still.
+// A caller that keeps packets ready, and hands over at each poll what is due by then, with stalls
+// of up to 2 ms: of a layer there is never more than one ready that is not due yet, and no more
+// than two leave at one poll, the one that was ready included. Nothing is lost but what is owed
+// still.
 TEST(LinePacer, PacketsReadyAheadDoNotMakeABurst) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -185,8 +187,8 @@ TEST(LinePacer, LayersDueTogetherTakeTurns) {
   EXPECT_EQ(order, (std::vector<LinePacer::Layer>{0, 1, 2, 0, 1, 2}));
 }
 
-// An overloaded caller, which serves one packet in 50 ns where 60 M a second are due: every layer of
-// one rate gets the same share.
+// An overloaded caller, which serves one packet in 50 ns where 60 M a second are due: every layer
+// of one rate gets the same share.
 TEST(LinePacer, UnderOverloadLayersOfOneRateGetEqualShares) {
   constexpr std::uint32_t kLayers = 600;
   LinePacer pacer(kLayers);
@@ -336,8 +338,7 @@ TEST(LinePacer, DeparturesAreThoseOfAPriorityQueue) {
         std::int64_t next = end;
         while (!queue.empty() && queue.top().version != version[queue.top().layer]) queue.pop();
         if (!queue.empty()) {
-          next = std::min(next,
-                          queue.top().at.ns + 2 + static_cast<std::int64_t>(rng.below(60)));
+          next = std::min(next, queue.top().at.ns + 2 + static_cast<std::int64_t>(rng.below(60)));
         }
         next = std::max(next, now);
         if (rng.uniform() < 0.2) {  // too soon

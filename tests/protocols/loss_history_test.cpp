@@ -220,7 +220,8 @@ TEST(LossHistory, AgreesWithTheWholeHistory) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
-    const Duration window = Duration::microseconds(1 + static_cast<std::int64_t>(rng.below(200'000)));
+    const Duration window =
+        Duration::microseconds(1 + static_cast<std::int64_t>(rng.below(200'000)));
     LossHistory history({.discount_floor = 1});
     std::vector<std::uint32_t> starts;
     Time event_at;

@@ -20,14 +20,14 @@ struct LossyGroupConfig {
   std::string scheme;
   std::vector<std::string> set;
   std::size_t receivers = 1;
-  double loss = 0;         // of each copy of a packet, independent, towards receivers
-  double ack_loss = 0;     // towards the sender
-  double duplicates = 0;   // of each copy, either way
-  Duration delay = Duration::milliseconds(20);    // each way
-  Duration reordering;     // each copy is later by a random time in [0, reordering]
+  double loss = 0;        // of each copy of a packet, independent, towards receivers
+  double ack_loss = 0;    // towards the sender
+  double duplicates = 0;  // of each copy, either way
+  Duration delay = Duration::milliseconds(20);  // each way
+  Duration reordering;  // each copy is later by a random time in [0, reordering]
   std::uint32_t packet_size = 1000;
   std::uint64_t seed = 1;
-  Time start;              // of the clock
+  Time start;  // of the clock
   std::vector<std::byte> object;
 };
 

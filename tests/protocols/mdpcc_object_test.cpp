@@ -48,8 +48,7 @@ class Transfer {
         nacks += kind == "mdpcc.nack";
         suppressed += kind == "mdpcc.nack_suppressed";
       });
-      lines.push_back(
-          std::make_unique<Impairment>(simulator, *hosts.back(), rates, seed * 77 + i));
+      lines.push_back(std::make_unique<Impairment>(simulator, *hosts.back(), rates, seed * 77 + i));
       tree_.attach(i + 2, 1, lines.back().get());
     }
   }
@@ -144,8 +143,8 @@ TEST(MdpccObject, NacksAreSuppressed) {
 
 TEST(MdpccObject, SizesAtTheEdgesOfASegment) {
   constexpr std::size_t kSegment = 1000 - kIpUdpHeaderBytes - wire::MdpccData::kBytes;
-  for (const std::size_t bytes : {std::size_t{1}, kSegment - 1, kSegment, kSegment + 1,
-                                  64 * kSegment, 64 * kSegment + 1}) {
+  for (const std::size_t bytes :
+       {std::size_t{1}, kSegment - 1, kSegment, kSegment + 1, 64 * kSegment, 64 * kSegment + 1}) {
     SCOPED_TRACE(bytes);
     Transfer transfer(3, bytes, kBad, 5);
     transfer.start();
@@ -293,12 +292,12 @@ TEST_F(ObjectReceiverTest, DeliversEachPartOnce) {
 }
 
 TEST_F(ObjectReceiverTest, RefusesWhatCannotBe) {
-  EXPECT_FALSE(data(0, 7, 1001));       // above max_segments
-  EXPECT_FALSE(data(100));              // no such segment
-  EXPECT_FALSE(data(0, 7, 100, 9));     // short, and not the last
+  EXPECT_FALSE(data(0, 7, 1001));    // above max_segments
+  EXPECT_FALSE(data(100));           // no such segment
+  EXPECT_FALSE(data(0, 7, 100, 9));  // short, and not the last
   EXPECT_FALSE(data(0, 7, 100, 0));
   EXPECT_TRUE(data(99, 7, 100, 9));
-  EXPECT_FALSE(data(0, 7, 101));        // the object has 100
+  EXPECT_FALSE(data(0, 7, 101));  // the object has 100
 }
 
 TEST_F(ObjectReceiverTest, OneForeignMessageDoesNotEndATransferButARestartedSenderDoes) {

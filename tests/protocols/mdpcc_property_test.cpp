@@ -166,12 +166,10 @@ TEST(MdpccProperty, NoiseNeverBreaksASender) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
-    const auto sender = find_scheme("mdpcc").make_sender(
-        noise_config(seed, seed % 2 ? std::span<const std::byte>(object)
-                                    : std::span<const std::byte>()));
+    const auto sender = find_scheme("mdpcc").make_sender(noise_config(
+        seed, seed % 2 ? std::span<const std::byte>(object) : std::span<const std::byte>()));
     Watch sink;
-    const Time now =
-        Time::zero() + Duration::microseconds((std::int64_t{1} << 32) - 10'000'000);
+    const Time now = Time::zero() + Duration::microseconds((std::int64_t{1} << 32) - 10'000'000);
     sender->start(now, sink);
     sender->membership(now, 0, sink);
     std::vector<std::byte> message(972);
@@ -206,8 +204,7 @@ TEST(MdpccProperty, ASessionSurvivesAndFinishes) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
     Simulator simulator;
-    simulator.run_until(Time::zero() +
-                        Duration::microseconds((std::int64_t{1} << 32) - 5'000'000));
+    simulator.run_until(Time::zero() + Duration::microseconds((std::int64_t{1} << 32) - 5'000'000));
     const unsigned hosts = 2 + static_cast<unsigned>(rng.below(8));
     std::vector<Tree::Node> parents(hosts + 2, 1);
     parents[0] = parents[1] = 0;
@@ -222,9 +219,8 @@ TEST(MdpccProperty, ASessionSurvivesAndFinishes) {
     for (std::byte& b : object) b = static_cast<std::byte>(rng.next());
     SessionConfig config = noise_config(seed, object);
     SenderHost sender(simulator, tree, 0, scheme, config, Duration::milliseconds(2));
-    const Impairment::Rates rates{.loss = 0.1 * rng.uniform(),
-                                  .duplicate = 0.1 * rng.uniform(),
-                                  .late = 0.2 * rng.uniform()};
+    const Impairment::Rates rates{
+        .loss = 0.1 * rng.uniform(), .duplicate = 0.1 * rng.uniform(), .late = 0.2 * rng.uniform()};
     config.object = {};
     std::vector<std::unique_ptr<ReceiverHost>> receivers;
     std::vector<std::unique_ptr<Impairment>> lines;

@@ -174,8 +174,7 @@ class Wire : public Sink {
       EXPECT_EQ(to.kind, Destination::Kind::kGroup);
       probes.push_back(probe);
     } else if (wire::parse(message, report) == wire::Error::kOk) {
-      EXPECT_EQ(to.kind,
-                report.reflected ? Destination::Kind::kGroup : Destination::Kind::kSender);
+      EXPECT_EQ(to.kind, report.reflected ? Destination::Kind::kGroup : Destination::Kind::kSender);
       reports.push_back(report);
     } else if (wire::parse(message, nack) == wire::Error::kOk) {
       nacks.push_back(nack);
@@ -276,7 +275,7 @@ TEST_F(MdpccSender, GrttFollowsTheLongestPath) {
   now = now + ms(900);
   sink.give(sender, now, report);
   EXPECT_EQ(sender.grtt(), ms(800));  // 0.25 * 500 + 0.75 * 900
-  tick();  // the peak of this GRTT was above it
+  tick();                             // the peak of this GRTT was above it
   EXPECT_EQ(sender.grtt(), ms(800));
   std::vector<double> grtts;
   for (int i = 0; i < 40; ++i) {
@@ -505,10 +504,12 @@ TEST(MdpccSettings, NameWhatIsWrong) {
   fails([](SessionConfig& c) { c.layers = 2; }, "layers");
   fails([](SessionConfig& c) { c.packet_size = 99; }, "packet_size");
   fails([](SessionConfig& c) { c.session = 32768; }, "session");
-  fails([](SessionConfig& c) {
-    c.parameters.set("mdpcc.max_rate=1Mbit/s");
-    c.parameters.set("mdpcc.initial_rate=2Mbit/s");
-  }, "mdpcc.initial_rate");
+  fails(
+      [](SessionConfig& c) {
+        c.parameters.set("mdpcc.max_rate=1Mbit/s");
+        c.parameters.set("mdpcc.initial_rate=2Mbit/s");
+      },
+      "mdpcc.initial_rate");
 }
 
 }  // namespace

@@ -89,8 +89,7 @@ Shares share_with_tcp(unsigned k, std::uint64_t seed) {
   Rng rng(seed);
   for (unsigned i = 0; i < k; ++i) {
     const auto session_number = static_cast<std::uint16_t>(100 + i);
-    flows.push_back(
-        std::make_unique<TcpFlow>(net.simulator, net.tree, 0, 4 + i, session_number));
+    flows.push_back(std::make_unique<TcpFlow>(net.simulator, net.tree, 0, 4 + i, session_number));
     net.simulator.at(Time::zero() + Duration::seconds(5 + 5 * rng.uniform()),
                      [flow = flows.back().get()] { flow->start(); });
   }
@@ -122,8 +121,8 @@ TEST(MdpccSession, SharesWithTcpAndReturns) {
     double mean = 0, mean_after = 0;
     for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
       const Shares shares = share_with_tcp(k, seed);
-      std::printf("%u TCP, seed %d: %.3f of fair, least TCP %.3f of fair, then %.3f beside one\n", k,
-                  static_cast<int>(seed), shares.mdpcc / fair, shares.least_tcp / fair,
+      std::printf("%u TCP, seed %d: %.3f of fair, least TCP %.3f of fair, then %.3f beside one\n",
+                  k, static_cast<int>(seed), shares.mdpcc / fair, shares.least_tcp / fair,
                   shares.after);
       mean += shares.mdpcc / kSeeds;
       mean_after += shares.after / kSeeds;
@@ -159,8 +158,8 @@ TEST(MdpccSession, MarksReplaceLoss) {
     net.simulator.run_for(Duration::seconds(300));
     const ReceiverCounters now = session.receiver(0).counters();
     const Link::Stats& link_now = net.tree.down(1).stats();
-    const double lost = static_cast<double>(now.lost - then.lost) /
-                        static_cast<double>(now.packets - then.packets);
+    const double lost =
+        static_cast<double>(now.lost - then.lost) / static_cast<double>(now.packets - then.packets);
     if (ecn) {
       EXPECT_LE(lost, 0.001);  // PROTOCOLS 13.6
       EXPECT_GT(now.marked, then.marked + 20);

@@ -332,9 +332,7 @@ class MldaReceiver : public testing::Test {
     receive(own);
     now_ = std::max(now_, then);
   }
-  Time sent_at() {
-    return Time::zero() + Duration::microseconds(reported().rx_time_us);
-  }
+  Time sent_at() { return Time::zero() + Duration::microseconds(reported().rx_time_us); }
 
   static constexpr double kObservation = 7.0 / 3;
   static constexpr double kPast = 0.01;  // just behind an instant

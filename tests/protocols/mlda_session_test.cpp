@@ -58,8 +58,7 @@ class Flows {
   }
   // For the caller to start.
   TcpFlow& add_later(Tree::Node to, const TcpConfig& config) {
-    flows_.push_back(
-        std::make_unique<TcpFlow>(simulator_, tree_, 0, to, next_id_++, config));
+    flows_.push_back(std::make_unique<TcpFlow>(simulator_, tree_, 0, to, next_id_++, config));
     to_.push_back(to);
     packet_size_.push_back(config.packet_size);
     return *flows_.back();
@@ -99,11 +98,7 @@ class Background : public Actor {
  public:
   // On the link from `node`'s parent; nobody at `node` wants it.
   Background(Simulator& simulator, Tree& tree, Tree::Node node, std::uint64_t seed)
-      : Actor(simulator),
-        link_(tree.down(node)),
-        node_(node),
-        rng_(seed),
-        processes_(kProcesses) {
+      : Actor(simulator), link_(tree.down(node)), node_(node), rng_(seed), processes_(kProcesses) {
     interval_ = (link_.config().rate * (0.5 / kProcesses)).time_for(kPacket);
     for (unsigned i = 0; i < kProcesses; ++i) {
       schedule(i, now() + interval_ * rng_.uniform());
@@ -131,8 +126,8 @@ class Background : public Actor {
       packet.to = node_;
       link_.send(packet);
       left -= 1;
-      const Duration off = left < 1 ? Duration::seconds(std::min(pareto(1.8, 0.5), 1e3))
-                                    : Duration::zero();
+      const Duration off =
+          left < 1 ? Duration::seconds(std::min(pareto(1.8, 0.5), 1e3)) : Duration::zero();
       schedule(process, now() + interval_ + off);
     }
     set_call(due_.begin()->first);
@@ -205,8 +200,8 @@ TEST_P(MldaSeeds, M2TheBaseLayerFollowsTheSlowestReceiver) {
   Star star(mbit, GetParam());
   std::vector<std::unique_ptr<Background>> background;
   for (Tree::Node node = 1; node <= 6; ++node) {
-    background.push_back(std::make_unique<Background>(star.simulator(), star.tree(), node,
-                                                      GetParam() * 100 + node));
+    background.push_back(
+        std::make_unique<Background>(star.simulator(), star.tree(), node, GetParam() * 100 + node));
   }
   SessionOptions others = mlda(GetParam(), {2, 3, 4, 5, 6});
   Session session(star.simulator(), star.tree(), others);
@@ -260,8 +255,7 @@ TEST_P(MldaSeeds, M3EqualCapacityGivesEqualRatesAndFailedJoinsDoNoHarm) {
   tree.configure(7, red(0.34, 0.02, seed * 10 + 7));
   std::vector<std::unique_ptr<Background>> background;
   for (const Tree::Node node : {1u, 5u, 7u}) {
-    background.push_back(
-        std::make_unique<Background>(simulator, tree, node, seed * 100 + node));
+    background.push_back(std::make_unique<Background>(simulator, tree, node, seed * 100 + node));
   }
   Session session(simulator, tree, mlda(seed, {2, 3, 4, 6, 8}));
   session.start();
@@ -278,7 +272,7 @@ TEST_P(MldaSeeds, M3EqualCapacityGivesEqualRatesAndFailedJoinsDoNoHarm) {
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(result.received_mbit[i], mean, 0.05 * mean) << "n" << i + 1;
   }
-  EXPECT_GE(mean, 0.35);                     // of 0.55 free on the average
+  EXPECT_GE(mean, 0.35);                      // of 0.55 free on the average
   EXPECT_GE(result.received_mbit[4], 0.085);  // half of the 0.17 free at n5's router
 }
 

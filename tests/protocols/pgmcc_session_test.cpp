@@ -199,17 +199,10 @@ TEST_P(PgmccProperty, GarbageNeitherCrashesNorStopsASession) {
     group.run_for(Duration::milliseconds(static_cast<std::int64_t>(rng.below(20))));
     const std::size_t who = rng.below(6);
     switch (rng.below(4)) {
-      case 0:
-        group.to_sender(random_bytes(rng.below(64), rng.next()), who);
-        break;
-      case 1:
-        group.to_sender(mutated(group.last_feedback()), who);
-        break;
-      case 2:
-        group.to_receiver(mutated(group.last_data()), who);
-        break;
-      default:
-        group.to_receiver(random_bytes(rng.below(64), rng.next()), who);
+      case 0: group.to_sender(random_bytes(rng.below(64), rng.next()), who); break;
+      case 1: group.to_sender(mutated(group.last_feedback()), who); break;
+      case 2: group.to_receiver(mutated(group.last_data()), who); break;
+      default: group.to_receiver(random_bytes(rng.below(64), rng.next()), who);
     }
     ASSERT_TRUE(std::isfinite(sender.window().w()));
     ASSERT_GE(sender.window().w(), 1);

@@ -39,7 +39,9 @@ class Figure6 {
     return parents;
   }
   static int level(Tree::Node node) { return node < 2 ? 1 : node < 5 ? 2 : node < 14 ? 3 : 4; }
-  static double tcps_beyond(int level) { return level == 1 ? 27 : level == 2 ? 9 : level == 3 ? 3 : 1; }
+  static double tcps_beyond(int level) {
+    return level == 1 ? 27 : level == 2 ? 9 : level == 3 ? 3 : 1;
+  }
 
   explicit Figure6(const Figure6Options& options)
       : tree(simulator, parents(), LinkConfig{}, Duration::milliseconds(1)) {
@@ -58,7 +60,8 @@ class Figure6 {
         link.red->seed = options.seed * 100 + node;
       }
       tree.configure(node, link);
-      // The paper's acknowledgements meet no queue: 27 at the same instant would overflow 20 packets.
+      // The paper's acknowledgements meet no queue: 27 at the same instant would overflow 20
+      // packets.
       tree.up(node).set_rate(Rate::zero());
     }
     std::vector<Tree::Node> leaves;
@@ -134,7 +137,8 @@ class Figure6 {
     note(+1);
     for (Result& r : results) {
       for (std::size_t i = 0; i < tcps.size(); ++i) {
-        const double rate = static_cast<double>(tcps[i]->delivered_packets() - tcp_then[i]) / seconds;
+        const double rate =
+            static_cast<double>(tcps[i]->delivered_packets() - tcp_then[i]) / seconds;
         r.worst_tcp = i == 0 ? rate : std::min(r.worst_tcp, rate);
         r.best_tcp = std::max(r.best_tcp, rate);
         r.mean_tcp += rate / static_cast<double>(tcps.size());

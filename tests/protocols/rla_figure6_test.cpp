@@ -1,5 +1,5 @@
-// RLA beside TCP on the topology of its paper (RLA 5, figure 6; PROTOCOLS 5.7 and 13.4), 200 s of it.
-// The paper's TCP is SACK in ns-2; the testkit's is NewReno.
+// RLA beside TCP on the topology of its paper (RLA 5, figure 6; PROTOCOLS 5.7 and 13.4), 200 s of
+// it. The paper's TCP is SACK in ns-2; the testkit's is NewReno.
 #include "rla_figure6.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(RlaFigure6, DropTailAtTheSharedLink) {
   figure.simulator.run_for(Duration::seconds(60));
   const Figure6::Result r = figure.measure(200)[0];
   expect_the_laws(r);
-  EXPECT_NEAR(r.rate, 144.1, 0.25 * 144.1);  // figure 7, case 1
+  EXPECT_NEAR(r.rate, 144.1, 0.25 * 144.1);      // figure 7, case 1
   EXPECT_NEAR(r.rate / r.worst_tcp, 1.76, 0.9);  // the worst of 27 phases; 1.76 in the paper
 }
 

@@ -151,7 +151,7 @@ constexpr Duration kShort = Duration::milliseconds(100);  // two of them pass be
 double drift(double window, double p1, double p2, std::uint64_t seed) {
   RandomListening rla(settings({"rla.forced_cut=1e9", "rla.eta=1e6"}), seed);  // n = 2 throughout
   Listener one(0.125, 0), two(0.125, 0);
-  rla.timeout(at(0));  // out of slow start
+  rla.timeout(at(0));                                // out of slow start
   const auto recount = [&](std::uint64_t packets) {  // as the sender does once per RTT
     rla.begin_recount();
     for (const Listener* l : {&one, &two}) rla.recount_interval(*l);
@@ -185,7 +185,8 @@ TEST(RlaListening, TwoReceiversMeetTheWindowOfThePaper) {
   struct Case {
     double p1, p2, window;
   };
-  for (const Case& c : {Case{0.01, 0.01, 14.080}, Case{0.02, 0.01, 11.470}, Case{0.04, 0.004, 9.434}}) {
+  for (const Case& c :
+       {Case{0.01, 0.01, 14.080}, Case{0.02, 0.01, 11.470}, Case{0.04, 0.004, 9.434}}) {
     SCOPED_TRACE(c.window);
     const double formula =
         std::sqrt(4 * (1 - (c.p1 + c.p2) / 2 + c.p1 * c.p2 / 4) / (c.p1 + c.p2 - c.p1 * c.p2 / 4));
@@ -233,8 +234,10 @@ TEST(RlaScoreboard, CountsWhatASimpleModelCounts) {
         have[slot].clear();
         lost[slot].clear();
       } else if (active[slot] && board.under_way() > 0) {
-        const std::uint32_t from = board.base() + static_cast<std::uint32_t>(rng.below(board.under_way()));
-        const std::uint32_t to = from + 1 + static_cast<std::uint32_t>(rng.below(board.next() - from));
+        const std::uint32_t from =
+            board.base() + static_cast<std::uint32_t>(rng.below(board.under_way()));
+        const std::uint32_t to =
+            from + 1 + static_cast<std::uint32_t>(rng.below(board.next() - from));
         if (what < 0.6) {
           board.acknowledge(slot, from, to, on_new);
           for (std::uint32_t s = from; s != to; ++s) EXPECT_EQ(have[slot].count(offset(s)), 1u);

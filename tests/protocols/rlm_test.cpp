@@ -1,4 +1,5 @@
-// RLM: its messages, its receiver's states one by one, and whole sessions (PROTOCOLS 10; SIM 4.2.7).
+// RLM: its messages, its receiver's states one by one, and whole sessions (PROTOCOLS 10;
+// SIM 4.2.7).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,9 +44,9 @@ TEST(RlmSettings, LayersDoubleOrAreUniformUpToTheCap) {
   const double kbit[] = {32, 64, 128, 256, 512, 1024};
   for (std::size_t k = 0; k < 6; ++k) EXPECT_EQ(papers.rate[k], Rate::kbit_per_second(kbit[k]));
   // SIM 4.2.7: the bottom group 1 Mbit/s, each upper one 4 / (n_g - 1).
-  const Settings uniform = Settings::from(rlm_config(
-      5, {"rlm.base_rate=1Mbit/s", "rlm.step_rate=1Mbit/s", "rlm.growth=1",
-          "rlm.max_rate=4.5Mbit/s"}));
+  const Settings uniform =
+      Settings::from(rlm_config(5, {"rlm.base_rate=1Mbit/s", "rlm.step_rate=1Mbit/s",
+                                    "rlm.growth=1", "rlm.max_rate=4.5Mbit/s"}));
   for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(uniform.rate[k], Rate::mbit_per_second(1));
   EXPECT_NEAR(uniform.rate[4].mbit_per_second(), 0.5, 1e-9);
   EXPECT_THROW(Settings::from(rlm_config(4, {"rlm.join_max=1"})), ConfigError);
@@ -186,8 +187,8 @@ TEST_F(RlmReceiver, JoinTimersAreHalfTjAndATruncatedExponential) {
     most = std::max(most, next.seconds());
   }
   // E[min(2.5 + X, 8)] with X exponential of mean 5 s, cut off at 20 s: 2.5 + the integral of
-  // P(X > x) from 0 to 5.5 = 2.5 + (5 (1 - e^-1.1) - 5.5 e^-4) / (1 - e^-4) = 5.79; the deviation of
-  // the mean of 2000 is 0.05.
+  // P(X > x) from 0 to 5.5 = 2.5 + (5 (1 - e^-1.1) - 5.5 e^-4) / (1 - e^-4) = 5.79; the deviation
+  // of the mean of 2000 is 0.05.
   EXPECT_NEAR(sum / kRuns, 5.79, 0.15);
   EXPECT_GE(least, 2.5);
   EXPECT_LE(most, 8);
@@ -268,7 +269,7 @@ TEST_F(RlmReceiver, LearnsFromTheExperimentsOfOthers) {
   lose();
   EXPECT_EQ(top(), 0);
   EXPECT_EQ(receiver_->t_join(1), 10);
-  EXPECT_EQ(receiver_->t_detect(), 5);  // not its own experiment
+  EXPECT_EQ(receiver_->t_detect(), 5);                 // not its own experiment
   EXPECT_EQ(receiver_->state(), State::kMeasurement);  // the base layer was joined 2 s ago
   // Two levels above: backed off too, and so are those above it.
   begin();
@@ -364,11 +365,11 @@ TEST(RlmWire, WhatIsWrittenIsReadAndErrorsAreNamed) {
     wire::RlmAnnouncement out;
     EXPECT_EQ(wire::parse(announcement, type, out), wire::Error::kOk);
     EXPECT_EQ(out.source, 0x01020304u);
-    EXPECT_EQ(wire::name(wire::parse(announcement,
-                                     type == wire::Type::kControl ? wire::Type::kFeedback
-                                                                  : wire::Type::kControl,
-                                     out)),
-              "type");
+    EXPECT_EQ(
+        wire::name(wire::parse(
+            announcement,
+            type == wire::Type::kControl ? wire::Type::kFeedback : wire::Type::kControl, out)),
+        "type");
     std::vector<std::byte> changed = announcement;
     changed.push_back({});
     EXPECT_EQ(wire::name(wire::parse(changed, type, out)), "length");
@@ -445,10 +446,10 @@ TEST(RlmSession, ManyReceiversShareTheirExperiments) {
       Tree tree(simulator, parents, plain(10), Duration::milliseconds(10));
       tree.configure(1, plain(0.6));
       Session session(simulator, tree, rlm(seed, nodes));
-      session.set_trace([&](Time now, Tree::Node, std::string_view kind,
-                            std::span<const TraceField> fields) {
-        if (kind == "rlm.join" && fields[0].value == 5 && now.seconds() > 100) ++count;
-      });
+      session.set_trace(
+          [&](Time now, Tree::Node, std::string_view kind, std::span<const TraceField> fields) {
+            if (kind == "rlm.join" && fields[0].value == 5 && now.seconds() > 100) ++count;
+          });
       session.start();
       simulator.run_for(Duration::seconds(200));
       session.begin_measuring(std::vector<double>(receivers, 0.48));
@@ -459,7 +460,8 @@ TEST(RlmSession, ManyReceiversShareTheirExperiments) {
   };
   const double one = experiments(1);
   const double eight = experiments(8);
-  std::printf("experiments with the fifth layer: %.0f by one receiver, %.0f by eight\n", one, eight);
+  std::printf("experiments with the fifth layer: %.0f by one receiver, %.0f by eight\n", one,
+              eight);
   EXPECT_GT(one, 0);
   EXPECT_LT(eight, 4 * one);
 }
@@ -486,7 +488,10 @@ TEST(RlmSession, IsLessEfficientThanSimOnBottlenecksThatDoNotFitItsLayers) {
         }
         for (Tree::Node node = 15; node <= 30; ++node) {
           const std::size_t i = node - 15;
-          available[i] = node <= 18 ? mbit[0] : node <= 22 ? mbit[1] : node <= 26 ? mbit[2] : mbit[4];
+          available[i] = node <= 18   ? mbit[0]
+                         : node <= 22 ? mbit[1]
+                         : node <= 26 ? mbit[2]
+                                      : mbit[4];
           if (node == 30) available[i] = mbit[3];
         }
         SessionOptions options = rlm(seed, Figure1::receivers());

@@ -19,8 +19,8 @@ using testing::IsEmpty;
 class SimReceiver : public testing::Test {
  protected:
   void make(unsigned layers, std::vector<std::string> set = {}) {
-    set.insert(set.begin(), {"sim.add_after=3", "sim.drop_after=3", "sim.drop_loss=0.1",
-                             "sim.settle_epochs=0"});
+    set.insert(set.begin(),
+               {"sim.add_after=3", "sim.drop_after=3", "sim.drop_loss=0.1", "sim.settle_epochs=0"});
     receiver_ = std::make_unique<Receiver>(sim_config(layers, set));
     receiver_->start(now_, sink_);
   }
@@ -224,7 +224,7 @@ TEST_F(SimReceiver, WaitsLongerForALayerThatItAddedInVain) {
   ASSERT_EQ(receiver_->counters().top, 0);
   EXPECT_EQ(rounds_until_added(), first + 3);  // 6 cuts, not 3
   overflow();
-  EXPECT_EQ(rounds_until_added(), first + 9);  // 12
+  EXPECT_EQ(rounds_until_added(), first + 9);   // 12
   for (int i = 0; i < 6; ++i) round(false, 0);  // it serves for 2 drop_after notifications
   overflow();                                   // then the network has changed: no haste
   ASSERT_EQ(receiver_->counters().top, 1);

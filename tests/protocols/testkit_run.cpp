@@ -1,5 +1,5 @@
-// An experiment's network, session and TCP flows in the testkit: JSON in, the rates of its window out.
-// tests/mininet/test_parity.py writes and reads it.
+// An experiment's network, session and TCP flows in the testkit: JSON in, the rates of its window
+// out. tests/mininet/test_parity.py writes and reads it.
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>

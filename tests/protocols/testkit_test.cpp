@@ -413,8 +413,8 @@ TEST(Tcp, FillsALink) {
   EXPECT_LT(flow.srtt(), Duration::milliseconds(170));  // 50 ms and a full queue of 100 ms
 }
 
-// Slow start drops half of a window of two pipes. Filled one hole a round trip, with a full queue and
-// a window that dupacks inflate, these took half a minute (RFC 6582, 4: "slow but steady").
+// Slow start drops half of a window of two pipes. Filled one hole a round trip, with a full queue
+// and a window that dupacks inflate, these took half a minute (RFC 6582, 4: "slow but steady").
 TEST(Tcp, SlowStartsOvershootEndsWithinSeconds) {
   Dumbbell net(1, 50);
   TcpFlow flow(net.simulator, net.tree, 0, 2, 100);

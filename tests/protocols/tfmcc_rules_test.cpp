@@ -193,10 +193,8 @@ TEST_F(TfmccReceiver, ALossSetsTheRateToTheEquations) {
   echo(60);
   loss();
   // The first interval is that of half the received rate (PROTOCOLS 8).
-  const TcpPath path{.packet_size = 1000,
-                     .rtt = receiver_.rtt(),
-                     .timeout = receiver_.rtt() * 4,
-                     .clamp = false};
+  const TcpPath path{
+      .packet_size = 1000, .rtt = receiver_.rtt(), .timeout = receiver_.rtt() * 4, .clamp = false};
   EXPECT_NEAR(receiver_.calculated().bytes_per_second(), 50'000, 500);
   EXPECT_NEAR(tcp_throughput(path, receiver_.loss_event_rate()).bytes_per_second(),
               receiver_.calculated().bytes_per_second(), 1);

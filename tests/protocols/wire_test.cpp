@@ -16,8 +16,8 @@
 #include "protocols/wire/mdpcc.h"
 #include "protocols/wire/mlda.h"
 #include "protocols/wire/pgmcc.h"
-#include "protocols/wire/rla.h"
 #include "protocols/wire/plm.h"
+#include "protocols/wire/rla.h"
 #include "protocols/wire/rlc.h"
 #include "protocols/wire/rlm.h"
 #include "protocols/wire/sim.h"
@@ -70,9 +70,12 @@ Json record(const SimFeedback& m, std::size_t i) {
           {"receivers", r.receivers}};
 }
 Json fields(const ErmccData& m) {
-  return {{"cr_valid", m.cr_valid ? 1 : 0},   {"seq", m.seq},
-          {"cr", m.cr},                       {"mu_hat", m.mu_hat},
-          {"sigma_hat", m.sigma_hat},         {"ask_from", m.ask_from},
+  return {{"cr_valid", m.cr_valid ? 1 : 0},
+          {"seq", m.seq},
+          {"cr", m.cr},
+          {"mu_hat", m.mu_hat},
+          {"sigma_hat", m.sigma_hat},
+          {"ask_from", m.ask_from},
           {"ask_share", m.ask_share}};
 }
 Json fields(const ErmccFeedback& m) {
@@ -111,15 +114,20 @@ Json fields(const MldaSenderReport& m) {
 }
 Json record(const MldaSenderReport& m, std::size_t i) { return {{"rate", m.rate[i]}}; }
 Json fields(const MldaReceiverReport& m) {
-  return {{"rank", m.rank},     {"asks_rtt", m.asks_rtt ? 1 : 0}, {"source", m.source},
-          {"sr_seq", m.sr_seq}, {"rate", m.rate},                 {"loss", m.loss},
+  return {{"rank", m.rank},     {"asks_rtt", m.asks_rtt ? 1 : 0},
+          {"source", m.source}, {"sr_seq", m.sr_seq},
+          {"rate", m.rate},     {"loss", m.loss},
           {"rtt_us", m.rtt_us}, {"rx_time_us", m.rx_time_us}};
 }
 Json fields(const MldaReflection& m) {
-  return {{"kind", MldaReflection::kKind}, {"rank", m.rank},
-          {"asks_rtt", m.asks_rtt ? 1 : 0}, {"source", m.source},
-          {"sr_seq", m.sr_seq},            {"rate", m.rate},
-          {"rx_time_us", m.rx_time_us},    {"tx_time_us", m.tx_time_us}};
+  return {{"kind", MldaReflection::kKind},
+          {"rank", m.rank},
+          {"asks_rtt", m.asks_rtt ? 1 : 0},
+          {"source", m.source},
+          {"sr_seq", m.sr_seq},
+          {"rate", m.rate},
+          {"rx_time_us", m.rx_time_us},
+          {"tx_time_us", m.tx_time_us}};
 }
 Json fields(const MdpccData& m) {
   return {{"object_id", m.object_id},

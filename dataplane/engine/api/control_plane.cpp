@@ -92,11 +92,13 @@ Numbered<CloneSession> session_of(ProgramState& program, std::uint32_t session) 
 
 Status Switch::insert_entry(std::string_view table, const TableEntry& entry) {
   MatchTable* t = state_->core.program->table(table);
-  return t == nullptr ? unknown_table(*state_->core.program, table) : t->insert(entry, state_->core.clock_ns);
+  return t == nullptr ? unknown_table(*state_->core.program, table)
+                      : t->insert(entry, state_->core.clock_ns);
 }
 Status Switch::modify_entry(std::string_view table, const TableEntry& entry) {
   MatchTable* t = state_->core.program->table(table);
-  return t == nullptr ? unknown_table(*state_->core.program, table) : t->modify(entry, state_->core.clock_ns);
+  return t == nullptr ? unknown_table(*state_->core.program, table)
+                      : t->modify(entry, state_->core.clock_ns);
 }
 Status Switch::delete_entry(std::string_view table, const TableEntry& entry) {
   MatchTable* t = state_->core.program->table(table);
@@ -128,7 +130,8 @@ Result<ActionCall> Switch::default_action(std::string_view table) const {
 Status Switch::write_entry_counter(std::string_view table, const TableEntry& entry,
                                    CounterValue value) {
   MatchTable* t = state_->core.program->table(table);
-  return t == nullptr ? unknown_table(*state_->core.program, table) : t->write_counter(entry, value);
+  return t == nullptr ? unknown_table(*state_->core.program, table)
+                      : t->write_counter(entry, value);
 }
 
 Status Switch::insert_multicast_group(std::uint32_t group, std::vector<Replica> replicas) {

@@ -84,7 +84,8 @@ std::vector<std::uint32_t> Switch::ports() const {
 }
 
 Result<PortConfig> Switch::port_config(std::uint32_t port) const {
-  if (port == state_->core.options.cpu_port || !state_->core.ports->has(port)) return no_port(port, ports());
+  if (port == state_->core.options.cpu_port || !state_->core.ports->has(port))
+    return no_port(port, ports());
   return state_->core.ports->config(port);
 }
 

@@ -87,7 +87,7 @@ struct TableEntry {
   std::optional<std::uint32_t> member = std::nullopt;  // what a hit does in a table with an
   std::optional<std::uint32_t> group = std::nullopt;   // action profile: one of these three, the
   std::optional<std::vector<WeightedAction>> action_set = std::nullopt;  // last a group of its own
-  std::optional<MeterConfig> meter = std::nullopt;     // direct meter; none: all is green
+  std::optional<MeterConfig> meter = std::nullopt;  // direct meter; none: all is green
   std::int64_t idle_timeout_ns = 0;  // Output::entries_expired whenever it had no hit for so long;
                                      // 0: never
   std::int64_t idle_ns = 0;          // read: since the last hit, or since it was written;

@@ -9,13 +9,13 @@ namespace tiercast::engine {
 
 enum class ErrorCode {
   kOk,
-  kInvalidArgument,    // wrong width, name, match kind, number of arguments, ...
-  kNotFound,           // no such table, entry, group, session, cell
-  kAlreadyExists,      // an entry, group or session with this key is there already
-  kPermissionDenied,   // constant entries or a constant default action
-  kResourceExhausted,  // the table's declared size is reached
+  kInvalidArgument,     // wrong width, name, match kind, number of arguments, ...
+  kNotFound,            // no such table, entry, group, session, cell
+  kAlreadyExists,       // an entry, group or session with this key is there already
+  kPermissionDenied,    // constant entries or a constant default action
+  kResourceExhausted,   // the table's declared size is reached
   kFailedPrecondition,  // another object still uses this one
-  kUnimplemented,      // the object exists in the program but cannot be used this way
+  kUnimplemented,       // the object exists in the program but cannot be used this way
 };
 
 // "not_found", "already_exists", ...

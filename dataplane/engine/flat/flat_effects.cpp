@@ -79,9 +79,7 @@ bool is_conditional_jump(FlatOp op) {
 
 bool is_branch(FlatOp op) { return op == FlatOp::kTable || op == FlatOp::kRunState; }
 
-bool ends(FlatOp op) {
-  return op == FlatOp::kEnd || op == FlatOp::kExit || op == FlatOp::kReject;
-}
+bool ends(FlatOp op) { return op == FlatOp::kEnd || op == FlatOp::kExit || op == FlatOp::kReject; }
 
 bool is_pure(FlatOp op) {
   return operands(op).d && op != FlatOp::kLookahead && op != FlatOp::kCallCondition;
@@ -165,9 +163,7 @@ Writes writes(const Image& image, const FlatInstruction& i) {
       }
       break;
     }
-    case FlatOp::kMarkToDrop:
-      w.certain = {image.verdict.port, image.verdict.group};
-      break;
+    case FlatOp::kMarkToDrop: w.certain = {image.verdict.port, image.verdict.group}; break;
     case FlatOp::kVerifyChecksum: w.perhaps = {image.checksum_error_cell}; break;
     case FlatOp::kUpdateChecksum:
       field(w.certain, image.checksums[i.i].cell, image.checksums[i.i].width);

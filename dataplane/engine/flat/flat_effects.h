@@ -52,8 +52,8 @@ void add_reads(const Image& image, const FlatInstruction& instruction, CellSet& 
                Reads reads = Reads::kAll);
 
 struct Writes {
-  bool any = false;                     // perhaps every cell
-  std::vector<std::uint32_t> certain;   // whenever the code goes on behind the instruction
+  bool any = false;                    // perhaps every cell
+  std::vector<std::uint32_t> certain;  // whenever the code goes on behind the instruction
   std::vector<std::uint32_t> perhaps;
 };
 // Of an instruction without Operands::d.

@@ -58,12 +58,13 @@ constexpr struct {
   Op op;
   unsigned operands;
 } kOperators[] = {
-    {Op::kAdd, 2},         {Op::kSubtract, 2},   {Op::kMultiply, 2},     {Op::kAnd, 2},
-    {Op::kOr, 2},          {Op::kXor, 2},        {Op::kShiftLeft, 2},    {Op::kShiftRight, 2},
-    {Op::kEqual, 2},       {Op::kNotEqual, 2},   {Op::kLess, 2},         {Op::kLessEqual, 2},
-    {Op::kGreater, 2},     {Op::kGreaterEqual, 2}, {Op::kSaturateUnsigned, 2},
-    {Op::kComplement, 1},  {Op::kNegate, 1},     {Op::kNot, 1},          {Op::kToBool, 1},
-    {Op::kSelect, 3},
+    {Op::kAdd, 2},        {Op::kSubtract, 2},     {Op::kMultiply, 2},
+    {Op::kAnd, 2},        {Op::kOr, 2},           {Op::kXor, 2},
+    {Op::kShiftLeft, 2},  {Op::kShiftRight, 2},   {Op::kEqual, 2},
+    {Op::kNotEqual, 2},   {Op::kLess, 2},         {Op::kLessEqual, 2},
+    {Op::kGreater, 2},    {Op::kGreaterEqual, 2}, {Op::kSaturateUnsigned, 2},
+    {Op::kComplement, 1}, {Op::kNegate, 1},       {Op::kNot, 1},
+    {Op::kToBool, 1},     {Op::kSelect, 3},
 };
 
 // 0: not one of them.
@@ -324,8 +325,7 @@ void FlatWriter::compute(std::uint32_t expression, std::uint16_t to, Cell mask) 
       return emit({.op = FlatOp::kArgument, .d = to, .i = e.a, .mask = mask & low_mask(e.bits)});
     case Op::kRegisterRead:
       return emit({.op = FlatOp::kRegisterRead, .d = to, .x = x(), .i = e.a, .mask = mask});
-    case Op::kComplement:
-      return emit({.op = FlatOp::kNot, .d = to, .x = x(), .mask = mask});
+    case Op::kComplement: return emit({.op = FlatOp::kNot, .d = to, .x = x(), .mask = mask});
     case Op::kNegate: {
       const std::uint16_t zero = temporary();
       emit({.op = FlatOp::kSet, .d = zero});
@@ -344,11 +344,8 @@ void FlatWriter::compute(std::uint32_t expression, std::uint16_t to, Cell mask) 
       } else {
         value = x();
       }
-      return emit({.op = FlatOp::kMinimumI,
-                   .d = to,
-                   .x = value,
-                   .i = low_mask(e.bits),
-                   .mask = mask});
+      return emit(
+          {.op = FlatOp::kMinimumI, .d = to, .x = value, .i = low_mask(e.bits), .mask = mask});
     }
     case Op::kNot: return emit({.op = FlatOp::kEqualI, .d = to, .x = x(), .mask = mask});
     case Op::kSelect: {
@@ -466,13 +463,15 @@ void FlatWriter::assign_header(std::uint32_t to, std::uint32_t from) {
   const Header& target = image_.headers[to];
   const Header& source = image_.headers[from];
   const auto move = [&](std::uint32_t t, std::uint32_t f) {
-    code_.push_back(
-        {.op = FlatOp::kMove, .d = static_cast<std::uint16_t>(t), .x = static_cast<std::uint16_t>(f)});
+    code_.push_back({.op = FlatOp::kMove,
+                     .d = static_cast<std::uint16_t>(t),
+                     .x = static_cast<std::uint16_t>(f)});
   };
   const Label end = label();
   move(target.valid_cell, source.valid_cell);
   emit_jump({.op = FlatOp::kJumpEqualI, .x = static_cast<std::uint16_t>(source.valid_cell)}, end);
-  for (std::uint32_t c = 1; c < source.cells; ++c) move(target.valid_cell + c, source.valid_cell + c);
+  for (std::uint32_t c = 1; c < source.cells; ++c)
+    move(target.valid_cell + c, source.valid_cell + c);
   move(image_.header_plans[to].origin_cell, image_.header_plans[from].origin_cell);
   move(image_.header_plans[to].dirty_cell, image_.header_plans[from].dirty_cell);
   bind(end);
@@ -601,7 +600,7 @@ bool FlatWriter::translate(CodeRange range, std::optional<Label> if_false) {
     } else if (!simple) {
       const Op last = image_.code[at - 1].op;
       const bool is_jump = last == Op::kJump || last == Op::kJumpIfZero || last == Op::kLoop ||
-                         last == Op::kLoopIfZero;
+                           last == Op::kLoopIfZero;
       if (is_jump) return false;
       code_.resize(emitted);
       dirty_.clear();

@@ -39,7 +39,7 @@ class FlatWriter {
   // negative, so that 64-bit arithmetic has it whole; otherwise its low 64 bits are right, which is
   // all that a store or a mask needs.
   struct Expression {
-    Op op;  // kField, kConstant, kArgument, kRegisterRead or an operator
+    Op op;                // kField, kConstant, kArgument, kRegisterRead or an operator
     std::uint32_t a = 0;  // cell, argument or register array
     Cell constant = 0;
     unsigned bits = 0;
@@ -74,9 +74,9 @@ class FlatWriter {
   const Image& image_;
   std::vector<FlatInstruction> code_;
   std::vector<std::uint32_t> targets_;
-  std::vector<std::uint32_t> labels_;    // -> address
-  std::vector<Expression> expressions_;  // of the statement at hand
-  std::vector<std::uint32_t> stack_;     // of expressions_
+  std::vector<std::uint32_t> labels_;      // -> address
+  std::vector<Expression> expressions_;    // of the statement at hand
+  std::vector<std::uint32_t> stack_;       // of expressions_
   std::vector<std::uint32_t> dirty_cell_;  // by cell: of the plain header whose field it is, or 0
   std::vector<std::uint32_t> dirty_;       // cells that are known to be set here
   std::uint32_t first_temporary_;

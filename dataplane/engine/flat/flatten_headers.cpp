@@ -38,7 +38,9 @@ bool note(const Image& image, std::size_t at, Uses& uses) {
     case Op::kSignedField: uses.mark(uses.read, i.a, i.width); return true;
     case Op::kStore:
     case Op::kSetCell:
-    case Op::kCopyArgument: uses.mark(uses.written, i.a, std::max<unsigned>(i.width, 1)); return true;
+    case Op::kCopyArgument:
+      uses.mark(uses.written, i.a, std::max<unsigned>(i.width, 1));
+      return true;
     case Op::kCopyCell:
       uses.mark(uses.read, i.b, 1);
       uses.mark(uses.written, i.a, 1);
@@ -46,9 +48,10 @@ bool note(const Image& image, std::size_t at, Uses& uses) {
     case Op::kHeader: {
       if (i.a >= uses.whole.size()) return true;  // a union's number
       if (is_assignment(image, at) || (at > 0 && is_assignment(image, at - 1))) return true;
-      const bool validity = at + 1 < image.code.size() && (image.code[at + 1].op == Op::kValid ||
-                                                           image.code[at + 1].op == Op::kAddHeader ||
-                                                           image.code[at + 1].op == Op::kRemoveHeader);
+      const bool validity =
+          at + 1 < image.code.size() &&
+          (image.code[at + 1].op == Op::kValid || image.code[at + 1].op == Op::kAddHeader ||
+           image.code[at + 1].op == Op::kRemoveHeader);
       if (!validity) uses.whole[i.a] = true;
       return true;
     }
@@ -256,10 +259,9 @@ void plan_outside_writes(Image& image) {
     }
   }
   for (const HeaderPlan& plan : image.header_plans) {
-    const bool assigned = plan.plain && std::any_of(plan.write.begin(), plan.write.end(),
-                                                    [&](const FieldPlan& field) {
-                                                      return uses.written[field.cell];
-                                                    });
+    const bool assigned =
+        plan.plain && std::any_of(plan.write.begin(), plan.write.end(),
+                                  [&](const FieldPlan& field) { return uses.written[field.cell]; });
     if (assigned) image.always_dirty.push_back(plan.dirty_cell);
   }
 }
@@ -275,9 +277,8 @@ void plan_checksum(const Calculation& calculation, ChecksumPlan& plan) {
   for (const CalculationInput& input : calculation.inputs) {
     end += input.width;
     plan.terms.push_back({input.cell, (16 - end % 16) % 16});
-    if (input.valid_cell != kNone &&
-        std::find(plan.valid_cells.begin(), plan.valid_cells.end(), input.valid_cell) ==
-            plan.valid_cells.end()) {
+    if (input.valid_cell != kNone && std::find(plan.valid_cells.begin(), plan.valid_cells.end(),
+                                               input.valid_cell) == plan.valid_cells.end()) {
       plan.valid_cells.push_back(input.valid_cell);
     }
   }
@@ -347,9 +348,9 @@ void plan_headers(Image& image) {
   for (std::uint32_t h : image.deparser_order) {
     const Header& header = image.headers[h];
     const HeaderPlan& plan = image.header_plans[h];
-    image.deparse_steps.push_back(
-        {h, plan.valid_cell, plan.plain ? plan.origin_cell : 0, plan.dirty_cell, plan.bytes,
-         header.varbit == kNone ? 0 : header.fields[header.varbit].cell});
+    image.deparse_steps.push_back({h, plan.valid_cell, plan.plain ? plan.origin_cell : 0,
+                                   plan.dirty_cell, plan.bytes,
+                                   header.varbit == kNone ? 0 : header.fields[header.varbit].cell});
   }
   image.checksum_plans.resize(image.calculations.size());
   for (std::size_t c = 0; c < image.calculations.size(); ++c) {

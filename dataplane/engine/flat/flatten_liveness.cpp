@@ -28,8 +28,8 @@ std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
 
 }  // namespace
 
-void live_before(const Image& image, const FlatInstruction& i, const CellSet& at_end,
-                 CellSet& live, Reads reads) {
+void live_before(const Image& image, const FlatInstruction& i, const CellSet& at_end, CellSet& live,
+                 Reads reads) {
   const Operands o = operands(i.op);
   if (o.d) {
     live.remove(i.d);
@@ -164,10 +164,9 @@ void find_live_cells(Image& image) {
   image.initial_runs = runs(fresh, image.shared_cells);
   image.copied_runs = runs(queued, image.shared_cells);
   find_egress_watch(image);
-  image.early_rewrite = std::none_of(image.copied_headers.begin(), image.copied_headers.end(),
-                                     [&](std::uint32_t header) {
-                                       return queued.has(image.header_plans[header].origin_cell);
-                                     });
+  image.early_rewrite = std::none_of(
+      image.copied_headers.begin(), image.copied_headers.end(),
+      [&](std::uint32_t header) { return queued.has(image.header_plans[header].origin_cell); });
 }
 
 }  // namespace tiercast::engine

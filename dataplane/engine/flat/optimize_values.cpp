@@ -202,7 +202,9 @@ class Propagation {
 
   // An operation on cells in its simplest form, a Set or Move if it can be one.
   void simplify(const State& state, FlatInstruction& i) const {
-    const auto to_set = [&](Cell value) { i = {.op = FlatOp::kSet, .d = i.d, .i = value & i.mask}; };
+    const auto to_set = [&](Cell value) {
+      i = {.op = FlatOp::kSet, .d = i.d, .i = value & i.mask};
+    };
     const auto to_move = [&] { i = {.op = FlatOp::kMove, .d = i.d, .x = i.x, .mask = i.mask}; };
     if (i.op == FlatOp::kSubtractToZero) {
       const auto x = known(state, i.x), y = known(state, i.y);
@@ -216,8 +218,8 @@ class Propagation {
     if (is_comparison(i.op)) {
       if (const auto known_outcome = outcome(state, i.op, i)) return to_set(*known_outcome ? 1 : 0);
       const bool is_bit = bits <= 1;
-      if (is_bit && ((i.op == FlatOp::kEqualI && i.i == 1) ||
-                     (i.op == FlatOp::kNotEqualI && i.i == 0))) {
+      if (is_bit &&
+          ((i.op == FlatOp::kEqualI && i.i == 1) || (i.op == FlatOp::kNotEqualI && i.i == 0))) {
         to_move();
       }
     } else if (is_arithmetic(i.op) && !operands(i.op).y) {
@@ -269,9 +271,8 @@ class Propagation {
     if (!computes) {
       if (!o.d || i.op == FlatOp::kCallCondition) other(state, i);
       if (o.d) {
-        state[i.d] = fresh(i.op == FlatOp::kArgument || i.op == FlatOp::kRegisterRead ? i.mask
-                                                                                       : ~Cell{0},
-                           i.d);
+        state[i.d] = fresh(
+            i.op == FlatOp::kArgument || i.op == FlatOp::kRegisterRead ? i.mask : ~Cell{0}, i.d);
       }
       return true;
     }

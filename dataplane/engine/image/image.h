@@ -54,7 +54,8 @@ struct HeaderUnion {
   std::vector<std::uint32_t> headers;
 };
 
-// Operations work on a stack of numbers (run/interpreter.h). [..] is what one pops, -> what it pushes.
+// Operations work on a stack of numbers (run/interpreter.h). [..] is what one pops, -> what it
+// pushes.
 enum class Op : std::uint8_t {
   // Numbers.
   kConstant,      // -> constants[a]
@@ -129,14 +130,14 @@ enum class Op : std::uint8_t {
   kWide,        // the next a instructions work on Wide numbers; b: push their result
   kExit,
   // Parser.
-  kExtract,             // header a
-  kExtractVarbit,       // [bits]: header a
-  kExtractStack,        // the next element of stack a
-  kExtractStackVarbit,  // [bits]
-  kExtractUnionStack,   // member b of the next element of stack a
+  kExtract,                  // header a
+  kExtractVarbit,            // [bits]: header a
+  kExtractStack,             // the next element of stack a
+  kExtractStackVarbit,       // [bits]
+  kExtractUnionStack,        // member b of the next element of stack a
   kExtractUnionStackVarbit,  // [bits]
-  kAdvance,             // [bits]
-  kVerify,              // [condition, error]
+  kAdvance,                  // [bits]
+  kVerify,                   // [condition, error]
   // What becomes of the packet: notes for the architecture (PacketState), which acts on them when
   // the control ends. The first acts at once: to the drop port, and to no multicast group.
   kMarkToDrop,
@@ -405,12 +406,12 @@ struct Image {
   FlatCode flat;
   // Flat code reads no other cell of a new packet, or of a copy at the queue, before writing it.
   std::vector<CellRun> initial_runs, copied_runs;
-  // Cells that flat egress looks at before writing them, ascending: they hold what they should when a
-  // packet enters a queue. None where that was not found out.
+  // Cells that flat egress looks at before writing them, ascending: they hold what they should when
+  // a packet enters a queue. None where that was not found out.
   std::vector<std::uint32_t> egress_reads;
-  std::vector<HeaderPlan> header_plans;      // as headers
-  std::vector<std::uint32_t> copied_headers; // plain ones to which a plain one is assigned
-  std::uint32_t tracked_cell = 0;            // 1: the headers' dirty cells can be relied on
+  std::vector<HeaderPlan> header_plans;       // as headers
+  std::vector<std::uint32_t> copied_headers;  // plain ones to which a plain one is assigned
+  std::uint32_t tracked_cell = 0;             // 1: the headers' dirty cells can be relied on
   // Whether a packet's headers may be written to its frame before its egress: no copy of a header,
   // which would come from the same place of the frame, can outlive the ingress.
   bool early_rewrite = false;

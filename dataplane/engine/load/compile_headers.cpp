@@ -125,8 +125,7 @@ void Compiler::place_header(std::uint32_t index, const Json& type) {
     field.is_varbit = node.item(1).is_string();
     if (node.items().size() > 2) {  // a bool's is 0, not false
       const Json& is_signed = node.item(2);
-      field.is_signed =
-          is_signed.is_integer() ? is_signed.integer(0, 1) != 0 : is_signed.boolean();
+      field.is_signed = is_signed.is_integer() ? is_signed.integer(0, 1) != 0 : is_signed.boolean();
     }
     if (field.is_varbit) {
       if (node.item(1).text() != "*") node.refuse("a field's width is a number or \"*\"");

@@ -1,5 +1,5 @@
-// A port's counts by label: a hash table that grows when a label comes for the first time, and never
-// allocates for one that it knows.
+// A port's counts by label: a hash table that grows when a label comes for the first time, and
+// never allocates for one that it knows.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace tiercast::engine {
 
 class LabelTable {
  public:
-  // The counts of a label. Whoever asks for a label that is new counts an `entered` at once: an entry
-  // without one is free. Valid until the next call.
+  // The counts of a label. Whoever asks for a label that is new counts an `entered` at once: an
+  // entry without one is free. Valid until the next call.
   LabelCounts& of(std::uint32_t label) {
     if (!entries_.empty()) {
       LabelCounts& found = entries_[place(label)];

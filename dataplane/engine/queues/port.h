@@ -34,13 +34,13 @@ struct PortStats {
   std::uint64_t max_queue_bytes = 0;
 };
 
-// By what ports count packets apart: a small number made of a header's field, as it is when a packet
-// enters a queue. Packets without that header have label 0, and those from the CPU port, which the
-// control plane sends where it likes; and so do all where the program does not have the field, or
-// reads it nowhere in egress.
+// By what ports count packets apart: a small number made of a header's field, as it is when a
+// packet enters a queue. Packets without that header have label 0, and those from the CPU port,
+// which the control plane sends where it likes; and so do all where the program does not have the
+// field, or reads it nowhere in egress.
 struct LabelRule {
-  std::string header;  // its name in the program, such as "ipv4"
-  std::string field;   // at most 64 bits
+  std::string header;                                     // its name in the program, such as "ipv4"
+  std::string field;                                      // at most 64 bits
   std::uint32_t (*label)(std::uint64_t value) = nullptr;  // null: no rule
 };
 

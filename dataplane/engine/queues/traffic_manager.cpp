@@ -158,12 +158,12 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   LabelCounts& counts = port.labels.of(packet->label);
   ++counts.entered;
   const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
-  const std::uint32_t flow =
-      port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
+  const std::uint32_t flow = port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
   if (!idle) {
     const PortConfig& c = port.config;
     // A fair queue's limits are each flow's.
-    const std::uint32_t packets = port.fair == nullptr ? stats.queue_packets : port.fair->packets(flow);
+    const std::uint32_t packets =
+        port.fair == nullptr ? stats.queue_packets : port.fair->packets(flow);
     const std::uint64_t bytes = port.fair == nullptr ? stats.queue_bytes : port.fair->bytes(flow);
     if ((c.queue_packets != 0 && packets >= c.queue_packets) ||
         (c.queue_bytes != 0 && bytes + packet->queue_bytes > c.queue_bytes)) {

@@ -1,10 +1,10 @@
 // Queues, links and wires of the ports, in virtual time.
 //
-// A port is a drop-tail FIFO, or a fair queue, in front of a link of so many bit/s and a wire with a propagation
-// delay. A packet that finds the link idle is served at once and never counts as waiting. The
-// egress pipeline runs when a packet's service starts; the bytes that it leaves set the service
-// time: (frame + overhead) * 8 / rate. Service times add up without rounding: an instant is whole
-// nanoseconds and a remainder in units of 1/rate nanoseconds.
+// A port is a drop-tail FIFO, or a fair queue, in front of a link of so many bit/s and a wire with
+// a propagation delay. A packet that finds the link idle is served at once and never counts as
+// waiting. The egress pipeline runs when a packet's service starts; the bytes that it leaves set
+// the service time: (frame + overhead) * 8 / rate. Service times add up without rounding: an
+// instant is whole nanoseconds and a remainder in units of 1/rate nanoseconds.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,8 @@ class TrafficManager {
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
   std::int64_t next_event() const {
-    return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns, soon_.empty() ? kNever : soon_ns_);
+    return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns,
+                    soon_.empty() ? kNever : soon_ns_);
   }
   // Performs the earliest event, which is due at next_event(). Ties: the lower port first; on a
   // port what leaves the wire, then the end of a service, then arrivals.

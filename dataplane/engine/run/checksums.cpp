@@ -29,10 +29,10 @@ Cell Checksums::sum_received(const Checksum& c, const PacketState& packet) const
 void Checksums::verify(const Checksum& c, PacketState& packet) {
   const HeaderPlan* const whole =
       c.whole_header == kNone ? nullptr : &image_.header_plans[c.whole_header];
-  const bool received = whole != nullptr && packet.phv[whole->valid_cell] != 0 &&
-                        packet.phv[whole->origin_cell] != 0;
-  const Cell computed = received ? sum_received(c, packet)
-                                 : calculations_.calculate(c.calculation, packet);
+  const bool received =
+      whole != nullptr && packet.phv[whole->valid_cell] != 0 && packet.phv[whole->origin_cell] != 0;
+  const Cell computed =
+      received ? sum_received(c, packet) : calculations_.calculate(c.calculation, packet);
   if ((computed & low_mask(c.width)) != packet.phv[c.cell]) {
     packet.phv[image_.checksum_error_cell] = 1;
   }

@@ -377,7 +377,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
       case Op::kExtractVarbit: {
         const std::uint64_t bits = clamp(*--top);
         if (!headers_.extract(packet, image_.headers[i.a],
-                     static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
+                              static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
           return 0;
         }
         break;
@@ -401,7 +401,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         std::uint32_t header = s.headers[next];
         if (of_unions) header = image_.unions[header].headers[i.b];
         if (!headers_.extract(packet, image_.headers[header],
-                     static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
+                              static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kNone)))) {
           return 0;
         }
         ++next;

@@ -62,8 +62,8 @@ SwitchCore::SwitchCore(std::shared_ptr<const Image> image, SwitchOptions wanted,
       output(to),
       program(std::make_unique<ProgramState>(std::move(image), ports_down, *this)) {
   if (options.cpu_port >= kPortNumbers) {
-    throw std::invalid_argument("CPU port " + std::to_string(options.cpu_port) +
-                                ", valid: 0 to " + std::to_string(kPortNumbers - 1));
+    throw std::invalid_argument("CPU port " + std::to_string(options.cpu_port) + ", valid: 0 to " +
+                                std::to_string(kPortNumbers - 1));
   }
   ports = std::make_unique<TrafficManager>(kPortNumbers, program->pool, *program->path);
   ports->set(options.cpu_port, PortConfig{}, 0);
@@ -94,8 +94,9 @@ SwitchStats SwitchCore::all_stats() const {
 
 void SwitchCore::find_timers() {
   const auto& tables = program->image.tables;
-  has_timers_ = !program->digests.empty() || std::any_of(tables.begin(), tables.end(),
-                                                       [](auto& t) { return t.supports_timeout; });
+  has_timers_ = !program->digests.empty() || std::any_of(tables.begin(), tables.end(), [](auto& t) {
+    return t.supports_timeout;
+  });
 }
 
 void SwitchCore::receive(std::uint32_t port, std::span<const std::byte> frame,

@@ -282,9 +282,8 @@ inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
 }
 
 inline std::uint32_t SwitchCore::bytes_to_queue(const Packet& packet) const {
-  std::size_t bytes =
-      program->machine.deparser.header_bytes(packet.phv.data()) +
-      packet.buffer->size - packet.cursor;
+  std::size_t bytes = program->machine.deparser.header_bytes(packet.phv.data()) +
+                      packet.buffer->size - packet.cursor;
   if (packet.truncate != 0) bytes = std::min<std::size_t>(bytes, packet.truncate);
   return static_cast<std::uint32_t>(bytes);
 }

@@ -41,8 +41,7 @@ void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
   const bool to_group = !in_egress && state.phv[image.verdict.group] != 0;
   if (state.assertion_failed) {
     run.drop("an assertion does not hold");
-  } else if (!state.resubmit && !to_group &&
-             state.phv[image.verdict.port] == options.drop_port) {
+  } else if (!state.resubmit && !to_group && state.phv[image.verdict.port] == options.drop_port) {
     run.drop("the program drops it");
   }
 }
@@ -97,8 +96,7 @@ void SwitchCore::tell_leaves(const Packet& packet, std::uint32_t port) {
   }
 }
 
-void SwitchCore::tell_drop(const Packet& packet, std::string_view where,
-                           std::string_view reason) {
+void SwitchCore::tell_drop(const Packet& packet, std::string_view where, std::string_view reason) {
   tracer.tell(packet, "drop", clock_ns,
               {{"where", std::string(where)}, {"reason", std::string(reason)}});
 }

@@ -286,8 +286,8 @@ std::uint32_t MatchTable::find(const Entry& wanted) const {
   for (const auto& tuple : tuples_) {
     if (tuple->mask != wanted.mask) continue;
     const std::size_t last = tuple->slots.size() - 1;
-    for (std::size_t slot = hash(wanted, *tuple) & last;
-         tuple->slots[slot].entry != kFree; slot = (slot + 1) & last) {
+    for (std::size_t slot = hash(wanted, *tuple) & last; tuple->slots[slot].entry != kFree;
+         slot = (slot + 1) & last) {
       const std::uint32_t index = tuple->slots[slot].entry;
       if (index != kDeleted && same(*entries_[index])) return index;
     }

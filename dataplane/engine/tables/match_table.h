@@ -6,8 +6,9 @@
 // range are compared one by one. Look-ups never allocate; changes may.
 //
 // Most tables are exact, with one or two fields: packed into one cell, the key stands in the hash
-// table beside the action, and the arguments of all entries stand together. So a look-up touches few
-// places in memory, none of which is in the processor's cache while packets go through many switches.
+// table beside the action, and the arguments of all entries stand together. So a look-up touches
+// few places in memory, none of which is in the processor's cache while packets go through many
+// switches.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ class alignas(64) MatchTable {
     std::vector<Cell> key;   // masked; of a range: the low bound
     std::vector<Cell> mask;  // of a range: the high bound
     std::int32_t priority = 0;
-    std::uint32_t action = 0;  // index into Table::actions
+    std::uint32_t action = 0;     // index into Table::actions
     std::vector<Cell> arguments;  // in a packed table all_arguments_ has them
     CounterValue counter;
     ActionCall call;  // as the control plane gave it, its arguments in canonical form
@@ -150,9 +151,9 @@ class alignas(64) MatchTable {
   std::uint32_t argument_cells_ = 0;  // of the action that has most
   const Slot* slots_ = nullptr;       // of the only tuple, or a free one
   std::size_t last_slot_ = 0;
-  Cell* arguments_ = nullptr;         // argument_cells_ of each entry
+  Cell* arguments_ = nullptr;  // argument_cells_ of each entry
   std::uint32_t default_action_ = kNone;
-  bool is_plain_ = false;              // a hit does nothing but its action
+  bool is_plain_ = false;  // a hit does nothing but its action
 
   const Image& image_;
   const Table& layout_;

@@ -109,9 +109,8 @@ Status ProfileMembers::set_group(std::uint32_t id, ActionGroup group) {
     if (!members_.contains(each.member)) return missing("member", each.member);
     if (Status s = check_weight(each.weight, each.watch_port); !s.ok()) return s;
   }
-  std::stable_sort(
-      group.members.begin(), group.members.end(),
-      [](const GroupMember& a, const GroupMember& b) { return a.member < b.member; });
+  std::stable_sort(group.members.begin(), group.members.end(),
+                   [](const GroupMember& a, const GroupMember& b) { return a.member < b.member; });
   for (const GroupMember& each : group.members) {
     ++members_.at(each.member).users;
     group_weight_ += each.weight;
@@ -218,10 +217,9 @@ void ProfileMembers::Selection::add(const Member& member, std::uint32_t weight) 
 const ProfileMembers::Member* ProfileMembers::Selection::choose(std::uint64_t hash) const {
   if (places_.empty()) return nullptr;
   const std::uint64_t at = hash % places_.back().end;
-  return std::upper_bound(places_.begin(), places_.end(), at,
-                          [](std::uint64_t wanted, const Place& place) {
-                            return wanted < place.end;
-                          })
+  return std::upper_bound(
+             places_.begin(), places_.end(), at,
+             [](std::uint64_t wanted, const Place& place) { return wanted < place.end; })
       ->member;
 }
 

@@ -12,10 +12,12 @@
 //   skip=SECONDS            of the run before the record begins
 //   ring=QUEUES             descriptors is the ring's size, a power of two (default 4096)
 //   cpu=N                   where the far end's thread runs
-//   frames=FILE,rate=PPS    hands over these frames in turn: each a big-endian 16-bit length and its bytes.
-//                           Without `ring` they arrive, at that rate, in a receive ring of `descriptors`
-//                           of whatever device the program has: made by the thread that looks there, when it
-//                           looks, so that nobody else needs a core for it
+//   frames=FILE,rate=PPS    hands over these frames in turn: each a big-endian 16-bit length and
+//   its bytes.
+//                           Without `ring` they arrive, at that rate, in a receive ring of
+//                           `descriptors` of whatever device the program has: made by the thread
+//                           that looks there, when it looks, so that nobody else needs a core for
+//                           it
 //   from=SECONDS,until=SECONDS        when it does (default: always)
 //   stall_after=PACKETS,stall_for=SECONDS   that it has taken; then it takes nothing for a while
 //   arrivals=FILE           a second record: what the ring's far end took, and when
@@ -57,7 +59,8 @@ namespace {
 
 constexpr unsigned kBurst = 32;
 constexpr unsigned kFeedbackBuffers = 16383;
-constexpr std::uint16_t kPrivateBytes = 64;  // as much as any program here keeps in a received frame
+constexpr std::uint16_t kPrivateBytes =
+    64;  // as much as any program here keeps in a received frame
 constexpr unsigned kDefaultDescriptors = 4096;
 constexpr std::size_t kDestinationAt = 30;  // of an IPv4 frame without a VLAN tag
 constexpr std::size_t kVlanBytes = 4;
@@ -131,8 +134,8 @@ class Record {
     if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
       fail(fmt::format("{}: {}", path, std::strerror(errno)));
     }
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                        file.get(), 0);
+    void* memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
     if (memory == MAP_FAILED) fail(fmt::format("mapping {}: {}", path, std::strerror(errno)));
     header_ = static_cast<RecordHeader*>(memory);
     stamps_ = reinterpret_cast<std::uint64_t*>(header_ + 1);
@@ -209,9 +212,8 @@ std::vector<std::string> read_frames(const std::string& path) {
 }
 
 rte_mempool* make_pool() {
-  rte_mempool* const pool =
-      rte_pktmbuf_pool_create("far end", kFeedbackBuffers, 256, kPrivateBytes,
-                              RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  rte_mempool* const pool = rte_pktmbuf_pool_create("far end", kFeedbackBuffers, 256, kPrivateBytes,
+                                                    RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
   if (pool == nullptr) fail("no memory for its frames (-m gives the EAL more MB)");
   return pool;
 }
@@ -231,8 +233,8 @@ class Arriving {
  public:
   Arriving()
       : frames_(read_frames(settings().text("frames"))),
-        descriptors_(static_cast<std::uint64_t>(
-            settings().number("descriptors", kDefaultDescriptors))),
+        descriptors_(
+            static_cast<std::uint64_t>(settings().number("descriptors", kDefaultDescriptors))),
         handed_(frames_.size()) {}
 
   void start(std::uint16_t port) {
@@ -296,8 +298,7 @@ class Arriving {
 class FarEnd {
  public:
   explicit FarEnd(unsigned queues) {
-    const auto size =
-        static_cast<unsigned>(settings().number("descriptors", kDefaultDescriptors));
+    const auto size = static_cast<unsigned>(settings().number("descriptors", kDefaultDescriptors));
     for (unsigned queue = 0; queue < queues; ++queue) {
       to_program_.push_back(make_ring(fmt::format("far_rx{}", queue), size));
       from_program_.push_back(make_ring(fmt::format("far_tx{}", queue), size));
@@ -426,7 +427,7 @@ class FarEnd {
   std::uint64_t refused_ = 0;  // of these: the program had left no room
   std::uint64_t unread_ = 0;   // of those offered: the program never took them from its ring
   std::vector<std::uint64_t> handed_;  // of each frame, those that the program took
-  std::uint64_t left_ = 0;     // sent by the program, and never taken
+  std::uint64_t left_ = 0;             // sent by the program, and never taken
 };
 
 std::unique_ptr<FarEnd> far_end;
@@ -441,9 +442,9 @@ Function* real(const char* name) {
 }
 
 void started(std::uint16_t port) {
-  const std::uint64_t first = rte_rdtsc() + static_cast<std::uint64_t>(
-                                                settings().number("skip", 0) *
-                                                static_cast<double>(rte_get_tsc_hz()));
+  const std::uint64_t first =
+      rte_rdtsc() + static_cast<std::uint64_t>(settings().number("skip", 0) *
+                                               static_cast<double>(rte_get_tsc_hz()));
   if (arrivals) arrivals->begin(first);
   if (record) {
     rte_eth_dev_info info{};

@@ -1,15 +1,16 @@
-// Packets/s of the data plane of tiercast-switch-dpdk over net_null or net_ring. Prints one JSON object
-// (docs/performance.md).
+// Packets/s of the data plane of tiercast-switch-dpdk over net_null or net_ring. Prints one JSON
+// object (docs/performance.md).
 //
-//   tiercast-switch-dpdk-bench --program p4src/compiled/tiercast.json --driver net_null --workload tcp
+//   tiercast-switch-dpdk-bench --program p4src/compiled/tiercast.json --driver net_null --workload
+//   tcp
 //
 // net_null: the workload's frame is written into each buffer that the device gives; what leaves is
 // thrown away. net_ring: a thread of this program sends into port 1's ring as fast as it takes
 // them, and empties the others.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <rte_ethdev.h>
+#include <CLI/CLI.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -144,7 +145,8 @@ std::string measure(const std::string& json, const Workload& workload, const std
   const auto in = static_cast<double>(after.in - before.in);
   const auto out = static_cast<double>(after.out - before.out);
   return fmt::format(
-      "{{\"program\": \"{}\", \"workload\": \"{}\", \"frame_bytes\": {}, \"packets_per_s\": {:.0f}, "
+      "{{\"program\": \"{}\", \"workload\": \"{}\", \"frame_bytes\": {}, \"packets_per_s\": "
+      "{:.0f}, "
       "\"frames_out_per_s\": {:.0f}, \"ns_per_packet\": {:.1f}, \"refused_by_device\": {}, "
       "\"allocations_per_packet\": {:.3g}}}",
       driver, workload.name, workload.frame.size(), in / seconds, out / seconds, seconds * 1e9 / in,
@@ -161,9 +163,15 @@ int run(int argc, char** argv) {
   std::ifstream file(program);
   if (!file) throw std::runtime_error("cannot read " + program);
   const std::string json{std::istreambuf_iterator<char>(file), {}};
-  std::vector<std::string> eal = {argv[0],     "--no-huge",      "-m",
-                                  "256",       "--no-shconf",    "--no-pci",
-                                  "--no-telemetry", "--log-level=warning", "--lcores=0@(0-1)"};
+  std::vector<std::string> eal = {argv[0],
+                                  "--no-huge",
+                                  "-m",
+                                  "256",
+                                  "--no-shconf",
+                                  "--no-pci",
+                                  "--no-telemetry",
+                                  "--log-level=warning",
+                                  "--lcores=0@(0-1)"};
   for (std::uint32_t port = 1; port <= kPorts; ++port) {
     // Of the null devices only the first gives frames.
     const char* parameters = driver != "net_null" ? "" : port == 1 ? ",size=1500" : ",no-rx=1";

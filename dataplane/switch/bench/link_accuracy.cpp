@@ -86,9 +86,10 @@ std::string link_accuracy(std::shared_ptr<const engine::Program> program) {
     const Accuracy a = measure(program, rate);
     worst = std::max(worst, std::abs(a.rate_error));
     exact = exact && a.queue_exact;
-    rates.push_back(fmt::format("{{\"rate_bps\": {:.0f}, \"rate_error\": {:.3g}, "
-                                "\"largest_deviation_ns\": {}, \"queue_exact\": {}}}",
-                                rate, a.rate_error, a.deviation_ns, a.queue_exact));
+    rates.push_back(
+        fmt::format("{{\"rate_bps\": {:.0f}, \"rate_error\": {:.3g}, "
+                    "\"largest_deviation_ns\": {}, \"queue_exact\": {}}}",
+                    rate, a.rate_error, a.deviation_ns, a.queue_exact));
   }
   return fmt::format("{{\"rates\": [{}],\n  \"worst_rate_error\": {:.3g}, \"queues_exact\": {}}}",
                      fmt::join(rates, ",\n   "), worst, exact);

@@ -2,9 +2,9 @@
 // exactness of the traffic manager in virtual time. Prints one JSON object (docs/performance.md).
 //
 //   tiercast-switch-bench --program p4src/compiled/tiercast.json --router tests/data/p4/router.json
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -79,7 +79,8 @@ std::string measure(engine::Switch& to, const Counter& out, const std::string& p
   std::sort(ns.begin(), ns.end());
   const double median = ns[ns.size() / 2];
   return fmt::format(
-      "{{\"program\": \"{}\", \"workload\": \"{}\", \"frame_bytes\": {}, \"packets_per_s\": {:.0f}, "
+      "{{\"program\": \"{}\", \"workload\": \"{}\", \"frame_bytes\": {}, \"packets_per_s\": "
+      "{:.0f}, "
       "\"frames_out_per_s\": {:.0f}, \"ns_per_packet\": {:.1f}, \"ns_fastest_run\": {:.1f}, "
       "\"allocations_per_packet\": {}}}",
       program, workload, frame.size(), 1e9 / median, 1e9 * copies / median, median, ns.front(),

@@ -5,7 +5,6 @@
 // Prints one JSON object: sent, received (frames that the counted interfaces received meanwhile and
 // up to the moment when 0.3 s pass without one), seconds. The interfaces' own statistics count, so
 // that no socket costs time at the receiving end.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -13,6 +12,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <arpa/inet.h>
 

@@ -5,8 +5,8 @@
 namespace tiercast::bench {
 namespace {
 
-constexpr std::uint32_t kGroup = 0xefc00008;      // 239.192.0.8: session 1, rank 0
-constexpr std::uint32_t kReceiver = 0x0a000002;   // 10.0.0.2
+constexpr std::uint32_t kGroup = 0xefc00008;     // 239.192.0.8: session 1, rank 0
+constexpr std::uint32_t kReceiver = 0x0a000002;  // 10.0.0.2
 constexpr std::uint32_t kSender = 0x0a000001;
 constexpr std::uint16_t kDataPort = 5500;  // docs/wire-format.md
 constexpr std::uint16_t kFeedbackPort = 5501;
@@ -20,8 +20,9 @@ class Frame {
   // Ethernet and IPv4 headers of a packet whose IP length will be `length` bytes.
   Frame& ipv4(std::uint64_t mac, std::uint32_t to, unsigned protocol, std::size_t length) {
     put(mac, 6).put(0x020000000002, 6).put(0x0800, 2);
-    const std::uint64_t words[] = {0x4501, length,           0,       0,         0x4000 | protocol,
-                                   0,      kSender >> 16, kSender & 0xffff, to >> 16, to & 0xffff};
+    const std::uint64_t words[] = {
+        0x4501,        length,           0,        0,          0x4000 | protocol, 0,
+        kSender >> 16, kSender & 0xffff, to >> 16, to & 0xffff};
     std::uint64_t sum = 0;
     for (std::uint64_t w : words) sum += w;
     while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
@@ -71,8 +72,9 @@ void must(const engine::Status& status) {
 }  // namespace
 
 const std::vector<Workload>& workloads() {
-  static const std::vector<Workload> all = {
-      {"sim_data", kCopies, sim_data()}, {"sim_feedback", 1, sim_feedback()}, {"tcp", 1, tcp_frame(1000)}};
+  static const std::vector<Workload> all = {{"sim_data", kCopies, sim_data()},
+                                            {"sim_feedback", 1, sim_feedback()},
+                                            {"tcp", 1, tcp_frame(1000)}};
   return all;
 }
 

@@ -60,9 +60,10 @@ void DpdkPort::configure() {
   pool_ = rte_pktmbuf_pool_create(fmt::format("port{}", id_).c_str(), kBuffers, kCache, 0,
                                   kDataRoom, static_cast<int>(socket));
   if (pool_ == nullptr) {
-    throw InterfaceError(fmt::format("DPDK device {}: no memory for {} buffers: {} (-m gives the "
-                                     "EAL more MB)",
-                                     device_, kBuffers, rte_strerror(rte_errno)));
+    throw InterfaceError(
+        fmt::format("DPDK device {}: no memory for {} buffers: {} (-m gives the "
+                    "EAL more MB)",
+                    device_, kBuffers, rte_strerror(rte_errno)));
   }
   const rte_eth_conf plain{};
   check(rte_eth_dev_configure(id_, 1, 1, &plain), "configuring it");
@@ -99,15 +100,15 @@ std::span<const ReceivedFrame> DpdkPort::receive() {
       ++unreadable_;
       continue;
     }
-    frames_[accepted++] = {
-        {rte_pktmbuf_mtod(mbuf, const std::byte*), rte_pktmbuf_data_len(mbuf)}, now};
+    frames_[accepted++] = {{rte_pktmbuf_mtod(mbuf, const std::byte*), rte_pktmbuf_data_len(mbuf)},
+                           now};
   }
   return {frames_.data(), accepted};
 }
 
 bool DpdkPort::send(std::span<const std::byte> frame) {
-  rte_mbuf* mbuf = frame.size() <= kDataRoom - RTE_PKTMBUF_HEADROOM ? rte_pktmbuf_alloc(pool_)
-                                                                    : nullptr;
+  rte_mbuf* mbuf =
+      frame.size() <= kDataRoom - RTE_PKTMBUF_HEADROOM ? rte_pktmbuf_alloc(pool_) : nullptr;
   if (mbuf == nullptr) {
     ++send_errors_;
     return false;

@@ -24,8 +24,7 @@ void require_style(const Target& target, const Profile& profile, bool one_shots)
   const auto usage = value_of(target.pipeline.profile_usage(profile.name));
   if (one_shots ? usage.members + usage.groups != 0 : usage.action_sets != 0)
     throw invalid(fmt::format("{} is programmed with {}: both at once is not possible",
-                              place_of(profile),
-                              one_shots ? "members and groups" : "action sets"));
+                              place_of(profile), one_shots ? "members and groups" : "action sets"));
 }
 
 void require_selector(const Profile& profile, const char* what) {
@@ -38,8 +37,8 @@ std::uint32_t weight_of(const Profile& profile, std::int32_t weight) {
   const std::string place = place_of(profile);
   if (profile.weights_disallowed) {
     if (weight != 0)
-      throw invalid(fmt::format("{}: weight {}: the switch sets weights, so valid: 0", place,
-                                weight));
+      throw invalid(
+          fmt::format("{}: weight {}: the switch sets weights, so valid: 0", place, weight));
     return 1;
   }
   if (weight <= 0) throw invalid(fmt::format("{}: weight {} is not above 0", place, weight));
@@ -93,11 +92,11 @@ void require_room(const Target& target, const Profile& profile, Size before, Siz
   const auto usage = value_of(target.pipeline.profile_usage(profile.name));
   const std::uint64_t used = Size{usage.group_members, usage.group_weight}.of(profile);
   if (used - before.of(profile) + now.of(profile) > profile.size)
-    throw RequestError(grpc::RESOURCE_EXHAUSTED,
-                       fmt::format("{}: its groups' {} would be {}, its size is {}",
-                                   place_of(profile),
-                                   profile.counts_weights ? "weights" : "members",
-                                   used - before.of(profile) + now.of(profile), profile.size));
+    throw RequestError(
+        grpc::RESOURCE_EXHAUSTED,
+        fmt::format("{}: its groups' {} would be {}, its size is {}", place_of(profile),
+                    profile.counts_weights ? "weights" : "members",
+                    used - before.of(profile) + now.of(profile), profile.size));
 }
 
 std::vector<engine::WeightedAction> weighted_actions(const Target& target, const Profile& profile,
@@ -109,9 +108,8 @@ std::vector<engine::WeightedAction> weighted_actions(const Target& target, const
   if (set.action_selection_mode() != Set::DEFAULT_MODE_DETERMINED_BY_ACTION_SELECTOR &&
       set.action_selection_mode() != Set::HASH)
     throw RequestError(grpc::UNIMPLEMENTED, place + ": groups are selected by hash only");
-  const bool other_size =
-      set.size_semantics() != Set::DEFAULT_SIZE_DETERMINED_BY_ACTION_SELECTOR &&
-      (set.size_semantics() == Set::SUM_OF_WEIGHTS) != profile.counts_weights;
+  const bool other_size = set.size_semantics() != Set::DEFAULT_SIZE_DETERMINED_BY_ACTION_SELECTOR &&
+                          (set.size_semantics() == Set::SUM_OF_WEIGHTS) != profile.counts_weights;
   if (other_size)
     throw RequestError(grpc::UNIMPLEMENTED,
                        place + ": size_semantics cannot differ from the selector's");
@@ -253,8 +251,8 @@ void write_action_group(const Target& target, Update::Type type,
   check_max_size(profile, entry);
   if (type == Update::MODIFY &&
       entry.max_size() != target.annotations.action_groups[{profile.id, id}].max_size())
-    throw invalid(fmt::format("{}: max_size {} is not what it was made with", place,
-                              entry.max_size()));
+    throw invalid(
+        fmt::format("{}: max_size {} is not what it was made with", place, entry.max_size()));
   p4::v1::ActionProfileGroup written = entry;
   const engine::ActionGroup group = group_of(target, profile, written);
   const Size size = size_of(group.members);

@@ -23,7 +23,8 @@ Cells cells_of(const ProgramInfo::Array& array, const Entry& entry, const std::s
   if (!entry.has_index()) return {0, array.size};
   const std::int64_t index = entry.index().index();
   if (index < 0)
-    throw RequestError(grpc::INVALID_ARGUMENT, fmt::format("{}: index {} is below 0", place, index));
+    throw RequestError(grpc::INVALID_ARGUMENT,
+                       fmt::format("{}: index {} is below 0", place, index));
   const auto cell = static_cast<std::uint64_t>(index);
   if (cell >= array.size)
     throw RequestError(grpc::OUT_OF_RANGE, fmt::format("{}: index {} is not one of 0 to {}", place,

@@ -30,10 +30,10 @@ void fill(const Shape& shape, engine::DigestData::const_iterator& next, p4::v1::
 engine::DigestConfig config_of(const p4::v1::DigestEntry& entry, const std::string& place) {
   const auto& config = entry.config();
   if (config.max_timeout_ns() < 0 || config.max_list_size() < 0 || config.ack_timeout_ns() < 0)
-    throw invalid(fmt::format("{}: max_timeout_ns {}, max_list_size {}, ack_timeout_ns {}: valid: "
-                              "0 or more",
-                              place, config.max_timeout_ns(), config.max_list_size(),
-                              config.ack_timeout_ns()));
+    throw invalid(fmt::format(
+        "{}: max_timeout_ns {}, max_list_size {}, ack_timeout_ns {}: valid: "
+        "0 or more",
+        place, config.max_timeout_ns(), config.max_list_size(), config.ack_timeout_ns()));
   return {static_cast<std::uint32_t>(config.max_list_size()), config.max_timeout_ns(),
           config.ack_timeout_ns()};
 }

@@ -30,8 +30,7 @@ engine::MeterConfig meter_config(ProgramInfo::MeterType type, const p4::v1::Mete
   if (type != MeterSpec::SINGLE_RATE_THREE_COLOR && config.eburst() != 0)
     throw invalid(place + ": eburst is set, which only a single-rate three-colour meter has");
   if (config.pir() < config.cir())
-    throw invalid(
-        fmt::format("{}: pir {} is below cir {}", place, config.pir(), config.cir()));
+    throw invalid(fmt::format("{}: pir {} is below cir {}", place, config.pir(), config.cir()));
   engine::MeterConfig out;
   out.committed_rate = static_cast<double>(config.cir());
   out.committed_burst = static_cast<std::uint64_t>(config.cburst());
@@ -60,8 +59,7 @@ p4::v1::MeterConfig meter_message(ProgramInfo::MeterType type, const engine::Met
   return out;
 }
 
-void write_meter(const Target& target, p4::v1::Update::Type type,
-                 const p4::v1::MeterEntry& entry) {
+void write_meter(const Target& target, p4::v1::Update::Type type, const p4::v1::MeterEntry& entry) {
   const ProgramInfo::Array& array = target.info.meter(entry.meter_id());
   const std::string place = fmt::format("meter {}", array.name);
   require_modify(type, place);

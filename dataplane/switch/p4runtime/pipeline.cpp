@@ -95,9 +95,8 @@ void Pipelines::set(Request::Action action, const Request& request) {
     case Request::RECONCILE_AND_COMMIT: {
       std::vector<p4::v1::Update> state;
       if (live_) {
-        data_plane_.call([&] {
-          state = snapshot({live_->info, *data_plane_.pipeline(), live_->annotations});
-        });
+        data_plane_.call(
+            [&] { state = snapshot({live_->info, *data_plane_.pipeline(), live_->annotations}); });
       }
       try {
         replay(state, rehearsal->target());

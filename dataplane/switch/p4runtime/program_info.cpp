@@ -65,9 +65,9 @@ engine::MatchKind kind_of(const config::MatchField& field, const std::string& pl
     case config::MatchField::RANGE: return engine::MatchKind::kRange;
     case config::MatchField::OPTIONAL: return engine::MatchKind::kOptional;
     default:
-      throw RequestError(grpc::INVALID_ARGUMENT,
-                         fmt::format("{}: match field {} has an unknown match type", place,
-                                     field.id()));
+      throw RequestError(
+          grpc::INVALID_ARGUMENT,
+          fmt::format("{}: match field {} has an unknown match type", place, field.id()));
   }
 }
 

@@ -64,12 +64,12 @@ class ProgramInfo {
   struct ActionProfile {
     std::uint32_t id = 0;
     std::string name;
-    ActionUses actions;             // of its tables, which have the same
-    bool has_selector = false;      // so it has groups
-    std::uint64_t size = 0;         // of all groups together; 0: not limited
-    std::uint64_t group_size = 0;   // of a group; 0: not limited
-    bool counts_weights = true;     // what these two limit: the members' weights, or the members
-    std::int32_t max_weight = 0;    // of a member; 0: not limited
+    ActionUses actions;            // of its tables, which have the same
+    bool has_selector = false;     // so it has groups
+    std::uint64_t size = 0;        // of all groups together; 0: not limited
+    std::uint64_t group_size = 0;  // of a group; 0: not limited
+    bool counts_weights = true;    // what these two limit: the members' weights, or the members
+    std::int32_t max_weight = 0;   // of a member; 0: not limited
     bool weights_disallowed = false;
   };
   // How the fields of a digest are put together.

@@ -61,9 +61,8 @@ void read_default(const Target& target, const ProgramInfo::Table& table, const E
   message.set_is_default_action(true);
   // "Default Entry": a constant NoAction in a table with an action profile.
   if (table.action_profile == 0)
-    *message.mutable_action()->mutable_action() =
-        action_message("table " + table.name, table.actions,
-                       value_of(target.pipeline.default_action(table.name)));
+    *message.mutable_action()->mutable_action() = action_message(
+        "table " + table.name, table.actions, value_of(target.pipeline.default_action(table.name)));
   for (const auto& [id, use] : table.actions)
     if (table.action_profile != 0 && use.action->name == "NoAction")
       message.mutable_action()->mutable_action()->set_action_id(id);
@@ -106,22 +105,22 @@ void read_table(const Target& target, const p4::v1::TableEntry& request, const E
 // selects. resource: its id in a table, 0 where there is none.
 template <class Use>
 void select_resources(const Target& target, const p4::v1::TableEntry& filter, const char* what,
-                      std::uint32_t ProgramInfo::Table::*resource, const Use& use) {
+                      std::uint32_t ProgramInfo::Table::* resource, const Use& use) {
   bool found = false;
   for (const ProgramInfo::Table* table : selected_tables(target.info, filter.table_id())) {
     if (table->*resource == 0 || table->fields.empty()) {
       if (filter.table_id() == 0) continue;
       throw invalid(fmt::format("table {} has no direct {}", table->name, what));
     }
-    select_entries(
-        target, *table, filter, [&](const engine::TableEntry& entry, p4::v1::TableEntry&& message) {
-          found = true;
-          p4::v1::TableEntry key;
-          key.set_table_id(message.table_id());
-          *key.mutable_match() = message.match();
-          key.set_priority(message.priority());
-          use(*table, entry, std::move(key));
-        });
+    select_entries(target, *table, filter,
+                   [&](const engine::TableEntry& entry, p4::v1::TableEntry&& message) {
+                     found = true;
+                     p4::v1::TableEntry key;
+                     key.set_table_id(message.table_id());
+                     *key.mutable_match() = message.match();
+                     key.set_priority(message.priority());
+                     use(*table, entry, std::move(key));
+                   });
   }
   if (!found && filter.match_size() != 0)
     throw RequestError(grpc::NOT_FOUND, fmt::format("table {}: no such entry",
@@ -130,30 +129,30 @@ void select_resources(const Target& target, const p4::v1::TableEntry& filter, co
 
 void read_direct_counters(const Target& target, const p4::v1::DirectCounterEntry& request,
                           const EntitySink& sink) {
-  select_resources(
-      target, request.table_entry(), "counter", &ProgramInfo::Table::direct_counter,
-      [&](const auto&, const engine::TableEntry& entry, p4::v1::TableEntry&& key) {
-        Entity out;
-        p4::v1::DirectCounterEntry& counter = *out.mutable_direct_counter_entry();
-        *counter.mutable_table_entry() = std::move(key);
-        *counter.mutable_data() = counter_data(entry.counter.value_or(engine::CounterValue()));
-        sink(std::move(out));
-      });
+  select_resources(target, request.table_entry(), "counter", &ProgramInfo::Table::direct_counter,
+                   [&](const auto&, const engine::TableEntry& entry, p4::v1::TableEntry&& key) {
+                     Entity out;
+                     p4::v1::DirectCounterEntry& counter = *out.mutable_direct_counter_entry();
+                     *counter.mutable_table_entry() = std::move(key);
+                     *counter.mutable_data() =
+                         counter_data(entry.counter.value_or(engine::CounterValue()));
+                     sink(std::move(out));
+                   });
 }
 
 void read_direct_meters(const Target& target, const p4::v1::DirectMeterEntry& request,
                         const EntitySink& sink) {
   refuse_meter_counters(request.has_counter_data(), "direct_meter_entry");
-  select_resources(
-      target, request.table_entry(), "meter", &ProgramInfo::Table::direct_meter,
-      [&](const ProgramInfo::Table& table, const engine::TableEntry& entry,
-          p4::v1::TableEntry&& key) {
-        Entity out;
-        p4::v1::DirectMeterEntry& meter = *out.mutable_direct_meter_entry();
-        *meter.mutable_table_entry() = std::move(key);
-        if (entry.meter) *meter.mutable_config() = meter_message(table.meter_type, *entry.meter);
-        sink(std::move(out));
-      });
+  select_resources(target, request.table_entry(), "meter", &ProgramInfo::Table::direct_meter,
+                   [&](const ProgramInfo::Table& table, const engine::TableEntry& entry,
+                       p4::v1::TableEntry&& key) {
+                     Entity out;
+                     p4::v1::DirectMeterEntry& meter = *out.mutable_direct_meter_entry();
+                     *meter.mutable_table_entry() = std::move(key);
+                     if (entry.meter)
+                       *meter.mutable_config() = meter_message(table.meter_type, *entry.meter);
+                     sink(std::move(out));
+                   });
 }
 
 void read_counters(const Target& target, const p4::v1::CounterEntry& request,
@@ -193,7 +192,7 @@ void read_registers(const Target& target, const p4::v1::RegisterEntry& request,
 }
 
 void read_multicast_groups(const Target& target, const p4::v1::MulticastGroupEntry& request,
-                 const EntitySink& sink) {
+                           const EntitySink& sink) {
   if (request.multicast_group_id() != 0)
     require(target.pipeline.multicast_group(request.multicast_group_id()).status());
   for (const std::uint32_t group : target.pipeline.multicast_groups()) {
@@ -315,8 +314,7 @@ std::vector<p4::v1::Update> snapshot(const Target& target) {
     entry.mutable_meter_config();
     if (!table.is_const) add_all(p4::v1::Update::INSERT, request);
     entry.set_is_default_action(true);
-    if (!table.const_default && table.action_profile == 0)
-      add_all(p4::v1::Update::MODIFY, request);
+    if (!table.const_default && table.action_profile == 0) add_all(p4::v1::Update::MODIFY, request);
   }
   Entity replication, digests, counters, registers, meters, value_sets;
   replication.mutable_packet_replication_engine_entry();

@@ -133,7 +133,7 @@ grpc::Status P4RuntimeService::Read(grpc::ServerContext*, const p4::v1::ReadRequ
       const std::lock_guard lock(state_mutex_);
       arbitration_.require_device(request->device_id());
       pipelines_.with_target([](const Target&) {});  // even an empty request needs a pipeline
-      std::size_t entities = 0, bytes = 0;  // of the last response
+      std::size_t entities = 0, bytes = 0;           // of the last response
       const auto sink = [&](p4::v1::Entity&& entity) {
         if (entities >= kEntitiesAtOnce || bytes >= kBytesAtOnce) {
           responses.emplace_back();
@@ -254,8 +254,7 @@ void P4RuntimeService::notify(const std::vector<ArbitrationNotice>& notices) {
 void P4RuntimeService::require_primary_stream(StreamId id, const char* what) {
   const std::lock_guard lock(streams_mutex_);
   if (!arbitration_.is_primary(id))
-    throw RequestError(grpc::PERMISSION_DENIED,
-                       fmt::format("{}: only the primary may send", what));
+    throw RequestError(grpc::PERMISSION_DENIED, fmt::format("{}: only the primary may send", what));
 }
 
 void P4RuntimeService::acknowledge(StreamId id, const p4::v1::DigestListAck& ack,

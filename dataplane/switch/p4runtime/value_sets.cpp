@@ -50,9 +50,9 @@ void write_value_set(const Target& target, p4::v1::Update::Type type,
   const std::string place = fmt::format("value set {}", set.name);
   require_modify(type, place);
   if (static_cast<std::uint64_t>(entry.members_size()) > set.size)
-    throw RequestError(grpc::RESOURCE_EXHAUSTED, fmt::format("{}: {} members, its size is {}",
-                                                             place, entry.members_size(),
-                                                             set.size));
+    throw RequestError(
+        grpc::RESOURCE_EXHAUSTED,
+        fmt::format("{}: {} members, its size is {}", place, entry.members_size(), set.size));
   std::vector<engine::ValueSetMember> members;
   std::set<std::string> seen;
   for (const p4::v1::ValueSetMember& message : entry.members()) {

@@ -35,8 +35,7 @@ void check_entry(const ProgramInfo::Table& table, const p4::v1::TableEntry& entr
   if (entry.has_counter_data() && table.direct_counter == 0)
     throw invalid(place + ": it has no direct counter");
   if (entry.has_time_since_last_hit()) throw invalid(place + ": time_since_last_hit is set");
-  const bool may_time_out =
-      table.has_idle_timeout && !table.is_const && !entry.is_default_action();
+  const bool may_time_out = table.has_idle_timeout && !table.is_const && !entry.is_default_action();
   if (entry.idle_timeout_ns() != 0 && !may_time_out)
     throw invalid(place + ": idle timeouts are not supported");
   if (entry.idle_timeout_ns() < 0)

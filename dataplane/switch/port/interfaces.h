@@ -31,7 +31,7 @@ bool is_running(const std::string& name);
 // Says when something about this network namespace's interfaces changed.
 class InterfaceEvents {
  public:
-  InterfaceEvents();  // throws std::system_error
+  InterfaceEvents();                    // throws std::system_error
   int fd() const { return fd_.get(); }  // readable: something changed since the last clear()
   void clear();
 

@@ -54,7 +54,8 @@ void PacketSocket::open() {
   set_option(SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on, "PACKET_QDISC_BYPASS");
   set_option(SOL_PACKET, PACKET_AUXDATA, &on, sizeof on, "PACKET_AUXDATA");
   set_option(SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on, "SO_TIMESTAMPNS");
-  if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer, sizeof kReceiveBuffer) != 0)
+  if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer, sizeof kReceiveBuffer) !=
+      0)
     set_option(SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer, "SO_RCVBUF");
 
   sockaddr_ll address{};
@@ -82,7 +83,8 @@ void PacketSocket::prepare(unsigned slot) {
 }
 
 std::span<const ReceivedFrame> PacketSocket::receive() {
-  const int count = ::recvmmsg(fd_.get(), messages_.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+  const int count =
+      ::recvmmsg(fd_.get(), messages_.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
   if (count < 0) {
     if (errno != EAGAIN && errno != EINTR)
       spdlog::warn("{}: receive: {}", interface_, strerror(errno));

@@ -46,7 +46,7 @@ void Receiver::congestion(Time now, std::uint32_t seq, Sink& sink) {
   // A rate over too short a time is no rate; a newcomer must not cut everybody's with it.
   if (now - first_at_ < settings_.min_history) return;
   const double omega = reception_.rate(now).bytes_per_second();  // ERMCC (1), over the past window
-  trac_.update(omega);                                       // ERMCC (2), (3)
+  trac_.update(omega);                                           // ERMCC (2), (3)
   const bool slower = latest_.cr_valid && mu() < static_cast<double>(latest_.mu_hat) -
                                                      static_cast<double>(latest_.sigma_hat);
   const bool sent = is_cr() || slower || asked();  // ERMCC 3.1.2

@@ -1,5 +1,5 @@
-// ERMCC's receiver: throughput at congestion (TRAC), and feedback from the CR and from who is slower
-// than it (ERMCC 3.1; PROTOCOLS 4.2). Constant state.
+// ERMCC's receiver: throughput at congestion (TRAC), and feedback from the CR and from who is
+// slower than it (ERMCC 3.1; PROTOCOLS 4.2). Constant state.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Receiver final : public ReceiverCore {
   const std::uint32_t place_;  // on the circle of those that may be asked
   LayeredReception reception_;
   Time now_;
-  Time first_at_;  // of the first packet
+  Time first_at_;           // of the first packet
   MeanDeviation trac_;      // mu and sigma
   wire::ErmccData latest_;  // header with the highest number
 };

@@ -86,7 +86,8 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
 }
 
 void Sender::set_rate(Rate rate, Sink& sink) {
-  // At the floor a packet leaves every second or every fourth RTT, so that a loss can still be seen.
+  // At the floor a packet leaves every second or every fourth RTT, so that a loss can still be
+  // seen.
   const double s = config_.packet_size;
   const Rate floor = Rate::bytes_per_second(std::max(s, s / (4 * max_rtt().seconds())));
   rate = std::min(std::max(rate, floor), settings_.max_rate);
@@ -104,9 +105,9 @@ void Sender::timer(Time now, Sink& sink) {
   if (!cut_lately(now)) {
     set_rate(rate_ + Rate::bytes_per_second(config_.packet_size / rtt().seconds()), sink);
     // A rate at the cap cannot grow until the bottleneck is full: it is as full as it will be.
-    const Rate full = std::min(
-        Rate::bytes_per_second(mu_hat() + settings_.full_deviations * sigma_hat()),
-        settings_.max_rate);
+    const Rate full =
+        std::min(Rate::bytes_per_second(mu_hat() + settings_.full_deviations * sigma_hat()),
+                 settings_.max_rate);
     if (cr_valid_ && !full_ && rate_ >= full) {
       full_ = true;
       full_since_ = now;

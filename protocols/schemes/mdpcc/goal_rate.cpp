@@ -5,8 +5,7 @@
 
 namespace tiercast::mdpcc {
 
-GoalRate::GoalRate(const Settings& settings, std::uint32_t packet_size,
-                   std::uint32_t segment_size)
+GoalRate::GoalRate(const Settings& settings, std::uint32_t packet_size, std::uint32_t segment_size)
     : settings_(settings), packet_size_(packet_size), segment_size_(segment_size) {}
 
 void GoalRate::start(Time now, Duration grtt) {
@@ -20,14 +19,12 @@ void GoalRate::start(Time now, Duration grtt) {
 
 GoalRate::Reason GoalRate::set(Rate rate, Reason reason, Duration grtt) {
   const double slowest = std::max(1.0, grtt.seconds());
-  const Rate floor =
-      std::min(Rate::bytes_per_second(packet_size_ / slowest), settings_.max_rate);
+  const Rate floor = std::min(Rate::bytes_per_second(packet_size_ / slowest), settings_.max_rate);
   rate_ = std::clamp(rate, floor, settings_.max_rate);
   return reason;
 }
 
-GoalRate::Reason GoalRate::response(Time now, const Representative& clr, bool sent,
-                                    Duration grtt) {
+GoalRate::Reason GoalRate::response(Time now, const Representative& clr, bool sent, Duration grtt) {
   const Duration rtt = std::max(clr.rtt.srtt(), kMinRtt);
   // At most one step per round trip, however often it answers.
   const double steps = std::clamp((now - adjusted_at_) / rtt, 0.0, 1.0);

@@ -47,10 +47,10 @@ class GoalRate {
   Rate rate_;
   Rate goal_;
   bool slow_start_ = true;
-  Time adjusted_at_;     // by a response
-  Time answered_at_;     // by the CLR
-  Time exempt_until_;    // a new CLR's time
-  Time unheard_at_;      // the rate was last halved
+  Time adjusted_at_;   // by a response
+  Time answered_at_;   // by the CLR
+  Time exempt_until_;  // a new CLR's time
+  Time unheard_at_;    // the rate was last halved
 };
 
 }  // namespace tiercast::mdpcc

@@ -7,10 +7,16 @@ namespace tiercast::mdpcc {
 
 namespace {
 
-constexpr std::string_view kRecords[] = {
-    "mdpcc.rate", "mdpcc.representatives", "mdpcc.nack_received", "mdpcc.finished",
-    "mdpcc.loss_event", "mdpcc.report", "mdpcc.report_suppressed", "mdpcc.nack",
-    "mdpcc.nack_suppressed", "mdpcc.complete"};
+constexpr std::string_view kRecords[] = {"mdpcc.rate",
+                                         "mdpcc.representatives",
+                                         "mdpcc.nack_received",
+                                         "mdpcc.finished",
+                                         "mdpcc.loss_event",
+                                         "mdpcc.report",
+                                         "mdpcc.report_suppressed",
+                                         "mdpcc.nack",
+                                         "mdpcc.nack_suppressed",
+                                         "mdpcc.complete"};
 
 }  // namespace
 

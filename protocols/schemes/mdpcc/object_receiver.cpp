@@ -44,8 +44,8 @@ bool ObjectReceiver::belongs(std::uint16_t object_id, std::uint16_t segment_size
   return true;
 }
 
-bool ObjectReceiver::data(Time now, const wire::MdpccData& data,
-                          std::span<const std::byte> payload, const Timing& timing, Sink& sink) {
+bool ObjectReceiver::data(Time now, const wire::MdpccData& data, std::span<const std::byte> payload,
+                          const Timing& timing, Sink& sink) {
   if (data.segment >= data.segment_count || data.payload_length > payload.size() ||
       data.payload_length == 0 || data.payload_length > data.segment_size ||
       // Only the last segment may be short.
@@ -95,9 +95,9 @@ void ObjectReceiver::ask_later(Time now, const Timing& timing) {
   ask_end_ = known_end_;
   asked_.clear();
   // NORM's density: lambda = ln(group size) + 1 (PROTOCOLS 0.3).
-  deadline_ = now + exponential_wait(longest(phase_, timing),
-                                     std::log(static_cast<double>(timing.group_size)) + 1,
-                                     rng_.uniform());
+  deadline_ =
+      now + exponential_wait(longest(phase_, timing),
+                             std::log(static_cast<double>(timing.group_size)) + 1, rng_.uniform());
 }
 
 ObjectReceiver::Asking ObjectReceiver::timer(Time now, const Timing& timing,

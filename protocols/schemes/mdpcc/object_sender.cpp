@@ -7,12 +7,11 @@
 namespace tiercast::mdpcc {
 namespace {
 
-std::uint32_t count_segments(std::size_t bytes, std::uint32_t segment_size,
-                             unsigned max_segments) {
+std::uint32_t count_segments(std::size_t bytes, std::uint32_t segment_size, unsigned max_segments) {
   const std::size_t segments = (bytes + segment_size - 1) / segment_size;
   if (segments > max_segments) {
-    throw ConfigError("object of " + std::to_string(bytes) + " bytes: " +
-                      std::to_string(segments) + " segments of " + std::to_string(segment_size) +
+    throw ConfigError("object of " + std::to_string(bytes) + " bytes: " + std::to_string(segments) +
+                      " segments of " + std::to_string(segment_size) +
                       " are more than mdpcc.max_segments = " + std::to_string(max_segments));
   }
   return static_cast<std::uint32_t>(segments);

@@ -38,9 +38,7 @@ class ObjectSender {
   // Begins an epoch; epochs last one GRTT.
   void begin_epoch();
 
-  bool flushing() const {
-    return !endless() && next_new_ == segment_count_ && wanted_.size() == 0;
-  }
+  bool flushing() const { return !endless() && next_new_ == segment_count_ && wanted_.size() == 0; }
   // The next segment is a repair.
   bool repairing() const { return wanted_.size() > 0; }
   // When the last segment left, or the last NACK came.

@@ -171,10 +171,9 @@ void Receiver::take(Time now, const wire::MdpccProbe& probe, Sink& sink) {
 
 // PROTOCOLS 6.4: the lower the rate, the earlier the report.
 void Receiver::back_off(Time now) {
-  const double share =
-      tx_rate_ > Rate::zero()
-          ? (losses_.events() > 0 ? desired_rate() : received_rate_) / tx_rate_
-          : 1;
+  const double share = tx_rate_ > Rate::zero()
+                           ? (losses_.events() > 0 ? desired_rate() : received_rate_) / tx_rate_
+                           : 1;
   const double r = (std::clamp(share, 0.5, 0.9) - 0.5) / 0.4;
   const Duration longest = grtt_ * backoff_;
   phase_ = Phase::kBackoff;
@@ -215,15 +214,13 @@ void Receiver::timer(Time now, Sink& sink) {
 void Receiver::ask_for_repair(Time now, Sink& sink) {
   wire::MdpccNack nack;
   switch (object_.timer(now, timing(), nack)) {
-    case ObjectReceiver::Asking::kNothing:
-      return;
+    case ObjectReceiver::Asking::kNothing: return;
     case ObjectReceiver::Asking::kSuppressed: {
       const TraceField fields[] = {{"missing", static_cast<double>(object_.missing())}};
       sink.trace("mdpcc.nack_suppressed", fields);
       return;
     }
-    case ObjectReceiver::Asking::kNack:
-      break;
+    case ObjectReceiver::Asking::kNack: break;
   }
   nack.session = config_.session;
   nack.source = config_.self_id;

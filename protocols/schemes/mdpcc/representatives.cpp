@@ -75,10 +75,9 @@ bool Representatives::remove(std::uint32_t id) {
 void Representatives::elect_lowest() {
   if (count_ == 0) return;
   const auto end = list_.begin() + static_cast<std::ptrdiff_t>(count_);
-  std::iter_swap(list_.begin(), std::min_element(list_.begin(), end, [](const auto& a,
-                                                                        const auto& b) {
-                   return a.rate < b.rate;
-                 }));
+  std::iter_swap(list_.begin(),
+                 std::min_element(list_.begin(), end,
+                                  [](const auto& a, const auto& b) { return a.rate < b.rate; }));
 }
 
 }  // namespace tiercast::mdpcc

@@ -16,10 +16,10 @@ namespace tiercast::mdpcc {
 struct Representative {
   std::uint32_t id = 0;
   RttEstimator rtt;
-  double loss = 0;     // loss event rate, 0 .. 1
-  Rate rate;           // goal rate of its path
-  bool start = false;  // slow start: no loss event yet
-  bool rtt_confirmed = false;  // the receiver computed with its own RTT
+  double loss = 0;              // loss event rate, 0 .. 1
+  Rate rate;                    // goal rate of its path
+  bool start = false;           // slow start: no loss event yet
+  bool rtt_confirmed = false;   // the receiver computed with its own RTT
   std::uint16_t probe_seq = 0;  // answered last
   Time heard_at;
   std::uint32_t heard_probe = 0;  // probes sent until then

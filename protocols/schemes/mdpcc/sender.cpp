@@ -103,8 +103,8 @@ void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
   // The answer to a probe that was not sent, or long ago, is nobody's; nor is one from before its
   // probe left.
   const std::uint16_t age = static_cast<std::uint16_t>(probe_seq_ - report.probe_seq);
-  const std::int32_t held = serial_difference(
-      report.response_us, probe_tx_us_[report.probe_seq % kProbes]);
+  const std::int32_t held =
+      serial_difference(report.response_us, probe_tx_us_[report.probe_seq % kProbes]);
   const std::int32_t rtt_us = serial_difference(wire::clock_us(now), report.response_us);
   if (age >= std::min<std::uint32_t>(probes_, kProbes) || held < 0 || rtt_us < 0 ||
       Duration::microseconds(rtt_us) > kMaxGrtt) {
@@ -143,9 +143,10 @@ void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
   r.heard_at = now;
   r.heard_probe = probes_;
   // MDP-CC (1), with the sender's own measure of the path's RTT and its variation.
-  r.rate = r.start ? Rate::bytes_per_second(report.rate)
-                   : tcp_throughput(
-                         settings_.path(config_.packet_size, r.rtt.srtt(), r.rtt.timeout()), r.loss);
+  r.rate = r.start
+               ? Rate::bytes_per_second(report.rate)
+               : tcp_throughput(settings_.path(config_.packet_size, r.rtt.srtt(), r.rtt.timeout()),
+                                r.loss);
   const Representatives::Change change = representatives_.offer(r);
   if (change == Representatives::Change::kNewClr) rate_.clr_chosen(now, r.rtt.srtt());
   if (change == Representatives::Change::kNewClr || change == Representatives::Change::kJoined) {
@@ -278,8 +279,8 @@ void Sender::send_probe(Time now, Sink& sink) {
   probe.record_count = static_cast<std::uint8_t>(representatives_.size());
   for (std::size_t i = 0; i < representatives_.size(); ++i) {
     const Representative& r = representatives_[i];
-    const int flags = (i == 0 ? wire::kMdpccClr : 0) | wire::kMdpccRtt |
-                      (r.start ? wire::kMdpccStart : 0);
+    const int flags =
+        (i == 0 ? wire::kMdpccClr : 0) | wire::kMdpccRtt | (r.start ? wire::kMdpccStart : 0);
     probe.representatives[i] = {r.id, wire::to_u32(r.rtt.srtt()), wire::to_u32(r.rate),
                                 static_cast<std::uint8_t>(flags)};
   }

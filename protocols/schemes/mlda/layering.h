@@ -11,8 +11,8 @@
 namespace tiercast::mlda {
 
 struct Layering {
-  unsigned count = 1;                    // y, 1 .. kMaxLayers
-  std::array<Rate, kMaxLayers> rate{};   // R_Lk; zero from `count` on
+  unsigned count = 1;                   // y, 1 .. kMaxLayers
+  std::array<Rate, kMaxLayers> rate{};  // R_Lk; zero from `count` on
 
   // C_x, the rate of layers 0 .. x-1.
   Rate cumulative(unsigned x) const {

@@ -18,10 +18,10 @@ Rate LdaPlus::adapt(Rate rate, const Path& path) {
   }
   const double load = std::min(1.0, rate / path.bottleneck);  // above R it would fall without loss
   const double tau = path.rtt.seconds();
-  increase_ = increase_ * (2 - load);                    // A_add: at most doubled
+  increase_ = increase_ * (2 - load);                     // A_add: at most doubled
   const Rate exponential = rate * -std::expm1(load - 1);  // A_exp: none at R
-  const Rate tcp = Rate::bytes_per_second(path.packet_size *
-                                          (path.interval.seconds() / tau + 1) / (2 * tau));
+  const Rate tcp =
+      Rate::bytes_per_second(path.packet_size * (path.interval.seconds() / tau + 1) / (2 * tau));
   return rate + std::min({increase_, exponential, tcp});
 }
 

@@ -142,8 +142,8 @@ void Receiver::estimate(Time now, Sink& sink) {
   max_rate_ = std::max(max_rate_, received);
   const unsigned x = joined();
   const bool at_top = x >= layering_.count;
-  const double next = at_top ? kMaxTestedAtTop * received
-                             : layering_.cumulative(x + 1).bytes_per_second();
+  const double next =
+      at_top ? kMaxTestedAtTop * received : layering_.cumulative(x + 1).bytes_per_second();
   const double previous =
       share_ > 0 ? std::clamp(share_, kMinTested * received, std::max(next, kMaxTested * received))
                  : received;
@@ -194,8 +194,8 @@ void Receiver::schedule_report(Time now) {
     return;
   }
   phase_ = Phase::kReporting;
-  deadline_ = now + exponential_wait(settings_.report_spread, settings_.report_lambda,
-                                     rng_.uniform());
+  deadline_ =
+      now + exponential_wait(settings_.report_spread, settings_.report_lambda, rng_.uniform());
 }
 
 void Receiver::send_report(Time now, Sink& sink) {
@@ -214,9 +214,8 @@ void Receiver::send_report(Time now, Sink& sink) {
   echo_awaited_ = true;
   std::array<std::byte, wire::MldaReceiverReport::kBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(report, message)});
-  const TraceField fields[] = {{"sr_seq", static_cast<double>(sr_seq_)},
-                               {"r_j_Bps", share_},
-                               {"suppressed_by", 0}};
+  const TraceField fields[] = {
+      {"sr_seq", static_cast<double>(sr_seq_)}, {"r_j_Bps", share_}, {"suppressed_by", 0}};
   sink.trace("mlda.report", fields);
 }
 

@@ -35,8 +35,7 @@ class RttTracker {
   // tau(t) = tau_i + (D(t) - D0).
   void packet(std::uint32_t one_way_us) {
     if (!valid_) return;
-    const Duration change =
-        Duration::microseconds(serial_difference(one_way_us, base_one_way_us_));
+    const Duration change = Duration::microseconds(serial_difference(one_way_us, base_one_way_us_));
     const Duration target = std::clamp(base_ + change, kMinRtt, kMaxRtt);
     rtt_ = rtt_ * (1 - delay_weight_) + target * delay_weight_;
   }
@@ -50,7 +49,7 @@ class RttTracker {
   double delay_weight_;
   bool valid_ = false;
   Duration rtt_;
-  Duration base_;  // tau_i
+  Duration base_;                      // tau_i
   std::uint32_t base_one_way_us_ = 0;  // D0
   Time measured_at_;
 };

@@ -71,16 +71,16 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     ++invalid_;
     return;
   }
-  const Rate rate = std::clamp(Rate::bytes_per_second(report.rate), settings_.min_rate,
-                               settings_.max_rate);
+  const Rate rate =
+      std::clamp(Rate::bytes_per_second(report.rate), settings_.min_rate, settings_.max_rate);
   if (cycle_.reports == 0 || rate < cycle_.r_min) {
     cycle_.r_min = rate;
     cycle_.slowest = report.source;
   }
   cycle_.r_max = std::max(cycle_.r_max, rate);
   cycle_.max_rtt_us =
-      std::max(cycle_.max_rtt_us, std::min<std::uint32_t>(
-                                      report.rtt_us, static_cast<std::uint32_t>(kMaxRtt.us())));
+      std::max(cycle_.max_rtt_us,
+               std::min<std::uint32_t>(report.rtt_us, static_cast<std::uint32_t>(kMaxRtt.us())));
   ++cycle_.reports;
   reflect(now, report, sink);
   // MLDA III-A: a request for less than the base layer's rate is answered at once.

@@ -10,8 +10,8 @@ namespace tiercast::pgmcc {
 namespace {
 
 // Further away than this, a packet is of another sender or of one that restarted (PROTOCOLS 0.2);
-// so many of them in a row, and it is the session's now. (Ahead less than there: each packet that is
-// missing may cause a NAK.)
+// so many of them in a row, and it is the session's now. (Ahead less than there: each packet that
+// is missing may cause a NAK.)
 constexpr std::int32_t kMaxAhead = 1 << 10;
 constexpr std::int32_t kMaxBehind = 1 << 10;
 constexpr unsigned kStraysToRestart = 3;

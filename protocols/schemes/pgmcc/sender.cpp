@@ -110,13 +110,9 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   if (!subscribed_) return;
   using Kind = wire::PgmccFeedback::Kind;
   switch (feedback.kind) {
-    case Kind::kAck:
-      acknowledged(feedback, sink);
-      break;
+    case Kind::kAck: acknowledged(feedback, sink); break;
     case Kind::kNak:
-    case Kind::kDummyNak:
-      reported(feedback, sink);
-      break;
+    case Kind::kDummyNak: reported(feedback, sink); break;
     case Kind::kLeaving:
       if (has_acker_ && feedback.source == acker_) {
         dismiss(Reason::kLeft, sink);

@@ -67,13 +67,13 @@ class Sender final : public SenderCore {
   std::uint32_t acker_ = 0;
   bool had_acker_ = false;  // `previous_` is one whose acknowledgements may be under way
   std::uint32_t previous_ = 0;
-  RttEstimator rtt_;   // of the acker
-  double loss_ = 0;    // p of the acker
+  RttEstimator rtt_;       // of the acker
+  double loss_ = 0;        // p of the acker
   unsigned timeouts_ = 0;  // in a row
   static constexpr std::uint32_t kConfirmed = 32;
   std::array<std::uint32_t, kConfirmed> confirmed_{};  // the latest packets whose NAK was confirmed
   std::uint32_t confirmations_ = 0;                    // 0 .. 2 kConfirmed - 1
-  std::uint32_t credits_ = 0;  // released, and not yet written
+  std::uint32_t credits_ = 0;                          // released, and not yet written
 
   Time now_;
   Time expires_ = Time::never();

@@ -37,7 +37,8 @@ Window::Outcome Window::acknowledge(std::uint32_t rx_max, std::uint32_t bitmap) 
   Outcome outcome;
   for (std::uint32_t i = 0; i < 32; ++i) {
     const std::uint32_t seq = rx_max - i;
-    if ((bitmap >> i & 1) == 0 || seq - base_ >= next_ - base_ || state(seq) != State::kOut) continue;
+    if ((bitmap >> i & 1) == 0 || seq - base_ >= next_ - base_ || state(seq) != State::kOut)
+      continue;
     state(seq) = State::kAcked;
     ++outcome.acked;
     if (!serial_newer(top_, seq)) top_ = seq + 1;

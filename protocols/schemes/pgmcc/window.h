@@ -52,9 +52,9 @@ class Window {
   const std::uint32_t mask_;
   std::uint32_t sent_ = 0;  // at most kRecent
   std::uint32_t next_;
-  std::uint32_t base_;        // all before it are settled
-  std::uint32_t top_;         // one above the highest that is acknowledged
-  std::uint32_t recover_;     // no changes until feedback for this packet or a later one
+  std::uint32_t base_;     // all before it are settled
+  std::uint32_t top_;      // one above the highest that is acknowledged
+  std::uint32_t recover_;  // no changes until feedback for this packet or a later one
   bool recovering_ = false;
   double w_ = 1;
   double tokens_ = 1;

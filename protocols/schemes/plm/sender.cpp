@@ -20,8 +20,8 @@ void Sender::membership(Time now, int top_rank, Sink&) {
   const auto wanted =
       static_cast<unsigned>(std::clamp(top_rank + 1, 0, static_cast<int>(config_.layers)));
   for (unsigned k = active_layers_; k < wanted; ++k) {
-    // Pairs of different layers stay apart: what lies between the two packets of one is to come from
-    // other flows.
+    // Pairs of different layers stay apart: what lies between the two packets of one is to come
+    // from other flows.
     layers_[k].next_pair = now + interval_ * (static_cast<double>(k) / config_.layers);
     layers_[k].pair = 1;
   }

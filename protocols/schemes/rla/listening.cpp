@@ -19,8 +19,9 @@ void RandomListening::restart() {
 
 bool RandomListening::troubled(const Listener& listener, std::uint64_t packets_sent) const {
   if (!listener.interval.valid()) return false;
-  // The interval that has not ended counts as one of the average once it makes that longer: one long
-  // silence does not make a receiver a rare one, and one that is silent for good is troubled no more.
+  // The interval that has not ended counts as one of the average once it makes that longer: one
+  // long silence does not make a receiver a rare one, and one that is silent for good is troubled
+  // no more.
   const double average = listener.interval.value();
   const double silence = static_cast<double>(packets_sent - listener.last_signal_packet);
   const double interval = average + settings_.interval_weight * std::max(0.0, silence - average);
@@ -67,9 +68,9 @@ RandomListening::Reaction RandomListening::loss(Time now, Listener& listener, Du
   set_troubled(listener, troubled(listener, packets_sent));
   if (!listener.troubled) return Reaction::kRare;
 
-  // Rule 3. No cut yet: there is no interval to be too long. The paper's srtt_i is everybody's; where
-  // they differ, the round trips of footnote 7 are the window's, and near receivers would cut it all
-  // the time.
+  // Rule 3. No cut yet: there is no interval to be too long. The paper's srtt_i is everybody's;
+  // where they differ, the round trips of footnote 7 are the window's, and near receivers would cut
+  // it all the time.
   if (!last_window_cut_.is_never() &&
       now - last_window_cut_ > max_srtt * (settings_.forced_cut * awnd_)) {
     ++forced_cuts_;

@@ -46,15 +46,15 @@ class RandomListening {
 
   // Once per RTT, over all receivers: recomputes minimum and flags, so that silence demotes one.
   void begin_recount();
-  void recount_interval(const Listener& listener);                           // first of all, then
-  void recount_troubled(Listener& listener, std::uint64_t packets_sent);     // of all
-  void forget(const Listener& listener);                                     // it leaves
+  void recount_interval(const Listener& listener);                        // first of all, then
+  void recount_troubled(Listener& listener, std::uint64_t packets_sent);  // of all
+  void forget(const Listener& listener);                                  // it leaves
 
   double cwnd() const { return cwnd_; }          // packets, 1 .. max_window
   double ssthresh() const { return ssthresh_; }  // packets
   double awnd() const { return awnd_; }          // packets
   std::uint32_t num_trouble_rcvr() const { return num_trouble_rcvr_; }
-  double pthresh() const { return pthresh_; }  // of the last draw
+  double pthresh() const { return pthresh_; }                       // of the last draw
   double min_congestion_interval() const { return min_interval_; }  // packets; 0: none yet
   std::uint64_t signals() const { return signals_; }
   std::uint64_t randomized_cuts() const { return randomized_cuts_; }

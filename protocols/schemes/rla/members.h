@@ -65,7 +65,8 @@ class Members {
   Duration max_timeout() const { return max_timeout_; }  // srtt + 4 rttvar, without lower bound
   std::uint32_t min_rwnd() const { return min_rwnd_; }   // packets
 
-  // RLA 4.3: the one bottleneck that slows down all others, by drop_slow_ratio; null: there is none.
+  // RLA 4.3: the one bottleneck that slows down all others, by drop_slow_ratio; null: there is
+  // none.
   Member* slowest(std::uint64_t packets_sent);
 
  private:

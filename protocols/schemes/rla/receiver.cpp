@@ -220,8 +220,7 @@ void Receiver::acknowledge(const wire::RlaData& data, Sink& sink) {
   wire::RlaAck ack;
   ack.cum_ack = cum_ack_;
   ack.echo_time_us = data.tx_time_us;
-  ack.record_count =
-      static_cast<std::uint8_t>(std::min(run_count_, wire::RlaAck::kMaxRecords));
+  ack.record_count = static_cast<std::uint8_t>(std::min(run_count_, wire::RlaAck::kMaxRecords));
   std::copy_n(runs_.begin(), ack.record_count, ack.sacks.begin());
   if (settings_.rexmit_now_after > Duration::zero() && run_count_ > 0 &&
       now_ - waiting_since_ > settings_.rexmit_now_after) {

@@ -75,13 +75,14 @@ class Receiver final : public ReceiverCore {
   bool complete_ = false;           // all of the object was delivered
   std::uint64_t delivered_ = 0;     // bytes
   std::uint64_t delivered_to_ = 0;  // bytes of the object, from its start
-  std::array<wire::RlaSack, wire::RlaAck::kMaxRecords + 1> runs_{};  // the latest first; RFC 2018, 4
+  std::array<wire::RlaSack, wire::RlaAck::kMaxRecords + 1>
+      runs_{};  // the latest first; RFC 2018, 4
   std::size_t run_count_ = 0;
   // A sender that restarted: packets far from the window, near each other.
   std::uint32_t stray_ = 0;
   unsigned strays_ = 0;
   unsigned repeats_ = 0;  // packets in a row that were not new
-  Time waiting_since_;  // for packet cum_ack_
+  Time waiting_since_;    // for packet cum_ack_
 };
 
 }  // namespace tiercast::rla

@@ -15,18 +15,13 @@ void Repairs::want(std::uint32_t seq) {
 void Repairs::take(std::uint32_t seq) {
   PacketState& state = board_.packet(seq);
   switch (state.repair) {
-    case Repair::kNone:
-      break;
-    case Repair::kQueued:
-      queued_.remove(seq);
-      break;
+    case Repair::kNone: break;
+    case Repair::kQueued: queued_.remove(seq); break;
     case Repair::kReady:
       ready_.remove(seq);
       --out_;
       break;
-    case Repair::kOut:
-      --out_;
-      break;
+    case Repair::kOut: --out_; break;
   }
   state.repair = Repair::kNone;
 }

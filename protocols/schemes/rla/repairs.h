@@ -1,5 +1,6 @@
 // The packets that RLA's sender has to repeat: all receivers have them or have lost them
-// (RLA 3.3, footnote 8). They wait for room in the window, leave, and are out until all have spoken.
+// (RLA 3.3, footnote 8). They wait for room in the window, leave, and are out until all have
+// spoken.
 #pragma once
 
 #include <cstdint>

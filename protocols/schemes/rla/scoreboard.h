@@ -25,10 +25,10 @@ struct PacketState {
     kReady,   // to be multicast by the next packet that leaves
     kOut,     // repeated, and not all have spoken since
   };
-  std::uint32_t acked = 0;  // receivers that have it
-  std::uint32_t lost = 0;   // receivers that lost it since it last left
-  std::uint32_t mark = 0;   // the next packet number when it last left: what is at or above it
-                            // was sent later
+  std::uint32_t acked = 0;     // receivers that have it
+  std::uint32_t lost = 0;      // receivers that lost it since it last left
+  std::uint32_t mark = 0;      // the next packet number when it last left: what is at or above it
+                               // was sent later
   Time sent;                   // when it last left
   std::uint32_t previous = 0;  // in its list
   std::uint32_t next = 0;
@@ -93,7 +93,8 @@ class Scoreboard {
       std::uint64_t fresh = bits << (from & 63) & ~have;
       have |= fresh;
       for (; fresh != 0; fresh &= fresh - 1) {
-        const std::uint32_t seq = (from & ~63u) + static_cast<std::uint32_t>(std::countr_zero(fresh));
+        const std::uint32_t seq =
+            (from & ~63u) + static_cast<std::uint32_t>(std::countr_zero(fresh));
         note_acked(slot, seq);
         on_new(seq);
       }
@@ -142,7 +143,8 @@ class Scoreboard {
 
  private:
   void note_acked(std::uint32_t slot, std::uint32_t seq);
-  // A genuine cum_ack is at a hole; whatever came, the window must not slide past a bit that is set.
+  // A genuine cum_ack is at a hole; whatever came, the window must not slide past a bit that is
+  // set.
   void settle(std::uint32_t slot) {
     for (std::uint32_t& cum = cum_acks_[slot]; cum != next_; ++cum) {
       const std::uint64_t bit = std::uint64_t{1} << (cum & 63);
@@ -165,11 +167,11 @@ class Scoreboard {
   std::uint32_t base_ = 0;
   std::uint32_t next_ = 0;
   std::uint32_t members_ = 0;
-  std::vector<PacketState> packets_;      // by packet number, modulo the window
-  std::vector<std::uint64_t> have_;       // per member: packets above its cum_ack
-  std::vector<std::uint64_t> lost_;       // per packet: members
-  std::vector<std::uint32_t> cum_acks_;   // per member
-  std::vector<std::uint32_t> reaches_;    // per member
+  std::vector<PacketState> packets_;     // by packet number, modulo the window
+  std::vector<std::uint64_t> have_;      // per member: packets above its cum_ack
+  std::vector<std::uint64_t> lost_;      // per packet: members
+  std::vector<std::uint32_t> cum_acks_;  // per member
+  std::vector<std::uint32_t> reaches_;   // per member
 };
 
 // Packets in the order in which they were appended, linked through their PacketState.

@@ -165,8 +165,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 }
 
 void Sender::acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink) {
-  const Duration sample = Duration::microseconds(
-      wire::clock_us(now_) - ack.echo_time_us);
+  const Duration sample = Duration::microseconds(wire::clock_us(now_) - ack.echo_time_us);
   const bool sound = sample <= kMaxEcho;
   members_.heard(member, now_, sound ? std::min(sample, kMaxRtt) : Duration::microseconds(-1),
                  ack.rwnd);
@@ -182,8 +181,7 @@ void Sender::acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink) {
   if (detect_losses(member)) congested(member, sink);
 
   if ((ack.flags & wire::RlaAck::kRexmitNow) != 0 && board_.contains(board_.cum_ack(at)) &&
-      (member.rexmit_now_at.is_never() ||
-       now_ - member.rexmit_now_at > member.rtt.srtt())) {
+      (member.rexmit_now_at.is_never() || now_ - member.rexmit_now_at > member.rtt.srtt())) {
     member.rexmit_now_at = now_;
     unicast(board_.cum_ack(at), member, sink);
   }
@@ -234,8 +232,8 @@ bool Sender::detect_losses(Member& member) {
 void Sender::congested(Member& member, Sink& sink) {
   using Reaction = RandomListening::Reaction;
   const Duration srtt = member.rtt.valid() ? member.rtt.srtt() : settings_.initial_timeout;
-  const Reaction reaction = listening_.loss(now_, member.listener, srtt,
-                                            std::max(srtt, max_srtt()), counts_.packets);
+  const Reaction reaction =
+      listening_.loss(now_, member.listener, srtt, std::max(srtt, max_srtt()), counts_.packets);
   if (reaction == Reaction::kSamePeriod) return;
   const TraceField fields[] = {
       {"receiver", static_cast<double>(member.source)},
@@ -371,8 +369,8 @@ std::size_t Sender::write(std::uint32_t seq, bool again, std::span<std::byte> me
     const std::uint32_t index = seq - first_;
     data.offset = std::uint64_t{index} * payload_;
     const auto part =
-        config_.object.subspan(data.offset).first(std::min<std::size_t>(
-            payload_, config_.object.size() - data.offset));
+        config_.object.subspan(data.offset)
+            .first(std::min<std::size_t>(payload_, config_.object.size() - data.offset));
     data.payload_length = static_cast<std::uint16_t>(part.size());
     if (index == packets_ - 1) data.flags |= wire::RlaData::kLast;
     std::copy(part.begin(), part.end(), message.begin() + wire::RlaData::kBytes);
@@ -483,9 +481,8 @@ void Sender::refresh(Sink& sink) {
   listening_.begin_recount();
   members_.for_each_active(
       [this](const Member& member) { listening_.recount_interval(member.listener); });
-  members_.for_each_active([this](Member& member) {
-    listening_.recount_troubled(member.listener, counts_.packets);
-  });
+  members_.for_each_active(
+      [this](Member& member) { listening_.recount_troubled(member.listener, counts_.packets); });
   if (settings_.drop_slow_ratio > 0) {
     Member* const slow = members_.slowest(counts_.packets);
     if (slow != nullptr) remove(*slow, Change::kSlow, sink);

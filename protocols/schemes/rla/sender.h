@@ -100,7 +100,7 @@ class Sender final : public SenderCore {
   bool subscribed_ = false;
   bool started_ = false;  // data flows
   bool finished_ = false;
-  bool probe_ = false;  // nobody is known, and one packet may ask whether somebody listens
+  bool probe_ = false;         // nobody is known, and one packet may ask whether somebody listens
   std::uint32_t credits_ = 0;  // released, and not yet written
   double backoff_ = 1;
   // Until all had acknowledged a packet that left once, since the last record (RLA 5.1).
@@ -110,7 +110,7 @@ class Sender final : public SenderCore {
   Time now_;
   Time stranger_at_ = Time::never();  // a receiver that is no member spoke
   Time start_at_ = Time::never();
-  Time departure_ = Time::never();  // the random processing time's end
+  Time departure_ = Time::never();   // the random processing time's end
   Time overdue_at_ = Time::never();  // nothing has been acknowledged by all for too long
   Time expires_ = Time::never();     // retransmission time-out
   Time refresh_at_;

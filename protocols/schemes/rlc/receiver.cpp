@@ -45,7 +45,8 @@ void Receiver::on_loss(Time now, Sink& sink) {
   if (now < deaf_until_ || reception_.top() <= 0) return;
   deaf_until_ = now + settings_.deaf;
   change_top(reception_.top() - 1, sink);
-  const TraceField fields[] = {{"level", reception_.top() + 1.0}, {"deaf_s", settings_.deaf.seconds()}};
+  const TraceField fields[] = {{"level", reception_.top() + 1.0},
+                               {"deaf_s", settings_.deaf.seconds()}};
   sink.trace("rlc.leave", fields);
 }
 

@@ -1,5 +1,6 @@
 // RLC's receiver: joins the next layer at a synchronization point of its highest one if nothing was
-// lost since the one before, and leaves its highest layer at a loss (PROTOCOLS 11). It sends nothing.
+// lost since the one before, and leaves its highest layer at a loss (PROTOCOLS 11). It sends
+// nothing.
 #pragma once
 
 #include <cstdint>

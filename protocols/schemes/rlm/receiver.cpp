@@ -46,8 +46,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     lost_ += lost + (marked ? 1 : 0);
     ++layers_[data.rank].packets;
     if (lost > 0 || marked) on_loss(now, sink);
-  } else if (wire::parse(arrival.message, wire::Type::kControl, announcement) ==
-                 wire::Error::kOk &&
+  } else if (wire::parse(arrival.message, wire::Type::kControl, announcement) == wire::Error::kOk &&
              announcement.session == config_.session && announcement.rank < config_.layers) {
     receive_announcement(now, announcement);
   } else {
@@ -85,8 +84,7 @@ bool Receiver::inferior_pending(Time now) const {
 void Receiver::on_loss(Time now, Sink& sink) {
   switch (state_) {
     case State::kHysteresis:
-    case State::kDrop:
-      return;
+    case State::kDrop: return;
     case State::kMeasurement: {
       const std::uint64_t packets = reception_.packets() - packets_before_;
       const std::uint64_t lost = lost_ - lost_before_;
@@ -99,8 +97,7 @@ void Receiver::on_loss(Time now, Sink& sink) {
       enter(State::kDrop, now, sink);
       return;
     }
-    case State::kSteady:
-      break;
+    case State::kSteady: break;
   }
   const int pending = highest_pending(now);
   if (pending >= 0) {
@@ -164,13 +161,9 @@ void Receiver::timer(Time now, Sink& sink) {
 
 void Receiver::on_detect_timer(Time now, Sink& sink) {
   switch (state_) {
-    case State::kHysteresis:
-      enter(State::kMeasurement, now, sink);
-      return;
+    case State::kHysteresis: enter(State::kMeasurement, now, sink); return;
     case State::kMeasurement:
-    case State::kDrop:
-      enter(State::kSteady, now, sink);
-      return;
+    case State::kDrop: enter(State::kSteady, now, sink); return;
     case State::kSteady:
       if (reception_.top() >= 0) {
         top().t_join = std::max(top().t_join * settings_.relax, settings_.join_init);

@@ -2,7 +2,8 @@
 // from others' announcements (PROTOCOLS 10; ns-2 tcl/rlm).
 //
 //   S steady ── loss ──> H hysteresis ── T_D ──> M measurement ── T_D ──> S
-//     └ loss while an own experiment is pending: drop ──> D ── T_D ──> S    └ > 25 % lost: drop ──> D
+//     └ loss while an own experiment is pending: drop ──> D ── T_D ──> S    └ > 25 % lost: drop ──>
+//     D
 #pragma once
 
 #include <array>

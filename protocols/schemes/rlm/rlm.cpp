@@ -7,8 +7,8 @@ namespace tiercast::rlm {
 
 namespace {
 
-constexpr std::string_view kRecords[] = {
-    "rlm.announcement", "rlm.state", "rlm.join", "rlm.failure"};
+constexpr std::string_view kRecords[] = {"rlm.announcement", "rlm.state", "rlm.join",
+                                         "rlm.failure"};
 
 }  // namespace
 

@@ -61,9 +61,9 @@ class Receiver final : public ReceiverCore {
   std::uint64_t epoch_marked_ = 0;
   std::uint64_t epoch_lost_ = 0;
 
-  bool congested_ = false;  // as last reported
-  bool overflows_ = false;  // and so many of its packets are lost that waiting does not help
-  bool notified_ = false;   // reported since the epoch began
+  bool congested_ = false;      // as last reported
+  bool overflows_ = false;      // and so many of its packets are lost that waiting does not help
+  bool notified_ = false;       // reported since the epoch began
   unsigned needless_cuts_ = 0;  // since it was last congested
   unsigned congested_in_a_row_ = 0;
   unsigned overflows_in_a_row_ = 0;

@@ -124,16 +124,10 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   } else {
     switch (children_.answer(feedback.source)) {
-      case Children::Answer::kNew:
-        new_child_ = true;
-        break;
-      case Children::Answer::kKnown:
-        break;
-      case Children::Answer::kDuplicate:
-        return;
-      case Children::Answer::kFull:
-        ++invalid_;
-        return;
+      case Children::Answer::kNew: new_child_ = true; break;
+      case Children::Answer::kKnown: break;
+      case Children::Answer::kDuplicate: return;
+      case Children::Answer::kFull: ++invalid_; return;
     }
     merge(feedback);
     sample_rtt(now, feedback);

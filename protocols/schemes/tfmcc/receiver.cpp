@@ -44,17 +44,14 @@ ReceiverCounters Receiver::counters() const {
   return counters;
 }
 
-Duration Receiver::rtt() const {
-  return have_rtt() ? rtt_ : max_rtt();
-}
+Duration Receiver::rtt() const { return have_rtt() ? rtt_ : max_rtt(); }
 
 Rate Receiver::calculated() const {
   if (have_loss()) {
     return tcp_throughput(path(config_.packet_size, rtt()), history_.loss_event_rate());
   }
   // RFC 4654, 3.6. Before anything was measured the sender's rate stands for the received one.
-  const Rate received =
-      received_.valid() ? received_.rate() : Rate::bytes_per_second(latest_.rate);
+  const Rate received = received_.valid() ? received_.rate() : Rate::bytes_per_second(latest_.rate);
   return received * settings_.slow_start_factor;
 }
 
@@ -117,8 +114,7 @@ void Receiver::measure_rtt(Time now, const wire::TfmccData& data) {
     const Duration sample = Duration::microseconds(sample_us);
     if (sample > kMaxRtt) return;
     const bool first = !have_rtt();
-    const double weight =
-        first ? 1 : is_clr() ? settings_.rtt_weight_clr : settings_.rtt_weight;
+    const double weight = first ? 1 : is_clr() ? settings_.rtt_weight_clr : settings_.rtt_weight;
     rtt_ = std::max(rtt_ * (1 - weight) + sample * weight, kMinRtt);
     delay_offset_ = sample_us - delay;
     // The first interval was computed with R_max.
@@ -138,15 +134,16 @@ Duration Receiver::max_rtt() const {
 // A new round cancels what was left of the old one.
 void Receiver::begin_round(Time now) {
   const Rate sending = Rate::bytes_per_second(std::max(latest_.rate, 1u));
-  const Duration packets = std::min(sending.time_for(config_.packet_size), kMaxRtt) *
-                           (settings_.round_packets + 1);
+  const Duration packets =
+      std::min(sending.time_for(config_.packet_size), kMaxRtt) * (settings_.round_packets + 1);
   set_timer(now, std::max(max_rtt() * settings_.round_rtts, packets));
 }
 
 void Receiver::set_timer(Time now, Duration round) {
   at_round_start_ = calculated();
-  report_at_ = now + biased_wait(round, settings_.group_size, 1 - rng_.uniform(),
-                                 at_round_start_ / Rate::bytes_per_second(std::max(latest_.rate, 1u)));
+  report_at_ =
+      now + biased_wait(round, settings_.group_size, 1 - rng_.uniform(),
+                        at_round_start_ / Rate::bytes_per_second(std::max(latest_.rate, 1u)));
 }
 
 // Whether somebody with the same knowledge of its RTT has reported about as low a rate. The higher

@@ -54,8 +54,8 @@ class Receiver final : public ReceiverCore {
   wire::TfmccData latest_;  // header with the highest number
   Time latest_at_;
 
-  Duration rtt_;                   // zero: not measured
-  std::uint32_t delay_offset_ = 0; // RTT less one-way delay, of the last measurement; us, wraps
+  Duration rtt_;                    // zero: not measured
+  std::uint32_t delay_offset_ = 0;  // RTT less one-way delay, of the last measurement; us, wraps
 
   Time report_at_ = Time::never();  // this round's report
   Rate at_round_start_;             // X_fbr

@@ -219,16 +219,14 @@ void Sender::take_report(Time now, const wire::TfmccFeedback& feedback, Duration
 void Sender::follow(Time now, Rate wanted, Sink& sink) {
   const double elapsed = std::clamp((now - raised_at_) / max_rtt_, 0.0, 1.0);
   raised_at_ = now;
-  const Rate step = slow_start_
-                        ? (wanted - rate_) * elapsed
-                        : Rate::bytes_per_second(config_.packet_size / max_rtt_.seconds()) * elapsed;
+  const Rate step =
+      slow_start_ ? (wanted - rate_) * elapsed
+                  : Rate::bytes_per_second(config_.packet_size / max_rtt_.seconds()) * elapsed;
   set_rate(std::min(wanted, rate_ + std::max(step, Rate::zero())), sink);
-  const TraceField fields[] = {{"x", rate_.bytes_per_second()},
-                               {"x_r", wanted.bytes_per_second()},
-                               {"clr", static_cast<double>(clr_)},
-                               {"rtt_us", clr_rtt_.seconds() * 1e6},
-                               {"r_max", max_rtt_.seconds()},
-                               {"slow_start", slow_start_ ? 1.0 : 0.0}};
+  const TraceField fields[] = {
+      {"x", rate_.bytes_per_second()},    {"x_r", wanted.bytes_per_second()},
+      {"clr", static_cast<double>(clr_)}, {"rtt_us", clr_rtt_.seconds() * 1e6},
+      {"r_max", max_rtt_.seconds()},      {"slow_start", slow_start_ ? 1.0 : 0.0}};
   sink.trace("tfmcc.rate", fields);
 }
 
@@ -239,12 +237,10 @@ void Sender::offer_echo(Time now, const wire::TfmccFeedback& feedback, Urgency u
 }
 
 void Sender::trace_clr(Reason reason, Sink& sink) const {
-  const TraceField fields[] = {{"clr", static_cast<double>(clr_)},
-                               {"valid", clr_valid_ ? 1.0 : 0.0},
-                               {"reason", static_cast<double>(reason)},
-                               {"x_r", clr_rate_.bytes_per_second()},
-                               {"x", rate_.bytes_per_second()},
-                               {"rtt_us", clr_rtt_.seconds() * 1e6}};
+  const TraceField fields[] = {
+      {"clr", static_cast<double>(clr_)},      {"valid", clr_valid_ ? 1.0 : 0.0},
+      {"reason", static_cast<double>(reason)}, {"x_r", clr_rate_.bytes_per_second()},
+      {"x", rate_.bytes_per_second()},         {"rtt_us", clr_rtt_.seconds() * 1e6}};
   sink.trace("tfmcc.clr", fields);
 }
 

@@ -67,15 +67,15 @@ class Sender final : public SenderCore {
   bool running_ = false;
   Time now_;
 
-  Rate rate_;           // X
-  Time raised_at_;      // up to when increases were granted
+  Rate rate_;       // X
+  Time raised_at_;  // up to when increases were granted
   bool slow_start_ = true;
-  Duration max_rtt_;    // R_max
-  Duration peak_rtt_;   // R_peak, of this round
+  Duration max_rtt_;   // R_max
+  Duration peak_rtt_;  // R_peak, of this round
 
   bool clr_valid_ = false;
   std::uint32_t clr_ = 0;
-  Rate clr_rate_;       // X_r
+  Rate clr_rate_;  // X_r
   Duration clr_rtt_;
   Time clr_chosen_at_;
   Time clr_heard_at_;

@@ -95,7 +95,7 @@ TEST_F(Accounts, WhatTheQueueDropsIsItsAlone) {
   bench.limit(kOut, 8e6, 3);
   send(1, 0, 2);  // one on the link, one waits
   send(1, 1);
-  send_tcp(3);   // one more has room
+  send_tcp(3);  // one more has room
   send(2, 0);
   EXPECT_THAT(sessions(),
               ElementsAre(SessionCounts{-1, -1, {.entered = 3, .queue_drops = 2, .waiting = 1}},
@@ -117,10 +117,9 @@ TEST_F(Accounts, DropTailOfTheProgramIsAPolicy) {
   send(1, 1, 2);  // they find two
   send_tcp();
   bench.finish();
-  EXPECT_THAT(sessions(),
-              ElementsAre(SessionCounts{-1, -1, {.entered = 1, .policy_drops = 1}},
-                          SessionCounts{1, 0, {.entered = 3, .left = 3}},
-                          SessionCounts{1, 1, {.entered = 2, .policy_drops = 2}}));
+  EXPECT_THAT(sessions(), ElementsAre(SessionCounts{-1, -1, {.entered = 1, .policy_drops = 1}},
+                                      SessionCounts{1, 0, {.entered = 3, .left = 3}},
+                                      SessionCounts{1, 1, {.entered = 2, .policy_drops = 2}}));
   EXPECT_EQ(policy(bench.engine_switch(), kOut), "drop_tail");
   EXPECT_EQ(policy(bench.engine_switch(), kUp), "");
 }
@@ -132,8 +131,9 @@ TEST_F(Accounts, QueueAndPolicyEachCountTheirDrops) {
   EXPECT_THAT(sessions(), ElementsAre(SessionCounts{
                               1, 0, {.entered = 6, .queue_drops = 1, .waiting = 4, .left = 1}}));
   bench.finish();
-  EXPECT_THAT(sessions(), ElementsAre(SessionCounts{
-                              1, 0, {.entered = 6, .queue_drops = 1, .left = 3, .policy_drops = 2}}));
+  EXPECT_THAT(sessions(),
+              ElementsAre(SessionCounts{
+                  1, 0, {.entered = 6, .queue_drops = 1, .left = 3, .policy_drops = 2}}));
 }
 
 TEST_F(Accounts, MarksAreThisPortsAndOfThoseThatLeft) {
@@ -161,7 +161,8 @@ TEST_F(Accounts, ReplicasArePrunedWhereTheyCameIn) {
 TEST_F(Accounts, AGroupWithoutColumnsIsWithTheRest) {
   send(kSessions + 1, 0, 2);
   send_tcp();
-  EXPECT_THAT(sessions(), ElementsAre(SessionCounts{-1, -1, {.entered = 3, .waiting = 2, .left = 1}}));
+  EXPECT_THAT(sessions(),
+              ElementsAre(SessionCounts{-1, -1, {.entered = 3, .waiting = 2, .left = 1}}));
 }
 
 TEST_F(Accounts, WhatCameInAndWasNotPassedOn) {
@@ -174,8 +175,9 @@ TEST_F(Accounts, WhatCameInAndWasNotPassedOn) {
   bench.receive(kUp, lost);
   lost.checksum = 1;
   bench.receive(kUp, lost);
-  EXPECT_EQ(accounts(kUp).ingress,
-            (IngressCounts{.forwarded = 1, .invalid = 1, .expired = 1, .no_group = 2, .no_route = 1}));
+  EXPECT_EQ(
+      accounts(kUp).ingress,
+      (IngressCounts{.forwarded = 1, .invalid = 1, .expired = 1, .no_group = 2, .no_route = 1}));
   EXPECT_EQ(accounts(kOut).ingress, IngressCounts());
 }
 
@@ -261,7 +263,8 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
           return tcp;
         }
         case 1: return igmp_report(group(1, below(kLayers)));
-        case 2: return feedback_packet({1, 20 + below(3), 1 + below(4), 0, 0, {{0, 1, 0, 9, 9, 1}}});
+        case 2:
+          return feedback_packet({1, 20 + below(3), 1 + below(4), 0, 0, {{0, 1, 0, 9, 9, 1}}});
         default: {
           Packet data = layer_packet(1 + below(kSessions + 1), below(kLayers + 1));
           data.payload[8 + 23] = static_cast<std::byte>(1 + below(4));

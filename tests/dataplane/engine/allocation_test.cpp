@@ -132,7 +132,8 @@ TEST(Allocation, NoneOnTheWayOfADigest) {
   const std::string name = sw.program().digests().at(0).name;
   EXPECT_OK(sw.configure_digest(name, DigestConfig{100, 1'000'000, 5'000'000}));
   std::array<Frame, 256> frames;
-  for (unsigned value = 0; value < 256; ++value) frames[value] = FrameBuilder().put(value, 8).take();
+  for (unsigned value = 0; value < 256; ++value)
+    frames[value] = FrameBuilder().put(value, 8).take();
   std::int64_t now = 0;
   const auto run = [&](std::uint32_t packets) {
     for (std::uint32_t i = 0; i < packets; ++i) {

@@ -29,8 +29,8 @@ class Externs : public ::testing::TestWithParam<bool> {
       std::vector<DigestData> digests;
     };
     bool digest(const DigestList& list) override {
-      Digests& copy = digests.emplace_back(
-          Digests{std::string(list.name), list.list_id, list.time_ns, {}});
+      Digests& copy =
+          digests.emplace_back(Digests{std::string(list.name), list.list_id, list.time_ns, {}});
       for (std::size_t i = 0; i < list.size; ++i) copy.digests.push_back(list.at(i));
       return take_digests;
     }

@@ -22,7 +22,9 @@ struct Flow {
 // Also a frame of probe.p4 for port 2, whose numbers lie under the headers.
 Frame frame_of(const Flow& flow, std::size_t bytes = 100) {
   Frame frame(bytes);
-  const auto set = [&](std::size_t at, unsigned value) { frame[at] = static_cast<std::byte>(value); };
+  const auto set = [&](std::size_t at, unsigned value) {
+    frame[at] = static_cast<std::byte>(value);
+  };
   set(0, 2);
   set(12, 8);
   set(14, 0x45);

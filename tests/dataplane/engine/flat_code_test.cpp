@@ -32,10 +32,16 @@ class Traffic {
   Frame frame() {
     FrameBuilder f;
     const std::uint64_t to = chance(0.5) ? 0xefc00008 + below(3) : 0x0a000001 + below(3);
-    const std::uint64_t words[] = {0x4500 + below(4), 80,        below(65536), chance(0.1) * 0x2000,
-                                   (below(8) << 8) + (chance(0.9) ? 17 : 2),   0,
-                                   0x0a00,            0x0001 + below(2),
-                                   to >> 16,          to & 0xffff};
+    const std::uint64_t words[] = {0x4500 + below(4),
+                                   80,
+                                   below(65536),
+                                   chance(0.1) * 0x2000,
+                                   (below(8) << 8) + (chance(0.9) ? 17 : 2),
+                                   0,
+                                   0x0a00,
+                                   0x0001 + below(2),
+                                   to >> 16,
+                                   to & 0xffff};
     std::uint64_t sum = 0;
     for (std::uint64_t w : words) sum += w;
     while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
@@ -134,8 +140,9 @@ std::vector<LabelRule> possible_labels(const Image& image) {
     for (const Field& field : header.fields) {
       if (field.width <= kCellBits && !header.metadata &&
           std::binary_search(image.egress_reads.begin(), image.egress_reads.end(), field.cell)) {
-        rules.push_back({header.name, field.name,
-                         [](std::uint64_t value) { return 1 + static_cast<std::uint32_t>(value); }});
+        rules.push_back({header.name, field.name, [](std::uint64_t value) {
+                           return 1 + static_cast<std::uint32_t>(value);
+                         }});
       }
     }
   }
@@ -187,8 +194,8 @@ void expect_same(const std::shared_ptr<const Program>& code, TraceSink* sink) {
         const auto group = static_cast<std::uint32_t>(1 + traffic.below(8));
         std::vector<Replica> replicas;
         for (std::uint64_t n = traffic.below(5); n > 0; --n) {
-          replicas.push_back({static_cast<std::uint32_t>(1 + traffic.below(9)),
-                              static_cast<std::uint16_t>(n)});
+          replicas.push_back(
+              {static_cast<std::uint32_t>(1 + traffic.below(9)), static_cast<std::uint16_t>(n)});
         }
         (void)flat.sw.insert_multicast_group(group, replicas);
         (void)image.sw.insert_multicast_group(group, replicas);

@@ -49,8 +49,8 @@ TEST(Loader, DescribesTheProgram) {
 }
 
 TEST(Loader, NamesAnUnsupportedConstructAndItsLine) {
-  const LoadError error = refusal(
-      with(program_text("meter"), "\"type\" : \"bytes\"", "\"type\" : \"miles\""));
+  const LoadError error =
+      refusal(with(program_text("meter"), "\"type\" : \"bytes\"", "\"type\" : \"miles\""));
   EXPECT_THAT(error.construct(), HasSubstr("a meter of type `miles`"));
   EXPECT_EQ(error.source(), "meter.p4:16");
   EXPECT_THAT(error.what(), HasSubstr("x.json: a meter"));

@@ -240,12 +240,14 @@ TEST(MatchTable, ExactAgreesWithAMap) {
       const KeyOf key = some_key();
       TableEntry entry;
       for (std::size_t i = 0; i < key.size(); ++i) {
-        entry.match.push_back(FieldMatch::exact(big_endian(key[i], (layout->keys[i].width + 7) / 8)));
+        entry.match.push_back(
+            FieldMatch::exact(big_endian(key[i], (layout->keys[i].width + 7) / 8)));
       }
       std::vector<Cell> arguments = {random() % 500};
       if (host && random() % 2 == 0) {
         arguments.push_back(random() & 0xffffffffffff);
-        entry.action = {"MyIngress.forward", {big_endian(arguments[0], 2), big_endian(arguments[1], 6)}};
+        entry.action = {"MyIngress.forward",
+                        {big_endian(arguments[0], 2), big_endian(arguments[1], 6)}};
       } else if (host) {
         entry.action = {"MyIngress.replicate", {big_endian(arguments[0], 2)}};
       } else {

@@ -12,7 +12,7 @@
 namespace tiercast::engine {
 namespace {
 
-constexpr std::uint32_t kFields = 8;       // cells 2 to 9, of these widths
+constexpr std::uint32_t kFields = 8;  // cells 2 to 9, of these widths
 constexpr std::uint32_t kWidths[kFields] = {1, 1, 8, 9, 16, 32, 48, 64};
 constexpr std::uint32_t kFirstField = 2;   // after the scratch cell and the header's validity
 constexpr std::uint32_t kTemporaries = 6;  // nobody looks at them afterwards

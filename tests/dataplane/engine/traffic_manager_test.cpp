@@ -343,7 +343,8 @@ TEST_F(Link, TimeDoesNotRunBackwards) {
   EXPECT_THAT(dues(), ElementsAre(1000, 1000));
 }
 
-// --- Accuracy over the whole range: every departure and every drop, against a FIFO in fractions ---
+// --- Accuracy over the whole range: every departure and every drop, against a FIFO in fractions
+// ---
 
 // Frames of mixed sizes at 1.5 times the rate, with pauses in which the queue drains.
 struct Offered {

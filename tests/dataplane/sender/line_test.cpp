@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "dataplane/sender/frame_template.h"
-#include "dataplane/sender/sender.h"
 #include "dataplane/sender/neighbour.h"
 #include "dataplane/sender/payload.h"
 #include "dataplane/sender/ring.h"
 #include "dataplane/sender/schedule.h"
+#include "dataplane/sender/sender.h"
 #include "dataplane/sender/session_table.h"
 #include "dataplane/sender/tsc_clock.h"
 #include "protocols/base/rng.h"
@@ -339,9 +339,8 @@ TEST(SenderSessions, EveryPacketIsWhole) {
           seq = sim_data.seq;
           layer = {sim_data.session, sim_data.rank};
         }
-        EXPECT_EQ(packet.destination,
-                  wire::group_address(static_cast<std::uint16_t>(layer.first),
-                                      static_cast<std::uint8_t>(layer.second)));
+        EXPECT_EQ(packet.destination, wire::group_address(static_cast<std::uint16_t>(layer.first),
+                                                          static_cast<std::uint8_t>(layer.second)));
         for (std::size_t i = header; i < packet.payload.size(); ++i) {
           ASSERT_EQ(packet.payload[i], static_cast<std::byte>(i)) << i;
         }
@@ -462,8 +461,12 @@ TEST(SenderSessions, FeedbackReachesTheCoreOfItsSessionAndForgedIsCounted) {
   feedback.source = 9;
   feedback.fb_req = fb_req;
   feedback.record_count = 1;
-  feedback.records[0] = {.rank = 2, .reports = 1, .congested = 0, .min_cum_rate = 1000,
-                         .max_cum_rate = 1000, .receivers = 1};
+  feedback.records[0] = {.rank = 2,
+                         .reports = 1,
+                         .congested = 0,
+                         .min_cum_rate = 1000,
+                         .max_cum_rate = 1000,
+                         .receivers = 1};
   std::array<std::byte, wire::SimFeedback::kMaxBytes> message;
   const std::size_t size = wire::write(feedback, message);
   ASSERT_GT(size, 0u);
@@ -547,8 +550,8 @@ TEST(SenderSchedule, WritesEveryPacketAndTheHistogram) {
   std::ifstream json(prefix + ".json");
   const std::string text((std::istreambuf_iterator<char>(json)), {});
   EXPECT_THAT(text, HasSubstr("\"packets\":" + std::to_string(summary.packets)));
-  EXPECT_THROW(write_schedule({rlm(1, 1000)}, settings, Duration::zero(),
-                              Duration::milliseconds(1), "/nonexistent/plan"),
+  EXPECT_THROW(write_schedule({rlm(1, 1000)}, settings, Duration::zero(), Duration::milliseconds(1),
+                              "/nonexistent/plan"),
                ConfigError);
   for (const char* end : {".pcap", ".json"}) std::remove((prefix + end).c_str());
 }

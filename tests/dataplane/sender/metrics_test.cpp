@@ -35,8 +35,13 @@ Statistics example() {
   statistics.workers.push_back(worker);
   statistics.workers.back().lcore = 4;
   statistics.feedback.malformed = 7;
-  statistics.layers.push_back({.session = 1, .rank = 0, .rate = Rate::bits_per_second(8e6),
-                               .packet_size = 1000, .generated = 0, .sent = 0, .dropped = 0});
+  statistics.layers.push_back({.session = 1,
+                               .rank = 0,
+                               .rate = Rate::bits_per_second(8e6),
+                               .packet_size = 1000,
+                               .generated = 0,
+                               .sent = 0,
+                               .dropped = 0});
   return statistics;
 }
 
@@ -78,11 +83,10 @@ TEST(SenderMetrics, HistogramsAreCumulativeAndComplete) {
   EXPECT_EQ(lateness.bucket[1].cumulative_count, 7u);       // up to 127 ns
   EXPECT_EQ(lateness.bucket.back().cumulative_count, 8u);
   EXPECT_TRUE(std::isinf(lateness.bucket.back().upper_bound));
-  EXPECT_TRUE(std::is_sorted(lateness.bucket.begin(), lateness.bucket.end(),
-                             [](const auto& a, const auto& b) {
-                               return a.upper_bound < b.upper_bound &&
-                                      a.cumulative_count <= b.cumulative_count;
-                             }));
+  EXPECT_TRUE(std::is_sorted(
+      lateness.bucket.begin(), lateness.bucket.end(), [](const auto& a, const auto& b) {
+        return a.upper_bound < b.upper_bound && a.cumulative_count <= b.cumulative_count;
+      }));
   EXPECT_NEAR(lateness.sample_sum, 5.0, 5.0 * 0.032);
 }
 

@@ -103,8 +103,30 @@ Bytes igmp_frame(std::uint32_t to, std::initializer_list<unsigned> message) {
   const auto mac = wire::multicast_mac(to);
   std::copy(mac.begin(), mac.end(), frame.begin());
   frame[12] = std::byte{8};
-  Bytes ip = bytes({0x46, 0xc0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 10, 0, 0, 1, to >> 24, to >> 16 & 0xff,
-                    to >> 8 & 0xff, to & 0xff, 0x94, 4, 0, 0});
+  Bytes ip = bytes({0x46,
+                    0xc0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    1,
+                    2,
+                    0,
+                    0,
+                    10,
+                    0,
+                    0,
+                    1,
+                    to >> 24,
+                    to >> 16 & 0xff,
+                    to >> 8 & 0xff,
+                    to & 0xff,
+                    0x94,
+                    4,
+                    0,
+                    0});
   ip[3] = static_cast<std::byte>(ip.size() + igmp.size());
   put_checksum(ip, 10);
   frame.insert(frame.end(), ip.begin(), ip.end());
@@ -118,12 +140,13 @@ constexpr std::uint32_t kGroup = 0xefc00009;  // 239.192.0.9: a layer's
 // A member of 224.0.0.1 alone owes no report to any of them (RFC 3376 section 5).
 TEST(SenderResponder, KnowsEveryIgmpQueryAndAnswersNone) {
   const Bytes queries[] = {
-      igmp_frame(kAllSystems, {0x11, 0, 0, 0, 0, 0, 0, 0}),                             // version 1
-      igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0}),                           // 2, general
-      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9}),                             // for a group
-      igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0}),             // 3, general
-      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 0}),               // for a group
-      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 1, 10, 0, 0, 2}),  // and source
+      igmp_frame(kAllSystems, {0x11, 0, 0, 0, 0, 0, 0, 0}),                  // version 1
+      igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0}),                // 2, general
+      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9}),                  // for a group
+      igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0}),  // 3, general
+      igmp_frame(kGroup, {0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 0}),    // for a group
+      igmp_frame(kGroup,
+                 {0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 1, 10, 0, 0, 2}),  // and source
   };
   for (const Bytes& query : queries) {
     EXPECT_EQ(igmp_kind(query), Igmp::kQuery);

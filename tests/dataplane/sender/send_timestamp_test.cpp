@@ -18,7 +18,7 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 // Ours is told by the test; the device's is a function of it, read with an error.
 struct Clocks {
   double ticks_per_ns = 1;
-  double drift_ppm = 0;        // of its rate
+  double drift_ppm = 0;         // of its rate
   double drift_growth_ppm = 0;  // a second
   double offset = 1e15;
   double reading_error_ns = 0;  // alternately early and late
@@ -113,8 +113,8 @@ TEST(SenderSendTimestamp, AClockThatIsSetCountsFromThenOn) {
 }
 
 TEST(SenderSendTimestamp, IsOffWithoutAClockAndMarksWithOne) {
-  const char* arguments[] = {"test", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry",
-                             "-m", "32", "--log-level=error"};
+  const char* arguments[] = {"test",           "--no-huge", "--no-shconf", "--no-pci",
+                             "--no-telemetry", "-m",        "32",          "--log-level=error"};
   ASSERT_GT(rte_eal_init(std::size(arguments), const_cast<char**>(arguments)), 0);
   Clocks unreadable{.readable = false};
   EXPECT_FALSE(unreadable.make().on());

@@ -45,7 +45,8 @@ class DirectMeterTest : public EntityFixture {
           actions { preamble { id: 2 name: "MyIngress.mark" } }
           actions { preamble { id: 3 name: "NoAction" } }
           direct_meters { preamble { id: 4 name: "MyIngress.police" }
-                          spec { unit: PACKETS type: )" + type + R"( } direct_table_id: 1 })") {}
+                          spec { unit: PACKETS type: )" +
+                                                   type + R"( } direct_table_id: 1 })") {}
   static std::string entry(const std::string& more) {
     return R"(table_entry { table_id: 1 match { field_id: 1 exact { value: "\005" } } )" + more +
            " }";
@@ -127,7 +128,8 @@ class SelectorTest : public EntityFixture {
           actions { preamble { id: 3 name: "MyIngress.drop" } }
           actions { preamble { id: 4 name: "NoAction" } }
           action_profiles { preamble { id: 5 name: "MyIngress.paths" } table_ids: 1
-                            with_selector: true )" + limits + " }") {}
+                            with_selector: true )" +
+                                               limits + " }") {}
 
   static std::string forward(int port) {
     return R"(action { action_id: 2 params { param_id: 1 value: "\00)" + std::to_string(port) +
@@ -158,8 +160,7 @@ TEST_F(SelectorTest, MembersGroupsAndEntries) {
     EXPECT_EQ(insert(member(id, forward(static_cast<int>(id)))), grpc::OK) << message_;
     expect_symmetric(member(id, forward(static_cast<int>(id))));
   }
-  const std::string both =
-      group(R"(members { member_id: 2 weight: 3 watch_port: "\001" }
+  const std::string both = group(R"(members { member_id: 2 weight: 3 watch_port: "\001" }
                members { member_id: 1 weight: 1 } max_size: 6)");
   EXPECT_EQ(insert(both), grpc::OK) << message_;
   expect_symmetric(both);
@@ -205,9 +206,9 @@ TEST_F(SelectorTest, GroupsKeepTheirLimits) {
 TEST_F(SelectorTest, WatchPortsExist) {
   EXPECT_EQ(insert(member(1, forward(1))), grpc::OK);
   for (const char* const port : {R"("\005")", R"("\376\001")", R"("\000")"})
-    EXPECT_EQ(insert(group("members { member_id: 1 weight: 1 watch_port: " + std::string(port) +
-                           " }")),
-              grpc::INVALID_ARGUMENT)
+    EXPECT_EQ(
+        insert(group("members { member_id: 1 weight: 1 watch_port: " + std::string(port) + " }")),
+        grpc::INVALID_ARGUMENT)
         << port;
   EXPECT_EQ(insert(group(R"(members { member_id: 1 weight: 1 watch_port: "\000\004" })")),
             grpc::OK);
@@ -269,9 +270,9 @@ TEST_F(SelectorTest, WrongActionSets) {
 TEST_F(SelectorTest, TheDefaultActionIsNoActionAndConstant) {
   expect_symmetric(
       "table_entry { table_id: 1 is_default_action: true action { action { action_id: 4 } } }");
-  EXPECT_EQ(modify("table_entry { table_id: 1 is_default_action: true action { " + forward(1) +
-                   " } }"),
-            grpc::PERMISSION_DENIED);
+  EXPECT_EQ(
+      modify("table_entry { table_id: 1 is_default_action: true action { " + forward(1) + " } }"),
+      grpc::PERMISSION_DENIED);
 }
 
 class MembersCountTest : public SelectorTest {
@@ -309,7 +310,8 @@ class DigestTest : public EntityFixture {
  protected:
   explicit DigestTest(const std::string& type = R"(struct { name: "learnt_t" })")
       : EntityFixture(program("digest"), R"(
-          digests { preamble { id: 3 name: "learnt_t" } type_spec { )" + type + R"( } }
+          digests { preamble { id: 3 name: "learnt_t" } type_spec { )" +
+                                             type + R"( } }
           type_info {
             structs { key: "learnt_t" value {
               members { name: "value" type_spec { bitstring { bit { bitwidth: 8 } } } }
@@ -390,7 +392,8 @@ class ValueSetTest : public EntityFixture {
       : EntityFixture(program("value_set"), R"(
           value_sets { preamble { id: 6 name: "Parse.known" } size: 4
                        match { id: 1 name: "small" bitwidth: 4 match_type: EXACT }
-                       match { id: 2 name: "large" bitwidth: 12 match_type: )" + large + " } }") {}
+                       match { id: 2 name: "large" bitwidth: 12 match_type: )" +
+                                                large + " } }") {}
   static std::string set(const std::string& members) {
     return "value_set_entry { value_set_id: 6 " + members + " }";
   }
@@ -401,9 +404,9 @@ class ValueSetTest : public EntityFixture {
 
 TEST_F(ValueSetTest, AreWrittenAsAWhole) {
   EXPECT_EQ(read("value_set_entry { }").size(), 1u);
-  const std::string two = set(
-      member("01", R"(match { field_id: 2 ternary { value: "\001\003" mask: "\001\377" } })") +
-      member("02"));
+  const std::string two =
+      set(member("01", R"(match { field_id: 2 ternary { value: "\001\003" mask: "\001\377" } })") +
+          member("02"));
   EXPECT_EQ(modify(two), grpc::OK) << message_;
   expect_symmetric(two);
   expect_snapshot_is_whole();
@@ -442,8 +445,9 @@ class RangeSetTest : public ValueSetTest {
 };
 TEST_F(RangeSetTest, RangesAreNotSupported) {
   EXPECT_EQ(modify(set(member("01"))), grpc::OK) << message_;
-  EXPECT_EQ(modify(set(member("01", R"(match { field_id: 2 range { low: "\001" high: "\002" } })"))),
-            grpc::UNIMPLEMENTED);
+  EXPECT_EQ(
+      modify(set(member("01", R"(match { field_id: 2 range { low: "\001" high: "\002" } })"))),
+      grpc::UNIMPLEMENTED);
 }
 
 // --- Idle timeouts ---
@@ -455,7 +459,8 @@ class IdleTest : public EntityFixture {
           tables { preamble { id: 1 name: "MyIngress.seen" }
                    match_fields { id: 1 name: "hdr.byte.value" bitwidth: 8 match_type: EXACT }
                    action_refs { id: 2 } action_refs { id: 3 } size: 1024
-                   idle_timeout_behavior: )" + behaviour + R"( }
+                   idle_timeout_behavior: )" +
+                                           behaviour + R"( }
           actions { preamble { id: 2 name: "MyIngress.forward" }
                     params { id: 1 name: "port" bitwidth: 9 } }
           actions { preamble { id: 3 name: "NoAction" } })") {}
@@ -475,10 +480,12 @@ TEST_F(IdleTest, TimeOutsAreKeptAndIdleTimesRead) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].table_entry().time_since_last_hit().elapsed_ns(), 20'000'000);
   EXPECT_FALSE(read(entry("")).at(0).table_entry().has_time_since_last_hit());
-  EXPECT_TRUE(
-      read("table_entry { time_since_last_hit { } }").at(0).table_entry().has_time_since_last_hit());
-  expect_undone({update(Update::MODIFY, entry("idle_timeout_ns: 5")),
-                 update(Update::DELETE, entry(""))});
+  EXPECT_TRUE(read("table_entry { time_since_last_hit { } }")
+                  .at(0)
+                  .table_entry()
+                  .has_time_since_last_hit());
+  expect_undone(
+      {update(Update::MODIFY, entry("idle_timeout_ns: 5")), update(Update::DELETE, entry(""))});
   for (const char* const wrong : {"idle_timeout_ns: -1", "time_since_last_hit { }"})
     EXPECT_EQ(insert(entry(action + wrong)), grpc::INVALID_ARGUMENT) << wrong;
   const std::string by_default = "table_entry { table_id: 1 is_default_action: true ";
@@ -495,8 +502,10 @@ TEST_F(NeverIdleTest, TimeOutsAreRefused) {
   EXPECT_EQ(insert(entry(action + "idle_timeout_ns: 1")), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(insert(entry(action)), grpc::OK);
   EXPECT_EQ(read_refused(entry("time_since_last_hit { }")), grpc::INVALID_ARGUMENT);
-  EXPECT_FALSE(
-      read("table_entry { time_since_last_hit { } }").at(0).table_entry().has_time_since_last_hit());
+  EXPECT_FALSE(read("table_entry { time_since_last_hit { } }")
+                   .at(0)
+                   .table_entry()
+                   .has_time_since_last_hit());
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ TEST(Options, Rates) {
   EXPECT_DOUBLE_EQ(parse_rate("1.5Gbit/s"), 1.5e9);
   EXPECT_DOUBLE_EQ(parse_rate("800bit/s"), 800);
   EXPECT_DOUBLE_EQ(parse_rate("0"), 0);
-  for (const char* wrong : {"", "6", "6Mbit", "6mbit/s", "-1Mbit/s", "nanMbit/s",
-                            "6 Mbit/s", "2000Gbit/s", "Mbit/s"})
+  for (const char* wrong :
+       {"", "6", "6Mbit", "6mbit/s", "-1Mbit/s", "nanMbit/s", "6 Mbit/s", "2000Gbit/s", "Mbit/s"})
     EXPECT_THROW(parse_rate(wrong), OptionError) << wrong;
 }
 
@@ -131,11 +131,13 @@ ParseOutcome parse_all(std::vector<const char*> arguments, std::vector<Options>&
 
 TEST(Options, SeveralSwitches) {
   std::vector<Options> switches;
-  EXPECT_EQ(parse_all({"--log-level", "debug", "--cpu-port", "509", "--switch", "--device-id", "3",
-                       "--port", "1=a", "--port", "2=b", "--workers", "2", "--grpc", "h:1",
-                       "--switch", "--device-id", "4", "--port", "1=c", "--grpc", "h:2"},
-                      switches),
-            ParseOutcome::kRun);
+  EXPECT_EQ(
+      parse_all({"--log-level", "debug",  "--cpu-port", "509",      "--switch",    "--device-id",
+                 "3",           "--port", "1=a",        "--port",   "2=b",         "--workers",
+                 "2",           "--grpc", "h:1",        "--switch", "--device-id", "4",
+                 "--port",      "1=c",    "--grpc",     "h:2"},
+                switches),
+      ParseOutcome::kRun);
   ASSERT_EQ(switches.size(), 2u);
   EXPECT_EQ(switches[0].device_id, 3u);
   EXPECT_EQ(switches[0].ports.size(), 2u);
@@ -157,7 +159,7 @@ TEST(Options, OneSwitchNeedsNoGroup) {
 }
 
 TEST(Options, SwitchesThatCannotStandBesideEachOther) {
-  const std::vector<const char*> first = {"--switch", "--device-id", "1", "--port",
+  const std::vector<const char*> first = {"--switch", "--device-id", "1",  "--port",
                                           "1=a",      "--grpc",      "h:1"};
   const std::vector<std::vector<const char*>> seconds = {
       {"--switch", "--device-id", "1", "--port", "1=b", "--grpc", "h:2"},
@@ -176,8 +178,9 @@ TEST(Options, SwitchesThatCannotStandBesideEachOther) {
 
 TEST(Options, NoMoreWorkersThanPorts) {
   Options options;
-  EXPECT_EQ(parse({"--device-id", "1", "--port", "1=a", "--grpc", "h:1", "--workers", "2"}, options),
-            ParseOutcome::kExitUsage);
+  EXPECT_EQ(
+      parse({"--device-id", "1", "--port", "1=a", "--grpc", "h:1", "--workers", "2"}, options),
+      ParseOutcome::kExitUsage);
 }
 
 TEST(Options, HelpAndVersion) {
