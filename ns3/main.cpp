@@ -210,7 +210,12 @@ constexpr const char* kHelp =
 
 int main(int argc, char** argv) {
   if (argc > 1) {
-    const bool wanted = std::string(argv[1]) == "--help";
+    const std::string argument = argv[1];
+    if (argument == "--version") {
+      std::puts("tiercast-ns3 " TIERCAST_VERSION);
+      return 0;
+    }
+    const bool wanted = argument == "--help";
     std::fputs(kHelp, wanted ? stdout : stderr);
     return wanted ? 0 : 2;
   }

@@ -14,6 +14,7 @@ from pathlib import Path
 from .config import EXAMPLE, Config
 from .controller import Event
 from .errors import ConfigurationError, ControllerError
+from .installation import VERSION
 from .lab import Agent
 from .records import Record
 
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=f"an example of CONFIG:\n\n{EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"tiercast_controller {VERSION}")
     parser.add_argument("config", type=Path, metavar="CONFIG", help="YAML file")
     parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning"])
     options = parser.parse_args(arguments)

@@ -1,3 +1,1 @@
 """tiercast_lab: experiments as data, run in Mininet, measured, judged, plotted and reported."""
-
-__version__ = "0.1.0"

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tiercast_lab import __version__
+from tiercast_controller.installation import VERSION
+
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 
@@ -54,7 +55,7 @@ def describe() -> dict[str, Any]:
 
 def versions() -> dict[str, str | None]:
     return {
-        "tiercast": __version__,
+        "tiercast": VERSION,
         "commit": _commit(),
         "kernel": platform.release(),
         "dpdk": _output("pkg-config", "--modversion", "libdpdk"),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from tiercast_controller.errors import ConfigurationError
+from tiercast_controller.installation import VERSION
 
-from tiercast_lab import __version__
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import (
     EXIT_FAILED,
@@ -81,7 +81,7 @@ class SwitchName(enum.StrEnum):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        console.print(f"tiercast {__version__}", highlight=False)
+        console.print(f"tiercast {VERSION}", highlight=False)
         raise typer.Exit
 
 

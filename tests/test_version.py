@@ -1,0 +1,34 @@
+"""One file, VERSION, says which version this is; each program says the same."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tiercast_controller.installation import ROOT
+from tiercast_lab.base import binaries
+
+PROGRAMS = {
+    path.name: [path]
+    for path in (
+        binaries.SWITCH,
+        binaries.SENDER,
+        binaries.HOST,
+        binaries.NS3,
+        binaries.WIRE,
+        binaries.BUILD / "dataplane/stf/tiercast-stf",
+        binaries.BUILD / "dataplane/switch/dpdk/tiercast-switch-dpdk",
+    )
+} | {
+    "tiercast": [ROOT / "tiercast"],
+    "tiercast_controller": [sys.executable, "-m", "tiercast_controller"],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_says_the_version(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    said = subprocess.run(
+        [*PROGRAMS[name], "--version"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == [name, (ROOT / "VERSION").read_text().strip()]
