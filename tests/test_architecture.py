@@ -20,7 +20,7 @@ MAY_USE = {
     "dataplane/accounts": {"dataplane/engine"},
     "dataplane/switch": {"base", "dataplane/engine", "dataplane/accounts"},
     "dataplane/sender": {"base", "protocols", "agent"},
-    "dataplane/wire": {"base"},
+    "dataplane/delay_line": {"base"},
     "hosts": {"base", "protocols", "agent"},
     "ns3": {"base", "dataplane/engine", "dataplane/accounts", "protocols"},
 }

@@ -1,4 +1,4 @@
-#include "dataplane/wire/options.h"
+#include "dataplane/delay_line/options.h"
 
 #include <fmt/format.h>
 

@@ -11,8 +11,8 @@
 
 #include "base/turn_watch.h"
 #include "base/unique_fd.h"
-#include "dataplane/wire/delay_line.h"
-#include "dataplane/wire/options.h"
+#include "dataplane/delay_line/delay_line.h"
+#include "dataplane/delay_line/options.h"
 
 namespace tiercast::wiring {
 

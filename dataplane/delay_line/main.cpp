@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "dataplane/wire/wire.h"
+#include "dataplane/delay_line/delay_lines.h"
 
 namespace {
 

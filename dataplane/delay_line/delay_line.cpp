@@ -1,4 +1,4 @@
-#include "dataplane/wire/delay_line.h"
+#include "dataplane/delay_line/delay_line.h"
 
 #include <utility>
 

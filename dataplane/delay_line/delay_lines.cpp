@@ -1,4 +1,4 @@
-#include "dataplane/wire/wire.h"
+#include "dataplane/delay_line/delay_lines.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -18,7 +18,7 @@ from ...patience import PATIENCE_S, wait_until
 
 WIRE = Path(
     os.environ.get("TIERCAST_BUILD", Path(__file__).parents[3] / "build"),
-    "dataplane/wire/tiercast-wire",
+    "dataplane/delay_line/tiercast-wire",
 )
 NAMESPACE = f"wire-test-{os.getpid()}"
 DELAY_S = 1.0

@@ -1,4 +1,4 @@
-#include "dataplane/wire/delay_line.h"
+#include "dataplane/delay_line/delay_line.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "dataplane/wire/options.h"
+#include "dataplane/delay_line/options.h"
 
 namespace tiercast::wiring {
 namespace {
