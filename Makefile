@@ -10,7 +10,7 @@ FUZZ_SEED ?= 1
 FUZZ_CPU_SECONDS ?= 2
 LOADS ?= 3
 # What a run needs; the tests' binaries are the larger part of a whole build.
-PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-wire tiercast-ns3
+PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tiercast-ns3
 
 .PHONY: help setup build stubs configure programs demo test test-busy test-cpp test-python bench-switch \
   bench-sender bench-joins bench-ns3 bench-protocols fuzz lint p4 lock clean

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tiercast::wiring {
+namespace tiercast::delay_line {
 
 void DelayLine::put(std::span<const std::byte> frame, std::int64_t now_ns) {
   std::vector<std::byte> bytes;
@@ -27,4 +27,4 @@ std::optional<DelayLine::Out> DelayLine::take(std::int64_t now_ns) {
   return Out{out_, due_ns};
 }
 
-}  // namespace tiercast::wiring
+}  // namespace tiercast::delay_line

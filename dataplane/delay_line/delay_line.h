@@ -1,4 +1,4 @@
-// One direction of a wire: every frame comes out `delay` after it went in, in order.
+// One direction of a link: every frame comes out `delay` after it went in, in order.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace tiercast::wiring {
+namespace tiercast::delay_line {
 
 // Times are nanoseconds of any one clock that does not step back.
 class DelayLine {
@@ -39,4 +39,4 @@ class DelayLine {
   std::vector<std::vector<std::byte>> spare_;  // buffers to fill again
 };
 
-}  // namespace tiercast::wiring
+}  // namespace tiercast::delay_line

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-namespace tiercast::wiring {
+namespace tiercast::delay_line {
 namespace {
 
 constexpr int kBurst = 64;  // frames read from one interface before others have a turn
@@ -66,10 +66,10 @@ void watch(int epoll, int fd, void* what) {
 
 }  // namespace
 
-Wires::Wires(const std::vector<WireOption>& options)
+DelayLines::DelayLines(const std::vector<LineOption>& options)
     : epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll")),
       timer_(check(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd")) {
-  for (const WireOption& option : options) {
+  for (const LineOption& option : options) {
     End& a = add_end(option.a, option.a_to_b_ns);
     End& b = add_end(option.b, option.b_to_a_ns);
     a.peer = &b;
@@ -78,14 +78,14 @@ Wires::Wires(const std::vector<WireOption>& options)
   watch(epoll_.get(), timer_.get(), &timer_);
 }
 
-Wires::End& Wires::add_end(const std::string& name, std::int64_t delay_ns) {
+DelayLines::End& DelayLines::add_end(const std::string& name, std::int64_t delay_ns) {
   ends_.push_back(
       std::make_unique<End>(End{name, UniqueFd(open_socket(name)), DelayLine(delay_ns)}));
   watch(epoll_.get(), ends_.back()->socket.get(), ends_.back().get());
   return *ends_.back();
 }
 
-void Wires::run(int stop_fd, const std::function<void(const Stats&)>& report) {
+void DelayLines::run(int stop_fd, const std::function<void(const Stats&)>& report) {
   watch(epoll_.get(), stop_fd, nullptr);
   turns_.turn(now());
   next_report_ns_ = turns_.last_turn_ns() + kReportNs;
@@ -115,7 +115,7 @@ void Wires::run(int stop_fd, const std::function<void(const Stats&)>& report) {
   }
 }
 
-void Wires::receive(End& end) {
+void DelayLines::receive(End& end) {
   for (int i = 0; i < kBurst; ++i) {
     const ssize_t size = recv(end.socket.get(), buffer_.data(), buffer_.size(), 0);
     if (size < 0) {
@@ -127,7 +127,7 @@ void Wires::receive(End& end) {
   }
 }
 
-void Wires::send_due(End& end) {
+void DelayLines::send_due(End& end) {
   const std::int64_t time = now();
   while (const auto out = end.line.take(time)) {
     const std::int64_t late_ns = time - out->due_ns;
@@ -138,7 +138,7 @@ void Wires::send_due(End& end) {
   }
 }
 
-void Wires::set_timer() {
+void DelayLines::set_timer() {
   std::int64_t next = turns_.next_beat_ns();
   for (const auto& end : ends_) next = std::min(next, end->line.next_due().value_or(next));
   // An expiry of zero would disarm the timer.
@@ -149,7 +149,7 @@ void Wires::set_timer() {
   check(timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr), "timerfd");
 }
 
-Stats Wires::take_stats() {
+Stats DelayLines::take_stats() {
   for (const auto& end : ends_) {
     tpacket_stats counters{};
     socklen_t size = sizeof counters;
@@ -163,4 +163,4 @@ Stats Wires::take_stats() {
   return stats_;
 }
 
-}  // namespace tiercast::wiring
+}  // namespace tiercast::delay_line

@@ -1,4 +1,5 @@
-// Wires between pairs of interfaces, on packet sockets. One thread, which sleeps between frames.
+// Delay lines between pairs of interfaces, on packet sockets. One thread, which sleeps between
+// frames.
 #pragma once
 
 #include <array>
@@ -14,12 +15,12 @@
 #include "dataplane/delay_line/delay_line.h"
 #include "dataplane/delay_line/options.h"
 
-namespace tiercast::wiring {
+namespace tiercast::delay_line {
 
-// Totals of all wires since the start, but for the pause.
+// Totals of all lines since the start, except for the pause.
 struct Stats {
   std::int64_t time_ns = 0;         // CLOCK_MONOTONIC
-  std::uint64_t frames = 0;         // that came out of a wire
+  std::uint64_t frames = 0;         // that came out of a line
   std::uint64_t kernel_drops = 0;   // lost before they were read
   std::uint64_t send_errors = 0;    // refused by the kernel
   std::uint64_t late_over_1ms = 0;  // frames that came out more than 1 ms after they were due
@@ -29,10 +30,10 @@ struct Stats {
   std::int64_t longest_pause_ns = 0;
 };
 
-class Wires {
+class DelayLines {
  public:
   // std::system_error names the interface that cannot be opened.
-  explicit Wires(const std::vector<WireOption>& options);
+  explicit DelayLines(const std::vector<LineOption>& options);
 
   // Carries frames until `stop_fd` is readable. Calls `report` every second, and at the end.
   void run(int stop_fd, const std::function<void(const Stats&)>& report);
@@ -63,4 +64,4 @@ class Wires {
   std::array<std::byte, kMaxFrame> buffer_;
 };
 
-}  // namespace tiercast::wiring
+}  // namespace tiercast::delay_line

@@ -1,4 +1,4 @@
-// tiercast-wire: see --help.
+// tiercast-delay-line: see --help.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -12,20 +12,20 @@
 
 namespace {
 
-constexpr std::string_view kHelp = R"(Wires with a propagation delay between pairs of interfaces.
-Usage: tiercast-wire --wire=A,B,DELAY[,DELAY-FROM-B-TO-A] ...
+constexpr std::string_view kHelp = R"(Delays frames between pairs of interfaces.
+Usage: tiercast-delay-line --line=A,B,DELAY[,DELAY-FROM-B-TO-A] ...
 
-  --wire     every frame that arrives on A leaves on B after DELAY, and the other way; repeatable
+  --line     a frame that arrives on A leaves on B after DELAY, and one from B on A; repeatable
   --help     show this text
   --version  show the version
 
 Each second, and when SIGINT or SIGTERM ends it, it writes a line of JSON with its totals.
 
 Example: 5 ms from in1 to eth1, nothing back
-  tiercast-wire --wire=in1,eth1,5ms,0
+  tiercast-delay-line --line=in1,eth1,5ms,0
 )";
 
-void print(const tiercast::wiring::Stats& stats) {
+void print(const tiercast::delay_line::Stats& stats) {
   fmt::print(
       "{{\"time_ns\": {}, \"frames\": {}, \"kernel_drops\": {}, \"send_errors\": {}, "
       "\"late_over_1ms\": {}, \"late_max_us\": {}, \"longest_pause_us\": {}}}\n",
@@ -37,28 +37,28 @@ void print(const tiercast::wiring::Stats& stats) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace tiercast::wiring;
-  std::vector<WireOption> options;
+  using namespace tiercast::delay_line;
+  std::vector<LineOption> options;
   try {
     for (int i = 1; i < argc; ++i) {
       const std::string_view argument = argv[i];
-      constexpr std::string_view kWire = "--wire=";
+      constexpr std::string_view kLine = "--line=";
       if (argument == "--help" || argument == "-h") {
         fmt::print("{}", kHelp);
         return 0;
       }
       if (argument == "--version") {
-        fmt::print("tiercast-wire {}\n", TIERCAST_VERSION);
+        fmt::print("tiercast-delay-line {}\n", TIERCAST_VERSION);
         return 0;
       }
-      if (!argument.starts_with(kWire))
+      if (!argument.starts_with(kLine))
         throw OptionError(
-            fmt::format("unknown argument '{}'; valid: --wire=, --help, --version", argument));
-      options.push_back(parse_wire(argument.substr(kWire.size())));
+            fmt::format("unknown argument '{}'; valid: --line=, --help, --version", argument));
+      options.push_back(parse_line(argument.substr(kLine.size())));
     }
-    if (options.empty()) throw OptionError("no --wire; see --help");
+    if (options.empty()) throw OptionError("no --line; see --help");
   } catch (const OptionError& error) {
-    fmt::print(stderr, "tiercast-wire: {}\n", error.what());
+    fmt::print(stderr, "tiercast-delay-line: {}\n", error.what());
     return 2;
   }
 
@@ -69,11 +69,11 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   try {
     const tiercast::UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
-    Wires wires(options);
-    wires.run(stop.get(), print);
+    DelayLines lines(options);
+    lines.run(stop.get(), print);
     return 0;
   } catch (const std::system_error& error) {
-    fmt::print(stderr, "tiercast-wire: {}\n", error.what());
+    fmt::print(stderr, "tiercast-delay-line: {}\n", error.what());
     return error.code() == std::errc::no_such_device ? 2 : 1;
   }
 }

@@ -6,7 +6,7 @@
 
 #include "base/quantity.h"
 
-namespace tiercast::wiring {
+namespace tiercast::delay_line {
 namespace {
 
 constexpr std::int64_t kMaxDelayNs = 60'000'000'000;
@@ -22,7 +22,7 @@ std::int64_t parse_delay(std::string_view text) {
 
 }  // namespace
 
-WireOption parse_wire(std::string_view text) {
+LineOption parse_line(std::string_view text) {
   std::vector<std::string_view> parts;
   for (std::string_view rest = text;;) {
     const auto comma = rest.find(',');
@@ -32,24 +32,24 @@ WireOption parse_wire(std::string_view text) {
   }
   if (parts.size() < 3 || parts.size() > 4)
     throw OptionError(fmt::format(
-        "--wire '{}': not of the form A,B,DELAY or A,B,DELAY-A-TO-B,DELAY-B-TO-A", text));
-  WireOption wire{std::string(parts[0]), std::string(parts[1]), 0, 0};
-  for (const std::string& name : {wire.a, wire.b}) {
+        "--line '{}': not of the form A,B,DELAY or A,B,DELAY-A-TO-B,DELAY-B-TO-A", text));
+  LineOption line{std::string(parts[0]), std::string(parts[1]), 0, 0};
+  for (const std::string& name : {line.a, line.b}) {
     if (name.empty() || name.size() > kMaxInterfaceName)
       throw OptionError(
-          fmt::format("--wire '{}': interface name '{}' does not have 1 to {} characters", text,
+          fmt::format("--line '{}': interface name '{}' does not have 1 to {} characters", text,
                       name, kMaxInterfaceName));
   }
-  if (wire.a == wire.b)
+  if (line.a == line.b)
     throw OptionError(
-        fmt::format("--wire '{}': both ends are '{}'; valid: two interfaces", text, wire.a));
+        fmt::format("--line '{}': both ends are '{}'; valid: two interfaces", text, line.a));
   try {
-    wire.a_to_b_ns = parse_delay(parts[2]);
-    wire.b_to_a_ns = parse_delay(parts.back());
+    line.a_to_b_ns = parse_delay(parts[2]);
+    line.b_to_a_ns = parse_delay(parts.back());
   } catch (const OptionError& error) {
-    throw OptionError(fmt::format("--wire '{}': {}", text, error.what()));
+    throw OptionError(fmt::format("--line '{}': {}", text, error.what()));
   }
-  return wire;
+  return line;
 }
 
-}  // namespace tiercast::wiring
+}  // namespace tiercast::delay_line

@@ -1,4 +1,4 @@
-// The command line of tiercast-wire.
+// The command line of tiercast-delay-line.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tiercast::wiring {
+namespace tiercast::delay_line {
 
 // A wrong argument: the text says where, the value seen and the valid choices.
 class OptionError : public std::runtime_error {
@@ -15,7 +15,7 @@ class OptionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-struct WireOption {
+struct LineOption {
   std::string a;
   std::string b;
   std::int64_t a_to_b_ns = 0;  // 0..60 s
@@ -23,6 +23,6 @@ struct WireOption {
 };
 
 // `A,B,DELAY` or `A,B,DELAY-FROM-A-TO-B,DELAY-FROM-B-TO-A`: "in1,eth1,5ms,0". OptionError.
-WireOption parse_wire(std::string_view text);
+LineOption parse_line(std::string_view text);
 
-}  // namespace tiercast::wiring
+}  // namespace tiercast::delay_line

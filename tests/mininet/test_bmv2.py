@@ -104,7 +104,7 @@ def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) 
     # Its own limiter holds 1-3 to 1 Mbit/s: h3 never gets more.
     assert summary["measures"]["longest_queue"]["value"] is None
     names = {check["name"] for check in summary["validity"]["checks"]}
-    assert "wire_late" in names and "switch_late_p99" not in names
+    assert "delay_line_late" in names and "switch_late_p99" not in names
     skip_if_invalid(summary)
     assert summary["verdict"] == "met"
 

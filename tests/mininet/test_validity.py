@@ -36,7 +36,7 @@ BESIDE_TCP = {
 }
 ON_BMV2 = {
     "s0.sock --cpu-port": "simple_switch_grpc s0",
-    "-s0w1,": "tiercast-wire s0",
+    "-s0w1,": "tiercast-delay-line s0",
 }
 
 

@@ -128,16 +128,16 @@ def test_every_measure_shows_what_it_parses() -> None:
         assert spec.show(0.5) and spec.purpose
 
 
-def test_wires_and_the_bounds_of_a_kind_of_switch(stored) -> None:
+def test_delay_lines_and_the_bounds_of_a_kind_of_switch(stored) -> None:
     # Totals since the start, each second.
-    wire = {"time_s": [19.0, 20.0], "agent": "s0", "frames": [500, 1000], "late_over_1ms": [0, 11]}
+    line = {"time_s": [19.0, 20.0], "agent": "s0", "frames": [500, 1000], "late_over_1ms": [0, 11]}
     rows = dict(stored.rows)
-    rows["wire"] = pl.DataFrame(
-        wire | {"kernel_drops": 0, "send_errors": 0, "late_max_us": [0, 5000]}
+    rows["delay_line"] = pl.DataFrame(
+        line | {"kernel_drops": 0, "send_errors": 0, "late_max_us": [0, 5000]}
     )
     rows["machine"] = rows["machine"].with_columns(pl.lit(160.0).alias("cpu_percent"))
     bounds = bounds_of(2, {"cpu": 95.0})
     assert bounds["cpu"] == 190.0
     name, reasons = verdict(validity(rows, stored.context, bounds), [])
     assert (name, len(reasons)) == ("invalid", 1)
-    assert reasons[0].startswith("wire_late: 0.011 of all frames > 0.01")
+    assert reasons[0].startswith("delay_line_late: 0.011 of all frames > 0.01")

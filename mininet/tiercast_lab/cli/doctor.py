@@ -190,7 +190,7 @@ def _netem() -> Finding:
         ok,
         "tc netem works" if ok else said.partition("\n")[0],
         "nothing for tiercast-switch, which delays packets itself; with --switch bmv2 "
-        "tiercast-wire delays them",
+        "tiercast-delay-line delays them",
         "nothing",
     )
 

@@ -85,7 +85,7 @@ BOUNDS = {
     "packet_in_dropped": Bound(
         0.0, "packets", "punted by a switch, such as IGMP reports, and never seen by the controller"
     ),
-    "wire_late": Bound(
+    "delay_line_late": Bound(
         1e-2, "of all frames", "frames that left a delay line more than 1 ms after they were due"
     ),
     "hidden_loss": Bound(
@@ -103,8 +103,8 @@ def bounds_of(cores: int, exceptions: Mapping[str, float | None]) -> dict[str, f
     return bounds | {"cpu": bounds["cpu"] * cores}
 
 
-# Kernels without pressure figures; switches that do not report their lateness, or need no wires.
-NOT_EVERYWHERE = ("cpu_pressure", "switch_late_p99", "wire_late")
+# Some kernels have no pressure figures; some switches report no lateness, or need no delay line.
+NOT_EVERYWHERE = ("cpu_pressure", "switch_late_p99", "delay_line_late")
 
 
 def validity(
@@ -126,7 +126,7 @@ def validity(
         "cpu_pressure": _mean(machine, "pressure_percent"),
         "pacer_late_p99": None if final is None else float(final["late_p99_us"].max()) / 1e3,
         "switch_late_p99": _weighted_lateness(_window(rows.get("port"), context)),
-        "wire_late": _late_share(rows.get("wire")),
+        "delay_line_late": _late_share(rows.get("delay_line")),
         "hidden_loss": _hidden_loss(rows),
         **{name: _largest(events) for name, events in exact.items()},
     }
@@ -181,8 +181,8 @@ def _latest_packets(rows: Rows) -> Events | None:
     if (port := rows.get("port")) is not None:
         place = pl.format("{} {}", "agent", "link")
         events += _events(port, place, pl.col("late_max_us") / 1e3)
-    if (wire := rows.get("wire")) is not None:
-        events += _events(wire, pl.format("{} wire", "agent"), pl.col("late_max_us") / 1e3)
+    if (lines := rows.get("delay_line")) is not None:
+        events += _events(lines, pl.format("{} delay line", "agent"), pl.col("late_max_us") / 1e3)
     return events or None
 
 
@@ -233,10 +233,10 @@ def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
     return float((sent["sent"] * sent["late_p99_us"]).sum()) / total / 1e3 if total else None
 
 
-def _late_share(wire: pl.DataFrame | None) -> float | None:
-    if wire is None:
+def _late_share(lines: pl.DataFrame | None) -> float | None:
+    if lines is None:
         return None
-    last = wire.sort("time_s").group_by("agent").last()
+    last = lines.sort("time_s").group_by("agent").last()
     frames = float(last["frames"].sum())
     return float(last["late_over_1ms"].sum()) / frames if frames else None
 
@@ -245,7 +245,7 @@ def _late_share(wire: pl.DataFrame | None) -> float | None:
 HIDDEN_LOSSES = {
     "socket": ("dropped", "send_errors"),
     "pacer.final": ("dropped",),
-    "wire": ("kernel_drops", "send_errors"),
+    "delay_line": ("kernel_drops", "send_errors"),
 }
 
 

@@ -8,7 +8,7 @@
 
 #include "dataplane/delay_line/options.h"
 
-namespace tiercast::wiring {
+namespace tiercast::delay_line {
 namespace {
 
 std::span<const std::byte> bytes(std::string_view text) {
@@ -49,10 +49,10 @@ TEST(DelayLine, BuffersAreFilledAnewWithTheirOwnLength) {
 }
 
 TEST(DelayLine, OptionsOfBothForms) {
-  const WireOption same = parse_wire("in1,eth1,5ms");
+  const LineOption same = parse_line("in1,eth1,5ms");
   EXPECT_EQ(same.a_to_b_ns, 5'000'000);
   EXPECT_EQ(same.b_to_a_ns, 5'000'000);
-  const WireOption two = parse_wire("in1,eth1,2.5ms,0");
+  const LineOption two = parse_line("in1,eth1,2.5ms,0");
   EXPECT_EQ(two.a, "in1");
   EXPECT_EQ(two.b, "eth1");
   EXPECT_EQ(two.a_to_b_ns, 2'500'000);
@@ -64,7 +64,7 @@ TEST(DelayLine, OptionErrorsNameTheValue) {
        {"in1,eth1", "in1,in1,5ms", ",eth1,5ms", "in1,eth1,5", "in1,eth1,-5ms", "in1,eth1,61s",
         "a-name-of-sixteen,eth1,5ms", "in1,eth1,1ms,2ms,3ms"}) {
     try {
-      parse_wire(wrong);
+      parse_line(wrong);
       FAIL() << wrong;
     } catch (const OptionError& error) {
       EXPECT_NE(std::string(error.what()).find(wrong), std::string::npos) << error.what();
@@ -73,4 +73,4 @@ TEST(DelayLine, OptionErrorsNameTheValue) {
 }
 
 }  // namespace
-}  // namespace tiercast::wiring
+}  // namespace tiercast::delay_line

@@ -1,4 +1,4 @@
-"""tiercast-wire between two veth pairs in a namespace of its own (root)."""
+"""tiercast-delay-line between two veth pairs in a namespace of its own (root)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 
 from ...patience import PATIENCE_S, wait_until
 
-WIRE = Path(
+PROGRAM = Path(
     os.environ.get("TIERCAST_BUILD", Path(__file__).parents[3] / "build"),
-    "dataplane/delay_line/tiercast-wire",
+    "dataplane/delay_line/tiercast-delay-line",
 )
-NAMESPACE = f"wire-test-{os.getpid()}"
+NAMESPACE = f"delay-test-{os.getpid()}"
 DELAY_S = 1.0
 ETH_P_ALL = 3
 
@@ -48,7 +48,7 @@ def inside(name: str) -> socket.socket:
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """outer1 = in1 ~wire~ in2 = outer2."""
+    """outer1 = in1 ~delay line~ in2 = outer2."""
     ip("netns", "add", NAMESPACE)
     try:
         for number in "12":
@@ -66,10 +66,10 @@ def namespace() -> Iterator[str]:
 
 
 @pytest.fixture
-def wire(namespace: str) -> Iterator[subprocess.Popen[str]]:
-    option = f"--wire=in1,in2,{DELAY_S * 1e3:g}ms,0"
+def delay_line(namespace: str) -> Iterator[subprocess.Popen[str]]:
+    option = f"--line=in1,in2,{DELAY_S * 1e3:g}ms,0"
     process = subprocess.Popen(
-        ["ip", "netns", "exec", namespace, WIRE, option], stdout=subprocess.PIPE, text=True
+        ["ip", "netns", "exec", namespace, PROGRAM, option], stdout=subprocess.PIPE, text=True
     )
     try:
         yield process
@@ -107,7 +107,7 @@ def ready(one: socket.socket, two: socket.socket) -> None:
     wait_for(one, frame(1))
 
 
-def test_frames_come_in_order_after_the_delay_of_their_direction(wire) -> None:
+def test_frames_come_in_order_after_the_delay_of_their_direction(delay_line) -> None:
     """To the nanosecond: DelayLine, in virtual time."""
     with inside("outer1") as one, inside("outer2") as two:
         ready(one, two)
@@ -122,42 +122,42 @@ def test_frames_come_in_order_after_the_delay_of_their_direction(wire) -> None:
         for each in frames:
             assert two.recv(2048) == each
         assert time.monotonic() - before >= DELAY_S
-    wire.send_signal(signal.SIGTERM)
-    out, _ = wire.communicate(timeout=PATIENCE_S)
+    delay_line.send_signal(signal.SIGTERM)
+    out, _ = delay_line.communicate(timeout=PATIENCE_S)
     totals = json.loads(out.splitlines()[-1])
-    assert wire.returncode == 0
+    assert delay_line.returncode == 0
     assert totals["frames"] >= 102
     assert (totals["kernel_drops"], totals["send_errors"]) == (0, 0)
 
 
-def test_each_second_it_says_for_how_long_it_did_not_run(wire) -> None:
+def test_each_second_it_says_for_how_long_it_did_not_run(delay_line) -> None:
     def line() -> dict[str, int]:
-        return json.loads(wire.stdout.readline())
+        return json.loads(delay_line.stdout.readline())
 
     line()
-    wire.send_signal(signal.SIGSTOP)
+    delay_line.send_signal(signal.SIGSTOP)
     stopped = time.monotonic()
     time.sleep(0.3)
     paused = 1e6 * (time.monotonic() - stopped)
-    wire.send_signal(signal.SIGCONT)
+    delay_line.send_signal(signal.SIGCONT)
     # Stopped at the moment of a report it says so in the next one.
     assert max(line()["longest_pause_us"], line()["longest_pause_us"]) >= paused
-    wire.send_signal(signal.SIGTERM)
+    delay_line.send_signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--wire=nosuch0,nosuch1,5ms"], "nosuch0"),
+        (["--line=nosuch0,nosuch1,5ms"], "nosuch0"),
         (
-            ["--wire=a,b,5"],
+            ["--line=a,b,5"],
             "'5' is not a delay; valid: 5ms, 1.5s, 200us or 30ns",
         ),
-        (["--wires=a,b,5ms"], "'--wires=a,b,5ms'; valid: --wire=, --help, --version"),
-        ([], "no --wire"),
+        (["--lines=a,b,5ms"], "'--lines=a,b,5ms'; valid: --line=, --help, --version"),
+        ([], "no --line"),
     ],
 )
 def test_bad_arguments(arguments: list[str], said: str) -> None:
-    result = subprocess.run([WIRE, *arguments], capture_output=True, text=True)
+    result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True)
     assert result.returncode == 2
     assert said in result.stderr

@@ -1,8 +1,8 @@
 """bmv2's simple_switch_grpc as the switch of a run.
 
 Rate and depth of its queues are its own (packets per second and packets, over Thrift); delay comes
-from tiercast-wire between its ports and the links. What left and what the program dropped or marked
-comes from the program's counters. Its queues count nothing, neither drops nor lengths, so these
+from tiercast-delay-line between its ports and the links. What left and what the program dropped or
+marked comes from the program's counters. Its queues count neither drops nor lengths, so these
 columns are null and measures of queues have no data.
 """
 
@@ -46,7 +46,7 @@ class Bmv2Switches:
     # packet of 1000 B that has to wait does so for up to 1333 us.
     idle_us = 250
     # Its packets pass through five threads each: whether the CPUs suffice for that shows in the
-    # lateness of the wires.
+    # lateness of the delay lines.
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
 
     def __init__(self, packet_size_of: Callable[[str], int]) -> None:
@@ -61,7 +61,7 @@ class Bmv2Switches:
                     f"--switch bmv2: {program} is not in PATH; build behavioral-model with its "
                     "P4Runtime server and Thrift, or use --switch tiercast"
                 )
-        binaries.require(binaries.WIRE)
+        binaries.require(binaries.DELAY_LINE)
         for link in loaded.topology.links.values():
             if link.parameters.queue.bytes:
                 raise InputError(
@@ -77,7 +77,7 @@ class Bmv2Switches:
                 )
 
     def programs(self) -> list[Path]:
-        return [Path(shutil.which(PROGRAM) or PROGRAM), binaries.WIRE]
+        return [Path(shutil.which(PROGRAM) or PROGRAM), binaries.DELAY_LINE]
 
     def prepare(self, network: Network) -> None:
         for switch in network.topology.switches.values():
@@ -87,7 +87,7 @@ class Bmv2Switches:
 
     def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None:
         node = network.nodes[switch.name]
-        wires, ports = [], []
+        lines, ports = [], []
         for port, (neighbour, link) in enumerate(switch.ports, 1):
             outer = network.interface(switch.name, port)
             if not link.parameters.delay:
@@ -96,11 +96,11 @@ class Bmv2Switches:
             inner, middle = network.inner_pair(switch.name, port)
             out = format_duration(link.parameters.delay)
             back = out if neighbour in network.topology.hosts else "0"
-            wires.append(f"--wire={middle},{outer},{out},{back}")
+            lines.append(f"--line={middle},{outer},{out},{back}")
             ports += ["-i", f"{port}@{inner}"]
-        if wires:
-            command = [str(binaries.WIRE), *wires]
-            children.start(node, _wire(switch.name), command, f"{switch.name}-wire")
+        if lines:
+            command = [str(binaries.DELAY_LINE), *lines]
+            children.start(node, _delay_line(switch.name), command, f"{switch.name}-delay-line")
         command = [
             PROGRAM,
             "--no-p4",
@@ -165,21 +165,21 @@ class Bmv2Switches:
                 await asyncio.to_thread(_thrift, network, end, lines)
 
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
-        """What each tiercast-wire wrote each second: rows of kind `wire` and `pause`."""
+        """The rows that each tiercast-delay-line wrote: kinds `delay_line` and `pause`."""
         rows: list[LoggedRow] = []
         for switch in topology.switches:
-            log = logs / f"{switch}-wire.log"
+            log = logs / f"{switch}-delay-line.log"
             lines = log.read_text().splitlines() if log.exists() else []
             for line in filter(lambda line: line.startswith("{"), lines):
                 fields = json.loads(line)
                 time_ns, longest_us = fields.pop("time_ns"), fields.pop("longest_pause_us")
-                rows.append((time_ns, "wire", switch, fields))
-                rows.append((time_ns, "pause", _wire(switch), {"longest_us": longest_us}))
+                rows.append((time_ns, "delay_line", switch, fields))
+                rows.append((time_ns, "pause", _delay_line(switch), {"longest_us": longest_us}))
         return rows
 
 
-def _wire(switch: str) -> str:
-    return f"tiercast-wire {switch}"
+def _delay_line(switch: str) -> str:
+    return f"tiercast-delay-line {switch}"
 
 
 def _port_columns(fates: PortFates) -> Row:

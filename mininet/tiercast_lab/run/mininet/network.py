@@ -161,7 +161,7 @@ class Network:
         )
 
     def inner_pair(self, switch: str, port: int) -> tuple[str, str]:
-        """Names of a pair inside the switch's namespace: the switch's end, the wire's end."""
+        """Names of a pair inside the switch's namespace: the switch's end, the delay line's end."""
         return f"{self.run}-{switch}i{port}", f"{self.run}-{switch}w{port}"
 
     def add_inner_pair(self, switch: str, port: int) -> None:

@@ -1,10 +1,10 @@
 """For how long programs of a run did not run: stopped, or without a CPU.
 
-Every program wakes up every 100 ms at least, whatever happens, and says the longest time in which
-it did not: senders and hosts as records, tiercast-switch when it is looked at, tiercast-wire in its
-log, the ends of TCP flows on their socket, the lab by what is here. bmv2 says nothing of the kind:
-the lab asks it something every 100 ms. These are the rows of kind `pause`, of each program one a
-second, and one by the lab at the start of the run.
+Every program wakes up at least every 100 ms, and reports the longest time in which it did not:
+senders and hosts as records, tiercast-switch when it is polled, tiercast-delay-line in its log, the
+ends of TCP flows on their socket, the lab with what is here. bmv2 reports nothing of the kind: the
+lab sends it a request every 100 ms. These are the rows of kind `pause`: one a second for each
+program, and one from the lab at the start of the run.
 """
 
 from __future__ import annotations
