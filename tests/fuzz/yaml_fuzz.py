@@ -42,8 +42,8 @@ from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
 from tiercast_lab.run.controller_input import described_sessions, described_topology  # noqa: E402
 from tiercast_lab.run.network_summary import network_summary  # noqa: E402
 from tiercast_lab.run.ns3.scenario import scenario, scenario_line  # noqa: E402
-from tiercast_lab.study.figure_file import find_figure  # noqa: E402
-from tiercast_lab.study.sweep_file import find_sweep  # noqa: E402
+from tiercast_lab.study.figure_spec import find_figure  # noqa: E402
+from tiercast_lab.study.sweep_spec import find_sweep  # noqa: E402
 
 MOST_TEXT = 5000  # characters of an error
 HANG_S = 60  # of CPU, after which the kernel ends the process

@@ -262,8 +262,8 @@ def test_what_a_base_says_is_not_blamed_where_it_is_replaced(tmp_path: Path) -> 
 
 
 def test_figures_and_sweeps_blame_the_line_of_a_setting(tmp_path: Path) -> None:
-    from tiercast_lab.study.figure_file import find_figure
-    from tiercast_lab.study.sweep_file import find_sweep
+    from tiercast_lab.study.figure_spec import find_figure
+    from tiercast_lab.study.sweep_spec import find_sweep
 
     path = tmp_path / "figure.yaml"
     text = MESH.replace(", 3-0: {}", "")

@@ -25,7 +25,7 @@ from tiercast_lab.show.study_tables import sweep_table
 from tiercast_lab.show.sweep_report import write_sweep
 from tiercast_lab.study import workers
 from tiercast_lab.study.runs import Outcome, Store, run_all
-from tiercast_lab.study.sweep_file import SweepFile, find_sweep
+from tiercast_lab.study.sweep_spec import SweepSpec, find_sweep
 from tiercast_lab.study.sweep_results import results_of
 from tiercast_lab.study.workers import Job, JobResult, LocalWorkers
 
@@ -76,7 +76,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def outcomes_of(sweep: SweepFile) -> list[Outcome]:
+def outcomes_of(sweep: SweepSpec) -> list[Outcome]:
     return [
         Outcome(task, Path(), {"session_throughput": 1e6 * task.run.seed, "efficiency": 0.5})
         for task in sweep.tasks(quick=False)
@@ -144,7 +144,7 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
     assert json.loads((report.parent / "sweep.json").read_text())["runs"] == 6
 
 
-def population(file: Path) -> SweepFile:
+def population(file: Path) -> SweepSpec:
     """Five rates of two schemes; SIM's last is left out."""
     text = file.read_text().replace("values: [1Mbit/s, 2Mbit/s]", "values: 1..5")
     text = text.replace("rate: 2Mbit/s}", "rate: 5..5}").replace("[1, 2]", "[1]")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tiercast_lab.experiment.schemes import SchemeInfo
     from tiercast_lab.results.storage import StoredRun
     from tiercast_lab.run.execute import Options
-    from tiercast_lab.study.figure_file import FigureFile
+    from tiercast_lab.study.figure_spec import FigureSpec
     from tiercast_lab.study.runs import Outcome, Request, Task
     from tiercast_lab.study.workers import Workers
 
@@ -229,7 +229,7 @@ def figure(
     input, 4 a run failed, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.study.figure_file import find_figure
+    from tiercast_lab.study.figure_spec import find_figure
 
     schemes = known_schemes()
     _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, record, results)
@@ -253,7 +253,7 @@ def reproduce(
     numbers report.json. Exit status as for `tiercast figure`.
     """
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.study.figure_file import all_figures
+    from tiercast_lab.study.figure_spec import all_figures
 
     schemes = known_schemes()
     figures = all_figures(schemes, binaries.FIGURES)
@@ -266,7 +266,7 @@ def reproduce(
 
 
 def _reproduce(
-    figures: list[FigureFile],
+    figures: list[FigureSpec],
     schemes: dict[str, SchemeInfo],
     quick: bool,
     as_json: bool,
@@ -340,7 +340,7 @@ def sweep(
     from tiercast_lab.show.study_tables import sweep_table
     from tiercast_lab.show.sweep_report import write_sweep
     from tiercast_lab.study.ray_workers import RayWorkers
-    from tiercast_lab.study.sweep_file import find_sweep
+    from tiercast_lab.study.sweep_spec import find_sweep
     from tiercast_lab.study.sweep_results import results_of
 
     schemes = known_schemes()

@@ -9,7 +9,7 @@ from tiercast_lab.experiment.figure_schema import FigureExpectation, FigureRun
 from tiercast_lab.measures import parse_name
 from tiercast_lab.results.verdict import meets, required_text
 from tiercast_lab.study.confidence import Mean, mean
-from tiercast_lab.study.figure_file import FigureFile
+from tiercast_lab.study.figure_spec import FigureSpec
 from tiercast_lab.study.runs import Outcome
 
 
@@ -34,7 +34,7 @@ class Judged:
 class FigureResults:
     """The measures of one figure's runs, as means over seeds."""
 
-    def __init__(self, figure: FigureFile, outcomes: list[Outcome[FigureRun]]) -> None:
+    def __init__(self, figure: FigureSpec, outcomes: list[Outcome[FigureRun]]) -> None:
         self.figure = figure
         self.outcomes = outcomes
         self.failures = [f"{one.task.run.name}: {one.failure}" for one in outcomes if one.failure]

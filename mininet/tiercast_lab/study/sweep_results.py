@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tiercast_lab.study.confidence import Mean, mean
 from tiercast_lab.study.runs import Outcome
-from tiercast_lab.study.sweep_file import Cell, CellRun, SweepFile
+from tiercast_lab.study.sweep_spec import Cell, CellRun, SweepSpec
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class SweepResults:
-    file: SweepFile
+    file: SweepSpec
     cells: tuple[CellResult, ...]
 
     @property
@@ -88,7 +88,7 @@ class SweepResults:
         return found
 
 
-def results_of(file: SweepFile, outcomes: list[Outcome[CellRun]]) -> SweepResults:
+def results_of(file: SweepSpec, outcomes: list[Outcome[CellRun]]) -> SweepResults:
     by_cell: dict[tuple[str, ...], list[Outcome[CellRun]]] = defaultdict(list)
     for one in outcomes:
         by_cell[tuple(one.task.run.cell.names.values())].append(one)

@@ -175,7 +175,7 @@ class CellTask(Task[CellRun]):
 
 
 @dataclass(frozen=True)
-class SweepFile:
+class SweepSpec:
     path: Path
     sweep: Sweep
     cells: tuple[Cell, ...]
@@ -189,7 +189,7 @@ class SweepFile:
             for seed in seeds
         ]
 
-    def only(self, choices: Sequence[str]) -> SweepFile:
+    def only(self, choices: Sequence[str]) -> SweepSpec:
         """With the settings that `choices` name alone: `axis=name`; of one axis any of them."""
         wanted: dict[str, set[str]] = {}
         for choice in choices:
@@ -211,10 +211,10 @@ class SweepFile:
             for cell in self.cells
             if all(cell.names[axis] in names for axis, names in wanted.items())
         ]
-        return SweepFile(self.path, self.sweep.model_copy(update={"axes": axes}), tuple(cells))
+        return SweepSpec(self.path, self.sweep.model_copy(update={"axes": axes}), tuple(cells))
 
 
-def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
+def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepSpec:
     """Of a file, or of a name below experiments/sweeps/. InputError for the first thing wrong."""
     path = binaries.find("sweep", name)
     source = load_extending(path, "sweep", binaries.SWEEPS)
@@ -255,7 +255,7 @@ def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepFile:
     )
     if all(cell.excluded for cell in cells):
         raise source.error(("exclude",), "no cell is left")
-    return SweepFile(path, sweep, cells)
+    return SweepSpec(path, sweep, cells)
 
 
 def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:

@@ -17,7 +17,7 @@ from tiercast_lab.study.runs import Task
 
 
 @dataclass(frozen=True)
-class FigureFile:
+class FigureSpec:
     path: Path
     experiment: Experiment
     place: Callable[[KeyPath], str]  # of a key of the file
@@ -47,13 +47,13 @@ class FigureFile:
         return [Task(self.path, run) for run in runs]
 
 
-def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureFile]:
+def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureSpec]:
     """Every file below `folder`, by name. InputError for the first one that is wrong."""
     files = [_load(path, schemes) for path in sorted(folder.glob("*.yaml"))]
     return [one for one in files if one.experiment.figure is not None]
 
 
-def find_figure(name: str, schemes: dict[str, SchemeInfo]) -> FigureFile:
+def find_figure(name: str, schemes: dict[str, SchemeInfo]) -> FigureSpec:
     path = binaries.find("figure", name)
     found = _load(path, schemes)
     if found.experiment.figure is None:
@@ -61,6 +61,6 @@ def find_figure(name: str, schemes: dict[str, SchemeInfo]) -> FigureFile:
     return found
 
 
-def _load(path: Path, schemes: dict[str, SchemeInfo]) -> FigureFile:
+def _load(path: Path, schemes: dict[str, SchemeInfo]) -> FigureSpec:
     source = read_experiment(path)
-    return FigureFile(path, experiment_of(source, path, schemes).experiment, source.place)
+    return FigureSpec(path, experiment_of(source, path, schemes).experiment, source.place)
