@@ -350,7 +350,7 @@ def control_of(folder: Path) -> Any:
     deadline = time.monotonic() + 20
     while True:
         try:
-            control.look()
+            control.list_sessions()
             return control
         except AgentError:
             if time.monotonic() > deadline:
@@ -365,13 +365,13 @@ def rate_errors(load: Load, seconds: float) -> dict[str, Any]:
         command = sender_command(NULL, load, 3600, folder, f"--control=unix:{folder}/control")
         with running(command), control_of(folder) as control:
             time.sleep(WARM_UP + load.layers / load.packets_per_s)
-            looks = []
+            states = []
             for wait in (seconds, 0):
-                looks.append(control.look())
+                states.append(control.list_sessions())
                 time.sleep(wait)
     before, after = ({(s.session.session, layer.rank): layer.sent_packets
-                      for s in look.sessions for layer in s.layers} for look in looks)  # fmt: skip
-    elapsed = (looks[1].time_ns - looks[0].time_ns) / 1e9
+                      for s in one.sessions for layer in s.layers} for one in states)  # fmt: skip
+    elapsed = (states[1].time_ns - states[0].time_ns) / 1e9
     ideal = load.packets_per_s / load.layers * elapsed
     sent = np.array([after[layer] - before[layer] for layer in before])
     errors = np.abs(sent / ideal - 1)

@@ -52,7 +52,7 @@ class SenderControl:
     def stop(self, session: int) -> None:
         self._call(self._stub.StopSession, sender_pb2.StopSessionRequest(session=session))
 
-    def look(self) -> sender_pb2.ListSessionsResponse:
+    def list_sessions(self) -> sender_pb2.ListSessionsResponse:
         """Every running session with its layers' counts, and when they were taken."""
         return self._call(self._stub.ListSessions, sender_pb2.ListSessionsRequest())
 

@@ -48,11 +48,11 @@ LinkWatch::LinkWatch(Port& port, agent::EventLoop& loop, std::function<void(bool
   }
   if (notice_.get() >= 0) {
     loop.watch(notice_.get(), [this] {
-      // What it says is of no interest, also where the socket has lost some of it.
+      // The content does not matter, nor does it matter if the socket has lost some of it.
       std::array<std::byte, 4096> notice;
       while (read(notice_.get(), notice.data(), notice.size()) > 0) {
       }
-      look();
+      poll();
     });
   }
   up_ = port.link_up();
@@ -63,7 +63,7 @@ LinkWatch::~LinkWatch() {
   if (port_.interrupts_at_link_change()) port_.on_link_change(nullptr);
 }
 
-void LinkWatch::look() {
+void LinkWatch::poll() {
   const bool up = port_.link_up();
   if (up == up_) return;
   up_ = up;

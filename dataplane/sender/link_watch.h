@@ -1,6 +1,6 @@
-// Says when a port's link goes down or comes up: at once where the kernel says so of an interface
-// of its own (netlink), or the driver by an interrupt (RTE_ETH_DEV_INTR_LSC); else when it is
-// looked.
+// Reports when a port's link goes down or comes up: at once where the kernel announces it (netlink,
+// for its own interfaces) or the driver raises an interrupt (RTE_ETH_DEV_INTR_LSC), otherwise when
+// polled.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,21 @@ namespace tiercast::sender {
 
 class LinkWatch {
  public:
-  // Calls `changed` at each change, from loop.wait() or look(), and once from here. `port` must
-  // outlive the object, and the object the last loop.wait(). System errors are thrown as
-  // std::system_error.
+  // Calls `changed` at each change, from loop.wait() or poll(), and once from the constructor.
+  // `port` must outlive the object, and the object the last loop.wait(). Throws std::system_error.
   LinkWatch(Port& port, agent::EventLoop& loop, std::function<void(bool up)> changed);
   ~LinkWatch();
   LinkWatch(const LinkWatch&) = delete;
   LinkWatch& operator=(const LinkWatch&) = delete;
 
-  // To be called some times a second: not every driver that has an interrupt tells us of it.
-  void look();
+  // To be called several times a second: not every driver with an interrupt announces changes.
+  void poll();
 
  private:
   Port& port_;
   const std::function<void(bool)> changed_;
   bool up_ = true;
-  UniqueFd notice_;  // readable after a change; -1: nobody says so
+  UniqueFd notice_;  // readable after a change; -1: nothing announces changes
 };
 
 }  // namespace tiercast::sender

@@ -151,7 +151,7 @@ class Sending final : public agent::Activity {
   void run(Time now) override {
     if (now < next_tend_) return;
     sender_.tend(&telemetry_);
-    link_.look();
+    link_.poll();
     while (next_tend_ <= now) next_tend_ = next_tend_ + kTendInterval;
   }
 

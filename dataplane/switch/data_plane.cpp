@@ -25,8 +25,8 @@ namespace {
 constexpr std::uint64_t kTimerKey = 1u << 16;
 constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
 constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
-constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between looks at polled ports' links
-constexpr unsigned kRoundsPerLook = 64;     // polled ports: rounds between looks at descriptors
+constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between checks of polled ports' links
+constexpr unsigned kRoundsPerPoll = 64;     // polled ports: rounds between checks of descriptors
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox, before workers wait
 constexpr std::int64_t kFired = -1;         // armed_ns_ after the timer went off
 
@@ -178,7 +178,7 @@ void DataPlane::work_through(Worker& worker) {
 }
 
 Health DataPlane::take_health() {
-  if (running_) turns_.turn(monotonic_ns());  // the pause that ends with this look counts
+  if (running_) turns_.turn(monotonic_ns());  // the pause that ends now counts
   health_.longest_pause_ns = turns_.take_longest_ns();
   return health_;
 }
@@ -228,7 +228,7 @@ void DataPlane::wait_and_read(Worker& worker) {
   int count = 0;
   if (polled_.empty()) {
     count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), -1);
-  } else if (rounds_++ % kRoundsPerLook == 0) {  // few system calls
+  } else if (rounds_++ % kRoundsPerPoll == 0) {  // few system calls
     count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), 0);
     worker.links_changed = monotonic_ns() - links_seen_ns_ > kLinkPeriod;
   }

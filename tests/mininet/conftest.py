@@ -73,7 +73,7 @@ def record_port(
     counts: dict[tuple[int, int], dict[str, float]],
     **more: float,
 ) -> None:
-    """A look at a port: packets by session and layer, whose sum is the port's. What a count lacks
+    """A sample of a port: packets by session and layer, whose sum is the port's. What a count lacks
     is 0, and what entered is all of it."""
     a, _, b = link.partition(">")
     place = {"port": float(b), "link": link}

@@ -40,7 +40,7 @@ class Started:
         """The process id of a program of the run."""
         found: list[int] = []
 
-        def look() -> bool:
+        def started() -> bool:
             for line in processes(f"{self.run}-"):
                 pid, _, command = line.partition(" ")
                 if program in command and not command.startswith(("mnexec", "setpriv", "chrt")):
@@ -48,7 +48,7 @@ class Started:
             assert self.process.poll() is None, self.process.communicate()
             return bool(found)
 
-        wait_until(look, f"{program} is started")
+        wait_until(started, f"{program} is started")
         return found[0]
 
     def finish(self) -> tuple[int, str, str]:

@@ -15,8 +15,8 @@ from tiercast_lab.base.errors import EXIT_FAULT, EXIT_INPUT, EXIT_UNREAD, InputE
 from tiercast_lab.cli.main import main
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.yaml_source import load_yaml
-from tiercast_lab.results.explain.look import look_at
 from tiercast_lab.results.explain.receiver import explain
+from tiercast_lab.results.explain.snapshot import snapshot_at
 from tiercast_lab.results.storage import load_run, reading
 from tiercast_lab.show.run_report import write_report
 
@@ -390,7 +390,7 @@ def answers(directory: Path) -> list[str]:
     said = []
 
     def explained() -> None:
-        explain(look_at(load_run(directory), "h3", "15s"))
+        explain(snapshot_at(load_run(directory), "h3", "15s"))
 
     for work in (lambda: write_report(load_run(directory)), explained):
         try:

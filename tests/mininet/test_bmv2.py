@@ -108,7 +108,7 @@ def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) 
     skip_if_invalid(summary)
     assert summary["verdict"] == "met"
 
-    # What left a switch came to the next one, but for what was on its way at the last look.
+    # What left a switch came to the next one, but for what was on its way in the last sample.
     ports = load_run(tmp_path / "latest").rows["port"].sort("time_s")
     last = {row["link"]: row for row in ports.group_by("link").last().iter_rows(named=True)}
     for link, back in (("0>1", "1>0"), ("1>0", "0>1"), ("0>2", "2>0"), ("2>0", "0>2")):

@@ -25,7 +25,7 @@ from .conftest import Load, record_port
 
 @pytest.fixture
 def rows(tmp_path: Path) -> dict[str, pl.DataFrame]:
-    """Two ports, looked at three times; each count is that of the second before it."""
+    """Two ports, sampled three times; each count is that of the second before it."""
     with Recorder(tmp_path) as recorder:
         for second in (1, 2, 3):
             what = {name: 10.0 * n * second for n, name in enumerate(

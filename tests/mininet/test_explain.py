@@ -11,16 +11,16 @@ from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.results import storage
 from tiercast_lab.results.explain import schemes
-from tiercast_lab.results.explain.look import look_at
 from tiercast_lab.results.explain.receiver import explain
 from tiercast_lab.results.explain.sentences import Sentences
+from tiercast_lab.results.explain.snapshot import snapshot_at
 from tiercast_lab.results.recorder import Recorder
 
 from .conftest import ROOT, record_port, store
 
 
 def text(run: storage.StoredRun, receiver: str, at: str) -> str:
-    return "\n".join(explain(look_at(run, receiver, at)))
+    return "\n".join(explain(snapshot_at(run, receiver, at)))
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_sim_after_a_join_tells_of_both_layers(sim) -> None:
 
 def test_before_anything_has_happened(sim) -> None:
     said = text(sim, "h3", "0s")
-    for part in ("nothing yet", "to nothing yet", "not looked at yet", "traced nothing yet"):
+    for part in ("nothing yet", "to nothing yet", "not sampled yet", "traced nothing yet"):
         assert part in said
     assert "nothing yet" in text(sim, "h5", "5s")  # it has no rows at all
 
@@ -172,7 +172,7 @@ explanation = Sentences(
 )
 def test_errors(sim, receiver: str, at: str, said: str) -> None:
     with pytest.raises(InputError) as error:
-        look_at(sim, receiver, at)
+        snapshot_at(sim, receiver, at)
     assert said in str(error.value)
 
 

@@ -18,8 +18,8 @@ from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show.figure_plot import draw_figure
 from tiercast_lab.show.figure_report import write_figure, write_report
 from tiercast_lab.study.confidence import mean
-from tiercast_lab.study.figure_spec import all_figures, find_figure
 from tiercast_lab.study.figure_results import FigureResults, verdict_of
+from tiercast_lab.study.figure_spec import all_figures, find_figure
 from tiercast_lab.study.runs import Outcome, Store, Task, key_of
 
 ROOT = Path(__file__).resolve().parents[2]

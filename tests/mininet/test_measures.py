@@ -14,7 +14,7 @@ import pytest
 from tiercast_lab.measures import MEASURES, Context, Rows, all_measures, find_spec, spec_of
 from tiercast_lab.measures.catalogue import parse_name
 from tiercast_lab.measures.context import Flow, Receiver, Session
-from tiercast_lab.measures.rows import counter_at, grown_within, steps_within
+from tiercast_lab.measures.rows import counter_at, increases_within, steps_within
 from tiercast_lab.measures.table import markdown
 from tiercast_lab.run.progress import Progress
 
@@ -602,7 +602,7 @@ def test_a_counter_stands_still_while_its_agent_is_away() -> None:
     frame = pl.DataFrame({"time_s": [14.8, 15.0, 25.2, 25.4], "packets": [60, 70, 90, 100]})
     there = [(0.0, 15.0), (25.0, 40.0)]
     edges = np.array([14.9, 15.0, 20.0, 25.0, 25.1, 25.4, 30.0])
-    assert grown_within(frame, "packets", there, edges) == pytest.approx([5, 0, 0, 10, 20, 0])
+    assert increases_within(frame, "packets", there, edges) == pytest.approx([5, 0, 0, 10, 20, 0])
 
 
 def test_steps_end_where_their_agent_leaves() -> None:

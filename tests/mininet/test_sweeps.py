@@ -25,8 +25,8 @@ from tiercast_lab.show.study_tables import sweep_table
 from tiercast_lab.show.sweep_report import write_sweep
 from tiercast_lab.study import workers
 from tiercast_lab.study.runs import Outcome, Store, run_all
-from tiercast_lab.study.sweep_spec import SweepSpec, find_sweep
 from tiercast_lab.study.sweep_results import results_of
+from tiercast_lab.study.sweep_spec import SweepSpec, find_sweep
 from tiercast_lab.study.workers import Job, JobResult, LocalWorkers
 
 from ..patience import PATIENCE_S

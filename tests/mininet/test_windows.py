@@ -147,7 +147,7 @@ EXPECTED_TOGETHER = {"window_mode": 22.0, "window_mode_s2": 34.0}
 
 
 def test_a_kernels_flow_has_its_samples_and_no_cuts() -> None:
-    """Mininet's rows: the window when it was looked at, and no count of its cuts."""
+    """Mininet's rows: the window when it was sampled, and no count of its cuts."""
     sampled = ROWS["tcp.sender"].select("time_s", "agent", "cwnd", "rtt_us")
     measured = all_measures(Rows({**ROWS, "tcp.sender": sampled}), CONTEXT)
     assert measured["wtcp_cwnd"] == 1.0

@@ -86,14 +86,14 @@ def test_what_a_receiver_lost_is_what_the_ports_on_its_path_dropped(
 ) -> None:
     name = agent if session == 1 else f"{agent}.s{session}"
     received = pl.read_parquet(drops / "rows/received.parquet").filter(pl.col("agent") == name)
-    looks = pl.read_parquet(drops / "rows/port.session.parquet").filter(
+    samples = pl.read_parquet(drops / "rows/port.session.parquet").filter(
         pl.col("link").is_in(PATHS[agent]) & (pl.col("session") == session)
     )
-    counts = looks.group_by("time_s").agg(
+    counts = samples.group_by("time_s").agg(
         dropped=pl.sum("queue_drops") + pl.sum("policy_drops"), port_marked=pl.sum("marked")
     )
     # A loss shows at the receiver when a later packet arrives, a mark when its packet does; so the
-    # receiver is behind, and at some looks of the last ten it is not.
+    # receiver is behind, and in some samples of the last ten it is not.
     both = counts.sort("time_s").join_asof(received.sort("time_s"), on="time_s").drop_nulls("lost")
     for there, here in (("dropped", "lost"), ("port_marked", "marked")):
         behind = both[there] - both[here]
@@ -103,11 +103,11 @@ def test_what_a_receiver_lost_is_what_the_ports_on_its_path_dropped(
 
 
 def test_explain_names_who_dropped_and_marked(drops: Path) -> None:
-    looks = pl.read_parquet(drops / "rows/port.session.parquet")
+    samples = pl.read_parquet(drops / "rows/port.session.parquet")
 
     def explained(receiver: str, link: str, column: str) -> str:
         """After the second in which a port dropped or marked the most of session 1's packets."""
-        port = looks.filter((pl.col("link") == link) & (pl.col("session") == 1))
+        port = samples.filter((pl.col("link") == link) & (pl.col("session") == 1))
         at = port["time_s"][port[column].diff().arg_max()]
         command = [ROOT / "tiercast", "explain", drops, "--receiver", receiver, "--at", f"{at}s"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout

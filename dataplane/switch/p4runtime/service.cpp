@@ -14,7 +14,7 @@
 namespace tiercast::vswitch {
 namespace {
 
-// Updates done between two looks at the packets: a long batch must not stop the traffic.
+// Updates done before packets get a turn: a long batch must not stop the traffic.
 constexpr int kUpdatesAtOnce = 16;
 // In one message, which gRPC's clients accept up to 4 MiB.
 constexpr std::size_t kEntitiesAtOnce = 512;

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a flag that is looked at between steps: never inside one."""
+"""Ctrl-C, SIGTERM and SIGHUP as a flag that is checked between steps: never inside one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupt:
     """While entered, signals set the flag; `check` raises Interrupted where it is set.
 
-    What removes a run's network and processes does not look at the flag, so that a second Ctrl-C
+    What removes a run's network and processes does not check the flag, so that a second Ctrl-C
     cannot leave anything behind.
     """
 

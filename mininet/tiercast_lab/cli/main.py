@@ -340,8 +340,8 @@ def sweep(
     from tiercast_lab.show.study_tables import sweep_table
     from tiercast_lab.show.sweep_report import write_sweep
     from tiercast_lab.study.ray_workers import RayWorkers
-    from tiercast_lab.study.sweep_spec import find_sweep
     from tiercast_lab.study.sweep_results import results_of
+    from tiercast_lab.study.sweep_spec import find_sweep
 
     schemes = known_schemes()
     found = find_sweep(name, schemes).only(only or [])
@@ -485,13 +485,13 @@ def explain(
     at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
 ) -> None:
     """Say in plain language why a receiver's rate was what it was, from the stored rows."""
-    from tiercast_lab.results.explain.look import look_at
     from tiercast_lab.results.explain.receiver import explain as lines_of
+    from tiercast_lab.results.explain.snapshot import snapshot_at
     from tiercast_lab.results.storage import reading
 
     directory = _directory_of(run_directory)
     with reading(directory):
-        lines = lines_of(look_at(_stored(directory), receiver, at))
+        lines = lines_of(snapshot_at(_stored(directory), receiver, at))
     print("\n".join(lines))
 
 

@@ -45,7 +45,7 @@ def list_sessions(sender: Address) -> None:
     for name in ("session", "scheme", "layers", "sending", "rate", "sent", "dropped"):
         table.add_column(name, justify="left" if name == "scheme" else "right")
     with _connect(sender) as control:
-        for state in control.look().sessions:
+        for state in control.list_sessions().sessions:
             table.add_row(*_row(state))
     Console().print(table)
 

@@ -13,7 +13,7 @@ from tiercast_lab.measures.context import Context, Interval
 from tiercast_lab.measures.rows import (
     Rows,
     counter_at,
-    grown,
+    increase,
     mean_received_rate,
     received_rate,
     seconds_there,
@@ -59,7 +59,7 @@ class _Contest:
 
 def _rate_within(rows: Rows, flow: str, there: list[Interval]) -> float:
     mine = rows.of("tcp", flow)
-    bits = 8 * sum(grown(mine, "bytes", start, end) for start, end in there)
+    bits = 8 * sum(increase(mine, "bytes", start, end) for start, end in there)
     return bits / sum(end - start for start, end in there)
 
 
@@ -186,6 +186,6 @@ def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
     sent = again = 0.0
     for name in {name for flows in _rivals(context).values() for name in flows}:
         mine = rows.of("tcp.sender", name)
-        again += grown(mine, "retransmitted", *context.span)
-        sent += grown(mine, "sent_packets", *context.span)
+        again += increase(mine, "retransmitted", *context.span)
+        sent += increase(mine, "sent_packets", *context.span)
     return again / sent if sent else None

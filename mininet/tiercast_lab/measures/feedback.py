@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from tiercast_lab.measures.context import Context
-from tiercast_lab.measures.rows import Rows, grown, seconds_there
+from tiercast_lab.measures.rows import Rows, increase, seconds_there
 from tiercast_lab.measures.spec import fraction, measure, number
 
 
@@ -23,14 +23,14 @@ def feedbacks(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender took in."""
     if "feedback" not in rows:
         return None
-    return grown(rows.of("feedback", context.session.sender), "accepted", *context.span)
+    return increase(rows.of("feedback", context.session.sender), "accepted", *context.span)
 
 
 @measure(number("messages", 0), "PGMCC: feedback messages that are not acknowledgements")
 def naks(rows: Rows, context: Context) -> float | None:
     """PGMCC's feedback messages that are not acknowledgements."""
     mine = rows.of("pgmcc.window", context.session.sender)
-    return None if mine.is_empty() else grown(mine, "naks", *context.span)
+    return None if mine.is_empty() else increase(mine, "naks", *context.span)
 
 
 def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:

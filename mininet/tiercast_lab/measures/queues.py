@@ -10,7 +10,7 @@ from collections import defaultdict
 import polars as pl
 
 from tiercast_lab.measures.context import Context, Interval
-from tiercast_lab.measures.rows import Rows, grown
+from tiercast_lab.measures.rows import Rows, increase
 from tiercast_lab.measures.spec import fraction, measure, number
 
 
@@ -35,10 +35,10 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
         there[receiver.bottleneck] += receiver.presence(context.span)
     seen = []
     for link, intervals in there.items():
-        looks = rows.of("port", link, "link")
+        samples = rows.of("port", link, "link")
         within = [pl.col("time_s").is_between(*one) for one in intervals]
-        if not looks.is_empty() and within:
-            queue = looks.filter(pl.any_horizontal(within))["queue_packets"]
+        if not samples.is_empty() and within:
+            queue = samples.filter(pl.any_horizontal(within))["queue_packets"]
             seen += queue.drop_nulls().to_list()
     return sum(seen) / len(seen) if seen else None
 
@@ -76,6 +76,6 @@ def _of_entered(rows: Rows, context: Context, column: str, link: str | None) -> 
     )
     # Queues of some switches count nothing.
     counted = [port for port in ports if not port.is_empty() and not port["entered"].has_nulls()]
-    entered = sum(grown(port, "entered", *context.window) for port in counted)
-    dropped = sum(grown(port, column, *context.window) for port in counted)
+    entered = sum(increase(port, "entered", *context.window) for port in counted)
+    dropped = sum(increase(port, column, *context.window) for port in counted)
     return dropped / entered if entered else None

@@ -48,18 +48,18 @@ def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray
     return np.interp(times, rows["time_s"].to_numpy(), rows[column].to_numpy(), left=0.0)
 
 
-def grown(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
+def increase(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
     """What a counter grows by from `start` to `end`, s."""
     return float(np.diff(counter_at(rows, column, np.array([start, end])))[0])
 
 
-def layers_together(looks: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """Rows `port.session` of a session at one port, its layers summed up in each look; a layer has
-    rows from its first packet on."""
-    return looks.group_by("time_s").agg(pl.sum(*columns)).sort("time_s")
+def layers_together(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """The sum over the layers of a session at one port, for each sample (rows `port.session`). A
+    layer has rows from its first packet on."""
+    return samples.group_by("time_s").agg(pl.sum(*columns)).sort("time_s")
 
 
-def grown_within(
+def increases_within(
     rows: pl.DataFrame, column: str, there: Iterable[Interval], edges: np.ndarray
 ) -> np.ndarray:
     """What a counter grows by in each interval between `edges` while its agent is `there`. It
@@ -115,7 +115,7 @@ def received_within(
 ) -> np.ndarray:
     """What a counter of a receiver grows by in each interval, while it is there."""
     there = receiver.presence((0.0, edges[-1]))
-    return grown_within(rows.of("received", agent), column, there, edges)
+    return increases_within(rows.of("received", agent), column, there, edges)
 
 
 def seconds_there(receiver: Receiver, edges: np.ndarray) -> np.ndarray:

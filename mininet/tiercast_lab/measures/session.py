@@ -18,7 +18,7 @@ from tiercast_lab.measures.rows import (
     Rows,
     cumulative_rates,
     efficiency_series,
-    grown,
+    increase,
     instability_series,
     layers_together,
     mean_received_rate,
@@ -195,9 +195,9 @@ def _marked_at(rows: Rows, context: Context, link: str) -> float | None:
     if "port.session" not in rows:
         return None
     mine = rows.of("port.session", link, "link").filter(pl.col("session") == context.session.number)
-    looks = layers_together(mine, "left", "marked")
-    left = grown(looks, "left", *context.span)
-    return grown(looks, "marked", *context.span) / left if left else None
+    samples = layers_together(mine, "left", "marked")
+    left = increase(samples, "left", *context.span)
+    return increase(samples, "marked", *context.span) / left if left else None
 
 
 def _received(rows: Rows, context: Context, column: str) -> float:

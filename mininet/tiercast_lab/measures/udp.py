@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tiercast_lab.measures.context import Context
-from tiercast_lab.measures.rows import Rows, grown
+from tiercast_lab.measures.rows import Rows, increase
 from tiercast_lab.measures.spec import RATE, fraction, measure
 
 of_flows = partial(measure, which="flow", of_run=True, beside="udp")
@@ -27,7 +27,7 @@ def udp_sent(rows: Rows, context: Context, flow: str | None = None) -> float | N
 def udp_loss(rows: Rows, context: Context, flow: str | None = None) -> float | None:
     """Packets that did not arrive / sent. Those in flight at the window's start are counted
     instead of those in flight at its end."""
-    sent, arrived = (_grown(rows, context, name, flow) for name in ("sent_packets", "packets"))
+    sent, arrived = (_increase(rows, context, name, flow) for name in ("sent_packets", "packets"))
     return max(0.0, 1 - arrived / sent) if sent else None
 
 
@@ -38,12 +38,12 @@ def _rate(rows: Rows, context: Context, column: str, flow: str | None) -> float 
     if "udp" not in rows or not there:
         return None
     seconds = max(stop for _, stop in there) - min(start for start, _ in there)
-    return 8 * _grown(rows, context, column, flow) / seconds
+    return 8 * _increase(rows, context, column, flow) / seconds
 
 
-def _grown(rows: Rows, context: Context, column: str, flow: str | None) -> float:
+def _increase(rows: Rows, context: Context, column: str, flow: str | None) -> float:
     names = _named(context, flow)
-    return sum(grown(rows.of("udp", name), column, *context.window) for name in names)
+    return sum(increase(rows.of("udp", name), column, *context.window) for name in names)
 
 
 def _named(context: Context, flow: str | None) -> list[str]:

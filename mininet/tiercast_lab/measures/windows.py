@@ -16,7 +16,7 @@ import polars as pl
 
 from tiercast_lab.measures.context import Context, Interval, Receiver
 from tiercast_lab.measures.feedback import mean_receivers
-from tiercast_lab.measures.rows import Rows, grown
+from tiercast_lab.measures.rows import Rows, increase
 from tiercast_lab.measures.spec import FREQUENCY, measure, number
 
 SESSION = "rla.window"  # the sender's record, once a round trip
@@ -25,7 +25,7 @@ SIGNAL = "rla.signal"  # one for each congestion signal that the sender detected
 
 def counted(frame: pl.DataFrame, columns: Iterable[str], interval: Interval) -> float:
     """Growth of the columns' sum, per second; counters stand still between their rows' lines."""
-    return sum(grown(frame, name, *interval) for name in columns) / (interval[1] - interval[0])
+    return sum(increase(frame, name, *interval) for name in columns) / (interval[1] - interval[0])
 
 
 def mean(

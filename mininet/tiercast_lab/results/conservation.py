@@ -1,4 +1,4 @@
-"""Whether every packet is accounted for: at each port, for each session and layer, on every look
+"""Whether every packet is accounted for: at each port, for each session and layer, in each sample
 
     entered = left + queue_drops + policy_drops + pruned + waiting
 
@@ -25,12 +25,12 @@ SHOWN = 3
 
 
 def conservation(rows: Rows) -> list[Check]:
-    """The largest difference of a port, with those that have one; none where no ports were looked
-    at."""
-    looks = [_differences(rows[kind], waiting) for kind, waiting in KINDS.items() if kind in rows]
-    if not looks:
+    """The largest difference of a port, with those that have one; none where no port was
+    sampled."""
+    samples = [_differences(rows[kind], waiting) for kind, waiting in KINDS.items() if kind in rows]
+    if not samples:
         return []
-    counted = pl.concat(looks, how="diagonal")
+    counted = pl.concat(samples, how="diagonal")
     if counted.is_empty():
         return [Check("unaccounted", None, None, "packets", NOT_COUNTED)]
     # What is wrong at one sample stays wrong at later ones; sessions sort before their ports.
@@ -53,15 +53,15 @@ def _differences(frame: pl.DataFrame, waiting: str) -> pl.DataFrame:
     )
 
 
-def _sentence(look: dict[str, Any]) -> str:
+def _sentence(sample: dict[str, Any]) -> str:
     """ "link 1>3, session 1, layer 0, at 12.0 s: 100 entered, but 90 left, …"."""
     what = "in all"
-    if look.get("session") is not None:
-        what = f"session {look['session']}, layer {look['layer']}"
-        if look["session"] < 0:
+    if sample.get("session") is not None:
+        what = f"session {sample['session']}, layer {sample['layer']}"
+        if sample["session"] < 0:
             what = "of no session"
     return (
-        f"link {look['link']}, {what}, at {look['time_s']:.1f} s: {look['entered']} entered, but "
-        f"{look['left']} left, the queue dropped {look['queue_drops']}, its policy "
-        f"{look['policy_drops']}, {look['pruned']} were pruned and {look['waiting']} wait"
+        f"link {sample['link']}, {what}, at {sample['time_s']:.1f} s: {sample['entered']} entered, "
+        f"but {sample['left']} left, the queue dropped {sample['queue_drops']}, its policy "
+        f"{sample['policy_drops']}, {sample['pruned']} were pruned and {sample['waiting']} wait"
     )

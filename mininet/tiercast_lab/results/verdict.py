@@ -80,7 +80,7 @@ BOUNDS = {
     "silence": Bound(
         2.5,
         "s",
-        "longest time without a row of a program, or a look at it; they come every second",
+        "longest time without a row of a program; programs write and are polled every second",
     ),
     "packet_in_dropped": Bound(
         0.0, "packets", "punted by a switch, such as IGMP reports, and never seen by the controller"

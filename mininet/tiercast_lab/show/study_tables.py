@@ -52,11 +52,11 @@ def verdict_table(summaries: list[dict[str, Any]]) -> Table:
 def sweep_table(results: SweepResults) -> Table | str:
     """Each cell's means, or where they stand if they are too many for a screen; where the sweep
     asks for distributions, these."""
-    if results.file.sweep.distribution_over is not None:
+    if results.spec.sweep.distribution_over is not None:
         return _distribution_table(results)
     if len(results.cells) > CELLS_SHOWN:
         return f"{len(results.cells)} cells, in cells.csv and in the report"
-    sweep = results.file.sweep
+    sweep = results.spec.sweep
     table = Table(*sweep.axes, title=f"{sweep.title}: means ± 95 %", title_justify="left")
     for name in sweep.measures:
         table.add_column(spec_of(name)[1], justify="right")
@@ -69,7 +69,7 @@ def sweep_table(results: SweepResults) -> Table | str:
 
 
 def _distribution_table(results: SweepResults) -> Table:
-    sweep = results.file.sweep
+    sweep = results.spec.sweep
     over = sweep.distribution_over
     shares = ["5 %", "median", "95 %"]
     table = Table(

@@ -32,7 +32,7 @@ ROW_INCHES, COLUMN_INCHES = 0.42, 0.62
 
 
 @dataclass(frozen=True)
-class Look:
+class Shading:
     """How a measure's values become colours, and in a word what the colours say."""
 
     colours: Colormap
@@ -44,33 +44,35 @@ def _ramp(*colours: str) -> Colormap:
     return LinearSegmentedColormap.from_list("ramp", colours)
 
 
-def _look(measure: str) -> Look:
+def _shading(measure: str) -> Shading:
     if measure == "efficiency":
-        return Look(_ramp(BAD, MIDDLE, GOOD), lambda _, __: Normalize(0, 1), "blue: more used")
+        return Shading(_ramp(BAD, MIDDLE, GOOD), lambda _, __: Normalize(0, 1), "blue: more used")
     if measure.startswith("tcp_ratio"):
-        return Look(
+        return Shading(
             _ramp(LESS, MIDDLE, MORE), lambda _, __: LogNorm(1 / 8, 8, clip=True),
             "white: as much as TCP; purple: less; orange: more",
         )  # fmt: skip
     if measure in ("loss", "marked", "queue_drops", "instability", "mean_queue", "longest_queue"):
-        return Look(
+        return Shading(
             _ramp(GOOD, MIDDLE, BAD),
             lambda _, high: PowerNorm(0.5, 0, high or 1),
             "blue: little; orange: much",
         )
-    return Look(_ramp(MIDDLE, GOOD), lambda _, high: PowerNorm(0.5, 0, high or 1), "darker: more")
+    return Shading(
+        _ramp(MIDDLE, GOOD), lambda _, high: PowerNorm(0.5, 0, high or 1), "darker: more"
+    )
 
 
 def draw_measures(results: SweepResults, folder: Path) -> dict[str, Path]:
     """<measure>.png, by measure."""
-    axes = results.file.sweep.axes
+    axes = results.spec.sweep.axes
     numeric = next(
         (a for a, s in axes.items() if len(s) > 1 and all(one.x is not None for one in s)), None
     )
     written = {}
     with plt.rc_context(STYLE):
-        for measure in results.file.sweep.measures:
-            if results.file.sweep.distribution_over is not None:
+        for measure in results.spec.sweep.measures:
+            if results.spec.sweep.distribution_over is not None:
                 drawing = _distributions(results, measure)
             elif numeric is not None:
                 drawing = _lines(results, measure, numeric)
@@ -99,15 +101,15 @@ def _means(results: SweepResults, measure: str) -> dict[tuple[str, ...], Mean | 
 
 
 def _heat_map(results: SweepResults, measure: str) -> plt.Figure:
-    axes = {axis: [one.name for one in found] for axis, found in results.file.sweep.axes.items()}
+    axes = {axis: [one.name for one in found] for axis, found in results.spec.sweep.axes.items()}
     (row_axis, rows), *others = axes.items()
     columns = list(itertools.product(*(names for _, names in others)))
     means = _means(results, measure)
     left_out = {tuple(one.cell.names.values()) for one in results.cells if one.cell.excluded}
     scale, unit = _scale(measure)
-    look = _look(measure)
+    shading = _shading(measure)
     values = [value.value for value in means.values() if value is not None]
-    norm = look.norm(min(values, default=0.0), max(values, default=1.0))
+    norm = shading.norm(min(values, default=0.0), max(values, default=1.0))
     width = 2.2 + COLUMN_INCHES * len(columns)
     height = 1.35 + ROW_INCHES * len(rows)
     drawing, axis = plt.subplots(figsize=(max(width, 7), height), layout="constrained")
@@ -121,7 +123,7 @@ def _heat_map(results: SweepResults, measure: str) -> plt.Figure:
             if key not in left_out:
                 axis.text(x + 0.5, y + 0.5, "–", ha="center", va="center", color="#7B8794")
             continue
-        shade = look.colours(norm(value.value))
+        shade = shading.colours(norm(value.value))
         axis.add_patch(plt.Rectangle((x, y), 1, 1, facecolor=shade, linewidth=0))
         ink = _ink_on(shade)
         axis.text(
@@ -135,7 +137,7 @@ def _heat_map(results: SweepResults, measure: str) -> plt.Figure:
             )  # fmt: skip
     _grid(axis, rows, columns, others)
     axis.set_ylabel(row_axis)
-    axis.set_title(look.legend, loc="right", fontsize=9, color="#616E7C", fontweight="normal")
+    axis.set_title(shading.legend, loc="right", fontsize=9, color="#616E7C", fontweight="normal")
     axis.set_title(unit, loc="left", fontsize=9, color="#616E7C", fontweight="normal")
     return drawing
 
@@ -198,7 +200,7 @@ def _short(value: float) -> str:
 
 def _lines(results: SweepResults, measure: str, numeric: str) -> plt.Figure:
     """A line for each setting of the first other axis, a panel for each of the rest."""
-    axes = results.file.sweep.axes
+    axes = results.spec.sweep.axes
     names = {axis: [one.name for one in settings] for axis, settings in axes.items()}
     curve, *rest = [axis for axis in axes if axis != numeric] or [None]
     curves = names[curve] if curve else [""]
@@ -272,7 +274,7 @@ def _intervals(results: SweepResults, measure: str) -> plt.Figure:
     axis.set_yticks(range(len(means)), [name for (name,) in means])
     axis.set_ylim(len(means) - 0.5, -0.5)
     axis.set_xlabel(unit)
-    axis.set_ylabel(next(iter(results.file.sweep.axes)))
+    axis.set_ylabel(next(iter(results.spec.sweep.axes)))
     return drawing
 
 
@@ -281,7 +283,7 @@ def _intervals(results: SweepResults, measure: str) -> plt.Figure:
 
 def _distributions(results: SweepResults, measure: str) -> plt.Figure:
     """How many of the cells have at most a value, in percent; a dot at each end."""
-    sweep = results.file.sweep
+    sweep = results.spec.sweep
     others = [names for axis, names in sweep.axes.items() if axis != sweep.distribution_over]
     # A group has one colour in all of a sweep's pictures, in those without data for others, too.
     groups = [tuple(one.name for one in chosen) for chosen in itertools.product(*others)]

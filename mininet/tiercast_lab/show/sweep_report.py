@@ -20,7 +20,7 @@ from tiercast_lab.study.sweep_results import QUANTILES, CellResult, Distribution
 
 def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tuple[Path, Any]:
     """results/sweeps/<name>/; the report, and what sweep.json says."""
-    sweep = results.file.sweep
+    sweep = results.spec.sweep
     directory = folder / sweep.name
     directory.mkdir(parents=True, exist_ok=True)
     summary = _summary(results, command)
@@ -54,11 +54,11 @@ def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tupl
 
 
 def _summary(results: SweepResults, command: list[str]) -> dict[str, Any]:
-    sweep = results.file.sweep
+    sweep = results.spec.sweep
     return {
         "sweep": sweep.name,
         "title": sweep.title,
-        "file": str(results.file.path),
+        "file": str(results.spec.path),
         "command": command,
         "axes": {axis: [one.name for one in settings] for axis, settings in sweep.axes.items()},
         "seeds": sorted({o.task.run.seed for one in results.cells for o in one.outcomes}),
@@ -150,7 +150,7 @@ def _table(results: SweepResults) -> pl.DataFrame:
         rows.append(row)
     numbers = {
         column: pl.Float64
-        for name in results.file.sweep.measures
+        for name in results.spec.sweep.measures
         for column in (name, f"{name}_95")
     }
     return pl.DataFrame(rows, schema_overrides=numbers, infer_schema_length=None)

@@ -61,7 +61,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class SweepResults:
-    file: SweepSpec
+    spec: SweepSpec
     cells: tuple[CellResult, ...]
 
     @property
@@ -71,7 +71,7 @@ class SweepResults:
     def distributions(self, measure: str) -> list[Distribution]:
         """Over the axis that the sweep names, one for each choice of the others' settings; none
         where it names no axis, or no cell has a value."""
-        over = self.file.sweep.distribution_over
+        over = self.spec.sweep.distribution_over
         groups: dict[tuple[str, ...], list[CellResult]] = defaultdict(list)
         for one in self.cells if over is not None else ():
             if not one.cell.excluded:
@@ -88,16 +88,16 @@ class SweepResults:
         return found
 
 
-def results_of(file: SweepSpec, outcomes: list[Outcome[CellRun]]) -> SweepResults:
+def results_of(spec: SweepSpec, outcomes: list[Outcome[CellRun]]) -> SweepResults:
     by_cell: dict[tuple[str, ...], list[Outcome[CellRun]]] = defaultdict(list)
     for one in outcomes:
         by_cell[tuple(one.task.run.cell.names.values())].append(one)
     cells = []
-    for cell in file.cells:
+    for cell in spec.cells:
         mine = by_cell[tuple(cell.names.values())]
         means = {
             measure: mean([one.measures.get(measure) for one in mine if not one.failure])
-            for measure in file.sweep.measures
+            for measure in spec.sweep.measures
         }
         cells.append(CellResult(cell, tuple(mine), means))
-    return SweepResults(file, tuple(cells))
+    return SweepResults(spec, tuple(cells))

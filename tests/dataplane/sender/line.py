@@ -86,7 +86,7 @@ class Line:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                control.look()
+                control.list_sessions()
                 return
             except AgentError:
                 assert process.poll() is None, "the sender ended"

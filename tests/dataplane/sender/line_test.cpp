@@ -448,14 +448,14 @@ TEST(SenderSessions, FeedbackReachesTheCoreOfItsSessionAndForgedIsCounted) {
   request.top_rank = 2;
   const Session& session = sessions.start(request);
   std::uint32_t fb_req = 0;
-  const auto look = [&fb_req](std::span<std::byte> frame) {
+  const auto inspect = [&fb_req](std::span<std::byte> frame) {
     wire::UdpPacket packet;
     wire::SimData data;
     ASSERT_EQ(wire::parse_udp_frame(frame, packet), wire::FrameError::kOk);
     ASSERT_EQ(wire::parse(packet.payload, data), wire::Error::kOk);
     fb_req = data.fb_req;
   };
-  sessions.run_until(Time::nanoseconds(1'000'000), look);
+  sessions.run_until(Time::nanoseconds(1'000'000), inspect);
   wire::SimFeedback feedback;
   feedback.session = 5;
   feedback.source = 9;
@@ -484,7 +484,7 @@ TEST(SenderSessions, FeedbackReachesTheCoreOfItsSessionAndForgedIsCounted) {
   EXPECT_EQ(totals.feedback_delivered, 1 + size);
   EXPECT_EQ(totals.feedback_refused, size);
   EXPECT_EQ(totals.feedback_late, 3u);
-  sessions.run_until(Time::nanoseconds(3'000'000'000), look);
+  sessions.run_until(Time::nanoseconds(3'000'000'000), inspect);
   EXPECT_GT(sessions.kinds["sim.round"], 0);
 }
 

@@ -41,7 +41,7 @@ def test_a_thousand_sessions_come_and_go_while_forged_feedback_arrives(tmp_path:
                 control.change(20, parameters={"rlm.base_rate": "800kbit/s"})
             for session in range(1, 21):
                 control.stop(session)
-        assert [state.session.session for state in control.look().sessions] == [300]
+        assert [state.session.session for state in control.list_sessions().sessions] == [300]
     line.check_counts()
     sessions = [layer["session"] for layer in line.records("layer")]
     assert len(sessions) == 1 + 50 * 20 + 5 and set(sessions) == {*range(1, 21), 300}
@@ -118,7 +118,7 @@ def test_huge_pages_are_given_back(tmp_path: Path, kind: signal.Signals) -> None
 
 def answers(control: SenderControl) -> bool:
     try:
-        control.look()
+        control.list_sessions()
     except AgentError:
         return False
     return True
@@ -140,7 +140,7 @@ def test_http_clients_that_are_slow_partial_or_a_thousand(tmp_path: Path) -> Non
     line = Line(tmp_path, [constant(1, "4Mbit/s", layers=2)])
 
     def sent(control: SenderControl) -> int:
-        return sum(x.sent_packets for s in control.look().sessions for x in s.layers)
+        return sum(x.sent_packets for s in control.list_sessions().sessions for x in s.layers)
 
     with line.sender(NULL, f"--metrics=127.0.0.1:{port}") as control:
         before = sent(control)

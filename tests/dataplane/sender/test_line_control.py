@@ -36,7 +36,7 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
     with line.sender(NULL, "--ramp=100ms", far_end=far_end, urgent=True) as control:
 
         def layers(session: int) -> list:
-            states = control.look().sessions
+            states = control.list_sessions().sessions
             return next((s.layers for s in states if s.session.session == session), [])
 
         def sent(session: int) -> list[int]:
@@ -63,13 +63,13 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
         control.change(51, parameters={"rlm.base_rate": f"{30 * RATE_BPS}bit/s"})
         rates = [30 * RATE_BPS / 8] + [10 * RATE_BPS / 8] * 7
         wait_until(lambda: [x.rate_Bps for x in layers(51)] == pytest.approx(rates), "51's rates")
-        changed_at = control.look().time_ns
+        changed_at = control.list_sessions().time_ns
         send_on()
 
         control.stop(52)
         before_52_ended = sent(20)[0]
         send_on()
-        states = {state.session.session for state in control.look().sessions}
+        states = {state.session.session for state in control.list_sessions().sessions}
         assert states == {*range(1, 52), *range(53, 101), 200}
     times, groups = departures(record)
     assert line.check_counts() == len(times)
@@ -133,11 +133,12 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
                 call()
             for text in texts:
                 assert text in str(refused.value)
-        sessions = control.look().sessions
+        sessions = control.list_sessions().sessions
         assert [state.session.session for state in sessions] == [1, 2]
         wait_until(
             lambda: (
-                {x.rate_Bps for state in control.look().sessions for x in state.layers} == {125_000}
+                {x.rate_Bps for state in control.list_sessions().sessions for x in state.layers}
+                == {125_000}
             ),
             "all layers' rates",
         )

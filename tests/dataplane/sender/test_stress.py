@@ -122,7 +122,9 @@ def check_fates(line: Line, report: dict) -> dict:
 
 def take_all_kinds(line: Line) -> None:
     """Waits until the sender has taken each of KINDS ten times over, and sent of each session."""
-    wait_until(lambda: line.control.look().sessions[-1].layers[0].sent_packets > 10, "packets")
+    wait_until(
+        lambda: line.control.list_sessions().sessions[-1].layers[0].sent_packets > 10, "packets"
+    )
     wait_until(
         lambda: any(r["received"] > 10 * len(KINDS) and r["accepted"] > 0 and r["answered"] > 0
                     for r in line.records("feedback")), "feedback"
@@ -173,7 +175,7 @@ def test_a_device_that_stops_draining_costs_what_it_refuses_and_nothing_else(
     with line.sender(None, "--ramp=10ms", far_end=far_end) as control:
 
         def total(name: str) -> int:
-            return sum(getattr(layer, name) for state in control.look().sessions
+            return sum(getattr(layer, name) for state in control.list_sessions().sessions
                        for layer in state.layers)  # fmt: skip
 
         wait_until(lambda: total("dropped_packets") > 100, "the ring is full")

@@ -100,8 +100,8 @@ def test_it_says_for_how_long_it_did_not_run(switch):
     paused_us = 1e6 * (time.monotonic() - stopped)
     os.kill(switch.process.pid, signal.SIGCONT)
     assert longest_us() >= paused_us
-    # Each look begins anew, and a switch without work turns all the same.
-    wait_until(lambda: longest_us() < paused_us, "a look without the pause")
+    # Each poll starts from zero, and a switch without work turns all the same.
+    wait_until(lambda: longest_us() < paused_us, "a poll without the pause")
 
 
 def test_packets_that_no_controller_gets_are_counted(start, network, program, tools):

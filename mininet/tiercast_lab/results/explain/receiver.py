@@ -15,29 +15,32 @@ from tiercast_lab.base.by_name import module_of
 from tiercast_lab.measures.rows import (
     FATES,
     cumulative_rates,
-    grown,
+    increase,
     layers_together,
     steps_within,
     top_steps,
 )
 from tiercast_lab.results.explain import schemes
-from tiercast_lab.results.explain.look import Look
+from tiercast_lab.results.explain.snapshot import Snapshot
 from tiercast_lab.results.links import policy_of
 
 
-def explain(look: Look) -> list[str]:
+def explain(snapshot: Snapshot) -> list[str]:
     """Lines in plain language."""
-    run = look.run
-    title = f"{run.summary['run']}: {look.scheme}, receiver {look.receiver} at {look.at_s:g} s"
-    own = module_of(schemes.__name__, look.scheme)
-    specific = (own.explanation if own else _records)(look)
+    run = snapshot.run
+    title = (
+        f"{run.summary['run']}: {snapshot.scheme}, "
+        f"receiver {snapshot.receiver} at {snapshot.at_s:g} s"
+    )
+    own = module_of(schemes.__name__, snapshot.scheme)
+    specific = (own.explanation if own else _records)(snapshot)
     parts: list[tuple[str, Iterable[str]]] = [
-        ("received", _received(look)),
-        ("subscribed", _subscription(look)),
-        ("queue", _queue(look)),
-        ("path", _path(look)),
-        ("beside", _flows(look)),
-        ("sender", _sender(look)),
+        ("received", _received(snapshot)),
+        ("subscribed", _subscription(snapshot)),
+        ("queue", _queue(snapshot)),
+        ("path", _path(snapshot)),
+        ("beside", _flows(snapshot)),
+        ("sender", _sender(snapshot)),
         ("why", specific or ["the scheme has traced nothing yet"]),
     ]
     lines = [title]
@@ -50,31 +53,31 @@ def explain(look: Look) -> list[str]:
     return lines
 
 
-def _received(look: Look) -> list[str]:
-    span = look.at_s - look.since_s
-    packets = look.grown("received", look.receiver, "packets")
-    if span == 0 or (look.rows("received", look.receiver) is None and packets == 0):
+def _received(snapshot: Snapshot) -> list[str]:
+    span = snapshot.at_s - snapshot.since_s
+    packets = snapshot.increase("received", snapshot.receiver, "packets")
+    if span == 0 or (snapshot.rows("received", snapshot.receiver) is None and packets == 0):
         return ["nothing yet"]
-    rate = 8 * look.grown("received", look.receiver, "bytes") / span
-    lost = look.grown("received", look.receiver, "lost")
-    marked = look.grown("received", look.receiver, "marked")
-    steps = look.session.receivers[look.receiver].available
-    available = [rate for at, rate in steps if at <= look.at_s][-1]
+    rate = 8 * snapshot.increase("received", snapshot.receiver, "bytes") / span
+    lost = snapshot.increase("received", snapshot.receiver, "lost")
+    marked = snapshot.increase("received", snapshot.receiver, "marked")
+    steps = snapshot.session.receivers[snapshot.receiver].available
+    available = [rate for at, rate in steps if at <= snapshot.at_s][-1]
     return [
         f"{mbit(rate)} in the last {span:g} s; its path has room for {mbit(available)}",
         f"lost {_of(lost, lost + packets)}, marked {_of(marked, packets)} packets",
     ]
 
 
-def _subscription(look: Look) -> list[str]:
-    rows = look.rows("subscription", look.receiver)
+def _subscription(snapshot: Snapshot) -> list[str]:
+    rows = snapshot.rows("subscription", snapshot.receiver)
     if rows is None:
         return ["to nothing yet"]
     top = rows["top"][-1]
     # The first of the last rows that say the same.
     others = rows.with_row_index().filter(pl.col("top") != top)["index"]
     since = rows["time_s"][0 if others.is_empty() else int(others[-1]) + 1]
-    layers = look.session.layers
+    layers = snapshot.session.layers
     if top < 0:
         return [f"to nothing since {since:.1f} s"]
     what = f"to {top + 1:g} of {layers} layers" if layers > 1 else "to the session"
@@ -82,39 +85,41 @@ def _subscription(look: Look) -> list[str]:
     return [f"{what} since {since:.1f} s{before if layers > 1 else ''}"]
 
 
-def _queue(look: Look) -> list[str]:
-    frame = look.run.rows.get("port")
-    path = look.facts.get("directions", [])
+def _queue(snapshot: Snapshot) -> list[str]:
+    frame = snapshot.run.rows.get("port")
+    path = snapshot.facts.get("directions", [])
     if frame is None or not path:
         return ["not reported by this kind of switch"]
     # A port's row covers the second before it, so the row that includes the time counts, too.
     seen = frame.filter(
         pl.col("link").is_in(path)
-        & (pl.col("time_s") > look.since_s)
-        & (pl.col("time_s") < look.at_s + 1)
+        & (pl.col("time_s") > snapshot.since_s)
+        & (pl.col("time_s") < snapshot.at_s + 1)
     )
     if seen.is_empty():
-        return ["not looked at yet"]
+        return ["not sampled yet"]
     if seen["max_queue_packets"].is_null().all():
         return ["not reported by this kind of switch"]
     longest = seen.sort("max_queue_packets", descending=True).row(0, named=True)
     return [f"at most {longest['max_queue_packets']:g} packets on its path, at {longest['link']}"]
 
 
-def _path(look: Look) -> list[str]:
+def _path(snapshot: Snapshot) -> list[str]:
     """What happened on the path to packets of the layers that it had in the last seconds."""
-    if "port.session" not in look.run.rows:
+    if "port.session" not in snapshot.run.rows:
         return []
     dropped, marked = [], []
     counted = True
-    for link in look.facts["directions"]:
-        mine = look.run.rows.of("port.session", link, "link").filter(
-            (pl.col("session") == look.session.number) & (pl.col("layer") < _layers(look))
+    for link in snapshot.facts["directions"]:
+        mine = snapshot.run.rows.of("port.session", link, "link").filter(
+            (pl.col("session") == snapshot.session.number) & (pl.col("layer") < _layers(snapshot))
         )
         counted &= not mine["queue_drops"].has_nulls()
-        looks = layers_together(mine, *FATES)
-        grew = {column: grown(looks, column, look.since_s, look.at_s) for column in FATES}
-        policy = policy_of(look.run, link)
+        samples = layers_together(mine, *FATES)
+        grew = {
+            column: increase(samples, column, snapshot.since_s, snapshot.at_s) for column in FATES
+        }
+        policy = policy_of(snapshot.run, link)
         for column, by in (("queue_drops", "the full queue"), ("policy_drops", policy)):
             if grew[column] >= 0.5:
                 dropped.append(f"{grew[column]:.0f} by {by} at {link}")
@@ -127,23 +132,25 @@ def _path(look: Look) -> list[str]:
     ]
 
 
-def _layers(look: Look) -> int:
+def _layers(snapshot: Snapshot) -> int:
     """The most layers that it had in the last seconds."""
     top, _ = steps_within(
-        *top_steps(look.run.rows, look.receiver), [(look.since_s, look.at_s)], before=-1.0
+        *top_steps(snapshot.run.rows, snapshot.receiver),
+        [(snapshot.since_s, snapshot.at_s)],
+        before=-1.0,
     )
     return int(top.max(initial=-1.0)) + 1
 
 
-def _flows(look: Look) -> list[str]:
-    names = look.facts.get("rivals", [])
+def _flows(snapshot: Snapshot) -> list[str]:
+    names = snapshot.facts.get("rivals", [])
     lines = []
     for name in names[:4]:
-        span = look.at_s - look.since_s
-        rate = 8 * look.grown("tcp", name, "bytes") / span if span else 0.0
-        info = look.last("tcp.sender", name)
-        flow = look.run.context.flows[name]
-        if not flow.start <= look.at_s <= flow.stop:
+        span = snapshot.at_s - snapshot.since_s
+        rate = 8 * snapshot.increase("tcp", name, "bytes") / span if span else 0.0
+        info = snapshot.last("tcp.sender", name)
+        flow = snapshot.run.context.flows[name]
+        if not flow.start <= snapshot.at_s <= flow.stop:
             lines.append(f"{name}: not there (from {flow.start:g} to {flow.stop:g} s)")
         else:
             text = f"{name}: {mbit(rate)}"
@@ -157,28 +164,28 @@ def _flows(look: Look) -> list[str]:
     return lines
 
 
-def _sender(look: Look) -> list[str]:
-    span = look.at_s - look.since_s
-    frame = look.run.rows.get("layer")
+def _sender(snapshot: Snapshot) -> list[str]:
+    span = snapshot.at_s - snapshot.since_s
+    frame = snapshot.run.rows.get("layer")
     if frame is None or span == 0:
         return []
-    edges = np.array([look.since_s, look.at_s])
-    rates = cumulative_rates(look.run.rows, look.session, edges)[:, 0]
+    edges = np.array([snapshot.since_s, snapshot.at_s])
+    rates = cumulative_rates(snapshot.run.rows, snapshot.session, edges)[:, 0]
     text = "sends " + mbit(rates[-1])
     if len(rates) > 1:
         own = np.diff(np.concatenate([[0.0], rates])) / 1e6
         text += f" in layers of {' + '.join(f'{rate:.2f}' for rate in own)}"
-    feedback = look.grown("feedback", look.sender, "accepted") / span
+    feedback = snapshot.increase("feedback", snapshot.sender, "accepted") / span
     return [f"{text}; hears {feedback:.1f} feedback messages/s"]
 
 
-def _records(look: Look) -> list[str]:
+def _records(snapshot: Snapshot) -> list[str]:
     """A scheme without an explanation of its own: its newest records, as they are."""
     lines = []
-    for kind in look.run.rows:
-        if kind.startswith(f"{look.scheme}."):
-            for agent in (look.sender, look.receiver):
-                if (row := look.last(kind, agent)) is not None:
+    for kind in snapshot.run.rows:
+        if kind.startswith(f"{snapshot.scheme}."):
+            for agent in (snapshot.sender, snapshot.receiver):
+                if (row := snapshot.last(kind, agent)) is not None:
                     fields = ", ".join(
                         f"{key} {value:g}"
                         for key, value in row.items()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tiercast_lab.results.explain.look import Look, Row
+from tiercast_lab.results.explain.snapshot import Row, Snapshot
 
 
 class _Sentence(string.Formatter):
@@ -16,8 +16,8 @@ class _Sentence(string.Formatter):
     A field that a record lacks is "unknown"; a node that is no receiver is "none".
     """
 
-    def __init__(self, look: Look) -> None:
-        self.look = look
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
 
     def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
         return kwargs.get(str(key))
@@ -30,7 +30,7 @@ class _Sentence(string.Formatter):
         if format_spec == "rate":
             return f"{8 * value / 1e6:.3f} Mbit/s"
         if format_spec == "node":
-            return self.look.receiver_name(value) or "none"
+            return self.snapshot.receiver_name(value) or "none"
         if format_spec == "%":
             return f"{100 * value:.2f} %"
         return format(value, format_spec or ".4g")
@@ -70,13 +70,13 @@ class Sentences:
     def __init__(self, *clauses: Clause) -> None:
         self.clauses = clauses
 
-    def __call__(self, look: Look) -> list[str]:
+    def __call__(self, snapshot: Snapshot) -> list[str]:
         lines = []
         for clause in self.clauses:
-            agent = look.receiver if clause.by == "receiver" else look.sender
-            equal = {"receiver": float(look.facts["node"])} if clause.by == "about" else {}
-            row = look.last(clause.kind, agent, **equal)
+            agent = snapshot.receiver if clause.by == "receiver" else snapshot.sender
+            equal = {"receiver": float(snapshot.facts["node"])} if clause.by == "about" else {}
+            row = snapshot.last(clause.kind, agent, **equal)
             if row is not None and clause.applies(row):
-                said = _Sentence(look).vformat(clause.say, (), row)
+                said = _Sentence(snapshot).vformat(clause.say, (), row)
                 lines.append(f"{said} [{clause.kind}, {row['time_s']:.2f} s]")
         return lines

@@ -11,7 +11,7 @@ from tiercast_lab.run.mininet.processes import Turns
 
 
 class LoadMeter:
-    """CPU of the run's programs and CPU pressure of the machine, between two looks."""
+    """CPU of the run's programs and CPU pressure of the machine, between two samples."""
 
     def __init__(self, programs: Callable[[], Sequence[Turns]]) -> None:
         self._programs = programs
@@ -22,8 +22,8 @@ class LoadMeter:
         programs = self._programs()
         return time.monotonic(), _own_cpu_seconds(), pressure_us(), programs
 
-    def look(self) -> dict[str, float]:
-        """The row of kind `machine` for the time since the last look."""
+    def sample(self) -> dict[str, float]:
+        """The row of kind `machine` for the time since the last sample."""
         at, own, pressure, before = self._last
         self._last = self._seen()
         elapsed = self._last[0] - at

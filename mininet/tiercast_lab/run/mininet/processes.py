@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiercast_lab.run.mininet.network import NamespaceNode
 
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
-LOOK_S = 0.2
+POLL_S = 0.2
 REAL_TIME = ["chrt", "--rr", "1"]
 
 
@@ -41,7 +41,7 @@ class Child:
     name: str  # "tiercast-switch s1"
     process: subprocess.Popen[bytes]
     log: Path
-    turns: Turns = Turns()  # when last looked at
+    turns: Turns = Turns()  # when last polled
     expected_to_end: bool = False
     handles_sigterm: bool = True  # ends with status 0 after it
 
@@ -89,13 +89,13 @@ class Children:
             ]
             if not names or time.monotonic() >= deadline:
                 return names
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def hindered(self) -> str:
         """Children that do not run though they should: "stopped: …", "ready, but without a CPU: …";
-        empty where all run. Takes two looks, LOOK_S apart."""
+        empty where all run. Polls twice, POLL_S apart."""
         before = {child.name: _threads(child.process.pid) for child in self.children}
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
         waiting = [
             child.name
             for child in self.children

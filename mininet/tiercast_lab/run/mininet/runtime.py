@@ -37,7 +37,7 @@ from tiercast_lab.run.runtime import Run
 
 POLL_S = 1.0  # of ports and load
 WATCH_S = 0.2  # a crash is noticed within this time
-END_S = 0.01  # between looks at a program that is about to end
+END_S = 0.01  # between polls of a program that is about to end
 CRASH_S = 1.0  # between a program's last sign of life and the end of its process
 CONTROLLER_NICE = -10  # of this process: joins wait for it
 
@@ -220,7 +220,7 @@ class _Live:
             if child.expected_to_end:
                 await self._expect_success(child)
         # Nobody sends any more: what each port was handed, and what became of it.
-        await asyncio.gather(*(self._look(controller, switch) for switch in switches))
+        await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
 
     async def _expect_success(self, child: Any) -> None:
         deadline = time.monotonic() + GRACE_S
@@ -230,18 +230,18 @@ class _Live:
             raise RunFailed(self.children.obituary(child, status))
 
     async def _measure(self, controller: control.Controller, load: LoadMeter) -> None:
-        """Looks at each switch and at the load, once a second until the run's time is over. A
+        """Polls each switch and samples the load, once a second until the run's time is over. A
         switch that does not answer keeps nobody else waiting."""
-        looks = [
-            asyncio.create_task(self._look_at(controller, switch))
+        polls = [
+            asyncio.create_task(self._poll_each_second(controller, switch))
             for switch in self.network.topology.switches.values()
         ]
-        looks.append(asyncio.create_task(self._look_at_load(load)))
+        polls.append(asyncio.create_task(self._sample_load(load)))
         try:
-            await asyncio.gather(*looks)
+            await asyncio.gather(*polls)
         finally:
-            for look in looks:
-                look.cancel()
+            for poll in polls:
+                poll.cancel()
 
     async def _seconds(self) -> AsyncIterator[None]:
         """Each second of the run, those left out that are over, and its end."""
@@ -254,21 +254,21 @@ class _Live:
             await asyncio.sleep(next_s - self._now_s())
             yield
 
-    async def _look_at(self, controller: control.Controller, switch: Switch) -> None:
+    async def _poll_each_second(self, controller: control.Controller, switch: Switch) -> None:
         async for _ in self._seconds():
-            await self._look(controller, switch)
+            await self._poll(controller, switch)
 
-    async def _look(self, controller: control.Controller, switch: Switch) -> None:
+    async def _poll(self, controller: control.Controller, switch: Switch) -> None:
         rows = await self.run_.switches.poll(controller, switch)
         now_s = self._now_s()
         for kind, fields in rows:
             self._take(kind, now_s, switch.name, fields)
 
-    async def _look_at_load(self, load: LoadMeter) -> None:
+    async def _sample_load(self, load: LoadMeter) -> None:
         run = self.run_
         async for _ in self._seconds():
             now_s = self._now_s()
-            run.take("machine", now_s, "lab", load.look())
+            run.take("machine", now_s, "lab", load.sample())
             longest_us = self.loop_watch.take_longest_us()
             run.take("pause", now_s, "lab", {"longest_us": longest_us})
             run.view.update(run.progress)

@@ -113,7 +113,7 @@ class End:
 
     def say(self, kind: str, agent: str, **fields: float) -> None:
         row = {"time_ns": time.monotonic_ns(), "kind": kind, "agent": agent, **fields}
-        # A lab that has ended closes the socket; the next look at it ends this program.
+        # A lab that has ended closes the socket; its next use ends this program.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.lab.sendall(json.dumps(row).encode() + b"\n")
 

@@ -1,1 +1,1 @@
-"""A module for each scheme, by its name: `explanation`, a function from a Look to lines of text."""
+"""A module for each scheme, by its name: `explanation` turns a Snapshot into lines of text."""

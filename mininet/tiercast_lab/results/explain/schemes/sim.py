@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from tiercast_lab.results.explain.look import Look, Row
+from tiercast_lab.results.explain.snapshot import Row, Snapshot
 
 
-def explanation(look: Look) -> list[str]:
+def explanation(snapshot: Snapshot) -> list[str]:
     """Its top layer's last adjustment with the reports behind it, the menu, its own last answer."""
     lines = []
-    subscription = look.last("subscription", look.receiver)
+    subscription = snapshot.last("subscription", snapshot.receiver)
     top = -1 if subscription is None else int(subscription["top"])
-    layers = look.session.layers
+    layers = snapshot.session.layers
     for rank in range(top, -1, -1):
-        if (text := _group(look, rank, layers)) is not None:
+        if (text := _group(snapshot, rank, layers)) is not None:
             lines.append(text)
-    if (menu := look.last("sim.menu", look.sender)) is not None:
+    if (menu := snapshot.last("sim.menu", snapshot.sender)) is not None:
         lines.append(_menu(menu, layers))
-    if (sent := look.last("sim.notification", look.receiver)) is not None:
+    if (sent := snapshot.last("sim.notification", snapshot.receiver)) is not None:
         state = "congested" if sent["congested"] else "not congested"
         lines.append(
             f"it last answered at {sent['time_s']:.2f} s, {state} with top layer {sent['top']:g}: "
             f"{sent['packets']:g} packets of the present rate, {sent['marked']:g} marked, "
             f"{sent['lost']:g} lost"
         )
-    if (round_ := look.last("sim.round", look.sender)) is not None:
+    if (round_ := snapshot.last("sim.round", snapshot.sender)) is not None:
         heard = round_["reports"] + round_["missing"]
         lines.append(
             f"the sender's round that ended at {round_['time_s']:.2f} s heard "
@@ -33,12 +33,12 @@ def explanation(look: Look) -> list[str]:
     return lines
 
 
-def _group(look: Look, rank: int, layers: int) -> str | None:
+def _group(snapshot: Snapshot, rank: int, layers: int) -> str | None:
     """How the layer's rate was adjusted last, and by which rule  // SIM 3.1"""
-    now = look.last("sim.group", look.sender, rank=rank)
+    now = snapshot.last("sim.group", snapshot.sender, rank=rank)
     if now is None:
         return None
-    before = look.last("sim.group", look.sender, back=2, rank=rank)
+    before = snapshot.last("sim.group", snapshot.sender, back=2, rank=rank)
     rate = _change(now, before)
     layer = f"layer {rank}"
     if not now["reports"]:
@@ -48,7 +48,7 @@ def _group(look: Look, rank: int, layers: int) -> str | None:
     elif rank == layers - 1:
         rule = "all reports must say so at the top"
     else:
-        menu = look.last("sim.menu", look.sender)
+        menu = snapshot.last("sim.menu", snapshot.sender)
         rule = "the majority decides" if menu and menu["active"] else "one report is enough"
     state = "congested" if now["congested"] else "not congested"
     return (

@@ -10,7 +10,7 @@ import polars as pl
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.measures.context import Session
-from tiercast_lab.measures.rows import grown
+from tiercast_lab.measures.rows import increase
 from tiercast_lab.results.storage import StoredRun
 
 SPAN_S = 2.0  # "the last seconds"
@@ -28,7 +28,7 @@ class Row(dict[str, float]):
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """A run as seen from one receiver at one time."""
 
     run: StoredRun
@@ -77,12 +77,12 @@ class Look:
         rows = self.rows(kind, agent, **equal)
         return None if rows is None or len(rows) < back else Row(kind, rows.row(-back, named=True))
 
-    def grown(self, kind: str, agent: str, column: str) -> float:
+    def increase(self, kind: str, agent: str, column: str) -> float:
         """What a counter has grown by in the last seconds."""
         frame = self.run.rows.get(kind)
         if frame is None or column not in frame.columns:
             return 0.0
-        return grown(self.run.rows.of(kind, agent), column, self.since_s, self.at_s)
+        return increase(self.run.rows.of(kind, agent), column, self.since_s, self.at_s)
 
     def receiver_name(self, number: float | None) -> str | None:
         """The agent of a receiver's id, its node, in a record; None where it names none."""
@@ -90,7 +90,7 @@ class Look:
         return next(found, None)
 
 
-def look_at(run: StoredRun, receiver: str, at: str) -> Look:
+def snapshot_at(run: StoredRun, receiver: str, at: str) -> Snapshot:
     """InputError names the run, what was asked for, and the valid choices."""
     name = run.summary["run"]
     agent = f"h{receiver}" if receiver.isdigit() else receiver
@@ -108,7 +108,7 @@ def look_at(run: StoredRun, receiver: str, at: str) -> Look:
         ) from None
     if not 0 <= at_s <= end:
         raise InputError(f"run {name}: the time {at} is outside the run; {valid}")
-    return Look(run, agent, at_s)
+    return Snapshot(run, agent, at_s)
 
 
 def _is_plain(text: str) -> bool:
