@@ -15,7 +15,7 @@ PROGRAMS = {
         binaries.SENDER,
         binaries.HOST,
         binaries.NS3,
-        binaries.WIRE,
+        binaries.DELAY_LINE,
         binaries.BUILD / "dataplane/stf/tiercast-stf",
         binaries.BUILD / "dataplane/switch/dpdk/tiercast-switch-dpdk",
     )
