@@ -11,8 +11,10 @@ FUZZ_CPU_SECONDS ?= 2
 LOADS ?= 3
 # What a run needs; the tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tiercast-ns3
+ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
+  $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
-.PHONY: help setup build stubs configure programs demo test test-busy test-cpp test-python bench-switch \
+.PHONY: help setup build stubs configure programs demo test test-busy test-alone test-cpp test-python bench-switch \
   bench-sender bench-joins bench-ns3 bench-protocols fuzz lint p4 lock clean
 
 help:             ## this list
@@ -47,6 +49,7 @@ test:             ## every test: C++ (ctest), then ruff, then Python (pytest); n
 	@scripts/require-root.sh test
 	@$(MAKE) --no-print-directory build
 	@status=0; \
+	$(MAKE) --no-print-directory test-alone || status=1; \
 	$(MAKE) --no-print-directory test-cpp || status=1; \
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=15 FUZZ_MUTANTS=2000 FUZZ_CPU_SECONDS=0 || status=1; \
 	$(MAKE) --no-print-directory lint || status=1; \
@@ -56,6 +59,10 @@ test:             ## every test: C++ (ctest), then ruff, then Python (pytest); n
 test-busy:        ## the same beside LOADS=3 busy loops: no test depends on the clock
 	@for i in $$(seq $(LOADS)); do (while :; do :; done) & done; \
 	trap 'kill $$(jobs -p)' EXIT; $(MAKE) --no-print-directory test
+
+test-alone:       ## the engine and the protocols compile without gRPC, DPDK, ns-3 and Python
+	@cmake -S . -B build-alone -G Ninja -DCMAKE_BUILD_TYPE=Release $(ALONE) > /dev/null
+	@ninja -C build-alone -j $(JOBS) --quiet tiercast_engine tiercast_protocols
 
 test-cpp: build   ## the C++ tests alone
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
