@@ -1,8 +1,10 @@
-"""Make the Python stubs of P4Runtime and tiercast.v1 (build/python, put first on PYTHONPATH).
+"""Make the Python modules of P4Runtime and tiercast.v1 (build/python, put first on PYTHONPATH).
+With --types, their types beside them instead, for mypy and editors; that needs mypy-protobuf.
 
-usage: generate_python.py OUT_DIR
+usage: generate_python.py [--types] OUT_DIR
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,9 +29,9 @@ def run_protoc(*arguments: str) -> None:
         sys.exit(f"generate_python.py: protoc failed: {' '.join(arguments)}")
 
 
-def main(out: Path) -> None:
+def main(out: Path, *plugins: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    outputs = (f"--python_out={out}", f"--pyi_out={out}", f"--grpc_python_out={out}")
+    outputs = tuple(f"--{plugin}:{out}" for plugin in plugins)
     with tempfile.TemporaryDirectory() as scratch:
         descriptors = Path(scratch) / "p4runtime.desc"
         # Another process: it needs the pure-Python protobuf runtime (see export_descriptors.py).
@@ -38,13 +40,19 @@ def main(out: Path) -> None:
     include = Path(grpc_tools.__file__).parent / "_proto"
     run_protoc(f"--proto_path={HERE}", f"--proto_path={include}", *outputs, *TIERCAST)
     # Regular packages: they must win over the PyPI package `p4`, whose modules are outdated.
-    for folder in {p.parent for p in out.rglob("*_pb2.py")}:
+    for folder in {p.parent for p in out.rglob("*_pb2.py*")}:
         while folder != out:
             (folder / "__init__.py").touch()
             folder = folder.parent
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(Path(sys.argv[1]))
+    match sys.argv[1:]:
+        case ["--types", out]:
+            # protoc looks for its plugins in PATH: they lie beside the interpreter.
+            os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+            main(Path(out), "mypy_out=quiet", "mypy_grpc_out=quiet")
+        case [out] if not out.startswith("-"):
+            main(Path(out), "python_out=", "grpc_python_out=")
+        case _:
+            sys.exit(__doc__)

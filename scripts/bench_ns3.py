@@ -21,9 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import tiercast_controller as control
 from rich.console import Console
 from rich.table import Table
+from tiercast_controller.program import Program as P4Program
+from tiercast_controller.virtual import VirtualController
 from tiercast_lab.base import binaries
 from tiercast_lab.base.machine import describe
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -109,10 +110,10 @@ def plain(point: Point) -> Cost:
 
 
 def tiercast(loaded: LoadedExperiment) -> Cost:
-    controller = control.VirtualController(
+    controller = VirtualController(
         described_topology(loaded, 0, lambda _: ""),
         described_sessions(loaded),
-        control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
+        P4Program.load(binaries.P4_JSON, binaries.P4_INFO),
     )
     program = Program([binaries.NS3], subprocess.PIPE)
     child = program.child

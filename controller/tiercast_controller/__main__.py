@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .config import EXAMPLE, Config
 from .controller import Event
@@ -55,7 +56,7 @@ async def _run(config: Config) -> None:
     try:
         await controller.start()
         controller.start_sessions()
-        waiting = asyncio.create_task(ended.wait())
+        waiting: asyncio.Future[Any] = asyncio.create_task(ended.wait())
         await asyncio.wait({waiting, controller.failed}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if controller.failed.done():

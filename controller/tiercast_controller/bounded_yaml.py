@@ -111,6 +111,11 @@ def parse(text: str, place: str) -> Node:
     return _Reader(text, place).document()
 
 
+def _line_of(event: yaml.Event) -> int:
+    assert event.start_mark is not None  # as it is in events that a parser made
+    return event.start_mark.line + 1
+
+
 class _Reader:
     def __init__(self, text: str, place: str) -> None:
         self._text = text
@@ -136,8 +141,7 @@ class _Reader:
             root = self._value(self._next(), 0)
             self._next()  # the document's end
             if not isinstance(event := self._next(), yaml.StreamEndEvent):
-                line = event.start_mark.line + 1
-                raise self._refused(line, "a second document; valid: one")
+                raise self._refused(_line_of(event), "a second document; valid: one")
             return root
         except yaml.YAMLError as error:
             raise self._explained(error) from None
@@ -145,21 +149,22 @@ class _Reader:
             self._parser.dispose()
 
     def _next(self) -> yaml.Event:
-        return self._parser.get_event()
+        event: yaml.Event = self._parser.get_event()
+        return event
 
     def _value(self, event: yaml.Event, depth: int) -> Node:
-        line = event.start_mark.line + 1
+        line = _line_of(event)
         if isinstance(event, yaml.AliasEvent):
             return self._meant(event, line, depth)
+        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         if event.tag is not None:
             raise self._refused(
                 line, f"the tag {shown(event.tag)}; valid: none, and quotes around text"
             )
-        is_scalar = isinstance(event, yaml.ScalarEvent)
-        self._count(line, 1, depth if is_scalar else depth + 1)
+        self._count(line, 1, depth if isinstance(event, yaml.ScalarEvent) else depth + 1)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        if is_scalar:
+        if isinstance(event, yaml.ScalarEvent):
             node = Node(self._scalar(event, line), line)
         elif isinstance(event, yaml.SequenceStartEvent):
             node = self._list(line, depth)
@@ -178,7 +183,7 @@ class _Reader:
     def _mapping(self, line: int, depth: int) -> Node:
         entries: dict[str, tuple[int, Node]] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            at = event.start_mark.line + 1
+            at = _line_of(event)
             if not isinstance(event, yaml.ScalarEvent) or event.tag or event.anchor:
                 raise self._refused(at, "a key must be plain text")
             key = self._text_of(event, at)

@@ -5,6 +5,7 @@ Errors name the file, the place in it, the value and what is wrong with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +13,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from . import bounded_yaml
-from .controller import Controller, Querier
+from .controller import Controller, Event, Querier
 from .errors import ConfigurationError
+from .lab import RecordSink
 from .marking import AnyMarking, Marking, PortPolicy
 from .program import Program
 from .strict import Strict
@@ -109,7 +111,9 @@ class LinkPart(_Part):
         return self
 
     def policy(self, marking: Marking | None) -> PortPolicy | None:
-        return marking and marking.at(self.rate_bps, self.packet_bytes, self.idle_us)
+        if marking is None:
+            return None
+        return marking.at(self.rate_bps, self.packet_bytes, self.idle_us)
 
 
 class SessionPart(_Part):
@@ -158,13 +162,17 @@ class Config(_Part):
             )
         return topology
 
-    def controller(self, **sinks) -> Controller:
-        """sinks: on_records and on_event of Controller."""
+    def controller(
+        self,
+        on_records: RecordSink | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Controller:
         return Controller(
             self.topology(),
             [Session(s.number, s.layers, s.source, s.scheme, s.aggregation) for s in self.sessions],
             Program.load(self.program.json_file, self.program.p4info),
             lab_address=self.lab,
             querier=Querier(**self.querier.model_dump()) if self.querier else None,
-            **sinks,
+            on_records=on_records,
+            on_event=on_event,
         )

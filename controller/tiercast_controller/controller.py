@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
@@ -264,7 +264,7 @@ class Controller:
         for record in message.records:
             named = session_and_rank(record.group)
             tree = self._trees.get(named[0]) if named else None
-            if tree is None or named[1] >= tree.session.layers:
+            if named is None or tree is None or named[1] >= tree.session.layers:
                 # Hosts also report groups such as mDNS's, which belong to no session.
                 continue
             source = self.topology.host(tree.session.source).interface.ip
@@ -335,7 +335,7 @@ class Controller:
             for address, mgid in state.routes.items():
                 named = session_and_rank(address)
                 tree = self._trees.get(named[0]) if named else None
-                if tree is None or named[1] >= tree.session.layers:
+                if named is None or tree is None or named[1] >= tree.session.layers:
                     continue
                 for port in state.groups.get(mgid, ()):
                     if self.topology.is_host_port(switch, port):
@@ -380,7 +380,7 @@ class Controller:
             reason=reason,
         )
 
-    def _fail(self, reason: SwitchError) -> None:
+    def _fail(self, reason: ControllerError) -> None:
         log.error("%s", reason)
         self._emit("failure", reason=str(reason))
         if not self.failed.done():
@@ -389,7 +389,7 @@ class Controller:
     def _emit(self, kind: str, time_ns: int | None = None, **fields: Any) -> None:
         self._on_event(Event(time.monotonic_ns() if time_ns is None else time_ns, kind, fields))
 
-    def _spawn(self, work: Awaitable[None], name: str) -> None:
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)

@@ -164,7 +164,7 @@ def checksum(data: bytes) -> int:
     """The Internet checksum (RFC 1071); 0 over data that holds its own correct checksum."""
     if len(data) % 2:
         data += b"\0"
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import grpc
@@ -44,6 +44,9 @@ class Agent:
 
 # Awaited before the next message of the same agent is read, so a slow sink slows the agents down.
 RecordSink = Callable[[Agent, Sequence[Record]], Awaitable[None]]
+
+
+_Context = grpc.aio.ServicerContext[lab_pb2.FromAgent, lab_pb2.ToAgent]
 
 
 class _Refused(Exception):
@@ -136,7 +139,10 @@ class LabService(lab_pb2_grpc.LabServicer):
             if agent.sender and agent.started and agent.session == session:
                 agent.outbox.put_nowait(_membership(session, top_rank))
 
-    async def Attach(self, requests, context) -> None:  # noqa: N802 (name of the rpc)
+    # The rpc's name and its form for asyncio; the stub knows only generators.
+    async def Attach(  # type: ignore[override]  # noqa: N802
+        self, requests: AsyncIterator[lab_pb2.FromAgent], context: _Context
+    ) -> None:
         messages = aiter(requests)
         try:
             agent = self._admit(await anext(messages, None))
@@ -247,7 +253,7 @@ class LabService(lab_pb2_grpc.LabServicer):
             self._changed.notify_all()
 
     @staticmethod
-    async def _write(agent: Agent, context) -> None:
+    async def _write(agent: Agent, context: _Context) -> None:
         while (message := await agent.outbox.get()) is not None:
             await context.write(message)
 

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -293,8 +293,11 @@ def _tag_of(data: Any) -> str:
 
 
 # `marking` in a YAML: the class of its kind, DEFAULT_KIND where it says none.
-AnyMarking = Annotated[
-    Union[tuple(Annotated[one, Tag(_tag(kind))] for kind, one in KINDS.items())],  # noqa: UP007
-    Discriminator(_tag_of),
-    BeforeValidator(_known_kind),
-]
+if TYPE_CHECKING:
+    AnyMarking = Marking
+else:
+    AnyMarking = Annotated[
+        Union[tuple(Annotated[one, Tag(_tag(kind))] for kind, one in KINDS.items())],  # noqa: UP007
+        Discriminator(_tag_of),
+        BeforeValidator(_known_kind),
+    ]

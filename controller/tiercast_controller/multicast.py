@@ -177,15 +177,16 @@ def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update
     third: list[Update] = []
     carried = installed.highest_carried()
     for key in sorted(installed.tops.keys() | desired.tops.keys()):
-        old, new = installed.tops.get(key), desired.tops.get(key)
-        if old == new:
+        old_top, new_top = installed.tops.get(key), desired.tops.get(key)
+        if old_top == new_top:
             continue
-        if new is None:
-            second.append(Update(Op.DELETE, top_group(key, old)))
+        if new_top is None:
+            second.append(Update(Op.DELETE, top_group(key, installed.tops[key])))
             continue
-        op = Op.INSERT if old is None else Op.MODIFY
-        batch = third if carried.get(key, -1) > new else second if old is None else first
-        batch.append(Update(op, top_group(key, new)))
+        op = Op.INSERT if old_top is None else Op.MODIFY
+        lowered = carried.get(key, -1) > new_top
+        batch = third if lowered else second if old_top is None else first
+        batch.append(Update(op, top_group(key, new_top)))
     for address in sorted(installed.routes.keys() | desired.routes.keys()):
         old, new = installed.routes.get(address), desired.routes.get(address)
         if old == new:
@@ -196,11 +197,11 @@ def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update
             batch = third if new in installed.groups or old is not None else second
             batch.append(Update(Op.INSERT, route(address, new)))
     for mgid in sorted(installed.groups.keys() | desired.groups.keys()):
-        old, new = installed.groups.get(mgid), desired.groups.get(mgid)
-        if old == new:
+        had, wanted = installed.groups.get(mgid), desired.groups.get(mgid)
+        if had == wanted:
             continue
-        op = Op.INSERT if old is None else Op.DELETE if new is None else Op.MODIFY
-        second.append(Update(op, MulticastGroup(mgid, frozenset(new or ()))))
+        op = Op.INSERT if had is None else Op.DELETE if wanted is None else Op.MODIFY
+        second.append(Update(op, MulticastGroup(mgid, wanted or frozenset())))
     return [batch for batch in (first, second, third) if batch]
 
 
@@ -221,9 +222,10 @@ def from_entities(
     """The state that was read back from a switch; entries of other tables are skipped."""
     state = MulticastState(groups=dict(groups))
     for item in entries:
-        match, params = dict(item.match), dict(item.params)
+        params = dict(item.params)
         if item.table == "ipv4_multicast":
-            state.routes[IPv4Address(match["dst_addr"])] = params.get("mgid", 0)
+            state.routes[IPv4Address(item.exact("dst_addr"))] = params.get("mgid", 0)
         elif item.table == "top_group":
-            state.tops[match["egress_port"], match["session"]] = params.get("rank", 0)
+            key = item.exact("egress_port"), item.exact("session")
+            state.tops[key] = params.get("rank", 0)
     return state

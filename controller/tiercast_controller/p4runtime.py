@@ -83,7 +83,9 @@ class P4RuntimeClient:
         self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
         self._p4 = p4runtime_pb2_grpc.P4RuntimeStub(self._channel)
         self._links = lab_pb2_grpc.SwitchStub(self._channel)
-        self._stream: grpc.aio.StreamStreamCall | None = None
+        self._stream: (
+            grpc.aio.StreamStreamCall[p4.StreamMessageRequest, p4.StreamMessageResponse] | None
+        ) = None
         self._reader: asyncio.Task[None] | None = None
         self._primary: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -143,7 +145,7 @@ class P4RuntimeClient:
         )
         try:
             await self._p4.SetForwardingPipelineConfig(request, timeout=timeout_s)
-        except grpc.RpcError as error:
+        except grpc.aio.AioRpcError as error:
             raise self._error("the program was refused", error) from None
         return True
 
@@ -155,7 +157,7 @@ class P4RuntimeClient:
         )
         try:
             response = await self._p4.GetForwardingPipelineConfig(request, timeout=timeout_s)
-        except grpc.RpcError as error:
+        except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
                 return None
             raise self._error("the running program could not be read", error) from None
@@ -170,7 +172,7 @@ class P4RuntimeClient:
             request.updates.add(type=_OPS[update.op], entity=self._encode(update.entity))
         try:
             await self._p4.Write(request, timeout=timeout_s)
-        except grpc.RpcError as error:
+        except grpc.aio.AioRpcError as error:
             raise self._write_error(updates, error) from None
 
     async def set_clone_sessions(self, sessions: Mapping[int, int]) -> None:
@@ -261,14 +263,14 @@ class P4RuntimeClient:
         """Raises UnsupportedError on bmv2."""
         try:
             await self._links.SetLink(request, timeout=timeout_s)
-        except grpc.RpcError as error:
+        except grpc.aio.AioRpcError as error:
             raise self._error(f"SetLink of port {request.port}", error) from None
 
     async def get_ports(self, timeout_s: float = 5) -> lab_pb2.GetPortsResponse:
         """Raises UnsupportedError on bmv2."""
         try:
             return await self._links.GetPorts(lab_pb2.GetPortsRequest(), timeout=timeout_s)
-        except grpc.RpcError as error:
+        except grpc.aio.AioRpcError as error:
             raise self._error("GetPorts", error) from None
 
     def _encode(self, entity: TableEntry | MulticastGroup | CloneSession) -> p4.Entity:
@@ -293,7 +295,7 @@ class P4RuntimeClient:
             async for response in self._p4.Read(request, timeout=10):
                 for entity in response.entities:
                     yield entity
-        except grpc.RpcError as error:
+        except grpc.aio.AioRpcError as error:
             raise self._error("Read", error) from None
 
     async def _read_stream(self) -> None:
@@ -308,7 +310,7 @@ class P4RuntimeClient:
                 elif kind == "error":
                     log.warning("%s: %s", self.name, response.error.message)
             reason = SwitchError(f"{self.name}: the switch closed the stream")
-        except grpc.RpcError as error:
+        except grpc.aio.AioRpcError as error:
             reason = self._error("the stream was lost", error)
         except asyncio.CancelledError:
             return
@@ -338,15 +340,15 @@ class P4RuntimeClient:
             if not future.done():
                 future.set_exception(reason)
 
-    def _error(self, what: str, error: grpc.RpcError) -> SwitchError:
+    def _error(self, what: str, error: grpc.aio.AioRpcError) -> SwitchError:
         code = error.code()
         kind = UnsupportedError if code is grpc.StatusCode.UNIMPLEMENTED else SwitchError
         return kind(f"{self.name}: {what}: {code.name}: {error.details()}")
 
-    def _write_error(self, updates: Sequence[Update], error: grpc.RpcError) -> SwitchError:
+    def _write_error(self, updates: Sequence[Update], error: grpc.aio.AioRpcError) -> SwitchError:
         """P4Runtime 12.3: details hold one p4.v1.Error per update, OK for those that succeeded."""
         for key, value in error.trailing_metadata() or ():
-            if key != "grpc-status-details-bin":
+            if key != "grpc-status-details-bin" or not isinstance(value, bytes):
                 continue
             details = status_pb2.Status.FromString(value).details
             if len(details) != len(updates):

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
@@ -34,6 +34,12 @@ class TableEntry:
     @property
     def key(self) -> tuple[str, tuple[tuple[str, MatchValue], ...]]:
         return (self.table, self.match)
+
+    def exact(self, field: str) -> int:
+        """The value of a match field that is matched as a whole."""
+        value = dict(self.match)[field]
+        assert not isinstance(value, tuple), f"{self.table}: {field} has a prefix length"
+        return value
 
     def __str__(self) -> str:
         match = ", ".join(
@@ -67,14 +73,32 @@ def decode(value: bytes) -> int:
     return int.from_bytes(value, "big")
 
 
-class _Names:
+# What P4Info holds of these kinds.
+_Object = TypeVar(
+    "_Object",
+    p4info_pb2.Table,
+    p4info_pb2.Action,
+    p4info_pb2.Counter,
+    p4info_pb2.Register,
+    p4info_pb2.ControllerPacketMetadata,
+)
+_Field = TypeVar(
+    "_Field",
+    p4info_pb2.MatchField,
+    p4info_pb2.Action.Param,
+    p4info_pb2.ControllerPacketMetadata.Metadata,
+)
+_Item = TypeVar("_Item")
+
+
+class _Names(Generic[_Item]):
     """Objects of one kind by full name, or by the last part of the name where that is unique."""
 
-    def __init__(self, kind: str, items: Iterable[tuple[str, int, Any]]):
+    def __init__(self, kind: str, items: Iterable[tuple[str, int, _Item]]):
         self.kind = kind
-        self._by_name: dict[str, Any] = {}
+        self._by_name: dict[str, _Item] = {}
         self._names: list[str] = []
-        self.by_id: dict[int, Any] = {}
+        self.by_id: dict[int, _Item] = {}
         self.short: dict[int, str] = {}
         short_count: dict[str, int] = {}
         items = list(items)
@@ -90,7 +114,7 @@ class _Names:
             self.short[identifier] = tail if short_count[tail] == 1 else name
             self._names.append(self.short[identifier])
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> _Item:
         try:
             return self._by_name[name]
         except KeyError:
@@ -254,14 +278,14 @@ class Program:
             )
         return message
 
-    def _header(self, name: str) -> _Names:
+    def _header(self, name: str) -> _Names[p4info_pb2.ControllerPacketMetadata.Metadata]:
         self._packet_headers[name]
         return self._metadata[name]
 
 
-def _of_preamble(kind: str, items: Iterable[Any]) -> _Names:
+def _of_preamble(kind: str, items: Iterable[_Object]) -> _Names[_Object]:
     return _Names(kind, ((i.preamble.name, i.preamble.id, i) for i in items))
 
 
-def _of_fields(kind: str, items: Iterable[Any]) -> _Names:
+def _of_fields(kind: str, items: Iterable[_Field]) -> _Names[_Field]:
     return _Names(kind, ((i.name, i.id, i) for i in items))

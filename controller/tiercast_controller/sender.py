@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import grpc
-from tiercast.v1 import lab_pb2, sender_pb2, sender_pb2_grpc
+from tiercast.v1 import sender_pb2, sender_pb2_grpc, session_pb2
 
 from .errors import AgentError, RefusedError
 
 _MAX_MESSAGE = 64 << 20  # bytes; 100,000 layers are listed in some megabytes
 _TIMEOUT_S = 30.0
 _NOBODY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
 
 
 class SenderControl:
@@ -33,7 +37,7 @@ class SenderControl:
     def __exit__(self, *_: object) -> None:
         self._channel.close()
 
-    def start(self, sessions: Sequence[lab_pb2.SessionSpec]) -> None:
+    def start(self, sessions: Sequence[session_pb2.SessionSpec]) -> None:
         """All of them, or none."""
         self._call(
             self._stub.StartSessions, sender_pb2.StartSessionsRequest(sessions=list(sessions))
@@ -56,7 +60,9 @@ class SenderControl:
         """Every running session with its layers' counts, and when they were taken."""
         return self._call(self._stub.ListSessions, sender_pb2.ListSessionsRequest())
 
-    def _call(self, method, request):  # noqa: ANN001, ANN202 (types are the stub's)
+    def _call(
+        self, method: grpc.UnaryUnaryMultiCallable[_Request, _Response], request: _Request
+    ) -> _Response:
         try:
             return method(request, timeout=_TIMEOUT_S)
         except grpc.RpcError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from .aggregation import SUMMARY_CLONES
 from .errors import SwitchError
@@ -49,7 +51,7 @@ class ManagedSwitch:
         for tree in trees:
             self._installers[tree.session.number] = Installer(
                 self.client.write,
-                lambda tree=tree: self._read_session(tree),
+                partial(self._read_session, tree),
                 self._on_failure,
                 tree.state(self.switch.name),
             )
@@ -69,6 +71,8 @@ class ManagedSwitch:
     async def _read_session(self, tree: SessionTrees) -> MulticastState:
         return (await self.read_multicast()).of_session(tree.session.number, tree.mgids)
 
-    def _on_lost(self, lost) -> None:
+    def _on_lost(self, lost: asyncio.Future[None]) -> None:
         if not lost.cancelled():
-            self._on_failure(lost.exception())
+            reason = lost.exception()
+            assert isinstance(reason, SwitchError)  # as the client says
+            self._on_failure(reason)

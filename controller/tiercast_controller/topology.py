@@ -91,7 +91,7 @@ class Topology:
         self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
 
     @classmethod
-    def from_graph(cls, graph: nx.Graph) -> Topology:
+    def from_graph(cls, graph: nx.Graph[str]) -> Topology:
         topology = cls()
         for name, data in graph.nodes(data=True):
             node = data.get("node")
@@ -109,10 +109,10 @@ class Topology:
                 topology.connect(b, ports.get(b), a, None)
         return topology
 
-    def as_graph(self) -> nx.Graph:
+    def as_graph(self) -> nx.Graph[str]:
         import networkx as nx
 
-        graph = nx.Graph()
+        graph: nx.Graph[str] = nx.Graph()
         for name, node in self._nodes.items():
             graph.add_node(name, node=node)
         for name, neighbours in self._links.items():

@@ -12,16 +12,9 @@ import threading
 from ipaddress import IPv4Interface
 from pathlib import Path
 
-from tiercast_controller import (
-    Controller,
-    Host,
-    PriorityMarking,
-    Querier,
-    Session,
-    Switch,
-    Topology,
-    group_address,
-)
+from tiercast_controller.controller import Controller, Querier
+from tiercast_controller.marking import PriorityMarking
+from tiercast_controller.topology import Host, Session, Switch, Topology, group_address
 
 from ..patience import PATIENCE_S
 

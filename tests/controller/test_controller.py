@@ -9,20 +9,15 @@ from types import SimpleNamespace
 import grpc
 import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
-from tiercast_controller import (
-    ConfigurationError,
-    Controller,
-    Querier,
-    Session,
-    SwitchError,
-    group_address,
-    p4runtime,
-)
 from tiercast_controller import controller as controller_module
+from tiercast_controller import p4runtime
 from tiercast_controller.aggregation import aggregation_entries
+from tiercast_controller.controller import Controller, Querier
+from tiercast_controller.errors import ConfigurationError, SwitchError
 from tiercast_controller.igmp import Type, parse_frame
 from tiercast_controller.multicast import MulticastState, SessionTrees
 from tiercast_controller.routing import static_entries
+from tiercast_controller.topology import Session, group_address
 
 from ..patience import PATIENCE_S
 

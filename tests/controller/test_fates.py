@@ -1,16 +1,11 @@
 """The columns that counters of fates have, and what is read from them."""
 
 import pytest
-from tiercast_controller import (
-    ConfigurationError,
-    Controller,
-    EgressFates,
-    IngressFates,
-    Session,
-    VirtualController,
-    group_address,
-)
-from tiercast_controller.fates import FateColumns, fate_columns
+from tiercast_controller.controller import Controller
+from tiercast_controller.errors import ConfigurationError
+from tiercast_controller.fates import EgressFates, FateColumns, IngressFates, fate_columns
+from tiercast_controller.topology import Session, group_address
+from tiercast_controller.virtual import VirtualController
 
 SESSIONS = [Session(7, 3, "h0"), Session(2, 1, "h3")]
 

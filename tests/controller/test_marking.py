@@ -6,19 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
-from tiercast_controller import (
+from tiercast_controller.errors import ConfigurationError, ParameterError
+from tiercast_controller.marking import (
+    KINDS,
     AnyMarking,
-    ConfigurationError,
     DropTail,
     Marking,
     NoMarking,
-    ParameterError,
     PortTraffic,
     PriorityMarking,
     Red,
     ThresholdMarking,
 )
-from tiercast_controller.marking import KINDS
 
 TRAFFIC = PortTraffic(rate_bps=6_000_000, packet_bytes=1000, idle_us=70)
 

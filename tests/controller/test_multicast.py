@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_controller import ConfigurationError, Session, group_address
+from tiercast_controller.errors import ConfigurationError
 from tiercast_controller.multicast import (
     MulticastGroup,
     MulticastState,
@@ -17,6 +17,7 @@ from tiercast_controller.multicast import (
     plan,
     route,
 )
+from tiercast_controller.topology import Session, group_address
 
 SESSION = Session(1, 5, "h0")
 FIRST_MGID = 9

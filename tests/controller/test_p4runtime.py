@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tiercast.v1 import lab_pb2
-from tiercast_controller import (
+from tiercast_controller.errors import (
     ConfigurationError,
     NotPrimaryError,
     SwitchError,

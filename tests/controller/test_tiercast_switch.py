@@ -5,7 +5,8 @@ import asyncio
 import socket
 
 import pytest
-from tiercast_controller import Querier, group_address
+from tiercast_controller.controller import Querier
+from tiercast_controller.topology import group_address
 
 from ..patience import PATIENCE_S
 from .chain import PORT, SWITCHES, Network, Receiver, Run, ip

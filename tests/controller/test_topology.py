@@ -6,18 +6,17 @@ import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_controller import (
-    ConfigurationError,
-    DropTail,
+from tiercast_controller.errors import ConfigurationError
+from tiercast_controller.marking import DropTail, PriorityMarking
+from tiercast_controller.routing import static_entries
+from tiercast_controller.topology import (
     Host,
-    PriorityMarking,
     Session,
     Switch,
     Topology,
     group_address,
+    session_and_rank,
 )
-from tiercast_controller.routing import static_entries
-from tiercast_controller.topology import session_and_rank
 
 
 def forward(topology: Topology, entries, at: str, destination: IPv4Address) -> list[str]:

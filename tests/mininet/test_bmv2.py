@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tiercast_controller import EgressFates, IngressFates, PortFates
+from tiercast_controller.fates import EgressFates, IngressFates, PortFates
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.results.storage import load_run
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches, packets_per_second

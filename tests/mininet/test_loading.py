@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import tiercast_controller as control
+from tiercast_controller.marking import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.schemes import known_schemes
@@ -241,26 +241,26 @@ def test_what_is_expected_of_other_sessions_is_checked(load) -> None:
 
 
 def test_markings_and_the_policies_that_follow(load) -> None:
-    def policy(text: str, link: str = "0-1") -> control.PortPolicy | None:
+    def policy(text: str, link: str = "0-1") -> PortPolicy | None:
         loaded = load(textwrap.dedent(SMALL) + f"marking: {{{text}}}\n")
         rate = loaded.topology.links[link].parameters.rate
         return loaded.experiment.marking_of(link).at(rate, 1000, idle_us=7)
 
-    assert policy("threshold: auto", "1-3") == control.PriorityMarking().at(1_000_000, 1000, 7)
-    threshold = control.ThresholdMarking(threshold=20)
+    assert policy("threshold: auto", "1-3") == PriorityMarking().at(1_000_000, 1000, 7)
+    threshold = ThresholdMarking(threshold=20)
     assert policy("kind: threshold, threshold: 20") == threshold.at(6_000_000, 1000, 7)
-    drop_tail = control.DropTail(limit=30)
+    drop_tail = DropTail(limit=30)
     assert policy("kind: drop_tail, limit: 30") == drop_tail.at(6_000_000, 1000, 7)
     assert policy("kind: none") is None
-    red = control.Red(min_th=4, ecn=True, limit=60)
+    red = Red(min_th=4, ecn=True, limit=60)
     assert policy("kind: red, ecn: true, min_th: 4, limit: 60") == red.at(6_000_000, 1000, 7)
 
 
 def test_a_link_may_have_its_own_marking(load) -> None:
     own = "1-3: {marking: {kind: drop_tail, limit: 9}}"
     experiment = load(SMALL.replace("1-3: {rate: 1Mbit/s}", own)).experiment
-    assert experiment.marking_of("1-3") == control.DropTail(limit=9)
-    assert experiment.marking_of("0-1") == experiment.marking_of("h0") == control.PriorityMarking()
+    assert experiment.marking_of("1-3") == DropTail(limit=9)
+    assert experiment.marking_of("0-1") == experiment.marking_of("h0") == PriorityMarking()
 
 
 def test_a_level_that_a_switch_cannot_hold_is_named_where_it_stands(load) -> None:

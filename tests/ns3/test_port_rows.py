@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-import tiercast_controller as control
+from tiercast_controller.program import Program
+from tiercast_controller.virtual import VirtualController
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
@@ -118,10 +119,10 @@ def played(tmp_path: Path, break_columns: bool) -> list[dict[str, Any]]:
     file = ROOT / "experiments/sim-session.yaml"
     settings = ["record_receivers=1", "duration=5s", "measure.last=5s"]
     loaded = load_experiment(file, known_schemes(), settings)
-    controller = control.VirtualController(
+    controller = VirtualController(
         described_topology(loaded, 0, lambda _: ""),
         described_sessions(loaded),
-        control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
+        Program.load(binaries.P4_JSON, binaries.P4_INFO),
     )
     first = controller.first_updates()
     if break_columns:

@@ -32,7 +32,9 @@ def _with_unit(text: object, units: dict[str, int], what: str, example: str, mos
             f"{shown(text)} is not a {what}; valid: a number and one of {', '.join(units)}, "
             f"such as {example}"
         )
-    if value > _quantity(most, units):
+    bound = _quantity(most, units)
+    assert bound is not None  # `most` is ours
+    if value > bound:
         raise ValueError(f"{shown(text)} is too large for a {what}; valid: {most} or less")
     return value
 

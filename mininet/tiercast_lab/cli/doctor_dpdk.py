@@ -190,7 +190,8 @@ def _hypervisor(root: Path) -> Finding:
     virtual = "hypervisor" in _cpu_flags(root)
     cpu = _text(root / "proc/stat").partition("\n")[0].split()
     ticks = [int(value) for value in cpu[1:9]]
-    stolen = 100 * ticks[7] / sum(ticks) if len(ticks) == 8 and sum(ticks) else 0.0
+    total = sum(ticks)
+    stolen = 100 * ticks[7] / total if len(ticks) == 8 and total else 0.0
     return Finding(
         "hardware",
         not virtual,

@@ -501,7 +501,8 @@ def _flowing(text: str) -> str:
 
 
 for _command in app.registered_commands:
-    _command.help = _flowing(_command.callback.__doc__)
+    if _command.callback is not None and _command.callback.__doc__ is not None:
+        _command.help = _flowing(_command.callback.__doc__)
 
 
 def _print_report(path: Path, console: Console = console) -> None:

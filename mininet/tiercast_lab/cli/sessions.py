@@ -86,7 +86,7 @@ def start(
         raise InputError("sessions start: give either a session's number or --file")
     if file is not None:
         specs = _read(file)
-    else:
+    elif session is not None:
         spec = session_pb2.SessionSpec(
             session=session,
             count=count,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from tiercast_controller import ParameterError
 from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.errors import ParameterError
 from tiercast_controller.topology import MAX_PORT
 
 from tiercast_lab.base import units
@@ -19,7 +19,14 @@ from tiercast_lab.base.errors import among, closest, listed
 from tiercast_lab.base.tree import Edge, Tree, Trees
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, MAX_SESSION, START_SPREAD_NS
-from tiercast_lab.experiment.schema import Expectation, Experiment, Session, Traffic
+from tiercast_lab.experiment.schema import (
+    Event,
+    Expectation,
+    Experiment,
+    MemberEvent,
+    Session,
+    Traffic,
+)
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.topology import LinkParameters, Topology
 from tiercast_lab.experiment.topology_schema import LinkChange, LinkDefault, TopologyModel
@@ -53,7 +60,7 @@ def check(
         links,
         [session.sender for session in sessions],
         [node for of_one in receivers for node in of_one],
-        [node for entry in experiment.traffic for node in (entry.from_, entry.to)],
+        [node for entry in experiment.traffic for node in entry.ends],
     )
     _check_ports(source, topology)
     _check_changes(source, experiment)
@@ -79,11 +86,11 @@ def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:
     """What is wrong with a scheme's parameter, or nothing."""
     info = scheme.parameters.get(name)
     if info is None:
-        valid = list(scheme.parameters)
-        return f"unknown parameter of {scheme.name}; valid: {', '.join(valid) or 'none'}" + closest(
-            name, valid
+        names = list(scheme.parameters)
+        return f"unknown parameter of {scheme.name}; valid: {', '.join(names) or 'none'}" + closest(
+            name, names
         )
-    number = value
+    number: object = value
     seen = f"{value:g}" if isinstance(value, float) else shown(value)
     try:
         if isinstance(value, str) and info.unit == "bit/s":
@@ -106,11 +113,11 @@ def _links(source: Source, model: TopologyModel) -> dict[Edge, LinkParameters]:
         _check_tree(source, model.nodes, named)
         ends = named
     else:
-        ends = (
-            [link for level in model.tree.levels for link in level]
-            if model.tree is not None
-            else [_ends(name) for name in model.random.links]
-        )
+        if model.tree is not None:
+            ends = [link for level in model.tree.levels for link in level]
+        else:
+            assert model.random is not None  # one of the three forms
+            ends = [_ends(name) for name in model.random.links]
         known = set(ends)
         for a, b in named:
             if (a, b) not in known:
@@ -119,8 +126,8 @@ def _links(source: Source, model: TopologyModel) -> dict[Edge, LinkParameters]:
     result = {}
     for a, b in ends:
         name = f"{a}-{b}"
-        differs = plain is None or name in model.links or model.levels
-        result[a, b] = _parameters(model, name) if differs else plain
+        alike = plain is not None and name not in model.links and not model.levels
+        result[a, b] = plain if plain is not None and alike else _parameters(model, name)
     return result
 
 
@@ -219,7 +226,7 @@ def _sessions(
             found = tuple(node for node in leaves if node != session.sender)
         else:
             found = tuple(session.receivers)
-            _check_receivers(source, (*path, "receivers"), session, nodes)
+            _check_receivers(source, (*path, "receivers"), found, session.sender, nodes)
         if not found:
             raise source.error((*path, "receivers"), "there are no receivers")
         last = session.session + (len(found) - 1 if session.unicast else 0)
@@ -238,11 +245,13 @@ def _sessions(
     return sessions, receivers
 
 
-def _check_receivers(source: Source, path: KeyPath, session: Session, nodes: set[int]) -> None:
+def _check_receivers(
+    source: Source, path: KeyPath, receivers: Sequence[int], sender: int, nodes: set[int]
+) -> None:
     before: set[int] = set()
-    for index, node in enumerate(session.receivers):
+    for index, node in enumerate(receivers):
         here = (*path, str(index))
-        if node not in nodes or node == session.sender:
+        if node not in nodes or node == sender:
             raise source.error(here, f"{_no_node(node, nodes)}, but the sender's")
         if node in before:
             raise source.error(here, f"node {node} is given twice; valid: once")
@@ -295,7 +304,8 @@ def _check_traffic(source: Source, experiment: Experiment, nodes: set[int], rece
                     f"{key} is {units.format_duration(at)}; valid: before "
                     f"{units.format_duration(most)}",
                 )
-        pairs = {"receivers": receivers, "children": len(nodes) - 1}.get(entry.to, 1)
+        several = {"receivers": receivers, "children": len(nodes) - 1}
+        pairs = several[entry.to] if isinstance(entry.to, str) else 1
         if (flows := flows + pairs * entry.count) > MAX_FLOWS:
             raise source.error(path, f"{flows} flows; valid: up to {MAX_FLOWS} in all")
 
@@ -345,9 +355,12 @@ def _check_markings(source: Source, loaded: LoadedExperiment) -> None:
 def _check_changes(source: Source, experiment: Experiment) -> None:
     """Whether there are as many as a run can hold, before they are made."""
     changes = 0
-    for key, events in (("events", experiment.events), ("members", experiment.members)):
+    lists: dict[str, Sequence[Event | MemberEvent]] = {
+        "events": experiment.events, "members": experiment.members,
+    }  # fmt: skip
+    for key, events in lists.items():
         for index, event in enumerate(events):
-            each = len(event.receivers) if key == "members" else 1
+            each = len(event.receivers) if isinstance(event, MemberEvent) else 1
             changes += each * len(experiment.times(event))
             if changes > MAX_CHANGES:
                 raise source.error(
@@ -422,8 +435,10 @@ def _check_window(source: Source, experiment: Experiment) -> None:
                 f"it ends at {units.format_duration(period_end)}; valid: by the end {of_run}",
             )
     for index, expectation in enumerate(experiment.figure.expect if experiment.figure else []):
-        over = expectation.over and expectation.over.measure
-        for name in filter(None, (expectation.measure, over)):
+        named = [expectation.measure]
+        if expectation.over is not None and expectation.over.measure is not None:
+            named.append(expectation.over.measure)
+        for name in named:
             _, at, period = name.partition("@")
             if at and period not in measure.periods:
                 raise source.error(

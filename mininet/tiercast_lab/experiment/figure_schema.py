@@ -179,14 +179,15 @@ class Figure(Strict):
         if plot.reference:
             parse = find_spec(plot.measure).parse
             return {x: parse(value) for x, value in plot.reference.items()}
-        found = {}
+        found: dict[float, float] = {}
         for expectation in self.expect:
             if expectation.measure != plot.measure or expectation.over is not None:
                 continue
             if expectation.paper is None or expectation.curve not in (None, self.curves[0].name):
                 continue
             for x in expectation.at_points([point.x for point in self.points]):
-                found[x] = expectation.bound("paper", x)
+                if (number := expectation.bound("paper", x)) is not None:
+                    found[x] = number
         return found
 
     def runs(
@@ -203,7 +204,7 @@ class Figure(Strict):
                     ("quick",): self.quick if quick else {},
                 }
                 settings: Settings = {}
-                places = {}
+                places: dict[str, str] = {}
                 for path, layer in layers.items():
                     settings |= layer
                     places |= {key: place(("figure", *path, key)) for key in layer}

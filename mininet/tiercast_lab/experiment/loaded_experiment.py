@@ -51,14 +51,15 @@ class LoadedExperiment:
         numbers: Counter[str] = Counter()
         flows = {}
         for index, one in enumerate(self.experiment.traffic):
+            source, destination = one.ends
             for _ in range(one.count):
                 numbers[one.kind] += 1
                 flows[f"{one.kind}{numbers[one.kind]}"] = Flow(
                     entry=index,
                     kind=one.kind,
                     rival=one.is_rival,
-                    source=one.from_,
-                    destination=one.to,
+                    source=source,
+                    destination=destination,
                     start_s=one.start / 1e9,
                     stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
                 )

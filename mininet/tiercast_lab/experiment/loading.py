@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from tiercast_controller.bounded_yaml import kind_of_file, shown
 
@@ -112,12 +113,13 @@ def load_extending(file: Path, what: str, folder: Path) -> Source:
         raise base.error(("extends",), f"a {what} that a file extends has none itself; valid: none")
     # What the base says is beside it stays there.
     included = base.data.get("topology")
-    if isinstance(included, dict) and _is_path(wanted := included.get("include")):
+    wanted = included.get("include") if isinstance(included, dict) else None
+    if isinstance(included, dict) and _is_path(wanted):
         included["include"] = str((path.parent / wanted).absolute())
     return merge(base, source)
 
 
-def _is_path(wanted: object) -> bool:
+def _is_path(wanted: object) -> TypeGuard[str]:
     return isinstance(wanted, str) and "/" in wanted
 
 

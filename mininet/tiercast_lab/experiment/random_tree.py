@@ -40,7 +40,7 @@ def draw_links(draw: Draw, leaves: int, fanout: Span, depth: int) -> list[tuple[
     A node has a number of children of the span `fanout`, fewer where fewer leaves are below it, and
     these leaves are divided among them. The nodes before the last level have what is left.
     """
-    links = []
+    links: list[tuple[int, int]] = []
     waiting = deque([(0, leaves, 1)])  # node, leaves below it, level of its children
     while waiting:
         node, below, level = waiting.popleft()

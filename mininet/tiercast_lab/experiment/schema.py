@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from tiercast_controller import AnyMarking, Marking, PriorityMarking
 from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.marking import AnyMarking, Marking, PriorityMarking
 from tiercast_controller.strict import Strict, require_known
 
 from tiercast_lab.base import units
@@ -145,6 +145,12 @@ class Traffic(Strict):
         if self.rival and self.kind != "tcp":
             raise ValueError("rivals are TCP flows; valid: false")
         return self
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Nodes from and to, of a flow of a loaded experiment, which names them."""
+        assert isinstance(self.from_, int) and isinstance(self.to, int)
+        return self.from_, self.to
 
     @property
     def is_rival(self) -> bool:

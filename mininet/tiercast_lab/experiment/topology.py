@@ -144,8 +144,8 @@ class Topology:
         }
         self.links: dict[str, Link] = {}
         for (a, b), parameters in links.items():
-            ends = [leaves.get(n, f"s{n}") for n in (a, b)]
-            self._connect(Link(f"{a}-{b}", *ends, parameters))
+            first, second = (leaves.get(n, f"s{n}") for n in (a, b))
+            self._connect(Link(f"{a}-{b}", first, second, parameters))
         hosts = []
         for node, name in leaves.items():
             (neighbour,) = neighbours[node]

@@ -9,7 +9,7 @@ from operator import mul
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from tiercast_controller import AnyMarking
+from tiercast_controller.marking import AnyMarking
 from tiercast_controller.strict import Strict
 
 from tiercast_lab.base.errors import among
@@ -87,6 +87,11 @@ def _rising(value: list[Any]) -> list[Any]:
     return value
 
 
+def _pair(span: list[int]) -> tuple[int, int]:
+    first, last = span
+    return first, last
+
+
 T = TypeVar("T")
 Span = Annotated[
     list[T], Field(min_length=2, max_length=2), BeforeValidator(_span), AfterValidator(_rising)
@@ -109,11 +114,11 @@ class RandomTree(Strict):
     def links(self) -> dict[str, LinkDefault]:
         """By name, parent first."""
         draw = Draw(self.seed)
-        ends = draw_links(draw, draw.whole(tuple(self.leaves)), tuple(self.fanout), self.depth)
+        ends = draw_links(draw, draw.whole(_pair(self.leaves)), _pair(self.fanout), self.depth)
         return {
             f"{a}-{b}": LinkDefault.model_construct(
-                rate=draw.log_uniform(tuple(self.rate)),
-                delay=draw.log_uniform(tuple(self.delay)),
+                rate=draw.log_uniform(_pair(self.rate)),
+                delay=draw.log_uniform(_pair(self.delay)),
                 queue=self.queue,
             )
             for a, b in ends
@@ -153,7 +158,10 @@ class TopologyModel(Strict):
 
     def default(self, link: str) -> LinkDefault:
         """What a link has where nothing differs."""
-        return self.link if self.random is None else self.random.links[link]
+        if self.random is not None:
+            return self.random.links[link]
+        assert self.link is not None  # as _one_form has it
+        return self.link
 
     def changes(self, link: str) -> dict[KeyPath, LinkChange]:
         """What differs from that, by its key here: the link's own first, then its level's."""
@@ -161,7 +169,7 @@ class TopologyModel(Strict):
         if link in self.links:
             found["links", link] = self.links[link]
         child = link.partition("-")[2]  # nothing of a link that attaches a host
-        if self.levels and child:
+        if self.levels and self.tree is not None and child:
             name = f"L{self.tree.level_of(int(child))}"
             if name in self.levels:
                 found["levels", name] = self.levels[name]

@@ -70,7 +70,8 @@ def _contest(rows: Rows, context: Context) -> _Contest | None:
     names = {name for flows in rivals.values() for name in flows}
     if not names:
         return None
-    parts = [context.flows[name].presence(context.span) for name in names]
+    # Each is there at some time of it.
+    parts = [one for name in names if (one := context.flows[name].presence(context.span))]
     start, end = max(on for on, _ in parts), min(off for _, off in parts)
     if start >= end:
         return None
@@ -111,7 +112,7 @@ def tcp_ratio(rows: Rows, context: Context) -> float | None:
 
 def _ratio(contest: _Contest, agent: str) -> float | None:
     rate, flows = contest.shares(agent)
-    return rate / np.mean(flows) if sum(flows) else None
+    return float(rate / np.mean(flows)) if sum(flows) else None
 
 
 @beside_tcp(number(), "`tcp_ratio` of one receiver", which="receiver", whole=False)
@@ -168,13 +169,14 @@ def _tcp_throughput(
     return None if contest is None else of([contest.rate(name) for name in contest.flows])
 
 
-for name, of, which in (
+_RATES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = (
     ("tcp_throughput", fmean, "mean"),
     ("tcp_worst", min, "slowest"),
     ("tcp_best", max, "fastest"),
-):
+)
+for name, summary, which in _RATES:
     beside_tcp(RATE, f"of the TCP flows at the bottleneck: {which}", name=name)(
-        partial(_tcp_throughput, of=of)
+        partial(_tcp_throughput, of=summary)
     )
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 
 import polars as pl
 
+from tiercast_lab.base.frames import as_float_or_none
 from tiercast_lab.measures.context import Context, Interval
 from tiercast_lab.measures.rows import Rows, increase
 from tiercast_lab.measures.spec import fraction, measure, number
@@ -21,7 +22,7 @@ def longest_queue(rows: Rows, context: Context) -> float | None:
         return None
     # A row says the longest since the row before: the one at the window's start is of before it.
     within = pl.col("time_s").is_between(*context.window, closed="right")
-    return rows["port"].filter(within)["max_queue_packets"].cast(pl.Float64).max()
+    return as_float_or_none(rows["port"].filter(within)["max_queue_packets"].max())
 
 
 @measure(

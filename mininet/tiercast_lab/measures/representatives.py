@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tiercast_lab.base.frames import as_float
 from tiercast_lab.measures.context import Context, Receiver
 from tiercast_lab.measures.rows import Rows, step_at, steps_within
 from tiercast_lab.measures.spec import SECONDS, fraction, measure, number
@@ -17,7 +18,7 @@ def representatives(rows: Rows, context: Context) -> float | None:
     if mine.is_empty():
         return None
     windowed = mine.filter(pl.col("time_s").is_between(*context.span))
-    return None if windowed.is_empty() else float(windowed["count"].max())
+    return None if windowed.is_empty() else as_float(windowed["count"].max())
 
 
 @measure(
@@ -46,7 +47,8 @@ def clr_delay(rows: Rows, context: Context) -> float | None:
             lost = rows["mdpcc.loss_event"].filter(pl.col("agent").is_in(list(worst)))
             delays.append(_found_after(rates, lost, nodes, moved, until))
         before = worst
-    return max(delays) if delays and None not in delays else None
+    found = [one for one in delays if one is not None]
+    return max(found) if found and len(found) == len(delays) else None
 
 
 def _moves(receiver: Receiver) -> list[float]:
@@ -78,8 +80,8 @@ def _found_after(
     found = after.filter((pl.col("time_s") >= first) & pl.col("clr").cast(int).is_in(worst))
     if found.is_empty():
         return None
-    grtt = after.filter(pl.col("time_s") <= found["time_s"][0])["grtt_us"].mean() / 1e6
-    return float((found["time_s"][0] - first) / grtt)
+    grtt_us = after.filter(pl.col("time_s") <= found["time_s"][0])["grtt_us"].mean()
+    return float((found["time_s"][0] - first) / (as_float(grtt_us) / 1e6))
 
 
 # Rows of a sender that say who it is, and the column with its node's number.

@@ -45,7 +45,10 @@ def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray
     """A counter's value at `times`, on straight lines between its rows, which start from 0."""
     if rows.is_empty():
         return np.zeros(len(times))
-    return np.interp(times, rows["time_s"].to_numpy(), rows[column].to_numpy(), left=0.0)
+    values: np.ndarray = np.interp(
+        times, rows["time_s"].to_numpy(), rows[column].to_numpy(), left=0.0
+    )
+    return values
 
 
 def increase(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
@@ -208,13 +211,16 @@ def instability_series(rows: Rows, session: Session, edges: np.ndarray) -> np.nd
     """Mean of I(t), changes per receiver in a round trip, over each interval  // SIM 4.1; NaN where
     nobody is there."""
     changes, _ = np.histogram(change_times(rows, session), edges)
-    seconds = sum(seconds_there(receiver, edges) for receiver in session.receivers.values())
+    seconds = np.zeros(len(edges) - 1)
+    for receiver in session.receivers.values():
+        seconds += seconds_there(receiver, edges)
     return _ratio(changes * session.round_trip, seconds)
 
 
 def _ratio(values: np.ndarray, by: np.ndarray) -> np.ndarray:
     """NaN where the divisor is 0."""
-    return np.divide(values, by, out=np.full(len(by), np.nan), where=by > 0)
+    ratio: np.ndarray = np.divide(values, by, out=np.full(len(by), np.nan), where=by > 0)
+    return ratio
 
 
 def whole_seconds(span: Interval) -> np.ndarray:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from tiercast_lab.base.frames import as_float
 from tiercast_lab.measures.context import Context, Session
 from tiercast_lab.measures.rows import (
     Rows,
@@ -121,7 +122,8 @@ def other_ratio(rows: Rows, context: Context) -> float | None:
         return None
     together = replace(context, window=(start, end))
     other = other_throughput(rows, together)
-    return session_throughput(rows, together) / other if other else None
+    own = session_throughput(rows, together)
+    return own / other if own is not None and other else None
 
 
 def _others(context: Context) -> list[Session]:
@@ -219,7 +221,7 @@ def join_latency(rows: Rows, context: Context, quantile: float) -> float | None:
     chosen = joins if windowed.is_empty() else windowed
     if chosen.is_empty():
         return None
-    return float(chosen["latency_us"].quantile(quantile, "higher")) / 1e6
+    return as_float(chosen["latency_us"].quantile(quantile, "higher")) / 1e6
 
 
 for percent, what in ((50, "median"), (99, "99th percentile")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiercast_lab.measures.catalogue import MEASURES
+from tiercast_lab.measures.spec import MEASURES
 
 # What `expect` says beside the measure's name.
 KEYS = {

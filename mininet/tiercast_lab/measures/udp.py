@@ -33,8 +33,8 @@ def udp_loss(rows: Rows, context: Context, flow: str | None = None) -> float | N
 
 def _rate(rows: Rows, context: Context, column: str, flow: str | None) -> float | None:
     """Over the part of the window from the first start to the last stop of the flows."""
-    there = [context.flows[name].presence(context.window) for name in _named(context, flow)]
-    there = [one for one in there if one is not None]
+    parts = [context.flows[name].presence(context.window) for name in _named(context, flow)]
+    there = [one for one in parts if one is not None]
     if "udp" not in rows or not there:
         return None
     seconds = max(stop for _, stop in there) - min(start for start, _ in there)

@@ -14,6 +14,7 @@ from statistics import fmean
 import numpy as np
 import polars as pl
 
+from tiercast_lab.base.frames import as_float_or_none
 from tiercast_lab.measures.context import Context, Interval, Receiver
 from tiercast_lab.measures.feedback import mean_receivers
 from tiercast_lab.measures.rows import Rows, increase
@@ -33,9 +34,8 @@ def mean(
 ) -> float | None:
     """Of samples; or of means over the time `since_the_last` row, and then the row at the
     interval's start is of before it."""
-    closed = "right" if since_the_last else "both"
-    value = frame.filter(pl.col("time_s").is_between(*interval, closed=closed))[column].mean()
-    return None if value is None else float(value)
+    within = pl.col("time_s").is_between(*interval, closed="right" if since_the_last else "both")
+    return as_float_or_none(frame.filter(within)[column].mean())
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,8 @@ def modes(rows: Rows, agents: Sequence[str], interval: Interval) -> list[float]:
         return []
     for axis in range(density.ndim):
         padded = np.pad(density, [(int(i == axis),) * 2 for i in range(density.ndim)])
-        density = sum(
-            np.take(padded, range(i, i + density.shape[axis]), axis=axis) for i in range(3)
-        )
+        near = [np.take(padded, range(i, i + density.shape[axis]), axis=axis) for i in range(3)]
+        density = np.sum(near, axis=0)
     return [(cell + 0.5) * CELL for cell in np.unravel_index(density.argmax(), density.shape)]
 
 
@@ -249,8 +248,9 @@ def flows_cuts(rows: Rows, context: Context, at_bottleneck: bool, of: Summary) -
     """Of the TCP flows at the session's bottlenecks, or of all others."""
     competing = {name for one in context.receivers.values() for name in one.rivals}
     chosen = [name for name in context.rivals if (name in competing) == at_bottleneck]
-    cuts = [flow.cuts for flow in _tcp_flows(rows, context, chosen)]
-    return of(cuts) if cuts and None not in cuts else None
+    flows = _tcp_flows(rows, context, chosen)
+    cuts = [flow.cuts for flow in flows if flow.cuts is not None]
+    return of(cuts) if cuts and len(cuts) == len(flows) else None
 
 
 for behind, place, where in (

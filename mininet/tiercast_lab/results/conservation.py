@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from tiercast_lab.base.frames import as_float
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.verdict import Check
 
@@ -39,8 +40,8 @@ def conservation(rows: Rows) -> list[Check]:
     named = [_sentence(one) for one in places.head(SHOWN).iter_rows(named=True)]
     if len(places) > SHOWN:
         named.append(f"and {len(places) - SHOWN} more")
-    largest = counted["difference"].abs().max()
-    return [Check("unaccounted", float(largest), 0.0, "packets", PURPOSE, where="; ".join(named))]
+    largest = as_float(counted["difference"].abs().max())
+    return [Check("unaccounted", largest, 0.0, "packets", PURPOSE, where="; ".join(named))]
 
 
 def _differences(frame: pl.DataFrame, waiting: str) -> pl.DataFrame:

@@ -64,7 +64,7 @@ def numbers_of(link: str) -> list[int]:
 
 def policy_of(run: StoredRun, direction: str) -> str:
     """What a link does besides its queue's limit: the kind of its marking."""
-    return run.summary["network"]["links"][_name_of(run, direction)]["marking"]
+    return str(run.summary["network"]["links"][_name_of(run, direction)]["marking"])
 
 
 def _name_of(run: StoredRun, direction: str) -> str:

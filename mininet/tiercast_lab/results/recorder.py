@@ -13,6 +13,7 @@ import math
 import re
 import threading
 from collections import defaultdict
+from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 
@@ -56,7 +57,9 @@ class Recorder:
         if kind is None:
             self.check()
 
-    def add(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
+    def add(
+        self, kind: str, time_s: float, agent: str, fields: Mapping[str, float | str | None]
+    ) -> None:
         """A row; `time_s` since the run's start. A field that is not finite is null."""
         if not KIND.fullmatch(kind):
             raise RunFailed(f"{agent}: a row of kind {kind!r}; valid: {KIND.pattern}")

@@ -28,6 +28,7 @@ import polars as pl
 from tiercast_controller.bounded_yaml import kind_of_file
 
 from tiercast_lab.base.errors import InputError, writing
+from tiercast_lab.base.frames import as_float
 from tiercast_lab.experiment.model import validate
 from tiercast_lab.experiment.yaml_source import Source
 from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
@@ -142,18 +143,18 @@ class StoredRun:
 
     @property
     def scheme(self) -> str:
-        return self.summary["experiment"]["sessions"][0]["scheme"]
+        return str(self.summary["experiment"]["sessions"][0]["scheme"])
 
     @property
     def complete(self) -> bool:
-        return self.summary["verdict"] != INCOMPLETE
+        return bool(self.summary["verdict"] != INCOMPLETE)
 
     @cached_property
     def end_s(self) -> float:
         """Of the run, or of the rows that exist of one that was stopped."""
         if self.complete:
-            return self.summary["duration_s"]
-        return max((frame["time_s"].max() for frame in self.rows.values()), default=0.0)
+            return float(self.summary["duration_s"])
+        return max((as_float(frame["time_s"].max()) for frame in self.rows.values()), default=0.0)
 
     def require_rows(self) -> None:
         """InputError for a run that was stopped before its first row."""
@@ -164,10 +165,11 @@ class StoredRun:
     @property
     def reasons(self) -> list[str]:
         """For the verdict."""
+        reasons: list[str] = self.summary["reasons"]
         if self.complete:
-            return self.summary["reasons"]
+            return reasons
         end = f"its rows end at {self.end_s:.1f} s of {self.summary['duration_s']:g} s"
-        return [*self.summary["reasons"], end if self.rows else "it has no rows"]
+        return [*reasons, end if self.rows else "it has no rows"]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from tiercast_lab.base.frames import as_float
 from tiercast_lab.experiment.schema import Expectation
 from tiercast_lab.measures import MEASURES, Context, Rows
 
@@ -99,8 +100,10 @@ BOUNDS = {
 
 def bounds_of(cores: int, exceptions: Mapping[str, float | None]) -> dict[str, float | None]:
     """The bounds on a machine; `exceptions` of a kind of switch override them, `cpu` per core."""
-    bounds = {name: bound.value for name, bound in BOUNDS.items()} | dict(exceptions)
-    return bounds | {"cpu": bounds["cpu"] * cores}
+    bounds: dict[str, float | None] = {name: bound.value for name, bound in BOUNDS.items()}
+    bounds |= exceptions
+    per_core = bounds["cpu"]
+    return bounds | {"cpu": None if per_core is None else per_core * cores}
 
 
 # Some kernels have no pressure figures; some switches report no lateness, or need no delay line.
@@ -124,7 +127,7 @@ def validity(
         "cpu": _mean(machine, "cpu_percent"),
         "cpu_wait": _mean(machine, "cpu_wait_ms"),
         "cpu_pressure": _mean(machine, "pressure_percent"),
-        "pacer_late_p99": None if final is None else float(final["late_p99_us"].max()) / 1e3,
+        "pacer_late_p99": None if final is None else as_float(final["late_p99_us"].max()) / 1e3,
         "switch_late_p99": _weighted_lateness(_window(rows.get("port"), context)),
         "delay_line_late": _late_share(rows.get("delay_line")),
         "hidden_loss": _hidden_loss(rows),
@@ -195,7 +198,7 @@ def _silences(pause: pl.DataFrame | None) -> Events | None:
     """s; until the next row, or the end of the run, when the lab writes its last."""
     if pause is None:
         return None
-    end = float(pause.filter(pl.col("agent") == "lab")["time_s"].max() or 0.0)
+    end = as_float(pause.filter(pl.col("agent") == "lab")["time_s"].max() or 0.0)
     events: Events = []
     for (program,), its in pause.sort("time_s").group_by("agent"):
         times = [0.0, *its["time_s"], end]
@@ -219,7 +222,7 @@ def _window(frame: pl.DataFrame | None, context: Context) -> pl.DataFrame | None
 def _mean(frame: pl.DataFrame | None, column: str) -> float | None:
     if frame is None or frame.is_empty() or column not in frame.columns:
         return None
-    return float(frame[column].mean())
+    return as_float(frame[column].mean())
 
 
 def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
@@ -258,7 +261,7 @@ def _hidden_loss(rows: Rows) -> float | None:
     port = rows.get("port")
     if port is not None and not port.is_empty():
         last = port.sort("time_s").group_by("agent", "port").last()
-        lost += float(last["kernel_drops"].sum() + last["send_errors"].sum())
+        lost += float(last["kernel_drops"].sum()) + float(last["send_errors"].sum())
         total += float(last["rx_packets"].sum())
     for kind, columns in HIDDEN_LOSSES.items():
         frame = rows.get(kind)

@@ -135,21 +135,21 @@ def _make_run(
     loaded: LoadedExperiment, options: Options, folder: RunFolder, view: View, context: Context
 ) -> Run:
     duration_s = loaded.experiment.duration / 1e9
-    given = {
-        "loaded": loaded,
-        "folder": folder,
-        "seed": options.seed,
-        "view": view,
-        "recorder": Recorder(folder.rows),
-    }
+    recorder, seed = Recorder(folder.rows), options.seed
     if options.runtime == "ns3":
-        return Ns3Run(**given, progress=Progress(context, duration_s, {}, virtual=True))
+        progress = Progress(context, duration_s, {}, virtual=True)
+        return Ns3Run(
+            loaded=loaded, folder=folder, seed=seed, view=view, progress=progress, recorder=recorder
+        )
     # Late: virtual time needs no Mininet, whose import takes a fifth of a second.
     from tiercast_lab.run.mininet.runtime import MininetRun
 
     switches = _switch_kind(options.switch, loaded)
     progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
-    return MininetRun(**given, progress=progress, switches=switches)
+    return MininetRun(
+        loaded=loaded, folder=folder, seed=seed, view=view, progress=progress, recorder=recorder,
+        switches=switches,
+    )  # fmt: skip
 
 
 def _switch_kind(name: str, loaded: LoadedExperiment) -> SwitchKind:

@@ -51,7 +51,7 @@ class Progress:
     pacer_late_ms: float | None = None
     switch_late_ms: float | None = None
 
-    def take(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
+    def take(self, kind: str, time_s: float, agent: str, fields: Mapping[str, float | str]) -> None:
         """One row, as the recorder gets it."""
         if kind == "layer" and agent == self.context.session.sender:
             self._take_layer(int(fields["rank"]), time_s, fields)
@@ -72,7 +72,7 @@ class Progress:
             self.cpu_percent = float(fields["cpu_percent"])
             self.cpu_wait_ms = float(fields["cpu_wait_ms"])
 
-    def _take_port(self, time_s: float, agent: str, fields: dict[str, Any]) -> None:
+    def _take_port(self, time_s: float, agent: str, fields: Mapping[str, Any]) -> None:
         """Not every kind of switch knows its queues and its lateness."""
         self._fates[agent, float(fields["port"])] = tuple(fields[name] for name in FATES)
         if fields["max_queue_packets"] is not None:
@@ -83,7 +83,7 @@ class Progress:
                 self.now_s, self.switch_late_ms = time_s, 0.0
             self.switch_late_ms = max(self.switch_late_ms or 0, float(fields["late_p99_us"]) / 1e3)
 
-    def _take_layer(self, rank: int, time_s: float, fields: dict[str, float | str]) -> None:
+    def _take_layer(self, rank: int, time_s: float, fields: Mapping[str, float | str]) -> None:
         """The rate that the scheme has set, or of what it sent where it has a window instead."""
         before, self._sent[rank] = self._sent.get(rank), (time_s, float(fields["sent_bytes"]))
         rate = 8 * float(fields["rate_Bps"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class Run(ABC):
         self.progress.phase = phase
         self.view.update(self.progress)
 
-    def take(self, kind: str, time_s: float, agent: str, fields: dict[str, float | str]) -> None:
+    def take(self, kind: str, time_s: float, agent: str, fields: Mapping[str, float | str]) -> None:
         """One row."""
         self.recorder.add(kind, time_s, agent, fields)
         self.progress.take(kind, time_s, agent, fields)

@@ -10,10 +10,12 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
 
 from tiercast_lab.experiment.figure_schema import Plot
 from tiercast_lab.measures import spec_of, windows
-from tiercast_lab.results.storage import load_run
+from tiercast_lab.results.storage import StoredRun, load_run
 from tiercast_lab.show.panels import COLOURS
 from tiercast_lab.show.plots import DPI, METADATA, STYLE, draw
 from tiercast_lab.show.run_panels import main_panels
@@ -25,7 +27,7 @@ CURVES_OVER_TIME, PANELS_OF_A_CURVE = 3, 3
 
 
 def draw_figure(results: FigureResults, path: Path) -> None:
-    figure = results.figure.experiment.figure
+    figure = results.figure.section
     with plt.rc_context(STYLE):
         if figure.plots and (len(results.points) > 1 or _is_whole(figure.plots[0])):
             drawing = _over_points(results)
@@ -41,8 +43,8 @@ def _is_whole(plot: Plot) -> bool:
     return plot.bars or plot.density
 
 
-def _over_points(results: FigureResults) -> plt.Figure:
-    figure = results.figure.experiment.figure
+def _over_points(results: FigureResults) -> Drawing:
+    figure = results.figure.section
     across = min(len(figure.plots), PLOTS_ACROSS)
     down = -(-len(figure.plots) // across)
     drawing, axes = plt.subplots(
@@ -89,27 +91,25 @@ def _means(
 
 
 def _lines(
-    axis: plt.Axes,
+    axis: Axes,
     results: FigureResults,
     measure: str,
     scale: float,
     reference: dict[float, float],
 ) -> None:
-    for colour, curve in zip(
-        itertools.cycle(COLOURS), results.figure.experiment.figure.curves, strict=False
-    ):
+    for colour, curve in zip(itertools.cycle(COLOURS), results.figure.section.curves, strict=False):
         axis.errorbar(
             *_means(results, measure, curve.name, scale),
             color=colour, marker="o", capsize=3, label=curve.name or None,
         )  # fmt: skip
     if reference:
         axis.plot(
-            reference.keys(), reference.values(),
+            list(reference), list(reference.values()),
             color=PAPER, linestyle="--", marker="x", label="paper",
         )  # fmt: skip
 
 
-def _density(axis: plt.Axes, results: FigureResults) -> None:
+def _density(axis: Axes, results: FigureResults) -> None:
     made = [one for one in results.outcomes if not one.failure]
     if not made:
         axis.set_axis_off()
@@ -128,21 +128,21 @@ def _density(axis: plt.Axes, results: FigureResults) -> None:
 
 
 def _bars(
-    axis: plt.Axes,
+    axis: Axes,
     results: FigureResults,
     measure: str,
     scale: float,
     reference: dict[float, float],
 ) -> None:
     """At each point the paper's number beside each curve's; the points stand at equal distances."""
-    curves = results.figure.experiment.figure.curves
+    curves = results.figure.section.curves
     places = {x: place for place, x in enumerate(results.points)}
     reference = {x: value for x, value in reference.items() if x in places}
     wide = 0.8 / (len(curves) + bool(reference))
     left = -0.4 + wide / 2
     if reference:
         axis.bar(
-            [places[x] + left for x in reference], reference.values(), wide,
+            [places[x] + left for x in reference], list(reference.values()), wide,
             color=PAPER, label="paper",
         )  # fmt: skip
         left += wide
@@ -156,10 +156,10 @@ def _bars(
     axis.set_xticks(range(len(places)), [f"{x:g}" for x in places])
 
 
-def _over_time(results: FigureResults) -> plt.Figure:
+def _over_time(results: FigureResults) -> Drawing:
     """The main panels of one run, as the papers show a session over time; where there are curves a
     run of each, side by side."""
-    runs = {}
+    runs: dict[str, StoredRun] = {}
     for one in results.outcomes:
         if not one.failure and one.directory not in {run.directory for run in runs.values()}:
             runs.setdefault(one.task.run.curve, load_run(one.directory))

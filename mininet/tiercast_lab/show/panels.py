@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from tiercast_lab.base.frames import as_float_or_none
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import (
     Rows,
@@ -63,7 +64,8 @@ def time_edges(run: StoredRun, step: float) -> np.ndarray:
 
 
 def middles(edges: np.ndarray) -> np.ndarray:
-    return (edges[:-1] + edges[1:]) / 2
+    between: np.ndarray = (edges[:-1] + edges[1:]) / 2
+    return between
 
 
 def layers_text(n: int) -> str:
@@ -255,8 +257,12 @@ def variables(run: StoredRun) -> list[Panel]:
 def _changes(values: pl.Series) -> bool:
     """By enough to be seen: on an axis from 0 a sequence number in the thousands of millions is
     a straight line."""
-    least, most = values.min(), values.max()
-    return least is not None and most - least > LEAST_CHANGE * max(abs(least), abs(most))
+    least, most = as_float_or_none(values.min()), as_float_or_none(values.max())
+    return (
+        least is not None
+        and most is not None
+        and most - least > LEAST_CHANGE * max(abs(least), abs(most))
+    )
 
 
 def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Panel:
@@ -264,7 +270,7 @@ def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Pa
     keys = ["agent", *(key for key in KEY_COLUMNS if key in frame.columns)]
     end = run.end_s
     wanted = set(some_receivers(run, MOST_LINES)) | {run.context.session.sender}
-    series = []
+    series: list[Series] = []
     for key, rows in sorted(frame.filter(pl.col("agent").is_in(wanted)).group_by(keys)):
         if len(series) == MOST_LINES:
             break

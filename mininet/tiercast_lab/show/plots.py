@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -11,12 +12,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.typing import RcKeyType
 
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show.panels import Panel, Series
 from tiercast_lab.show.run_panels import all_panels
 
-STYLE = {
+STYLE: dict[RcKeyType, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.titlesize": 11,
@@ -54,7 +56,7 @@ def write_plots(run: StoredRun) -> list[Path]:
             draw(axis, panel, run)
         for axis in axes.flat[len(shown) :]:
             axis.set_axis_off()
-        figure.get_layout_engine().set(h_pad=0.14, w_pad=0.1)
+        figure.set_layout_engine("constrained", h_pad=0.14, w_pad=0.1)
         figure.suptitle(_caption(run), x=0.01, ha="left", fontsize=13)
         written.append(folder / "figure.png")
         figure.savefig(written[-1], dpi=DPI, metadata=METADATA)

@@ -90,7 +90,8 @@ def keep(summaries: list[dict[str, Any]]) -> None:
 
 
 def read_records() -> list[dict[str, Any]]:
-    return json.loads(RECORDS.read_text())
+    records: list[dict[str, Any]] = json.loads(RECORDS.read_text())
+    return records
 
 
 def page(records: list[dict[str, Any]]) -> str:

@@ -26,7 +26,7 @@ def all_panels(run: StoredRun) -> list[Panel]:
 def main_panels(run: StoredRun) -> list[Panel]:
     more = [sessions(run)] if len(run.context.sessions) > 1 else []
     if own := module_of(scheme_panels.__name__, run.scheme):
-        panels = own.main_panels(run) + more
+        panels: list[Panel] = own.main_panels(run) + more
         return panels + ([beside_tcp(run), queues(run)] if run.context.rivals else [])
     panels = [session_rates(run)]
     if run.context.rivals:

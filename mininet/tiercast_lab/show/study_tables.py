@@ -71,6 +71,7 @@ def sweep_table(results: SweepResults) -> Table | str:
 def _distribution_table(results: SweepResults) -> Table:
     sweep = results.spec.sweep
     over = sweep.distribution_over
+    assert over is not None
     shares = ["5 %", "median", "95 %"]
     table = Table(
         "", "measure", "cells", "lowest", over, *shares, "highest", over,
@@ -80,7 +81,7 @@ def _distribution_table(results: SweepResults) -> Table:
         show, name = spec_of(measure)[0].show, spec_of(measure)[1]
         for one in results.distributions(measure):
             ends = [
-                [show(cell.means[measure].value), cell.cell.names[over]]
+                [show(cell.value(measure)), cell.cell.names[over]]
                 for cell in (one.cells[0], one.cells[-1])
             ]
             middle = [show(one.quantile(share)) for share in (0.05, 0.5, 0.95)]

@@ -17,6 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize, PowerNorm
+from matplotlib.figure import Figure as Drawing
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullLocator
 
 from tiercast_lab.measures import find_spec, spec_of
@@ -100,7 +102,7 @@ def _means(results: SweepResults, measure: str) -> dict[tuple[str, ...], Mean | 
 # ---- a heat map ---------------------------------------------------------------------------------
 
 
-def _heat_map(results: SweepResults, measure: str) -> plt.Figure:
+def _heat_map(results: SweepResults, measure: str) -> Drawing:
     axes = {axis: [one.name for one in found] for axis, found in results.spec.sweep.axes.items()}
     (row_axis, rows), *others = axes.items()
     columns = list(itertools.product(*(names for _, names in others)))
@@ -117,14 +119,15 @@ def _heat_map(results: SweepResults, measure: str) -> plt.Figure:
         key = (row, *column)
         value = means[key]
         if value is None:
-            hatch = {"hatch": "///", "edgecolor": "#C5CCD3"} if key in left_out else {}
             colour = LEFT_OUT if key in left_out else NO_DATA
-            axis.add_patch(plt.Rectangle((x, y), 1, 1, facecolor=colour, linewidth=0, **hatch))
-            if key not in left_out:
+            patch = axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, linewidth=0))
+            if key in left_out:
+                patch.set(hatch="///", edgecolor="#C5CCD3")
+            else:
                 axis.text(x + 0.5, y + 0.5, "–", ha="center", va="center", color="#7B8794")
             continue
         shade = shading.colours(norm(value.value))
-        axis.add_patch(plt.Rectangle((x, y), 1, 1, facecolor=shade, linewidth=0))
+        axis.add_patch(Rectangle((x, y), 1, 1, facecolor=shade, linewidth=0))
         ink = _ink_on(shade)
         axis.text(
             x + 0.5, y + (0.40 if value.spread else 0.5), _short(value.value * scale),
@@ -198,11 +201,11 @@ def _short(value: float) -> str:
 # ---- lines and intervals ------------------------------------------------------------------------
 
 
-def _lines(results: SweepResults, measure: str, numeric: str) -> plt.Figure:
+def _lines(results: SweepResults, measure: str, numeric: str) -> Drawing:
     """A line for each setting of the first other axis, a panel for each of the rest."""
     axes = results.spec.sweep.axes
     names = {axis: [one.name for one in settings] for axis, settings in axes.items()}
-    curve, *rest = [axis for axis in axes if axis != numeric] or [None]
+    curve, *rest = [axis for axis in axes if axis != numeric] or [""]
     curves = names[curve] if curve else [""]
     panels = list(itertools.product(*(names[axis] for axis in rest)))
     means = _means(results, measure)
@@ -239,7 +242,7 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> plt.Figure:
         axis.set_ylabel(unit)
         if measure.startswith("tcp_ratio"):
             axis.axhline(1, color="#7B8794", linewidth=0.9, linestyle=(0, (5, 4)))
-        xs = [setting.x for setting in axes[numeric]]
+        xs = [setting.x for setting in axes[numeric] if setting.x is not None]
         if min(xs) > 0 and max(xs) / min(xs) > 20:
             axis.set_xscale("log")
             axis.set_xticks(xs, [f"{x:g}" for x in xs])
@@ -261,7 +264,7 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> plt.Figure:
     return drawing
 
 
-def _intervals(results: SweepResults, measure: str) -> plt.Figure:
+def _intervals(results: SweepResults, measure: str) -> Drawing:
     means = _means(results, measure)
     scale, unit = _scale(measure)
     drawing, axis = plt.subplots(figsize=(8, 1.2 + ROW_INCHES * len(means)), layout="constrained")
@@ -281,7 +284,7 @@ def _intervals(results: SweepResults, measure: str) -> plt.Figure:
 # ---- distributions ------------------------------------------------------------------------------
 
 
-def _distributions(results: SweepResults, measure: str) -> plt.Figure:
+def _distributions(results: SweepResults, measure: str) -> Drawing:
     """How many of the cells have at most a value, in percent; a dot at each end."""
     sweep = results.spec.sweep
     others = [names for axis, names in sweep.axes.items() if axis != sweep.distribution_over]

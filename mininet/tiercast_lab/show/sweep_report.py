@@ -110,7 +110,7 @@ def _distribution_summary(one: Distribution) -> dict[str, Any]:
     } | {
         which: {
             "cell": dict(cell.cell.names),
-            "value": cell.means[one.measure].value,
+            "value": cell.value(one.measure),
             "command": cell.outcomes[0].task.command,
         }
         for which, cell in ends.items()
@@ -128,7 +128,7 @@ def _shown_spread(one: Distribution) -> dict[str, Any]:
         "values": [show(one.quantile(share)) for share in QUANTILES],
         "ends": [
             {
-                "value": show(cell.means[one.measure].value),
+                "value": show(cell.value(one.measure)),
                 "name": cell.cell.names[over],
                 "command": shlex.join(cell.outcomes[0].task.command),
             }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tiercast_lab.base.tree import Tree
+from tiercast_lab.base.tree import Edge, Tree
 from tiercast_lab.base.units import format_rate
 
 COLUMN = 58  # px between neighbouring leaves
@@ -23,7 +23,10 @@ class _Place:
 
 
 def topology_svg(network: Mapping[str, Any]) -> str:
-    names = {tuple(map(int, name.split("-"))): name for name in network["links"]}
+    names: dict[Edge, str] = {}
+    for name in network["links"]:
+        parent, child = map(int, name.split("-"))
+        names[parent, child] = name
     tree = Tree(names)
     root = network["sessions"][0]["sender_node"]
     receivers = [one for session in network["sessions"] for one in session["receivers"].values()]

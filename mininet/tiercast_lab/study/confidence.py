@@ -25,11 +25,12 @@ class Mean:
 
 def mean(values: Sequence[float | None]) -> Mean | None:
     """None where a seed has no value, too: the mean of the others would be that of a choice."""
-    if not values or None in values:
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
         return None
-    if len(values) == 1:
-        return Mean(values[0], None, 1)
-    freedom = len(values) - 1
+    if len(known) == 1:
+        return Mean(known[0], None, 1)
+    freedom = len(known) - 1
     quantile = STUDENT_95[freedom - 1] if freedom <= len(STUDENT_95) else NORMAL_95
-    spread = quantile * statistics.stdev(values) / math.sqrt(len(values))
-    return Mean(statistics.fmean(values), spread, len(values))
+    spread = quantile * statistics.stdev(known) / math.sqrt(len(known))
+    return Mean(statistics.fmean(known), spread, len(known))

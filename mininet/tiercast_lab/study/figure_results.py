@@ -60,18 +60,18 @@ class FigureResults:
 
     def judge(self, quick: bool = False) -> list[Judged]:
         """Without expectations what was measured, which is judged by nothing."""
-        if not self.figure.experiment.figure.expect:
+        if not self.figure.section.expect:
             return self._measured()
         return [
             judged
-            for expectation in self.figure.experiment.figure.expect
+            for expectation in self.figure.section.expect
             if expectation.quick or not quick
             for judged in self._judge(expectation)
         ]
 
     def _measured(self) -> list[Judged]:
         """What the figure plots, or else all that says something of a run as a whole."""
-        figure = self.figure.experiment.figure
+        figure = self.figure.section
         plotted = [plot.measure for plot in figure.plots if not plot.density]
         names = plotted or [
             name
@@ -90,7 +90,7 @@ class FigureResults:
         return [replace(row, gate=False, ok=True) for row in rows if row.measure in measured]
 
     def _judge(self, expectation: FigureExpectation) -> list[Judged]:
-        first = self.figure.experiment.figure.curves[0].name
+        first = self.figure.section.curves[0].name
         curve = first if expectation.curve is None else expectation.curve
         # A quick reproduction leaves points out, and what is said of them.
         return [
@@ -101,7 +101,9 @@ class FigureResults:
 
     def _judge_at(self, expectation: FigureExpectation, curve: str, x: float, first: str) -> Judged:
         here = self.mean(expectation.measure, curve, x)
-        measured, spread, over = here and here.value, here and here.spread, ""
+        measured, spread, over = None, None, ""
+        if here is not None:
+            measured, spread = here.value, here.spread
         if (other := expectation.over) is not None:
             own_curve = other.at is not None or other.measure is not None
             other_curve = other.curve or (curve if own_curve else first)

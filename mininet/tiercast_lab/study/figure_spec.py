@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.experiment.figure_schema import FigureRun
+from tiercast_lab.experiment.figure_schema import Figure, FigureRun
 from tiercast_lab.experiment.loading import experiment_of, read_experiment
 from tiercast_lab.experiment.schema import Experiment
 from tiercast_lab.experiment.schemes import SchemeInfo
@@ -42,8 +42,14 @@ class FigureSpec:
         parts = [figure, f"section {paper.section}" if paper.section else ""]
         return ", ".join([paper.name, *filter(None, parts)])
 
+    @property
+    def section(self) -> Figure:
+        """What the file says below `figure`."""
+        assert self.experiment.figure is not None  # see all_figures and find_figure
+        return self.experiment.figure
+
     def tasks(self, quick: bool) -> list[Task[FigureRun]]:
-        runs = self.experiment.figure.runs(self.name, quick, self.place)
+        runs = self.section.runs(self.name, quick, self.place)
         return [Task(self.path, run) for run in runs]
 
 

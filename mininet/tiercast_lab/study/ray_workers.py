@@ -6,6 +6,7 @@ Ray is imported here alone, and only when there is something to run.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import signal
@@ -62,7 +63,6 @@ class RayWorkers:
 
             self._ray = ray
             self._open.callback(ray.shutdown)
-            quiet = {"log_to_driver": False, "logging_level": "ERROR"}
             if self._address is None:
                 folder = self._scratch = self._open.enter_context(scratch_folder())
                 self._open.callback(ray.shutdown)  # before its folder goes
@@ -72,10 +72,11 @@ class RayWorkers:
                     object_store_memory=OBJECT_STORE_BYTES,
                     include_dashboard=False,
                     _temp_dir=str(folder),
-                    **quiet,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
                 )
             else:
-                self._connect(quiet)
+                self._connect(self._address)
         except BaseException:
             self._open.close()
             raise
@@ -83,21 +84,22 @@ class RayWorkers:
             for number, handler in before.items():
                 signal.signal(number, handler)
         # A worker's death is counted by whoever submits; the job is submitted again.
-        self._make = ray.remote(make).options(
+        # Any: Ray's types know of no arguments with defaults.
+        self._make: Any = ray.remote(make).options(
             num_cpus=1, max_retries=0, scheduling_strategy="SPREAD"
         )
         return self
 
-    def _connect(self, quiet: dict[str, Any]) -> None:
+    def _connect(self, address: str) -> None:
         try:
-            host, _, port = self._address.removeprefix("ray://").rpartition(":")
+            host, _, port = address.removeprefix("ray://").rpartition(":")
             if host and port.isdigit():  # Ray itself tries for minutes
                 socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
-            self._ray.init(self._address, **quiet)
+            self._ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError, TimeoutError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise InputError(
-                f"--address {self._address}: {reason}; valid: auto, HOST:PORT of `ray start "
+                f"--address {address}: {reason}; valid: auto, HOST:PORT of `ray start "
                 "--head`, or ray://HOST:10001, with its RAY_AUTH_MODE and token (docs/sweeps.md)"
             ) from None
 
@@ -128,7 +130,8 @@ class RayWorkers:
     def _get(self, reference: Any) -> JobResult | None:
         lost = self._ray.exceptions
         try:
-            return self._ray.get(reference)
+            result: JobResult = self._ray.get(reference)
+            return result
         except (lost.WorkerCrashedError, lost.NodeDiedError, lost.ObjectLostError,
                 lost.OutOfMemoryError):  # fmt: skip
             return None

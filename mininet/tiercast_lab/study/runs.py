@@ -151,9 +151,10 @@ class Store:
 
 def _taken_before(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
+        before: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):  # not yet, or not to the end
         return {}
+    return before
 
 
 def run_all(

@@ -22,6 +22,12 @@ class CellResult:
     outcomes: tuple[Outcome[CellRun], ...]  # a run each; none of a cell that is left out
     means: dict[str, Mean | None]  # by measure
 
+    def value(self, measure: str) -> float:
+        """Of one that has a value."""
+        mean = self.means[measure]
+        assert mean is not None
+        return mean.value
+
     @property
     def failures(self) -> list[str]:
         return [f"{one.task.run.name}: {one.failure}" for one in self.outcomes if one.failure]
@@ -41,7 +47,7 @@ class Distribution:
 
     @property
     def values(self) -> list[float]:
-        return [one.means[self.measure].value for one in self.cells]
+        return [one.value(self.measure) for one in self.cells]
 
     def quantile(self, share: float) -> float:
         """On straight lines between the values, of which the first is at 0 and the last at 1."""
@@ -81,7 +87,7 @@ class SweepResults:
         for cells in groups.values():
             names = {axis: name for axis, name in cells[0].cell.names.items() if axis != over}
             there = [one for one in cells if one.means[measure] is not None]
-            there.sort(key=lambda one: one.means[measure].value)
+            there.sort(key=lambda one: one.value(measure))
             if there:
                 missing = len(cells) - len(there)
                 found.append(Distribution(names, measure, tuple(there), missing))

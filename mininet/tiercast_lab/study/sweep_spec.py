@@ -75,8 +75,9 @@ def _settings_of(axis: Any) -> Any:
 
 def _numbers(values: list[Any]) -> list[float] | None:
     """The numbers of values that differ in nothing else: 10p, 20p."""
-    found = [re.fullmatch(r"(-?[0-9.]+(?:e-?[0-9]+)?)\s*(\D*)", str(value)) for value in values]
-    if any(one is None for one in found) or len({one[2] for one in found}) > 1:
+    pattern = re.compile(r"(-?[0-9.]+(?:e-?[0-9]+)?)\s*(\D*)")
+    found = [one for value in values if (one := pattern.fullmatch(str(value)))]
+    if len(found) < len(values) or len({one[2] for one in found}) > 1:
         return None
     try:
         return [float(one[1]) for one in found]
@@ -262,13 +263,15 @@ def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:
     """`{schemes: all, layers: 5, set: {rlm: {…}}}` in full: a setting for each scheme, with so many
     layers where it has some, and what is set for it alone."""
     axes = source.data.get("axes")
-    for axis, form in axes.items() if isinstance(axes, dict) else ():
+    if not isinstance(axes, dict):
+        return
+    for axis, form in axes.items():
         if not isinstance(form, dict) or "schemes" not in form:
             continue
         here = ("axes", axis)
         for key in form:
-            if key not in (valid := ("schemes", "layers", "set")):
-                raise source.error((*here, key), f"unknown key; valid: {', '.join(valid)}")
+            if key not in (keys := ("schemes", "layers", "set")):
+                raise source.error((*here, key), f"unknown key; valid: {', '.join(keys)}")
         chosen = list(schemes) if form["schemes"] == "all" else form["schemes"]
         own = form.get("set", {})
         for key, found, kind in (("schemes", chosen, list), ("set", own, dict)):
@@ -313,7 +316,8 @@ def _cell(
     names = {axis: setting.name for axis, (_, setting) in zip(sweep.axes, chosen, strict=True)}
     values: Settings = dict(sweep.set)
     places = {key: source.place(("set", key)) for key in sweep.set}
-    experiment, named_at = sweep.experiment, ("experiment",)
+    experiment = sweep.experiment
+    named_at: KeyPath = ("experiment",)
     for axis, (index, setting) in zip(sweep.axes, chosen, strict=True):
         here = ("axes", axis, str(index))
         if setting.experiment is not None:

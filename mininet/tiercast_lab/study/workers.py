@@ -14,6 +14,7 @@ import traceback
 from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -62,7 +63,12 @@ class JobResult:
 
 class Workers(Protocol):
     def __enter__(self) -> Workers: ...
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
     @property
     def room(self) -> int:
@@ -150,7 +156,7 @@ class LocalWorkers:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([__name__])
         self._open = contextlib.ExitStack()
-        self._running: dict[Connection, tuple[Job, multiprocessing.Process]] = {}
+        self._running: dict[Connection, tuple[Job, BaseProcess]] = {}
 
     def __enter__(self) -> LocalWorkers:
         self._scratch = self._open.enter_context(scratch_folder())
@@ -164,8 +170,9 @@ class LocalWorkers:
         self._running[mine] = job, process
 
     def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
-        result = []
-        for connection in wait(list(self._running), timeout_s):
+        result: list[tuple[Job, JobResult | None]] = []
+        ready = wait(list(self._running), timeout_s)
+        for connection in [one for one in self._running if one in ready]:
             job, process = self._running.pop(connection)
             try:
                 made = connection.recv()

@@ -74,8 +74,10 @@ class Sentences:
         lines = []
         for clause in self.clauses:
             agent = snapshot.receiver if clause.by == "receiver" else snapshot.sender
-            equal = {"receiver": float(snapshot.facts["node"])} if clause.by == "about" else {}
-            row = snapshot.last(clause.kind, agent, **equal)
+            if clause.by == "about":
+                row = snapshot.last(clause.kind, agent, receiver=float(snapshot.facts["node"]))
+            else:
+                row = snapshot.last(clause.kind, agent)
             if row is not None and clause.applies(row):
                 said = _Sentence(snapshot).vformat(clause.say, (), row)
                 lines.append(f"{said} [{clause.kind}, {row['time_s']:.2f} s]")

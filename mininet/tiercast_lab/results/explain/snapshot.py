@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 
@@ -48,17 +49,21 @@ class Snapshot:
         return max(0.0, self.at_s - SPAN_S)
 
     @cached_property
-    def facts(self) -> dict:
-        return self._session_facts["receivers"][self.receiver]
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = self._session_facts["receivers"][self.receiver]
+        return facts
 
     @property
     def scheme(self) -> str:
-        return self._session_facts["scheme"]
+        return str(self._session_facts["scheme"])
 
     @property
-    def _session_facts(self) -> dict:
+    def _session_facts(self) -> dict[str, Any]:
         sessions = self.run.summary["network"]["sessions"]
-        return next(one for one in sessions if one["session"] == self.session.number)
+        found: dict[str, Any] = next(
+            one for one in sessions if one["session"] == self.session.number
+        )
+        return found
 
     def rows(self, kind: str, agent: str | None, **equal: float) -> pl.DataFrame | None:
         """Rows of a kind up to the time; None where there is none. agent None: of all."""

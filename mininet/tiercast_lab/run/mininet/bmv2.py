@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from tiercast_controller import Controller, EgressFates, PortFates
+from tiercast_controller.controller import Controller
+from tiercast_controller.fates import EgressFates, PortFates
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed

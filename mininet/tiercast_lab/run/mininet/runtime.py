@@ -17,7 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tiercast_controller as control
+from tiercast_controller.controller import Controller, Event
+from tiercast_controller.errors import ControllerError
+from tiercast_controller.lab import Agent
+from tiercast_controller.program import Program
+from tiercast_controller.records import Record
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid
@@ -152,7 +156,7 @@ class _Live:
             if watch.done():
                 watch.result()
             work.result()
-        except control.ControllerError as error:
+        except ControllerError as error:
             # A program that is stopped, or gets no CPU, is no program that failed.
             if hindered := self.children.hindered():
                 raise RunInvalid(f"{error}; {hindered}") from error
@@ -163,10 +167,10 @@ class _Live:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.traffic.close()
-            with contextlib.suppress(control.ControllerError):
+            with contextlib.suppress(ControllerError):
                 await controller.stop(timeout_s=2)
 
-    async def _watch(self, controller: control.Controller) -> None:
+    async def _watch(self, controller: Controller) -> None:
         while True:
             self.interrupt.check()
             self.run_.recorder.check()
@@ -178,7 +182,7 @@ class _Live:
                 controller.failed.result()
             await asyncio.sleep(WATCH_S)
 
-    async def _work(self, controller: control.Controller) -> None:
+    async def _work(self, controller: Controller) -> None:
         run, topology = self.run_, self.network.topology
         run.enter("starting switches")
         for switch in topology.switches.values():
@@ -229,7 +233,7 @@ class _Live:
         if status:
             raise RunFailed(self.children.obituary(child, status))
 
-    async def _measure(self, controller: control.Controller, load: LoadMeter) -> None:
+    async def _measure(self, controller: Controller, load: LoadMeter) -> None:
         """Polls each switch and samples the load, once a second until the run's time is over. A
         switch that does not answer keeps nobody else waiting."""
         polls = [
@@ -254,11 +258,11 @@ class _Live:
             await asyncio.sleep(next_s - self._now_s())
             yield
 
-    async def _poll_each_second(self, controller: control.Controller, switch: Switch) -> None:
+    async def _poll_each_second(self, controller: Controller, switch: Switch) -> None:
         async for _ in self._seconds():
             await self._poll(controller, switch)
 
-    async def _poll(self, controller: control.Controller, switch: Switch) -> None:
+    async def _poll(self, controller: Controller, switch: Switch) -> None:
         rows = await self.run_.switches.poll(controller, switch)
         now_s = self._now_s()
         for kind, fields in rows:
@@ -279,7 +283,7 @@ class _Live:
             agent = self.children.name_of(agent)
         self.run_.take(kind, time_s, agent, fields)
 
-    async def _events(self, controller: control.Controller) -> None:
+    async def _events(self, controller: Controller) -> None:
         run = self.run_
         for event in run.loaded.experiment.link_events:
             await asyncio.sleep(max(0.0, event.at / 1e9 - self._now_s()))
@@ -306,14 +310,14 @@ class _Live:
     def _start_agent(self, program: str, host: str, command: list[str]) -> None:
         self.children.start(self.network.nodes[host], f"{program} {host}", command, host)
 
-    def _controller(self) -> control.Controller:
+    def _controller(self) -> Controller:
         run = self.run_
-        return control.Controller(
+        return Controller(
             described_topology(
                 run.loaded, run.switches.idle_us, lambda name: f"unix:{self._socket(name)}"
             ),
             described_sessions(run.loaded),
-            control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
+            Program.load(binaries.P4_JSON, binaries.P4_INFO),
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,
             on_event=self._on_event,
@@ -329,12 +333,12 @@ class _Live:
     def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
         self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
 
-    async def _on_records(self, agent: control.Agent, records: Sequence[control.Record]) -> None:
+    async def _on_records(self, agent: Agent, records: Sequence[Record]) -> None:
         for record in records:
             time_s = (record.time_ns - self.start_ns) / 1e9
             self._take(record.kind, time_s, agent.name, record.fields)
 
-    def _on_event(self, event: control.Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if self.start_ns:
             time_s = (event.time_ns - self.start_ns) / 1e9
             self.run_.take(f"controller.{event.kind}", time_s, "controller", event.fields)

@@ -13,7 +13,7 @@ from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.mininet.commands import switch_command
 
 if TYPE_CHECKING:
-    from tiercast_controller import Controller
+    from tiercast_controller.controller import Controller
 
     from tiercast_lab.run.mininet.network import Network
     from tiercast_lab.run.mininet.processes import Children
@@ -128,8 +128,8 @@ class TiercastSwitches:
                 end,
                 topology.switches[end].port_to(other),
                 rate_bps=event.rate,
-                queue_packets=event.queue and event.queue.packets,
-                queue_bytes=event.queue and event.queue.bytes,
+                queue_packets=None if event.queue is None else event.queue.packets,
+                queue_bytes=None if event.queue is None else event.queue.bytes,
                 delay_ns=event.delay,
                 rx_delay_ns=event.delay if other in topology.hosts else None,
             )

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tiercast_controller as control
+from tiercast_controller.program import Program
 from tiercast_controller.records import RECEIVERS, SENDERS
+from tiercast_controller.virtual import VirtualController
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import RunFailed
@@ -46,10 +47,10 @@ class Ns3Run(Run):
             f"{self.loaded.experiment.name}: {len(topology.switches)} switches, "
             f"{len(topology.hosts)} hosts, in virtual time"
         )
-        controller = control.VirtualController(
+        controller = VirtualController(
             described_topology(self.loaded, 0, lambda _: ""),
             described_sessions(self.loaded),
-            control.Program.load(binaries.P4_JSON, binaries.P4_INFO),
+            Program.load(binaries.P4_JSON, binaries.P4_INFO),
         )
         log = self.logs / "tiercast-ns3.log"
         began = time.monotonic()
@@ -76,15 +77,18 @@ class Ns3Run(Run):
         )
 
     def _talk(
-        self, child: subprocess.Popen[bytes], controller: control.VirtualController,
+        self, child: subprocess.Popen[bytes], controller: VirtualController,
         interrupt: Interrupt,
     ) -> None:  # fmt: skip
+        to_child, from_child = child.stdin, child.stdout
+        assert to_child is not None and from_child is not None  # pipes
+
         def tell(message: dict[str, Any]) -> None:
             write(json.dumps(message).encode() + b"\n")
 
         def write(line: bytes) -> None:
-            child.stdin.write(line)
-            child.stdin.flush()
+            to_child.write(line)
+            to_child.flush()
 
         kinds = KINDS.union(*self.loaded.records.values())
         ended = False
@@ -92,7 +96,7 @@ class Ns3Run(Run):
             write(scenario_line(scenario(self.loaded, self.seed)))
             tell({"updates": controller.first_updates()})
             self.enter(RUNNING)
-            for line in child.stdout:
+            for line in from_child:
                 if not line.endswith(b"\n"):
                     break  # it died while it wrote
                 message = json.loads(line)
@@ -123,7 +127,7 @@ class Ns3Run(Run):
         self.progress.take(row["kind"], time_s, row["agent"], row)
 
 
-def answer(controller: control.VirtualController, question: dict[str, Any]) -> dict[str, Any]:
+def answer(controller: VirtualController, question: dict[str, Any]) -> dict[str, Any]:
     session = question["session"]
     before = controller.top_rank(session)
     joins = question["ask"] == "join"

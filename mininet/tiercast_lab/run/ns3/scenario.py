@@ -142,6 +142,7 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
 
 def _udp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.UdpFlow:
     rate = experiment.traffic[flow.entry].rate
+    assert rate is not None  # as Traffic has it
     return simulation_pb2.UdpFlow(**_of_any_flow(experiment, name, flow), rate_bps=rate)
 
 
@@ -166,10 +167,15 @@ def _on_off(on: Period | None, off: Period | None) -> simulation_pb2.OnOff | Non
 
 
 def _length(period: Period) -> simulation_pb2.Length:
-    unit = "mean_packets" if period.in_packets else "mean_ns"
-    return simulation_pb2.Length(
-        distribution=period.distribution.upper(), shape=period.shape, **{unit: period.mean}
+    length = simulation_pb2.Length(
+        distribution=simulation_pb2.Length.Distribution.Value(period.distribution.upper()),
+        shape=period.shape or 0.0,
     )
+    if period.in_packets:
+        length.mean_packets = period.mean
+    else:
+        length.mean_ns = period.mean
+    return length
 
 
 def _session_seed(seed: int, session: int) -> int:
@@ -220,8 +226,8 @@ def _changes(topology: Topology, event: LinkEvent) -> list[simulation_pb2.PortCh
                 switch=end,
                 port=topology.switches[end].port_to(other),
                 rate_bps=event.rate if limited else None,
-                queue_packets=queue and queue.packets,
-                queue_bytes=queue and queue.bytes,
+                queue_packets=None if queue is None else queue.packets,
+                queue_bytes=None if queue is None else queue.bytes,
                 delay_ns=event.delay,
                 rx_delay_ns=event.delay if other in topology.hosts else None,
             )
