@@ -84,8 +84,8 @@ def lock_text(version: str, out: Path, p4src: Path = P4SRC) -> str:
 def read_lock(p4src: Path = P4SRC) -> tuple[str, dict[str, str]]:
     """The compiler's version, and SHA-256 by path."""
     first, *rest = (p4src / LOCK).read_text().splitlines()
-    hashes = dict(reversed(line.split(maxsplit=1)) for line in rest)
-    return first.removeprefix("compiler "), hashes
+    lines = (line.split(maxsplit=1) for line in rest)
+    return first.removeprefix("compiler "), {path: digest for digest, path in lines}
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +33,7 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.controller_input import described_sessions, described_topology
 from tiercast_lab.run.ns3.runtime import answer
-from tiercast_lab.run.ns3.scenario import scenario
+from tiercast_lab.run.ns3.scenario import scenario, scenario_line
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = binaries.BUILD / "ns3/tiercast-plain-ns3"
@@ -79,6 +80,7 @@ class Program:
     """A running program, of which is known at its end what it has used."""
 
     def __init__(self, command: list[str | Path], stdin: int | None = None) -> None:
+        self.name = Path(command[0]).name
         self.child = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE)
         self.memory = 0
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -97,15 +99,15 @@ class Program:
         _, status, usage = os.wait4(self.child.pid, 0)
         self.child.returncode = os.waitstatus_to_exitcode(status)
         if self.child.returncode != 0:
-            name = Path(self.child.args[0]).name
-            raise SystemExit(f"bench-ns3: {name} ended with status {self.child.returncode}")
+            raise SystemExit(f"bench-ns3: {self.name} ended with status {self.child.returncode}")
         return Cost(deliveries, usage.ru_utime + usage.ru_stime, self.memory)
 
 
 def plain(point: Point) -> Cost:
-    command = [PLAIN, f"--depth={point.depth}", f"--delay-ms={point.delay_ms}",
+    command: list[str | Path] = [PLAIN, f"--depth={point.depth}", f"--delay-ms={point.delay_ms}",
                f"--rate-kbit={RATE_KBIT}", f"--seconds={point.seconds}"]  # fmt: skip
     program = Program(command)
+    assert program.child.stdout is not None
     return program.cost(json.loads(program.child.stdout.read())["received"])
 
 
@@ -116,16 +118,17 @@ def tiercast(loaded: LoadedExperiment) -> Cost:
         P4Program.load(binaries.P4_JSON, binaries.P4_INFO),
     )
     program = Program([binaries.NS3], subprocess.PIPE)
-    child = program.child
+    to_child, from_child = program.child.stdin, program.child.stdout
+    assert to_child is not None and from_child is not None
 
-    def tell(message: dict) -> None:
-        child.stdin.write(json.dumps(message).encode() + b"\n")
-        child.stdin.flush()
+    def tell(message: dict[str, Any]) -> None:
+        to_child.write(json.dumps(message).encode() + b"\n")
+        to_child.flush()
 
-    tell(scenario(loaded, seed=1))
+    to_child.write(scenario_line(scenario(loaded, seed=1)))
     tell({"updates": controller.first_updates()})
     received: dict[str, int] = {}
-    for line in child.stdout:
+    for line in from_child:
         message = json.loads(line)
         if message.get("kind") == "received":
             received[message["agent"]] = message["packets"]
@@ -159,7 +162,7 @@ def summed_up(costs: list[Cost], receivers: int) -> dict[str, float]:
     }
 
 
-def measure(point: Point, repeats: int, console: Console) -> dict:
+def measure(point: Point, repeats: int, console: Console) -> dict[str, Any]:
     loaded = load(point)
     receivers = len(loaded.receivers[0])
     programs: dict[str, Callable[[], Cost]] = {
@@ -188,7 +191,7 @@ def measure(point: Point, repeats: int, console: Console) -> dict:
     }
 
 
-def table(rows: list[dict]) -> Table:
+def table(rows: list[dict[str, Any]]) -> Table:
     shown = Table(title="packets delivered per CPU second, in virtual time")
     for column in ("receivers", "tiercast-ns3", "plain ns-3", "CPU time, ratio", "bytes/receiver",
                    "plain"):  # fmt: skip

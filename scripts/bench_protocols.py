@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -32,14 +33,14 @@ PACED_LAYERS = (10, 100_000)
 GOAL_PACER_GROWTH = 10.0
 
 
-def schemes() -> dict[str, dict]:
+def schemes() -> dict[str, dict[str, Any]]:
     listed = subprocess.run(
         [BUILD / "hosts/tiercast-host", "schemes"], capture_output=True, text=True, check=True
     )
     return {scheme["name"]: scheme for scheme in json.loads(listed.stdout)}
 
 
-def measure(subject: str, number: int, repeats: int) -> dict:
+def measure(subject: str, number: int, repeats: int) -> dict[str, Any]:
     """Of a scheme with so many receivers, or the pacer with so many layers."""
     runs = []
     for _ in range(repeats):
@@ -54,7 +55,7 @@ def measure(subject: str, number: int, repeats: int) -> dict:
     }
 
 
-def machine() -> dict:
+def machine() -> dict[str, Any]:
     model = next(
         (
             line.partition(":")[2].strip()
@@ -66,7 +67,7 @@ def machine() -> dict:
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
-def judge(rows: list[dict], paced: list[dict]) -> dict:
+def judge(rows: list[dict[str, Any]], paced: list[dict[str, Any]]) -> dict[str, Any]:
     """Each goal with its worst case, and how the costs grow with the group."""
     pacer_growth = paced[-1]["departure_ns"] / paced[0]["departure_ns"]
     heard = [row for row in rows if row["sender_feedback_calls"] > 0]
@@ -103,17 +104,17 @@ def judge(rows: list[dict], paced: list[dict]) -> dict:
     }
 
 
-def ratio(rows: list[dict], scheme: str, key: str) -> float:
+def ratio(rows: list[dict[str, Any]], scheme: str, key: str) -> float:
     """The largest group's figure over that of 1,000 receivers (1: too few calls to time well)."""
     figures = {row["receivers"]: row[key] for row in rows if row["scheme"] == scheme}
-    return figures[max(figures)] / max(figures[sorted(figures)[1]], 1e-9)
+    return float(figures[max(figures)] / max(figures[sorted(figures)[1]], 1e-9))
 
 
-def verdict(goal: dict) -> str:
+def verdict(goal: dict[str, Any]) -> str:
     return "met" if goal["met"] else "NOT met"
 
 
-def table(rows: list[dict]) -> Table:
+def table(rows: list[dict[str, Any]]) -> Table:
     shown = Table(title="cost of the schemes' cores, nanoseconds on one core")
     for column in ("scheme", "receivers", "feedback", "timer", "data", "receiver: packet",
                    "timer", "sender bytes", "receiver bytes", "allocations"):  # fmt: skip

@@ -78,6 +78,12 @@ def go_first() -> None:
 CHILD: dict[str, Any] = {"start_new_session": True, "preexec_fn": go_first, "text": True}
 
 
+def _said(process: subprocess.Popen[str]) -> str:
+    """Of one that was started with a pipe for its errors."""
+    assert process.stderr is not None
+    return process.stderr.read()
+
+
 def run(command: list[str], far_end: dict[str, object] | None = None) -> str:
     """Standard output. `far_end`: settings of the preloaded library."""
     environment = dict(os.environ)
@@ -94,7 +100,7 @@ def run(command: list[str], far_end: dict[str, object] | None = None) -> str:
         raise SystemExit(
             f"bench-sender: {' '.join(command)}: status {done.returncode}\n{done.stderr[-2000:]}"
         )
-    return done.stdout
+    return str(done.stdout)
 
 
 def eal(device: str | None, cpus: str = str(SENDER_CPU), memory_mb: int = 256) -> list[str]:
@@ -569,7 +575,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         def end(name: str, process: subprocess.Popen[str]) -> None:
             _, status, usage = os.wait4(process.pid, 0)
             if status != 0:
-                raise SystemExit(f"bench-sender: in a lab: {name}: {process.stderr.read()}")
+                raise SystemExit(f"bench-sender: in a lab: {name}: {_said(process)}")
             rows = [json.loads(line) for line in traces[name].read_text().splitlines()]
             ends[name] = rows, (usage.ru_utime + usage.ru_stime) / seconds
 
@@ -579,7 +585,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         try:
             while not (traces["host"].exists() and "subscription" in traces["host"].read_text()):
                 if host.poll() is not None:
-                    raise SystemExit(f"bench-sender: in a lab: host: {host.stderr.read()}")
+                    raise SystemExit(f"bench-sender: in a lab: host: {_said(host)}")
                 time.sleep(0.05)
             device = "--vdev=net_af_packet0,iface=p1"
             sender = start("sender", sender_space, BUILD / "tiercast-send", device, "--no-huge",
@@ -591,7 +597,8 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         end("host", host)
 
     def last(name: str, kind: str) -> dict[str, float]:
-        return [row for row in ends[name][0] if row["kind"] == kind][-1]
+        found: dict[str, float] = [row for row in ends[name][0] if row["kind"] == kind][-1]
+        return found
 
     sent, late = last("sender", "layer")["sent_packets"], last("sender", "pacer.final")
     return {
@@ -609,10 +616,10 @@ def goals(results: dict[str, Any]) -> list[dict[str, Any]]:
     def judge(goal: str, measured: float, met: bool) -> None:
         found.append({"goal": goal, "measured": measured, "met": bool(met)})
 
-    most = {(r["layers"], r["size"]): r["packets_per_s"] for r in results.get("throughput", [])}
+    reached = {(r["layers"], r["size"]): r["packets_per_s"] for r in results.get("throughput", [])}
     for layers, wanted in ((1000, 20e6), (100_000, 14.88e6)):
-        if (layers, 64) in most:
-            measured = most[layers, 64]
+        if (layers, 64) in reached:
+            measured = reached[layers, 64]
             judge(f"{wanted / 1e6:g} M packets/s of 64 bytes, paced, over {layers:,} layers",
                   measured, measured >= wanted)  # fmt: skip
     for row in results.get("gaps", []):

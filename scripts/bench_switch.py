@@ -106,7 +106,7 @@ def configure(address: str) -> None:
     channel = grpc.insecure_channel(address)
     grpc.channel_ready_future(channel).result(timeout=20)
     stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
-    requests: queue.Queue = queue.Queue()
+    requests: queue.Queue[p4.StreamMessageRequest | None] = queue.Queue()
     stream = stub.StreamChannel(iter(requests.get, None))
     election = p4.Uint128(low=1)
     requests.put(p4.StreamMessageRequest(
@@ -176,7 +176,7 @@ def send(hosts: str, workload: str, rate: float, seconds: float) -> dict[str, fl
     copies = WORKLOADS[workload]
     counted = ",".join(f"h{port}" for port in range(2, 2 + copies))
     tool = BUILD / "dataplane/switch/bench/tiercast-veth-load"
-    result = json.loads(run(
+    result: dict[str, float] = json.loads(run(
         "ip", "netns", "exec", hosts, *REAL_TIME, str(tool), "--send", "h1",
         "--count", counted,
         "--workload", workload, "--rate", str(rate), "--seconds", str(seconds)))  # fmt: skip
@@ -320,7 +320,7 @@ def stamp(receiver: socket.socket) -> int:
     """When the next frame arrived: ns, CLOCK_REALTIME."""
     _, items, _, _ = receiver.recvmsg(2048, 128)
     seconds, nanoseconds = struct.unpack("qq", items[0][2])
-    return seconds * 10**9 + nanoseconds
+    return int(seconds * 10**9 + nanoseconds)
 
 
 def veth_delay() -> dict[str, Any]:

@@ -11,16 +11,18 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.typing import RcKeyType  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZE = (7.2, 3.8)  # inches
 # The same rows give the same bytes.
-STABLE = {"svg.hashsalt": "tiercast", "svg.fonttype": "none", "font.size": 9}
+STABLE: dict[RcKeyType, Any] = {"svg.hashsalt": "tiercast", "svg.fonttype": "none", "font.size": 9}
 COLOURS = ("#1f6fb4", "#d2691e", "#2e8b57")
 LIMIT_STYLES = {"bare_loop": ":", "testpmd": "--"}
 
 
-def packets(results: dict[str, Any]) -> plt.Figure:
+def packets(results: dict[str, Any]) -> Figure:
     """Packets/s over layers on net_null, one line a size, beside the machine's own limits."""
     figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
     rows = [row for row in results["throughput"] if row["device"] == "net_null"]
@@ -38,7 +40,7 @@ def packets(results: dict[str, Any]) -> plt.Figure:
     return figure
 
 
-def gaps(results: dict[str, Any]) -> plt.Figure:
+def gaps(results: dict[str, Any]) -> Figure:
     """Gap error over the rate: tiercast-send and the bare loop, in turns."""
     figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
     rows = results["gaps"]

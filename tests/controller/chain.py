@@ -11,9 +11,11 @@ import subprocess
 import threading
 from ipaddress import IPv4Interface
 from pathlib import Path
+from typing import Any
 
-from tiercast_controller.controller import Controller, Querier
+from tiercast_controller.controller import Controller, Event, Querier
 from tiercast_controller.marking import PriorityMarking
+from tiercast_controller.program import Program
 from tiercast_controller.topology import Host, Session, Switch, Topology, group_address
 
 from ..patience import PATIENCE_S
@@ -39,7 +41,7 @@ class Network:
         self.prefix = f"tc{os.getpid()}"
         self.topology = Topology()
         self.interfaces: dict[str, dict[int, str]] = {f"s{i}": {} for i in range(SWITCHES)}
-        self.processes: list[subprocess.Popen] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
         for i in range(SWITCHES):
             address = f"unix:{directory}/s{i}.sock"
             self.topology.add_switch(Switch(f"s{i}", i + 1, address, 0x020000010000 + i))
@@ -154,8 +156,8 @@ class Receiver:
 
 
 class Run:
-    def __init__(self, network: Network, program, querier: Querier | None = None):
-        self.events: list = []
+    def __init__(self, network: Network, program: Program, querier: Querier | None = None):
+        self.events: list[Event] = []
         self.controller = Controller(
             network.topology,
             [Session(1, 5, "h0")],
@@ -164,7 +166,7 @@ class Run:
             querier=querier,
         )
 
-    def igmp(self) -> list[dict]:
+    def igmp(self) -> list[dict[str, Any]]:
         return [event.fields for event in self.events if event.kind == "igmp"]
 
     async def changes(self, count: int) -> None:
