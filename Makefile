@@ -14,30 +14,40 @@ PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tier
 ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
-.PHONY: help setup build stubs configure programs demo test test-busy test-alone test-cpp test-python bench-switch \
+.PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-busy test-alone test-cpp test-python bench-switch \
   bench-sender bench-joins bench-ns3 bench-protocols fuzz lint p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
 
-setup:            ## install Debian packages and the Python environment (idempotent)
+setup:            ## install what a run needs: Debian packages, and the Python environment .venv (idempotent)
 	@scripts/setup.sh
+
+setup-dev:        ## the same, and what tests and checks need
+	@scripts/setup.sh dev
 
 stubs: setup
 	@if [ ! -e build/python/.stamp ] || [ -n "$$(find proto requirements.lock -newer build/python/.stamp)" ]; then \
 	  echo "build: generating the Python stubs"; \
 	  rm -rf build/python && $(PYTHON) proto/generate_python.py build/python && touch build/python/.stamp; fi
 
+types: stubs setup-dev
+	@[ -e build/python/tiercast/v1/lab_pb2.pyi ] || $(PYTHON) proto/generate_python.py --types build/python
+
 configure: stubs
-	@[ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
+	@[ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
 ifneq ($(origin SCHEMES),undefined)
 	@cmake -DTIERCAST_SCHEMES="$(subst $(eval ) ,;,$(abspath $(SCHEMES)))" build > /dev/null
 endif
 
+# The tests, too.
+configure-dev: setup-dev configure
+	@grep -q BUILD_TESTING:BOOL=ON build/CMakeCache.txt || cmake -DBUILD_TESTING=ON build > /dev/null
+
 programs: configure  ## build what a run needs into build/
 	@ninja -C build -j $(JOBS) $(PROGRAMS)
 
-build: configure  ## build every binary into build/, the tests' too
+build: configure-dev  ## build every binary into build/, the tests' too
 	@ninja -C build -j $(JOBS)
 
 demo:             ## run SIM's session (section 4.2.1 of its paper) in Mininet: a table and a report
@@ -45,7 +55,7 @@ demo:             ## run SIM's session (section 4.2.1 of its paper) in Mininet: 
 	@$(MAKE) --no-print-directory programs
 	@./tiercast run experiments/sim-session.yaml
 
-test:             ## every test: C++ (ctest), then ruff, then Python (pytest); needs root
+test:             ## every test: C++ (ctest), fuzzers, lint, Python (pytest); needs root
 	@scripts/require-root.sh test
 	@$(MAKE) --no-print-directory build
 	@status=0; \
@@ -78,7 +88,7 @@ bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/b
 
 bench-sender:     ## tiercast-send beside this machine's own limits: results/bench/sender.json (10 minutes, root)
 	@scripts/require-root.sh bench-sender
-	@$(MAKE) --no-print-directory configure
+	@$(MAKE) --no-print-directory configure-dev
 	@ninja -C build -j $(JOBS) tiercast-send tiercast-bare-loop tiercast-far-end
 	@$(PYTHON) scripts/bench_sender.py --charts docs/images
 
@@ -87,15 +97,15 @@ bench-joins: ## latency of joins over four switches: results/bench/joins.json (s
 	@$(MAKE) --no-print-directory programs
 	@$(PYTHON) scripts/bench_joins.py
 
-bench-ns3: configure ## the runtime in virtual time beside plain ns-3: results/bench/ns3.json (minutes)
+bench-ns3: configure-dev ## the runtime in virtual time beside plain ns-3: results/bench/ns3.json (minutes)
 	@ninja -C build -j $(JOBS) tiercast-ns3 tiercast-plain-ns3 tiercast-host
 	@PYTHONPATH=controller:mininet:build/python $(PYTHON) scripts/bench_ns3.py
 
-bench-protocols: configure  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
+bench-protocols: configure-dev  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
 	@ninja -C build -j $(JOBS) tiercast-protocols-bench tiercast-host
 	@$(PYTHON) scripts/bench_protocols.py
 
-fuzz: configure   ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and the lab's YAML (FUZZ_MUTANTS=100000)
+fuzz: configure-dev  ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and the lab's YAML (FUZZ_MUTANTS=100000)
 	@[ -e build/fuzz/build.ninja ] || \
 	  cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ > /dev/null
 	@ninja -C build/fuzz -j $(JOBS) --quiet
@@ -106,17 +116,19 @@ fuzz: configure   ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and the
 	  --cpu-seconds $(FUZZ_CPU_SECONDS) --keep build/fuzz/crashes || status=1; \
 	exit $$status
 
-lint: setup       ## ruff on the Python code
-	@$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check .
+lint: types       ## ruff, mypy in strict mode, clang-format and shellcheck (a minute)
+	@scripts/lint.sh
 
 p4: setup         ## compile p4src (needs p4c) and renew p4src/compiled with its LOCK
 	@$(PYTHON) p4src/compile.py
 	@$(PYTHON) tests/docs/marking_program.py
 
-lock:             ## renew requirements.lock from requirements.in
-	@# In an environment without the distribution's packages: the lock must name everything.
+lock:             ## renew requirements.lock and requirements-dev.lock from their .in files
+	@# In an environment without the distribution's packages: the locks must name everything.
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && /usr/bin/python3 -m venv $$scratch && \
-	$$scratch/bin/pip install -q -r requirements.in && $$scratch/bin/pip freeze > requirements.lock
+	$$scratch/bin/pip install -q -r requirements.in && $$scratch/bin/pip freeze > requirements.lock && \
+	$$scratch/bin/pip install -q -r requirements-dev.in -c requirements.lock && \
+	$$scratch/bin/pip freeze | grep -vxFf requirements.lock > requirements-dev.lock
 
 clean:            ## remove build/ (results/ and .venv stay)
 	@rm -rf build

@@ -1,15 +1,23 @@
 #!/usr/bin/env bash
-# Brings a bare Debian 12 machine to where `make build` works: Debian packages, then .venv.
+# Brings a bare Debian 12 machine to where `make programs` works, or, as `setup.sh dev`, to where the
+# tests and checks work, too: Debian packages, then the Python environment .venv.
 # Idempotent: a second run only compares versions and takes about a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+what=${1:-run}
+case "$what" in
+  run) packages=(scripts/debian-packages.txt) locks=(requirements.lock) ;;
+  dev) packages=(scripts/debian-packages.txt scripts/debian-packages-dev.txt)
+       locks=(requirements.lock requirements-dev.lock) ;;
+  *) echo "setup: $what; valid: run, dev" >&2; exit 2 ;;
+esac
+
 missing=()
 while read -r package; do
-  case "$package" in ''|'#'*) continue ;; esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
     missing+=("$package")
-done < scripts/debian-packages.txt
+done < <(grep -hvE '^(#|$)' "${packages[@]}")
 
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" != 0 ]; then
@@ -31,15 +39,16 @@ fi
 
 # Mininet's Python package belongs to the distribution's interpreter, so the environment is made
 # from it, not from whichever python3 stands first in PATH.
-stamp=.venv/requirements.sha256
-want=$(sha256sum < requirements.lock)
-if [ ! -x .venv/bin/python ] || [ "$(cat $stamp 2>/dev/null)" != "$want" ]; then
-  echo "setup: making the Python environment .venv from requirements.lock (about a minute)"
+for lock in "${locks[@]}"; do
+  stamp=.venv/$lock.sha256
+  want=$(sha256sum < "$lock")
+  if [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then continue; fi
+  echo "setup: installing $lock into the Python environment .venv (half a minute)"
   # An interrupted first time may have left an environment without pip.
   if ! .venv/bin/pip --version >/dev/null 2>&1; then
     rm -rf .venv
     /usr/bin/python3 -m venv --system-site-packages .venv
   fi
-  .venv/bin/pip install -q --disable-pip-version-check --no-deps -r requirements.lock
-  echo "$want" > $stamp
-fi
+  .venv/bin/pip install -q --disable-pip-version-check --no-deps -r "$lock"
+  echo "$want" > "$stamp"
+done

@@ -15,41 +15,59 @@ namespace tiercast::engine {
 
 // Every operation, once: the enumeration and the machine's table of addresses come from it.
 // d, x, y: cells; i: the immediate; "& mask" cuts a result to the width of its field.
-#define TIERCAST_FLAT_OPS(OP)                                                                      \
-  OP(Set)  /* d = i */                                                                             \
-  OP(Move) /* d = x & mask */                                                                      \
-  OP(Not)  /* d = ~x & mask */                                                                     \
-  /* d = (x op y) & mask, and the same with i for y. */                                            \
-  OP(Add)                                                                                          \
-  OP(AddI) OP(Subtract) OP(SubtractI) OP(Multiply) OP(MultiplyI) OP(And) OP(AndI) OP(Or) OP(OrI)   \
-      OP(Xor) OP(XorI) OP(ShiftLeft) OP(ShiftLeftI) OP(ShiftRight) OP(ShiftRightI)                 \
-          OP(SubtractToZero)           /* d = max(x - y, 0) */                                     \
-      OP(MinimumI) /* d = min(x, i) */ /* d = x op y, 0 or 1. The order of the six is that of the  \
-                                          jumps below. */                                          \
-      OP(Equal) OP(EqualI) OP(NotEqual) OP(NotEqualI) OP(Less) OP(LessI) OP(GreaterEqual)          \
-          OP(GreaterEqualI) OP(Greater) OP(GreaterI) OP(LessEqual)                                 \
-              OP(LessEqualI) /* To target if x op y. */                                            \
-      OP(JumpEqual) OP(JumpEqualI) OP(JumpNotEqual) OP(JumpNotEqualI) OP(JumpLess) OP(JumpLessI)   \
-          OP(JumpGreaterEqual) OP(JumpGreaterEqualI) OP(JumpGreater) OP(JumpGreaterI)              \
-              OP(JumpLessEqual) OP(JumpLessEqualI) OP(Jump)                                        \
-                  OP(JumpHit) /* if the last table was hit */                                      \
-      OP(End) OP(Exit)        /* ends, and the packet's pipeline with it */                        \
-      OP(Argument)            /* d = argument i of the last table's action & mask */               \
-      OP(Table)               /* table i; on at targets[target + action], the last: no action */   \
-      OP(RegisterRead)        /* d = register array i [x] & mask */                                \
-      OP(RegisterWrite)       /* register array i [x] = y & mask */                                \
-      OP(Count)               /* counter array i [x] */                                            \
-      OP(MarkToDrop)                                                                               \
-          OP(Call)       /* the image's code[i] to code[target - 1], with the last arguments */    \
-      OP(CallCondition)  /* the same; d = whether its result is not 0 */                           \
-      OP(VerifyChecksum) /* checksum i of the image */                                             \
-      OP(UpdateChecksum) OP(Clear)                          /* cells d to d + i - 1 = 0 */         \
-      OP(Copy) /* cells d to d + i - 1 = those from x on */ /* Of the parser; an error ends it. */ \
-      OP(Extract)                                           /* plain header i */                   \
-      OP(Lookahead) /* d = the target bits that lie i bits ahead */                                \
-      OP(NextState) /* one state less that the packet may pass */                                  \
-      OP(RunState)  /* state i of the image; on at targets[target + state], the last: accept */    \
-      OP(Reject)    /* with error i */
+// clang-format off: a line for each group, which the formatter would fill differently every time
+#define TIERCAST_FLAT_OPS(OP)                                                               \
+  OP(Set)  /* d = i */                                                                      \
+  OP(Move) /* d = x & mask */                                                               \
+  OP(Not)  /* d = ~x & mask */                                                              \
+  /* d = (x op y) & mask, and the same with i for y. */                                     \
+  OP(Add) OP(AddI)                                                                          \
+  OP(Subtract) OP(SubtractI)                                                                \
+  OP(Multiply) OP(MultiplyI)                                                                \
+  OP(And) OP(AndI)                                                                          \
+  OP(Or) OP(OrI)                                                                            \
+  OP(Xor) OP(XorI)                                                                          \
+  OP(ShiftLeft) OP(ShiftLeftI)                                                              \
+  OP(ShiftRight) OP(ShiftRightI)                                                            \
+  OP(SubtractToZero) /* d = max(x - y, 0) */                                                \
+  OP(MinimumI)       /* d = min(x, i) */                                                    \
+  /* d = x op y, 0 or 1. The order of the six is that of the jumps below. */                \
+  OP(Equal) OP(EqualI)                                                                      \
+  OP(NotEqual) OP(NotEqualI)                                                                \
+  OP(Less) OP(LessI)                                                                        \
+  OP(GreaterEqual) OP(GreaterEqualI)                                                        \
+  OP(Greater) OP(GreaterI)                                                                  \
+  OP(LessEqual) OP(LessEqualI)                                                              \
+  /* To target if x op y. */                                                                \
+  OP(JumpEqual) OP(JumpEqualI)                                                              \
+  OP(JumpNotEqual) OP(JumpNotEqualI)                                                        \
+  OP(JumpLess) OP(JumpLessI)                                                                \
+  OP(JumpGreaterEqual) OP(JumpGreaterEqualI)                                                \
+  OP(JumpGreater) OP(JumpGreaterI)                                                          \
+  OP(JumpLessEqual) OP(JumpLessEqualI)                                                      \
+  OP(Jump)                                                                                  \
+  OP(JumpHit) /* if the last table was hit */                                               \
+  OP(End)                                                                                   \
+  OP(Exit)           /* ends, and the packet's pipeline with it */                          \
+  OP(Argument)       /* d = argument i of the last table's action & mask */                 \
+  OP(Table)          /* table i; on at targets[target + action], the last: no action */     \
+  OP(RegisterRead)   /* d = register array i [x] & mask */                                  \
+  OP(RegisterWrite)  /* register array i [x] = y & mask */                                  \
+  OP(Count)          /* counter array i [x] */                                              \
+  OP(MarkToDrop)                                                                            \
+  OP(Call)           /* the image's code[i] to code[target - 1], with the last arguments */ \
+  OP(CallCondition)  /* the same; d = whether its result is not 0 */                        \
+  OP(VerifyChecksum) /* checksum i of the image */                                          \
+  OP(UpdateChecksum)                                                                        \
+  OP(Clear) /* cells d to d + i - 1 = 0 */                                                  \
+  OP(Copy)  /* cells d to d + i - 1 = those from x on */                                    \
+  /* Of the parser; an error ends it. */                                                    \
+  OP(Extract)   /* plain header i */                                                        \
+  OP(Lookahead) /* d = the target bits that lie i bits ahead */                             \
+  OP(NextState) /* one state less that the packet may pass */                               \
+  OP(RunState)  /* state i of the image; on at targets[target + state], the last: accept */ \
+  OP(Reject)    /* with error i */
+// clang-format on
 
 enum class FlatOp : std::uint16_t {
 #define TIERCAST_NAME(name) k##name,
