@@ -5,25 +5,21 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::agent {
-namespace {
-
-constexpr unsigned kDefaultLayers = 5;
-
-}  // namespace
 
 void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--scheme", scheme, "congestion control scheme")->capture_default_str();
   app.add_option("--session", session.session, "session number; gives the groups' addresses")
       ->check(CLI::Range(0, static_cast<int>(wire::kMaxSession)))
       ->capture_default_str();
-  app.add_option("--layers", layers,
-                 "layers of the session; by default 5, or 1 with one rate for all")
-      ->check(CLI::Range(1u, kMaxLayers));
+  app.add_option("--layers", session.layers, "layers of the session")
+      ->check(CLI::Range(1u, kMaxLayers))
+      ->capture_default_str();
   app.add_option("--packet-size", session.packet_size, "IP bytes of a data packet")
-      ->check(CLI::Range(46, 9000))
+      ->check(CLI::Range(kMinPacketSize, kMaxPacketSize))
       ->capture_default_str();
   app.add_option("--id", session.self_id, "number of this agent in feedback")
       ->capture_default_str();
@@ -52,7 +48,6 @@ const Scheme& AgentOptions::check() {
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("--scheme: {}", error.what()));
   }
-  session.layers = layers.value_or(found->layered ? kDefaultLayers : 1);
   if (!found->layered && session.layers != 1) {
     throw ConfigError(fmt::format("--layers: {} has one rate for all receivers; valid: 1, not {}",
                                   found->name, session.layers));

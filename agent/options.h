@@ -21,7 +21,6 @@ struct AgentOptions {
   int realtime =
       0;  // priority of the main thread under SCHED_FIFO, 1 .. 99; 0: ordinary scheduling
 
-  std::optional<unsigned> layers;        // of --layers; none: as the scheme has it
   std::vector<std::string> assignments;  // of --set
   std::string duration_text;             // of --duration
 

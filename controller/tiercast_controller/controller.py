@@ -21,6 +21,7 @@ from .errors import ConfigurationError, ControllerError, SwitchError
 from .fates import COUNTERS, PortFates, fate_columns
 from .igmp import IgmpError, Message, general_query, parse_frame
 from .lab import Agent, LabService, RecordSink
+from .limits import MAX_LAYERS
 from .membership import NEVER, UNKNOWN_REPORTER, Member, Membership
 from .multicast import MulticastState, SessionTrees, route, top_group
 from .p4runtime import PacketIn
@@ -28,7 +29,7 @@ from .program import Program, TableEntry
 from .records import Record
 from .routing import static_entries
 from .switch import ManagedSwitch
-from .topology import MAX_LAYERS, Session, Topology, group_address, session_and_rank
+from .topology import Session, Topology, group_address, session_and_rank
 
 log = logging.getLogger(__name__)
 

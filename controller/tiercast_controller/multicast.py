@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from .errors import ConfigurationError
+from .limits import MAX_LAYERS
 from .program import TableEntry, entry
 from .routing import shortest_path_tree
-from .topology import MAX_LAYERS, Session, Topology, session_and_rank
+from .topology import Session, Topology, session_and_rank
 
 MAX_MGID = 0xFFFF
 

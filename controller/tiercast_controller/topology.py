@@ -18,6 +18,7 @@ from ipaddress import IPv4Address, IPv4Interface
 from typing import TYPE_CHECKING, Literal, get_args
 
 from .errors import ConfigurationError
+from .limits import MAX_LAYERS, MAX_SESSION
 from .marking import PortPolicy
 
 if TYPE_CHECKING:  # who has no graph of it need not wait for its import
@@ -25,8 +26,6 @@ if TYPE_CHECKING:  # who has no graph of it need not wait for its import
 
 MAX_PORT = 509  # CPU_PORT follows, and 511 drops
 CPU_PORT = 510
-MAX_LAYERS = 8
-MAX_SESSION = (1 << 15) - 1
 _GROUP_BASE = int(IPv4Address("239.192.0.0"))
 _GROUP_MASK = 0xFFFC0000
 

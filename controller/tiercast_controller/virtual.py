@@ -11,10 +11,11 @@ from typing import Any
 
 from .aggregation import SUMMARY_CLONES, aggregation_entries
 from .fates import fate_columns
+from .limits import MAX_LAYERS
 from .multicast import CloneSession, MulticastGroup, MulticastState, Op, SessionTrees, Update, plan
 from .program import Program
 from .routing import static_entries
-from .topology import MAX_LAYERS, Session, Topology
+from .topology import Session, Topology
 
 
 class VirtualController:

@@ -6,22 +6,10 @@
 #include <sstream>
 
 #include "dataplane/sender/sender.h"
+#include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
-namespace {
-
-constexpr std::uint32_t kMinPacket = 46;  // an Ethernet frame of 64 bytes
-constexpr std::uint32_t kMaxPacket = 9000;
-constexpr std::uint32_t kDefaultPacket = 1000;
-
-void check_range(std::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
-  if (value >= min && value <= max) return;
-  throw ConfigError(fmt::format("{} = {} is out of range: valid {} to {}", field, value, min, max));
-}
-
-}  // namespace
-
 std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
   const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
   check_range("session", spec.session(), 0, wire::kMaxSession);
@@ -31,11 +19,10 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
   const Scheme& scheme = find_scheme(request.scheme);
   SessionConfig& config = request.config;
   config.session = static_cast<std::uint16_t>(spec.session());
-  const std::uint32_t most = scheme.layered ? kMaxLayers : 1;
-  config.layers = spec.layers() == 0 ? most : spec.layers();
-  check_range("layers", config.layers, 1, most);
-  config.packet_size = spec.packet_size() == 0 ? kDefaultPacket : spec.packet_size();
-  check_range("packet_size", config.packet_size, kMinPacket, kMaxPacket);
+  if (spec.layers() != 0) config.layers = spec.layers();
+  check_range("layers", config.layers, 1, scheme.layered ? kMaxLayers : 1);
+  if (spec.packet_size() != 0) config.packet_size = spec.packet_size();
+  check_range("packet_size", config.packet_size, kMinPacketSize, kMaxPacketSize);
   config.self_id = spec.id();
   config.seed = spec.has_seed() ? spec.seed() : 1;
   config.parameters = Parameters(scheme.parameters);

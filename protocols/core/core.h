@@ -133,8 +133,7 @@ class ReceiverCore : public Core {
 struct SessionConfig {
   std::uint16_t session = 0;         // 0 .. 32767
   unsigned layers = 1;               // 1 .. kMaxLayers
-  std::uint32_t packet_size = 1000;  // IP bytes of a data packet; 100, or 28 and the scheme's
-                                     // headers (at least 46), .. 65535
+  std::uint32_t packet_size = 1000;  // IP bytes of a data packet (session_config.h)
   std::uint32_t self_id = 0;         // unique among the session's members; the feedback's source
   std::uint64_t seed = 1;
   Parameters parameters;  // made from the scheme's list

@@ -1,6 +1,7 @@
 #include "protocols/core/parameters.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace tiercast {
@@ -70,12 +71,14 @@ void Parameters::set(std::string_view assignment) {
 void Parameters::set(std::string_view name, double value) {
   const std::size_t i = index_of(name);
   const ParameterInfo& info = infos_[i];
-  // Negated, so that NaN is refused too.
-  if (!(value >= info.min && value <= info.max)) {
-    throw ConfigError("parameter " + std::string(name) + " = " + shown(value) +
-                      " is out of range: valid " + shown(info.min) + " to " + shown(info.max) +
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError("parameter " + std::string(name) + " = " + shown(value) + " " + why +
+                      ": valid " + shown(info.min) + " to " + shown(info.max) +
                       (info.unit.empty() ? "" : " " + std::string(info.unit)));
-  }
+  };
+  // Negated, so that NaN is refused too.
+  if (!(value >= info.min && value <= info.max)) refuse("is out of range");
+  if (info.whole && value != std::floor(value)) refuse("is not a whole number");
   values_[i] = value;
 }
 

@@ -56,14 +56,15 @@ class Parameters {
 
   // "name=value". The value is a number in the parameter's unit; where that unit is "bit/s" or "s"
   // the forms of units.h ("20kbit/s", "80ms") are taken too. ConfigError: no '=', an unknown name
-  // (lists the valid ones), not a number, out of range (gives it).
+  // (lists the valid ones), not a number, out of range (gives it), a
+  // fraction where a whole number is needed.
   void set(std::string_view assignment);
   void set(std::string_view name, double value);
 
   // ConfigError for an unknown name.
   double get(std::string_view name) const;
 
-  // As the type in its list: a Rate of bit/s, a Duration of s, a bool that is true from 0.5 on.
+  // As the type in its list: a Rate of bit/s, a Duration of s, a bool from 0 or 1.
   template <class T>
   T get(std::string_view name) const {
     const double value = get(name);
@@ -72,7 +73,7 @@ class Parameters {
     } else if constexpr (std::is_same_v<T, Duration>) {
       return Duration::seconds(value);
     } else if constexpr (std::is_same_v<T, bool>) {
-      return value >= 0.5;
+      return value != 0;
     } else {
       return static_cast<T>(value);
     }

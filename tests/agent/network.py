@@ -33,10 +33,10 @@ SESSION = 1
 CLONE_NEWNET = 0x40000000
 
 
-def fixed_rate(rate: str) -> list[str]:
-    """Options that keep every layer at this rate."""
+def fixed_rate(rate: str, layers: int = 5) -> list[str]:
+    """Options that keep each of so many layers at this rate."""
     names = ("sim.min_rate", "sim.initial_rate", "sim.max_rate")
-    return [f"--set={name}={rate}" for name in names]
+    return [f"--layers={layers}", *(f"--set={name}={rate}" for name in names)]
 
 
 @dataclass

@@ -203,7 +203,7 @@ def test_all_of_a_fast_layer_is_received(link: Link) -> None:
     """750 packets a second. What that costs: `make bench-sender`."""
     host = link.host(15, "--layers=1")
     wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
-    sender = link.sender(*fixed_rate("6Mbit/s"), "--layers=1", "--duration=2s")
+    sender = link.sender(*fixed_rate("6Mbit/s", layers=1), "--duration=2s")
     sent = sender.wait().layers()[0]["sent_packets"]
     take_all(host, sent)
     host.terminate()

@@ -38,6 +38,8 @@ def test_a_session_runs(link: Link, scheme: str) -> None:
         for parameter in one["parameters"]
         if parameter["name"] in paces
     ]
+    if next(one["layered"] for one in SCHEMES if one["name"] == scheme):
+        settings.append("--layers=5")
     host = link.host(15, f"--scheme={scheme}", *settings)
     wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
     sender = link.sender(f"--scheme={scheme}", *settings)

@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMES = {
     "sim": SchemeInfo(
         "sim",
-        {"sim.delta": ParameterInfo("sim.delta", 0.875, 0.1, 0.99, "")},
+        {
+            "sim.delta": ParameterInfo("sim.delta", 0.875, 0.1, 0.99, ""),
+            "sim.add_after": ParameterInfo("sim.add_after", 4, 1, 1000, "cuts", whole=True),
+        },
         aggregated=True,
     ),
     "single": SchemeInfo("single", layered=False),

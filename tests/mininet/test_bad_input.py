@@ -178,6 +178,7 @@ def test_settings_and_files_are_answered_alike(load, key: str, value: str, said:
     [
         ("sim.delta=abc", "sim.delta: 'abc' is not a number; valid: 0.1 to 0.99"),
         ("sim.delta=7", "sim.delta: 7 is out of range; valid: 0.1 to 0.99"),
+        ("sim.add_after=2.5", "sim.add_after: 2.5 is not a whole number; valid: 1 to 1000 cuts"),
         ("sim.delta=", "sim.delta: None is not a number"),
         ("sim.delta=true", "sim.delta: True is not a number"),
         ("sim.delta=[0.5]", "sim.delta: [0.5] is not a number"),

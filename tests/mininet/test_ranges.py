@@ -7,11 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tiercast_controller.limits import MAX_SESSION
 from tiercast_lab.base import binaries, units
 from tiercast_lab.base.errors import EXIT_INPUT, InputError, RunFailed
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment
-from tiercast_lab.experiment.quantities import MAX_DELAY, MAX_SESSION
+from tiercast_lab.experiment.quantities import MAX_DELAY
 from tiercast_lab.experiment.schema import Session
 from tiercast_lab.experiment.schemes import known_schemes, require_accepted, session_options
 from tiercast_lab.run.execute import Options, execute

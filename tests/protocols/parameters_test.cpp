@@ -72,6 +72,16 @@ TEST(Parameters, AListEntrySaysByItsTypeWhetherItIsWhole) {
   EXPECT_FALSE(whole(1.0) || whole(Rate::zero()) || whole(Duration::zero()));
 }
 
+TEST(Parameters, AFractionIsRefusedWhereAWholeNumberIsNeeded) {
+  Parameters p = sim_parameters();
+  EXPECT_EQ(error_of([&] { p.set("sim.drop_after=2.5"); }),
+            "parameter sim.drop_after = 2.5 is not a whole number: valid 1 to 1000 notifications");
+  EXPECT_EQ(error_of([&] { p.set("sim.cumulative=0.5"); }),
+            "parameter sim.cumulative = 0.5 is not a whole number: valid 0 to 1");
+  p.set("sim.drop_after=3.0");
+  EXPECT_EQ(p.get<unsigned>("sim.drop_after"), 3u);
+}
+
 TEST(Parameters, UnknownNamesListTheValidOnes) {
   Parameters p = sim_parameters();
   EXPECT_THAT(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from tiercast_controller.limits import MAX_LAYERS, MAX_SESSION
 
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.base.units import format_rate
@@ -24,10 +25,12 @@ app = typer.Typer(
 Address = Annotated[
     str, typer.Option("--sender", help="The address of its --control: unix:/path or host:port.")
 ]
-Number = Annotated[int, typer.Argument(min=0, max=32767, help="The session's number.")]
+Number = Annotated[int, typer.Argument(min=0, max=MAX_SESSION, help="The session's number.")]
 TopRank = Annotated[
     int | None,
-    typer.Option(min=-1, max=7, help="Highest rank that anybody subscribes to; -1: nobody."),
+    typer.Option(
+        min=-1, max=MAX_LAYERS - 1, help="Highest rank that anybody subscribes to; -1: nobody."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -65,7 +68,7 @@ def _row(state: sender_pb2.SessionState) -> tuple[str, ...]:
 @app.command()
 def start(
     sender: Address,
-    session: Annotated[int | None, typer.Argument(min=0, max=32767)] = None,
+    session: Annotated[int | None, typer.Argument(min=0, max=MAX_SESSION)] = None,
     file: Annotated[
         Path | None, typer.Option(help="Start the sessions of a file of tiercast-send --sessions.")
     ] = None,
@@ -73,8 +76,10 @@ def start(
         int, typer.Option(min=1, help="Number of sessions, numbered upwards from the first.")
     ] = 1,
     scheme: Annotated[str, typer.Option(help="Congestion control.")] = "sim",
-    layers: Annotated[int, typer.Option(min=0, max=8, help="0: the scheme's default.")] = 0,
-    packet_size: Annotated[int, typer.Option(min=0, help="IP bytes; 0: 1000.")] = 0,
+    layers: Annotated[int, typer.Option(min=1, max=MAX_LAYERS)] = 1,
+    packet_size: Annotated[
+        int | None, typer.Option(min=1, help="IP bytes; 1000 by default.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of random numbers.")] = 1,
     top_rank: TopRank = None,
     settings: Settings = None,
@@ -92,7 +97,7 @@ def start(
             count=count,
             scheme=scheme,
             layers=layers,
-            packet_size=packet_size,
+            packet_size=packet_size or 0,
             seed=seed,
             parameters=_parameters(settings),
         )

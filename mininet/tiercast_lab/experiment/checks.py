@@ -12,13 +12,14 @@ from typing import Any
 
 from tiercast_controller.bounded_yaml import shown
 from tiercast_controller.errors import ParameterError
+from tiercast_controller.limits import MAX_SESSION
 from tiercast_controller.topology import MAX_PORT
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, closest, listed
 from tiercast_lab.base.tree import Edge, Tree, Trees
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
-from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, MAX_SESSION, START_SPREAD_NS
+from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, START_SPREAD_NS
 from tiercast_lab.experiment.schema import (
     Event,
     Expectation,
@@ -104,6 +105,8 @@ def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:
         return f"{seen} is not a number; valid: {valid}"
     if not info.min <= number <= info.max:
         return f"{seen} is out of range; valid: {valid}"
+    if info.whole and number != int(number):
+        return f"{seen} is not a whole number; valid: {valid}"
     return ""
 
 

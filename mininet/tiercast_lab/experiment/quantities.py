@@ -14,7 +14,6 @@ from tiercast_lab.experiment.model import Choice
 # of a real network are the same.
 START_SPREAD_NS = 100_000_000
 MAX_SEED = 2**32 - 1
-MAX_SESSION = 32767  # a session's number is in its groups' addresses (docs/wire-format.md)
 
 # Ranges of what an experiment says. tiercast-switch, tiercast-send, tiercast-host and tiercast-ns3
 # take all of them; what they take beyond has its reason in docs/experiments.md.
@@ -27,7 +26,13 @@ MIN_PERIOD = 10**6  # ns; of what comes again and again
 MAX_CHANGES = 100_000  # of links, and of members, in a run
 MAX_FLOWS = 60_000  # each has a port of its own (traffic.FIRST_PORT)
 MAX_ENTRIES = 10_000  # of a list
-PACKET_SIZE = 1000  # IP bytes, of data where nothing else is said
+# IP bytes of a data packet: the default, and the range of the lab. The headers of every scheme fit,
+# and the packet fits the MTU of the lab's links. The programs take 46 to 9000, for NICs
+# (protocols/core/session_config.h).
+PACKET_SIZE = 1000
+MIN_PACKET_SIZE = 100
+MIN_FLOW_PACKET_SIZE = 128  # of TCP and UDP flows: Linux's smallest segment, 88 bytes, and 40
+MAX_PACKET_SIZE = 1500
 
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 # A nanosecond, in which virtual time counts, for the smallest packet.

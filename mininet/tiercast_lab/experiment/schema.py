@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.marking import AnyMarking, Marking, PriorityMarking
 from tiercast_controller.strict import Strict, require_known
 
@@ -25,8 +26,10 @@ from tiercast_lab.experiment.quantities import (
     MAX_DURATION,
     MAX_ENTRIES,
     MAX_NODES,
-    MAX_SESSION,
+    MAX_PACKET_SIZE,
     MIN_DURATION,
+    MIN_FLOW_PACKET_SIZE,
+    MIN_PACKET_SIZE,
     MIN_PERIOD,
     PACKET_SIZE,
     Delay,
@@ -58,8 +61,8 @@ class Session(Strict):
     sender: NodeNumber
     receivers: Choice[Literal["leaves"]] | list[NodeNumber] = "leaves"
     unicast: bool = False  # a session of its own for each receiver, numbered from `session` on
-    layers: Annotated[int, Field(ge=1, le=8)] = 1
-    packet_size: Annotated[Size, Field(ge=100, le=1500)] = PACKET_SIZE
+    layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 1
+    packet_size: Annotated[Size, Field(ge=MIN_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
     aggregation: Choice[Literal["sender", "network"]] = "sender"
     start: RunTime = 0
     parameters: dict[str, float | Line] = {}
@@ -114,7 +117,7 @@ class Traffic(Strict):
     stop: RunTime | None = None  # None: the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
     congestion_control: Choice[Literal["reno", "cubic"]] = "reno"
-    packet_size: Annotated[Size, Field(ge=128, le=1500)] = PACKET_SIZE
+    packet_size: Annotated[Size, Field(ge=MIN_FLOW_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
     ecn: bool = False
     # Only in virtual time. Kernels delay acknowledgements, ns-2's receivers do not; ns-2's senders
     # may take a random time of up to `overhead` before a transmission, against phase effects, and
@@ -238,7 +241,7 @@ class Expectation(Strict):
     """
 
     measure: Line
-    layers: Annotated[int, Field(ge=1, le=8)] | None = None
+    layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None = None
     receiver: NodeNumber | None = None
     link: Line | None = None  # "0-1", away from the sender, or "1>0"; once loaded "0>1"
     flow: Line | None = None

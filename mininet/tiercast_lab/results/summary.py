@@ -7,6 +7,7 @@ import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from tiercast_controller.limits import MAX_LAYERS
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.measures import find_spec
@@ -96,7 +97,7 @@ class SessionFacts(Part):
     session: int
     scheme: str
     layered: bool
-    layers: Annotated[int, Field(ge=1, le=8)]
+    layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
     sender: str
     sender_node: int
     start_s: float

@@ -575,13 +575,15 @@ TEST(SenderSessionList, SpecsAreCompletedAndChecked) {
   EXPECT_EQ(requests[2].scheme, "sim");
   EXPECT_EQ(requests[2].config.session, 12);
   EXPECT_EQ(requests[2].config.seed, 3u);
-  EXPECT_EQ(requests[2].config.layers, 8u);
+  EXPECT_EQ(requests[2].config.layers, 1u);  // an experiment's default, too
   EXPECT_EQ(requests[2].config.packet_size, 1000u);
-  EXPECT_EQ(requests[2].top_rank, 7);
+  EXPECT_EQ(requests[2].top_rank, 0);
   EXPECT_EQ(requests[2].config.parameters.get("sim.delta"), 0.5);
   spec.set_packet_size(9001);
   EXPECT_THAT(error_of(spec), HasSubstr("packet_size = 9001"));
   spec.set_packet_size(0);
+  spec.set_layers(8);
+  EXPECT_EQ(requests_of(spec)[0].top_rank, 7);
   spec.set_layers(9);
   EXPECT_THAT(error_of(spec), HasSubstr("layers = 9 is out of range: valid 1 to 8"));
   spec.set_layers(0);

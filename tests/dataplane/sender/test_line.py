@@ -42,6 +42,7 @@ def rlm(session: int, count: int, packets_per_second: float, **fields: object) -
         "session": session,
         "count": count,
         "scheme": "rlm",
+        "layers": 8,
         "parameters": {**rates, "rlm.max_rate": "100e9"},
         **fields,
     }

@@ -72,8 +72,8 @@ def check_rate(ended: Ended, rank: int, per_second: float) -> None:
 
 def test_every_byte_of_a_packet(tmp_path: Path) -> None:
     capture, trace = tmp_path / "out.pcap", tmp_path / "t.jsonl"
-    options = [*fixed_rate("1Mbit/s"), "--duration=500ms", f"--mac={SENDER_MAC}"]
-    options += ["--packet-size=700", "--layers=3"]
+    options = [*fixed_rate("1Mbit/s", layers=3), "--duration=500ms", f"--mac={SENDER_MAC}"]
+    options += ["--packet-size=700"]
     ended = run(sender_arguments(f"--vdev=net_pcap0,tx_pcap={capture}", trace, *options), trace)
     assert ended.status == 0, ended.stderr
     with PcapReader(str(capture)) as reader:
@@ -186,7 +186,7 @@ def test_answers_no_igmp_query(link: Link, runtime: list[str]) -> None:
 
 def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
     member = link.group_socket(str(group_address(SESSION, 0)))
-    sender = link.sender(*fixed_rate("800kbit/s"), "--layers=1")
+    sender = link.sender(*fixed_rate("800kbit/s", layers=1))
 
     def dropped() -> list[float]:
         return [r["dropped_packets"] for r in sender.records() if r["kind"] == "layer"]
