@@ -16,13 +16,12 @@ from . import bounded_yaml
 from .controller import Controller, Event, Querier
 from .errors import ConfigurationError
 from .lab import RecordSink
+from .limits import MAX_LAYERS, MAX_SESSION
 from .marking import AnyMarking, Marking, PortPolicy
 from .program import Program
 from .strict import Strict
 from .topology import (
-    MAX_LAYERS,
     MAX_PORT,
-    MAX_SESSION,
     Aggregation,
     Host,
     Session,
