@@ -15,7 +15,7 @@ ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=O
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
 .PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-busy test-alone test-cpp test-python bench-switch \
-  bench-sender bench-joins bench-ns3 bench-protocols fuzz lint p4 lock clean
+  bench-sender bench-joins bench-ns3 bench-protocols fuzz lint deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -119,6 +119,12 @@ fuzz: configure-dev  ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and 
 lint: types       ## ruff, mypy in strict mode, clang-format and shellcheck (a minute)
 	@scripts/lint.sh
 
+deb: configure    ## Debian packages tiercast and tiercast-ns3, for a machine without a compiler, into build-deb/ (minutes)
+	@packaging/site_packages.sh build-deb/site-packages
+	@cmake -S . -B build-deb -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr \
+	  -DBUILD_TESTING=OFF -DTIERCAST_SITE_PACKAGES=$(CURDIR)/build-deb/site-packages > /dev/null
+	@ninja -C build-deb -j $(JOBS) package
+
 p4: setup         ## compile p4src (needs p4c) and renew p4src/compiled with its LOCK
 	@$(PYTHON) p4src/compile.py
 	@$(PYTHON) tests/docs/marking_program.py
@@ -126,7 +132,7 @@ p4: setup         ## compile p4src (needs p4c) and renew p4src/compiled with its
 lock:             ## renew requirements.lock and requirements-dev.lock from their .in files
 	@# In an environment without the distribution's packages: the locks must name everything.
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && /usr/bin/python3 -m venv $$scratch && \
-	$$scratch/bin/pip install -q -r requirements.in && $$scratch/bin/pip freeze > requirements.lock && \
+	$$scratch/bin/pip install -q -r requirements.in -r requirements-build.in && $$scratch/bin/pip freeze > requirements.lock && \
 	$$scratch/bin/pip install -q -r requirements-dev.in -c requirements.lock && \
 	$$scratch/bin/pip freeze | grep -vxFf requirements.lock > requirements-dev.lock
 

@@ -32,4 +32,4 @@ def test_every_program_says_the_version(name: str, monkeypatch: pytest.MonkeyPat
         [*PROGRAMS[name], "--version"], capture_output=True, text=True, check=True
     )
     name = name.removesuffix("-dpdk")  # the same program, with other ports
-    assert said.stdout.split() == [name, (ROOT / "VERSION").read_text().strip()]
+    assert said.stdout.split()[:2] == [name, (ROOT / "VERSION").read_text().strip()]

@@ -1,5 +1,7 @@
 #include "dataplane/sender/options.h"
 
+#include <rte_version.h>
+
 #include <algorithm>
 
 #include "protocols/wire/wire.h"
@@ -60,7 +62,8 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
 
   CLI::App app(kDescription, "tiercast-send");
   app.footer(kExamples);
-  app.set_version_flag("--version", "tiercast-send " TIERCAST_VERSION);
+  app.set_version_flag("--version",
+                       std::string("tiercast-send " TIERCAST_VERSION " (") + rte_version() + ")");
   agent.name = "sender";
   agent.realtime = 1;
   agent.add_to(app);

@@ -6,11 +6,15 @@ def _end(number: int, _frame: object) -> None:
     os._exit(128 + number)
 
 
-# Until a run begins nothing has been made, so Ctrl-C simply ends the process, also during the
-# imports below. A function, not SIG_DFL: polars hooks the signal and would swallow the default.
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, _end)
+def main() -> None:
+    # Until a run begins nothing has been made, so Ctrl-C simply ends the process, also during the
+    # import below. A function, not SIG_DFL: polars hooks the signal and would swallow the default.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+    from tiercast_lab.cli.main import main as run
 
-from tiercast_lab.cli.main import main  # noqa: E402
+    run()
 
-main()
+
+if __name__ == "__main__":
+    main()

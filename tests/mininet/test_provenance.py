@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tiercast_controller.installation import ROOT
 from tiercast_lab.base import binaries
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment
@@ -36,7 +37,7 @@ def test_each_file_that_ran_is_named_with_what_it_held(
     files = files_of_a_run(tmp_path / "results")
     assert files[str(other)] == sha256(other)
     for path in (binaries.P4_INFO, binaries.EXPERIMENTS / "sim-smoke.yaml"):
-        assert files[str(path.relative_to(binaries.ROOT))] == sha256(path)
+        assert files[str(path.relative_to(ROOT))] == sha256(path)
     ran = [held for name, held in files.items() if name.endswith("tiercast-ns3")]
     assert ran == [sha256(binaries.NS3)]
 

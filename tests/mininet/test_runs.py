@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tiercast_controller.installation import ROOT
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, Interrupted
 from tiercast_lab.base.interrupt import Interrupt
@@ -36,8 +37,9 @@ def test_a_key_stands_for_all_that_makes_the_run(
 ) -> None:
     before = programs()
     for folder in ("controller", "mininet"):
-        shutil.copytree(binaries.ROOT / folder, tmp_path / folder)
-    monkeypatch.setattr(binaries, "ROOT", tmp_path)
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    monkeypatch.setattr(workers, "LAB", tmp_path / "mininet/tiercast_lab")
+    monkeypatch.setattr(workers, "CONTROLLER", tmp_path / "controller/tiercast_controller")
     assert programs() == before
 
     def changed(name: str) -> bool:

@@ -3,36 +3,61 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from tiercast_controller.bounded_yaml import kind_of_file, shown
+from tiercast_controller.installation import DATA, IN_CHECKOUT, ROOT
 
 from tiercast_lab.base.errors import InputError, closest
 
-ROOT = Path(__file__).resolve().parents[3]
 # TIERCAST_BUILD: another build tree, such as one with sanitizers.
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")).resolve()
+BUILT = IN_CHECKOUT or "TIERCAST_BUILD" in os.environ
 
-SWITCH = BUILD / "dataplane/switch/tiercast-switch"
-SENDER = BUILD / "dataplane/sender/tiercast-send"
-HOST = BUILD / "hosts/tiercast-host"
-NS3 = BUILD / "ns3/tiercast-ns3"
-DELAY_LINE = BUILD / "dataplane/delay_line/tiercast-delay-line"
-EXPERIMENTS = ROOT / "experiments"
+
+def _program(folder: str, name: str) -> Path:
+    """In the build tree; of an installation, beside `tiercast`, or else wherever PATH has it."""
+    if BUILT:
+        return BUILD / folder / name
+    beside = ROOT / "bin" / name
+    return beside if beside.exists() else Path(shutil.which(name) or beside)
+
+
+SWITCH = _program("dataplane/switch", "tiercast-switch")
+SENDER = _program("dataplane/sender", "tiercast-send")
+HOST = _program("hosts", "tiercast-host")
+NS3 = _program("ns3", "tiercast-ns3")
+DELAY_LINE = _program("dataplane/delay_line", "tiercast-delay-line")
+EXPERIMENTS = DATA / "experiments"
 FIGURES = EXPERIMENTS / "figures"
 SWEEPS = EXPERIMENTS / "sweeps"
 TOPOLOGIES = EXPERIMENTS / "topologies"
 BASES = EXPERIMENTS / "bases"
 # TIERCAST_P4: the compiled program of another folder (docs/add-a-marking.md).
-P4 = Path(os.environ.get("TIERCAST_P4", ROOT / "p4src/compiled")).resolve()
+P4 = Path(os.environ.get("TIERCAST_P4", DATA / "p4src/compiled")).resolve()
 P4_JSON = P4 / "tiercast.json"
 P4_INFO = P4 / "tiercast.p4info.txtpb"
+# Where runs are stored unless `--results` says otherwise: nobody writes into an installation.
+RESULTS = ROOT / "results" if IN_CHECKOUT else Path("results")
+# What people type.
+COMMAND = "./tiercast" if IN_CHECKOUT else "tiercast"
+PACKAGE_OF = {NS3: "tiercast-ns3"}
 
 
 def require(*paths: Path) -> None:
-    missing = [str(path) for path in paths if not path.exists()]
+    missing = [path for path in paths if not path.exists()]
     if missing:
-        raise InputError(f"not built: {', '.join(missing)}; run: make programs")
+        names = ", ".join(map(str, missing))
+        raise InputError(f"not {'built' if BUILT else 'installed'}: {names}; {remedy(*missing)}")
+
+
+def remedy(*missing: Path) -> str:
+    """What brings these programs."""
+    if BUILT:
+        return "run: make programs"
+    packages = sorted({PACKAGE_OF.get(path, "tiercast") for path in missing})
+    return f"install: {' '.join(packages)}"
 
 
 def from_here(path: Path) -> Path:

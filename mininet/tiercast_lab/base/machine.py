@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller.installation import VERSION
+from tiercast_controller.installation import IN_CHECKOUT, ROOT, VERSION
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
@@ -22,7 +22,8 @@ CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control"
 def require_root() -> None:
     if os.geteuid() != 0:
         raise InputError(
-            "root is missing: network namespaces and packet sockets need it; run: sudo ./tiercast …"
+            "root is missing: network namespaces and packet sockets need it; "
+            f"run: sudo {binaries.COMMAND} …"
         )
 
 
@@ -58,15 +59,24 @@ def versions() -> dict[str, str | None]:
         "tiercast": VERSION,
         "commit": _commit(),
         "kernel": platform.release(),
-        "dpdk": _output("pkg-config", "--modversion", "libdpdk"),
+        "dpdk": _dpdk(),
         "mininet": _output("dpkg-query", "-W", "-f", "${Version}", "mininet"),
         "python": platform.python_version(),
     }
 
 
+def _dpdk() -> str | None:
+    """Of the libraries that the sender uses; before it is built, of those that are installed."""
+    said = _output(str(binaries.SENDER), "--version") or ""
+    linked = said.partition("(DPDK ")[2].removesuffix(")")
+    return linked or _output("pkg-config", "--modversion", "libdpdk")
+
+
 def _commit() -> str | None:
-    """Of the code; "-dirty" where something beside the documents differs from it."""
-    git = ["git", "-C", str(binaries.ROOT)]
+    """Of the checkout; "-dirty" where something beside the documents differs from it."""
+    if not IN_CHECKOUT:
+        return None
+    git = ["git", "-C", str(ROOT)]
     changed = _output(
         *git, "status", "--porcelain", "--untracked-files=no", "--", ":!docs", ":!*.md"
     )
@@ -76,9 +86,8 @@ def _commit() -> str | None:
 
 def digests(files: Iterable[Path]) -> dict[str, str]:
     """SHA-256 of what each file holds now, by its path, short for those of tiercast itself."""
-    root = binaries.ROOT
     return {
-        str(path.relative_to(root) if path.is_relative_to(root) else path): hashlib.sha256(
+        str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path): hashlib.sha256(
             path.read_bytes()
         ).hexdigest()
         for path in files

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
+from tiercast_controller.installation import IN_CHECKOUT
 
 from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import InputError
@@ -65,7 +66,7 @@ def _root() -> Finding:
         os.geteuid() == 0,
         f"user id {os.geteuid()}",
         "no experiment can run; list and report work",
-        "run: sudo ./tiercast …",
+        f"run: sudo {binaries.COMMAND} …",
         needed=True,
     )
 
@@ -121,7 +122,12 @@ def _mininet() -> Finding:
     except ImportError:
         ok, said = False, f"not found by {sys.executable}"
     return Finding(
-        "mininet", ok, said, "no experiment can run in Mininet", "run: make setup", needed=True
+        "mininet",
+        ok,
+        said,
+        "no experiment can run in Mininet",
+        "run: make setup" if IN_CHECKOUT else "install: mininet",
+        needed=True,
     )
 
 
@@ -131,22 +137,35 @@ def _dpdk() -> Finding:
         "DPDK",
         version is not None,
         f"version {version}" if version else "libdpdk is not installed",
-        "the sender cannot be built",
-        "run: make setup",
+        "there is no sender",
+        "run: make setup" if binaries.BUILT else binaries.remedy(binaries.SENDER),
         needed=True,
     )
 
 
-def _binaries() -> Finding:
+def _programs() -> Finding:
     wanted = (binaries.SWITCH, binaries.SENDER, binaries.HOST)
-    missing = [path.name for path in wanted if not path.exists()]
+    missing = [path for path in wanted if not path.exists()]
+    names = ", ".join(path.name for path in missing)
+    found = "built" if binaries.BUILT else "installed"
     return Finding(
-        "binaries",
+        "programs",
         not missing,
-        f"missing: {', '.join(missing)}" if missing else "switch, sender and host are built",
-        "no experiment can run",
-        "run: make build",
+        f"missing: {names}" if missing else f"switch, sender and host are {found}",
+        "no experiment can run in Mininet",
+        binaries.remedy(*missing),
         needed=True,
+    )
+
+
+def _ns3() -> Finding:
+    ok = binaries.NS3.exists()
+    return Finding(
+        "virtual time",
+        ok,
+        f"{binaries.NS3} is there" if ok else f"missing: {binaries.NS3.name}",
+        "no experiment can run in virtual time, no figure and no sweep",
+        binaries.remedy(binaries.NS3),
     )
 
 
@@ -253,7 +272,8 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _packet_sockets,
     _mininet,
     _dpdk,
-    _binaries,
+    _programs,
+    _ns3,
     _cores,
     _kernel,
     _pressure,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from tiercast_controller.errors import ConfigurationError
-from tiercast_controller.installation import VERSION
+from tiercast_controller.installation import IN_CHECKOUT, VERSION
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import (
@@ -60,7 +60,6 @@ console = Console(width=None if sys.stdout.isatty() else 120)
 # gRPC would report each connection that a run closes at its end.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
-RESULTS = binaries.ROOT / "results"
 EXIT_OF = {
     "met": EXIT_MET,
     "reported": EXIT_MET,
@@ -121,7 +120,7 @@ def run(
     duration: Annotated[
         str | None, typer.Option(help="Duration, instead of the experiment's, such as 60s.")
     ] = None,
-    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = RESULTS,
+    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
 ) -> None:
     """Run an experiment, judge it, and write results/<run>/report.html.
 
@@ -220,7 +219,7 @@ def figure(
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
     record: Record = False,
-    results: Results = RESULTS,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Reproduce one figure or table of a paper in virtual time, and judge it.
 
@@ -244,7 +243,7 @@ def reproduce(
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
     record: Record = False,
-    results: Results = RESULTS,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Reproduce every figure in experiments/figures/, with one report for all.
 
@@ -281,6 +280,8 @@ def _reproduce(
     from tiercast_lab.study.figure_results import FigureResults
     from tiercast_lab.study.workers import LocalWorkers
 
+    if record and not IN_CHECKOUT:
+        raise InputError("--record writes docs/reproduction.md; valid: in a checkout of tiercast")
     figures = [one for one in figures if one.tasks(quick)]  # some have no quick points
     if not figures:
         raise InputError("--quick: the figure has no quick points; valid: without --quick")
@@ -327,7 +328,7 @@ def sweep(
             "Ray is started here, with --jobs runs at a time.",
         ),
     ] = None,
-    results: Results = RESULTS,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Run schemes x topologies x parameters x seeds in virtual time, as tasks of Ray.
 
@@ -511,13 +512,13 @@ def _print_report(path: Path, console: Console = console) -> None:
 
 def _typed() -> list[str]:
     """The command line, for the report's "how to repeat"."""
-    return ["./tiercast", *sys.argv[1:]]
+    return [binaries.COMMAND, *sys.argv[1:]]
 
 
 def _directory_of(run: Path) -> Path:
     """A path, or a name below results/."""
     named = len(run.parts) == 1 and not os.path.isdir(run)
-    return (RESULTS / run if named else run).absolute()
+    return (binaries.RESULTS / run if named else run).absolute()
 
 
 def _stored(directory: Path) -> StoredRun:

@@ -49,7 +49,7 @@ def known_schemes() -> dict[str, SchemeInfo]:
         return parse_schemes(result.stdout)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"`{command}` is from another version ({error!r}); run: make programs"
+            f"`{command}` is from another version ({error!r}); {binaries.remedy(binaries.HOST)}"
         ) from None
 
 

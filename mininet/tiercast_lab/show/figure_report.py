@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from tiercast_lab.base import machine
+from tiercast_lab.base import binaries, machine
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
 from tiercast_lab.show.figure_plot import draw_figure
@@ -24,7 +24,7 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
     judged = results.judge(quick)
     summary = {
         "figure": figure.name,
-        "again": f"./tiercast figure {figure.called}" + (" --quick" if quick else ""),
+        "again": f"{binaries.COMMAND} figure {figure.called}" + (" --quick" if quick else ""),
         "title": figure.experiment.title,
         "paper": figure.reference,
         "paper_name": figure.experiment.paper.name if figure.experiment.paper else "",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tiercast_lab.base.binaries import ROOT
+from tiercast_controller.installation import ROOT
+
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.show.wording import required_and_met, tally
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from tiercast_lab.base import binaries
 from tiercast_lab.measures import spec_of
 from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.results.storage import StoredRun
@@ -42,6 +43,7 @@ def write_report(run: StoredRun) -> Path:
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
         script=Markup((pages.TEMPLATES / "charts.js").read_text()),
+        tiercast=binaries.COMMAND,
         command=shlex.join(summary["command"]),
         folder=f"{_results(summary['command'])}/{summary['run']}",
         measured=window_text(summary),

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -73,7 +74,7 @@ class Task(Generic[Request]):
         """Which makes the run alone, with its report."""
         settings = [part for setting in self.run.settings for part in ("--set", setting)]
         file, seed = str(self.file), f"--seed={self.run.seed}"
-        return ["./tiercast", "run", file, "--runtime=ns3", seed, *settings]
+        return [binaries.COMMAND, "run", file, "--runtime=ns3", seed, *settings]
 
 
 @dataclass(frozen=True)

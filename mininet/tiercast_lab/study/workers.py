@@ -19,9 +19,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+import tiercast_controller
 from tiercast_controller import marking
+from tiercast_controller.installation import ROOT
 from tiercast_controller.plugins import files_of
 
+import tiercast_lab
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import Interrupted, LabError
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
@@ -32,6 +35,7 @@ from tiercast_lab.run.progress import Unwatched
 
 PYTHON = "Python code"
 SHAPING = "way from an experiment to a run"  # what of the Python code a run follows from
+LAB, CONTROLLER = (Path(package.__path__[0]) for package in (tiercast_lab, tiercast_controller))
 # Packages of the lab that shape the rows of a run in virtual time; of `run`, Mininet's part does
 # not. What measures and verdicts make of rows is made again when their code changes.
 SHAPED_BY = ("base", "experiment", "run")
@@ -90,14 +94,12 @@ def programs(python: bool = False) -> Programs:
     files = binaries.NS3, binaries.P4_JSON, binaries.P4_INFO
     binaries.require(*files)
     result = {path.name: _digest(path) for path in files}
-    lab, controller = binaries.ROOT / "mininet", binaries.ROOT / "controller"
-    packages = lab / "tiercast_lab"
-    shaping = [path for name in SHAPED_BY for path in (packages / name).rglob("*.py")
-               if not path.is_relative_to(packages / SHAPED_NOT_BY)]  # fmt: skip
-    shaping += [*controller.rglob("*.py"), *files_of(marking.PLUGINS)]
+    shaping = [path for name in SHAPED_BY for path in (LAB / name).rglob("*.py")
+               if not path.is_relative_to(LAB / SHAPED_NOT_BY)]  # fmt: skip
+    shaping += [*CONTROLLER.rglob("*.py"), *files_of(marking.PLUGINS)]
     result[SHAPING] = _digest_of_all(shaping)
     if python:
-        result[PYTHON] = _digest_of_all([*lab.rglob("*.py"), *controller.rglob("*.py")])
+        result[PYTHON] = _digest_of_all([*LAB.rglob("*.py"), *CONTROLLER.rglob("*.py")])
     return result
 
 
@@ -123,7 +125,7 @@ def make(job: Job, scratch: Path | None = None) -> JobResult:
         for name, wanted in job.programs.items():
             if own[name] != wanted:
                 return JobResult(
-                    foreign=f"node {socket.gethostname()}: another {name} below {binaries.ROOT}, "
+                    foreign=f"node {socket.gethostname()}: another {name} below {ROOT}, "
                     f"{own[name][:12]}; valid: {wanted[:12]}, as where this was started"
                 )
         with scratch_folder(scratch) as folder, Interrupt() as interrupt:
