@@ -42,8 +42,17 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
     @name(".ingress_fates")
     counter(PORTS * INGRESS_FATES, CounterType.packets) ingress_fates;
 
+    // Packets handed to queues, by port or replication group (lib/fates.p4).
+    @name(".entered")
+    counter(ENTERED_CELLS, CounterType.packets) entered;
+
     action count(in IngressFate fate) {
         ingress_fates.count(ingress_cell(fate, standard.ingress_port));
+    }
+
+    action send(in port_t port) {
+        standard.egress_spec = port;
+        entered.count(entered_port_cell(port));
     }
 
     apply {
@@ -55,7 +64,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             bool sent;
             from_controller.apply(hdr, sent, port);
             if (sent) {
-                standard.egress_spec = port;
+                send(port);
                 count(IngressFate.FROM_CONTROLLER);
                 exit;
             }
@@ -71,7 +80,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             bool punt;
             igmp.apply(hdr.ipv4, punt);
             if (punt) {
-                standard.egress_spec = CPU_PORT;
+                send(CPU_PORT);
                 count(IngressFate.TO_CONTROLLER);
                 exit;
             }
@@ -117,6 +126,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             }
         } else if (hdr.ipv4.dst_addr[31:28] == 14) {
             if (meta.replicated) {
+                entered.count(entered_group_cell(standard.mcast_grp));
                 count(IngressFate.FORWARDED);
             } else if (came_in) {
                 count(IngressFate.NO_GROUP);
@@ -124,7 +134,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
         } else {
             unicast.apply(hdr.ethernet, hdr.ipv4, found, port);
             if (found) {
-                standard.egress_spec = port;
+                send(port);
                 if (came_in) {
                     count(IngressFate.FORWARDED);
                 }

@@ -21,7 +21,6 @@ from .errors import ConfigurationError, ControllerError, SwitchError
 from .fates import COUNTERS, PortFates, fate_columns
 from .igmp import IgmpError, Message, general_query, parse_frame
 from .lab import Agent, LabService, RecordSink
-from .limits import MAX_LAYERS
 from .membership import NEVER, UNKNOWN_REPORTER, Member, Membership
 from .multicast import MulticastState, SessionTrees, route, top_group
 from .p4runtime import PacketIn
@@ -104,10 +103,7 @@ class Controller:
             for name, entries in static_entries(topology).items()
         }
         _check_program(program, self._static)
-        self._trees = {
-            session.number: SessionTrees(topology, session, 1 + index * MAX_LAYERS)
-            for index, session in enumerate(sessions)
-        }
+        self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
         self._membership = Membership(querier.lifetime_s if querier else NEVER)
         self._switches = {
             switch.name: ManagedSwitch(switch, program, self._fail) for switch in topology.switches
@@ -224,9 +220,11 @@ class Controller:
         return await self._managed(switch).client.read_counter(name)
 
     async def fates(self, switch: str) -> dict[int, PortFates]:
-        """What happened to the packets at each port, since the switch loaded the program."""
-        client, columns = self._managed(switch).client, self._columns[switch]
-        return columns.fates(await client.read_cells(columns.cells()))
+        """What happened to the packets at each port, since the switch loaded the program. Those
+        that entered queues are read last, so they are never fewer than those that were served."""
+        managed, columns = self._managed(switch), self._columns[switch]
+        packets = await managed.client.read_cells(columns.cells())
+        return columns.fates(packets, await managed.read_entered(columns.ports))
 
     async def register(self, switch: str, name: str) -> dict[int, int]:
         """A register of the P4 program: index -> value. Raises UnsupportedError on bmv2."""

@@ -1,23 +1,27 @@
-"""What happened to packets at each port, from the P4 counters `ingress_fates` and `egress_fates`.
+"""What happened to packets at each port, from the P4 counters `ingress_fates`, `entered` and
+`egress_fates`.
 
-A counter is a matrix with a row for each fate. Columns of `egress_fates` are ports, by their
-numbers, and groups at ports, where `group_columns` says so (docs/p4.md, "Fates"). Here the columns
-are assigned: they follow from the topology and the sessions, so they are the same after every
-restart.
+A counter of fates is a matrix with a row for each fate. Columns of `egress_fates` are ports, by
+their numbers, and groups at ports, where `group_columns` says so (docs/p4.md, "Fates"). Here the
+columns are assigned: they follow from the topology and the sessions, so they are the same after
+every restart. `entered` has cells of ports and of replication groups, whose ports replication.py
+knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from ipaddress import IPv4Address
 
 from .errors import ConfigurationError
 from .program import TableEntry, entry
 from .topology import Session, Topology
 
-COUNTERS = INGRESS, EGRESS = "ingress_fates", "egress_fates"
-PORTS = 512  # columns of ingress_fates, and the first ones of egress_fates
+COUNTERS = INGRESS, ENTERED, EGRESS = "ingress_fates", "entered", "egress_fates"
+PORTS = 512  # columns of ingress_fates, and the first ones of egress_fates and entered
 EGRESS_COLUMNS = 33280
+EGRESS_ROWS = 4
 MAX_GROUPS = 8192  # entries of group_columns
 
 
@@ -42,8 +46,10 @@ class IngressFates:
 
 @dataclass(frozen=True)
 class EgressFates:
-    """Packets whose service began at a port; each has left, was dropped, or was pruned."""
+    """Packets that were handed to a port's queue; each is dropped by the queue, waits, or is
+    served: it leaves, is dropped, or is pruned."""
 
+    entered: int | None  # None: not known
     left: int
     marked: int  # at this port, of those that left
     policy_drops: int  # by the port's policy
@@ -53,13 +59,28 @@ class EgressFates:
     def served(self) -> int:
         return self.left + self.policy_drops + self.pruned
 
+    @property
+    def not_served(self) -> int | None:
+        """What the queue dropped, and what waits."""
+        return None if self.entered is None else self.entered - self.served
+
     def __add__(self, other: EgressFates) -> EgressFates:
+        known = self.entered is not None and other.entered is not None
         return EgressFates(
+            self.entered + other.entered if known else None,
             self.left + other.left,
             self.marked + other.marked,
             self.policy_drops + other.policy_drops,
             self.pruned + other.pruned,
         )
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Packets that have entered ports' queues."""
+
+    alone: Mapping[int, int]  # by port: for this port alone
+    copies: Mapping[tuple[IPv4Address, int], int]  # by group address and port
 
 
 @dataclass(frozen=True)
@@ -77,13 +98,13 @@ class FateColumns:
     """The columns of one switch, and what is read from them."""
 
     def __init__(self, ports: Iterable[int], sessions: Sequence[Session]):
-        self._ports = sorted(ports)
+        self.ports = sorted(ports)
         self._groups = {
             (session.number, rank): session.group(rank)
             for session in sessions
             for rank in range(session.layers)
         }
-        last = max(self._ports, default=0)
+        last = max(self.ports, default=0)
         width = last + 1
         # Of each group, the column of port 0: (session, rank) -> column.
         self.first = {group: PORTS + width * i for i, group in enumerate(self._groups)}
@@ -102,32 +123,51 @@ class FateColumns:
 
     def cells(self) -> Iterator[tuple[str, int]]:
         """(counter, index) of all that `fates` needs."""
-        for port in self._ports:
+        for port in self.ports:
             yield from _cells(INGRESS, port)
             for first in (0, *self.first.values()):
                 yield from _cells(EGRESS, first + port)
 
-    def fates(self, packets: Mapping[tuple[str, int], int]) -> dict[int, PortFates]:
+    def fates(
+        self, packets: Mapping[tuple[str, int], int], entered: Entered | None
+    ) -> dict[int, PortFates]:
         """By port; `packets`: of each of cells()."""
 
-        def egress(column: int) -> EgressFates:
-            left, marked, dropped, pruned = (packets[cell] for cell in _cells(EGRESS, column))
-            return EgressFates(left + marked, marked, dropped, pruned)
+        def egress(port: int, first: int = 0, address: IPv4Address | None = None) -> EgressFates:
+            cells = _cells(EGRESS, first + port)
+            left, marked, dropped, pruned = (packets[cell] for cell in cells)
+            came = None
+            if entered is not None:
+                came = entered.copies.get((address, port), 0) if address else entered.alone[port]
+            return EgressFates(came, left + marked, marked, dropped, pruned)
 
         return {
             port: PortFates(
                 IngressFates(*(packets[cell] for cell in _cells(INGRESS, port))),
                 egress(port),
-                {group: egress(first + port) for group, first in self.first.items()},
+                {
+                    group: egress(port, first, self._groups[group])
+                    for group, first in self.first.items()
+                },
             )
-            for port in self._ports
+            for port in self.ports
         }
+
+
+def entered_port_cell(port: int) -> tuple[str, int]:
+    return ENTERED, port
+
+
+def entered_group_cell(mgid: int) -> tuple[str, int]:
+    return ENTERED, PORTS + mgid
 
 
 def _cells(counter: str, column: int) -> list[tuple[str, int]]:
     """One column, by fate."""
-    columns, kind = (PORTS, IngressFates) if counter == INGRESS else (EGRESS_COLUMNS, EgressFates)
-    return [(counter, columns * row + column) for row in range(len(fields(kind)))]
+    columns, rows = (
+        (PORTS, len(fields(IngressFates))) if counter == INGRESS else (EGRESS_COLUMNS, EGRESS_ROWS)
+    )
+    return [(counter, columns * row + column) for row in range(rows)]
 
 
 def fate_columns(topology: Topology, sessions: Sequence[Session]) -> dict[str, FateColumns]:

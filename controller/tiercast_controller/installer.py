@@ -8,7 +8,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from .errors import SwitchError
-from .multicast import MulticastState, Update, plan
+from .multicast import MulticastState, SessionState, Update
+from .replication import ReadCounts, ReplicationGroups
+from .topology import Session
 
 log = logging.getLogger(__name__)
 
@@ -20,21 +22,29 @@ class Installer:
 
     def __init__(
         self,
+        session: Session,
+        groups: ReplicationGroups,
         write: Callable[[list[Update]], Awaitable[None]],
         read_back: Callable[[], Awaitable[MulticastState]],
+        read_counts: ReadCounts,
         on_failure: Callable[[SwitchError], None],
         installed: MulticastState,
     ):
-        """on_failure: called when the switch still refuses after ATTEMPTS."""
+        """groups: the switch's, of all sessions. on_failure: called when the switch still refuses
+        after ATTEMPTS. installed: this session's part."""
         self.installed = installed
-        self._target = installed
+        self._target = SessionState()
+        self._session = session.number
+        self._addresses = [session.group(rank) for rank in range(session.layers)]
+        self._groups = groups
         self._write = write
         self._read_back = read_back
+        self._read_counts = read_counts
         self._on_failure = on_failure
         self._waiting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
 
-    def set_target(self, target: MulticastState) -> asyncio.Future[None]:
+    def set_target(self, target: SessionState) -> asyncio.Future[None]:
         """The future is done when the switch holds `target`, or a later one; it fails with the
         SwitchError that prevented it."""
         self._target = target
@@ -73,16 +83,21 @@ class Installer:
             if failure is not None:
                 self._on_failure(failure)
 
-    async def _install(self, target: MulticastState) -> None:
+    async def _install(self, target: SessionState) -> None:
         for attempt in range(1, ATTEMPTS + 1):
+            await self._groups.make_room(target, self._read_counts)
+            desired, batches = self._groups.plan(self.installed, target)
             try:
-                for batch in plan(self.installed, target):
+                for batch in batches:
                     await self._write(batch)
-                self.installed = target
+                self._groups.written(self._addresses, desired)
+                self.installed = desired
                 return
             except SwitchError as error:
                 if attempt == ATTEMPTS:
                     raise
                 log.warning("%s; reading the switch's state and trying again", error)
                 # A batch may have been applied in part: only the switch knows what it holds.
-                self.installed = await self._read_back()
+                found = await self._read_back()
+                self._groups.found(found.groups, desired)
+                self.installed = found.of_session(self._session)

@@ -1,9 +1,9 @@
 """What multicast forwarding needs on each switch, and the order in which it may be changed.
 
-SessionTrees grows one tree per layer towards the session's source. MulticastState is what a
-switch holds (or should hold) for it: replication groups, the routes to them, and the top group of
-each port (SIM 3.4). plan() turns one state into another in batches; see there for the order.
-Pure: no I/O, no clock.
+SessionTrees grows one tree per layer towards the session's source, and says which ports of a switch
+copy each layer. MulticastState is what a switch holds for it: replication groups, the routes to
+them, and the top group of each port (SIM 3.4); the groups' numbers are given in replication.py.
+plan() turns one state into another in batches; see there for the order. Pure: no I/O, no clock.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from .errors import ConfigurationError
-from .limits import MAX_LAYERS
 from .program import TableEntry, entry
 from .routing import shortest_path_tree
 from .topology import Session, Topology, session_and_rank
 
-MAX_MGID = 0xFFFF
+# A group address, and the ports that get a copy of what is sent to it: one at least.
+Copies = tuple[IPv4Address, frozenset[int]]
 
 
 class Op(enum.Enum):
@@ -33,7 +32,7 @@ class Op(enum.Enum):
 class MulticastGroup:
     """A replication group of the packet replication engine: one copy per port."""
 
-    mgid: int  # 1..65535
+    mgid: int  # 1..16383
     ports: frozenset[int]
 
     def __str__(self) -> str:
@@ -78,33 +77,40 @@ class MulticastState:
                 carried[port, session] = max(rank, carried.get((port, session), -1))
         return carried
 
-    def of_session(self, session: int, mgids: Iterable[int]) -> MulticastState:
-        """The part of one session."""
-        mgids = set(mgids)
+    def of_session(self, session: int) -> MulticastState:
+        """The part of one session; groups are those that its routes lead to."""
+        routes = {
+            a: m for a, m in self.routes.items() if (session_and_rank(a) or (-1,))[0] == session
+        }
         return MulticastState(
-            {m: ports for m, ports in self.groups.items() if m in mgids},
-            {a: m for a, m in self.routes.items() if (session_and_rank(a) or (-1,))[0] == session},
+            {m: self.groups[m] for m in routes.values() if m in self.groups},
+            routes,
             {key: rank for key, rank in self.tops.items() if key[1] == session},
         )
 
-    def merge(self, other: MulticastState) -> None:
-        self.groups.update(other.groups)
-        self.routes.update(other.routes)
+    def forwarding(self) -> SessionState:
+        """What it does, by whatever groups."""
+        ports = {a: self.groups.get(m, frozenset()) for a, m in self.routes.items()}
+        return SessionState({a: copies for a, copies in ports.items() if copies}, dict(self.tops))
+
+
+@dataclass
+class SessionState:
+    """What a switch should do for a session, or for several."""
+
+    copies: dict[IPv4Address, frozenset[int]] = field(default_factory=dict)  # of Copies
+    tops: dict[tuple[int, int], int] = field(default_factory=dict)  # (port, session) -> rank
+
+    def merge(self, other: SessionState) -> None:
+        self.copies.update(other.copies)
         self.tops.update(other.tops)
 
 
 class SessionTrees:
     """The trees of one session's layers: for each layer and switch, the ports that get a copy."""
 
-    def __init__(self, topology: Topology, session: Session, first_mgid: int):
-        """first_mgid: of rank 0; higher ranks follow it. It is the same on every switch."""
-        if first_mgid + session.layers - 1 > MAX_MGID:
-            raise ConfigurationError(
-                f"session {session.number}: multicast group {first_mgid + session.layers - 1} "
-                f"exceeds {MAX_MGID}; {MAX_MGID // MAX_LAYERS} sessions are possible"
-            )
+    def __init__(self, topology: Topology, session: Session):
         self.session = session
-        self.mgids = range(first_mgid, first_mgid + session.layers)
         self.source_switch, self.source_port = topology.attachment(session.source)
         self._topology = topology
         self._upstream = shortest_path_tree(topology, session.source)
@@ -141,14 +147,13 @@ class SessionTrees:
                 return rank
         return -1
 
-    def state(self, switch: str) -> MulticastState:
-        """What `switch` should hold for this session."""
-        state = MulticastState()
-        for rank, mgid in enumerate(self.mgids):
+    def state(self, switch: str) -> SessionState:
+        """What `switch` should do for this session."""
+        state = SessionState()
+        for rank in range(self.session.layers):
             ports = self._ports[rank].get(switch)
             if ports:
-                state.groups[mgid] = frozenset(ports)
-                state.routes[self.session.group(rank)] = mgid
+                state.copies[self.session.group(rank)] = frozenset(ports)
         # Ranks rise, so the last one that a port carries is its top group.
         for rank in range(self.session.layers):
             for port in self._ports[rank].get(switch, ()):
@@ -166,9 +171,9 @@ def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update
     A switch may process a batch in any order (P4Runtime 12.2), so within a batch no order can mark
     a group that is not a port's top group, or copy a group to a port that did not ask for it:
 
-      1. top groups rise, before the higher group flows
-      2. groups and routes change; top groups of ports that had none
-      3. top groups fall, after the higher group has stopped; routes to groups that were reused
+      1. top groups rise, before the higher group flows; groups are made, before a route leads there
+      2. routes change; top groups of ports that had none, or need none any more
+      3. top groups fall, after the higher group has stopped; groups that no route needs go
 
     A top group that is set too high marks nothing, so between batches a port marks too little at
     worst.
@@ -188,21 +193,22 @@ def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update
         lowered = carried.get(key, -1) > new_top
         batch = third if lowered else second if old_top is None else first
         batch.append(Update(op, top_group(key, new_top)))
-    for address in sorted(installed.routes.keys() | desired.routes.keys()):
-        old, new = installed.routes.get(address), desired.routes.get(address)
-        if old == new:
-            continue
-        if old is not None:
-            (second if new is None else first).append(Update(Op.DELETE, route(address, old)))
-        if new is not None:
-            batch = third if new in installed.groups or old is not None else second
-            batch.append(Update(Op.INSERT, route(address, new)))
     for mgid in sorted(installed.groups.keys() | desired.groups.keys()):
         had, wanted = installed.groups.get(mgid), desired.groups.get(mgid)
         if had == wanted:
             continue
         op = Op.INSERT if had is None else Op.DELETE if wanted is None else Op.MODIFY
-        second.append(Update(op, MulticastGroup(mgid, wanted or frozenset())))
+        batch = third if wanted is None else first
+        batch.append(Update(op, MulticastGroup(mgid, wanted or frozenset())))
+    for address in sorted(installed.routes.keys() | desired.routes.keys()):
+        old, new = installed.routes.get(address), desired.routes.get(address)
+        if old == new:
+            continue
+        if new is None:
+            second.append(Update(Op.DELETE, route(address, installed.routes[address])))
+            continue
+        op = Op.INSERT if old is None else Op.MODIFY
+        second.append(Update(op, route(address, new)))
     return [batch for batch in (first, second, third) if batch]
 
 

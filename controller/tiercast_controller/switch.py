@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 
 from .aggregation import SUMMARY_CLONES
 from .errors import SwitchError
+from .fates import Entered, entered_group_cell, entered_port_cell
 from .installer import Installer
-from .multicast import MulticastState, SessionTrees, from_entities, plan
+from .multicast import MulticastState, SessionState, SessionTrees, from_entities
 from .p4runtime import P4RuntimeClient, updates_to
 from .program import Program, TableEntry
+from .replication import ReplicationGroups
 from .topology import Switch
 
 STATIC_TABLES = ("ipv4_host", "ipv4_lpm", "port_marking", "group_columns", "aggregator")
@@ -24,13 +25,16 @@ class ManagedSwitch:
         self.switch = switch
         self.client = P4RuntimeClient(switch.name, switch.device_id, switch.address, program)
         self._on_failure = on_failure
+        self._groups = ReplicationGroups()
+        # Whether this controller made all groups that counted since the program was loaded.
+        self._made_all_groups = False
         self._installers: dict[int, Installer] = {}
 
     async def start(self, static: list[TableEntry], timeout_s: float) -> MulticastState:
         """Connects, loads the program and the static entries. Returns the multicast state that an
         earlier controller left."""
         await self.client.connect(timeout_s)
-        await self.client.set_pipeline()
+        self._made_all_groups = await self.client.set_pipeline()
         self.client.lost.add_done_callback(self._on_lost)
         if any(item.table == "aggregator" for item in static):
             await self.client.set_clone_sessions(SUMMARY_CLONES)
@@ -43,17 +47,23 @@ class ManagedSwitch:
     async def set_up_sessions(self, found: MulticastState, trees: Iterable[SessionTrees]) -> None:
         """Changes what was found to what the trees need, and removes everything else."""
         trees = list(trees)
-        desired = MulticastState()
+        wanted = SessionState()
         for tree in trees:
-            desired.merge(tree.state(self.switch.name))
-        for batch in plan(found, desired):
+            wanted.merge(tree.state(self.switch.name))
+        self._groups.take_over(found, wanted)
+        desired, batches = self._groups.plan(found, wanted)
+        for batch in batches:
             await self.client.write(batch)
+        self._groups.written((), desired)
         for tree in trees:
             self._installers[tree.session.number] = Installer(
+                tree.session,
+                self._groups,
                 self.client.write,
-                partial(self._read_session, tree),
+                self.read_multicast,
+                self._read_counts,
                 self._on_failure,
-                tree.state(self.switch.name),
+                desired.of_session(tree.session.number),
             )
 
     def installer(self, session: int) -> Installer:
@@ -63,13 +73,26 @@ class ManagedSwitch:
         entries = await self.client.read_entries(MULTICAST_TABLES)
         return from_entities(entries, await self.client.read_groups())
 
+    async def read_entered(self, ports: Iterable[int]) -> Entered | None:
+        """What has entered the ports' queues; None on a switch on which an earlier controller's
+        groups have counted, too, since nobody knows their ports."""
+        if not self._made_all_groups:
+            return None
+        alone = {entered_port_cell(port): port for port in ports}
+        groups = {entered_group_cell(number): number for number in self._groups}
+        packets = await self.client.read_cells([*alone, *groups])
+        self._groups.count({number: packets[cell] for cell, number in groups.items()})
+        return Entered({port: packets[cell] for cell, port in alone.items()}, self._groups.entered)
+
     async def close(self) -> None:
         for installer in self._installers.values():
             await installer.close()
         await self.client.close()
 
-    async def _read_session(self, tree: SessionTrees) -> MulticastState:
-        return (await self.read_multicast()).of_session(tree.session.number, tree.mgids)
+    async def _read_counts(self, numbers: Iterable[int]) -> Mapping[int, int]:
+        cells = {entered_group_cell(number): number for number in numbers}
+        packets = await self.client.read_cells(cells)
+        return {number: packets[cell] for cell, number in cells.items()}
 
     def _on_lost(self, lost: asyncio.Future[None]) -> None:
         if not lost.cancelled():

@@ -11,9 +11,9 @@ from typing import Any
 
 from .aggregation import SUMMARY_CLONES, aggregation_entries
 from .fates import fate_columns
-from .limits import MAX_LAYERS
-from .multicast import CloneSession, MulticastGroup, MulticastState, Op, SessionTrees, Update, plan
+from .multicast import CloneSession, MulticastGroup, MulticastState, Op, SessionTrees, Update
 from .program import Program
+from .replication import ReplicationGroups
 from .routing import static_entries
 from .topology import Session, Topology
 
@@ -26,10 +26,9 @@ class VirtualController:
         self._program = program
         self._sessions = list(sessions)
         self._columns = fate_columns(topology, sessions)
-        self._trees = {
-            session.number: SessionTrees(topology, session, 1 + index * MAX_LAYERS)
-            for index, session in enumerate(sessions)
-        }
+        self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
+        # Changes fall between two packets, and nobody reads the groups' counts.
+        self._groups = {switch.name: ReplicationGroups(kept=0) for switch in topology.switches}
         self._installed: dict[tuple[str, int], MulticastState] = {}
 
     def first_updates(self) -> list[dict[str, Any]]:
@@ -57,10 +56,10 @@ class VirtualController:
         changed = (tree.join if joins else tree.leave)(rank, switch, port)
         updates = []
         for name in sorted(changed):
-            desired = tree.state(name)
             installed = self._installed.get((name, session), MulticastState())
-            for batch in plan(installed, desired):
-                updates += [self._described(name, update) for update in batch]
+            desired, batches = self._groups[name].plan(installed, tree.state(name))
+            self._groups[name].written([tree.session.group(rank)], desired)
+            updates += [self._described(name, update) for batch in batches for update in batch]
             self._installed[name, session] = desired
         return updates
 

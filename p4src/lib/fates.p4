@@ -2,8 +2,13 @@
 // through a port has one fate at ingress, and every packet whose turn came at a port has one in
 // egress.
 //
-// A counter is a matrix: a row for each fate; at ingress a column for each port, in egress for each
-// port and for each group at each port.
+// A counter of fates is a matrix: a row for each fate; at ingress a column for each port, in egress
+// for each port and for each group at each port.
+//
+// Between the two is the queue, which may drop without a word to the program. So a third counter
+// says what was handed to it, before replication: a cell for each port, of packets for this port
+// alone, and one for each replication group. While a group's ports never change, what entered a
+// port's queue is the port's cell and those of the groups that it belongs to.
 #ifndef TIERCAST_FATES_P4
 #define TIERCAST_FATES_P4
 
@@ -30,6 +35,7 @@ enum bit<2> EgressFate {
 const bit<32> INGRESS_FATES = 8;
 const bit<32> EGRESS_FATES = 4;
 const bit<32> EGRESS_COLUMNS = 33280;  // PORTS, and 32768 of groups
+const bit<32> ENTERED_CELLS = 16896;  // PORTS, and replication groups below 16384
 
 // The cells of the matrices.
 bit<32> ingress_cell(in IngressFate fate, in port_t ingress_port) {
@@ -38,6 +44,15 @@ bit<32> ingress_cell(in IngressFate fate, in port_t ingress_port) {
 
 bit<32> egress_cell(in EgressFate fate, in bit<32> first_column, in port_t egress_port) {
     return (bit<32>)(bit<2>)fate * EGRESS_COLUMNS + first_column + (bit<32>)egress_port;
+}
+
+// The cells of what entered queues.
+bit<32> entered_port_cell(in port_t egress_port) {
+    return (bit<32>)egress_port;
+}
+
+bit<32> entered_group_cell(in bit<16> multicast_group) {
+    return PORTS + (bit<32>)multicast_group;
 }
 
 // first_column: that of the packet's group at port 0; 0 where it has no group, or its group no

@@ -15,7 +15,7 @@ from tiercast_controller.aggregation import aggregation_entries
 from tiercast_controller.controller import Controller, Querier
 from tiercast_controller.errors import ConfigurationError, SwitchError
 from tiercast_controller.igmp import Type, parse_frame
-from tiercast_controller.multicast import MulticastState, SessionTrees
+from tiercast_controller.multicast import SessionState, SessionTrees
 from tiercast_controller.routing import static_entries
 from tiercast_controller.topology import Session, group_address
 
@@ -52,9 +52,9 @@ class Run:
     def of(self, kind: str) -> list[dict]:
         return [event.fields for event in self.events if event.kind == kind]
 
-    async def on_switch(self, name: str) -> MulticastState:
-        """What the switch holds, read back from it."""
-        return await self.controller.read_multicast(name)
+    async def on_switch(self, name: str) -> SessionState:
+        """What the switch does, read back from it."""
+        return (await self.controller.read_multicast(name)).forwarding()
 
 
 @pytest.fixture
@@ -143,13 +143,13 @@ async def test_a_join_grows_the_tree_to_the_source_and_a_leave_prunes_it(start, 
     assert run.of("membership") == [{"session": 1, "top_rank": 0}]
     for name in ("s0", "s1", "s3"):
         state = await run.on_switch(name)
-        assert state == MulticastState({1: frozenset({2})}, {group_address(1, 0): 1}, {(2, 1): 0})
-    assert await run.on_switch("s2") == MulticastState()
+        assert state == SessionState({group_address(1, 0): frozenset({2})}, {(2, 1): 0})
+    assert await run.on_switch("s2") == SessionState()
 
     await run.report("h7", igmp.leave(group_address(1, 0)))
     await run.until(lambda: len(run.of("membership")) == 2)
     for switch in run.topology.switches:
-        assert await run.on_switch(switch.name) == MulticastState()
+        assert await run.on_switch(switch.name) == SessionState()
     assert run.of("membership")[1] == {"session": 1, "top_rank": -1}
 
 
@@ -202,9 +202,7 @@ async def test_a_burst_is_coalesced_and_ends_right(start, igmp) -> None:
     order = random.Random(7)
     hosts = [h.name for h in run.topology.hosts]
     reports = 0
-    expected: dict[int, SessionTrees] = {
-        s.number: SessionTrees(run.topology, s, 1 + 8 * i) for i, s in enumerate(SESSIONS)
-    }
+    expected = {session.number: SessionTrees(run.topology, session) for session in SESSIONS}
     coalesced = 0
     for number in range(150):
         if number == 40:
@@ -226,7 +224,7 @@ async def test_a_burst_is_coalesced_and_ends_right(start, igmp) -> None:
     await run.until(lambda: len(run.of("igmp")) >= reports)
     assert coalesced > 0
     for switch in run.topology.switches:
-        wanted = MulticastState()
+        wanted = SessionState()
         for tree in expected.values():
             wanted.merge(tree.state(switch.name))
         assert await run.on_switch(switch.name) == wanted, switch.name
@@ -259,7 +257,7 @@ async def test_a_restart_with_other_sessions_removes_what_is_stale(start, igmp) 
     await run.until(lambda: run.of("igmp"))
     await run.controller.stop()
     again = await start(run=run, sessions=[Session(3, 1, "h0")])
-    assert await again.on_switch("s0") == MulticastState()
+    assert await again.on_switch("s0") == SessionState()
 
 
 async def test_a_refused_write_is_mended_from_what_the_switch_holds(start, igmp) -> None:
@@ -275,7 +273,7 @@ async def test_a_switch_that_keeps_refusing_fails_the_run(start, igmp) -> None:
     run = await start(depth=1)
     run.servers["s0"].refuse = 100
     await run.report("h1", igmp.join(group_address(1, 0)))
-    with pytest.raises(SwitchError, match="s0: Write of 3 updates.*RESOURCE_EXHAUSTED"):
+    with pytest.raises(SwitchError, match="s0: Write of 1 updates.*RESOURCE_EXHAUSTED"):
         await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
     assert "RESOURCE_EXHAUSTED" in run.of("failure")[0]["reason"]
     assert run.of("igmp") == []
@@ -323,7 +321,7 @@ async def test_the_querier_asks_every_host_and_forgets_the_silent(
         ("join", 2),
         ("expire", 3),
     ]
-    assert (await run.on_switch("s0")).groups == {1: frozenset({2})}
+    assert (await run.on_switch("s0")).copies == {group: frozenset({2})}
 
 
 async def test_a_sender_is_told_its_membership(start, igmp, socket_directory) -> None:

@@ -1,11 +1,15 @@
 """The columns that counters of fates have, and what is read from them."""
 
+import asyncio
+
 import pytest
 from tiercast_controller.controller import Controller
 from tiercast_controller.errors import ConfigurationError
 from tiercast_controller.fates import EgressFates, FateColumns, IngressFates, fate_columns
 from tiercast_controller.topology import Session, group_address
 from tiercast_controller.virtual import VirtualController
+
+from ..patience import PATIENCE_S
 
 SESSIONS = [Session(7, 3, "h0"), Session(2, 1, "h3")]
 
@@ -44,9 +48,10 @@ def test_what_cannot_be_counted_is_refused(tree_of) -> None:
         fate_columns(tree_of(1), sessions)
 
 
-async def test_fates_by_port_session_and_layer_in_one_read(
-    program, tree_of, socket_directory, reference_switches
+async def test_fates_by_port_session_and_layer(
+    program, igmp, tree_of, socket_directory, reference_switches
 ) -> None:
+    """In two reads: what entered comes last, so that it is never less than what was served."""
     topology = tree_of(1, socket_directory)
     servers = await reference_switches(topology)
     sessions = [Session(7, 3, "h0"), Session(2, 1, "h1")]
@@ -56,9 +61,24 @@ async def test_fates_by_port_session_and_layer_in_one_read(
     held = await controller._managed("s0").client.read_entries(["group_columns"])
     assert set(held) == set(fate_columns(topology, sessions)["s0"].entries())
 
-    ingress, egress = map(program.counter_id, ("ingress_fates", "egress_fates"))
+    async def change(frame: bytes, rank: int, ports: set[int]) -> None:
+        await server.punt(program, 3 if 3 in ports else 2, frame)
+        async with asyncio.timeout(PATIENCE_S):
+            while controller.installed("s0", 7).forwarding().copies.get(
+                group_address(7, rank), set()
+            ) != ports:  # fmt: skip
+                await asyncio.sleep(0.005)
+
+    # Groups 1 and 2 are the lowest layer's: to port 2, then to ports 2 and 3; 3 is the highest's.
+    await change(igmp.join(group_address(7, 0)), 0, {2})
+    await change(igmp.join(group_address(7, 0)), 0, {2, 3})
+    await change(igmp.join(group_address(7, 2)), 2, {3})
+    counters = ("ingress_fates", "entered", "egress_fates")
+    ingress, entered, egress = map(program.counter_id, counters)
     for fate in range(8):
         server.counters[ingress, 512 * fate + 2] = 10 + fate
+    for cell, count in {3: 14, 2: 1, 512 + 1: 4, 512 + 2: 8, 512 + 3: 70}.items():
+        server.counters[entered, cell] = count
     for column, counts in {
         3: (1, 2, 3, 4),  # port 3, no group
         512 + 3: (5, 0, 0, 0),  # session 7, rank 0 at port 3
@@ -69,22 +89,35 @@ async def test_fates_by_port_session_and_layer_in_one_read(
             server.counters[egress, 33280 * fate + column] = count
     server.reads.clear()
     fates = await controller.fates("s0")
-    assert len(server.reads) == 1
+    assert [{e.counter_entry.counter_id for e in read.entities} for read in server.reads] == [
+        {ingress, egress},
+        {entered},
+    ]
     assert sorted(fates) == [1, 2, 3]
     assert fates[2].ingress == IngressFates(10, 11, 12, 13, 14, 15, 16, 17)
     assert fates[2].ingress.received == sum(range(10, 18))
     assert fates[1].ingress == fates[3].ingress == IngressFates(0, 0, 0, 0, 0, 0, 0, 0)
-    assert fates[3].rest == EgressFates(left=3, marked=2, policy_drops=3, pruned=4)
+    assert fates[3].rest == EgressFates(14, left=3, marked=2, policy_drops=3, pruned=4)
     assert fates[3].layers == {
-        (7, 0): EgressFates(5, 0, 0, 0),
-        (7, 1): EgressFates(0, 0, 0, 0),
-        (7, 2): EgressFates(left=13, marked=7, policy_drops=8, pruned=9),
-        (2, 0): EgressFates(0, 0, 1, 0),
+        (7, 0): EgressFates(8, 5, 0, 0, 0),
+        (7, 1): EgressFates(0, 0, 0, 0, 0),
+        (7, 2): EgressFates(70, left=13, marked=7, policy_drops=8, pruned=9),
+        (2, 0): EgressFates(0, 0, 0, 1, 0),
     }
-    assert fates[3].egress == EgressFates(left=21, marked=9, policy_drops=12, pruned=13)
+    assert fates[3].egress == EgressFates(92, left=21, marked=9, policy_drops=12, pruned=13)
+    assert (fates[3].egress.served, fates[3].egress.not_served) == (46, 46)
+    assert fates[2].egress.entered == 1 + 4 + 8  # a packet of a former group is one, too
     with pytest.raises(ConfigurationError, match="switch 's9' is not one of: s0"):
         await controller.fates("s9")
     await controller.stop()
+
+    # A later controller does not know to which ports earlier groups led.
+    later = Controller(topology, sessions, program)
+    await later.start()
+    fates = await later.fates("s0")
+    assert fates[3].layers[7, 2] == EgressFates(None, 13, 7, 8, 9)
+    assert fates[3].egress.entered is None and fates[3].egress.not_served is None
+    await later.stop()
 
 
 def test_a_run_in_virtual_time_has_the_same_columns(program, tree_of) -> None:

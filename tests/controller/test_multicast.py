@@ -5,25 +5,24 @@ import random
 from collections import defaultdict
 
 import networkx as nx
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_controller.errors import ConfigurationError
 from tiercast_controller.multicast import (
     MulticastGroup,
     MulticastState,
     Op,
+    SessionState,
     SessionTrees,
-    plan,
     route,
 )
+from tiercast_controller.replication import ReplicationGroups
 from tiercast_controller.topology import Session, group_address
 
 SESSION = Session(1, 5, "h0")
-FIRST_MGID = 9
+ADDRESSES = [SESSION.group(rank) for rank in range(5)]
 
 
-def from_scratch(topology, members) -> dict[str, MulticastState]:
+def from_scratch(topology, members) -> dict[str, SessionState]:
     """By definition: a port copies a layer if a member lies behind it on the path from the source;
     its top group is the highest layer that it copies."""
     ports = defaultdict(lambda: defaultdict(set))
@@ -34,10 +33,9 @@ def from_scratch(topology, members) -> dict[str, MulticastState]:
         ports[switch][rank].add(port)
     states = {}
     for switch in topology.switches:
-        state = states[switch.name] = MulticastState()
+        state = states[switch.name] = SessionState()
         for rank, copies in ports[switch.name].items():
-            state.groups[FIRST_MGID + rank] = frozenset(copies)
-            state.routes[group_address(SESSION.number, rank)] = FIRST_MGID + rank
+            state.copies[group_address(SESSION.number, rank)] = frozenset(copies)
         for port in range(1, 4):
             ranks = [rank for rank, copies in ports[switch.name].items() if port in copies]
             if ranks:
@@ -65,16 +63,16 @@ def apply(state: MulticastState, update) -> None:
         table[key] = value
 
 
-def check_safe(state: MulticastState, before: MulticastState, after: MulticastState) -> None:
-    """Nothing is marked below a layer that flows, and nothing is copied that neither state asks."""
+def check_safe(state: MulticastState, before: SessionState, after: SessionState) -> None:
+    """Nothing is marked below a layer that flows, and each layer is copied as it was before or as
+    it will be, so that nobody loses a packet who stays."""
     carried = state.highest_carried()
     for key, top in state.tops.items():
         assert carried.get(key, -1) <= top, f"port, session {key}: top group {top} under {carried}"
     for address, mgid in state.routes.items():
-        asked = set()
-        for either in (before, after):
-            asked |= either.groups.get(either.routes.get(address, 0), frozenset())
-        assert state.groups.get(mgid, frozenset()) <= asked, f"{address} floods"
+        assert mgid in state.groups, f"{address} leads nowhere"
+        asked = before.copies.get(address), after.copies.get(address)
+        assert state.groups[mgid] in asked, f"{address} leads elsewhere"
 
 
 STEPS = st.lists(
@@ -100,7 +98,7 @@ def walk(topology, trees: SessionTrees, steps):
 @given(depth=st.integers(1, 4), steps=STEPS)
 def test_trees_equal_those_from_scratch_after_each_change(tree_of, depth, steps) -> None:
     topology = tree_of(depth)
-    trees = SessionTrees(topology, SESSION, FIRST_MGID)
+    trees = SessionTrees(topology, SESSION)
     before = from_scratch(topology, set())
     for changed, members in walk(topology, trees, steps):
         expected = from_scratch(topology, members)
@@ -112,32 +110,49 @@ def test_trees_equal_those_from_scratch_after_each_change(tree_of, depth, steps)
 
 
 def test_repeated_joins_and_leaves_change_nothing(tree_of) -> None:
-    trees = SessionTrees(tree_of(3), SESSION, FIRST_MGID)
+    trees = SessionTrees(tree_of(3), SESSION)
     assert trees.join(0, "s3", 2) == {"s0", "s1", "s3"}
     assert trees.join(0, "s3", 2) == set()
     assert trees.leave(0, "s3", 3) == set()
     assert trees.leave(0, "s3", 2) == {"s0", "s1", "s3"}
 
 
-@given(steps=STEPS, seed=st.integers())
-def test_any_order_within_batches_is_safe_and_ends_right(tree_of, steps, seed) -> None:
-    """Changes of several layers at once, coalesced at random."""
+def copied(state: MulticastState) -> MulticastState:
+    return MulticastState(dict(state.groups), dict(state.routes), dict(state.tops))
+
+
+@given(steps=STEPS, seed=st.integers(), kept=st.sampled_from([0, 1, 100]))
+def test_any_order_within_batches_is_safe_and_ends_right(tree_of, steps, seed, kept) -> None:
+    """Changes of several layers at once, coalesced at random. A group that a route leads to never
+    changes, nor one of those that lost their routes last."""
     topology = tree_of(2)
-    trees = SessionTrees(topology, SESSION, FIRST_MGID)
-    installed = MulticastState()
+    trees = SessionTrees(topology, SESSION)
+    groups = ReplicationGroups(kept=kept)
+    installed, now, before = MulticastState(), MulticastState(), SessionState()
+    lately: list[int] = []  # lost their routes, the last one at the end
     order = random.Random(seed)
     for _ in walk(topology, trees, steps):
         if order.random() < 0.5:
             continue  # taken together with the next
-        before, after = installed, trees.state("s0")
-        now = MulticastState(dict(before.groups), dict(before.routes), dict(before.tops))
-        for batch in plan(before, after):
+        after = trees.state("s0")
+        desired, batches = groups.plan(installed, after)
+        held = dict(now.groups)
+        for batch in batches:
             order.shuffle(batch)
             for update in batch:
                 apply(now, update)
                 check_safe(now, before, after)
-        assert now == after
-        installed = after
+        assert now.forwarding() == after
+        for mgid in (*installed.groups, *(lately[-kept:] if kept else ())):
+            assert now.groups[mgid] == held[mgid], "a group changed that packets may still find"
+        old = [installed.routes[address] for address in ADDRESSES if address in installed.routes]
+        lately = [mgid for mgid in (*lately, *old) if mgid not in desired.groups]
+        groups.written(ADDRESSES, desired)
+        installed, before = desired, after
+    # A set of ports has one group, so there are no more than sets: 5 layers, 7 sets of 3 ports.
+    assert len(now.groups) <= 35
+    if kept == 0:
+        assert len(now.groups) <= 5 + 5
 
 
 STATES = st.builds(
@@ -150,50 +165,81 @@ STATES = st.builds(
 
 @given(found=STATES, steps=STEPS, seed=st.integers())
 def test_whatever_was_found_is_mended(tree_of, found, steps, seed) -> None:
-    """A state that no controller would leave, such as after a batch that was applied in part.
-    What floods already is not judged, but a route that is new must lead where it should."""
+    """A state that no controller would leave. What floods already is not judged, but a route that
+    is new must lead where it should."""
     topology = tree_of(1)
-    trees = SessionTrees(topology, SESSION, 1)
+    trees = SessionTrees(topology, SESSION)
     for _ in walk(topology, trees, steps):
         pass
-    desired = trees.state("s0")
-    for batch in plan(found, desired):
+    wanted = trees.state("s0")
+    groups = ReplicationGroups()
+    groups.take_over(copied(found), wanted)
+    desired, batches = groups.plan(copied(found), wanted)
+    for batch in batches:
         random.Random(seed).shuffle(batch)
         for update in batch:
             apply(found, update)
-            if update.op is Op.INSERT and not isinstance(update.entity, MulticastGroup):
+            if update.op is not Op.DELETE and not isinstance(update.entity, MulticastGroup):
                 for address, mgid in found.routes.items():
                     if update.entity == route(address, mgid):
-                        assert found.groups.get(mgid, frozenset()) <= desired.groups[mgid]
+                        assert found.groups[mgid] == wanted.copies[address]
     assert found == desired
+    assert found.forwarding() == wanted
+    # From there as from any state of its own.
+    groups.written((), desired)
+    again, batches = groups.plan(desired, wanted)
+    assert (again, batches) == (desired, [])
 
 
 def test_a_join_of_the_next_layer_raises_the_top_group_first(tree_of) -> None:
-    trees = SessionTrees(tree_of(1), SESSION, FIRST_MGID)
+    trees, groups = SessionTrees(tree_of(1), SESSION), ReplicationGroups()
+    installed = MulticastState()
+
+    def change() -> list[list[str]]:
+        nonlocal installed
+        installed, batches = groups.plan(installed, trees.state("s0"))
+        groups.written(ADDRESSES, installed)
+        return [[str(update) for update in batch] for batch in batches]
+
     trees.join(0, "s0", 2)
-    before = trees.state("s0")
-    trees.join(1, "s0", 2)
-    batches = [[str(update) for update in batch] for batch in plan(before, trees.state("s0"))]
-    assert batches == [
-        ["MODIFY top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x1)"],
+    assert change() == [
+        ["INSERT multicast group 1 -> ports [2]"],
         [
-            "INSERT ipv4_multicast[dst_addr=0xefc00009] -> replicate(mgid=0xa)",
-            "INSERT multicast group 10 -> ports [2]",
+            "INSERT top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x0)",
+            "INSERT ipv4_multicast[dst_addr=0xefc00008] -> replicate(mgid=0x1)",
         ],
     ]
-    batches = [[str(update) for update in batch] for batch in plan(trees.state("s0"), before)]
-    assert batches[1] == [
-        "MODIFY top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x0)"
+    trees.join(1, "s0", 2)
+    assert change() == [
+        [
+            "MODIFY top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x1)",
+            "INSERT multicast group 2 -> ports [2]",
+        ],
+        ["INSERT ipv4_multicast[dst_addr=0xefc00009] -> replicate(mgid=0x2)"],
+    ]
+    trees.leave(1, "s0", 2)
+    assert change() == [
+        ["DELETE ipv4_multicast[dst_addr=0xefc00009] -> replicate(mgid=0x2)"],
+        ["MODIFY top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x0)"],
+    ]
+    trees.join(0, "s0", 3)
+    assert change() == [
+        ["INSERT multicast group 3 -> ports [2, 3]"],
+        [
+            "INSERT top_group[egress_port=0x3, session=0x1] -> set_top_group(rank=0x0)",
+            "MODIFY ipv4_multicast[dst_addr=0xefc00008] -> replicate(mgid=0x3)",
+        ],
     ]
 
 
-def test_a_first_join_is_one_batch(tree_of) -> None:
-    trees = SessionTrees(tree_of(1), SESSION, FIRST_MGID)
-    trees.join(0, "s0", 2)
-    assert len(plan(MulticastState(), trees.state("s0"))) == 1
-    assert plan(trees.state("s0"), trees.state("s0")) == []
-
-
-def test_too_many_sessions(tree_of) -> None:
-    with pytest.raises(ConfigurationError, match="multicast group 65536 exceeds 65535"):
-        SessionTrees(tree_of(1), SESSION, 65532)
+def test_members_that_return_need_one_batch(tree_of) -> None:
+    trees, groups = SessionTrees(tree_of(1), SESSION), ReplicationGroups()
+    installed = MulticastState()
+    batches = []
+    for joins in (True, False, True):
+        (trees.join if joins else trees.leave)(0, "s0", 2)
+        installed, planned = groups.plan(installed, trees.state("s0"))
+        groups.written(ADDRESSES, installed)
+        batches.append(len(planned))
+    assert batches == [2, 1, 1]
+    assert groups.plan(installed, trees.state("s0")) == (installed, [])

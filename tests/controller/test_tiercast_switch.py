@@ -2,10 +2,14 @@
 that join with their kernel's IGMP, and UDP datagrams that show where copies go. Needs root."""
 
 import asyncio
+import random
 import socket
+from functools import partial
 
 import pytest
+from tiercast_controller import switch as switch_module
 from tiercast_controller.controller import Querier
+from tiercast_controller.replication import KEPT, ReplicationGroups
 from tiercast_controller.topology import group_address
 
 from ..patience import PATIENCE_S
@@ -59,7 +63,7 @@ async def test_kernel_joins_reach_every_switch_and_datagrams_follow(network, pro
 
     for switch in network.topology.switches:
         held = await run.controller.read_multicast(switch.name)
-        assert held == run.controller.installed(switch.name, 1), switch.name
+        assert held.of_session(1) == run.controller.installed(switch.name, 1), switch.name
     ports = (await run.controller.ports("s0")).ports
     assert [p.port for p in ports] == [2, 4]
     fates = await run.controller.fates("s0")
@@ -67,6 +71,69 @@ async def test_kernel_joins_reach_every_switch_and_datagrams_follow(network, pro
     assert (fates[4].rest.left, fates[2].rest.left) == (0, 1)
     assert (fates[2].ingress.forwarded, fates[2].ingress.no_group) == (3, 5 + 3 + 4)
     assert set((await run.controller.register("s0", "avg_queue")).values()) == {0}
+    await run.controller.stop()
+
+
+@pytest.mark.parametrize("kept", [KEPT, 1])
+async def test_what_entered_is_what_the_traffic_manager_counted(
+    network, program, monkeypatch, kept
+) -> None:
+    """Datagrams flow to all layers without a break while members come and go, and overflow a queue.
+    Two count: the switch what it hands to each queue, and the controller, from packets by group
+    before they are copied. With one kept group, numbers are given to other ports all the time."""
+    monkeypatch.setattr(switch_module, "ReplicationGroups", partial(ReplicationGroups, kept=kept))
+    run = Run(network, program)
+    await run.controller.start()
+    await run.controller.set_link("s3", 2, rate_bps=400_000, queue_packets=3)
+    hosts = [Receiver(network, "h1"), Receiver(network, "h2")]
+    sender = network.socket_in("h0")
+    sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 16)
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        while True:
+            for rank in range(5):
+                sender.sendto(bytes(500), (str(group_address(1, rank)), PORT))
+                sent += 1
+            await asyncio.sleep(0.002)
+
+    sending = asyncio.create_task(send())
+    order, joined = random.Random(5), [set(), set()]
+    for number in range(120):
+        host, rank = order.randrange(2), order.randrange(5)
+        (hosts[host].leave if rank in joined[host] else hosts[host].join)(rank)
+        joined[host] ^= {rank}
+        await run.changes(number + 1)
+        await asyncio.sleep(0.01)
+        if number % 30 == 0:
+            await run.controller.fates("s3")
+    sending.cancel()
+
+    async def at_rest() -> None:
+        """Until all that was sent has come, and nothing waits."""
+        while True:
+            looks = [(await run.controller.ports(f"s{i}")).ports for i in range(SWITCHES)]
+            came = next(port.rx_packets for port in looks[0] if port.port == 2)
+            if came >= sent and not any(port.queue_packets for look in looks for port in look):
+                return
+            await asyncio.sleep(0.05)
+
+    async with asyncio.timeout(PATIENCE_S):
+        await at_rest()
+    await asyncio.sleep(0.1)  # what is between two switches
+    for i in range(SWITCHES):
+        ports = (await run.controller.ports(f"s{i}")).ports
+        fates = await run.controller.fates(f"s{i}")
+        for port in ports:
+            counted = {(s.session, s.layer): s.entered for s in port.sessions if s.entered}
+            layers = fates[port.port].layers | {(-1, -1): fates[port.port].rest}
+            said = {key: layer.entered for key, layer in layers.items() if layer.entered}
+            assert said == counted, f"s{i} port {port.port}"
+            assert fates[port.port].egress.not_served == port.queue_drops
+    (slow,) = (port for port in ports if port.port == 2)
+    assert slow.queue_drops > 50
+    assert len([s for s in slow.sessions if s.queue_drops]) == 5
     await run.controller.stop()
 
 
@@ -121,5 +188,6 @@ async def test_kernels_answer_general_queries(network, program) -> None:
     assert (run.igmp()[2]["action"], run.igmp()[2]["port"]) == ("expire", 3)
     await asyncio.sleep(3)
     assert len(run.igmp()) == 3
-    assert run.controller.installed("s3", 1).groups == {1: frozenset({2})}
+    copies = run.controller.installed("s3", 1).forwarding().copies
+    assert copies == {group_address(1, 0): frozenset({2})}
     await run.controller.stop()

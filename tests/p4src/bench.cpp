@@ -213,6 +213,14 @@ std::uint64_t Bench::ingress(std::uint32_t port, IngressFate fate) const {
   return counter("ingress_fates", static_cast<std::uint32_t>(fate) * kColumns + port).packets;
 }
 
+std::uint64_t Bench::entered_port(std::uint32_t port) const {
+  return counter("entered", port).packets;
+}
+
+std::uint64_t Bench::entered_group(std::uint32_t mgid) const {
+  return counter("entered", 512 + mgid).packets;
+}
+
 EgressFates Bench::egress(std::uint32_t column) const {
   constexpr std::uint32_t kColumns = 33280;
   const auto packets = [&](std::uint32_t fate) {

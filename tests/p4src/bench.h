@@ -116,6 +116,8 @@ class Bench : public engine::Output {
   // Packets.
   std::uint64_t ingress(std::uint32_t port, IngressFate fate) const;
   EgressFates egress(std::uint32_t column) const;
+  std::uint64_t entered_port(std::uint32_t port) const;  // handed to its queue alone
+  std::uint64_t entered_group(std::uint32_t mgid) const;
   std::uint32_t avg_queue(std::uint32_t port) const;                     // packets, 8 fraction bits
   std::uint64_t cell(std::string_view name, std::uint64_t index) const;  // of a register
   void set_cell(std::string_view name, std::uint64_t index, std::uint32_t value);

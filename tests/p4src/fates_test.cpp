@@ -1,6 +1,7 @@
 // What became of packets: each has one fate where it came in, and one where its service began.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <random>
@@ -200,6 +201,102 @@ TEST_F(Fates, MarkedAndDroppedByLayer) {
   EXPECT_EQ(bench.egress(column(4, 1, 0)), EgressFates{.left = 3});
 }
 
+// Each way to a queue, by the counter at ingress.
+TEST_F(Fates, WhatEntersAQueueIsCountedByPortOrGroup) {
+  bench.receive(kUp, layer_packet(1, 1));
+  bench.receive(2, layer_packet(1, 1));  // its copy to port 2 is pruned after the queue
+  EXPECT_EQ(bench.entered_group(2), 2u);
+  bench.receive(3, Packet{});
+  EXPECT_EQ(bench.entered_port(2), 1u);
+  bench.receive(kCpuPort, with_port(3, layer_packet(1, 0).bytes()));
+  EXPECT_EQ(bench.entered_port(3), 1u);
+  bench.receive(2, igmp_report(group(1, 0)));
+  EXPECT_EQ(bench.entered_port(kCpuPort), 1u);
+  // No queue: not valid, expired, no group, no route.
+  for (Packet packet : {Packet{}, layer_packet(2, 0), layer_packet(1, 0)}) {
+    packet.ttl = 1;
+    bench.receive(kUp, packet);
+  }
+  bench.receive(kUp, layer_packet(2, 0));
+  bench.receive(kUp, Frame(10));
+  Packet nowhere;
+  nowhere.dst = address("10.0.9.9");
+  bench.receive(kUp, nowhere);
+  std::uint64_t all = 0;
+  for (std::uint32_t cell = 0; cell < 512 + 16384; ++cell) {
+    all += bench.counter("entered", cell).packets;
+  }
+  EXPECT_EQ(all, 5u);
+}
+
+TEST_F(Fates, SummariesEnterTheQueueTowardsTheSender) {
+  bench.aggregate(1, {});
+  Packet data = layer_packet(1, 0);
+  data.payload[8 + 23] = std::byte{7};
+  data.payload[8 + 30] = std::byte{0xc3};  // max_rtt_us: 49920
+  bench.receive(kUp, data);
+  bench.receive(2, feedback_packet({1, 20, 7, 0, 0, {{0, 1, 0, 1000, 1000, 1}}}));
+  bench.finish();
+  EXPECT_EQ(bench.entered_port(kUp), 0u) << "the aggregator keeps it";
+  bench.advance(100 * kMillisecond);
+  bench.receive(kUp, data);  // a copy of it becomes the summary
+  bench.finish();
+  EXPECT_EQ(bench.entered_port(kUp), 1u);
+  EXPECT_EQ(bench.entered_group(1), 2u);
+  EXPECT_EQ(bench.entered_port(kCpuPort), 0u) << "the copy's way back to ingress is no port's";
+}
+
+// Members come and go: each set of ports is a group of its own, and no group ever changes. Queues
+// overflow. What entered each is then known from ingress alone, for each layer, at any time: the
+// traffic manager, which counts for itself, says the same.
+TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
+  constexpr std::uint32_t kLayers = 3;
+  std::mt19937 random(7);
+  const auto below = [&](std::uint32_t bound) { return random() % bound; };
+  for (std::uint32_t port = 1; port <= 4; ++port) bench.limit(port, 2e6 * port, 3);
+  std::map<std::uint32_t, std::vector<std::uint32_t>> ports_of;  // by group
+  std::map<std::uint32_t, std::uint32_t> rank_of;
+  std::uint32_t next_group = 100, looks = 0;
+  std::uint64_t dropped = 0;
+  for (int i = 0; i < 5000; ++i) {
+    if (below(20) == 0) {
+      const std::uint32_t rank = below(kLayers), members = below(16);
+      std::vector<std::uint32_t> ports;
+      for (std::uint32_t port = 1; port <= 4; ++port) {
+        if (members & 1u << (port - 1)) ports.push_back(port);
+      }
+      bench.subscribe(group(1, rank), next_group, ports);
+      ports_of[next_group] = ports;
+      rank_of[next_group++] = rank;
+    }
+    bench.receive(1 + below(4), below(4) == 0 ? Packet{} : layer_packet(1, below(kLayers)));
+    bench.advance(below(4000) * kMicrosecond);
+    if (below(50) != 0) continue;
+    ++looks;
+    for (std::uint32_t port = 1; port <= 4; ++port) {
+      std::map<std::uint32_t, std::uint64_t> expected;  // by the traffic manager's label
+      if (bench.entered_port(port) > 0) expected[0] = bench.entered_port(port);
+      for (const auto& [mgid, ports] : ports_of) {
+        const auto copies = static_cast<std::uint64_t>(std::ranges::count(ports, port));
+        const std::uint64_t entered = copies * bench.entered_group(mgid);
+        if (entered > 0) expected[1 + (8 | rank_of[mgid])] += entered;
+      }
+      for (std::uint32_t rank = 0; rank < kLayers; ++rank) {  // the fixture's groups
+        const std::uint64_t entered = port > 1 && rank < 2 ? bench.entered_group(1 + rank) : 0;
+        if (entered > 0) expected[1 + (8 | rank)] += entered;
+      }
+      std::map<std::uint32_t, std::uint64_t> counted;
+      for (const engine::LabelCounts& label : bench.engine_switch().label_counts(port)) {
+        counted[label.label] = label.entered;
+        dropped += label.dropped;
+      }
+      ASSERT_EQ(counted, expected) << "port " << port << ", packet " << i;
+    }
+  }
+  EXPECT_GT(looks, 50u);
+  EXPECT_GT(dropped, 1000u);
+}
+
 // Random packets of every kind, sound and not, into ports that mark and drop: the fates at ingress
 // add up to what came in, those at egress to what was handed to the ports, and what left is what
 // was sent.
@@ -246,6 +343,8 @@ TEST_F(Fates, NothingIsCountedTwiceOrNotAtAll) {
       }
     }
     EXPECT_EQ(sum.left + sum.dropped + sum.pruned, entered[port]);
+    const std::uint64_t copies = port > 1 ? bench.entered_group(1) + bench.entered_group(2) : 0;
+    EXPECT_EQ(bench.entered_port(port) + copies, entered[port]);
     EXPECT_EQ(sum.left, bench.sent_on(port).size());
   }
 }

@@ -24,6 +24,8 @@ MAX_RTT_US = 500_000  # as the sender says: its rounds leave a busy machine time
 MARKED_SESSION, TOP_RANK = 2, 3  # at the slow port; without an aggregator
 # (session, rank) -> the column of egress_fates that the group has at port 0.
 COLUMNS = {(SESSION, 0): 512, (MARKED_SESSION, 0): 517, (MARKED_SESSION, TOP_RANK): 522}
+# And its replication group.
+GROUPS = {(SESSION, 0): 8, (MARKED_SESSION, 0): 16, (MARKED_SESSION, TOP_RANK): 19}
 # Rows of the counters (docs/p4.md, "Fates").
 (FORWARDED, INVALID, EXPIRED, NO_GROUP, NO_ROUTE, TO_CONTROLLER, AGGREGATED, FROM_CONTROLLER) = (
     range(8)
@@ -41,13 +43,13 @@ def configured(switch):
                   {"port": UP, "dst_mac": SENDER_MAC})  # fmt: skip
     switch.insert("ipv4_host", {"hdr.ipv4.dst_addr": 0x0A000102}, "forward",
                   {"port": SLOW, "dst_mac": 0x020000000102})  # fmt: skip
-    switch.replicate(group(SESSION, 0), 8, (2, 3))
+    switch.replicate(group(SESSION, 0), GROUPS[SESSION, 0], (2, 3))
     switch.insert("aggregator", {"session": SESSION}, "aggregate", AGGREGATOR)
     for (session, rank), first in COLUMNS.items():
         switch.insert("group_columns", {"hdr.ipv4.dst_addr": group(session, rank)}, "set_columns",
                       {"first": first})  # fmt: skip
     for rank in (0, TOP_RANK):
-        switch.replicate(group(MARKED_SESSION, rank), 16 + rank, (SLOW,))
+        switch.replicate(group(MARKED_SESSION, rank), GROUPS[MARKED_SESSION, rank], (SLOW,))
     switch.insert("top_group", {"egress_port": SLOW, "session": MARKED_SESSION}, "set_top_group",
                   {"rank": TOP_RANK})  # fmt: skip
     return switch
@@ -177,11 +179,14 @@ def grown(now: list[int], before: list[int]) -> list[int]:
 
 
 def fates(switch) -> dict[tuple[str, int, int], int]:
-    """All counts of fates: ("in", port, fate) or ("out", column, fate) -> packets."""
+    """All counts of fates: ("in", port, fate) or ("out", column, fate) -> packets. And of what
+    entered queues: ("entered", port, 0) or ("entered", 512 + group, 0)."""
     ports = (*PORTS, CPU_PORT)
     found = [("in", port, switch.ingress(port)) for port in ports]
     for column in (*ports, *(first + port for first in COLUMNS.values() for port in PORTS)):
         found.append(("out", column, switch.egress(column)))
+    for cell in (*ports, *(512 + mgid for mgid in GROUPS.values())):
+        found.append(("entered", cell, switch.counters("entered", [cell])))
     return {(side, place, f): n for side, place, row in found for f, n in enumerate(row)}
 
 
@@ -232,6 +237,10 @@ def test_every_fate_is_counted_where_it_falls(quiet):
         ("in", 3, FORWARDED): 10,
         ("in", 3, AGGREGATED): 11,
         ("in", CPU_PORT, FROM_CONTROLLER): 12,
+        ("entered", SLOW, 0): 2 + 13,
+        ("entered", CPU_PORT, 0): 8,
+        ("entered", 512 + GROUPS[SESSION, 0], 0): 9 + 10,
+        ("entered", 2, 0): 12,
         ("out", SLOW, LEFT): 2,
         ("out", SLOW, DROPPED): 13,
         ("out", 2, LEFT): 12,
