@@ -160,7 +160,7 @@ class ReplicationGroups:
         """What cells of groups hold: number -> packets since the switch loaded the program."""
         for number, held in packets.items():
             before = self._counted.get(number, 0)
-            if held <= before:  # nothing new, or an older look that was answered later
+            if held <= before:  # nothing new, or an older read that was answered later
                 continue
             self._counted[number] = held
             address, ports = self._copies[number]

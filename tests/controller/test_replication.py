@@ -93,7 +93,7 @@ def test_what_entered_is_exact_whatever_numbers_are_given_away(seed, kept, spare
     assert max(switch.ports) <= 2 * len(GROUPS) + spare
 
 
-def test_an_older_look_that_is_answered_later_changes_nothing() -> None:
+def test_an_older_read_that_is_answered_later_changes_nothing() -> None:
     groups, address = ReplicationGroups(), GROUPS[0]
     groups.plan(MulticastState(), SessionState({address: frozenset({2, 3})}))
     groups.count({1: 9})

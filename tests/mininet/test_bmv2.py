@@ -7,12 +7,15 @@ import json
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiercast_controller.fates import EgressFates, IngressFates, PortFates
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
+from tiercast_lab.experiment.topology import Switch
 from tiercast_lab.results.storage import load_run
+from tiercast_lab.run.mininet import bmv2
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches, packets_per_second
 from tiercast_lab.run.mininet.pauses import BEAT_S, AnswerWatch
 from tiercast_lab.run.mininet.switches import PORT_COLUMNS
@@ -38,39 +41,105 @@ def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> 
         Bmv2Switches(lambda link: 1000).check(delayed)
 
 
+class Counters:
+    """A controller of switches that say this of their port 2, and of no other."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.entered = 31  # by layer 0
+
+    async def fates(self, switch: str) -> dict[int, PortFates]:
+        self.looks += 1
+        ingress = IngressFates(10, 1, 2, 3, 4, 5, 6, 7)
+        layers = {
+            (1, 0): EgressFates(self.entered, 20, 5, 3, 1),
+            (1, 1): EgressFates(0, 0, 0, 0, 0),
+            (1, 2): EgressFates(9, 0, 0, 0, 0),
+        }
+        return {2: PortFates(ingress, EgressFates(6, 4, 0, 2, 0), layers)}
+
+    def packet_ins_dropped(self, switch: str) -> int:
+        return 7
+
+
 async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(load) -> None:
-    ingress = IngressFates(10, 1, 2, 3, 4, 5, 6, 7)
-    nothing = EgressFates(0, 0, 0, 0)
-
-    class OnePort:
-        async def fates(self, switch: str) -> dict[int, PortFates]:
-            layers = {(1, 0): EgressFates(20, 5, 3, 1), (1, 1): nothing}
-            return {2: PortFates(ingress, EgressFates(4, 0, 2, 0), layers)}
-
-        def packet_ins_dropped(self, switch: str) -> int:
-            return 7
-
     switch = load().topology.switches["s1"]
-    rows = await Bmv2Switches(lambda link: 1000).poll(OnePort(), switch)
+    rows = await Bmv2Switches(lambda link: 1000).poll(Counters(), switch)
     place = {"port": 2, "link": "1>3"}
-    unknown = dict.fromkeys(("entered", "queue_drops"))
     assert [kind for kind, _ in rows] == [
-        *("pause", "packet_in"),
-        *("port", "port.session", "port.session"),
+        *("pause", "packet_in", "port"),
+        *("port.session", "port.session", "port.session"),
     ]
     assert rows[0][1] == {"longest_us": 0}  # nobody asked it
     assert rows[1][1] == {"packets": None, "dropped": 7}
-    assert rows[2][1] == place | dict.fromkeys(PORT_COLUMNS) | unknown | {
+    assert rows[2][1] == place | dict.fromkeys(PORT_COLUMNS) | {
         "rx_packets": 38, "invalid": 1, "expired": 2, "no_group": 3, "no_route": 4,
-        "tx_packets": 24, "left": 24, "marked": 5, "policy_drops": 5, "pruned": 1,
+        "tx_packets": 24, "entered": 46, "left": 24, "marked": 5, "policy_drops": 5, "pruned": 1,
     }  # fmt: skip
-    counted = [
-        {"session": -1, "layer": -1, "left": 4, "marked": 0, "policy_drops": 2, "pruned": 0},
-        {"session": 1, "layer": 0, "left": 20, "marked": 5, "policy_drops": 3, "pruned": 1},
-    ]
+    keys = ("session", "layer", "entered", "left", "marked", "policy_drops", "pruned")
+    counted = [(-1, -1, 6, 4, 0, 2, 0), (1, 0, 31, 20, 5, 3, 1), (1, 2, 9, 0, 0, 0, 0)]
     assert [row for _, row in rows[3:]] == [
-        place | unknown | {"waiting": None} | columns for columns in counted
+        place | {"queue_drops": None, "waiting": None} | dict(zip(keys, columns, strict=True))
+        for columns in counted
     ]
+
+
+async def test_what_queues_dropped_is_said_once_they_have_drained(load, monkeypatch) -> None:
+    """The first poll is not the last: a packet comes after it. Nor is it where counts never rest.
+    s0's port 1 leads to s1, whose port 1 leads back."""
+    monkeypatch.setattr(bmv2, "STILL_S", 0.01)
+    topology = load().topology
+    monkeypatch.setattr(bmv2, "_lost_between", lambda topology, fates: {("s1", 2): 3})
+    controller, kind = Counters(), Bmv2Switches(lambda link: 1000)
+
+    async def one_more() -> None:
+        while not controller.looks:
+            await asyncio.sleep(0)
+        controller.entered = 32
+
+    asking = asyncio.create_task(one_more())
+    await kind.settle(controller, topology)
+    await asking
+    assert controller.looks == 3 * len(topology.switches)
+    rows = await kind.poll(controller, topology.switches["s1"])
+    assert controller.looks == 3 * len(
+        topology.switches
+    )  # those of the poll that found them at rest
+    port, *layers = [row for kind, row in rows if kind in ("port", "port.session")]
+    assert (port["queue_packets"], port["queue_drops"], port["kernel_drops"]) == (0, 17, 3)
+    assert [(row["queue_drops"], row["waiting"]) for row in layers] == [(0, 0), (8, 0), (9, 0)]
+
+    class Restless(Counters):
+        async def fates(self, switch: str) -> dict[int, PortFates]:
+            self.entered += 1
+            return await super().fates(switch)
+
+    monkeypatch.setattr(bmv2, "PATIENCE_S", 0.05)
+    kind = Bmv2Switches(lambda link: 1000)
+    await kind.settle(Restless(), topology)
+    rows = await kind.poll(Restless(), topology.switches["s1"])
+    assert rows[2][1]["queue_drops"] is None and rows[2][1]["queue_packets"] is None
+
+
+def test_what_was_lost_between_two_switches(load) -> None:
+    """By what left the one and came in at the other; nobody knows it of hosts' links."""
+    topology = load().topology
+    nothing = IngressFates(0, 0, 0, 0, 0, 0, 0, 0)
+
+    def fates(switch: Switch) -> dict[int, PortFates]:
+        """Each port says what left there; what came in is always 9 and 1 for the controller."""
+        came = replace(nothing, forwarded=9, to_controller=1)
+        return {
+            port: PortFates(came, EgressFates(99, 10 * switch.number + port, 0, 0, 0), {})
+            for port in range(1, len(switch.ports) + 1)
+        }
+
+    counted = {switch.name: fates(switch) for switch in topology.switches.values()}
+    lost = bmv2._lost_between(topology, counted)
+    s0, s1 = topology.switches["s0"], topology.switches["s1"]
+    assert lost["s1", s1.port_to("s0")] == s0.port_to("s1") - 10
+    assert lost["s0", s0.port_to("s1")] == 10 + s1.port_to("s0") - 10
+    assert len(lost) == 2 * 2  # links 0-1 and 0-2, both ways
 
 
 async def test_who_does_not_answer_is_silent_since_before_he_was_asked() -> None:
@@ -108,10 +177,13 @@ def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) 
     skip_if_invalid(summary)
     assert summary["verdict"] == "met"
 
-    # What left a switch came to the next one, but for what was on its way in the last sample.
+    # Every packet that left a switch came to the next one. Each that entered a queue and did not
+    # leave was dropped: on the one link that is too slow for two layers.
     ports = load_run(tmp_path / "latest").rows["port"].sort("time_s")
     last = {row["link"]: row for row in ports.group_by("link").last().iter_rows(named=True)}
     for link, back in (("0>1", "1>0"), ("1>0", "0>1"), ("0>2", "2>0"), ("2>0", "0>2")):
-        assert 0 <= last[link]["left"] - last[back]["rx_packets"] < 20, link
-        assert last[link]["left"] > 100 and last[link]["queue_drops"] is None
+        assert last[link]["left"] == last[back]["rx_packets"] > 100, link
+        assert last[back]["kernel_drops"] == 0
+    assert last["1>3"]["queue_drops"] == last["1>3"]["entered"] - last["1>3"]["left"]
+    assert {link for link, row in last.items() if row["queue_drops"]} <= {"1>3"}
     assert last["1>3"]["marked"] > 0

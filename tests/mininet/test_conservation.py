@@ -15,7 +15,8 @@ from tiercast_lab.base.errors import EXIT_INVALID
 from tiercast_lab.cli.main import run_and_report
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.conservation import conservation
-from tiercast_lab.results.recorder import Recorder, finish_rows
+from tiercast_lab.results.queue_drops import with_queue_drops
+from tiercast_lab.results.recorder import Recorder, finish_rows, read_rows
 from tiercast_lab.results.verdict import verdict
 from tiercast_lab.run.execute import Options
 from tiercast_lab.show.wording import check_row
@@ -87,6 +88,86 @@ def test_queues_that_count_nothing_are_said_not_to(rows) -> None:
     assert check.ok and check.measured is None
     shown = check_row({"ok": True, **check.__dict__})
     assert (shown["measured"], shown["verdict"]) == ("no data", "not checked")
+
+
+# Of a switch whose queues say nothing but in the last sample, layer 0 at 1-3: entered, left, and what
+# the queue really had dropped. All is well until a line is changed.
+SEEN = [(10, 10, 0), (60, 20, 12), (90, 40, 25), (120, 60, 25), (125, 95, 25), (126, 101, 25)]
+
+
+def seen(folder: Path, changed: dict[int, dict[str, float | None]] | None = None):
+    """Rows of such samples, as they are read from the disk."""
+    with Recorder(folder) as recorder:
+        for second, (entered, left, drops) in enumerate(SEEN, 1):
+            last = second == len(SEEN)
+            counts = {"entered": entered, "left": left, "policy_drops": 0, "pruned": 0}
+            counts |= {"queue_drops": drops if last else None, "marked": 0}
+            counts |= (changed or {}).get(second, {})
+            waiting = {"queue_packets": 0 if last else None}
+            place = {"port": 2, "link": "1>3"}
+            layer = {**counts, "session": 1, "layer": 0, "waiting": waiting["queue_packets"]}
+            rest = dict.fromkeys(counts, 0) | {"session": -1, "layer": -1}
+            rest |= {"entered": 5, "left": 5, "waiting": layer["waiting"]}
+            rest["queue_drops"] = 0 if last else None
+            port = {name: counts[name] and counts[name] + rest[name] for name in counts}
+            port["queue_drops"] = counts["queue_drops"]
+            lost = {"kernel_drops": counts.pop("kernel_drops", 0 if last else None)}
+            recorder.add("port", float(second), "s1", {**place, **port, **waiting, **lost})
+            for row in (layer, rest):
+                row.pop("kernel_drops", None)
+                recorder.add("port.session", float(second), "s1", {**place, **row})
+    return finish_rows(folder)
+
+
+def test_drops_that_queues_do_not_tell_are_those_of_what_was_never_served(tmp_path: Path) -> None:
+    """Never fewer than there were, by a queue's length more at most; and as many in the end."""
+    rows = seen(tmp_path)
+    layers = rows["port.session"].filter(pl.col("session") == 1)
+    drops = layers["queue_drops"].to_list()
+    assert drops == [0, 25, 25, 25, 25, 25]
+    really = [drops for _, _, drops in SEEN]
+    lengths = [entered - left - dropped for entered, left, dropped in SEEN]
+    assert all(a <= b <= a + n for a, b, n in zip(really, drops, lengths, strict=True))
+    assert rows["port"]["queue_drops"].to_list() == drops
+    assert rows["port.session"].filter(pl.col("session") < 0)["queue_drops"].sum() == 0
+    assert layers["waiting"].to_list() == [None] * 5 + [0]
+    (check,) = conservation(Rows(rows))
+    assert (check.measured, check.bound, check.ok) == (0, 0, True)
+    # They are stored, and read again as they are.
+    assert read_rows(tmp_path)["port"].equals(rows["port"])
+
+
+def test_drops_of_a_run_that_was_broken_off_are_no_more_than_can_be(tmp_path: Path) -> None:
+    rows = seen(tmp_path, {6: {"queue_drops": None}})
+    assert rows["port"]["queue_drops"].to_list() == [0, 25, 25, 25, 25, 25]
+    rows = {kind: frame.filter(pl.col("time_s") < 4.5) for kind, frame in rows.items()}
+    unknown = {kind: frame.with_columns(queue_drops=None) for kind, frame in rows.items()}
+    assert with_queue_drops(unknown)["port"]["queue_drops"].to_list() == [0, 40, 50, 60]
+
+
+@pytest.mark.parametrize("second", [2, 6])
+def test_more_that_leave_than_entered(tmp_path: Path, second: int) -> None:
+    """In a sample where it is not known what waits, and at the last."""
+    (check,) = conservation(Rows(seen(tmp_path, {second: {"entered": 19, "queue_drops": 0}})))
+    assert not check.ok
+    assert check.where.startswith(f"link 1>3, session 1, layer 0, at {second}.0 s: 19 entered, but")
+    assert check.where.endswith("were pruned" if second == 2 else "were pruned and 0 wait")
+
+
+def test_packets_that_come_in_and_were_never_sent(tmp_path: Path) -> None:
+    (check,) = conservation(Rows(seen(tmp_path, {6: {"kernel_drops": -2}})))
+    assert (check.measured, check.ok) == (2, False)
+    assert check.where == (
+        "link 1>3, in all, at 6.0 s: 2 packets came the other way that were never sent"
+    )
+
+
+def test_queues_that_have_not_drained_leave_drops_unknown(tmp_path: Path) -> None:
+    rows = seen(tmp_path)
+    rows["port"] = rows["port"].with_columns(queue_packets=pl.lit(None, pl.Int64))
+    (check,) = conservation(Rows(rows))
+    assert not check.ok
+    assert check.sentence().startswith("unaccounted: not measured (1>3 had not drained at the last")
 
 
 def test_a_run_in_which_it_does_not_hold_exits_3(

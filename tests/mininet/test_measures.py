@@ -17,6 +17,7 @@ from tiercast_lab.measures.context import Flow, Receiver, Session
 from tiercast_lab.measures.rows import counter_at, increases_within, steps_within
 from tiercast_lab.measures.table import markdown
 from tiercast_lab.run.progress import Progress
+from tiercast_lab.show.run_progress import _fates
 
 from . import test_windows
 from .conftest import ROOT
@@ -697,12 +698,17 @@ def test_the_live_view_shows_what_a_window_sends() -> None:
 def test_the_live_view_leaves_out_queues_that_the_switches_do_not_count() -> None:
     progress = Progress(LAYERED.context, 90.0, {})
     row = {"port": 1, "link": "1>3", "max_queue_packets": None, "late_p99_us": None,
-           "queue_drops": None, "policy_drops": 3, "marked": 5}  # fmt: skip
+           "entered": None, "left": 20, "queue_drops": None, "policy_drops": 3, "pruned": 0,
+           "marked": 5}  # fmt: skip
     progress.take("port", 1.0, "s1", row)
     assert (progress.longest_queue, progress.switch_late_ms) == (None, None)
     assert progress.fates == [None, 3, 5]
     progress.take("port", 2.0, "s1", row | {"max_queue_packets": 7, "late_p99_us": 400.0})
     assert (progress.longest_queue, progress.switch_late_ms) == ((7.0, "1>3"), 0.4)
+    assert "dropped – by queues, 3 by policies" in _fates(progress)
+    progress.take("port", 3.0, "s1", row | {"entered": 30})
+    assert progress.fates == [7, 3, 5]
+    assert "dropped 7 by queues or waiting there, 3 by policies" in _fates(progress)
 
 
 def test_the_live_view_leaves_out_who_is_away() -> None:

@@ -21,6 +21,7 @@ import polars as pl
 from tiercast_controller.bounded_yaml import kind_of_file
 
 from tiercast_lab.base.errors import InputError, RunFailed, writing
+from tiercast_lab.results.queue_drops import with_queue_drops
 
 FLUSH_S = 0.5
 KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # becomes a file's name
@@ -122,7 +123,7 @@ def read_rows(folder: Path) -> Frames:
             is_text = name in TEXT or kind.startswith(CONTROLLERS)
             if not (of.is_numeric() or of == pl.Boolean or (is_text and of == pl.String)):
                 raise InputError(f"{folder}: {kind} has {of} in {name}; valid: numbers")
-    return frames
+    return with_queue_drops(frames)
 
 
 def _read_rows(folder: Path) -> Frames:

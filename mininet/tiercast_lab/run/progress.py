@@ -46,6 +46,7 @@ class Progress:
     _flows: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _queues: dict[tuple[str, float], tuple[float, str]] = field(default_factory=dict)
     _fates: dict[tuple[str, float], tuple[float | None, ...]] = field(default_factory=dict)
+    drops_include_waiting: bool = False  # the switches do not tell them apart
     cpu_percent: float | None = None
     cpu_wait_ms: float | None = None
     pacer_late_ms: float | None = None
@@ -74,7 +75,12 @@ class Progress:
 
     def _take_port(self, time_s: float, agent: str, fields: Mapping[str, Any]) -> None:
         """Not every kind of switch knows its queues and its lateness."""
-        self._fates[agent, float(fields["port"])] = tuple(fields[name] for name in FATES)
+        fates = {name: fields[name] for name in FATES}
+        if fates["queue_drops"] is None and fields["entered"] is not None:
+            served = sum(fields[name] for name in ("left", "policy_drops", "pruned"))
+            fates["queue_drops"] = fields["entered"] - served
+            self.drops_include_waiting = True
+        self._fates[agent, float(fields["port"])] = tuple(fates.values())
         if fields["max_queue_packets"] is not None:
             queue = float(fields["max_queue_packets"]), str(fields["link"])
             self._queues[agent, float(fields["port"])] = queue

@@ -132,7 +132,8 @@ def _fates(progress: Progress) -> str:
     """Since the start, at all ports."""
     known = ("–" if count is None else str(count) for count in progress.fates or [None] * 3)
     by_queues, by_policies, marked = known
-    return f"dropped {by_queues} by queues, {by_policies} by policies, marked {marked}"
+    waiting = " or waiting there" if progress.drops_include_waiting else ""
+    return f"dropped {by_queues} by queues{waiting}, {by_policies} by policies, marked {marked}"
 
 
 def _keeping_up(progress: Progress) -> str:

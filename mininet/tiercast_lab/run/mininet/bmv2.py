@@ -1,9 +1,11 @@
 """bmv2's simple_switch_grpc as the switch of a run.
 
 Rate and depth of its queues are its own (packets per second and packets, over Thrift); delay comes
-from tiercast-delay-line between its ports and the links. What left and what the program dropped or
-marked comes from the program's counters. Its queues count neither drops nor lengths, so these
-columns are null and measures of queues have no data.
+from tiercast-delay-line between its ports and the links. What entered queues, what left, and what
+the program dropped or marked comes from the program's counters. The queues themselves say neither
+what they dropped nor what waits. So these columns are null, except in the last sample: that is
+taken when all queues have drained, and what entered and was not served was dropped.
+(tiercast_lab.results.queue_drops says what that tells of earlier samples.)
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -39,6 +42,12 @@ PROGRAM = "simple_switch_grpc"
 THRIFT_CLI = "simple_switch_CLI"
 THRIFT_PORT = 9090  # each switch has its own namespace
 CPU_PORT = 510
+DEFAULT_DEPTH = 64  # packets
+STILL_S = 0.3  # queues have drained if no count changes for so long, beside what links take
+PATIENCE_S = 5.0  # for that, beside the time in which the longest queue drains
+
+# By switch, each port's.
+AllFates = dict[str, dict[int, PortFates]]
 
 
 class Bmv2Switches:
@@ -54,6 +63,11 @@ class Bmv2Switches:
         """`packet_size_of`: LoadedExperiment's, by the link's name."""
         self._packet_size_of = packet_size_of
         self._answers: defaultdict[str, AnswerWatch] = defaultdict(AnswerWatch)  # by switch
+        # Of all queues at any time: the longest time for a packet, and the most packets.
+        self._service_s = 0.0
+        self._depth = DEFAULT_DEPTH
+        self._drained: AllFates = {}  # once all queues have
+        self._lost: dict[tuple[str, int], int] = {}  # between two switches, by receiving port
 
     def check(self, loaded: LoadedExperiment) -> None:
         for program in (PROGRAM, THRIFT_CLI):
@@ -134,15 +148,18 @@ class Bmv2Switches:
         """bmv2 counts packets: a queue's rate is that of the link's largest data packets."""
         lines = [f"set_queue_depth {depth} {port}"] if depth else []
         if rate:
-            size = self._packet_size_of(link.name)
-            lines.append(f"set_queue_rate {packets_per_second(rate, size)} {port}")
+            rate_pps = packets_per_second(rate, self._packet_size_of(link.name))
+            self._service_s = max(self._service_s, 1 / rate_pps)
+            lines.append(f"set_queue_rate {rate_pps} {port}")
+        self._depth = max(self._depth, depth or 0)
         return lines
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
         await self._answers[switch.name].watch(lambda: controller.ping(switch.name))
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
-        counted = await controller.fates(switch.name)
+        drained = switch.name in self._drained
+        counted = self._drained[switch.name] if drained else await controller.fates(switch.name)
         dropped = controller.packet_ins_dropped(switch.name)
         rows: list[tuple[str, Row]] = [
             ("pause", {"longest_us": self._answers[switch.name].take_longest_us()}),
@@ -150,11 +167,28 @@ class Bmv2Switches:
         ]
         for port, fates in counted.items():
             place: Row = {"port": port, "link": switch.direction(port)}
-            rows.append(("port", place | _port_columns(fates)))
+            lost = self._lost.get((switch.name, port))
+            rows.append(("port", place | _port_columns(fates, drained, lost)))
             for group, counts in (((-1, -1), fates.rest), *fates.layers.items()):
-                if counts.served:
-                    rows.append(("port.session", place | _session_columns(*group, counts)))
+                if counts.entered or counts.served:
+                    rows.append(("port.session", place | _session_columns(*group, counts, drained)))
         return rows
+
+    async def settle(self, controller: Controller, topology: Topology) -> None:
+        """A queue that has not drained serves a packet in its service time, and one on a link comes
+        in after the link's delay: where no count has changed for longer, nothing moves."""
+        delay_s = max(link.parameters.delay for link in topology.links.values()) / 1e9
+        still_s = STILL_S + self._service_s + delay_s
+        deadline = time.monotonic() + PATIENCE_S + self._depth * self._service_s
+        before: AllFates = {}
+        while time.monotonic() < deadline:
+            now = {name: await controller.fates(name) for name in topology.switches}
+            if _egress(now) == _egress(before):
+                self._drained = now
+                self._lost = _lost_between(topology, now)
+                return
+            before = now
+            await asyncio.sleep(still_s)
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         link = network.topology.links[event.link]
@@ -183,15 +217,45 @@ def _delay_line(switch: str) -> str:
     return f"tiercast-delay-line {switch}"
 
 
-def _port_columns(fates: PortFates) -> Row:
-    counted = asdict(fates.ingress) | asdict(fates.egress)
+def _egress(fates: AllFates) -> dict[tuple[str, int], EgressFates]:
+    return {
+        (name, port): counts.egress
+        for name, ports in fates.items()
+        for port, counts in ports.items()
+    }
+
+
+def _lost_between(topology: Topology, fates: AllFates) -> dict[tuple[str, int], int]:
+    """What left one switch and did not come in at the next, by the next one's port."""
+    lost = {}
+    for switch in topology.switches.values():
+        for port, (neighbour, _) in enumerate(switch.ports, 1):
+            if neighbour in topology.switches:
+                there = topology.switches[neighbour].port_to(switch.name)
+                left = fates[neighbour][there].egress.left
+                lost[switch.name, port] = left - fates[switch.name][port].ingress.received
+    return lost
+
+
+def _port_columns(fates: PortFates, drained: bool, lost: int | None) -> Row:
+    counted: Row = asdict(fates.ingress) | asdict(fates.egress)
     counted |= {"rx_packets": fates.ingress.received, "tx_packets": fates.egress.left}
+    counted |= {"kernel_drops": lost, "queue_drops": _queue_drops(fates.egress, drained)}
+    counted["queue_packets"] = 0 if drained else None
     return {name: counted.get(name) for name in PORT_COLUMNS}
 
 
-def _session_columns(session: int, layer: int, counts: EgressFates) -> Row:
-    counted = {"session": session, "layer": layer} | asdict(counts)
+def _session_columns(session: int, layer: int, counts: EgressFates, drained: bool) -> Row:
+    counted: Row = {"session": session, "layer": layer} | asdict(counts)
+    counted |= {"queue_drops": _queue_drops(counts, drained), "waiting": 0 if drained else None}
     return {name: counted.get(name) for name in SESSION_COLUMNS}
+
+
+def _queue_drops(counts: EgressFates, drained: bool) -> int | None:
+    if not drained or counts.not_served is None:
+        return None
+    # Where more was served than entered, the account has to stay wrong.
+    return max(counts.not_served, 0)
 
 
 def packets_per_second(rate: int, packet_size: int) -> int:

@@ -224,6 +224,7 @@ class _Live:
             if child.expected_to_end:
                 await self._expect_success(child)
         # Nobody sends any more: what each port was handed, and what became of it.
+        await run.switches.settle(controller, topology)
         await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
 
     async def _expect_success(self, child: Any) -> None:

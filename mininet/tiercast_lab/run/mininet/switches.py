@@ -67,6 +67,10 @@ class SwitchKind(Protocol):
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None: ...
 
+    async def settle(self, controller: Controller, topology: Topology) -> None:
+        """Once nobody sends any more: waits until nothing moves, if a sample cannot tell what
+        still waits."""
+
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
         """Of programs that write theirs into their logs, once all have ended."""
 
@@ -133,6 +137,9 @@ class TiercastSwitches:
                 delay_ns=event.delay,
                 rx_delay_ns=event.delay if other in topology.hosts else None,
             )
+
+    async def settle(self, controller: Controller, topology: Topology) -> None:
+        pass
 
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
         return []
