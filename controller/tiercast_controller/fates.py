@@ -65,9 +65,8 @@ class EgressFates:
         return None if self.entered is None else self.entered - self.served
 
     def __add__(self, other: EgressFates) -> EgressFates:
-        known = self.entered is not None and other.entered is not None
         return EgressFates(
-            self.entered + other.entered if known else None,
+            None if self.entered is None or other.entered is None else self.entered + other.entered,
             self.left + other.left,
             self.marked + other.marked,
             self.policy_drops + other.policy_drops,

@@ -90,8 +90,8 @@ def test_queues_that_count_nothing_are_said_not_to(rows) -> None:
     assert (shown["measured"], shown["verdict"]) == ("no data", "not checked")
 
 
-# Of a switch whose queues say nothing but in the last sample, layer 0 at 1-3: entered, left, and what
-# the queue really had dropped. All is well until a line is changed.
+# Of a switch whose queues say nothing but in the last sample, layer 0 at 1-3: entered, left, and
+# what the queue really had dropped. All is well until a line is changed.
 SEEN = [(10, 10, 0), (60, 20, 12), (90, 40, 25), (120, 60, 25), (125, 95, 25), (126, 101, 25)]
 
 
