@@ -157,6 +157,7 @@ async def test_who_does_not_answer_is_silent_since_before_he_was_asked() -> None
     asking.cancel()
 
 
+@pytest.mark.alone
 @pytest.mark.mininet
 def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) -> None:
     command = [ROOT / "tiercast", "run", "sim-smoke", "--switch", "bmv2", "--results", tmp_path]

@@ -125,6 +125,7 @@ def test_the_testkit_and_ns3_give_the_same_shares(virtual: tuple) -> None:
     assert seen == pytest.approx(in_ns3, abs=BAND)
 
 
+@pytest.mark.alone
 @pytest.mark.mininet
 def test_mininet_and_ns3_give_the_same_shares(virtual: tuple, tmp_path: Path) -> None:
     loaded, in_ns3 = virtual

@@ -31,6 +31,7 @@ def bystander() -> Iterator[tuple[str, str]]:
         subprocess.run(["ip", "netns", "delete", namespace], check=True)
 
 
+@pytest.mark.alone
 def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: tuple[str, str]) -> None:
     started = Started(tmp_path, "--seed", "3")
     status, out, error = started.finish()

@@ -153,6 +153,7 @@ def test_a_flow_that_breaks_is_named(lab: Lab) -> None:
     assert any(f"to 127.0.0.1:{port}" in said for port in lab.ports)
 
 
+@pytest.mark.alone
 @pytest.mark.mininet
 def test_a_session_and_a_flow_share_a_link(tmp_path: Path) -> None:
     options = ("--duration", "20s", "--set", "measure.last=12s")

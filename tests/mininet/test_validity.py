@@ -42,7 +42,7 @@ ON_BMV2 = {
 
 def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
     """Of an experiment with these programs."""
-    arguments = ["--set", "measure.last=3s", "--duration", f"{seconds}s"]
+    arguments = ["--set", "measure.last=1s", "--duration", f"{seconds}s"]
     if programs is ON_BMV2:
         if not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI"))):
             pytest.skip("bmv2 is not in PATH")
@@ -51,9 +51,8 @@ def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
     return Started(results, *arguments, experiment=experiment)
 
 
-def wait_for_second(started: Started, second: int) -> None:
-    """0 or 5: what the run says when it is there."""
-    while not (line := started.process.stdout.readline()).startswith(f"    {second} s  rates "):
+def wait_for_start(started: Started) -> None:
+    while not (line := started.process.stdout.readline()).startswith("    0 s  rates "):
         assert line, started.process.communicate()
 
 
@@ -90,8 +89,8 @@ def pause_of(program: str, reason: str) -> float:
 )
 def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> None:
     """Of each program in turn, the first one as soon as the run begins."""
-    started = start(tmp_path, programs, 10)
-    wait_for_second(started, 0)
+    started = start(tmp_path, programs, 5)
+    wait_for_start(started)
     stopped = {program: stop(started, program, 0.3) for program in programs}
     why = reasons(started, tmp_path)
     for program, named in programs.items():
@@ -105,8 +104,8 @@ def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> 
 def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: str) -> None:
     programs = next(one for one in (SMOKE, BESIDE_TCP, ON_BMV2) if program in one)
     named = programs[program]
-    started = start(tmp_path, programs, 7)
-    wait_for_second(started, 5)
+    started = start(tmp_path, programs, 2)
+    wait_for_start(started)
     stopped = stop(started, program, 3)
     why = reasons(started, tmp_path)
     assert pause_of(named, why["pause"]) >= 0.999 * stopped
@@ -124,8 +123,8 @@ def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: st
 def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
     tmp_path: Path, programs: dict[str, str], program: str
 ) -> None:
-    started = start(tmp_path, programs, 10)
-    wait_for_second(started, 0)
+    started = start(tmp_path, programs, 2)
+    wait_for_start(started)
     os.kill(started.wait_for(program), signal.SIGSTOP)
     status, _, error = started.finish()
     assert status == EXIT_INVALID
@@ -136,8 +135,8 @@ def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
 
 
 def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -> None:
-    started = start(tmp_path, SMOKE, 8)
-    wait_for_second(started, 0)
+    started = start(tmp_path, SMOKE, 5)
+    wait_for_start(started)
     # The kernel ends each after a second on a CPU; nobody else might get there to do it. All wait
     # for one pipe to close: who began alone would keep the next from being started.
     loop = ["prlimit", "--rttime=1000000:1000000", "chrt", "-f", "50"]
@@ -163,7 +162,7 @@ def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -
 
 def test_an_interface_that_vanishes_ends_the_run_and_is_named(tmp_path: Path) -> None:
     started = start(tmp_path, SMOKE, 10)
-    wait_for_second(started, 0)
+    wait_for_start(started)
     pid = started.wait_for("--name=h3")
     interface = f"{started.run}-h3p1"
     inside = ["nsenter", f"--target={pid}", "--net"]
