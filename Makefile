@@ -14,8 +14,8 @@ PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tier
 ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
-.PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-busy test-alone test-cpp test-python bench-switch \
-  bench-sender bench-joins bench-ns3 bench-protocols fuzz lint deb p4 lock clean
+.PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-quick test-busy test-alone test-cpp test-python bench-switch \
+  bench-sender bench-joins bench-ns3 bench-protocols charts fuzz lint deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -77,8 +77,16 @@ test-alone:       ## the engine and the protocols compile without gRPC, DPDK, ns
 test-cpp: build   ## the C++ tests alone
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
-test-python: build  ## the Python tests alone (they need root)
-	@$(PYTHON) -m pytest
+test-python: build  ## the Python tests alone: side by side, then those that judge real runs (root)
+	@status=0; \
+	$(PYTHON) -m pytest -m "not alone" -n $(JOBS) --dist worksteal || status=1; \
+	$(PYTHON) -m pytest -m alone || status=1; \
+	exit $$status
+
+# What is left out runs programs for long, or whole sessions in the testkit.
+test-quick: build  ## what tests say in two minutes: without real runs, sessions and reproductions (root)
+	@ctest --test-dir build --output-on-failure --quiet -j $(JOBS) -E 'Session\.|Figure|^Seeds/'
+	@$(PYTHON) -m pytest -m "not alone and not mininet and not slow" -n $(JOBS) --dist worksteal
 
 bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/bench/switch.json (minutes, root)
 	@scripts/require-root.sh bench-switch
@@ -90,7 +98,10 @@ bench-sender:     ## tiercast-send beside this machine's own limits: results/ben
 	@scripts/require-root.sh bench-sender
 	@$(MAKE) --no-print-directory configure-dev
 	@ninja -C build -j $(JOBS) tiercast-send tiercast-bare-loop tiercast-far-end
-	@$(PYTHON) scripts/bench_sender.py --charts docs/images
+	@$(PYTHON) scripts/bench_sender.py
+
+charts: setup     ## renew the charts in docs/images from what bench-sender has measured
+	@$(PYTHON) scripts/sender_charts.py
 
 bench-joins: ## latency of joins over four switches: results/bench/joins.json (seconds, root)
 	@scripts/require-root.sh bench-joins

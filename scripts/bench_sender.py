@@ -729,7 +729,7 @@ PARTS: dict[str, Callable[[Plan], Any]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=ROOT / "results/bench/sender.json")
-    parser.add_argument("--charts", type=Path, help="draw sender-*.svg into this folder")
+    parser.add_argument("--charts", type=Path, help="folder of sender-*.svg; else the output's")
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART",
                         help="these, beside what was measured before: %(choices)s")  # fmt: skip
     parser.add_argument("--sizes", nargs="+", type=int, choices=FULL.sizes, metavar="BYTES",
@@ -761,10 +761,10 @@ def main() -> None:
         results["goals"] = goals(results)
         results["machine"]["load_average_after"] = os.getloadavg()
         options.output.write_text(json.dumps(results, indent=1, default=float) + "\n")
-    if options.charts:
+    if {"limits", "throughput", "gaps"} <= results.keys():
         from sender_charts import draw
 
-        for path in draw(results, options.charts):
+        for path in draw(results, options.charts or options.output.parent):
             print(f"drawn: {path}")
     print(table(results))
     print(f"written: {options.output}")

@@ -1,4 +1,4 @@
-"""Draws docs/images/sender-*.svg from results/bench/sender.json; called by bench_sender.py."""
+"""Draws sender-*.svg: for bench_sender.py what it measures, for `make charts` into docs/images."""
 
 from __future__ import annotations
 

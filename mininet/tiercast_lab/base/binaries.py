@@ -73,6 +73,12 @@ NAMED = {
 }
 
 
+def names(command: str) -> list[str]:
+    """What `find` finds in the command's folder."""
+    _, folder = NAMED[command]
+    return sorted(found.stem for found in folder.glob("*.yaml"))
+
+
 def find(command: str, name: str) -> Path:
     """The YAML that `tiercast COMMAND NAME` means: a file, or a name in the command's folder."""
     if os.path.isfile(name):
@@ -83,7 +89,7 @@ def find(command: str, name: str) -> Path:
     for other, (kind, place) in NAMED.items():
         if os.path.isfile(place / f"{name}.yaml"):
             raise InputError(f"{name!r} is {kind}; valid: tiercast {other} {name}")
-    choices = sorted(found.stem for found in folder.glob("*.yaml"))
+    choices = names(command)
     valid = f"valid: a YAML file, or one of {', '.join(choices)}"
     if is_another := kind_of_file(Path(name)):
         raise InputError(f"{shown(name)} is {is_another}; {valid}")

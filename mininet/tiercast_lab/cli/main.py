@@ -50,7 +50,6 @@ app = typer.Typer(
     name="tiercast",
     help="A laboratory for multicast congestion control on programmable networks.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -78,6 +77,11 @@ class SwitchName(enum.StrEnum):
     bmv2 = "bmv2"
 
 
+def _names(command: str) -> Callable[[str], list[str]]:
+    """For the shell's completion: those that begin as what is typed."""
+    return lambda incomplete: [one for one in binaries.names(command) if one.startswith(incomplete)]
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         console.print(f"tiercast {VERSION}", highlight=False)
@@ -97,7 +101,11 @@ def _main(
 def run(
     experiment: Annotated[
         str,
-        typer.Argument(metavar="EXPERIMENT", help="A YAML file, or a name from `tiercast list`."),
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="A YAML file, or a name from `tiercast list`.",
+            autocompletion=_names("run"),
+        ),
     ],
     runtime: Annotated[
         Runtime, typer.Option(help="mininet: real time, as root; ns3: virtual time.")
@@ -213,7 +221,11 @@ ALL_CORES = os.cpu_count() or 1
 def figure(
     name: Annotated[
         str,
-        typer.Argument(metavar="FIGURE", help="A YAML file, or a name in experiments/figures/."),
+        typer.Argument(
+            metavar="FIGURE",
+            help="A YAML file, or a name in experiments/figures/.",
+            autocompletion=_names("figure"),
+        ),
     ],
     quick: Quick = False,
     as_json: AsJson = False,
@@ -311,7 +323,12 @@ def _reproduce(
 @app.command(epilog=SWEEP_EXAMPLES)
 def sweep(
     name: Annotated[
-        str, typer.Argument(metavar="SWEEP", help="A YAML file, or a name in experiments/sweeps/.")
+        str,
+        typer.Argument(
+            metavar="SWEEP",
+            help="A YAML file, or a name in experiments/sweeps/.",
+            autocompletion=_names("sweep"),
+        ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Only the first seed.")] = False,
     only: Annotated[
