@@ -3,7 +3,6 @@ programs in them, and what they recorded. Needs root."""
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -11,11 +10,11 @@ import signal
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +29,6 @@ SENDER_MAC = "02:00:00:00:00:02"
 HOST_IP = "10.9.0.15"
 HOST_MAC = "02:00:00:00:00:0f"
 SESSION = 1
-CLONE_NEWNET = 0x40000000
 
 
 def fixed_rate(rate: str, layers: int = 5) -> list[str]:
@@ -102,31 +100,21 @@ def sender_arguments(device: str, trace: Path | str, *options: str) -> list[str]
     return [str(SENDER), device, *EAL, "--", *own]
 
 
-def ip(*arguments: str) -> None:
-    result = subprocess.run(["ip", *arguments], capture_output=True, text=True)
-    assert result.returncode == 0, f"ip {' '.join(arguments)}: {result.stderr}"
-
-
 class Link:
     """Namespace S with the sender's interface, which has no address in the kernel, and namespace R
     with the hosts' one; a veth between them."""
 
     def __init__(self, directory: Path):
         self.directory = directory
-        self.namespaces = {end: f"tiercast-{os.getpid()}-{end}" for end in "SR"}
+        self.namespaces = Namespaces()
         self.programs: list[Program] = []
 
     def make(self) -> None:
-        for namespace in self.namespaces.values():
-            ip("netns", "add", namespace)
-            for sysctl in ("all", "default"):
-                self._exec(namespace, "sysctl", "-qw", f"net.ipv6.conf.{sysctl}.disable_ipv6=1")
+        self.namespaces = Namespaces("S", "R")
+        self.namespaces.join("S", "s0", "R", "r0")
         s, r = self.namespaces["S"], self.namespaces["R"]
-        ip("-n", s, "link", "add", "s0", "address", SENDER_MAC, "type", "veth",
-           "peer", "name", "r0", "address", HOST_MAC, "netns", r)  # fmt: skip
-        ip("-n", s, "link", "set", "s0", "up")
-        ip("-n", r, "link", "set", "lo", "up")
-        ip("-n", r, "link", "set", "r0", "up")
+        ip("-n", s, "link", "set", "s0", "address", SENDER_MAC)
+        ip("-n", r, "link", "set", "r0", "address", HOST_MAC)
         ip("-n", r, "addr", "add", f"{HOST_IP}/24", "dev", "r0")
 
     def remove(self) -> None:
@@ -134,16 +122,11 @@ class Link:
             if program.process.poll() is None:
                 program.process.kill()
                 program.process.communicate()
-        for namespace in self.namespaces.values():
-            subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
-
-    @staticmethod
-    def _exec(namespace: str, *command: str) -> None:
-        subprocess.run(["ip", "netns", "exec", namespace, *command], check=True)
+        self.namespaces.close()
 
     def _start(self, end: str, arguments: list[str], trace: Path) -> Program:
-        inside = ["ip", "netns", "exec", self.namespaces[end], *arguments]
-        self.programs.append(Program(inside, trace))
+        command = command_in(self.namespaces[end], *arguments)
+        self.programs.append(Program(command, trace))
         return self.programs[-1]
 
     def sender(self, *options: str) -> Program:
@@ -157,19 +140,9 @@ class Link:
                f"--source={SENDER_IP}", f"--trace={trace}", *options]  # fmt: skip
         return self._start("R", [str(HOST), "recv", *own], trace)
 
-    @contextmanager
-    def inside(self, end: str) -> Iterator[None]:
+    def inside(self, end: str) -> AbstractContextManager[None]:
         """Sockets opened here belong to the namespace, and stay there."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        with (
-            open("/proc/thread-self/ns/net") as home,
-            open(f"/run/netns/{self.namespaces[end]}") as there,
-        ):
-            assert libc.setns(there.fileno(), CLONE_NEWNET) == 0
-            try:
-                yield
-            finally:
-                assert libc.setns(home.fileno(), CLONE_NEWNET) == 0
+        return inside(self.namespaces[end])
 
     def set_up(self, end: str, up: bool) -> None:
         interface = f"{end.lower()}0"

@@ -3,12 +3,10 @@ their kernels, and the controller that serves them. Needs root."""
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import socket
 import struct
 import subprocess
-import threading
 from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
@@ -18,19 +16,14 @@ from tiercast_controller.marking import PriorityMarking
 from tiercast_controller.program import Program
 from tiercast_controller.topology import Host, Session, Switch, Topology, group_address
 
+from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
-CLONE_NEWNET = 0x40000000
 SWITCHES = 4
 HOSTS = {"h0": ("s0", 2), "h1": ("s3", 2), "h2": ("s3", 3)}
 PORT = 5500
-
-
-def ip(*arguments: str) -> None:
-    result = subprocess.run(["ip", *arguments], capture_output=True, text=True)
-    assert result.returncode == 0, f"ip {' '.join(arguments)}: {result.stderr}"
 
 
 class Network:
@@ -38,7 +31,7 @@ class Network:
 
     def __init__(self, directory: Path):
         self.directory = directory
-        self.prefix = f"tc{os.getpid()}"
+        self.namespaces = Namespaces()
         self.topology = Topology()
         self.interfaces: dict[str, dict[int, str]] = {f"s{i}": {} for i in range(SWITCHES)}
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -57,71 +50,50 @@ class Network:
             )
 
     def namespace(self, name: str) -> str:
-        return f"{self.prefix}-{name}"
+        return self.namespaces[name]
 
     def build(self) -> None:
-        for name in ("switches", *HOSTS):
-            ip("netns", "add", self.namespace(name))
-            quiet = "net.ipv6.conf.default.disable_ipv6=1"
-            ip("netns", "exec", self.namespace(name), "sysctl", "-qw", quiet)
-        inside = self.namespace("switches")
+        self.namespaces = Namespaces("switches", *HOSTS)
         for i in range(SWITCHES - 1):
             a, b = f"s{i}-4", f"s{i + 1}-1"
-            ip("-n", inside, "link", "add", a, "type", "veth", "peer", "name", b)
+            self.namespaces.join("switches", a, "switches", b)
             self.interfaces[f"s{i}"][4], self.interfaces[f"s{i + 1}"][1] = a, b
         for host in self.topology.hosts:
             switch, port = self.topology.attachment(host.name)
             name, there = f"{switch}-{port}", self.namespace(host.name)
-            ip(
-                "-n", inside, "link", "add", name, "type", "veth",
-                "peer", "name", "eth0", "netns", there,
-            )  # fmt: skip
+            self.namespaces.join("switches", name, host.name, "eth0")
             self.interfaces[switch][port] = name
             mac = host.mac.to_bytes(6, "big").hex(":")
-            ip("-n", there, "link", "set", "eth0", "address", mac, "up")
+            ip("-n", there, "link", "set", "eth0", "address", mac)
             ip("-n", there, "address", "add", str(host.interface), "dev", "eth0")
             gateway = str(host.interface.network[1])
             ip("-n", there, "neigh", "add", gateway, "lladdr", "02:00:00:01:00:ff", "dev", "eth0")
             ip("-n", there, "route", "add", "default", "via", gateway)
-        for ports in self.interfaces.values():
-            for name in ports.values():
-                ip("-n", inside, "link", "set", name, "up")
 
     def start_switches(self) -> None:
         assert BINARY.exists(), f"{BINARY} is missing: `make build` makes it"
         for switch in self.topology.switches:
             ports = [f"--port={p}={name}" for p, name in self.interfaces[switch.name].items()]
             command = [
-                "ip", "netns", "exec", self.namespace("switches"), str(BINARY),
-                "--device-id", str(switch.device_id), "--name", switch.name, *ports,
+                str(BINARY), "--device-id", str(switch.device_id), "--name", switch.name, *ports,
                 "--grpc", switch.address, "--log-level", "warning",
             ]  # fmt: skip
-            self.processes.append(subprocess.Popen(command))
+            inside = command_in(self.namespace("switches"), *command)
+            self.processes.append(subprocess.Popen(inside))
 
     def tear_down(self) -> None:
         for process in self.processes:
             process.terminate()
         for process in self.processes:
             process.wait(timeout=PATIENCE_S)
-        for name in ("switches", *HOSTS):
-            subprocess.run(["ip", "netns", "delete", self.namespace(name)], capture_output=True)
+        self.namespaces.close()
 
     def socket_in(self, host: str) -> socket.socket:
         """A UDP socket of a host's namespace."""
-        made = []
-
-        def make() -> None:
-            libc = ctypes.CDLL(None, use_errno=True)
-            with open(f"/var/run/netns/{self.namespace(host)}") as namespace:
-                assert libc.setns(namespace.fileno(), CLONE_NEWNET) == 0, ctypes.get_errno()
-            made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-
-        # A thread of its own: setns changes the calling thread alone, and for good.
-        thread = threading.Thread(target=make)
-        thread.start()
-        thread.join()
-        made[0].setblocking(False)
-        return made[0]
+        with inside(self.namespace(host)):
+            made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.setblocking(False)
+        return made
 
 
 class Receiver:

@@ -1,8 +1,6 @@
 """Running switches, tiercast-switch and bmv2's, on veths in namespaces of the test's own."""
 
 import contextlib
-import ctypes
-import itertools
 import os
 import queue
 import shutil
@@ -20,6 +18,7 @@ from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.program import Program, entry
 
+from ..namespaces import Namespaces, command_in, inside
 from ..patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +30,6 @@ PORTS = (1, 2, 3, 4)
 SLOW_PORT = 4  # 100 packets of 1000 bytes in a second
 CPU_PORT = 510
 BMV2_GAP_S = 0.0003  # the slow link needs 10 ms for each
-CLONE_NEWNET = 0x40000000
 ETH_P_ALL, SOL_PACKET, PACKET_IGNORE_OUTGOING = 3, 263, 23
 
 _missing = [name for name in (BMV2, BMV2_CLI) if shutil.which(name) is None]
@@ -62,43 +60,17 @@ def run(*command: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command, check=True, capture_output=True, text=True, **options)
 
 
-@contextlib.contextmanager
-def inside(namespace: str) -> Iterator[None]:
-    """Sockets that this thread opens belong to the namespace, also afterwards."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
-        if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), f"setns {namespace}")
-        try:
-            yield
-        finally:
-            libc.setns(home.fileno(), CLONE_NEWNET)
-
-
 class Network:
     """Ports 1 to 4 of a switch, on veths between two namespaces; sockets at their far ends."""
 
-    _numbers = itertools.count()
-
     def __init__(self) -> None:
-        name = f"tcp4{os.getpid()}x{next(self._numbers)}"
-        self.inner, self.outer = f"{name}-sw", f"{name}-hosts"
-        self.namespaces: list[str] = []
+        self.namespaces = Namespaces("switch", "hosts")
+        self.inner, self.outer = self.namespaces["switch"], self.namespaces["hosts"]
         self.sockets: dict[int, socket.socket] = {}
 
     def make(self) -> None:
-        for namespace in (self.inner, self.outer):
-            run("ip", "netns", "add", namespace)
-            self.namespaces.append(namespace)
-            for which in ("all", "default"):
-                setting = f"net.ipv6.conf.{which}.disable_ipv6=1"
-                run("ip", "netns", "exec", namespace, "sysctl", "-qw", setting)
-        run("ip", "-n", self.inner, "link", "set", "lo", "up")
         for port in PORTS:
-            run("ip", "-n", self.inner, "link", "add", f"p{port}", "type", "veth",
-                "peer", "name", f"h{port}", "netns", self.outer)  # fmt: skip
-            run("ip", "-n", self.inner, "link", "set", f"p{port}", "up")
-            run("ip", "-n", self.outer, "link", "set", f"h{port}", "up")
+            self.namespaces.join("switch", f"p{port}", "hosts", f"h{port}")
             with inside(self.outer):
                 made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
@@ -108,8 +80,7 @@ class Network:
     def close(self) -> None:
         for made in self.sockets.values():
             made.close()
-        for namespace in self.namespaces:
-            subprocess.run(["ip", "netns", "del", namespace], check=False)
+        self.namespaces.close()
 
     def only(self, port: int) -> bytes:
         """The one frame that comes."""
@@ -134,14 +105,11 @@ class Network:
     def inside_switch(self, *command: str, **options) -> subprocess.CompletedProcess:
         """Runs a program in the switch's namespace."""
         return subprocess.run(
-            ["ip", "netns", "exec", self.inner, *command],
-            capture_output=True, text=True, **options,
-        )  # fmt: skip
+            command_in(self.inner, *command), capture_output=True, text=True, **options
+        )
 
     def start(self, command: list[str], log) -> subprocess.Popen:
-        return subprocess.Popen(
-            ["ip", "netns", "exec", self.inner, *command], stdout=log, stderr=log
-        )
+        return subprocess.Popen(command_in(self.inner, *command), stdout=log, stderr=log)
 
 
 def cli(network: Network, program: str, commands: str) -> str:

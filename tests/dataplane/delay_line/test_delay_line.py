@@ -14,34 +14,22 @@ from pathlib import Path
 
 import pytest
 
+from ...namespaces import Namespaces, command_in, inside
 from ...patience import PATIENCE_S, wait_until
 
 PROGRAM = Path(
     os.environ.get("TIERCAST_BUILD", Path(__file__).parents[3] / "build"),
     "dataplane/delay_line/tiercast-delay-line",
 )
-NAMESPACE = f"delay-test-{os.getpid()}"
 DELAY_S = 1.0
 ETH_P_ALL = 3
 
 
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True)
-
-
-def inside(name: str) -> socket.socket:
-    """A packet socket on an interface of the namespace; this thread is back outside afterwards."""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    clone_newnet = 0x40000000
-    with open("/proc/self/ns/net") as home, open(f"/run/netns/{NAMESPACE}") as there:
-        assert libc.setns(there.fileno(), clone_newnet) == 0
-        try:
-            endpoint = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-            endpoint.bind((name, ETH_P_ALL))
-        finally:
-            assert libc.setns(home.fileno(), clone_newnet) == 0
+def endpoint_of(namespace: str, interface: str) -> socket.socket:
+    """A packet socket on an interface of the namespace."""
+    with inside(namespace):
+        endpoint = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        endpoint.bind((interface, ETH_P_ALL))
     endpoint.settimeout(PATIENCE_S)
     return endpoint
 
@@ -49,27 +37,20 @@ def inside(name: str) -> socket.socket:
 @pytest.fixture
 def namespace() -> Iterator[str]:
     """outer1 = in1 ~delay line~ in2 = outer2."""
-    ip("netns", "add", NAMESPACE)
+    namespaces = Namespaces("line")
     try:
         for number in "12":
-            names = [f"outer{number}", f"in{number}"]
-            ip("-n", NAMESPACE, "link", "add", names[0], "type", "veth", "peer", names[1])
-            for name in names:
-                # Without IPv6 nothing but the test's frames is on the wire.
-                key = f"net.ipv6.conf.{name}.disable_ipv6=1"
-                command = ["ip", "netns", "exec", NAMESPACE, "sysctl", "-qw", key]
-                subprocess.run(command, check=True)
-                ip("-n", NAMESPACE, "link", "set", name, "up")
-        yield NAMESPACE
+            namespaces.join("line", f"outer{number}", "line", f"in{number}")
+        yield namespaces["line"]
     finally:
-        ip("netns", "delete", NAMESPACE)
+        namespaces.close()
 
 
 @pytest.fixture
 def delay_line(namespace: str) -> Iterator[subprocess.Popen[str]]:
     option = f"--line=in1,in2,{DELAY_S * 1e3:g}ms,0"
     process = subprocess.Popen(
-        ["ip", "netns", "exec", namespace, PROGRAM, option], stdout=subprocess.PIPE, text=True
+        command_in(namespace, PROGRAM, option), stdout=subprocess.PIPE, text=True
     )
     try:
         yield process
@@ -107,9 +88,11 @@ def ready(one: socket.socket, two: socket.socket) -> None:
     wait_for(one, frame(1))
 
 
-def test_frames_come_in_order_after_the_delay_of_their_direction(delay_line) -> None:
+def test_frames_come_in_order_after_the_delay_of_their_direction(
+    namespace: str, delay_line: subprocess.Popen[str]
+) -> None:
     """To the nanosecond: DelayLine, in virtual time."""
-    with inside("outer1") as one, inside("outer2") as two:
+    with endpoint_of(namespace, "outer1") as one, endpoint_of(namespace, "outer2") as two:
         ready(one, two)
         frames = [frame(number, 100 + number * 10) for number in range(2, 102)]
         before = time.monotonic()

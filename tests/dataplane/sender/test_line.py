@@ -29,6 +29,7 @@ from ...agent.network import (
     ip,
     run,
 )
+from ...namespaces import command_in
 from ...patience import PATIENCE_S, wait_until
 from .line import FAR_END
 
@@ -178,7 +179,7 @@ def test_link_down_gateway_and_feedback(link: Link, tmp_path: Path) -> None:
     command = arguments(
         tmp_path, "--vdev=net_af_packet0,iface=s0", [rlm(0, 2, 50)], f"--gateway={HOST_IP}"
     )
-    inside = ["ip", "netns", "exec", link.namespaces["S"], *command]
+    inside = command_in(link.namespaces["S"], *command)
     trace = tmp_path / "t.jsonl"
     sender = Program(inside, trace)
     link.programs.append(sender)
@@ -231,7 +232,7 @@ def test_what_a_link_that_is_down_refuses_is_dropped(link: Link, tmp_path: Path)
     command = arguments(
         tmp_path, "--vdev=net_af_packet0,iface=s0", [rlm(3, 4, 100)], "--max-sessions=8"
     )
-    sender = Program(["ip", "netns", "exec", link.namespaces["S"], *command], trace)
+    sender = Program(command_in(link.namespaces["S"], *command), trace)
     link.programs.append(sender)
     received = 0
     for _ in range(2):
@@ -254,7 +255,7 @@ def test_a_driver_says_that_the_link_changed(link: Link, tmp_path: Path) -> None
     """net_tap is asked; it has an interrupt, as NICs have, but keeps it to itself."""
     trace = tmp_path / "t.jsonl"
     command = arguments(tmp_path, "--vdev=net_tap0,iface=tap0", [rlm(3, 2, 100)])
-    sender = Program(["ip", "netns", "exec", link.namespaces["S"], *command], trace)
+    sender = Program(command_in(link.namespaces["S"], *command), trace)
     link.programs.append(sender)
     for state, expected in ((None, [1]), ("down", [1, 0]), ("up", [1, 0, 1])):
         if state:

@@ -1,7 +1,5 @@
 """A tiercast-switch on veths in namespaces of this test's own, and what drives it."""
 
-import contextlib
-import ctypes
 import itertools
 import os
 import queue
@@ -28,6 +26,7 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
+from ...namespaces import Namespaces, command_in, inside
 from ...patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,7 +40,6 @@ PROGRAMS = ROOT / "tests/data/p4"
 TO_PORT_1 = PROGRAMS / "again.json"
 SWITCHES = ["tiercast"] + (["bmv2"] if shutil.which("simple_switch_grpc") else [])
 
-CLONE_NEWNET = 0x40000000
 SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
 ETH_P_ALL = 3
@@ -54,19 +52,6 @@ HOST_PORTS = 4
 
 def run(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-@contextlib.contextmanager
-def inside(namespace: str) -> Iterator[None]:
-    """Sockets that this thread opens belong to the namespace, also afterwards."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
-        if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), f"setns {namespace}")
-        try:
-            yield
-        finally:
-            libc.setns(home.fileno(), CLONE_NEWNET)
 
 
 @dataclass(frozen=True)
@@ -132,25 +117,14 @@ def receive_anywhere(ports: dict[int, HostPort], count: int) -> list[int]:
 
 
 class Network:
-    """Namespace <name>-sw with p1..p4, and <name>-hosts with their far ends h1..h4."""
-
-    _numbers = itertools.count()
+    """A namespace with p1..p4, the switch's, and one with their far ends h1..h4."""
 
     def __init__(self) -> None:
-        name = f"tcsw{os.getpid()}x{next(self._numbers)}"
-        self.switch, self.hosts = f"{name}-sw", f"{name}-hosts"
-        self.made: list[str] = []
+        self.namespaces = Namespaces("switch", "hosts")
+        self.switch, self.hosts = self.namespaces["switch"], self.namespaces["hosts"]
         try:
-            for namespace in (self.switch, self.hosts):
-                run("ip", "netns", "add", namespace)
-                self.made.append(namespace)
-                no_ipv6 = [f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default")]
-                run("ip", "netns", "exec", namespace, "sysctl", "-qw", *no_ipv6)
             for number in range(1, HOST_PORTS + 1):
-                run("ip", "-n", self.switch, "link", "add", f"p{number}", "type", "veth",
-                    "peer", "name", f"h{number}", "netns", self.hosts)  # fmt: skip
-                run("ip", "-n", self.switch, "link", "set", f"p{number}", "up")
-                run("ip", "-n", self.hosts, "link", "set", f"h{number}", "up")
+                self.namespaces.join("switch", f"p{number}", "hosts", f"h{number}")
             self.ports = {n: HostPort(self.hosts, f"h{n}") for n in range(1, HOST_PORTS + 1)}
         except BaseException:
             self.close()
@@ -159,8 +133,7 @@ class Network:
     def close(self) -> None:
         for port in getattr(self, "ports", {}).values():
             port.socket.close()
-        for namespace in self.made:
-            subprocess.run(["ip", "netns", "del", namespace], check=False)
+        self.namespaces.close()
 
 
 def tiercast_command(device_id: int, address: str, *arguments: str) -> list[str]:
@@ -184,9 +157,10 @@ class SwitchProcess:
         self.log_path = directory / "switch.log"
         self.log = self.log_path.open("w")
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", network.switch, *command(device_id, self.address, *arguments)],
-            stderr=self.log, stdout=self.log,
-        )  # fmt: skip
+            command_in(network.switch, *command(device_id, self.address, *arguments)),
+            stderr=self.log,
+            stdout=self.log,
+        )
         # Try again at once: the switch needs some milliseconds to listen.
         backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
         self.channel = grpc.insecure_channel(self.address, options=backoff)

@@ -9,6 +9,8 @@ import grpc
 import pytest
 from tiercast.v1 import lab_pb2
 
+from ...namespaces import command_in
+
 PORT = ("--port", "1=p1")
 
 
@@ -18,8 +20,8 @@ def fails(network, tools, tmp_path):
 
     def run(*arguments: str) -> str:
         done = subprocess.run(
-            ["ip", "netns", "exec", network.switch, str(tools.BINARY), "--device-id", "1",
-             *arguments], capture_output=True, text=True,
+            command_in(network.switch, tools.BINARY, "--device-id", "1", *arguments),
+            capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 2, done
         return done.stderr

@@ -7,6 +7,8 @@ import struct
 import subprocess
 import threading
 
+from ...namespaces import command_in
+
 MAC = bytes.fromhex("020000000009")
 
 
@@ -58,9 +60,9 @@ def test_two_switches_in_one_process(network, start, program, tools, tmp_path):
 
 def test_switches_that_share_an_interface_are_refused(network, tools):
     done = subprocess.run(
-        ["ip", "netns", "exec", network.switch, str(tools.BINARY), "--grpc", "127.0.0.1:1",
-         "--switch", "--device-id", "1", "--port", "1=p1",
-         "--switch", "--device-id", "2", "--port", "1=p2"],
+        command_in(network.switch, tools.BINARY, "--grpc", "127.0.0.1:1",
+                   "--switch", "--device-id", "1", "--port", "1=p1",
+                   "--switch", "--device-id", "2", "--port", "1=p2"),
         capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 2
     assert "switches 1 and 2 both have --grpc 127.0.0.1:1" in done.stderr
@@ -125,7 +127,7 @@ def test_workers_keep_the_links_rate(network, start, program, tools, tmp_path):
 
 def test_a_worker_for_each_port_at_most(network, tools):
     done = subprocess.run(
-        ["ip", "netns", "exec", network.switch, str(tools.BINARY), "--device-id", "1", "--grpc",
-         "127.0.0.1:1", "--port", "1=p1", "--workers", "2"],
+        command_in(network.switch, tools.BINARY, "--device-id", "1", "--grpc",
+                   "127.0.0.1:1", "--port", "1=p1", "--workers", "2"),
         capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 2 and "--workers 2: at most one for each of 1 ports" in done.stderr

@@ -21,6 +21,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from tiercast.v1 import lab_pb2
 
+from ...namespaces import command_in
 from ...patience import wait_until
 
 GROUP = "239.192.0.8"  # session 1, rank 0
@@ -424,7 +425,7 @@ def test_offloads_are_off(switch, network, tools):
 
 def test_no_queueing_discipline_is_behind_a_port(network, controller, p4info):
     """Frames that a packet socket bypasses past the qdisc leave no trace in its counters."""
-    tc = ("ip", "netns", "exec", network.switch, "tc")
+    tc = command_in(network.switch, "tc")
     subprocess.run([*tc, "qdisc", "replace", "dev", "p2", "root", "pfifo"], check=True)
     try:
         route(controller, p4info, "10.0.2.2", 2)
