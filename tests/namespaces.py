@@ -19,7 +19,7 @@ def ip(*arguments: str) -> None:
 
 def command_in(namespace: str, *command: str | os.PathLike[str]) -> list[str]:
     """Runs the command there."""
-    return ["ip", "netns", "exec", namespace, *map(os.fspath, command)]
+    return ["ip", "netns", "exec", namespace, *(str(word) for word in command)]
 
 
 @contextmanager

@@ -12,6 +12,8 @@ import pytest
 from .marking_program import COMPILED, FILES, compile_sources, digests, locked, write_sources
 from .page import ROOT, write_files
 
+pytestmark = pytest.mark.slow
+
 RENEW = "run: make p4"
 
 

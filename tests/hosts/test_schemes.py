@@ -15,6 +15,8 @@ from ..agent.network import HOST, Link, Program
 from ..patience import PATIENCE_S, wait_until
 from .test_host import group
 
+pytestmark = pytest.mark.slow
+
 SCHEMES = json.loads(
     subprocess.run([HOST, "schemes"], capture_output=True, text=True, check=True).stdout
     if HOST.exists()

@@ -82,6 +82,7 @@ class Virtual:
         return self.process.returncode, error
 
 
+@pytest.mark.slow
 def test_a_lab_that_is_killed_leaves_its_rows(tmp_path: Path) -> None:
     virtual = Virtual(tmp_path)
     os.kill(virtual.simulator, signal.SIGSTOP)
@@ -93,6 +94,7 @@ def test_a_lab_that_is_killed_leaves_its_rows(tmp_path: Path) -> None:
     assert_it_can_be_read(run, "it has not ended: it goes on, or its lab was killed")
 
 
+@pytest.mark.slow
 def test_a_simulator_that_is_killed_leaves_its_rows(tmp_path: Path) -> None:
     virtual = Virtual(tmp_path)
     os.kill(virtual.simulator, signal.SIGKILL)
@@ -106,6 +108,7 @@ def test_a_simulator_that_is_killed_leaves_its_rows(tmp_path: Path) -> None:
     assert_it_can_be_read(run, "tiercast-ns3 ended with status -9")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_rows(tmp_path: Path) -> None:
     virtual = Virtual(tmp_path)
     virtual.process.send_signal(signal.SIGINT)
@@ -116,6 +119,7 @@ def test_ctrl_c_leaves_rows(tmp_path: Path) -> None:
     assert_it_can_be_read(run, "interrupted by SIGINT")
 
 
+@pytest.mark.slow
 def test_a_disk_that_gets_full_ends_the_run_and_keeps_what_it_took(tmp_path: Path) -> None:
     """A disk of 1 MB, in a mount namespace of its own; what it holds is then copied."""
     full, kept = tmp_path / "full", tmp_path / "kept"

@@ -20,6 +20,8 @@ from tiercast_lab.run.ns3.runtime import CONTROL_DELAY_NS
 
 from .conftest import ROOT, skip_if_invalid
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (1, 2)
 # Of the smallest rate on the path, for each receiver and flow: between the means of the seeds in
 # virtual time, and from these to the one run in real time.

@@ -366,6 +366,7 @@ def wait_for_simulator(pid: int, but: int = 0) -> tuple[int, int]:
     raise AssertionError("no run began")
 
 
+@pytest.mark.slow
 def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_path: Path) -> None:
     temporary = Path("/tmp") / f"tc-{os.getpid()}"  # Ray's sockets need a short path
     temporary.mkdir()

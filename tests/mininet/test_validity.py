@@ -51,8 +51,9 @@ def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
     return Started(results, *arguments, experiment=experiment)
 
 
-def wait_for_start(started: Started) -> None:
-    while not (line := started.process.stdout.readline()).startswith("    0 s  rates "):
+def wait_for_second(started: Started, second: int) -> None:
+    """0 or 5: what the run says when it is there."""
+    while not (line := started.process.stdout.readline()).startswith(f"    {second} s  rates "):
         assert line, started.process.communicate()
 
 
@@ -90,7 +91,7 @@ def pause_of(program: str, reason: str) -> float:
 def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> None:
     """Of each program in turn, the first one as soon as the run begins."""
     started = start(tmp_path, programs, 5)
-    wait_for_start(started)
+    wait_for_second(started, 0)
     stopped = {program: stop(started, program, 0.3) for program in programs}
     why = reasons(started, tmp_path)
     for program, named in programs.items():
@@ -104,8 +105,8 @@ def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> 
 def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: str) -> None:
     programs = next(one for one in (SMOKE, BESIDE_TCP, ON_BMV2) if program in one)
     named = programs[program]
-    started = start(tmp_path, programs, 2)
-    wait_for_start(started)
+    started = start(tmp_path, programs, 7)
+    wait_for_second(started, 5)
     stopped = stop(started, program, 3)
     why = reasons(started, tmp_path)
     assert pause_of(named, why["pause"]) >= 0.999 * stopped
@@ -124,7 +125,7 @@ def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
     tmp_path: Path, programs: dict[str, str], program: str
 ) -> None:
     started = start(tmp_path, programs, 2)
-    wait_for_start(started)
+    wait_for_second(started, 0)
     os.kill(started.wait_for(program), signal.SIGSTOP)
     status, _, error = started.finish()
     assert status == EXIT_INVALID
@@ -136,7 +137,7 @@ def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
 
 def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -> None:
     started = start(tmp_path, SMOKE, 5)
-    wait_for_start(started)
+    wait_for_second(started, 0)
     # The kernel ends each after a second on a CPU; nobody else might get there to do it. All wait
     # for one pipe to close: who began alone would keep the next from being started.
     loop = ["prlimit", "--rttime=1000000:1000000", "chrt", "-f", "50"]
@@ -162,7 +163,7 @@ def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -
 
 def test_an_interface_that_vanishes_ends_the_run_and_is_named(tmp_path: Path) -> None:
     started = start(tmp_path, SMOKE, 10)
-    wait_for_start(started)
+    wait_for_second(started, 0)
     pid = started.wait_for("--name=h3")
     interface = f"{started.run}-h3p1"
     inside = ["nsenter", f"--target={pid}", "--net"]

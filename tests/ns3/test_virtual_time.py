@@ -13,6 +13,8 @@ import pytest
 
 from ..patience import PATIENCE_S, wait_until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 

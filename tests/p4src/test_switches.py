@@ -12,6 +12,8 @@ from tiercast_wire.layers import SimData, SimFeedback, SimRecord, Tiercast
 from ..patience import wait_until
 from .conftest import BMV2_GAP_S, CPU_PORT, PORTS
 
+pytestmark = pytest.mark.slow
+
 SESSION = 1
 UP, SLOW = 1, 4  # ports; UP leads to the sender
 SENDER, SENDER_MAC = 0x0A000002, 0x020000000002

@@ -7,7 +7,11 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from ..agent.network import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_part_runs_and_is_drawn(tmp_path: Path) -> None:

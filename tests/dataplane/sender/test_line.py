@@ -33,6 +33,8 @@ from ...namespaces import command_in
 from ...patience import PATIENCE_S, wait_until
 from .line import FAR_END
 
+pytestmark = pytest.mark.slow
+
 
 def rlm(session: int, count: int, packets_per_second: float, **fields: object) -> dict:
     """Sessions whose eight layers have one fixed rate each."""

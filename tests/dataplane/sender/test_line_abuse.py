@@ -27,6 +27,8 @@ from .test_line import arguments, check_counts, rlm
 from .test_line_control import free_port, get
 from .test_stress import FOREIGN, MALFORMED, SOUND, ring
 
+pytestmark = pytest.mark.slow
+
 NULL = "net_null0,no-rx=1"
 
 

@@ -21,6 +21,8 @@ from ...agent.network import HOST_IP, HOST_MAC, SENDER_IP
 from ...patience import wait_until
 from .line import Line, constant, departures
 
+pytestmark = pytest.mark.slow
+
 SESSIONS = 20
 ANNOUNCEMENT = LAYERS["RlmAnnouncement"](source=7, rank=0)
 SENDER_MAC = "00:00:00:00:00:00"  # of a ring device

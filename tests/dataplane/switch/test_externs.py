@@ -13,6 +13,8 @@ from p4.v1 import p4runtime_pb2 as p4
 
 from ...patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 BALANCE, LIMITED, INDIRECT, POLICE, MEASURE, LEARN, AGE, UNUSED = 1, 2, 3, 4, 5, 6, 7, 8
 SET = p4.SetForwardingPipelineConfigRequest
 MS = 1_000_000
