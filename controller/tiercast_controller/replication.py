@@ -29,6 +29,8 @@ ReadCounts = Callable[[Iterable[int]], Awaitable[Mapping[int, int]]]
 
 
 class ReplicationGroups:
+    """Use: make_room, where counts matter; plan; carry out its batches; written."""
+
     def __init__(self, kept: int = KEPT, highest: int = MAX_GROUP):
         """kept: groups without a route, before the oldest is given to other ports. highest: number
         that a group can have."""
@@ -39,8 +41,8 @@ class ReplicationGroups:
         self._held: dict[int, frozenset[int]] = {}  # by the switch, so far as written
         # By address: groups that a route points to, or may after an unfinished write.
         self._routed: dict[IPv4Address, set[int]] = defaultdict(set)
-        # The others, oldest first, with the how many-th they were to lose their route; and those of
-        # them that have been counted since.
+        # The others, in the order in which they lost their routes: number -> serial number of that
+        # loss. And those of them that have been counted since.
         self._unrouted: dict[int, int] = {}
         self._final: set[int] = set()
         self._losses = 0
