@@ -212,6 +212,7 @@ expect:
 """
 
 
+@pytest.mark.alone
 @pytest.mark.mininet
 @pytest.mark.skipif(not shutil.which("simple_switch_grpc"), reason="bmv2 is not installed")
 def test_what_small_queues_drop_is_exact_while_members_come_and_go(tmp_path: Path) -> None:
