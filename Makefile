@@ -14,7 +14,7 @@ PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tier
 ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
-.PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-quick test-busy test-alone test-cpp test-python bench-switch \
+.PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
   bench-sender bench-joins bench-ns3 bench-protocols charts fuzz lint deb p4 lock clean
 
 help:             ## this list
@@ -55,7 +55,13 @@ demo:             ## run SIM's session (section 4.2.1 of its paper) in Mininet: 
 	@$(MAKE) --no-print-directory programs
 	@./tiercast run experiments/sim-session.yaml
 
-test:             ## every test: C++ (ctest), fuzzers, lint, Python (pytest); needs root
+ifdef SANITIZE
+test:             ## every test: C++ (ctest), fuzzers, lint, Python (pytest); needs root. SANITIZE=address, =thread
+	@scripts/require-root.sh test
+	@$(MAKE) --no-print-directory setup-dev stubs
+	@scripts/test_sanitized.sh "$(SANITIZE)"
+else
+test:
 	@scripts/require-root.sh test
 	@$(MAKE) --no-print-directory build
 	@status=0; \
@@ -65,6 +71,7 @@ test:             ## every test: C++ (ctest), fuzzers, lint, Python (pytest); ne
 	$(MAKE) --no-print-directory lint || status=1; \
 	$(MAKE) --no-print-directory test-python || status=1; \
 	exit $$status
+endif
 
 test-busy:        ## the same beside LOADS=3 busy loops: no test depends on the clock
 	@for i in $$(seq $(LOADS)); do (while :; do :; done) & done; \
@@ -73,6 +80,9 @@ test-busy:        ## the same beside LOADS=3 busy loops: no test depends on the 
 test-alone:       ## the engine and the protocols compile without gRPC, DPDK, ns-3 and Python
 	@cmake -S . -B build-alone -G Ninja -DCMAKE_BUILD_TYPE=Release $(ALONE) > /dev/null
 	@ninja -C build-alone -j $(JOBS) --quiet tiercast_engine tiercast_protocols
+
+coverage: setup-dev stubs ## lines of protocols, engine and controller that tests cover: build-coverage/report
+	@scripts/coverage.sh
 
 test-cpp: build   ## the C++ tests alone
 	@ctest --test-dir build --output-on-failure -j $(JOBS)

@@ -80,8 +80,7 @@ std::size_t Worker::deliver(std::span<rte_mbuf* const> feedback) {
 }
 
 void Worker::wake() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!asleep_.load(std::memory_order_relaxed)) return;
+  if (!asleep_.exchange(false, std::memory_order_acq_rel)) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
 }
@@ -326,14 +325,15 @@ void Worker::sleep(Time now) {
     table_.prepare();
     return;
   }
-  asleep_.store(true, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // This exchange or wake()'s comes first: then wake() finds it asleep, or what was pushed before
+  // is seen here.
+  asleep_.exchange(true, std::memory_order_acq_rel);
   if (commands_.empty() && feedback_.empty()) {
     pollfd sources[2] = {{wakeup_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}};
     const timespec timeout{wait.ns() / 1'000'000'000, wait.ns() % 1'000'000'000};
     ppoll(sources, 2, &timeout, nullptr);
   }
-  asleep_.store(false, std::memory_order_relaxed);
+  asleep_.exchange(false, std::memory_order_acq_rel);
   std::uint64_t drained;
   [[maybe_unused]] const ssize_t n = read(wakeup_.get(), &drained, sizeof drained);
 }

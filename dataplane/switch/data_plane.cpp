@@ -207,9 +207,9 @@ void DataPlane::send_outbox(Port& port) {
     outbox.leaving.bytes.clear();
     outbox.leaving.sizes.clear();
     sending.unlock();
-    // Between this unlock and the look at `waiting`, and between another's increment of `waiting`
-    // and its try_lock(): one of the two sees the other's.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // This increment by nothing or another worker's comes first: then its try_lock() finds the
+    // mutex free, or its frame is seen by the loop.
+    outbox.waiting.fetch_add(0, std::memory_order_acq_rel);
   }
 }
 

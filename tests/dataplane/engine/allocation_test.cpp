@@ -1,21 +1,8 @@
 // Once warm, no packet allocates: operator new is counted while packets pass.
 #include <array>
-#include <cstdlib>
-#include <new>
 
 #include "tests/dataplane/engine/testing.h"
-
-namespace {
-std::size_t allocations = 0;
-}
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "tests/support/allocations.h"
 
 namespace tiercast::engine {
 namespace {
@@ -84,10 +71,11 @@ TEST(Allocation, NoneOnTheWayOfAPacket) {
       if (i % 7 == 0) sw.advance(sw.next_event() == Switch::kNever ? now : now + 100);
     }
   };
+  const CountAllocations counting;
   run(20000);  // until the pool holds the largest number of frames that ever wait at once
-  const std::size_t before = allocations, sent = out.frames;
+  const std::size_t before = allocations().count, sent = out.frames;
   run(20000);
-  const std::size_t during = allocations - before;
+  const std::size_t during = allocations().count - before;
   EXPECT_EQ(during, 0u);
   EXPECT_GT(out.frames, sent + 10000);
   EXPECT_GT(sw.stats(2).dropped_packets, 0u);
@@ -109,10 +97,11 @@ TEST(Allocation, NoneForALabelThatIsKnown) {
       sw.receive(1, frame, now += 1'000'000);
     }
   };
+  const CountAllocations counting;
   run(20000);
-  const std::size_t before = allocations;
+  const std::size_t before = allocations().count;
   run(20000);
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(allocations().count - before, 0u);
   EXPECT_EQ(sw.label_counts(2).size(), 200u);
   EXPECT_GT(sw.stats(2).dropped_packets, 0u);
 }
@@ -141,10 +130,11 @@ TEST(Allocation, NoneOnTheWayOfADigest) {
       sw.receive(10 + i / 256 % 490, frames[i % 256], now);
     }
   };
+  const CountAllocations counting;
   run(200'000);
-  const std::size_t before = allocations, seen = out.digests;
+  const std::size_t before = allocations().count, seen = out.digests;
   run(200'000);
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(allocations().count - before, 0u);
   EXPECT_GT(out.digests, seen + 10'000);
   EXPECT_GT(sw.switch_stats().dropped_digests, 0u);
 }

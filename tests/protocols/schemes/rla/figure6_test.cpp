@@ -1,6 +1,6 @@
 // RLA beside TCP on the topology of its paper (RLA 5, figure 6; PROTOCOLS 5.7 and 13.4), 200 s of
 // it. The paper's TCP is SACK in ns-2; the testkit's is NewReno.
-#include "rla_figure6.h"
+#include "tests/protocols/schemes/rla/figure6.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/schemes/sim/sender.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::sim {
 namespace {

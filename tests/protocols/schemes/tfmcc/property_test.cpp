@@ -1,7 +1,7 @@
 // TFMCC in a hostile network, over seeds; see hostile.h.
 #include <gtest/gtest.h>
 
-#include "tests/protocols/hostile.h"
+#include "tests/protocols/rigs/hostile.h"
 
 namespace tiercast {
 namespace {

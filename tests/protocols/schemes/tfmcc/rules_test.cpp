@@ -8,7 +8,7 @@
 #include "protocols/schemes/tfmcc/feedback_timer.h"
 #include "protocols/schemes/tfmcc/receiver.h"
 #include "protocols/schemes/tfmcc/sender.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::tfmcc {
 namespace {

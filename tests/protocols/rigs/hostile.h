@@ -16,7 +16,7 @@
 #include "protocols/core/registry.h"
 #include "protocols/driver/receiver_driver.h"
 #include "protocols/driver/sender_driver.h"
-#include "tests/protocols/capped_pacing.h"
+#include "tests/protocols/rigs/capped_pacing.h"
 
 namespace tiercast {
 

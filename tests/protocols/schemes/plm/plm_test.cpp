@@ -7,7 +7,7 @@
 
 #include "protocols/schemes/plm/receiver.h"
 #include "protocols/schemes/plm/sender.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::plm {
 namespace {

@@ -10,7 +10,7 @@
 #include "protocols/base/units.h"
 #include "protocols/core/registry.h"
 #include "protocols/wire/wire.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast {
 namespace {

@@ -10,7 +10,7 @@
 #include "protocols/schemes/rlc/receiver.h"
 #include "protocols/schemes/rlc/sender.h"
 #include "protocols/testkit/session.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::rlc {
 namespace {

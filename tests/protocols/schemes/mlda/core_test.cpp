@@ -7,8 +7,8 @@
 
 #include "protocols/schemes/mlda/receiver.h"
 #include "protocols/schemes/mlda/sender.h"
-#include "tests/protocols/core_rig.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/core_rig.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::mlda {
 namespace {

@@ -7,7 +7,7 @@
 #include "protocols/common/mean_deviation.h"
 #include "protocols/schemes/ermcc/receiver.h"
 #include "protocols/schemes/ermcc/sender.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::ermcc {
 namespace {

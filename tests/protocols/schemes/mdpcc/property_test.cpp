@@ -10,7 +10,7 @@
 #include "protocols/core/registry.h"
 #include "protocols/testkit/hosts.h"
 #include "protocols/wire/mdpcc.h"
-#include "tests/protocols/impairment.h"
+#include "tests/protocols/rigs/impairment.h"
 
 namespace tiercast::testkit {
 namespace {

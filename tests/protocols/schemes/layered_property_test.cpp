@@ -2,7 +2,7 @@
 // channels, members, clocks and forgeries.
 #include <cstdio>
 
-#include "tests/protocols/core_rig.h"
+#include "tests/protocols/rigs/core_rig.h"
 
 namespace tiercast {
 namespace {

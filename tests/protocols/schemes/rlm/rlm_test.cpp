@@ -11,7 +11,7 @@
 #include "protocols/schemes/rlm/receiver.h"
 #include "protocols/schemes/rlm/sender.h"
 #include "protocols/testkit/session.h"
-#include "tests/protocols/sim_fixture.h"
+#include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::rlm {
 namespace {

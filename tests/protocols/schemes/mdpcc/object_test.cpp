@@ -10,7 +10,7 @@
 #include "protocols/schemes/mdpcc/receiver.h"
 #include "protocols/schemes/mdpcc/sender.h"
 #include "protocols/testkit/hosts.h"
-#include "tests/protocols/impairment.h"
+#include "tests/protocols/rigs/impairment.h"
 
 namespace tiercast::testkit {
 namespace {

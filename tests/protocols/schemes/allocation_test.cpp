@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -20,34 +18,7 @@
 #include "protocols/testkit/session.h"
 #include "protocols/wire/ermcc.h"
 #include "protocols/wire/mdpcc.h"
-
-namespace {
-
-bool counting = false;
-std::size_t allocations = 0;
-std::size_t allocated_bytes = 0;
-
-// Sets `counting` for a scope.
-class Counting {
- public:
-  explicit Counting(bool on) : before_(counting) { counting = on; }
-  ~Counting() { counting = before_; }
-
- private:
-  bool before_;
-};
-
-}  // namespace
-
-// Not inlined: GCC would take the pair of malloc and free for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  allocations += counting ? 1 : 0;
-  allocated_bytes += counting ? bytes : 0;
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "tests/support/allocations.h"
 
 namespace tiercast::testkit {
 namespace {
@@ -57,31 +28,31 @@ class UncountedSink : public Sink {
  public:
   explicit UncountedSink(Sink& to) : to_(to) {}
   void send(Destination to, std::span<const std::byte> message) override {
-    const Counting off(false);
+    const CountAllocations off(false);
     to_.send(to, message);
   }
   void join(Rank rank) override {
-    const Counting off(false);
+    const CountAllocations off(false);
     to_.join(rank);
   }
   void leave(Rank rank) override {
-    const Counting off(false);
+    const CountAllocations off(false);
     to_.leave(rank);
   }
   void set_rate(Rank layer, Rate rate) override {
-    const Counting off(false);
+    const CountAllocations off(false);
     to_.set_rate(layer, rate);
   }
   void release(Rank layer, std::uint32_t packets) override {
-    const Counting off(false);
+    const CountAllocations off(false);
     to_.release(layer, packets);
   }
   void deliver(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    const Counting off(false);
+    const CountAllocations off(false);
     to_.deliver(offset, bytes);
   }
   void trace(std::string_view kind, std::span<const TraceField> fields) override {
-    const Counting off(false);
+    const CountAllocations off(false);
     to_.trace(kind, fields);
   }
 
@@ -96,26 +67,26 @@ class Counted : public Base {
   explicit Counted(std::unique_ptr<Base> core) : core_(std::move(core)) {}
   void start(Time now, Sink& sink) override {
     UncountedSink uncounted(sink);
-    const Counting on(true);
+    const CountAllocations on;
     core_->start(now, uncounted);
   }
   void receive(Time now, const Arrival& arrival, Sink& sink) override {
     UncountedSink uncounted(sink);
-    const Counting on(true);
+    const CountAllocations on;
     core_->receive(now, arrival, uncounted);
   }
   void timer(Time now, Sink& sink) override {
     UncountedSink uncounted(sink);
-    const Counting on(true);
+    const CountAllocations on;
     core_->timer(now, uncounted);
   }
   Time next_timer() const override {
-    const Counting on(true);
+    const CountAllocations on;
     return core_->next_timer();
   }
   void stop(Time now, Sink& sink) override {
     UncountedSink uncounted(sink);
-    const Counting on(true);
+    const CountAllocations on;
     core_->stop(now, uncounted);
   }
 
@@ -128,17 +99,17 @@ class CountedSender final : public Counted<SenderCore> {
   using Counted::Counted;
   void membership(Time now, int top_rank, Sink& sink) override {
     UncountedSink uncounted(sink);
-    const Counting on(true);
+    const CountAllocations on;
     core_->membership(now, top_rank, uncounted);
   }
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override {
-    const Counting on(true);
+    const CountAllocations on;
     return core_->write_data(now, layer, message);
   }
   std::uint64_t invalid() const override { return core_->invalid(); }
   bool ecn_capable() const override { return core_->ecn_capable(); }
   bool finished() const override {
-    const Counting on(true);
+    const CountAllocations on;
     return core_->finished();
   }
 };
@@ -147,7 +118,7 @@ class CountedReceiver final : public Counted<ReceiverCore> {
  public:
   using Counted::Counted;
   ReceiverCounters counters() const override {
-    const Counting on(true);
+    const CountAllocations on;
     return core_->counters();
   }
 };
@@ -167,10 +138,10 @@ Scheme counted(std::string_view name) {
 }
 
 TEST(Allocation, TheCountSeesWhatACoreWouldAllocate) {
-  const Counting on(true);
-  const std::size_t before = allocations;
+  const CountAllocations on;
+  const std::size_t before = allocations().count;
   ::operator delete(::operator new(1));  // a new-expression may be optimised away
-  const std::size_t after = allocations;
+  const std::size_t after = allocations().count;
   EXPECT_EQ(after, before + 1);
 }
 
@@ -193,7 +164,7 @@ void expect_none(std::string_view name) {
     receivers.push_back(
         std::make_unique<ReceiverHost>(simulator, figure.tree, node, scheme, config, jitter));
   }
-  const std::size_t before = allocations;
+  const std::size_t before = allocations().count;
   sender.start();
   for (const auto& receiver : receivers) receiver->start();
   simulator.run_for(Duration::seconds(60));  // layers come and go, losses are met
@@ -204,7 +175,7 @@ void expect_none(std::string_view name) {
     receiver->stop();
   }
   simulator.run_for(Duration::seconds(2));  // farewells arrive, the layers stop
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(allocations().count - before, 0u);
   EXPECT_GT(packets, 1000u);
   if (scheme.layered) {
     EXPECT_GT(changes, 32u);  // more than each receiver's first join
@@ -221,9 +192,9 @@ TEST(Allocation, ThePacerMakesNone) {
   Rng rng(3);
   Time now = Time::zero();
   std::size_t departures = 0;
-  const std::size_t before = allocations;
+  const std::size_t before = allocations().count;
   {
-    const Counting on(true);
+    const CountAllocations on;
     for (int i = 0; i < 100'000; ++i) {
       const Rate rate = Rate::bits_per_second(rng.uniform() < 0.2 ? 0 : 1e3 + 1e6 * rng.uniform());
       pacer.set_rate(now, static_cast<Pacer::Layer>(rng.below(kLayers)), rate, 1000);
@@ -232,7 +203,7 @@ TEST(Allocation, ThePacerMakesNone) {
       pacer.next_departure();
     }
   }
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(allocations().count - before, 0u);
   EXPECT_GT(departures, 100'000u);
 }
 
@@ -295,12 +266,12 @@ TEST(Allocation, DriversMakeNoneFromStartToStop) {
   for (const Scheme& scheme : schemes()) {
     SCOPED_TRACE(scheme.name);
     OneToOne pair(scheme);
-    const std::size_t before = allocations;
+    const std::size_t before = allocations().count;
     {
-      const Counting on(true);
+      const CountAllocations on;
       pair.run(Time::zero() + Duration::seconds(1), Time::zero() + Duration::seconds(11));
     }
-    EXPECT_EQ(allocations - before, 0u);
+    EXPECT_EQ(allocations().count - before, 0u);
     EXPECT_GT(pair.packets, 10u);
   }
 }
@@ -325,8 +296,8 @@ TEST(State, OfErmccsSourceIsTheSameForAnyNumberOfReceivers) {
     config.parameters = Parameters(scheme.parameters);
     NullSink sink;
     std::vector<std::byte> packet(972);
-    const std::size_t before = allocated_bytes;
-    const Counting on(true);
+    const std::size_t before = allocations().bytes;
+    const CountAllocations on;
     const auto source = scheme.make_sender(config);
     source->start(Time::zero(), sink);
     source->membership(Time::zero(), 0, sink);
@@ -346,7 +317,7 @@ TEST(State, OfErmccsSourceIsTheSameForAnyNumberOfReceivers) {
       }
     }
     EXPECT_EQ(source->invalid(), 0u);
-    return allocated_bytes - before;
+    return allocations().bytes - before;
   };
   const std::size_t one = bytes(1);
   EXPECT_GT(one, 0u);
@@ -368,8 +339,8 @@ TEST(State, OfMdpccsSenderIsTheSameForAnyNumberOfReceivers) {
     SessionConfig config;
     config.parameters = Parameters(scheme.parameters);
     ProbeSink sink;
-    const std::size_t before = allocated_bytes;
-    const Counting on(true);
+    const std::size_t before = allocations().bytes;
+    const CountAllocations on;
     const auto sender = scheme.make_sender(config);
     sender->start(Time::zero(), sink);
     sender->membership(Time::zero(), 0, sink);
@@ -389,7 +360,7 @@ TEST(State, OfMdpccsSenderIsTheSameForAnyNumberOfReceivers) {
     }
     EXPECT_EQ(sender->invalid(), 0u);
     EXPECT_EQ(sink.probe.record_count, std::min(receivers, 5u));
-    return allocated_bytes - before;
+    return allocations().bytes - before;
   };
   const std::size_t one = bytes(1);
   EXPECT_GT(one, 0u);

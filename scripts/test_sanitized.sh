@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# usage: scripts/test_sanitized.sh address|thread
+# Builds with a sanitizer into build-<sanitizer> and runs the tests that it can judge:
+# address: every C++ test; thread: those of the sender, the switch and the agents, in C++ and of
+# their programs. Any report is an error; reports are kept in build-<sanitizer>/reports.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+sanitizer=${1:-}
+case "$sanitizer" in
+  address) targets=(all) ;;
+  thread) targets=({,tests/}{agent,hosts,dataplane}/all) ;;
+  *) echo "test: SANITIZE=$sanitizer; valid: address, thread" >&2; exit 2 ;;
+esac
+build=build-$sanitizer
+reports=$PWD/$build/reports
+jobs=${JOBS:-$(nproc)}
+
+[ -e "$build/build.ninja" ] ||
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DTIERCAST_SANITIZE="$sanitizer" > /dev/null || exit 1
+ninja -C "$build" -j "$jobs" "${targets[@]}" || exit 1
+rm -rf "$reports"
+mkdir -p "$reports"
+
+# A program that a test ends or restarts writes its report into a file of its own.
+export ASAN_OPTIONS=log_path=$reports/address
+export UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/undefined
+export TSAN_OPTIONS=log_path=$reports/thread:second_deadlock_stack=1:suppressions=$PWD/tests/thread_sanitizer.supp
+
+status=0
+if [ "$sanitizer" = address ]; then
+  ctest --test-dir "$build" --output-on-failure -j "$jobs" || status=1
+else
+  ctest --test-dir "$build" --output-on-failure -j "$jobs" -L threads || status=1
+  TIERCAST_BUILD=$PWD/$build .venv/bin/python -m pytest \
+    tests/agent tests/hosts tests/dataplane/sender tests/dataplane/switch || status=1
+fi
+if [ -n "$(ls "$reports")" ]; then
+  head -n 60 "$reports"/*
+  echo "test: $(find "$reports" -type f | wc -l) reports of the $sanitizer sanitizer in $build/reports" >&2
+  status=1
+fi
+exit $status
