@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=build-coverage
+build="build-coverage"
 report=$build/report
 jobs=${JOBS:-$(nproc)}
 folders=(tests/protocols tests/dataplane/engine tests/dataplane/stf tests/p4src)

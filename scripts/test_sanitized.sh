@@ -4,7 +4,7 @@
 # address: every C++ test; thread: those of the sender, the switch and the agents, in C++ and of
 # their programs. Any report is an error; reports are kept in build-<sanitizer>/reports.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 sanitizer=${1:-}
 case "$sanitizer" in
