@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "lossy_group.h"
+#include "tests/protocols/rigs/lossy_group.h"
 #include "protocols/schemes/pgmcc/receiver.h"
 #include "protocols/schemes/pgmcc/sender.h"
 #include "protocols/testkit/session.h"

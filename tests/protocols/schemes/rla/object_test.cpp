@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "lossy_group.h"
+#include "tests/protocols/rigs/lossy_group.h"
 #include "protocols/schemes/rla/receiver.h"
 #include "protocols/schemes/rla/sender.h"
 
