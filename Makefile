@@ -50,9 +50,10 @@ programs: configure  ## build what a run needs into build/
 build: configure-dev  ## build every binary into build/, the tests' too
 	@ninja -C build -j $(JOBS)
 
+# In Mininet on tiercast-switch; the other programs are built when they are asked for.
 demo:             ## run SIM's session (section 4.2.1 of its paper) in Mininet: a table and a report
 	@scripts/require-root.sh demo
-	@$(MAKE) --no-print-directory programs
+	@$(MAKE) --no-print-directory programs PROGRAMS="tiercast-switch tiercast-send tiercast-host"
 	@./tiercast run experiments/sim-session.yaml
 
 ifdef SANITIZE

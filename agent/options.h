@@ -1,13 +1,16 @@
 // The command line that tiercast-send and tiercast-host have in common.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+
+namespace CLI {
+class App;  // its header takes seconds to compile
+}
 
 namespace tiercast::agent {
 

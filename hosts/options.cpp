@@ -1,5 +1,7 @@
 #include "hosts/options.h"
 
+#include <CLI/CLI.hpp>
+
 #include <fmt/format.h>
 
 #include "agent/address.h"

@@ -2,6 +2,7 @@
 
 #include <rte_version.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "protocols/wire/wire.h"
