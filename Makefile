@@ -158,5 +158,5 @@ lock:             ## renew requirements.lock and requirements-dev.lock from thei
 	$$scratch/bin/pip install -q -r requirements-dev.in -c requirements.lock && \
 	$$scratch/bin/pip freeze | grep -vxFf requirements.lock > requirements-dev.lock
 
-clean:            ## remove build/ (results/ and .venv stay)
-	@rm -rf build
+clean:            ## remove build/, build-alone/ and build-deb/ (results/ and .venv stay)
+	@rm -rf build build-alone build-deb
