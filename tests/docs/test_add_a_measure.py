@@ -9,6 +9,8 @@ import pytest
 
 from .page import ROOT, write_files
 
+pytestmark = pytest.mark.slow
+
 
 def tiercast(measures: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"TIERCAST_MEASURES": str(measures)}

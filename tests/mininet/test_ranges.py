@@ -20,6 +20,8 @@ from tiercast_lab.run.progress import Unwatched
 
 from .conftest import ROOT, SMALL
 
+pytestmark = pytest.mark.slow
+
 
 def said(*command: object) -> str:
     result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=20)

@@ -9,6 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Each receiver is behind a link that drops in its own way, or marks. Sessions have a layer each, so

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
 LIB = sorted((P4SRC / "lib").glob("*.p4"))
 V1MODEL = r"v1model|standard_metadata|mark_to_drop|verify_checksum|update_checksum|\bhash\("

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
 
 

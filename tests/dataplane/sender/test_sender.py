@@ -34,6 +34,8 @@ from ...agent.network import (
 from ...patience import PATIENCE_S, wait_until
 from .test_stress import ASKED, QUERIES
 
+pytestmark = pytest.mark.slow
+
 LAYERS = 5
 
 

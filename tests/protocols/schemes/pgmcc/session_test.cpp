@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "tests/protocols/rigs/lossy_group.h"
 #include "protocols/schemes/pgmcc/receiver.h"
 #include "protocols/schemes/pgmcc/sender.h"
 #include "protocols/testkit/session.h"
 #include "protocols/testkit/tcp.h"
+#include "tests/protocols/rigs/lossy_group.h"
 
 namespace tiercast::testkit {
 namespace {

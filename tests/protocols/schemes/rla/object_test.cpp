@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "tests/protocols/rigs/lossy_group.h"
 #include "protocols/schemes/rla/receiver.h"
 #include "protocols/schemes/rla/sender.h"
+#include "tests/protocols/rigs/lossy_group.h"
 
 namespace tiercast::testkit {
 namespace {
