@@ -29,7 +29,7 @@ Time Agent::now() { return Time::nanoseconds(ns3::Simulator::Now().GetNanoSecond
 SessionConfig Agent::config(std::uint64_t seed) const {
   const Scheme& scheme = find_scheme(spec_.session().scheme());
   SessionConfig result;
-  result.session = spec_.session().session();
+  result.session = session();
   result.layers = spec_.session().layers();
   result.packet_size = spec_.session().packet_size();
   result.self_id = host_.number;
@@ -98,7 +98,7 @@ SenderAgent::SenderAgent(VirtualNetwork& network, Records& records,
     flow.source_mac = host_.mac;
     flow.source = host_.address;
     flow.source_port = wire::kDataPort;
-    flow.destination = wire::group_address(spec.session().session(), rank);
+    flow.destination = wire::group_address(session(), rank);
     flow.destination_mac = wire::multicast_mac(flow.destination);
     flow.destination_port = wire::kDataPort;
     flow.ecn = driver_.core().ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
@@ -245,7 +245,7 @@ ReceiverCounters ReceiverAgent::counters() const {
 void ReceiverAgent::receive(std::span<const std::byte> frame) {
   wire::UdpPacket packet;
   if (!running() || !parse(frame, packet) || packet.destination_port != wire::kDataPort) return;
-  const std::uint32_t rank = packet.destination - wire::group_address(spec_.session().session(), 0);
+  const std::uint32_t rank = packet.destination - wire::group_address(session(), 0);
   const bool unicast = packet.destination == host_.address;
   // A kernel hands over what its host has joined, and a host can be in several sessions.
   if (!unicast && (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) {

@@ -28,7 +28,7 @@ class Agent : public HostEndpoint {
  public:
   Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
         const std::string& host);
-  virtual ~Agent();
+  ~Agent() override;
 
   virtual void start() = 0;
   // The last records; then the core leaves the session.
@@ -44,6 +44,8 @@ class Agent : public HostEndpoint {
 
   static Time now();
   SessionConfig config(std::uint64_t seed) const;
+  // Its number; parse_scenario() has checked the range.
+  std::uint16_t session() const { return static_cast<std::uint16_t>(spec_.session().session()); }
   void call_at(Time due);  // replaces the call before
   void begin_reports();
   virtual void act() = 0;

@@ -123,7 +123,12 @@ void add_workers(const OfWorker<Value> (&of_worker)[count], const Statistics& st
   for (const auto& [type, name, help, value] : of_worker) {
     Family family(type, name, help);
     for (const WorkerStatistics& worker : statistics.workers) {
-      family.add({{"lcore", fmt::to_string(worker.lcore)}}, worker.*value);
+      const Labels labels = {{"lcore", fmt::to_string(worker.lcore)}};
+      if constexpr (std::is_same_v<Value, Histogram>) {
+        family.add(labels, worker.*value);
+      } else {
+        family.add(labels, static_cast<double>(worker.*value));
+      }
     }
     out.push_back(family.take());
   }

@@ -249,7 +249,8 @@ void Sender::start_sessions(const std::vector<SessionRequest>& requests) {
     lock.lock();
   }
   const Time now = agent::monotonic_now();
-  const Duration spacing = state.options.ramp * (1.0 / std::max<double>(requests.size(), 1));
+  const auto started = static_cast<double>(std::max<std::size_t>(requests.size(), 1));
+  const Duration spacing = state.options.ramp * (1 / started);
   std::vector<State::Running> made;  // all of them, before the first one starts
   auto free_slots = state.free_slots;
   for (const SessionRequest& request : requests) {

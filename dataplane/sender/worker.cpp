@@ -184,7 +184,8 @@ void Worker::build_first(Time now) {
   mbuf->pkt_len = static_cast<std::uint32_t>(bytes);
   const ChecksumOffload& offload = settings_.sessions.offload;
   if (offload.ipv4 || offload.udp) {
-    mbuf->l2_len = table_.header_bytes() - wire::kIpv4Bytes - wire::kUdpBytes;
+    // 14 or 18; the field has 7 bits.
+    mbuf->l2_len = (table_.header_bytes() - wire::kIpv4Bytes - wire::kUdpBytes) & 0x7f;
     mbuf->l3_len = wire::kIpv4Bytes;
     mbuf->ol_flags |= RTE_MBUF_F_TX_IPV4 | (offload.ipv4 ? RTE_MBUF_F_TX_IP_CKSUM : 0) |
                       (offload.udp ? RTE_MBUF_F_TX_UDP_CKSUM : 0);

@@ -19,6 +19,7 @@
 #include <ns3/traffic-control-helper.h>
 #include <ns3/udp-socket-factory.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -83,12 +84,12 @@ int main(int argc, char** argv) {
   command.AddValue("seconds", "of virtual time", options.seconds);
   command.Parse(argc, argv);
 
-  std::size_t inner = 0;
-  std::size_t level = 1;
+  std::uint32_t inner = 0;
+  std::uint32_t level = 1;
   for (std::uint32_t i = 0; i < options.depth; ++i, level *= options.fanout) inner += level;
-  const std::size_t nodes = inner + level;
+  const std::uint32_t nodes = inner + level;
   NodeContainer all;
-  all.Create(static_cast<std::uint32_t>(nodes + 1));  // the last one is the sender's
+  all.Create(nodes + 1);  // the last one is the sender's
   Ipv4StaticRoutingHelper routing;
   Ipv4ListRoutingHelper list;
   list.Add(routing, 0);
@@ -101,10 +102,10 @@ int main(int argc, char** argv) {
   link.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("50p"));
   link.SetDeviceAttribute(
       "DataRate", DataRateValue(DataRate(static_cast<std::uint64_t>(options.link_mbit * 1e6))));
-  link.SetChannelAttribute("Delay", TimeValue(MicroSeconds(options.delay_ms * 1e3)));
+  link.SetChannelAttribute("Delay", TimeValue(MicroSeconds(std::llround(options.delay_ms * 1e3))));
   TrafficControlHelper no_queue_disc;
   Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.252");
-  const auto connect = [&](std::size_t a, std::size_t b) {
+  const auto connect = [&](std::uint32_t a, std::uint32_t b) {
     const NetDeviceContainer ends = link.Install(all.Get(a), all.Get(b));
     addresses.Assign(ends);
     addresses.NewNetwork();
@@ -117,19 +118,19 @@ int main(int argc, char** argv) {
   std::vector<NetDeviceContainer> downstream(inner);
   const NetDeviceContainer first = connect(nodes, 0);
   upstream[0] = first.Get(1);
-  for (std::size_t node = 1; node < nodes; ++node) {
-    const std::size_t parent = (node - 1) / options.fanout;
+  for (std::uint32_t node = 1; node < nodes; ++node) {
+    const std::uint32_t parent = (node - 1) / options.fanout;
     const NetDeviceContainer ends = connect(parent, node);
     downstream[parent].Add(ends.Get(0));
     upstream[node] = ends.Get(1);
   }
-  for (std::size_t node = 0; node < inner; ++node) {
+  for (std::uint32_t node = 0; node < inner; ++node) {
     routing.AddMulticastRoute(all.Get(node), Ipv4Address::GetAny(), group, upstream[node],
                               downstream[node]);
   }
   routing.SetDefaultMulticastRoute(all.Get(nodes), first.Get(0));
 
-  for (std::size_t node = inner; node < nodes; ++node) {
+  for (std::uint32_t node = inner; node < nodes; ++node) {
     Ptr<Socket> socket = Socket::CreateSocket(all.Get(node), UdpSocketFactory::GetTypeId());
     socket->Bind(InetSocketAddress(Ipv4Address::GetAny(), kPort));
     socket->SetRecvCallback(MakeCallback(&take));
@@ -141,8 +142,8 @@ int main(int argc, char** argv) {
   Simulator::Schedule(Seconds(0), &Source::send, &source);
   Simulator::Stop(Seconds(options.seconds));
   Simulator::Run();
-  std::printf("{\"receivers\": %zu, \"sent\": %llu, \"received\": %llu}\n", nodes - inner,
-              static_cast<unsigned long long>(source.sent()),
+  std::printf("{\"receivers\": %zu, \"sent\": %llu, \"received\": %llu}\n",
+              std::size_t{nodes - inner}, static_cast<unsigned long long>(source.sent()),
               static_cast<unsigned long long>(received));
   Simulator::Destroy();
   return 0;

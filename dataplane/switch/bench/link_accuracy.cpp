@@ -44,8 +44,8 @@ Accuracy measure(std::shared_ptr<const engine::Program> program, double rate) {
   Departures out;
   engine::Switch to(std::move(program), {}, out);
   install_entries(to);
-  to.set_port(1, {});
-  to.set_port(2, {.rate_bps = rate, .queue_packets = kQueuePackets, .delay_ns = kDelayNs});
+  require(to.set_port(1, {}));
+  require(to.set_port(2, {.rate_bps = rate, .queue_packets = kQueuePackets, .delay_ns = kDelayNs}));
   std::mt19937_64 random(7);
   double now = 0;
   std::uint64_t offered = 0;

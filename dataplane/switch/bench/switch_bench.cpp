@@ -94,14 +94,14 @@ std::vector<std::string> from_memory(const std::string& program, const std::stri
     if (!only.empty() && w.name != only) continue;
     Counter out;
     engine::Switch to(load(program), {}, out);
-    for (std::uint32_t port = 1; port <= kPorts; ++port) to.set_port(port, {});
+    for (std::uint32_t port = 1; port <= kPorts; ++port) require(to.set_port(port, {}));
     install_entries(to);
     figures.push_back(measure(to, out, "tiercast", w.name, w.frame, w.copies));
   }
   if (!only.empty()) return figures;
   Counter out;
   engine::Switch to(load(router), {}, out);
-  for (std::uint32_t port = 1; port <= kPorts; ++port) to.set_port(port, {});
+  for (std::uint32_t port = 1; port <= kPorts; ++port) require(to.set_port(port, {}));
   install_router_entries(to);
   const Workload& tcp = workload("tcp");
   figures.push_back(measure(to, out, "router", "tcp", tcp.frame, 1));

@@ -58,7 +58,10 @@ class Sender {
     const int on = 1;
     ::setsockopt(fd_.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
     vector_ = {const_cast<std::byte*>(frame.data()), frame.size()};
-    for (mmsghdr& m : messages_) m.msg_hdr = {.msg_iov = &vector_, .msg_iovlen = 1};
+    for (mmsghdr& m : messages_) {
+      m.msg_hdr.msg_iov = &vector_;
+      m.msg_hdr.msg_iovlen = 1;
+    }
   }
   // How many of at most kBatch left.
   unsigned send(std::uint64_t wanted) {

@@ -65,11 +65,11 @@ engine::Bytes number(std::uint64_t value, unsigned bytes) {
   return out;
 }
 
-void must(const engine::Status& status) {
+}  // namespace
+
+void require(const engine::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
-
-}  // namespace
 
 const std::vector<Workload>& workloads() {
   static const std::vector<Workload> all = {{"sim_data", kCopies, sim_data()},
@@ -95,23 +95,23 @@ std::vector<std::byte> tcp_frame(std::size_t ip_length) {
 }
 
 void install_router_entries(engine::Switch& to) {
-  must(to.insert_entry("MyIngress.host",
-                       {{engine::FieldMatch::exact(number(kReceiver, 4))},
-                        0,
-                        {"MyIngress.forward", {number(2, 2), number(0x020000000003, 6)}},
-                        {}}));
+  require(to.insert_entry("MyIngress.host",
+                          {{engine::FieldMatch::exact(number(kReceiver, 4))},
+                           0,
+                           {"MyIngress.forward", {number(2, 2), number(0x020000000003, 6)}},
+                           {}}));
 }
 
 void install_entries(engine::Switch& to) {
   using engine::FieldMatch;
-  must(to.insert_entry("ipv4_host", {{FieldMatch::exact(number(kReceiver, 4))},
-                                     0,
-                                     {"forward", {number(2, 2), number(0x020000000003, 6)}},
-                                     {}}));
-  must(to.insert_entry(
+  require(to.insert_entry("ipv4_host", {{FieldMatch::exact(number(kReceiver, 4))},
+                                        0,
+                                        {"forward", {number(2, 2), number(0x020000000003, 6)}},
+                                        {}}));
+  require(to.insert_entry(
       "ipv4_multicast",
       {{FieldMatch::exact(number(kGroup, 4))}, 0, {"replicate", {number(1, 2)}}, {}}));
-  must(to.insert_multicast_group(1, {{2, 1}, {3, 1}, {4, 1}, {5, 1}}));
+  require(to.insert_multicast_group(1, {{2, 1}, {3, 1}, {4, 1}, {5, 1}}));
 }
 
 }  // namespace tiercast::bench

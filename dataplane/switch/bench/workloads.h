@@ -32,6 +32,7 @@ const Workload& workload(const std::string& name);
 std::vector<std::byte> tcp_frame(std::size_t ip_length);
 
 // Throw std::runtime_error with the switch's own text.
+void require(const engine::Status& status);
 void install_entries(engine::Switch& to);
 void install_router_entries(engine::Switch& to);  // tests/data/p4/router.p4
 

@@ -21,10 +21,9 @@ constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
 
 std::string devices() {
   std::string names;
-  std::uint16_t id = 0;
-  RTE_ETH_FOREACH_DEV(id) {
+  for (std::uint16_t id = 0; id < RTE_MAX_ETHPORTS; ++id) {
     char name[RTE_ETH_NAME_MAX_LEN];
-    if (rte_eth_dev_get_name_by_port(id, name) == 0) {
+    if (rte_eth_dev_is_valid_port(id) && rte_eth_dev_get_name_by_port(id, name) == 0) {
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
   }
