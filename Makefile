@@ -15,7 +15,7 @@ ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=O
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
 .PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
-  bench-sender bench-joins bench-ns3 bench-protocols charts fuzz lint deb p4 lock clean
+  bench-sender bench-joins bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -35,7 +35,8 @@ types: stubs setup-dev
 	@[ -e build/python/tiercast/v1/lab_pb2.pyi ] || $(PYTHON) proto/generate_python.py --types build/python
 
 configure: stubs
-	@[ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
+	@[ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+	  -DTIERCAST_WERROR=$(if $(filter default,$(origin CXX)),ON,OFF)
 ifneq ($(origin SCHEMES),undefined)
 	@cmake -DTIERCAST_SCHEMES="$(subst $(eval ) ,;,$(abspath $(SCHEMES)))" build > /dev/null
 endif
@@ -138,8 +139,11 @@ fuzz: configure-dev  ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and 
 	  --cpu-seconds $(FUZZ_CPU_SECONDS) --keep build/fuzz/crashes || status=1; \
 	exit $$status
 
-lint: types       ## ruff, mypy in strict mode, clang-format and shellcheck (a minute)
+lint: types configure  ## ruff, mypy in strict mode, clang-format, clang-tidy --quick and shellcheck (three minutes)
 	@scripts/lint.sh
+
+tidy: setup-dev build  ## clang-tidy over every C++ source but tests (make lint: those without gRPC, DPDK, ns-3)
+	@scripts/tidy.sh
 
 deb: configure    ## Debian packages tiercast and tiercast-ns3, for a machine without a compiler, into build-deb/ (minutes)
 	@packaging/site_packages.sh build-deb/site-packages

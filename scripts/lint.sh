@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check of the sources, or those named: a line each, and what the failing ones said.
-# usage: lint.sh [ruff] [format] [mypy] [clang-format] [shellcheck]
+# usage: lint.sh [ruff] [format] [mypy] [clang-format] [clang-tidy] [shellcheck]
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export PATH="$PWD/.venv/bin:$PATH"
@@ -22,13 +22,14 @@ check() {
     mypy) mypy --no-error-summary ;;
     # In as many processes as there are cores: a file takes 20 ms.
     clang-format) sources '*.cpp' '*.h' | xargs -n 32 -P "$(nproc)" clang-format --dry-run --Werror ;;
+    clang-tidy) scripts/tidy.sh --quick ;;
     shellcheck) scripts | xargs shellcheck ;;
-    *) echo "valid: ruff, format, mypy, clang-format, shellcheck"; return 2 ;;
+    *) echo "valid: ruff, format, mypy, clang-format, clang-tidy, shellcheck"; return 2 ;;
   esac
 }
 
 status=0
-[ $# -gt 0 ] || set -- ruff format mypy clang-format shellcheck
+[ $# -gt 0 ] || set -- ruff format mypy clang-format clang-tidy shellcheck
 for name in "$@"; do
   if said=$(check "$name" 2>&1); then
     echo "lint: $name: clean"

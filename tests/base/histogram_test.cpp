@@ -48,7 +48,8 @@ TEST(Histogram, QuantilesAreAtMost32PerMilleAbove) {
   }
   std::sort(values.begin(), values.end());
   for (const double share : {0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0}) {
-    const auto rank = static_cast<std::size_t>(std::ceil(share * values.size())) - 1;
+    const auto rank =
+        static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size()))) - 1;
     const double truth = static_cast<double>(values[rank]);
     const double got = static_cast<double>(histogram.quantile(share));
     EXPECT_GE(got, truth) << share;

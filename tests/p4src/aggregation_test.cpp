@@ -283,8 +283,8 @@ TEST_F(Aggregation, MeasuresItsChildrensRoundTripTime) {
         << "round " << i;
     std::uint32_t largest = 0, elapsed = 0;
     for (std::uint32_t source : {20u, 21u}) {
-      const std::uint32_t step = 500 + random() % 40'000, hold = random() % 3000;
-      const std::uint32_t below = source == 21 ? random() % 20'000 : 0;
+      const std::uint32_t step = 500 + draw(random, 40'000), hold = draw(random, 3000);
+      const std::uint32_t below = source == 21 ? draw(random, 20'000) : 0;
       elapsed += step;
       bench.advance(step * kMicrosecond);
       Feedback f = report(source, fb_req);
@@ -585,16 +585,16 @@ TEST_F(Aggregation, RandomRoundsAddUp) {
       for (std::uint32_t rank = 0; rank < 8; ++rank) {
         if (random() % 3 != 0) continue;
         Record r{.rank = rank};
-        r.reports = random() % 5;
-        r.min_cum_rate = random() % 1000;
-        r.congested = random() % (r.reports + 1);
-        r.max_cum_rate = r.min_cum_rate + random() % 1000;
-        r.receivers = r.reports + 1 + random() % 3;
+        r.reports = draw(random, 5);
+        r.min_cum_rate = draw(random, 1000);
+        r.congested = draw(random, r.reports + 1);
+        r.max_cum_rate = r.min_cum_rate + draw(random, 1000);
+        r.receivers = r.reports + 1 + draw(random, 3);
         f.records.push_back(r);
       }
       const std::uint64_t before = count("feedback_merged");
       bench.advance(static_cast<std::int64_t>(random() % 9) * kMillisecond);
-      answer(f, 2 + random() % 3);
+      answer(f, 2 + draw(random, 3));
       if (count("feedback_merged") > before) {
         auto& all = merged[f.fb_req];
         all.insert(all.end(), f.records.begin(), f.records.end());

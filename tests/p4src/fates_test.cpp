@@ -302,7 +302,7 @@ TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
 // was sent.
 TEST_F(Fates, NothingIsCountedTwiceOrNotAtAll) {
   std::mt19937 random(20261122);
-  const auto below = [&](std::uint32_t bound) { return random() % bound; };
+  const auto below = [&](std::uint32_t bound) { return draw(random, bound); };
   for (std::uint32_t port = 1; port <= 4; ++port) bench.limit(port, 2e6 * port, 0);
   bench.marking(2, 256);
   bench.top_group(2, 1, 1);

@@ -94,13 +94,13 @@ TEST_F(Forwarding, ChecksumsStayRightForAnyHeader) {
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   for (int i = 0; i < 2000; ++i) {
     Packet packet;
-    packet.src = random();
+    packet.src = static_cast<std::uint32_t>(random());
     packet.identification = static_cast<std::uint16_t>(random());
     packet.dscp = random() % 64;
     packet.ecn = random() % 4;
     packet.flags = random() % 8;
     packet.frag_offset = random() % 8192;
-    packet.protocol = 3 + random() % 253;  // not IGMP
+    packet.protocol = static_cast<std::uint8_t>(3 + draw(random, 253));  // not IGMP
     packet.ttl = static_cast<std::uint8_t>(2 + random() % 254);
     expect_forwarded(packet);
     ASSERT_TRUE(checksum_right(bench.sent()[0].frame)) << "packet " << i;

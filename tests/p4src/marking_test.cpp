@@ -217,9 +217,9 @@ Traffic bursts(unsigned seed, std::size_t count) {
   std::int64_t time_us = 1;
   for (std::size_t i = 0; i < count; ++i) {
     // Mostly on top of each other, now and then a pause that lets the queue run empty.
-    const unsigned kind = random() % 40;
+    const std::uint32_t kind = draw(random, 40);
     time_us += kind == 0 ? 20'000 + random() % 20'000 : kind < 10 ? 2'000 : random() % 600;
-    const std::uint32_t bytes = 60 + random() % 1441;
+    const std::uint32_t bytes = 60 + draw(random, 1441);
     Packet packet = layer_packet(1, random() % 2, bytes);
     if (random() % 4 == 0) {
       packet.dst = address("10.0.1.2");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -32,7 +33,7 @@ TEST_F(Messages, EveryVectorPassesUnchanged) {
   bench.host("10.0.1.2", 2, 0x020000000202);
   for (const auto& vector : vectors()["vectors"]) {
     SCOPED_TRACE(vector["name"].get<std::string>());
-    for (std::uint16_t port : {5500, 5501}) {
+    for (const std::uint16_t port : std::to_array<std::uint16_t>({5500, 5501})) {
       Packet packet;
       packet.payload = udp(port, bytes_of(vector["hex"]));
       bench.clear();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,11 @@ inline constexpr std::uint8_t kTcp = 6;
 inline constexpr std::uint8_t kUdp = 17;
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kIpv4Bytes = 20;
+
+// A number below `bound`.
+inline std::uint32_t draw(std::mt19937& random, std::uint32_t bound) {
+  return static_cast<std::uint32_t>(random()) % bound;
+}
 
 // "10.0.3.2" as a number. The text must be an address.
 std::uint32_t address(std::string_view dotted);

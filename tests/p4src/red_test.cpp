@@ -252,7 +252,7 @@ TEST_F(RedTest, AverageFollowsItsDefinition) {
   for (int burst = 0; burst < 400; ++burst) {
     bench.advance(static_cast<std::int64_t>(random() % 60'000) * kMicrosecond +
                   (random() % 20 == 0 ? 300 * kMillisecond : 0));
-    for (unsigned i = 0, n = 1 + random() % 60; i < n; ++i) {
+    for (unsigned i = 0, n = 1 + draw(random, 60); i < n; ++i) {
       bench.advance(static_cast<std::int64_t>(random() % 800) * kMicrosecond);
       const std::int64_t now = bench.now();
       std::erase_if(ends, [&](std::int64_t end) { return end <= now; });

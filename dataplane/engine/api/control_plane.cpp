@@ -134,10 +134,10 @@ Status Switch::write_entry_counter(std::string_view table, const TableEntry& ent
                       : t->write_counter(entry, value);
 }
 
-Status Switch::insert_multicast_group(std::uint32_t group, std::vector<Replica> replicas) {
+Status Switch::insert_multicast_group(std::uint32_t group, const std::vector<Replica>& replicas) {
   return group_of(*state_->core.program, group).insert(replicas, replicas);
 }
-Status Switch::modify_multicast_group(std::uint32_t group, std::vector<Replica> replicas) {
+Status Switch::modify_multicast_group(std::uint32_t group, const std::vector<Replica>& replicas) {
   return group_of(*state_->core.program, group).modify(replicas, replicas);
 }
 Status Switch::delete_multicast_group(std::uint32_t group) {
@@ -150,10 +150,10 @@ std::vector<std::uint32_t> Switch::multicast_groups() const {
   return sorted_keys(state_->core.program->groups);
 }
 
-Status Switch::insert_clone_session(std::uint32_t session, CloneSession config) {
+Status Switch::insert_clone_session(std::uint32_t session, const CloneSession& config) {
   return session_of(*state_->core.program, session).insert(config, config.replicas);
 }
-Status Switch::modify_clone_session(std::uint32_t session, CloneSession config) {
+Status Switch::modify_clone_session(std::uint32_t session, const CloneSession& config) {
   return session_of(*state_->core.program, session).modify(config, config.replicas);
 }
 Status Switch::delete_clone_session(std::uint32_t session) {

@@ -12,7 +12,7 @@ std::shared_ptr<PacketPool> make_packet_pool(const Program& program) {
 }
 
 Switch::Switch(std::shared_ptr<const Program> program, Options options, Output& output)
-    : state_(std::make_unique<State>(std::move(program), options, output)) {}
+    : state_(std::make_unique<State>(std::move(program), std::move(options), output)) {}
 
 Switch::~Switch() = default;
 

@@ -97,8 +97,8 @@ class Switch {
   Status write_entry_counter(std::string_view table, const TableEntry& entry, CounterValue value);
 
   // group: 1 to 65535. An empty group drops.
-  Status insert_multicast_group(std::uint32_t group, std::vector<Replica> replicas);
-  Status modify_multicast_group(std::uint32_t group, std::vector<Replica> replicas);
+  Status insert_multicast_group(std::uint32_t group, const std::vector<Replica>& replicas);
+  Status modify_multicast_group(std::uint32_t group, const std::vector<Replica>& replicas);
   Status delete_multicast_group(std::uint32_t group);
   Result<std::vector<Replica>> multicast_group(std::uint32_t group) const;
   std::vector<std::uint32_t> multicast_groups() const;
@@ -119,8 +119,8 @@ class Switch {
   Result<ProfileUsage> profile_usage(std::string_view profile) const;
 
   // session: 1 to 32767.
-  Status insert_clone_session(std::uint32_t session, CloneSession config);
-  Status modify_clone_session(std::uint32_t session, CloneSession config);
+  Status insert_clone_session(std::uint32_t session, const CloneSession& config);
+  Status modify_clone_session(std::uint32_t session, const CloneSession& config);
   Status delete_clone_session(std::uint32_t session);
   Result<CloneSession> clone_session(std::uint32_t session) const;
   std::vector<std::uint32_t> clone_sessions() const;

@@ -1,4 +1,5 @@
 // P4's arithmetic, as the program expressions.p4 computes it, against C++'s.
+#include <array>
 #include <random>
 
 #include "tests/dataplane/engine/testing.h"
@@ -83,9 +84,9 @@ void check(Bench& bench, const Operands& o) {
 
 TEST(Expressions, AtTheEdges) {
   Bench bench("expressions");
-  for (std::uint8_t a : {0, 1, 127, 128, 255}) {
-    for (std::uint8_t b : {0, 1, 7, 8, 255}) {
-      for (std::int16_t c : {-32768, -1, 0, 32767}) {
+  for (const std::uint8_t a : std::to_array<std::uint8_t>({0, 1, 127, 128, 255})) {
+    for (const std::uint8_t b : std::to_array<std::uint8_t>({0, 1, 7, 8, 255})) {
+      for (const std::int16_t c : std::to_array<std::int16_t>({-32768, -1, 0, 32767})) {
         check(bench, {a, b, c, static_cast<std::int16_t>(-1 - c), ~std::uint64_t{0} - a,
                       std::uint64_t{1} << 63 | b, ~U128{0} - b, U128{1} << 127 | a});
       }

@@ -78,7 +78,8 @@ class FairPort : public ::testing::Test {
   // Bytes that left so far, by source port.
   std::map<unsigned, std::size_t> sent() const {
     std::map<unsigned, std::size_t> bytes;
-    for (const auto& one : bench.out.sent) bytes[number_at(one.frame, 34, 2)] += one.frame.size();
+    for (const auto& one : bench.out.sent)
+      bytes[static_cast<unsigned>(number_at(one.frame, 34, 2))] += one.frame.size();
     return bytes;
   }
   Bench bench{"probe"};

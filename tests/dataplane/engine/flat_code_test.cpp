@@ -35,7 +35,7 @@ class Traffic {
     const std::uint64_t words[] = {0x4500 + below(4),
                                    80,
                                    below(65536),
-                                   chance(0.1) * 0x2000,
+                                   chance(0.1) ? 0x2000u : 0u,
                                    (below(8) << 8) + (chance(0.9) ? 17 : 2),
                                    0,
                                    0x0a00,
@@ -251,7 +251,7 @@ TEST_P(FlatCode, DoesTheSameWhenPacketsAreTraced) {
 INSTANTIATE_TEST_SUITE_P(Programs, FlatCode,
                          ::testing::Values("tiercast", "router", "matching", "expressions", "again",
                                            "probe"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& one) { return std::string(one.param); });
 
 // tiercast.p4 drops what has a wrong IPv4 checksum. Both forms verify it on the header's bytes, so
 // comparing them says nothing: RFC 1071 does, also where the sum is 0 or 0xffff.

@@ -235,10 +235,11 @@ TEST(LabelTable, CountsAsAMapDoes) {
   std::map<std::uint32_t, LabelCounts> wanted;
   for (int i = 0; i < 200'000; ++i) {
     // Few labels, groups of eight in a row far apart, and any number.
-    const std::uint32_t kind = random() % 3;
-    const std::uint32_t label = kind == 0   ? random() % 10
-                                : kind == 1 ? random() % 4096 * 65'536 + random() % 8
-                                            : static_cast<std::uint32_t>(random());
+    const auto kind = random() % 3;
+    const auto label =
+        static_cast<std::uint32_t>(kind == 0   ? random() % 10
+                                   : kind == 1 ? random() % 4096 * 65'536 + random() % 8
+                                               : random());
     for (LabelCounts* counts : {&table.of(label), &wanted[label]}) {
       counts->label = label;
       ++counts->entered;

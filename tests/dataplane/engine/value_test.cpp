@@ -16,7 +16,7 @@ TEST(Wide, AgreesWithWord) {
   for (int i = 0; i < 2000; ++i) {
     const Word a = static_cast<Word>(static_cast<std::int64_t>(random())) >> (random() % 60);
     const Word b = static_cast<Word>(static_cast<std::int64_t>(random())) >> (random() % 60);
-    const unsigned n = random() % 100;
+    const auto n = static_cast<unsigned>(random() % 100);
     const Wide x{a}, y{b};
     EXPECT_TRUE(static_cast<Word>(x + y) == a + b);
     EXPECT_TRUE(static_cast<Word>(x - y) == a - b);
