@@ -15,7 +15,7 @@ class StampClock {
  public:
   StampClock() { refresh(); }
 
-  // Measures the offset between the two clocks anew (three vDSO calls). Once
+  // Measures the offset between the two clocks again (three vDSO calls). Once
   // per batch of packets is enough.
   void refresh();
 

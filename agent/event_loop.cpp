@@ -61,7 +61,7 @@ void EventLoop::watch_signals(std::function<void(int)> on_signal) {
   });
 }
 
-// Setting a timerfd also forgets an expiry that nobody has read, so none is ever read.
+// Setting a timerfd also clears an unread expiry, so none is ever read.
 void EventLoop::arm(Time deadline) {
   if (deadline == armed_) return;
   itimerspec spec{};  // all zero disarms

@@ -20,7 +20,7 @@ std::string interface_names();
 std::optional<std::uint32_t> interface_ipv4(const std::string& name);
 
 // On a veth: turns off checksum, segmentation and receive offloads. They leave checksums undone and
-// glue packets together, which whoever reads the other end with a packet socket would see. Returns
+// glue packets together, which a packet socket at the other end would see. Returns
 // "" or what went wrong; other drivers are left alone.
 std::string disable_veth_offloads(const std::string& name);
 

@@ -1,4 +1,4 @@
-// An agent's stream to the lab (tiercast.v1.Lab/Attach), on two threads of its own.
+// An agent's stream to the lab (tiercast.v1.Lab/Attach), on its own two threads.
 //
 //   reader   connects, says Hello, blocks in Read; puts events into a queue and rings an eventfd
 //   writer   blocks until send() gives it records; writes them
@@ -86,7 +86,7 @@ class LabClient {
   bool over_ = false;  // the reader has seen the end of the stream
 
   std::thread reader_;
-  std::thread writer_;  // started by the reader once the stream stands
+  std::thread writer_;  // started by the reader once the stream is open
 };
 
 }  // namespace tiercast::agent

@@ -69,7 +69,7 @@ class Runner {
   }
 
  private:
-  // The thread sleeps between events, so it takes the processor from nobody for long. Its threads
+  // The thread sleeps between events, so it never holds the processor for long. Its threads
   // do not inherit the priority.
   void set_priority() const {
     if (options_.realtime == 0) return;

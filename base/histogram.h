@@ -25,7 +25,7 @@ class Histogram {
   std::uint64_t count() const { return count_; }
   std::int64_t max() const { return max_; }  // exact; 0 if empty
 
-  // For those who keep the bins themselves.
+  // For callers that keep the bins themselves.
   static constexpr unsigned kSubBits = 5;
   static constexpr std::size_t kBins = (64 - kSubBits) << kSubBits;
   // Values below 2^(kSubBits+1) are their own bin. Above, the bin number is made of the exponent

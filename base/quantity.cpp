@@ -12,7 +12,7 @@ struct Unit {
   double factor;
 };
 
-// A unit that ends with another's name stands before it.
+// A unit that ends with another's name comes before it.
 constexpr Unit kRateUnits[] = {
     {"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}, {"B/s", 8}};
 constexpr Unit kDurationUnits[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}};

@@ -56,7 +56,7 @@ class Agent : public HostEndpoint {
   bool wants_records() const { return true; }
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
-  // Frames to this host that are no sound UDP packets are ignored, as a kernel would.
+  // Ignores frames that are not valid UDP packets to this host, as a kernel would.
   bool parse(std::span<const std::byte> frame, wire::UdpPacket& packet);
   void send_udp(const wire::UdpFlow& flow, std::span<const std::byte> payload);
 

@@ -143,7 +143,7 @@ class Simulation {
     }
   }
 
-  // What came before a link changed and what comes after can be told apart in the rows.
+  // The rows separate what came before a link changed from what comes after.
   void change(const v1::PortChange& port) {
     for (const auto& receiver : receivers_) receiver->report_now();
     network_.apply(port);
@@ -174,7 +174,7 @@ class Simulation {
     records_.send_now("{\"at_ns\":" + std::to_string(now) + "}");
   }
 
-  // Nobody looks at ports without rows while the run goes on; but what they lost must be seen.
+  // Ports without rows are not sampled during the run, but their losses must be seen.
   void report_unbalanced_ports() {
     for (const auto& view : network_.ports(false)) {
       if (!view.accounts.balanced()) report_sessions(view);

@@ -15,7 +15,7 @@ namespace tiercast::ns3_runtime {
 
 class Records {
  public:
-  // `every_ns`: at least so long between two of what is recorded regularly.
+  // `every_ns`: the least time between two regular records of a kind.
   // Silent: of agents that the scenario does not want recorded; nothing is written.
   explicit Records(std::int64_t every_ns, bool silent = false)
       : every_ns_(every_ns), silent_(silent) {}
@@ -30,7 +30,7 @@ class Records {
            std::initializer_list<TraceField> fields, std::string_view link = {}) {
     add(time_ns, agent, kind, std::span(fields.begin(), fields.size()), link);
   }
-  // A line of its own, and everything before it: somebody waits for it.
+  // Writes the line and flushes everything before it: the other side waits for it.
   void send_now(std::string_view line);
 
  private:

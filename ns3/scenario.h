@@ -1,4 +1,4 @@
-// What tiercast-ns3 is told on its first line of input: network, program, sessions, traffic.
+// What tiercast-ns3 reads as its first line of input: network, program, sessions, traffic.
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // proto/tiercast/v1/simulation.proto describes it; the lab writes it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/tcp_flows.h"
 
-// Headers one by one: the modules' bring some that are not C++20.
+// Headers one by one: the modules' own headers include some that are not C++20.
 #include <ns3/arp-cache.h>
 #include <ns3/boolean.h>
 #include <ns3/config.h>

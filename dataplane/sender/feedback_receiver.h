@@ -1,7 +1,7 @@
-// Takes what the port receives: answers ARP and echo, counts IGMP queries, validates feedback,
-// hands it to the worker that runs its session.
+// Processes what the port receives: answers ARP and echo, counts IGMP queries, validates feedback
+// and hands it to the worker that runs its session.
 //
-// One thread calls poll(), another one may enter and remove sessions meanwhile.
+// One thread calls poll(); another one may add and remove sessions meanwhile.
 #pragma once
 
 #include <array>
@@ -28,18 +28,19 @@ class FeedbackReceiver {
 
   ~FeedbackReceiver();
 
-  // Takes at most `limit` frames of those that were received, and looks for more only when it has
-  // none left: with `limit` of a whole burst (Port::kBurst) it never keeps any. Returns how many.
+  // Takes at most `limit` of the frames that were received, and asks the port for more only when
+  // none is left: with a `limit` of a whole burst (Port::kBurst) it never keeps any. Returns how
+  // many.
   unsigned poll(Time now, unsigned limit = Port::kBurst);
 
-  // The controlling thread: feedback of `session` goes to `worker` from now on, or to nobody.
+  // The controlling thread: from now on `worker` gets the feedback of `session`, or nobody does.
   void enter(std::uint16_t session, std::uint8_t scheme, unsigned worker, std::uint32_t slot);
   void remove(std::uint16_t session);
 
   FeedbackStatistics statistics() const;
 
  private:
-  // Of the frames of a poll, those for one worker.
+  // The frames of a poll that are for one worker.
   struct Batch {
     std::array<rte_mbuf*, Port::kBurst> frames;
     unsigned count = 0;
@@ -47,7 +48,7 @@ class FeedbackReceiver {
 
   void take(Time now, rte_mbuf* mbuf);
   void hand_on();
-  // Has the first worker send a frame of ours; false: not taken.
+  // Asks the first worker to send a frame of ours; false: it has no room.
   bool send(rte_mbuf* mbuf);
   // Moves a tagged frame's addresses over its tag; false: another VLAN's frame.
   bool strip_vlan(rte_mbuf* mbuf) const;

@@ -1,8 +1,8 @@
 // A layer's Ethernet, VLAN, IPv4 and UDP headers, made once; each packet adds its number and the
 // checksums.
 //
-// The bytes are those of wire::write_udp_headers, for a few nanoseconds: the IPv4 checksum is
-// brought up to date from the number alone, UDP's from the bytes that changed. Sums are kept in the
+// Writes the same bytes as wire::write_udp_headers in a few nanoseconds: it updates the IPv4
+// checksum from the number alone, and UDP's from the bytes that changed. Sums are kept in the
 // machine's byte order, which RFC 1071 2(B) allows.
 #pragma once
 
@@ -21,10 +21,10 @@ namespace tiercast::sender {
 
 inline constexpr std::size_t kVlanBytes = 4;
 
-// Tags a frame that begins kVlanBytes behind the start of `frame`: its addresses move to the start.
+// Tags a frame that begins kVlanBytes after the start of `frame`: its addresses move to the start.
 void insert_tag(const Vlan& vlan, std::span<std::byte> frame);
 
-// What the device does itself.
+// The checksums that the device computes itself.
 struct ChecksumOffload {
   bool ipv4 = false;
   bool udp = false;
@@ -68,13 +68,13 @@ class FrameTemplate {
   std::size_t frame_bytes() const { return frame_bytes_; }
   std::size_t message_bytes() const { return frame_bytes_ - header_bytes_; }
 
-  // Writes the headers at `frame`; `message_sum` is sum_words of the message (the device computes
-  // UDP's checksum: ignored). The headers are all that is written.
+  // Writes the headers at `frame` and nothing else. `message_sum`: sum_words() of the message,
+  // ignored if the device computes UDP's checksum.
   void write(std::byte* frame, std::uint16_t ip_id, std::uint64_t message_sum) const {
     write_headers(frame, ip_id);
     if (!offload_.udp) write_checksum(frame, message_sum);
   }
-  // The same in two steps: all but UDP's checksum, and that, which is not for a device that
+  // The same in two steps: first all but UDP's checksum, then the checksum, unless the device
   // computes it.
   void write_headers(std::byte* frame, std::uint16_t ip_id) const {
     std::byte* const ip = frame + header_bytes_ - wire::kIpv4Bytes - wire::kUdpBytes;

@@ -1,4 +1,4 @@
-// A sender's figures in the terminal: a table that is drawn over itself.
+// A sender's figures in the terminal: a table that is redrawn in place.
 #pragma once
 
 #include <cstdio>
@@ -17,7 +17,7 @@ class LiveView {
   // Rates and lateness since the last call. `now` must come with its layers.
   std::string draw(const Statistics& now);
 
-  // Draws it over what was drawn before, on a terminal.
+  // Draws the table over the previous one, on a terminal.
   void show(const Statistics& now, std::FILE* terminal);
 
  private:

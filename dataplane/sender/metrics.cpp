@@ -209,7 +209,8 @@ MetricsServer::MetricsServer(const std::string& address, std::function<Statistic
         "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeoutMs});
   } catch (const std::exception& error) {
     throw ConfigError(fmt::format(
-        "--metrics: cannot listen at {}: the address is in use, or not of this machine", address));
+        "--metrics: cannot listen at {}: the address is in use, or is not this machine's",
+        address));
   }
   exposer_->RegisterCollectable(source_);
 }

@@ -18,13 +18,13 @@ struct MetricFamily;
 
 namespace tiercast::sender {
 
-// What the figures are called; docs/agents.md lists them.
+// The figures' names are in docs/agents.md.
 std::vector<prometheus::MetricFamily> metric_families(const Statistics& statistics);
 
 class MetricsServer {
  public:
   // `address`: "127.0.0.1:9464", "[::1]:9464" or "0.0.0.0:9464". `take` is called on the server's
-  // threads, also by two at a time. ConfigError: not an address, or it cannot be listened at.
+  // threads, two at a time too. ConfigError: not an address, or nothing can listen there.
   MetricsServer(const std::string& address, std::function<Statistics()> take);
   ~MetricsServer();
 

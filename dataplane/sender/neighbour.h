@@ -1,4 +1,4 @@
-// The MAC address of one next hop, asked for by ARP (RFC 826).
+// The MAC address of one next hop, found by ARP (RFC 826).
 #pragma once
 
 #include <array>
@@ -21,11 +21,11 @@ class Neighbour {
   // `fallback` until it has answered. `ip`: host order; 0: nobody is asked.
   Neighbour(const OwnAddress& own, std::uint32_t ip, const agent::MacAddress& fallback);
 
-  // The receiving thread: writes the request that is due at `now`, one a second until it is
-  // answered, then one a minute; false: none is. Untagged.
+  // The receiving thread: writes the request that is due at `now`, untagged; false: none is due.
+  // One is due every second until the neighbour answers, then every minute.
   bool ask(Time now, std::span<std::byte, kFrameBytes> frame);
-  // The receiving thread: takes an ARP reply or request that names the neighbour's address; false:
-  // it is something else.
+  // The receiving thread: learns from an ARP reply or request that names the neighbour's address;
+  // false: the frame is something else.
   bool learn(Time now, std::span<const std::byte> frame);
   // Any thread.
   agent::MacAddress mac() const;

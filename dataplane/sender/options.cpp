@@ -131,10 +131,11 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
     }
   }
   if (many() && !agent.lab.empty()) {
-    throw ConfigError("--lab: of one session; not with --sessions, --max-sessions or --control");
+    throw ConfigError(
+        "--lab takes one session; leave out --sessions, --max-sessions and --control");
   }
   if (!dry_run.empty() && agent.duration == Duration::infinite()) {
-    throw ConfigError("--dry-run: say how much of the schedule by --duration, such as 1s");
+    throw ConfigError("--dry-run needs --duration, the length of the schedule, such as 1s");
   }
   return std::nullopt;
 }

@@ -31,11 +31,12 @@ struct SenderOptions {
   std::string metrics;  // address of Prometheus's figures; "": none
   std::string control;  // address of tiercast.v1.Sender; "": none
   std::string dry_run;  // where the files of a dry run go; "": not one
-  // Whether it may have other sessions than the one of `agent`.
+  // Whether there may be other sessions than the one of `agent`.
   bool many() const { return !sessions.empty() || max_sessions > 0 || !control.empty(); }
 
-  // `arguments` without the program's name. A value is an exit status: the program is not to go on
-  // (--help, --version, or an error was printed). ConfigError names option, value and choices.
+  // `arguments`: without the program's name. A returned value is an exit status, with which the
+  // program ends (--help, --version, or an error was printed). ConfigError names option, value and
+  // choices.
   std::optional<int> parse(const std::vector<std::string>& arguments);
 };
 

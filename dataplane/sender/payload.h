@@ -1,4 +1,4 @@
-// What data packets carry behind their headers: a pattern, a file over and over, or standard input.
+// What data packets carry after their headers: a pattern, a file over and over, or standard input.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ std::span<const std::byte> pattern();
 class PayloadSource {
  public:
   virtual ~PayloadSource() = default;
-  // Writes the next bytes of the stream; false if there were too few: the rest is zero.
+  // Writes the next bytes of the stream; false if there were too few, and the rest is zero.
   virtual bool fill(std::span<std::byte> out) = 0;
 };
 
 // `from`: "-" for standard input, else a file. ConfigError: cannot be opened, or is empty. Standard
-// input is read by a thread of its own, a megabyte ahead; one source at most may read it.
+// input is read by its own thread, a megabyte ahead; only one source may read it.
 std::unique_ptr<PayloadSource> open_payload(const std::string& from);
 // The same from any descriptor, which stays open.
 std::unique_ptr<PayloadSource> read_payload(int descriptor);

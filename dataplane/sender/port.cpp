@@ -92,7 +92,8 @@ Port::Port(const std::string& program, const std::vector<std::string>& eal_argum
   std::vector<std::string> arguments{program};
   arguments.insert(arguments.end(), eal_arguments.begin(), eal_arguments.end());
   if (!has_option(eal_arguments, {"-l", "-c", "--lcores"})) arguments.push_back(floating_lcore());
-  // Otherwise its huge pages stay taken when it has ended, in files that only a next one reuses.
+  // Otherwise the huge pages stay allocated after the program has ended, in files that only the
+  // next run reuses.
   if (!has_option(eal_arguments,
                   {"--in-memory", "--no-huge", "--huge-unlink", "--legacy-mem", "--proc-type"})) {
     arguments.push_back("--in-memory");

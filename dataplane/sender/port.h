@@ -1,8 +1,8 @@
 // The one Ethernet port that tiercast-send owns: DPDK's environment, a pool of buffers, one receive
 // queue and a transmit queue for each worker.
 //
-// Any DPDK driver: net_af_packet, net_ring, net_null, net_pcap, or a NIC. One thread calls
-// everything, but for what says otherwise.
+// Any DPDK driver will do: net_af_packet, net_ring, net_null, net_pcap, or a NIC. One thread calls
+// everything, unless a method says otherwise.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -49,13 +49,13 @@ class Port {
   agent::MacAddress mac() const;
 
   static constexpr unsigned kBurst = 32;
-  // Bursts that are received at the end, at most: as many as a ring may hold.
+  // The most bursts received at the end: as many as a ring may hold.
   static constexpr unsigned kLastPolls = 4096 / kBurst;
 
-  // The EAL's cores on which workers run: all but the main one, or that if there is no other.
+  // The EAL's cores on which workers run: all but the main one, or the main one if it is alone.
   static std::vector<unsigned> worker_lcores();
-  // Any thread, one per queue at a time: hands `count` buffers over, returns how many the device
-  // took. The rest stays the caller's.
+  // Any thread, one per queue at a time: hands over `count` buffers and returns how many the device
+  // took. The caller keeps the rest.
   unsigned transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned count) const;
   // The receiving thread.
   unsigned receive_burst(std::span<rte_mbuf*, kBurst> frames);
@@ -63,16 +63,16 @@ class Port {
   rte_mbuf* allocate_buffer() const { return rte_pktmbuf_alloc(pool_); }
   // A pool of `count` buffers, each with room for `frame_bytes`. ConfigError: no memory.
   rte_mempool* make_pool(const std::string& name, unsigned count, std::size_t frame_bytes) const;
-  // What the device does of a packet's work, and is told to do.
+  // The work on a packet that the device was set up to do.
   ChecksumOffload checksum_offload() const { return checksum_offload_; }
   bool sends_on_timestamp() const { return sends_on_timestamp_; }
   bool read_clock(std::uint64_t& ticks) const;
-  // Frames that it had no room for, since the start, as far as the driver counts them.
+  // Frames that the device had no room for since the start, as far as the driver counts them.
   std::uint64_t missed() const;
   // Up, as far as the driver says.
   bool link_up() const;
-  // Whether the driver says by itself that the link has changed: then on_link_change()'s `changed`
-  // is called, on a thread of the EAL's, until it is given another one (nullptr: none).
+  // Whether the driver announces a change of the link. If so, a thread of the EAL calls the
+  // `changed` that was last given to on_link_change() (nullptr: none).
   bool interrupts_at_link_change() const { return link_interrupt_; }
   void on_link_change(std::function<void()> changed);
 

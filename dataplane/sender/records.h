@@ -1,5 +1,5 @@
-// The records of a running sender (docs/agents.md): of its one session as a lab takes them, five
-// times a second; or, with many sessions, of its workers each second and of the layers at the end.
+// The records of a running sender (docs/agents.md): five times a second those of its one session,
+// as a lab takes them; or, with many sessions, its workers' each second and the layers' at the end.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class SessionRecords {
  public:
   explicit SessionRecords(agent::Telemetry& telemetry) : telemetry_(telemetry) {}
 
-  // `second`: with those of each second. `statistics` comes with its layers.
+  // `second`: includes the records of each second. `statistics` must include the layers.
   void write(const Statistics& statistics, bool second);
   // After write(), once all counts are final: the totals.
   void write_totals(const Statistics& statistics);

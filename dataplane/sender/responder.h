@@ -1,5 +1,4 @@
-// Answers that a kernel would give for an address, on an interface
-// that the kernel has no address on.
+// The answers that a kernel would give for an address, on an interface without one.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +18,15 @@ struct OwnAddress {
 // request to it (RFC 792). Returns the answer, which lies in `frame`; empty if `frame` is neither.
 std::span<std::byte> answer(const OwnAddress& own, std::span<std::byte> frame);
 
-// What an IPv4 frame is to IGMP (RFC 3376). Every sender of ours is a member of 224.0.0.1 alone,
-// about which no IGMP message is ever sent (RFC 3376 section 5), so no query has an answer.
+// What an IPv4 frame is to IGMP (RFC 3376). Our senders are members of 224.0.0.1 alone, which no
+// IGMP message is ever sent about (RFC 3376 section 5), so no query has an answer.
 enum class Igmp {
   kNone,       // another protocol
-  kQuery,      // sound: of version 1, 2 or 3, general or for a group
-  kOther,      // sound: a report or leave of others, or a type unknown here
+  kQuery,      // valid: of version 1, 2 or 3, general or for a group
+  kOther,      // valid: a report or leave of others, or a type unknown here
   kMalformed,  // wrong checksum, or a length that no version has (RFC 3376 section 7.1)
 };
-// `frame`: its IPv4 header is sound.
+// `frame`: has a valid IPv4 header.
 Igmp igmp_kind(std::span<const std::byte> frame);
 
 }  // namespace tiercast::sender

@@ -10,7 +10,7 @@
 
 namespace tiercast::sender {
 
-// One thread pushes, one pops. Memory is taken once.
+// One thread pushes, one pops. The ring allocates once.
 template <typename T>
 class Ring {
  public:
@@ -19,7 +19,7 @@ class Ring {
 
   // False: full.
   bool push(const T& value) { return push(std::span(&value, 1)) == 1; }
-  // The first of `values`, as many as there is room for; returns how many.
+  // Pushes the first of `values`, as many as there is room for; returns how many.
   std::size_t push(std::span<const T> values) {
     const std::size_t head = head_.load(std::memory_order_relaxed);
     if (head - tail_seen_ + values.size() > values_.size()) {
@@ -33,7 +33,7 @@ class Ring {
 
   // False: empty.
   bool pop(T& value) { return pop(std::span(&value, 1)) == 1; }
-  // As many as there are and `values` has room for; returns how many.
+  // Pops as many as there are and `values` has room for; returns how many.
   std::size_t pop(std::span<T> values) {
     const std::size_t tail = tail_.load(std::memory_order_relaxed);
     if (head_seen_ - tail < values.size()) head_seen_ = head_.load(std::memory_order_acquire);

@@ -75,8 +75,9 @@ SenderAddresses addresses_of(const SenderOptions& options, const agent::MacAddre
   return addresses;
 }
 
-// The EAL pins this thread to its first core. It, and the threads that it starts (gRPC, HTTP), may
-// take milliseconds at a time: of `cpus` they get those on which no worker is, if there are any.
+// The EAL pins this thread to its first core. This thread and those that it starts (gRPC, HTTP) may
+// run for milliseconds at a time: they get the CPUs of `cpus` that have no worker, if there are
+// any.
 void leave_workers_cpus(const cpu_set_t& cpus) {
   cpu_set_t others = cpus;
   for (const unsigned lcore : Port::worker_lcores()) {
@@ -88,7 +89,7 @@ void leave_workers_cpus(const cpu_set_t& cpus) {
   sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
 }
 
-// And where there is none, to the thread that receives.
+// Or, if there is none, to the thread that receives.
 void give_way() {
   errno = 0;
   const int niceness = getpriority(PRIO_PROCESS, 0);  // Linux: of this thread
@@ -117,7 +118,7 @@ class Sending final : public agent::Activity {
               }),
         service_(sender, sessions, largest_packet) {
     if (options.agent.lab.empty()) return;
-    // Until the lab says who subscribes, nobody does. Until it says Start, ARP is answered.
+    // Nobody subscribes until the lab says so. Before Start, ARP is answered.
     requests_.front().top_rank = top_rank_ = -1;
     run_threads();
   }
@@ -142,7 +143,7 @@ class Sending final : public agent::Activity {
     next_tend_ = now + kTendInterval;
   }
 
-  // Of many sessions each says itself who subscribes.
+  // With many sessions, each states itself who subscribes.
   void membership(Time, int top_rank) override {
     if (options_.many() || top_rank == std::exchange(top_rank_, top_rank)) return;
     sender_.set_membership(requests_.front().config.session, top_rank);

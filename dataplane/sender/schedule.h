@@ -14,10 +14,10 @@ struct ScheduleSummary {
   Histogram gaps;           // between successive packets of one layer
 };
 
-// Runs `requests` for `duration`, `ramp` apart in all, with every layer subscribed as asked for and
-// no feedback. PREFIX.pcap gets the frames, time stamped in nanoseconds from zero; PREFIX.json the
-// histogram of the gaps and every layer's packets. ConfigError: a file cannot be written, or what
-// the schemes refuse.
+// Runs `requests` for `duration`, their starts spread over `ramp`, with the layers that they ask
+// for subscribed and no feedback. PREFIX.pcap gets the frames, with times in nanoseconds from zero;
+// PREFIX.json gets the histogram of the gaps and the packets of every layer. ConfigError: a file
+// cannot be written, or a scheme refuses a request.
 ScheduleSummary write_schedule(const std::vector<SessionRequest>& requests,
                                const SessionTable::Settings& settings, Duration ramp,
                                Duration duration, const std::string& prefix);

@@ -9,8 +9,8 @@
 namespace tiercast::sender {
 namespace {
 
-// Its rate is not told: measured first over so long, and followed afterwards. A reading is off by
-// about a microsecond (a trip over PCIe), so the rate by 1e-5.
+// The driver does not report the clock's rate: it is first measured over this time, then followed.
+// A reading is off by about a microsecond (a trip over PCIe), so the rate by 1e-5.
 constexpr Duration kFirstMeasurement = Duration::milliseconds(100);
 constexpr Duration kMeasurement = Duration::milliseconds(1000);
 // No clock drifts so far between two readings; somebody has set it.

@@ -1,7 +1,7 @@
 // Departure by the device itself, where it offers RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP.
 //
-// The device's clock is read beside ours and followed; each buffer then carries the device's time
-// at which it is to leave. Devices without it are served by the TSC.
+// Follows the device's clock beside ours; each buffer then carries the time at which it is to
+// leave, in the device's clock. For devices without it, the worker waits on the TSC.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -23,13 +23,13 @@ class SendTimestamp {
   SendTimestamp(ReadClock read_clock, const std::function<Time()>& now);
 
   bool on() const { return flag_ != 0; }
-  // About once a second: measures the device's clock against ours. Its drift is followed; where
-  // somebody has set it, by more than a millisecond, its new time counts from now on.
+  // About once a second: measures the device's clock against ours and follows its drift. If
+  // somebody has set the clock by more than a millisecond, its new time counts from now on.
   void sync(Time now);
   // The device's time at our `time`.
   std::uint64_t device_time(Time time) const;
   void mark(rte_mbuf* mbuf, Time due) const;
-  // How long before its departure a packet is handed over.
+  // How long before its departure a packet is handed to the device.
   static constexpr Duration kLead = Duration::microseconds(20);
 
  private:

@@ -31,8 +31,8 @@ void pin_to(unsigned lcore) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-// A worker that sleeps takes the processor from nobody for long. Where it is not permitted the main
-// thread has said so (agent/run.h).
+// A worker that sleeps takes the processor from nobody for long. If the priority is not permitted,
+// the main thread has already said so (agent/run.h).
 void raise_priority(int realtime) {
   if (realtime == 0) return;
   sched_param parameter{};
@@ -52,7 +52,7 @@ struct Sender::State {
   SenderSettings options;
   Port& port;
   std::vector<unsigned> lcores;
-  // Beside the workers a thread receives, on the main lcore. (rte_lcore_count() counts registered
+  // A thread on the main lcore receives, beside the workers. (rte_lcore_count() counts registered
   // threads too, so it grows while they start.)
   bool own_receiver;
   std::vector<std::unique_ptr<PayloadSource>> payloads;
@@ -93,7 +93,7 @@ struct Sender::State {
     while (!workers[worker]->order(command) && !failed) std::this_thread::yield();
   }
 
-  // With the mutex held: why these cannot start; "" if they can. `ending`: they can, once the
+  // With the mutex held: why these cannot start, or "" if they can. `ending`: they can once the
   // sessions that are ending have ended.
   std::string obstacle(const std::vector<SessionRequest>& requests, bool& ending) const {
     std::set<std::uint16_t> numbers;
@@ -225,7 +225,7 @@ void Sender::stop() {
     if (state.sessions.empty() || state.failed) break;
     std::this_thread::sleep_for(kEndPoll);
   }
-  // First who fills the workers' rings, then who empties them.
+  // First the threads that fill the workers' rings, then those that empty them.
   state.stop_receiving.store(true);
   if (state.receiving.joinable()) state.receiving.join();
   state.stop.store(true);

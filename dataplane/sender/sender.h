@@ -1,7 +1,7 @@
 // The sender: the sessions on one port, a worker per lcore.
 //
-// Threads: see README.md. The methods below may be called by any thread but the workers' own; they
-// lock among each other and never a worker, to which they speak by rings.
+// Threads: see README.md. Any thread but the workers' own may call the methods below; they
+// lock each other out but never a worker, which they reach through rings.
 #pragma once
 
 #include <cstdint>
@@ -51,23 +51,23 @@ class Sender {
   void stop();
 
   // Sessions start, change and stop while others run. The worker does it between two packets; the
-  // call returns when the order is given. ConfigError: a session of this number runs or does not,
-  // no room, or what the scheme refuses. All of the requests start or none. Where their numbers, or
-  // their room, are those of sessions that are ending it waits for these, two seconds at most.
+  // call returns once the worker has the order. ConfigError: a session of this number runs already
+  // or does not run, there is no room, or the scheme refuses. Either all requests start or none. If
+  // they need the numbers or the room of ending sessions, it waits up to two seconds for those.
   void start_sessions(const std::vector<SessionRequest>& requests);
   void set_membership(std::uint16_t session, int top_rank);
   void stop_session(std::uint16_t session);
 
-  // Gives the records of the cores since the last call, in the order of each worker's time, to
-  // `telemetry`; frees what ended sessions held. To be called some times a second. What has ended a
-  // worker, if anything did, is thrown: std::runtime_error.
+  // To be called several times a second. Gives `telemetry` the cores' records since the last call,
+  // in the order of each worker's time, and frees what ended sessions held. Throws
+  // std::runtime_error with what ended a worker, if one has ended.
   void tend(agent::Telemetry* telemetry);
-  // While the link is down what is due is dropped. Up until it is said to be down.
+  // While the link is down, packets that are due are dropped. It is up until this says otherwise.
   void set_link(bool up);
 
   // A snapshot. `layers`: with those of every layer.
   Statistics statistics(bool layers) const;
-  // Of sessions that have ended since the last call; their last figures.
+  // The last figures of the sessions that have ended since the last call.
   std::vector<LayerStatistics> take_ended_layers();
   // Every session of a reliable scheme has transferred its object, and there is at least one.
   bool finished() const;

@@ -121,7 +121,7 @@ grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
   try {
     const std::vector<SessionRequest> requests = checked(changed);
     if (!request->parameters().empty()) {
-      // What cannot be made is refused before the running session is stopped.
+      // Refuses what cannot be made before it stops the running session.
       const Session trial(requests.front(), 0, Time::zero());
       sender_.stop_session(static_cast<std::uint16_t>(request->session()));
       running_.erase(found);

@@ -123,7 +123,7 @@ void SessionTable::stop(Time now, Session& session) {
   running_sessions_.fetch_sub(1, std::memory_order_release);
 }
 
-// Once a core has been called: its timer may have moved.
+// After each call of a core: its timer may have moved.
 inline void SessionTable::after(Session& session) {
   const Time next = session.driver_->next_timer();
   if (next == session.timer_ && (next.is_never() || timers_.scheduled(session.slot_))) return;
@@ -212,8 +212,8 @@ std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
       !settings_.payload->fill({message + written, size - written})) {
     payload_underruns_.add();
   }
-  // The sum comes last: what was written byte by byte has to reach the cache before it can be read
-  // by words.
+  // The sum comes last: bytes that were written one by one must reach the cache before they can be
+  // read as words.
   layer.headers.write_headers(frame, next_ip_id_++);
   if (settings_.offload.udp) {
     // The device reads all of it.

@@ -1,7 +1,7 @@
 // The sessions of one transmitting thread: cores, timers, pacer, packets. No device and no clock.
 //
-// A Worker runs it behind DPDK in real time, the dry run (schedule.h) in virtual time. One thread
-// calls everything, but for read_layers() and the counters.
+// A Worker runs it over DPDK in real time, the dry run (schedule.h) in virtual time. One thread
+// calls everything except read_layers() and the counters.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace tiercast::sender {
 
 class SessionTable;
 
-// What a core asks for beside its data packets.
+// Where a core's messages beside its data packets, and its records, go.
 class Outlet {
  public:
   virtual ~Outlet() = default;
@@ -47,11 +47,12 @@ struct SessionRequest {
   std::string input;  // file that a reliable scheme transfers; "": none
 };
 
-// One session, made by the thread that controls, handed to a table, and given back to be destroyed.
+// One session. The controlling thread makes it, hands it to a table, and gets it back to destroy
+// it.
 class Session final {
  public:
-  // Makes the core; ConfigError as the scheme says. `slot`: its place in the table, nobody else's.
-  // It starts at `start_at`, or when it is handed over if that is later.
+  // Makes the core; ConfigError comes from the scheme. `slot`: its own place in the table. It
+  // starts at `start_at`, or when it is handed over if that is later.
   Session(const SessionRequest& request, std::uint32_t slot, Time start_at);
 
   const SessionConfig& config() const { return config_; }
@@ -64,7 +65,7 @@ class Session final {
 
  private:
   friend class SessionTable;
-  // Its layers' places in the pacer that all sessions of a table share.
+  // Where its layers are in the pacer that all sessions of a table share.
   class Places {
    public:
     explicit Places(Session& session) : session_(&session) {}
@@ -81,7 +82,7 @@ class Session final {
   bool wants_records() const;
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
-  // What each departure reads comes first. (Without alignas: aligned blocks stand apart from their
+  // First the members that each departure reads. (No alignas: aligned blocks lie apart from their
   // cores, and with 100,000 layers the table then loses 5 % to TLB misses.)
   Time timer_ = Time::never();  // as scheduled
   std::optional<Driver> driver_;
@@ -122,13 +123,13 @@ class SessionTable {
 
   SessionTable(const Settings& settings, Outlet& outlet);
 
-  // The session must stay until stop(), and its counters be read before its slot is given away.
+  // The session must live until stop(), and its counters be read before its slot is reused.
   void start(Time now, Session& session);
   void set_membership(Time now, Session& session, int top_rank);
   void stop(Time now, Session& session);
 
-  // The next packet that is due at `now`, or at `until` for a caller that makes packets ready
-  // ahead: those that a window released first, each layer in turn.
+  // The next packet that is due at `now`, or by `until` for a caller that prepares packets ahead.
+  // Packets that a window released come first, each layer in turn.
   std::optional<Departure> pop(Time now) { return pop(now, now); }
   std::optional<Departure> pop(Time now, Time until) {
     if (waiting_ > 0) [[unlikely]]
@@ -138,8 +139,8 @@ class SessionTable {
     }
     return std::nullopt;
   }
-  // Brings what build() will need into the cache, in two steps: the second reads what the first has
-  // brought.
+  // Prefetches what build() will need, in two steps: the second one reads what the first one
+  // fetched.
   void prefetch(Layer layer) const {
     const auto* const state = reinterpret_cast<const std::byte*>(&layers_[layer]);
     __builtin_prefetch(state, 1);
@@ -149,8 +150,9 @@ class SessionTable {
     __builtin_prefetch(layers_[layer].core, 1);
     __builtin_prefetch(&layers_[layer].session->timer_);
   }
-  // Builds the packet of a departure, with the headers of `now`. Returns the frame's bytes; 0: the
-  // core has nothing to send. The caller then says what became of it, by sent() or dropped().
+  // Builds the packet of a departure, with the headers of `now`. Returns the frame's length in
+  // bytes; 0: the core has nothing to send. The caller then reports its fate by sent() or
+  // dropped().
   std::size_t build(Layer layer, Time now, std::byte* frame);
   std::size_t header_bytes() const { return header_bytes_; }
   void sent(Layer layer) {
@@ -158,7 +160,7 @@ class SessionTable {
     sent_.add();
     sent_bytes_.add(layers_[layer].ip_bytes);
   }
-  // `built`: else there was not even a buffer.
+  // `built`: false if there was not even a buffer.
   void dropped(Layer layer, bool built);
 
   void receive(Time now, std::uint32_t slot, std::uint16_t session, const Arrival& arrival);
@@ -169,9 +171,9 @@ class SessionTable {
     pacer_.prepare();
     publish();
   }
-  // Brings what read() gives up to date.
+  // Updates what read() returns.
   void publish() { given_up_.store(pacer_.given_up(), std::memory_order_relaxed); }
-  // When something is to be done at the latest; may be too early.
+  // The latest time at which run() must be called again; may be too early.
   Time next_deadline() const;
   Time next_departure() const { return waiting_ == 0 ? pacer_.next_departure() : Time::zero(); }
 

@@ -1,9 +1,9 @@
 // What a running sender counts, and how another thread reads it: no locks, no copies on the packet
 // path.
 //
-// Each Counter and SharedHistogram has one writing thread. A reader sees every figure whole, but
-// not all figures of the same instant: sums agree exactly (generated = sent + dropped, received =
-// all its fates) once the writers have stopped. Totals count from the start.
+// Each Counter and SharedHistogram has one writing thread. A reader sees each figure whole, but not
+// all figures at the same instant: sums agree exactly (generated = sent + dropped, received = all
+// its fates) once the writers have stopped. Totals count from the start.
 #pragma once
 
 #include <array>
@@ -62,7 +62,7 @@ struct LayerStatistics {
   std::uint64_t dropped = 0;  // no buffer, the link down, or the device refused them
 };
 
-// Of one transmitting thread.
+// Figures of one transmitting thread.
 struct WorkerStatistics {
   unsigned lcore = 0;
   std::uint32_t sessions = 0;   // running now
@@ -77,26 +77,26 @@ struct WorkerStatistics {
   std::uint64_t feedback_refused = 0;    // by the cores
   std::uint64_t feedback_late = 0;       // for a session that had ended meanwhile
   std::uint64_t behind = 0;              // times that a departure was more than kBehind late
-  std::uint64_t given_up = 0;            // packets that layers' schedules left out after stalls
+  std::uint64_t given_up = 0;            // packets that the layers' schedules skipped after stalls
   std::uint64_t payload_underruns = 0;   // packets that standard input had no bytes for
   std::uint64_t trace_lost = 0;          // records that found no room
   Histogram late;                        // departure minus due time
   Histogram gap_error;  // |departure - the one before| against the same of the due times
 };
 
-// Of the receiving side. Each received frame has one fate: malformed, foreign, answered, learned,
-// queries, ring_full or handed_on; what was handed on is then a worker's feedback_delivered or
-// feedback_late.
+// Figures of the receiving side. Each received frame has one fate: malformed, foreign, answered,
+// learned, queries, ring_full or handed_on. A frame that was handed on is then counted by a worker,
+// as feedback_delivered or feedback_late.
 struct FeedbackStatistics {
   std::uint64_t received = 0;   // frames
-  std::uint64_t handed_on = 0;  // sound feedback of a session that runs, put into its worker's ring
+  std::uint64_t handed_on = 0;  // valid feedback of a running session, put into its worker's ring
   std::uint64_t malformed = 0;  // wrong length, checksum or header
-  std::uint64_t foreign = 0;    // sound, but for another address, port, session or scheme
+  std::uint64_t foreign = 0;    // valid, but for another address, port, session or scheme
   std::uint64_t answered = 0;   // ARP and ICMP echo requests
   std::uint64_t learned = 0;    // ARP of the next hop
   std::uint64_t queries = 0;    // IGMP's, to which a member of no group owes no report
   std::uint64_t ring_full = 0;  // lost because the worker did not keep up
-  std::uint64_t missed = 0;  // never received: the device had no room for them, as it counts them
+  std::uint64_t missed = 0;     // never received: the device had no room for them, by its own count
 };
 
 struct Statistics {

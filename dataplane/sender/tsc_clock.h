@@ -13,9 +13,9 @@
 
 namespace tiercast::sender {
 
-// One thread calls everything. Between two sync() it runs at the TSC's rate, as measured since
-// construction, which takes 10 ms (rte_get_tsc_hz() rounds to 10 MHz: up to 0.2 % off); each sync()
-// turns it towards CLOCK_MONOTONIC by its rate alone, so that it never jumps nor goes back.
+// One thread calls everything. Between two calls of sync() it runs at the TSC's rate, measured
+// since its construction, which takes 10 ms (rte_get_tsc_hz() rounds to 10 MHz: up to 0.2 % off).
+// sync() steers it towards CLOCK_MONOTONIC by its rate alone, so it never jumps or goes back.
 class TscClock {
  public:
   TscClock() : first_(read()) {
@@ -30,8 +30,8 @@ class TscClock {
     return Time::nanoseconds(anchor_.ns + static_cast<std::int64_t>(elapsed >> kShift));
   }
 
-  // About once a second. What it is ahead or behind is made good within the next two seconds, at
-  // most by 0.05 % of its rate.
+  // About once a second. Corrects the offset within the next two seconds, by at most 0.05 % of the
+  // rate.
   void sync() {
     const Reading reading = read();
     const std::int64_t own_ns = at(reading.tsc).ns();
@@ -46,7 +46,7 @@ class TscClock {
     std::uint64_t tsc;
     std::int64_t ns;
   };
-  // Both clocks at one instant. Of some tries the one that took least: it was not interrupted.
+  // Both clocks at one instant: the shortest of several tries, since it was not interrupted.
   static Reading read() {
     Reading best{};
     std::uint64_t least = UINT64_MAX;

@@ -18,10 +18,10 @@ constexpr unsigned kJumboBuffers = 2047;
 // Between two calls of Sender::tend().
 constexpr std::size_t kRecords = 4096;
 constexpr std::size_t kRecordsOfOne = 512;
-// Bound on the time that received frames wait where the driver cannot wake us.
+// The longest time that received frames wait where the driver cannot wake us.
 constexpr Duration kPollInterval = Duration::milliseconds(1);
 constexpr Duration kLongSleep = Duration::milliseconds(50);
-// What is left before a departure for building its packet, once feedback has been dealt with.
+// The time left for building a packet before its departure, after feedback.
 constexpr Duration kBuildTime = Duration::nanoseconds(150);
 // What took longer was interrupted.
 constexpr Duration kLongFeedback = Duration::microseconds(5);
@@ -85,9 +85,9 @@ void Worker::wake() {
   [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
 }
 
-// Each turn hands over what is due, plans what comes next, and builds a packet of it ahead of its
-// departure. On time, one packet leaves a turn; late, up to a ring of them. With nothing to make
-// ready the next departure is waited for on the clock alone.
+// Each turn hands over what is due, plans what comes next, and builds one packet ahead of its
+// departure. A worker on time sends one packet a turn; a late one up to a ring of them. With
+// nothing to prepare, it waits for the next departure on the clock alone.
 void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   lcore_ = lcore;
   prctl(PR_SET_TIMERSLACK, 1ul);  // ns; of this thread
@@ -121,7 +121,7 @@ void Worker::flush() {
   }
 }
 
-// With nothing to make ready: waits for a departure that is near, else uses the time.
+// With nothing to prepare: waits for a near departure, otherwise uses the time.
 Time Worker::rest(Time now) {
   if (first_built_ != end_built_) {
     const Time due = built_[first_built_ % kBuilt].due - early_;
@@ -152,7 +152,7 @@ void Worker::plan(Time now) {
   }
 }
 
-// One; of a long backlog a batch.
+// One, or a batch if the backlog is long.
 void Worker::build(Time now) {
   const Time leaving = now + early_;
   while (first_planned_ != end_planned_ && end_built_ - first_built_ < kBuilt) {
@@ -196,7 +196,7 @@ void Worker::build_first(Time now) {
   ++end_built_;
 }
 
-// What is due, in one burst (two where the ring begins again).
+// What is due, in one burst (two where the ring wraps).
 void Worker::hand_over(Time now) {
   const unsigned first = first_built_ % kBuilt;
   const unsigned most = std::min(end_built_ - first_built_, kBuilt - first);
@@ -241,8 +241,8 @@ bool Worker::chores(Time now) {
   return busy;
 }
 
-// Feedback is for the time between departures: it is dealt with while what one takes ends before
-// the next packet has to be built.
+// Feedback is processed between departures, while one more would end before the next packet has to
+// be built.
 bool Worker::take_feedback() {
   Time now = clock_.now();
   for (unsigned n = 0; n < kFeedbackBatch; ++n) {
@@ -254,7 +254,7 @@ bool Worker::take_feedback() {
       }
     }
     if (!next_feedback() && !(settings_.receive && settings_.receive(now, 1) > 0)) return n > 0;
-    // What was received need not have been feedback.
+    // A received frame may have been something else.
     if (next_feedback()) hand_to_core(now, feedback_batch_[feedback_next_++]);
     feedback_passed_over_ = 0;
     const Time end = clock_.now();
@@ -275,7 +275,7 @@ bool Worker::next_feedback() {
   if (feedback_next_ < feedback_count_) return true;
   feedback_next_ = 0;
   feedback_count_ = static_cast<unsigned>(feedback_.pop(std::span(feedback_batch_)));
-  // Another core wrote them. The data begins where drivers put it unless they are told otherwise.
+  // Another core wrote them. The data begins where drivers put it by default.
   for (unsigned i = 0; i < feedback_count_; ++i) {
     auto* const start = reinterpret_cast<std::byte*>(feedback_batch_[i]);
     rte_prefetch0(start);
@@ -309,7 +309,7 @@ void Worker::obey(const Command& command, Time now) {
       table_.set_membership(now, *command.session, command.top_rank);
       break;
     case Command::Kind::kStop:
-      // What is built belongs to the counts of its layer, which are final after this.
+      // Built packets count for their layer, whose counts are final after this.
       flush();
       table_.stop(now, *command.session);
       returned.push(command.session);

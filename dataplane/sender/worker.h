@@ -20,8 +20,8 @@
 
 namespace tiercast::sender {
 
-// From the controlling thread. The sessions are the controlling thread's; between kStart and their
-// return by `returned` the worker alone calls them.
+// From the controlling thread, which owns the sessions. Between kStart and their return through
+// `returned` only the worker calls them.
 struct Command {
   enum class Kind { kStart, kMembership, kStop } kind = Kind::kStart;
   Session* session = nullptr;
@@ -30,9 +30,9 @@ struct Command {
 
 inline constexpr std::uint32_t kAnswer = 0xffffffff;
 
-// Validated feedback in its buffer, which goes with it. Lies in the buffer's private area.
+// Describes validated feedback; lies in the private area of the buffer that holds it.
 struct FeedbackNote {
-  std::uint32_t slot;  // kAnswer: the frame itself is to be sent, an answer of the receiving side
+  std::uint32_t slot;  // kAnswer: send the frame itself, an answer of the receiving side
   std::uint32_t from;
   std::uint32_t ip_length;
   std::uint16_t session;
@@ -44,7 +44,7 @@ struct FeedbackNote {
 inline constexpr auto kFeedbackNoteBytes =
     static_cast<std::uint16_t>(RTE_ALIGN(sizeof(FeedbackNote), RTE_MBUF_PRIV_ALIGN));
 
-// How long something takes that is done again and again.
+// How long a repeated task takes.
 class RunningTime {
  public:
   void add(Duration time) {
@@ -52,7 +52,7 @@ class RunningTime {
     mean_ += difference;
     deviation_ += (difference < 0 ? -difference : difference) - deviation_ / kWeight;
   }
-  // Nearly every time it is less: the mean and twice the mean deviation.
+  // An upper bound for nearly every time: the mean and twice the mean deviation.
   Duration usual() const { return Duration::nanoseconds((mean_ + 2 * deviation_) / kWeight); }
 
  private:
@@ -82,8 +82,8 @@ class Worker final : private Outlet {
     SessionTable::Settings sessions;
     std::uint16_t queue = 0;  // transmit queue
     bool poll = false;
-    // Takes at most `limit` frames of what has been received and delivers them; returns how many.
-    // For a worker that has no receiving thread beside it.
+    // For a worker without a receiving thread beside it: delivers at most `limit` of the received
+    // frames and returns how many.
     std::function<unsigned(Time, unsigned limit)> receive;
     int receive_descriptor = -1;  // readable when frames wait, for a worker that sleeps
   };
@@ -91,16 +91,15 @@ class Worker final : private Outlet {
   Worker(const Settings& settings, Port& port);
   ~Worker() override;
 
-  // The thread's whole life, until `stop`; then all that was delivered is dealt with. So whoever
-  // delivers and orders ends first.
+  // The thread's whole life, until `stop`; then it processes all that was delivered, so the threads
+  // that deliver and give orders must end first.
   void run(const std::atomic<bool>& stop, unsigned lcore);
 
   // The controlling thread's ends.
   bool order(const Command& command);
   Ring<Session*> returned{1 << 16};
   Ring<TraceRecord> records;
-  // The receiving thread's: buffers with a FeedbackNote. Returns how many found room, from the
-  // first.
+  // The receiving thread's: buffers with a FeedbackNote. Returns how many of the first found room.
   std::size_t deliver(std::span<rte_mbuf* const> feedback);
   // Wakes it if it sleeps.
   void wake();
@@ -111,22 +110,22 @@ class Worker final : private Outlet {
 
  private:
   // A departure goes through two stages on its way to the device: planned, while its layer's state
-  // comes into the cache, and built, in a buffer. Both rings are short: what they hold, a session
-  // that stops still sends.
+  // comes into the cache, and built, in a buffer. Both rings are short, because a session that
+  // stops still sends what they hold.
   static constexpr unsigned kPlanned = 32;
   static constexpr unsigned kBuilt = 32;
   static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);
   static constexpr Duration kBuildAhead = Duration::nanoseconds(1000);
   static constexpr unsigned kBacklog = 8;   // overdue departures that are worth a batch
   static constexpr unsigned kPrefetch = 4;  // departures ahead, of a session's state
-  // Chores are done when there is time; else right after a hand-over, and the next ones after
-  // kChoresSoon where there was something to do.
+  // Chores are done when there is time, otherwise right after a hand-over; the next ones follow
+  // after kChoresSoon if there was something to do.
   static constexpr Duration kChores = Duration::microseconds(50);
   static constexpr Duration kChoresSoon = Duration::nanoseconds(500);
   static constexpr Duration kSpareTime = Duration::nanoseconds(300);
-  static constexpr unsigned kFeedbackBatch = 16;  // feedback dealt with in one turn, at most
-  // Turns without time for feedback, after which one is dealt with all the same: congestion control
-  // has to hear what a worker does that cannot keep up.
+  static constexpr unsigned kFeedbackBatch = 16;  // the most feedback processed in one turn
+  // After so many turns without time for feedback, one is processed all the same: congestion
+  // control must hear that a worker cannot keep up.
   static constexpr unsigned kFeedbackPatience = 4;
 
   void control(std::span<const std::byte> frame) override;
@@ -140,10 +139,10 @@ class Worker final : private Outlet {
   void build_first(Time now);
   Time next_departure() const;
   void flush();           // hands over what is under way, each when it is due
-  bool chores(Time now);  // a little of everything else; false: nothing was to be done
+  bool chores(Time now);  // a little of everything else; false: there was nothing to do
   Time rest(Time now);    // returns the time
   bool take_feedback();   // some, as departures leave time; false: none waits
-  bool next_feedback();   // there is a next one: feedback_batch_[feedback_next_]
+  bool next_feedback();   // whether there is a next one: feedback_batch_[feedback_next_]
   void hand_to_core(Time now, rte_mbuf* mbuf);
   void obey(const Command& command, Time now);
   void sleep(Time now);

@@ -13,7 +13,7 @@
 
 namespace tiercast::stf {
 
-// The text is not STF: says the line, what stands there and what was expected.
+// The text is not STF: names the line, its text and what was expected.
 class ScriptError : public std::runtime_error {
  public:
   ScriptError(int line, const std::string& what)

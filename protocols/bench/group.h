@@ -110,7 +110,7 @@ class Group {
 
 // Counts what operator new hands out in this program (bench_new.cpp).
 struct Allocations {
-  static void count(bool on);  // from now on
+  static void count(bool on);
   static std::uint64_t calls();
   static std::size_t bytes();
 };

@@ -24,7 +24,7 @@ class IdTable {
   // kNone: not known.
   std::uint32_t find(std::uint32_t id) const { return buckets_[bucket(id)]; }
 
-  // The slot of `id`, which is known from now on; kNone: no room. Not for an id that is known.
+  // Adds `id` and returns its slot; kNone: no room. Not for an id that is known.
   std::uint32_t insert(std::uint32_t id) {
     if (free_.empty()) return kNone;
     const std::uint32_t slot = free_.back();

@@ -35,7 +35,7 @@ class LossHistory {
   // more than GapDetector's bounds resynchronises.
   Report receive(Time now, std::uint32_t seq, bool ce, Duration window);
 
-  // The length, in packets, of the interval before the first event, which nobody could measure. At
+  // The length, in packets, of the interval before the first event, which cannot be measured. At
   // least 2, and at least the packets that were counted. May be called again when it is known
   // better, for as long as that interval is in the history; afterwards it has no effect.
   void set_first_interval(double packets);

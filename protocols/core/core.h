@@ -138,7 +138,7 @@ struct SessionConfig {
   std::uint64_t seed = 1;
   Parameters parameters;  // made from the scheme's list
   // What the sender of a reliable scheme transfers; must outlive the core. Empty: a stream without
-  // end, whose payload nobody looks at. Other schemes ignore it.
+  // end, whose payload is never read. Other schemes ignore it.
   std::span<const std::byte> object;
 };
 

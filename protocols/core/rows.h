@@ -20,7 +20,7 @@ struct LayerCounters {
 struct FeedbackCounters {
   std::uint64_t delivered = 0;  // handed to the core, which may refuse them
   std::uint64_t malformed = 0;  // wrong length, checksum or header
-  std::uint64_t foreign = 0;    // sound, but for another address, port, session or scheme
+  std::uint64_t foreign = 0;    // valid, but for another address, port, session or scheme
 };
 
 // Of what a receiver's socket saw, beside the core's own counters.
@@ -66,7 +66,7 @@ inline std::array<TraceField, 8> received_row(const ReceiverCounters& counters) 
            {"complete", counters.complete ? 1.0 : 0.0}}};
 }
 
-// "join": the first packet of a layer, so long after it was joined
+// "join": the first packet of a layer, and the time since it was joined
 inline std::array<TraceField, 2> join_row(Rank rank, Duration since_join) {
   return {{{"rank", static_cast<double>(rank)},
            {"latency_us", static_cast<double>(since_join.ns()) / 1000}}};

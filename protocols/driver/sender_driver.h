@@ -16,7 +16,7 @@
 // After every call the runtime asks next_call() (or next_timer()) again and calls run() (or
 // timer()) at that instant: late is allowed, early is harmless. Nothing is allocated after
 // construction, and no call between driver and runtime is virtual. What a runtime's functions are
-// given is valid during the call only; they must not call the driver back, but for depart().
+// given is valid only during the call; they must not call the driver back, except depart().
 // ContractError: the core asked for what core.h does not allow.
 #pragma once
 

@@ -26,7 +26,7 @@ class TcpFlow {
   ~TcpFlow();
 
   void start();
-  void stop();  // no new packets from now on
+  void stop();  // sends no new packets
 
   std::uint64_t delivered_packets() const;  // in order, at the receiver
   double cwnd() const;                      // packets

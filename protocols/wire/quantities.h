@@ -1,4 +1,4 @@
-// How quantities stand in a message's fields of 32 bits: whole bytes per second, whole
+// How a message's fields of 32 bits hold quantities: whole bytes per second, whole
 // microseconds.
 #pragma once
 

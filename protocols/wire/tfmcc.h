@@ -22,7 +22,7 @@ struct TfmccData {
   std::uint16_t fb_round = 0;    // feedback round; wraps
   std::uint32_t rate = 0;        // X, IP bytes/s
   // X_supp of this round: the lowest rate reported by receivers that know their RTT, and by those
-  // that do not; kNoRate: nobody has.
+  // that do not; kNoRate: none has.
   std::uint32_t supp_rate = kNoRate;
   std::uint32_t supp_rate_blind = kNoRate;
   std::uint32_t max_rtt_us = 0;    // R_max

@@ -50,7 +50,7 @@ struct UdpFlow {
   std::uint8_t ttl = 64;
 };
 
-// Writes the headers around a payload that stands already at frame[kFrameHeaderBytes ..]. The
+// Writes the headers around a payload that is already at frame[kFrameHeaderBytes ..]. The
 // frame's size gives all lengths: kFrameHeaderBytes .. kEthernetBytes + 65535. Both checksums are
 // computed. Don't-fragment is set.
 void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::byte> frame);

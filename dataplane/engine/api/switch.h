@@ -1,8 +1,8 @@
 // A switch: ports, one Program on the architecture that it was made for, the traffic manager, and
 // the control API.
 //
-// No I/O, no clock, no thread: the caller hands in frames and the time, and is called back through
-// Output with frames that leave. Times are nanoseconds of one monotonic clock (int64, 0 or more);
+// No I/O, no clock, no thread: the caller hands in frames and the time, and gets the frames that
+// leave through Output. Times are nanoseconds of one monotonic clock (int64, 0 or more);
 // a time before the latest one seen counts as that latest one. Not thread-safe.
 //
 // Every event has an ideal time that follows from the frames' arrival times and the ports' rates
@@ -51,46 +51,46 @@ class Switch {
   // waiting in queues or on wires are lost; ports and their statistics stay.
   void set_program(std::shared_ptr<const Program> program);
 
-  // Adds a port or changes it at now_ns. Of the frame in service, what is left is sent at the new
-  // rate; frames on the wire keep their times, and no frame overtakes an earlier one; a queue
-  // longer than a new limit drains without loss. kInvalidArgument: a port number above 511, the
+  // Adds a port or changes it at now_ns. The rest of the frame in service is sent at the new rate;
+  // frames on the wire keep their times, and no frame overtakes an earlier one; a queue longer than
+  // a new limit drains without loss. kInvalidArgument: a port number above 511, the
   // CPU or drop port, a negative or non-finite rate or delay.
   Status set_port(std::uint32_t port, const PortConfig& config, std::int64_t now_ns = 0);
   // Its waiting frames are lost. kNotFound.
   Status remove_port(std::uint32_t port);
-  // Whether its link works: members of action groups that watch a port that is down are not chosen.
+  // Whether its link works: action groups do not choose members that watch a port that is down.
   // Nothing else changes. Ports are up at first. kNotFound.
   Status set_port_up(std::uint32_t port, bool up);
   std::vector<std::uint32_t> ports() const;
   Result<PortConfig> port_config(std::uint32_t port) const;
   // All zero for a port that does not exist. reset_max: restart the maxima at the present length.
   PortStats stats(std::uint32_t port, bool reset_max = false);
-  // Of the labels that were seen, in ascending order. They outlive the port's removal, as the
-  // program's counters do. None of a number above 511.
+  // For the labels that were seen, in ascending order. They outlive the port's removal, as the
+  // program's counters do. A number above 511 has none.
   std::vector<LabelCounts> label_counts(std::uint32_t port) const;
   SwitchStats switch_stats() const;
 
   // A frame that arrived on `port` at now_ns. On the CPU port it carries the packet_out header.
   void receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns);
-  // When advance() has something to do; kNever if nothing waits.
+  // The time of the next event, for which advance() must be called; kNever if nothing waits.
   std::int64_t next_event() const;
   // Performs everything due at or before now_ns, in the order of its times.
   void advance(std::int64_t now_ns);
 
-  // Traces the frames received from now on that sink wants; null: none, and nobody hears more of
-  // those that are inside. sink must outlive the Switch or be taken away.
+  // From now on traces the received frames that sink wants. Null: none, and the frames inside are
+  // no longer traced either. sink must outlive the Switch or be replaced before it ends.
   void set_trace(TraceSink* sink);
 
   // --- Control plane. Names unknown to the program: kNotFound. ---
 
   Status insert_entry(std::string_view table, const TableEntry& entry);
   Status modify_entry(std::string_view table, const TableEntry& entry);
-  // Match and priority say which; the action is ignored.
+  // Match and priority identify it; the action is ignored.
   Status delete_entry(std::string_view table, const TableEntry& entry);
   Result<std::vector<TableEntry>> read_entries(std::string_view table) const;
   Result<TableEntry> read_entry(std::string_view table, const TableEntry& entry) const;
   Status set_default_action(std::string_view table, const ActionCall& action);
-  // Back to what the program declares.
+  // Restores what the program declares.
   Status reset_default_action(std::string_view table);
   Result<ActionCall> default_action(std::string_view table) const;
   // The direct counter of an entry.
@@ -105,7 +105,7 @@ class Switch {
 
   // Members of an action profile, by numbers of the caller's. kInvalidArgument: a group in a
   // profile without selector, a member that is used by no table's actions, a weight of 0;
-  // kFailedPrecondition: to remove what an entry or group still uses.
+  // kFailedPrecondition: an entry or group still uses what would be removed.
   Status insert_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
   Status modify_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
   Status delete_member(std::string_view profile, std::uint32_t member);
@@ -140,10 +140,10 @@ class Switch {
   Status write_entry_meter(std::string_view table, const TableEntry& entry,
                            std::optional<MeterConfig> config);
 
-  // Digests are gathered only while there is a config.
+  // The switch collects digests only while there is a config.
   Status configure_digest(std::string_view name, std::optional<DigestConfig> config);
   Result<std::optional<DigestConfig>> digest_config(std::string_view name) const;
-  // Its digests may be sent again. A list that was never sent, or is acknowledged: no effect.
+  // Its digests may then be sent again. No effect on a list that was never sent or is acknowledged.
   Status acknowledge_digest(std::string_view name, std::uint64_t list_id);
 
   Status write_value_set(std::string_view name, std::vector<ValueSetMember> members);
@@ -151,7 +151,7 @@ class Switch {
 
   // The names that p4c gave to the program's hashes and checksums.
   std::vector<std::string> calculations() const;
-  // Of a calculation with a custom CRC: kInvalidArgument for others.
+  // Only for calculations with a custom CRC: kInvalidArgument for others.
   Status write_crc(std::string_view calculation, const CrcParameters& parameters);
 
  private:

@@ -38,8 +38,8 @@ class Architecture {
   // way what it was made for. "standard_metadata".
   virtual std::string_view metadata() const = 0;
 
-  // Called when the headers stand in the packet vector: finds the architecture's metadata, and
-  // sets Image::{fields, verdict, checksum_error_cell, read_behind}.
+  // Called once the headers are laid out in the packet vector: finds the architecture's metadata,
+  // and sets Image::{fields, verdict, checksum_error_cell, read_behind}.
   virtual void find_metadata(const Compiler& compiler, Image& image) const = 0;
   // Compiles a primitive that concerns a packet's way; false: the architecture has none so named.
   virtual bool primitive(Compiler& compiler, const Json& node) const = 0;

@@ -1,9 +1,9 @@
-// What the control plane says to a Switch and hears from it: entries, groups, sessions, counters.
+// What the control plane gives a Switch and reads from it: entries, groups, sessions, counters.
 //
 // Names are those of the program (bmv2 JSON and P4Info agree on them): `ingress.ipv4_host`, or
 // `ipv4_host` where the P4 source says @name(".ipv4_host"). Values are byte strings in network
-// order, as in P4Runtime: leading zero bytes may be missing or superfluous, but a value that does
-// not fit its width in bits is an error. What is read back is in P4Runtime's canonical form (the
+// order, as in P4Runtime: leading zero bytes may be missing or superfluous, but a value that
+// exceeds its width in bits is an error. Values are read back in P4Runtime's canonical form (the
 // shortest string, at least one byte).
 #pragma once
 
@@ -58,9 +58,9 @@ struct CounterValue {
 };
 
 // What a meter lets through: green up to the committed rate, yellow up to the peak rate, then red
-// (two-rate three-colour marker, RFC 2698), or with one rate: green within the committed burst,
-// yellow within the excess burst, which fills with what the committed one leaves (RFC 2697).
-// Colour-blind. In bytes of the packet as it was received, or in packets: the meter says which.
+// (two-rate three-colour marker, RFC 2698). With one rate: green within the committed burst, yellow
+// within the excess burst, which fills with what the committed one leaves (RFC 2697). Colour-blind.
+// Its unit is the byte of a packet as received, or the packet, as the meter declares.
 struct MeterConfig {
   double committed_rate = 0;          // units a second, 0 or more
   std::uint64_t committed_burst = 0;  // units
@@ -88,14 +88,14 @@ struct TableEntry {
   std::optional<std::uint32_t> group = std::nullopt;   // action profile: one of these three, the
   std::optional<std::vector<WeightedAction>> action_set = std::nullopt;  // last a group of its own
   std::optional<MeterConfig> meter = std::nullopt;  // direct meter; none: all is green
-  std::int64_t idle_timeout_ns = 0;  // Output::entries_expired whenever it had no hit for so long;
+  std::int64_t idle_timeout_ns = 0;  // Output::entries_expired after each such time without a hit;
                                      // 0: never
   std::int64_t idle_ns = 0;          // read: since the last hit, or since it was written;
                                      // in tables that support time-outs
 };
 
 // A group of an action selector: the selector's hash modulo the sum of weights chooses one of its
-// members, laid out in ascending order of their ids, each as often as its weight.
+// members, which are laid out by ascending id, each as often as its weight.
 struct GroupMember {
   std::uint32_t member = 0;
   std::uint32_t weight = 1;                                // above 0
@@ -120,7 +120,7 @@ struct ProfileUsage {
 struct DigestConfig {
   std::uint32_t max_list_size = 1;  // digests; 0: as many as a list can have (digest_list.h)
   std::int64_t max_timeout_ns = 0;  // a list is sent when its first digest is so old; 0: at once
-  std::int64_t ack_timeout_ns = 0;  // a digest that was sent is not sent again for so long, or
+  std::int64_t ack_timeout_ns = 0;  // a digest that was sent is not sent again within this time, or
                                     // until its list is acknowledged; 0: it is
   bool operator==(const DigestConfig&) const = default;
 };
@@ -164,7 +164,7 @@ struct CloneSession {
   std::uint16_t packet_length = 0;  // bytes kept of a copy; 0: all
 };
 
-// What the program declares, for whoever maps P4Info ids to names.
+// What the program declares, for code that maps P4Info ids to names.
 struct KeyField {
   std::string name;  // as in P4Info: "hdr.ipv4.dst_addr"
   MatchKind kind;
@@ -184,7 +184,7 @@ struct TableInfo {
   std::vector<std::string> actions;
   std::uint64_t max_size = 0;  // entries
   bool needs_priority = false;
-  bool is_const = false;  // its entries stand in the program
+  bool is_const = false;  // the program holds its entries
   bool const_default = false;
   std::string direct_counter;     // its name, or empty
   std::string direct_meter;       // its name, or empty

@@ -1,4 +1,4 @@
-// What a Switch calls back: frames that leave, and what the program has to say.
+// What a Switch calls back with: frames that leave, and what the program reports.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tiercast::engine {
 
-// Called synchronously from receive() and advance(); must not call the Switch back. What is handed
-// over is valid during the call only.
+// Called synchronously from receive() and advance(); must not call back into the Switch. Arguments
+// are valid only during the call.
 class Output {
  public:
   virtual ~Output() = default;
@@ -22,10 +22,10 @@ class Output {
   // A frame sent to the CPU port, with the program's packet_in header in front.
   virtual void packet_in(std::span<const std::byte> frame) = 0;
 
-  // A list of digests that is full, or old enough (DigestConfig). False: nobody took it, so its
-  // digests count as dropped and may come again.
+  // A list of digests that is full, or old enough (DigestConfig). False: nobody took the list, so
+  // its digests count as dropped and may come again.
   virtual bool digest(const DigestList&) { return false; }
-  // Entries that no packet hit for their idle_timeout_ns, since they were last hit, written or
+  // Entries that no packet has hit for their idle_timeout_ns since they were last hit, written or
   // reported.
   virtual void entries_expired(std::string_view /*table*/, std::span<const TableEntry>) {}
   // The text of a log_msg().

@@ -1,4 +1,4 @@
-// What each instruction of flat code reads and writes: the one place that says so.
+// What each instruction of flat code reads and writes, stated only here.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ Operands operands(FlatOp op);
 bool is_conditional_jump(FlatOp op);  // to target, or on
 bool is_branch(FlatOp op);            // has targets in FlatCode::targets
 bool ends(FlatOp op);                 // nothing follows
-// Nothing but the result in d: an instruction that may be left out where nobody reads d.
+// No effect but the result in d: an instruction that may be left out if d is never read.
 bool is_pure(FlatOp op);
 // May end the code before the next instruction.
 bool may_end(FlatOp op);
@@ -62,7 +62,7 @@ Writes writes(const Image& image, const FlatInstruction& instruction);
 // What the parts of the image that are not flat code read.
 void add_field(CellSet& cells, std::uint32_t cell, std::uint32_t width);
 void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, CellSet& cells);
-// What is looked at between and behind the parts of flat code.
+// What is read between and after the parts of flat code.
 CellSet cells_used_outside(const Image& image, Reads reads = Reads::kAll);
 
 }  // namespace tiercast::engine

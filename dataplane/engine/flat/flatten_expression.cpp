@@ -458,7 +458,7 @@ void FlatWriter::branch(std::uint32_t expression, bool when, Label to) {
             to);
 }
 
-// Cell by cell, so that those that nobody reads need not be copied. As Headers::assign().
+// Cell by cell, so that cells that are never read need not be copied. As Headers::assign().
 void FlatWriter::assign_header(std::uint32_t to, std::uint32_t from) {
   const Header& target = image_.headers[to];
   const Header& source = image_.headers[from];

@@ -97,7 +97,7 @@ void find_extracted_fields(Image& image) {
     const FlatBlock& block = parser.blocks[b];
     CellSet now = ends(block.last.op) ? parsed : CellSet(image.phv_cells);
     for (std::uint32_t to : block.next) now.add(live[to]);
-    // What a called state extracts is not told apart.
+    // The fields that a called state extracts are not distinguished.
     if (block.last.op == FlatOp::kRunState) return;
     live_before(image, block.last, parsed, now, kReads);
     for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {

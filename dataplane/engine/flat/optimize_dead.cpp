@@ -1,4 +1,4 @@
-// What nobody reads is not computed; what follows in one run is one.
+// Removes computations whose result is never read, and merges runs of adjacent ones.
 //
 // p4c declares its temporaries at the top and sets whole structures to 0 there, so most of a
 // program's writes are never read, and most of the others are zeros for cells side by side. An

@@ -353,7 +353,7 @@ class Propagation {
     }
   }
 
-  // Where the way from b to `to` leads: behind jumps whose outcome is known on it.
+  // Where the edge from b to `to` leads: past jumps whose outcome is known on it.
   std::uint32_t goal(std::uint32_t b, std::uint32_t to, const State& state) const {
     for (;;) {
       const FlatBlock& block = graph_.blocks[to];
@@ -386,7 +386,7 @@ class Propagation {
     State& known = before_[to];
     for (std::uint32_t c = 0; c < known.size(); ++c) {
       if (known[c] == state[c]) continue;
-      // What one way or another brings: a value of its own.
+      // Edges bring different values: a new value.
       known[c] = fresh(numbers_[known[c]].most | numbers_[state[c]].most, c);
     }
   }

@@ -1,4 +1,4 @@
-// The compiled form of a program: where each field stands in the packet vector, and flat code.
+// The compiled form of a program: where each field is in the packet vector, and flat code.
 //
 // The packet vector (PHV) is an array of 64-bit cells. A header is a run of cells: its validity (0
 // or 1), then its fields, each in as many cells as its width needs, least significant first. A
@@ -281,7 +281,7 @@ struct Node {
   std::uint32_t place = 0;  // of a condition
 };
 
-// For traces: where in the P4 source, and what stands there.
+// For traces: a place in the P4 source, and its text.
 struct Place {
   std::string source;  // "router.p4:42", or empty
   std::string text;

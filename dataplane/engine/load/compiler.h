@@ -92,7 +92,7 @@ class Compiler {
   // Emits a store to an lvalue of what push_value emits.
   void store_to(const Json& lvalue, const std::function<void()>& push_value);
   void log_message(const Json& parameters);
-  // Where a statement or condition stands in the P4 source: an index into Image::places.
+  // Where a statement or condition is in the P4 source: an index into Image::places.
   std::uint32_t place(const Json& node);
   void jump(const Json& node, bool conditional);
   std::uint32_t calculation_named(const Json& name) const;

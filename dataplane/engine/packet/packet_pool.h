@@ -1,5 +1,5 @@
-// Packets and frame buffers that are used again: once the pool has grown to what the traffic needs,
-// no packet allocates.
+// Packets and frame buffers for reuse: once the pool has grown to what the traffic needs, no packet
+// allocates.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Packet {
   std::uint32_t label = 0;        // LabelRule, when it entered the queue
   std::uint32_t truncate = 0;     // bytes kept of the frame; 0: all
   std::uint32_t generation = 0;   // how often it was cloned, resubmitted or recirculated
-  std::uint32_t queue_bytes = 0;  // what it counts for in its queue
+  std::uint32_t queue_bytes = 0;  // its share of the queue's length
   std::uint32_t enq_qdepth = 0;
   bool is_written = false;   // the frame has its headers, while Image::egress_watch is 0
   std::uint32_t copy = 0;    // of a traced packet

@@ -133,7 +133,7 @@ inline Wide add(const Wide& a, const Wide& b) { return a + b; }
 inline Wide subtract(const Wide& a, const Wide& b) { return a - b; }
 inline Wide multiply(const Wide& a, const Wide& b) { return a * b; }
 
-// Quotients are rounded towards 0. What is divided by 0 gives 0.
+// Quotients are rounded towards 0. Division by 0 gives 0.
 inline Word divide(Word a, Word b) {
   if (b == 0) return 0;
   if (b == -1) return subtract(0, a);  // the smallest number has no negative

@@ -1,9 +1,9 @@
-// A queue of its own for each flow, served in turn: deficit round robin (Shreedhar and Varghese,
+// One queue for each flow, served in turn: deficit round robin (Shreedhar and Varghese,
 // SIGCOMM 1995). Every flow that waits gets the same share of the link in bytes.
 //
 // A flow is what has the same IPv4 source, destination, protocol and ports in the frame as
 // received. Of multicast the destination does not count, so that the layers of a session are one
-// flow. Flows are told apart by a hash: two of them share a queue with probability 1/kFlows.
+// flow. A hash identifies a flow: two of them share a queue with probability 1/kFlows.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace tiercast::engine {
 
 class LabelTable {
  public:
-  // The counts of a label. Whoever asks for a label that is new counts an `entered` at once: an
+  // The counts of a label. A caller that asks for a new label counts an `entered` at once: an
   // entry without one is free. Valid until the next call.
   LabelCounts& of(std::uint32_t label) {
     if (!entries_.empty()) {

@@ -34,18 +34,18 @@ struct PortStats {
   std::uint64_t max_queue_bytes = 0;
 };
 
-// By what ports count packets apart: a small number made of a header's field, as it is when a
-// packet enters a queue. Packets without that header have label 0, and those from the CPU port,
-// which the control plane sends where it likes; and so do all where the program does not have the
-// field, or reads it nowhere in egress.
+// What ports count packets by: a small number made from a header's field, as it is when the packet
+// enters a queue. The label is 0 for packets without that header, for those from the CPU port,
+// which the control plane sends where it likes, and for all packets if the program does not have
+// the field or never reads it in egress.
 struct LabelRule {
   std::string header;                                     // its name in the program, such as "ipv4"
   std::string field;                                      // at most 64 bits
   std::uint32_t (*label)(std::uint64_t value) = nullptr;  // null: no rule
 };
 
-// What became of the packets with one label that a port's queue was given, replicas and clones each
-// for itself. Packets, since the program was set.
+// What became of the packets with one label that were handed to a port's queue. Each replica and
+// clone counts. In packets, since the program was set.
 struct LabelCounts {
   std::uint32_t label = 0;
   std::uint64_t entered = 0;  // handed to the queue

@@ -1,7 +1,7 @@
 // Queues, links and wires of the ports, in virtual time.
 //
-// A port is a drop-tail FIFO, or a fair queue, in front of a link of so many bit/s and a wire with
-// a propagation delay. A packet that finds the link idle is served at once and never counts as
+// A port is a drop-tail FIFO, or a fair queue, in front of a link with a rate and a wire with a
+// propagation delay. A packet that finds the link idle is served at once and never counts as
 // waiting. The egress pipeline runs when a packet's service starts; the bytes that it leaves set
 // the service time: (frame + overhead) * 8 / rate. Service times add up without rounding: an
 // instant is whole nanoseconds and a remainder in units of 1/rate nanoseconds.
@@ -27,14 +27,14 @@ class TrafficManager {
   class Client {
    public:
     virtual ~Client() = default;
-    // A packet's service starts at now_ns; `waiting` packets stay behind it. After true,
-    // packet.buffer is the frame that leaves. After false the packet is not sent, and is given back
-    // to the pool; the link stays idle.
+    // A packet's service starts at now_ns, with `waiting` packets behind it. True: packet.buffer is
+    // the frame that leaves. False: the packet is not sent and goes back to the pool; the link
+    // stays idle.
     virtual bool egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
                         std::int64_t now_ns) = 0;
     // A frame leaves the wire at packet.time_ns.
     virtual void deliver(std::uint32_t port, const Packet& packet) = 0;
-    // The packet finds the queue full, and ends here.
+    // The packet finds the queue full and is dropped.
     virtual void refused(std::uint32_t port, const Packet& packet) = 0;
     // A frame that waited for rx_delay_ns arrives; the client owns it now.
     virtual void arrive(std::uint32_t port, Packet* packet, std::int64_t now_ns) = 0;
@@ -48,11 +48,11 @@ class TrafficManager {
   void remove(std::uint32_t port);
   const PortConfig& config(std::uint32_t port) const { return ports_[port].config; }
   PortStats& stats(std::uint32_t port) { return ports_[port].stats; }
-  // Of a port that exists, or did.
+  // For a port that exists or has existed.
   const LabelTable& labels(std::uint32_t port) const { return ports_[port].labels; }
   std::vector<std::uint32_t> ports() const;
 
-  // Takes the packet, whose frame has frame_bytes now. The port must exist.
+  // Takes the packet, whose frame now has frame_bytes. The port must exist.
   void enqueue(std::uint32_t port, Packet* packet, std::uint32_t frame_bytes, std::int64_t now_ns);
   // Takes the packet and calls Client::arrive after the port's rx_delay_ns.
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
@@ -61,8 +61,8 @@ class TrafficManager {
     return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns,
                     soon_.empty() ? kNever : soon_ns_);
   }
-  // Performs the earliest event, which is due at next_event(). Ties: the lower port first; on a
-  // port what leaves the wire, then the end of a service, then arrivals.
+  // Performs the earliest event, which is due at next_event(). Ties: the lower port first; on one
+  // port, frames that leave the wire, then the end of a service, then arrivals.
   void step();
 
  private:

@@ -133,7 +133,7 @@ void DigestGatherer::add(std::int64_t now_ns) {
 }
 
 void DigestGatherer::acknowledge(std::uint64_t list_id) {
-  // Ids grow from the oldest on.
+  // Ids ascend from the oldest.
   const auto place = [&](std::size_t i) -> List& { return sent_[(oldest_ + i) % sent_.size()]; };
   std::size_t first = 0, last = sent_count_;
   while (first < last) {

@@ -18,7 +18,7 @@ ProgramState::ProgramState(std::shared_ptr<const Image> loaded, const PortSet& p
       externs(image, core.options.seed),
       machine(image, externs, core.output, core.options.drop_port),
       flat(core.options.flat_code && image.flat.present()),
-      // A program that replaces another may need larger packets than those who share the pool.
+      // A new program may need larger packets than the others that share the pool.
       owned_pool(core.options.pool != nullptr && core.options.pool->phv_cells() == image.phv_cells
                      ? core.options.pool
                      : std::make_shared<PacketPool>(image.phv_cells)),

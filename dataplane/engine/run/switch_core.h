@@ -69,7 +69,7 @@ class SwitchCore {
   // Sets the packet's length, and its state and packet vector to those of a frame that nothing has
   // looked at.
   void begin(Packet& packet, PacketState& state) const;
-  // Runs the parser; the packet's cursor stands behind what it consumed.
+  // Runs the parser; the packet's cursor is then after the bytes that it consumed.
   void parse(Packet& packet, PacketState& state);
   // The same for a copy, of whose parser no trace tells, and which no control follows.
   void parse_copy(Packet& packet, PacketState& state);
@@ -133,7 +133,7 @@ class SwitchCore {
  private:
   // The nodes from `node` on, or the same as flat code.
   void run_control(std::uint32_t node, std::uint32_t flat, PacketState& state);
-  // The nodes from `node` on; observer is told of each, and runs the actions.
+  // The nodes from `node` on; observer sees each of them and runs the actions.
   template <class Observer>
   void run_nodes(std::uint32_t node, PacketState& state, Observer& observer);
   void interpret(std::uint32_t node, PacketState& state);

@@ -14,7 +14,7 @@ namespace tiercast::engine {
 
 class Tracer {
  public:
-  // Null: off. Packets that are inside keep their numbers, and nobody is told of them.
+  // Null: off. Packets that are inside keep their numbers, but are no longer reported.
   void set_sink(TraceSink* sink) { sink_ = sink; }
   bool on() const { return sink_ != nullptr; }
 
@@ -40,7 +40,7 @@ class Tracer {
     static const MatchTable::Entry* lookup(MatchTable& table, const PacketState& state) {
       return table.lookup(state.phv);
     }
-    // Says who last sent the packet to the drop port.
+    // Names what last sent the packet to the drop port.
     void drop(std::string_view reason);
 
    private:

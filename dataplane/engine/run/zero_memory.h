@@ -1,4 +1,4 @@
-// Memory that begins as zeros, and of which the system holds no page that nobody wrote.
+// Memory that starts as zeros; the system holds only the pages that were written.
 #pragma once
 
 #include <cstddef>

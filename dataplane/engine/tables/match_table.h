@@ -5,10 +5,10 @@
 // ternary table one per mask, of which the entry with the highest priority wins. Entries with a
 // range are compared one by one. Look-ups never allocate; changes may.
 //
-// Most tables are exact, with one or two fields: packed into one cell, the key stands in the hash
-// table beside the action, and the arguments of all entries stand together. So a look-up touches
-// few places in memory, none of which is in the processor's cache while packets go through many
-// switches.
+// Most tables are exact, with one or two fields. Their key is packed into one cell and stored in
+// the hash table beside the action, and the arguments of all entries are stored together. So a
+// look-up touches few places in memory, none of which is in the processor's cache while packets go
+// through many switches.
 #pragma once
 
 #include <array>
@@ -45,19 +45,19 @@ class alignas(64) MatchTable {
     std::int64_t reported_ns = 0;  // last, as idle
   };
 
-  // All must outlive the MatchTable. Installs the program's constant entries; a program whose
-  // entries are wrong gives a status. profile: of a table that has one, else nullptr.
+  // The arguments must outlive the MatchTable. Installs the program's constant entries; wrong ones
+  // give a status. profile: the table's action profile, or nullptr.
   MatchTable(const Image& image, const Table& layout, ProfileMembers* profile = nullptr);
   Status install_constant_entries();
 
   // nullptr: miss.
   Entry* lookup(const Cell* phv);
-  // What a packet of `bytes` does at this table, which its direct counter counts.
+  // What a packet of `bytes` does at this table; the direct counter counts it.
   struct Outcome {
     std::uint32_t action;  // index into Table::actions; kNone: a miss without default action
     bool hit;
     const Cell* arguments;
-    Entry* special = nullptr;  // a hit that TableHits::complete() must be told of
+    Entry* special = nullptr;  // a hit that must be passed to TableHits::complete()
   };
   Outcome apply(const Cell* phv, std::uint32_t bytes);
   const ProfileMembers* profile() const { return profile_; }
@@ -79,8 +79,8 @@ class alignas(64) MatchTable {
   std::size_t size() const { return entries_.size(); }
   TableEntry describe(const Entry& entry, std::int64_t now_ns) const;
 
-  // Time-outs: when an entry may have been idle for too long (kNever: none has a time-out); those
-  // that have been, since they were hit or taken. All entries are looked at, so this is asked for
+  // Time-outs: when an entry may next have been idle for too long (kNever: none has a time-out),
+  // and those that have been, since they were hit or taken. This scans all entries, so it is called
   // at most every kScanSpacing for each of them. Shorter time-outs count as kMinTimeout.
   static constexpr std::int64_t kMinTimeout = 10'000'000;  // ns
   static constexpr std::int64_t kScanSpacing = 1'000;      // ns
@@ -137,8 +137,8 @@ class alignas(64) MatchTable {
   Cell* arguments_of(std::uint32_t entry) const {
     return arguments_ + std::size_t{entry} * argument_cells_;
   }
-  // In a packed table, after any change: what look-ups read of an entry that is new or another now,
-  // and where they begin.
+  // In a packed table, after any change: updates what look-ups read of a new or changed entry, and
+  // where they begin.
   void renew_entry(std::uint32_t index);
   void renew();
   bool in_ranges(const Entry& entry, const Cell* key) const;

@@ -24,7 +24,7 @@ class Meter {
     std::uint64_t tokens = 0;
     std::uint64_t filled = 0;  // tokens that its rate gave since the configuration
   };
-  // Returns what the bucket had no room for.
+  // Returns the tokens that the bucket had no room for.
   std::uint64_t fill(Bucket& bucket, double rate, std::uint64_t burst, std::int64_t now_ns) const;
 
   std::optional<MeterConfig> config_;

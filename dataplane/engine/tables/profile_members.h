@@ -25,7 +25,7 @@ class ProfileMembers {
     ActionCall call;
     std::uint64_t users = 0;  // entries, and places in groups
   };
-  // Those of a group that can be chosen now.
+  // The members of a group that can be chosen now.
   class Selection {
    public:
     void clear() { places_.clear(); }

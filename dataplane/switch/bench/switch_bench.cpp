@@ -49,7 +49,7 @@ std::shared_ptr<const engine::Program> load(const std::string& path) {
   return engine::Program::load(text, path);
 }
 
-// CPU time of this thread: what one core needs, whoever else runs on it.
+// CPU time of this thread: what one core needs, whatever else runs on it.
 std::int64_t cpu_ns() { return vswitch::clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 std::string measure(engine::Switch& to, const Counter& out, const std::string& program,

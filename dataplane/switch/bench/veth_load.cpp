@@ -95,7 +95,7 @@ int run(int argc, char** argv) {
   std::uint64_t sent = 0;
   while (sent < total) {
     const double elapsed = static_cast<double>(vswitch::monotonic_ns() - start) * 1e-9;
-    // A sender that cannot keep up says so by its duration.
+    // The duration shows whether the sender kept up.
     if (elapsed > 2 * seconds) break;
     const auto due = std::min(total, static_cast<std::uint64_t>(elapsed * rate) + 1);
     if (due > sent) sent += sender.send(due - sent);

@@ -22,7 +22,7 @@ struct ElectionId {
   auto operator<=>(const ElectionId&) const = default;
 };
 
-// What a stream is to be told (a MasterArbitrationUpdate).
+// What a stream must be sent (a MasterArbitrationUpdate).
 struct ArbitrationNotice {
   StreamId stream = 0;
   std::string role;
@@ -45,13 +45,13 @@ class Arbitration {
                                         const std::string& role,
                                         std::optional<ElectionId> election_id);
 
-  // The stream has ended. Returns who must be told.
+  // The stream has ended. Returns the streams to notify.
   std::vector<ArbitrationNotice> disconnect(StreamId stream);
 
   bool is_primary(StreamId stream) const;
   std::vector<StreamId> primaries() const;  // of every role that has one
 
-  // For requests that carry who sends them. Throws RequestError: NOT_FOUND (device or role),
+  // For requests that name their sender. Throws RequestError: NOT_FOUND (device or role),
   // PERMISSION_DENIED (not the primary).
   void require_primary(std::uint64_t device_id, const std::string& role,
                        std::optional<ElectionId> election_id) const;

@@ -1,4 +1,4 @@
-// The sending half of one StreamChannel: any thread queues messages, one thread of its own writes
+// The sending half of one StreamChannel: any thread queues messages, its own thread writes
 // them, so that neither the data plane nor another controller ever waits for a slow controller.
 #pragma once
 

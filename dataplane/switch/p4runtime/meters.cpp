@@ -1,4 +1,4 @@
-// Indirect meters, and what a meter's configuration means. Direct ones stand in table entries.
+// Indirect meters, and what a meter's configuration means. Direct meters are part of table entries.
 #include <fmt/format.h>
 
 #include "dataplane/switch/p4runtime/cells.h"

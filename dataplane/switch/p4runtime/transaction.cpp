@@ -14,7 +14,7 @@ namespace {
 using p4::v1::Entity;
 using p4::v1::Update;
 
-// Reads the entry of this key, with what stands beside its action.
+// Reads the entry of this key, with everything beside its action.
 Entity entry_query(const p4::v1::TableEntry& entry) {
   Entity query;
   p4::v1::TableEntry& filter = *query.mutable_table_entry();
@@ -79,7 +79,8 @@ std::vector<grpc::Status> write_all_or_none(
       try {
         back = inverse(target, updates[done]);
       } catch (const RequestError&) {
-        // What cannot be read cannot be written either, and the write's error says it better.
+        // An entry that cannot be read cannot be written either, and the write has the better
+        // error.
       }
       write_update(target, updates[done]);
       std::move(back.begin(), back.end(), std::back_inserter(undo));

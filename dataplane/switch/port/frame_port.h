@@ -38,8 +38,8 @@ class FramePort {
 
 inline constexpr std::string_view kDevicePrefix = "dpdk:";
 
-// Opens what stands behind kDevicePrefix. tiercast-switch-dpdk sets it before any port is opened;
-// tiercast-switch has none, and does not link DPDK.
+// Opens the device named after kDevicePrefix. tiercast-switch-dpdk sets it before any port is
+// opened; tiercast-switch has none, and does not link DPDK.
 using DeviceOpener = std::unique_ptr<FramePort> (*)(const std::string& device);
 void set_device_opener(DeviceOpener opener);
 

@@ -1,5 +1,5 @@
 // One AF_PACKET socket: every frame that arrives at an interface, and frames that leave by it
-// without passing a queueing discipline (so that no queue stands behind the emulated one).
+// without passing a queueing discipline (so that there is no queue behind the emulated one).
 #pragma once
 
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-// ERMCC's receiver: throughput at congestion (TRAC), and feedback from the CR and from who is
-// slower than it (ERMCC 3.1; PROTOCOLS 4.2). Constant state.
+// ERMCC's receiver: throughput at congestion (TRAC), and feedback from the CR and from a receiver
+// that is slower than it (ERMCC 3.1; PROTOCOLS 4.2). Constant state.
 #pragma once
 
 #include <cstdint>

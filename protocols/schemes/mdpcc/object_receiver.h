@@ -67,8 +67,8 @@ class ObjectReceiver {
   SegmentSet received_;
   SegmentSet asked_;             // by others, since the back-off began
   std::uint32_t known_end_ = 0;  // the sender has sent all before it
-  // known_end_ when the back-off began. Those who lost the same packet have the same, so that one
-  // NACK speaks for all; younger holes wait for the next round.
+  // known_end_ when the back-off began. Receivers that lost the same packet have the same, so that
+  // one NACK speaks for all; younger holes wait for the next round.
   std::uint32_t ask_end_ = 0;
   std::uint32_t first_missing_ = 0;
   std::uint64_t delivered_ = 0;

@@ -1,5 +1,5 @@
 // The sender's half of repair by NACKs: which segment leaves next. Repairs go before new segments;
-// after the last one the sender flushes until nobody has asked for long enough.
+// after the last one the sender flushes until no receiver has asked for long enough.
 #pragma once
 
 #include <cstddef>

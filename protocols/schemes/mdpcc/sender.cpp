@@ -100,8 +100,8 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 }
 
 void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
-  // The answer to a probe that was not sent, or long ago, is nobody's; nor is one from before its
-  // probe left.
+  // An answer to a probe that was not sent, or was sent long ago, does not count; nor does one from
+  // before its probe left.
   const std::uint16_t age = static_cast<std::uint16_t>(probe_seq_ - report.probe_seq);
   const std::int32_t held =
       serial_difference(report.response_us, probe_tx_us_[report.probe_seq % kProbes]);

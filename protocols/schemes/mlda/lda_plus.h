@@ -22,7 +22,7 @@ class LdaPlus {
 
   // r(m) from r(m-1), `rate` > 0.
   Rate adapt(Rate rate, const Path& path);
-  // A_add as it stands.
+  // The present A_add.
   Rate increase() const { return increase_; }
 
  private:

@@ -172,7 +172,7 @@ void Receiver::estimate(Time now, Sink& sink) {
   sink.trace("mlda.estimate", fields);
 }
 
-// A receiver without a measurement of its own takes the session's largest, and so asks for less
+// A receiver that has not measured its own takes the session's largest, and so asks for less
 // rather than more.
 Duration Receiver::round_trip() const {
   if (rtt_.valid()) return rtt_.rtt();
@@ -227,7 +227,7 @@ void Receiver::receive_reflection(Time now, const wire::MldaReflection& reflecti
                   wire::clock_us(now) - reflection.tx_time_us);
     return;
   }
-  // MLDA III-C, partial suppression. Who wants its round-trip time measured is silenced only by
+  // MLDA III-C, partial suppression. A receiver that wants its RTT measured is silenced only by
   // others that want it too: each event measures somebody, and yet few answer.
   const bool similar = phase_ == Phase::kReporting &&
                        serial_difference(reflection.sr_seq, sr_seq_) >= 0 &&

@@ -58,7 +58,7 @@ class Sender final : public SenderCore {
   Rng rng_;
   Layering layering_;
   std::array<std::uint32_t, kMaxLayers> seq_{};
-  std::array<Rate, kMaxLayers> paced_{};  // as told to the pacer
+  std::array<Rate, kMaxLayers> paced_{};  // as given to the pacer
   unsigned subscribed_ = 0;               // layers that somebody listens to
   Cycle cycle_;
   unsigned silent_cycles_ = 0;

@@ -12,7 +12,7 @@
 
 namespace tiercast::pgmcc {
 
-// 1 / T of a receiver, up to a constant: the acker is who has the largest. `rtt` in s, `loss` p in
+// 1 / T of a receiver, up to a constant: the acker has the largest. `rtt` in s, `loss` p in
 // 0 .. 1; 0 while nothing was lost.
 double slowness(double rtt, double loss);
 

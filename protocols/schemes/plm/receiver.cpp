@@ -72,7 +72,7 @@ int Receiver::level_for(Rate share) const {
   return wanted;
 }
 
-// Down at once, at the first pair that says so; up only by the least of a check period.
+// Down at once, at the first pair that asks for it; up only by the least of a check period.
 void Receiver::on_pair(Time now, Rate share, Sink& sink) {
   least_ = samples_ == 0 ? share : std::min(least_, share);
   ++samples_;

@@ -73,7 +73,7 @@ class Members {
   const Settings& settings_;
   IdTable table_;
   std::vector<Member> members_;  // by slot
-  std::uint32_t used_ = 0;       // members_ from here on were never used
+  std::uint32_t used_ = 0;       // the members_ from here were never used
   Duration max_srtt_;
   Duration max_timeout_;
   std::uint32_t min_rwnd_;

@@ -25,7 +25,7 @@ class Repairs {
   std::uint32_t ready_count() const { return ready_.size(); }
   std::uint32_t out() const { return out_; }  // packets, ready or repeated
 
-  // The next one that waits; it is out from now on, for the caller to repeat.
+  // The next one that waits; it then counts as out, for the caller to repeat.
   std::uint32_t next();
   // A packet that waits for nothing goes by multicast, with the next ones that leave.
   void to_multicast(std::uint32_t seq);

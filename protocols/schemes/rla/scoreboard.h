@@ -1,5 +1,5 @@
-// Who has which packet of the window: the SACK scoreboards of all receivers, and for each packet
-// how many have it and who lost it (PROTOCOLS 5.2).
+// Which receiver has which packet of the window: the SACK scoreboards of all receivers, and for
+// each packet how many have it and which lost it (PROTOCOLS 5.2).
 //
 // The window is base() .. next()-1; base() is the paper's min_last_ack. Memory: (window x members)
 // x 2 bits, allocated by the constructor. An acknowledgement costs O(what it newly acknowledges)
@@ -123,7 +123,7 @@ class Scoreboard {
   bool is_lost(std::uint32_t slot, std::uint32_t seq) const {
     return (row(seq)[slot / 64] >> (slot % 64) & 1) != 0;
   }
-  // The packet leaves again, for all who lost it: `on_loser(slot)` for each.
+  // The packet leaves again for all receivers that lost it: calls `on_loser(slot)` for each.
   template <class OnLoser>
   void repeat(Time now, std::uint32_t seq, OnLoser on_loser) {
     PacketState& state = packet(seq);

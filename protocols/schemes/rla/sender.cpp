@@ -198,7 +198,7 @@ bool Sender::detect_losses(Member& member) {
   const std::uint32_t limit = reach - 3;  // packets before it have three after them
   bool lost = false;
   bool holes = false;
-  std::uint32_t next_check = board_.next() + 3;  // what is repeated from now on
+  std::uint32_t next_check = board_.next() + 3;  // of packets that are repeated now
   const auto judge = [&](std::uint32_t seq) {
     holes = true;
     if (board_.is_lost(at, seq)) return;
@@ -248,7 +248,7 @@ void Sender::congested(Member& member, Sink& sink) {
   sink.trace("rla.signal", fields);
 }
 
-// After a change of who has `seq` or lost it.
+// After a change in which receivers have `seq` or lost it.
 void Sender::evaluate(std::uint32_t seq) {
   PacketState& state = board_.packet(seq);
   if (board_.members() == 0) return;
@@ -323,7 +323,7 @@ void Sender::pump(Sink& sink, bool processed) {
 void Sender::repair(std::uint32_t& budget, Sink& sink) {
   for (; repairs_.waiting() && budget > 0 && repairs_.out() < listening_.cwnd(); --budget) {
     const std::uint32_t seq = repairs_.next();
-    // After a time-out by multicast: everybody answers, and who does not may be dropped.
+    // After a time-out, by multicast: all receivers answer, and one that does not may be dropped.
     if (board_.packet(seq).lost > settings_.rexmit_thresh || backoff_ > 1) {
       repairs_.to_multicast(seq);
     } else {
@@ -407,7 +407,7 @@ void Sender::timer(Time now, Sink& sink) {
   pump(sink, processed);
 }
 
-// Rule 1 detects losses by gaps or by time. Without the latter a small window stands still until
+// Rule 1 detects losses by gaps or by time. Without the latter a small window stalls until
 // the time-out whenever each packet in it is missed by somebody, for no three more leave.
 void Sender::overdue(Sink& sink) {
   overdue_at_ = Time::never();
@@ -444,7 +444,7 @@ void Sender::expire(Sink& sink) {
     trace_window(sink);
   }
   if (board_.members() == 0) {
-    // Somebody subscribes, and nobody is known: the oldest packet, or a new one, finds them.
+    // Somebody subscribes, but no receiver is known: the oldest packet, or a new one, finds them.
     probe_ = true;
     if (board_.under_way() > 0 && repairs_.out() == 0) repairs_.to_multicast(base);
   }
@@ -453,7 +453,7 @@ void Sender::expire(Sink& sink) {
 }
 
 // Receivers that hold the window up without a word, or without progress; but not while all do: then
-// it is the network that is silent, and who returns has missed nothing.
+// the network is silent, and a receiver that returns has missed nothing.
 void Sender::drop_silent(Sink& sink) {
   const std::uint32_t base = board_.base();
   const Duration patience =

@@ -1,6 +1,6 @@
 // RLA's sender: a window over multicast data, acknowledged by every receiver (RLA 3.3;
-// PROTOCOLS 5.2 to 5.5). What losses do to the window: listening.h; who has what: scoreboard.h;
-// who is there: members.h; what is repeated: repairs.h.
+// PROTOCOLS 5.2 to 5.5). What losses do to the window: listening.h; which receiver has what:
+// scoreboard.h; which receivers there are: members.h; what is repeated: repairs.h.
 //
 // Receivers register by their first words (hello) before data flows, and by their first
 // acknowledgement after.
@@ -100,7 +100,7 @@ class Sender final : public SenderCore {
   bool subscribed_ = false;
   bool started_ = false;  // data flows
   bool finished_ = false;
-  bool probe_ = false;         // nobody is known, and one packet may ask whether somebody listens
+  bool probe_ = false;         // no receiver is known, and one packet may ask whether any listens
   std::uint32_t credits_ = 0;  // released, and not yet written
   double backoff_ = 1;
   // Until all had acknowledged a packet that left once, since the last record (RLA 5.1).

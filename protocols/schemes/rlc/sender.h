@@ -42,7 +42,7 @@ class Sender final : public SenderCore {
   const SessionConfig config_;
   const Settings settings_;
   std::array<std::uint32_t, kMaxLayers> seq_{};
-  std::array<bool, kMaxLayers> sync_point_{};  // the layer's next packet says so
+  std::array<bool, kMaxLayers> sync_point_{};  // the layer's next packet carries one
   std::array<Rate, kMaxLayers> paced_{};
   unsigned active_layers_ = 0;
   Phase phase_ = Phase::kRest;

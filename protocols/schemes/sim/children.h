@@ -14,12 +14,12 @@ class Children {
  public:
   explicit Children(std::uint32_t max_children);
 
-  // A new round: nobody has answered it.
+  // Starts a round, which no child has answered yet.
   void begin_round();
 
   enum class Answer {
     kKnown,      // a child's first answer in this round
-    kNew,        // a child not known before; known from now on
+    kNew,        // a child that was not known before, and now is
     kDuplicate,  // answered this round already
     kFull,       // not known, and no room
   };

@@ -100,7 +100,7 @@ bool Sender::acceptable(const wire::SimFeedback& feedback) const {
       feedback.records[feedback.record_count - 1].rank >= config_.layers) {
     return false;
   }
-  // The answer to a request that was not sent yet, or long ago, is nobody's.
+  // An answer to a request that was not sent yet, or was sent long ago, does not count.
   return fb_req_ - feedback.fb_req < kRequests &&
          !request_sent_at_[feedback.fb_req % kRequests].is_never();
 }

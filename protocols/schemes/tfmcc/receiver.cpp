@@ -50,7 +50,7 @@ Rate Receiver::calculated() const {
   if (have_loss()) {
     return tcp_throughput(path(config_.packet_size, rtt()), history_.loss_event_rate());
   }
-  // RFC 4654, 3.6. Before anything was measured the sender's rate stands for the received one.
+  // RFC 4654, 3.6. Until something is measured, the sender's rate is used for the received one.
   const Rate received = received_.valid() ? received_.rate() : Rate::bytes_per_second(latest_.rate);
   return received * settings_.slow_start_factor;
 }
@@ -160,7 +160,7 @@ void Receiver::timer(Time now, Sink& sink) {
   now = now_ = std::max(now_, now);
   if (now < report_at_) return;
   report_at_ = Time::never();
-  // Only who could be the next CLR, who needs an echo for its RTT, and all while none is limiting.
+  // Only receivers that could be the next CLR or need an echo for their RTT; all while none limits.
   const bool slower = calculated() < Rate::bytes_per_second(latest_.rate);
   const bool wanted = slower || !have_rtt() || !latest_.clr_valid || latest_.slow_start;
   if (wanted) report(now, wire::TfmccFeedback::Kind::kReport, sink);

@@ -147,7 +147,7 @@ def test_faults_of_the_list_are_named(tmp_path: Path) -> None:
     for option, text in [
         ("--vlan=5000", "--vlan: '5000'"),
         ("--ramp=x", "--ramp"),
-        ("--lab=unix:/x", "--lab: of one session; not with --sessions"),
+        ("--lab=unix:/x", "--lab takes one session; leave out --sessions"),
         ("--payload=/nonexistent", "/nonexistent"),
     ]:
         ended = send(tmp_path, null, [{"session": 1}], "--duration=1s", option)

@@ -1,4 +1,4 @@
-// Where v1model's metadata stand in a program's packet vector.
+// Where v1model's metadata are in a program's packet vector.
 #pragma once
 
 #include "dataplane/engine/image/image.h"
