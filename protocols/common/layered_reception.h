@@ -26,9 +26,8 @@ class LayeredReception {
 
   // As in Reception. A layer that is joined begins without a gap.
   void subscribe(int top, Sink& sink) {
-    const auto layers = static_cast<std::size_t>(top + 1);
-    for (auto rank = static_cast<std::size_t>(counted_.top() + 1); rank < layers; ++rank) {
-      gaps_[rank].reset();
+    for (int rank = counted_.top() + 1; rank <= top; ++rank) {
+      gaps_[static_cast<std::size_t>(rank)].reset();
     }
     counted_.subscribe(top, sink);
   }
