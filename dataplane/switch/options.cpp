@@ -35,7 +35,7 @@ const char* const kExamples = R"(Examples:
       --grpc unix:/run/s1.sock
   Without a program, which the controller then sends (SetForwardingPipelineConfig):
     tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
-  Two switches in one process, each with a thread of its own, that run the same program:
+  Two switches in one process, each in its own thread, that run the same program:
     tiercast-switch --json tiercast.json --p4info tiercast.p4info.txtpb \
       --switch --device-id 1 --port 1=s1-eth1 --port 2=s1-eth2 --grpc unix:/run/s1.sock \
       --switch --device-id 2 --port 1=s2-eth1 --port 2=s2-eth2 --grpc unix:/run/s2.sock
@@ -85,7 +85,8 @@ void parse_port_parameter(std::string_view key, std::string_view value, engine::
     link.overhead_bytes = parse_overhead(value);
   } else if (key == "scheduling") {
     if (value != "fifo" && value != "fair") {
-      throw OptionError(fmt::format("'{}' is not a scheduling; valid: fifo, fair", value));
+      throw OptionError(
+          fmt::format("'{}' is not a scheduling discipline; valid: fifo, fair", value));
     }
     link.fair_queueing = value == "fair";
   } else {

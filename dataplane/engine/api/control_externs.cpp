@@ -34,7 +34,7 @@ Result<std::size_t> meter_index(const Image& image, std::string_view name) {
   auto index = index_of("meter", name, image.meter_infos);
   if (!index.ok() || image.meter_infos[*index].table.empty()) return index;
   return Status{ErrorCode::kInvalidArgument, "meter `" + std::string(name) +
-                                                 "` is direct: it stands in the entries of `" +
+                                                 "` is direct: it belongs to the entries of `" +
                                                  image.meter_infos[*index].table + "`"};
 }
 

@@ -541,4 +541,4 @@ def test_digests_without_a_reader_are_dropped_and_counted(start, network, tools)
     assert switch.stop() == 0
     log = switch.log_path.read_text()
     assert " digests dropped" in log, log
-    assert log.count("stream messages dropped (said once)") == 1
+    assert log.count("stream messages dropped (reported once)") == 1
