@@ -26,8 +26,9 @@ class LayeredReception {
 
   // As in Reception. A layer that is joined begins without a gap.
   void subscribe(int top, Sink& sink) {
-    for (int rank = counted_.top() + 1; rank <= top; ++rank) {
-      gaps_[static_cast<std::size_t>(rank)].reset();
+    const auto layers = static_cast<unsigned>(top + 1);
+    for (auto rank = static_cast<unsigned>(counted_.top() + 1); rank < layers; ++rank) {
+      gaps_[rank].reset();
     }
     counted_.subscribe(top, sink);
   }
