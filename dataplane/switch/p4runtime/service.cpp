@@ -344,7 +344,8 @@ bool P4RuntimeService::tell_primaries(const p4::v1::StreamMessageResponse& messa
     if (streams_.at(id)->push(message)) {
       taken = true;
     } else if (dropped_messages_++ == 0) {
-      spdlog::warn("stream messages dropped (reported once): the controller does not read its stream");
+      spdlog::warn(
+          "stream messages dropped (reported once): the controller does not read its stream");
     }
   }
   return taken;
