@@ -129,6 +129,7 @@ Packet igmp_report(std::uint32_t group_address) {
 
 Frame with_port(std::uint32_t port, const Frame& frame) {
   Frame out;
+  out.reserve(2 + frame.size());
   put(out, port << 7, 2);
   out.insert(out.end(), frame.begin(), frame.end());
   return out;
