@@ -252,7 +252,9 @@ TEST_F(Fates, SummariesEnterTheQueueTowardsTheSender) {
 TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
   constexpr std::uint32_t kLayers = 3;
   std::mt19937 random(7);
-  const auto below = [&](std::uint32_t bound) { return random() % bound; };
+  const auto below = [&](std::uint32_t bound) {
+    return static_cast<std::uint32_t>(random() % bound);
+  };
   for (std::uint32_t port = 1; port <= 4; ++port) bench.limit(port, 2e6 * port, 3);
   std::map<std::uint32_t, std::vector<std::uint32_t>> ports_of;  // by group
   std::map<std::uint32_t, std::uint32_t> rank_of;
