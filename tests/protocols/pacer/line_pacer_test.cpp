@@ -12,24 +12,12 @@
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "tests/protocols/pacer/exact_caller.h"
 
 namespace tiercast {
 namespace {
 
-constexpr std::uint32_t kBytes = 1000;
-
 Time ns(std::int64_t t) { return Time::nanoseconds(t); }
-Time ms(double t) { return Time::zero() + Duration::seconds(t * 1e-3); }
-Rate interval(double t_ms) { return Rate::bytes_per_second(kBytes / (t_ms * 1e-3)); }
-
-// A caller that is never late.
-template <typename Departed>
-void run_exactly(LinePacer& pacer, Time end, Departed departed) {
-  while (pacer.next_departure() <= end) {
-    const Time now = pacer.next_departure();
-    while (const auto departure = pacer.pop(now)) departed(*departure, now);
-  }
-}
 
 TEST(LinePacer, StartsAtOnceAndKeepsTheInterval) {
   LinePacer pacer(1);

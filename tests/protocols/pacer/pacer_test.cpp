@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "tests/protocols/pacer/exact_caller.h"
 
 namespace tiercast {
 namespace {
-
-constexpr std::uint32_t kBytes = 1000;
-
-Time ms(double t) { return Time::zero() + Duration::seconds(t * 1e-3); }
-Rate interval(double t_ms) { return Rate::bytes_per_second(kBytes / (t_ms * 1e-3)); }
-
-// Runs a caller that is never late; calls `departed` for each departure.
-template <typename Departed>
-void run_exactly(Pacer& pacer, Time end, Departed departed) {
-  while (pacer.next_departure() <= end) {
-    const Time now = pacer.next_departure();
-    while (const auto departure = pacer.pop(now)) departed(*departure, now);
-  }
-}
 
 TEST(Pacer, StartsAtOnceAndKeepsTheInterval) {
   Pacer pacer(1);

@@ -2,6 +2,7 @@
 // what a reliable scheme has to bear. Virtual time, everything from one seed.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -239,6 +240,27 @@ inline std::vector<std::byte> random_bytes(std::size_t size, std::uint64_t seed)
   std::vector<std::byte> bytes(size);
   for (std::byte& b : bytes) b = static_cast<std::byte>(rng.next());
   return bytes;
+}
+
+// A message that nobody sent, to the sender as if from receiver `who`, or to that receiver: random
+// bytes, or the direction's last message with some of its first `within` bytes altered, and now and
+// then cut.
+inline void forge(LossyGroup& group, Rng& rng, std::size_t who, std::size_t within) {
+  const auto mutated = [&](std::vector<std::byte> message) {
+    if (message.empty()) return message;
+    for (std::uint64_t n = 1 + rng.below(4); n > 0; --n) {
+      message[rng.below(std::min<std::size_t>(message.size(), within))] =
+          static_cast<std::byte>(rng.next());
+    }
+    if (rng.uniform() < 0.2) message.resize(rng.below(message.size() + 1));
+    return message;
+  };
+  switch (rng.below(4)) {
+    case 0: group.to_sender(random_bytes(rng.below(64), rng.next()), who); break;
+    case 1: group.to_sender(mutated(group.last_feedback()), who); break;
+    case 2: group.to_receiver(mutated(group.last_data()), who); break;
+    default: group.to_receiver(random_bytes(rng.below(64), rng.next()), who);
+  }
 }
 
 }  // namespace tiercast::testkit

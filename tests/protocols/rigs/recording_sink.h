@@ -1,8 +1,9 @@
-// A Sink that records, and short ways to make SIM's messages, for tests of single cores.
+// A Sink that records, and what else tests of single cores need.
 #pragma once
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocols/core/registry.h"
@@ -40,14 +41,20 @@ struct RecordingSink : Sink {
   std::map<std::string, std::map<std::string, double>> last_trace;
 };
 
-inline SessionConfig sim_config(unsigned layers, const std::vector<std::string>& set = {}) {
+// Of a core by itself.
+inline SessionConfig core_config(std::string_view scheme, unsigned layers,
+                                 const std::vector<std::string>& set = {}) {
   SessionConfig config;
   config.session = 9;
   config.layers = layers;
   config.self_id = 77;
-  config.parameters = Parameters(find_scheme("sim").parameters);
+  config.parameters = Parameters(find_scheme(scheme).parameters);
   for (const std::string& assignment : set) config.parameters.set(assignment);
   return config;
+}
+
+inline SessionConfig sim_config(unsigned layers, const std::vector<std::string>& set = {}) {
+  return core_config("sim", layers, set);
 }
 
 inline Time at_ms(double t) { return Time::zero() + Duration::seconds(t * 1e-3); }

@@ -16,12 +16,7 @@ using Bytes = std::vector<std::byte>;
 using Kind = wire::ErmccFeedback::Kind;
 
 SessionConfig config(const std::vector<std::string>& set = {}) {
-  SessionConfig config;
-  config.session = 9;
-  config.self_id = 77;
-  config.parameters = Parameters(parameter_list());
-  for (const std::string& assignment : set) config.parameters.set(assignment);
-  return config;
+  return core_config("ermcc", SessionConfig().layers, set);
 }
 
 template <class Message>

@@ -42,13 +42,7 @@ struct MldaSink : RecordingSink {
 };
 
 SessionConfig mlda_config(unsigned layers = 3, const std::vector<std::string>& set = {}) {
-  SessionConfig config;
-  config.session = 9;
-  config.layers = layers;
-  config.self_id = 77;
-  config.parameters = Parameters(parameter_list());
-  for (const std::string& assignment : set) config.parameters.set(assignment);
-  return config;
+  return core_config("mlda", layers, set);
 }
 
 template <class Message>

@@ -186,24 +186,9 @@ TEST_P(PgmccProperty, GarbageNeitherCrashesNorStopsASession) {
   group.start();
   Rng rng(GetParam());
   const auto& sender = dynamic_cast<const pgmcc::Sender&>(group.sender());
-  const auto mutated = [&](std::vector<std::byte> message) {
-    if (message.empty()) return message;
-    for (std::uint64_t n = 1 + rng.below(4); n > 0; --n) {
-      message[rng.below(std::min<std::size_t>(message.size(), 40))] =
-          static_cast<std::byte>(rng.next());
-    }
-    if (rng.uniform() < 0.2) message.resize(rng.below(message.size() + 1));
-    return message;
-  };
   for (int i = 0; i < 3000; ++i) {
     group.run_for(Duration::milliseconds(static_cast<std::int64_t>(rng.below(20))));
-    const std::size_t who = rng.below(6);
-    switch (rng.below(4)) {
-      case 0: group.to_sender(random_bytes(rng.below(64), rng.next()), who); break;
-      case 1: group.to_sender(mutated(group.last_feedback()), who); break;
-      case 2: group.to_receiver(mutated(group.last_data()), who); break;
-      default: group.to_receiver(random_bytes(rng.below(64), rng.next()), who);
-    }
+    forge(group, rng, rng.below(6), 40);
     ASSERT_TRUE(std::isfinite(sender.window().w()));
     ASSERT_GE(sender.window().w(), 1);
     ASSERT_LE(sender.window().w(), 1024);

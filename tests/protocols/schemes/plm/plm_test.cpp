@@ -13,13 +13,8 @@ namespace tiercast::plm {
 namespace {
 
 SessionConfig plm_config(unsigned layers = 8, const std::vector<std::string>& set = {}) {
-  SessionConfig config;
-  config.session = 9;
-  config.layers = layers;
+  SessionConfig config = core_config("plm", layers, set);
   config.packet_size = 500;
-  config.self_id = 77;
-  config.parameters = Parameters(parameter_list());
-  for (const std::string& assignment : set) config.parameters.set(assignment);
   return config;
 }
 

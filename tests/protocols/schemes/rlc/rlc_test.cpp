@@ -16,13 +16,7 @@ namespace tiercast::rlc {
 namespace {
 
 SessionConfig rlc_config(unsigned layers = 4, const std::vector<std::string>& set = {}) {
-  SessionConfig config;
-  config.session = 9;
-  config.layers = layers;
-  config.self_id = 77;
-  config.parameters = Parameters(parameter_list());
-  for (const std::string& assignment : set) config.parameters.set(assignment);
-  return config;
+  return core_config("rlc", layers, set);
 }
 
 TEST(RlcSettings, CumulativeRatesDouble) {

@@ -19,13 +19,7 @@ namespace {
 using State = Receiver::State;
 
 SessionConfig rlm_config(unsigned layers = 4, const std::vector<std::string>& set = {}) {
-  SessionConfig config;
-  config.session = 9;
-  config.layers = layers;
-  config.self_id = 77;
-  config.parameters = Parameters(parameter_list());
-  for (const std::string& assignment : set) config.parameters.set(assignment);
-  return config;
+  return core_config("rlm", layers, set);
 }
 
 std::vector<std::byte> bytes_of(std::uint8_t rank, std::uint32_t source, wire::Type type) {

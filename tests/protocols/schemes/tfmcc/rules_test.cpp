@@ -17,12 +17,7 @@ using Bytes = std::vector<std::byte>;
 using Kind = wire::TfmccFeedback::Kind;
 
 SessionConfig config(const std::vector<std::string>& set = {}) {
-  SessionConfig config;
-  config.session = 9;
-  config.self_id = 77;
-  config.parameters = Parameters(parameter_list());
-  for (const std::string& assignment : set) config.parameters.set(assignment);
-  return config;
+  return core_config("tfmcc", SessionConfig().layers, set);
 }
 
 Bytes pack(const wire::TfmccData& data) {
