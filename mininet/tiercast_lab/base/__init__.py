@@ -1,1 +1,1 @@
-"""What every other part of the lab may use."""
+"""Helpers that every other package of the lab may use."""

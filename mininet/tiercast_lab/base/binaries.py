@@ -1,4 +1,4 @@
-"""Where the files that a run needs stand, and what to do when one is missing."""
+"""The paths of the programs and data files that a run needs, and what to do when one is missing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tiercast_controller.installation import DATA, IN_CHECKOUT, ROOT
 
 from tiercast_lab.base.errors import InputError, closest
 
-# TIERCAST_BUILD: another build tree, such as one with sanitizers.
+# TIERCAST_BUILD selects another build tree, for example one with sanitizers.
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")).resolve()
 BUILT = IN_CHECKOUT or "TIERCAST_BUILD" in os.environ
 
 
 def _program(folder: str, name: str) -> Path:
-    """In the build tree; of an installation, beside `tiercast`, or else wherever PATH has it."""
+    """The path of a program: in the build tree, or, for an installation, beside `tiercast` and
+    otherwise in PATH."""
     if BUILT:
         return BUILD / folder / name
     beside = ROOT / "bin" / name
@@ -34,13 +35,14 @@ FIGURES = EXPERIMENTS / "figures"
 SWEEPS = EXPERIMENTS / "sweeps"
 TOPOLOGIES = EXPERIMENTS / "topologies"
 BASES = EXPERIMENTS / "bases"
-# TIERCAST_P4: the compiled program of another folder (docs/add-a-marking.md).
+# TIERCAST_P4 selects a compiled P4 program from another folder (docs/add-a-marking.md).
 P4 = Path(os.environ.get("TIERCAST_P4", DATA / "p4src/compiled")).resolve()
 P4_JSON = P4 / "tiercast.json"
 P4_INFO = P4 / "tiercast.p4info.txtpb"
-# Where runs are stored unless `--results` says otherwise: nobody writes into an installation.
+# Runs are stored here unless `--results` says otherwise. An installation may be read-only, so its
+# runs go into the current folder.
 RESULTS = ROOT / "results" if IN_CHECKOUT else Path("results")
-# What people type.
+# The command as the user types it.
 COMMAND = "./tiercast" if IN_CHECKOUT else "tiercast"
 PACKAGE_OF = {NS3: "tiercast-ns3"}
 
@@ -53,7 +55,7 @@ def require(*paths: Path) -> None:
 
 
 def remedy(*missing: Path) -> str:
-    """What brings these programs."""
+    """What the user has to run to get these programs."""
     if BUILT:
         return "run: make programs"
     packages = sorted({PACKAGE_OF.get(path, "tiercast") for path in missing})
@@ -61,11 +63,11 @@ def remedy(*missing: Path) -> str:
 
 
 def from_here(path: Path) -> Path:
-    """As a terminal shows it: from the current folder on, if it is below it."""
+    """The path as a terminal shows it: relative to the current folder if it lies below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-# What each command takes a name of, and where these are.
+# For each command: what its name argument means, and the folder where those names are found.
 NAMED = {
     "run": ("an experiment", EXPERIMENTS),
     "figure": ("a figure", FIGURES),
@@ -74,13 +76,16 @@ NAMED = {
 
 
 def names(command: str) -> list[str]:
-    """What `find` finds in the command's folder."""
+    """The names that `find` accepts for the command, sorted."""
     _, folder = NAMED[command]
     return sorted(found.stem for found in folder.glob("*.yaml"))
 
 
 def find(command: str, name: str) -> Path:
-    """The YAML that `tiercast COMMAND NAME` means: a file, or a name in the command's folder."""
+    """The YAML file that `tiercast COMMAND NAME` means: a path, or a name in the command's folder.
+
+    Raises InputError, with the valid names, if there is no such file.
+    """
     if os.path.isfile(name):
         return Path(name)
     what, folder = NAMED[command]

@@ -1,4 +1,4 @@
-"""Modules that are found by their names: a scheme's own, one file each, and no list of them."""
+"""Finds a scheme's modules by their name, so that no list of them has to be kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from types import ModuleType
 
 
 def module_of(package: str, name: str) -> ModuleType | None:
-    """None where the package has no module of that name, which need not be a module's name."""
+    """The module `package.name`, or None if there is none. `name` need not be a valid
+    identifier."""
     path = f"{package}.{name}"
     if not name.isidentifier() or importlib.util.find_spec(path) is None:
         return None

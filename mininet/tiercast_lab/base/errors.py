@@ -1,13 +1,13 @@
-"""What can go wrong, and the exit status that says so.
+"""The lab's errors and their exit statuses.
 
 0    every expected figure was met, or none was expected
-1    the run is valid and an expected figure was not met
-2    bad input, or something the run needs is missing on this machine
+1    the run is valid, but an expected figure was not met
+2    bad input, or this machine lacks something that the run needs
 3    the run is invalid: the machine could not keep up
 4    a process of the run ended too early
-70   a fault of tiercast itself, with its trace (sysexits.h: EX_SOFTWARE)
+70   a bug in tiercast itself, with a stack trace (sysexits.h: EX_SOFTWARE)
 130  interrupted (Ctrl-C, SIGTERM)
-141  nobody reads what is printed (`| head`)
+141  the reader of the output has gone (`| head`)
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ EXIT_UNREAD = 141
 
 
 class LabError(Exception):
-    """An error whose text is meant for the person at the terminal."""
+    """An error whose text is written for the person at the terminal."""
 
     exit_status = EXIT_FAILED
 
 
 class InputError(LabError):
-    """A file, an option or the machine is not what it has to be."""
+    """A file, an option or the machine is not as required."""
 
     exit_status = EXIT_INPUT
 
 
-MOST_CHOICES = 40  # that an error lists
+MOST_CHOICES = 40  # that an error message lists
 
 
 def closest(seen: str, valid: Iterable[str]) -> str:
-    """ " (did you mean '…'?)", or nothing where no choice is like what was seen."""
+    """` (did you mean '…'?)`, or an empty text if no valid choice resembles what was seen."""
     choices = {one.lower(): one for one in valid}
     found = difflib.get_close_matches(seen[:100].lower(), list(choices)[:2000], 1)
     return f" (did you mean '{choices[found[0]]}'?)" if found else ""
 
 
 def listed(choices: Collection[object]) -> str:
-    """The valid choices as an error lists them: of very many the first and the last."""
+    """The valid choices as an error message lists them. A very long list is cut in the middle."""
     texts = [str(one) for one in choices]
     if len(texts) > MOST_CHOICES:
         texts = [*texts[: MOST_CHOICES // 2], f"… {len(texts)} in all …", texts[-1]]
@@ -60,20 +60,22 @@ def listed(choices: Collection[object]) -> str:
 
 
 def among(seen: object, valid: Iterable[object]) -> str:
-    """What an error says of a name that is none of the valid ones."""
+    """The part of an error message that rejects a name: the name, the valid ones and the
+    closest."""
     choices = [str(one) for one in valid]
     return f"{shown(seen)}; valid: {listed(choices)}{closest(str(seen), choices)}"
 
 
 def require_characters(text: str, place: str = "") -> None:
-    """InputError for bytes of the command line that are no UTF-8: a summary could not hold them."""
+    """Raises InputError if a command-line text is not valid UTF-8: summary.json could not hold
+    it."""
     if found := NO_CHARACTER.search(text):
         raise InputError(f"{place or shown(text)}: {found[0]!r} is not a character; valid: UTF-8")
 
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """InputError, with the place, for what the disk refuses: it is full, or not ours to write."""
+    """Turns an OSError (disk full, no permission) into an InputError that names the path."""
     try:
         yield
     except OSError as error:
@@ -84,18 +86,18 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 class RunFailed(LabError):
-    """A process of the run ended too early, or did not come up."""
+    """A process of the run ended too early or did not start."""
 
     exit_status = EXIT_FAILED
 
 
 class RunInvalid(LabError):
-    """The machine could not keep up, so far that the run cannot go on."""
+    """The machine fell so far behind that the run cannot go on."""
 
     exit_status = EXIT_INVALID
 
 
 class Interrupted(LabError):
-    """Ctrl-C, SIGTERM or SIGHUP."""
+    """The user or the system ended the run: Ctrl-C, SIGTERM or SIGHUP."""
 
     exit_status = EXIT_INTERRUPTED

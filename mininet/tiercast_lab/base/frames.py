@@ -1,14 +1,14 @@
-"""Numbers out of frames: polars types an aggregate as of any column, so it is checked here."""
+"""Reads single numbers from polars, whose aggregates are typed as if they could be of any type."""
 
 from __future__ import annotations
 
 
 def as_float(value: object) -> float:
-    """Of a numeric column that is not empty."""
+    """A number from a numeric column that is not empty."""
     assert isinstance(value, int | float), f"{value!r} is no number"
     return float(value)
 
 
 def as_float_or_none(value: object) -> float | None:
-    """Of a numeric column; None where it is empty."""
+    """A number from a numeric column, or None if the column is empty."""
     return None if value is None else as_float(value)

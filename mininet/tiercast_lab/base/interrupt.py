@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a flag that is checked between steps: never inside one."""
+"""Ctrl-C, SIGTERM and SIGHUP set a flag. It is checked between steps, never inside one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
-    """While entered, signals set the flag; `check` raises Interrupted where it is set.
+    """While this is entered, signals set the flag, and `check` raises Interrupted once it is set.
 
-    What removes a run's network and processes does not check the flag, so that a second Ctrl-C
+    The code that removes a run's network and processes does not check the flag, so a second Ctrl-C
     cannot leave anything behind.
     """
 
@@ -46,7 +46,8 @@ class Interrupt:
 
     @contextlib.contextmanager
     def ending(self, end: Callable[[], None]) -> Iterator[None]:
-        """While entered, a signal also calls `end`: what is waited for need not come to a step."""
+        """While this is entered, a signal also calls `end`, for a wait that might never reach
+        `check`."""
         self._end = end
         try:
             yield
@@ -59,10 +60,10 @@ class Interrupt:
 
 
 def die_with_parent() -> None:
-    """The kernel kills this process when its parent dies, however that happens."""
+    """Asks the kernel to kill this process when its parent dies, for whatever reason."""
     import ctypes
 
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:  # it died before the call
+    if os.getppid() == 1:  # the parent died before the call
         os._exit(1)

@@ -1,4 +1,4 @@
-"""What the machine is, and how hard it is pressed."""
+"""Describes the machine and the software on it, and measures how busy its CPUs are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def require_root() -> None:
 
 
 def pressure_us() -> float | None:
-    """Microseconds since boot in which some task waited for a CPU; None where not measured."""
+    """Microseconds since boot during which some task waited for a CPU; None if the kernel does not
+    say."""
     try:
         first = PRESSURE.read_text().splitlines()[0]
     except OSError:
@@ -37,7 +38,7 @@ def pressure_us() -> float | None:
 
 
 def congestion_controls() -> list[str]:
-    """TCP's, of this kernel; empty where it does not say."""
+    """The TCP congestion controls that this kernel has loaded; empty if it does not say."""
     try:
         return CONGESTION_CONTROLS.read_text().split()
     except OSError:
@@ -66,14 +67,15 @@ def versions() -> dict[str, str | None]:
 
 
 def _dpdk() -> str | None:
-    """Of the libraries that the sender uses; before it is built, of those that are installed."""
+    """The DPDK version that the sender was linked with or, before it is built, the installed
+    one."""
     said = _output(str(binaries.SENDER), "--version") or ""
     linked = said.partition("(DPDK ")[2].removesuffix(")")
     return linked or _output("pkg-config", "--modversion", "libdpdk")
 
 
 def _commit() -> str | None:
-    """Of the checkout; "-dirty" where something beside the documents differs from it."""
+    """The checkout's commit, with "-dirty" if anything but the documents was changed."""
     if not IN_CHECKOUT:
         return None
     git = ["git", "-C", str(ROOT)]
@@ -85,7 +87,8 @@ def _commit() -> str | None:
 
 
 def digests(files: Iterable[Path]) -> dict[str, str]:
-    """SHA-256 of what each file holds now, by its path, short for those of tiercast itself."""
+    """SHA-256 of each file's present contents, by path; paths inside tiercast are relative to
+    it."""
     return {
         str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path): hashlib.sha256(
             path.read_bytes()
@@ -104,6 +107,6 @@ def _cpu_model() -> str | None:
 def _output(*command: str) -> str | None:
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):  # a busy machine loses a version, not the run
+    except (OSError, subprocess.TimeoutExpired):  # a busy machine costs the version, not the run
         return None
     return result.stdout.strip() or None if result.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""Folders for what need not stay: removed at the end, and those of a killed process by the next."""
+"""Temporary folders: removed at the end, and, after a kill, by the next process that makes one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "tiercast-scratch-"
-# A folder without a lock that is younger may be one whose owner has not locked it yet.
+# A younger folder without a lock may belong to a process that has not locked it yet.
 MIN_AGE_S = 10.0
-# Anybody may have made what is named like ours: a pipe would be waited for.
+# Anyone can make a file with our prefix. Opening a pipe would block.
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @contextlib.contextmanager
 def scratch_folder(within: Path | None = None, name: str = "") -> Iterator[Path]:
-    """A new folder below the machine's temporary one, or in one that is scratch itself; its lock
-    says that its owner lives. `name`: a part of its name."""
+    """A new temporary folder, below `within` if given; its lock shows that its owner is alive.
+    `name` becomes part of its name."""
     _remove_orphans()
     path = Path(tempfile.mkdtemp(prefix=PREFIX + name, dir=within))
     lock = os.open(path, FOLDER)

@@ -1,4 +1,4 @@
-"""A network's nodes as a tree: each pair of them has one path."""
+"""A network's nodes as a tree: exactly one path joins any two of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Edge = tuple[int, int]
 
 class Tree:
     def __init__(self, links: Iterable[Edge]) -> None:
-        """`links`: those of a tree, or of several that no link joins."""
+        """`links`: the links of one tree, or of several separate ones."""
         self.neighbours: dict[int, list[int]] = {}
         for a, b in links:
             self.neighbours.setdefault(a, []).append(b)
             self.neighbours.setdefault(b, []).append(a)
 
     def away_from(self, root: int) -> Iterator[Edge]:
-        """Each link as (parent, child), the nearest to the root first."""
+        """Yields each link as (parent, child), the links nearest to the root first."""
         waiting = deque([(root, root)])
         while waiting:
             before, node = waiting.popleft()
@@ -28,15 +28,15 @@ class Tree:
                     waiting.append((node, child))
 
     def distances(self, root: int) -> dict[int, int]:
-        """Links from the root to each node."""
+        """The number of links from the root to each node."""
         result = {root: 0}
         for parent, child in self.away_from(root):
             result[child] = result[parent] + 1
         return result
 
     def path(self, a: int, b: int) -> list[int]:
-        """The nodes from `a` to `b`, both included, which one tree has to hold. Takes time in
-        proportion to their distances from that tree's first node."""
+        """The nodes from `a` to `b`, both included; both must be in the same tree. Takes time in
+        proportion to their depths."""
         up, down = [a], [b]
         while up[-1] != down[-1]:
             if self._depths[up[-1]] >= self._depths[down[-1]]:
@@ -63,25 +63,26 @@ class Tree:
 
 
 class Trees:
-    """Nodes that links join one after the other, for as long as they form trees."""
+    """Nodes that are joined link by link as long as no loop results (union-find)."""
 
     def __init__(self, nodes: Iterable[int]) -> None:
         self._above = {node: node for node in nodes}
 
     def top(self, node: int) -> int:
-        """The same of all nodes of a tree, until it is joined to another."""
+        """The representative of the node's tree: the same for all its nodes until that tree is
+        joined to another."""
         while self._above[node] != node:
-            # Half of the way up is gone the next time.
+            # Path halving: the next search takes half as many steps.
             self._above[node] = node = self._above[self._above[node]]
         return node
 
     def join(self, a: int, b: int) -> bool:
-        """False where a path joins them already."""
+        """Joins two trees; returns False if a path already joins the nodes."""
         a, b = self.top(a), self.top(b)
         self._above[b] = a
         return a != b
 
 
 def steps(nodes: Sequence[int]) -> Iterator[Edge]:
-    """The links of a path, one after the other."""
+    """The links of a path, in order."""
     return zip(nodes, nodes[1:], strict=False)

@@ -1,8 +1,10 @@
-"""Text forms of rates, times and queues: `6Mbit/s`, `5ms`, `50p`, `30000B`, `50p/30000B`, `15%`.
+"""Rates, times, queues and fractions as text: `6Mbit/s`, `5ms`, `50p`, `30000B`, `50p/30000B`,
+`15%`.
 
-Inside: rates in bit/s (int), times in nanoseconds (int), queues in packets and bytes (0: no limit).
-Every parser raises ValueError with the value seen and the valid forms, and beyond the bounds below,
-which are those of everything that an experiment says; a key may have narrower ones.
+In memory, rates are in bit/s (int), times in nanoseconds (int), queues in packets and bytes (0: no
+limit). Every parser raises ValueError, with the value seen and the valid forms, for a text that it
+cannot read or a value beyond the bounds below. These bounds hold for every key of an experiment; a
+key may have a narrower range.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 from tiercast_controller.bounded_yaml import shown
 
-MAX_RATE = 10**12  # bit/s; tiercast-switch takes no more (dataplane/switch/options.cpp)
+MAX_RATE = 10**12  # bit/s; tiercast-switch accepts no more (dataplane/switch/options.cpp)
 MAX_TIME = 10**15  # ns: eleven days
 MAX_SIZE = 10**9  # bytes
 MAX_PACKETS = 10**6
@@ -33,7 +35,7 @@ def _with_unit(text: object, units: dict[str, int], what: str, example: str, mos
             f"such as {example}"
         )
     bound = _quantity(most, units)
-    assert bound is not None  # `most` is ours
+    assert bound is not None  # `most` comes from this file
     if value > bound:
         raise ValueError(f"{shown(text)} is too large for a {what}; valid: {most} or less")
     return value
@@ -47,22 +49,22 @@ def _quantity(text: object, units: dict[str, int]) -> float | None:
 
 
 def parse_rate(text: object) -> int:
-    """Bit/s, up to MAX_RATE."""
+    """bit/s, up to MAX_RATE."""
     return round(_with_unit(text, _RATES, "rate", "6Mbit/s", format_rate(MAX_RATE)))
 
 
 def parse_duration(text: object) -> int:
-    """Nanoseconds, up to MAX_TIME."""
+    """ns, up to MAX_TIME."""
     return round(_with_unit(text, _TIMES, "time", "5ms", format_duration(MAX_TIME)))
 
 
 def parse_size(text: object) -> int:
-    """Bytes, up to MAX_SIZE."""
+    """bytes, up to MAX_SIZE."""
     return round(_with_unit(text, _SIZES, "size", "1000B", f"{MAX_SIZE // 10**6}MB"))
 
 
 def parse_packets(text: object) -> int:
-    """`20p` -> 20, up to MAX_PACKETS."""
+    """packets: `20p` gives 20, up to MAX_PACKETS."""
     packets = _with_unit(text, _PACKETS, "number of packets", "20p", f"{MAX_PACKETS}p")
     if packets != int(packets):
         raise ValueError(f"{shown(text)} is not a number of packets; valid: whole ones")
@@ -70,7 +72,7 @@ def parse_packets(text: object) -> int:
 
 
 def parse_fraction(text: object) -> float:
-    """`15%` or 0.15 -> 0.15, up to 100."""
+    """`15%` or a plain 0.15 gives 0.15; up to 100."""
     valid = "15% (or a plain 0.15)"
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         if not 0 <= text <= 100:
@@ -80,7 +82,7 @@ def parse_fraction(text: object) -> float:
 
 
 def parse_frequency(text: object) -> float:
-    """`840 in 2900s`, or a plain 0.29 -> per second."""
+    """Events per second, from `840 in 2900s` or a plain 0.29."""
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
     match = re.fullmatch(rf"{_NUMBER} in (\S+)", text.strip()) if isinstance(text, str) else None
@@ -93,7 +95,7 @@ def parse_frequency(text: object) -> float:
 
 @dataclass(frozen=True)
 class Queue:
-    """Limits of a queue; 0: no limit. The packet in service does not count."""
+    """The limits of a queue; 0 means no limit. The packet in service does not count."""
 
     packets: int = 0
     bytes: int = 0
@@ -105,7 +107,7 @@ class Queue:
 
 
 def parse_queue(text: object) -> Queue:
-    """Up to MAX_PACKETS and MAX_SIZE."""
+    """packets, bytes or both, up to MAX_PACKETS and MAX_SIZE."""
     limits: dict[str, int] = {}
     for part in text.split("/") if isinstance(text, str) else [""]:
         packets = _quantity(part, _PACKETS) is not None
@@ -120,7 +122,7 @@ def parse_queue(text: object) -> Queue:
 
 
 def format_rate(bits_per_second: float) -> str:
-    """`6Mbit/s`, at most three decimals; reads back with parse_rate."""
+    """`6Mbit/s`, with at most three decimals; parse_rate can read it."""
     for unit in ("Gbit/s", "Mbit/s", "kbit/s"):
         if bits_per_second >= _RATES[unit]:
             return f"{_short(bits_per_second / _RATES[unit])}{unit}"
@@ -128,7 +130,7 @@ def format_rate(bits_per_second: float) -> str:
 
 
 def format_duration(nanoseconds: float) -> str:
-    """`5ms`; reads back with parse_duration."""
+    """`5ms`, with at most three decimals; parse_duration can read it."""
     for unit in ("s", "ms", "us"):
         if nanoseconds >= _TIMES[unit]:
             return f"{_short(nanoseconds / _TIMES[unit])}{unit}"
@@ -136,12 +138,12 @@ def format_duration(nanoseconds: float) -> str:
 
 
 def _short(number: float) -> str:
-    """At most three decimals; not 1e+06, which no parser here reads."""
+    """At most three decimals, and never 1e+06, which no parser here can read."""
     return f"{number:.3f}".rstrip("0").rstrip(".")
 
 
 def format_like(seen: object, value: object) -> object:
-    """A bound in the unit of what was seen: 5_000_000_000 beside `3s` is `5s`."""
+    """Formats a bound in the unit of the value seen: 5_000_000_000 beside `3s` becomes `5s`."""
     unit = re.fullmatch(rf"\s*{_NUMBER}\s*(\S+)", seen) if isinstance(seen, str) else None
     if unit is not None and isinstance(value, (int, float)):
         if unit[2] in _RATES:
@@ -152,7 +154,7 @@ def format_like(seen: object, value: object) -> object:
 
 
 def format_span(seconds: float) -> str:
-    """A time to wait, as people say it: 40 s, 3 min 20 s, 2 h 05 min."""
+    """A time to wait as people say it: 40 s, 3 min 20 s, 2 h 05 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,1 +1,1 @@
-"""One experiment from its description to its verdict, in Mininet or in ns-3."""
+"""Runs one experiment, from its description to its verdict, in Mininet or in ns-3."""

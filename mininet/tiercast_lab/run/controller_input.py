@@ -1,4 +1,4 @@
-"""An experiment's network and sessions, as the controller is told of them."""
+"""Describes an experiment's network and sessions to the controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 def described_topology(
     loaded: LoadedExperiment, idle_us: int, address_of: Callable[[str], str]
 ) -> control.Topology:
-    """`idle_us`: of the kind of switch; `address_of`: where a switch serves P4Runtime."""
+    """The network as the controller needs it. `idle_us` is a property of the kind of switch
+    (SwitchKind); `address_of` gives the P4Runtime address of a switch by its name."""
     experiment, topology = loaded.experiment, loaded.topology
     described = control.Topology()
     for switch in topology.switches.values():

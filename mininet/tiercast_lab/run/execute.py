@@ -1,4 +1,5 @@
-"""One experiment from its description to its verdict: run, rows, measures, summary."""
+"""Executes one experiment, from its description to its verdict: the run, its rows, its measures and
+summary.json."""
 
 from __future__ import annotations
 
@@ -35,19 +36,22 @@ class Options:
     runtime: str
     switch: str
     results: Path
-    command: list[str]  # as typed, for the report's "how to repeat"
+    command: list[str]  # as the user typed it, for the report's "how to repeat"
 
 
 @dataclass(frozen=True)
 class ExecutedRun:
     folder: Path
-    summary: dict[str, Any]  # as it is in the folder, too
+    summary: dict[str, Any]  # the contents of the folder's summary.json
 
 
 def execute(
     loaded: LoadedExperiment, options: Options, view: View, interrupt: Interrupt
 ) -> ExecutedRun:
-    """Raises LabError; of a run that had begun, what there is of it is kept."""
+    """Runs the experiment and returns its summary.
+
+    Raises LabError. If the run had already begun, everything recorded so far is kept.
+    """
     folder = RunFolder(options.results, loaded.experiment.name)
     summary = _known_before(loaded, options, folder)
     run = _make_run(loaded, options, folder, view, context_of(summary))
@@ -93,7 +97,7 @@ def _known_before(loaded: LoadedExperiment, options: Options, folder: RunFolder)
 
 def _judged(run: Run, rows: Rows) -> dict[str, Any]:
     context, expected = run.progress.context, run.loaded.experiment.expect
-    # Virtual time waits for the machine.
+    # A busy machine only slows virtual time down; it cannot make a run invalid.
     checks = [] if run.progress.virtual else validity(rows, context, run.progress.bounds)
     checks += conservation(rows) + refusals(rows)
     measures = all_measures(rows, context)
@@ -121,7 +125,7 @@ def _write(run: Run, summary: dict[str, Any]) -> None:
 
 
 def _keep(run: Run, summary: dict[str, Any], error: BaseException) -> None:
-    """What there is of a run that was broken off. The disk may be full."""
+    """Keeps what there is of a run that was broken off. The disk may be full."""
     reason = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
     summary |= storage.unfinished(reason) | {"complaints": run.complaints}
     with contextlib.suppress(OSError):
@@ -141,7 +145,7 @@ def _make_run(
         return Ns3Run(
             loaded=loaded, folder=folder, seed=seed, view=view, progress=progress, recorder=recorder
         )
-    # Late: virtual time needs no Mininet, whose import takes a fifth of a second.
+    # Imported here because runs in virtual time do not need Mininet, whose import takes 0.2 s.
     from tiercast_lab.run.mininet.runtime import MininetRun
 
     switches = _switch_kind(options.switch, loaded)

@@ -1,5 +1,5 @@
-"""What measures, plots and reports know of a run's network without its YAML: the part `network` of
-summary.json."""
+"""Builds the part `network` of summary.json: what measures, plots and reports need to know of a
+run's network, so that they never read its YAML."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tiercast_lab.experiment.schema import LinkEvent, MemberChange, Session, mem
 
 
 def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
-    """Links, competing flows, and every session with the receivers that have rows. Times are s,
-    rates bit/s."""
+    """The links, the competing flows, and each session with those of its receivers that have rows.
+    Times are in s, rates in bit/s."""
     topology = loaded.topology
     flows = {
         name: {
@@ -87,8 +87,8 @@ def _session(
 
 
 def absences(session: Session, changes: list[MemberChange], end: int) -> list[tuple[float, float]]:
-    """Intervals, s, in which it is no receiver: before its session starts, and as `changes`, its
-    leaves and joins, say. `end`: of the run, ns."""
+    """The intervals, in s, during which a node is not a receiver: before its session starts, and
+    from each leave in `changes` to the next join. `end` is the end of the run in ns."""
     if not changes or not changes[0].joins:
         changes = [MemberChange(0, joins=True), *changes]
     left: int | None = 0
@@ -106,8 +106,8 @@ def absences(session: Session, changes: list[MemberChange], end: int) -> list[tu
 
 
 def available_steps(rates: dict[str, int], events: list[LinkEvent]) -> list[tuple[float, float]]:
-    """(time_s, bit/s): the smallest rate on a path, as the events change it. `rates`: of the path's
-    links, 0 where there is no limit."""
+    """Steps (time in s, bit/s) of the smallest rate on a path as link events change it. `rates`
+    holds the rate of each link on the path; 0 means unlimited."""
     now = dict(rates)
     steps = [(0.0, float(min(rate for rate in now.values() if rate)))]
     for event in events:

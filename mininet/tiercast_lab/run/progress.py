@@ -1,5 +1,5 @@
-"""The state of what goes on, for the terminal: of a run the newest of each kind of row, of many
-runs how many are done."""
+"""What the terminal shows of work under way: the newest rows of one run, or how many runs of many
+are done."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from tiercast_lab.measures import Context
 from tiercast_lab.measures.rows import FATES
 
-RUNNING = "running"  # the phase between Start and Stop
-RATE_SPAN_S = 2.0  # efficiency is shown over this time
+RUNNING = "running"  # the phase from the Start command to the Stop command
+RATE_SPAN_S = 2.0  # the time over which the terminal shows efficiency
 
 
 class View(Protocol):
-    """Who watches a run."""
+    """Something that displays the progress of a run."""
 
     def say(self, text: str) -> None: ...
     def update(self, progress: Progress) -> None: ...
@@ -35,25 +35,25 @@ class Unwatched:
 class Progress:
     context: Context
     duration_s: float
-    bounds: Mapping[str, float | None]  # of validity
-    virtual: bool = False  # time waits for the machine
+    bounds: Mapping[str, float | None]  # of validity, by the name of the check
+    virtual: bool = False  # virtual time waits for the machine
     now_s: float = 0.0
     phase: str = "starting"
-    _layer_rate: dict[int, float] = field(default_factory=dict)  # rank -> bit/s
-    _sent: dict[int, tuple[float, float]] = field(default_factory=dict)  # rank -> s, bytes
+    _layer_rate: dict[int, float] = field(default_factory=dict)  # bit/s by rank
+    _sent: dict[int, tuple[float, float]] = field(default_factory=dict)  # (s, bytes) by rank
     _top: dict[str, int] = field(default_factory=dict)
     _received: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _flows: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _queues: dict[tuple[str, float], tuple[float, str]] = field(default_factory=dict)
     _fates: dict[tuple[str, float], tuple[float | None, ...]] = field(default_factory=dict)
-    drops_include_waiting: bool = False  # the switches do not tell them apart
+    drops_include_waiting: bool = False  # bmv2: cannot tell them apart
     cpu_percent: float | None = None
     cpu_wait_ms: float | None = None
     pacer_late_ms: float | None = None
     switch_late_ms: float | None = None
 
     def take(self, kind: str, time_s: float, agent: str, fields: Mapping[str, float | str]) -> None:
-        """One row, as the recorder gets it."""
+        """Takes one row, just as the recorder does."""
         if kind == "layer" and agent == self.context.session.sender:
             self._take_layer(int(fields["rank"]), time_s, fields)
         elif kind == "subscription" and agent in self.context.receivers:
@@ -74,7 +74,7 @@ class Progress:
             self.cpu_wait_ms = float(fields["cpu_wait_ms"])
 
     def _take_port(self, time_s: float, agent: str, fields: Mapping[str, Any]) -> None:
-        """Not every kind of switch knows its queues and its lateness."""
+        """Takes a port's row. Some kinds of switch report no queue lengths and no lateness."""
         fates = {name: fields[name] for name in FATES}
         if fates["queue_drops"] is None and fields["entered"] is not None:
             served = sum(fields[name] for name in ("left", "policy_drops", "pruned"))
@@ -90,7 +90,8 @@ class Progress:
             self.switch_late_ms = max(self.switch_late_ms or 0, float(fields["late_p99_us"]) / 1e3)
 
     def _take_layer(self, rank: int, time_s: float, fields: Mapping[str, float | str]) -> None:
-        """The rate that the scheme has set, or of what it sent where it has a window instead."""
+        """Takes the rate that the scheme set for a layer, or, for a window-based scheme, the rate
+        at which it sent."""
         before, self._sent[rank] = self._sent.get(rank), (time_s, float(fields["sent_bytes"]))
         rate = 8 * float(fields["rate_Bps"])
         if not rate and before is not None and time_s > before[0]:
@@ -99,7 +100,7 @@ class Progress:
 
     @property
     def cumulative_rates(self) -> list[float]:
-        """bit/s of 1, 2, ... layers together, as the sender has set them."""
+        """bit/s of the lowest 1, 2, ... layers together, as the sender set them."""
         total, result = 0.0, []
         for rank in range(self.context.session.layers):
             total += self._layer_rate.get(rank, 0.0)
@@ -115,7 +116,7 @@ class Progress:
 
     @property
     def efficiency(self) -> float | None:
-        """Mean over the receivers that are there."""
+        """The mean efficiency of the receivers that are joined now."""
         there = self._received_rates
         if not there:
             return None
@@ -128,13 +129,13 @@ class Progress:
 
     @property
     def received(self) -> float | None:
-        """bit/s, mean over the receivers that are there."""
+        """bit/s, the mean over the receivers that are joined now."""
         rates = self._received_rates.values()
         return sum(rates) / len(rates) if rates else None
 
     @property
     def _received_rates(self) -> dict[str, float]:
-        """bit/s of the receivers that are there and have said something."""
+        """bit/s of each receiver that is joined now and has reported."""
         rates = {
             agent: _rate(self._received.get(agent), self.now_s)
             for agent, receiver in self.context.receivers.items()
@@ -144,13 +145,13 @@ class Progress:
 
     @property
     def tcp_rates(self) -> list[float]:
-        """bit/s of the flows that have begun, slowest first; 0 once a flow has ended."""
+        """bit/s of the flows that have begun, the slowest first; 0 for a flow that has ended."""
         rates = [_rate(history, self.now_s) for history in self._flows.values()]
         return sorted(rate for rate in rates if rate is not None)
 
     @property
     def longest_queue(self) -> tuple[int, str] | None:
-        """Packets, and the direction of the link: "1>3"."""
+        """The longest queue in packets, and the direction of its link, such as "1>3"."""
         if not self._queues:
             return None
         packets, link = max(self._queues.values())
@@ -158,12 +159,13 @@ class Progress:
 
     @property
     def fates(self) -> list[int | None]:
-        """Packets at all ports so far, by FATES; None where a switch does not count them."""
+        """Packets at all ports so far, in the order of FATES; None where a switch does not count
+        them."""
         columns = zip(*self._fates.values(), strict=True)
         return [None if None in column else round(sum(column)) for column in columns]
 
     def troubles(self) -> list[str]:
-        """What the machine does not keep up with at this moment."""
+        """What the machine cannot keep up with at the moment."""
         if self.virtual:
             return []
         seen = {
@@ -180,7 +182,7 @@ class Progress:
 
 
 def _rate(history: deque[tuple[float, float]] | None, now_s: float | None = None) -> float | None:
-    """bit/s of a byte counter; 0 where it was last heard of long before `now_s`."""
+    """The rate of a byte counter in bit/s; 0 if its last sample is old at `now_s`."""
     if not history or history[-1][0] == history[0][0]:
         return None
     (t0, b0), (t1, b1) = history[0], history[-1]
@@ -191,14 +193,14 @@ def _rate(history: deque[tuple[float, float]] | None, now_s: float | None = None
 
 @dataclass
 class Tally:
-    """How far many runs are; runs are weighed by how long they may take."""
+    """How many of many runs are done. Each run counts by the longest time that it may take."""
 
     total: int
-    found: int  # were stored already
-    done: int = 0  # with those found
-    deaths: int = 0  # of workers
-    running: dict[str, str] = field(default_factory=dict)  # key -> name
-    weight: float = 0.0  # of those not found
+    found: int  # runs that were already stored
+    done: int = 0  # includes those already stored
+    deaths: int = 0  # workers that died
+    running: dict[str, str] = field(default_factory=dict)  # names by key
+    weight: float = 0.0  # the sum over the runs that were not yet stored
     weight_done: float = 0.0
     _began: float = 0.0
 

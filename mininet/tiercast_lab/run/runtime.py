@@ -1,4 +1,4 @@
-"""An experiment while it is executed, whatever the runtime: what it is given, and what is left."""
+"""The interface that each runtime implements: what a run is given, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tiercast_lab.run.progress import Progress, View
 @dataclass(kw_only=True)
 class Run(ABC):
     loaded: LoadedExperiment
-    folder: RunFolder  # made before `execute`
+    folder: RunFolder  # created before `execute`
     seed: int
     view: View
     progress: Progress
-    recorder: Recorder  # entered before `execute`
+    recorder: Recorder  # opened before `execute`
     metadata: dict[str, Any] = field(default_factory=dict)
-    complaints: list[str] = field(default_factory=list)  # what the user should know of
+    complaints: list[str] = field(default_factory=list)  # problems that the user should know about
 
     @property
     def logs(self) -> Path:
@@ -32,20 +32,20 @@ class Run(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """InputError for what cannot be run here; nothing is made yet."""
+        """Raises InputError if the experiment cannot run on this machine. Creates nothing yet."""
 
     @property
     @abstractmethod
     def files(self) -> list[Path]:
-        """What the run executes: programs, and the P4 program that the switches run."""
+        """The files that the run executes: the programs and the switches' P4 program."""
 
     @abstractmethod
     def execute(self, interrupt: Interrupt) -> None:
-        """Raises Interrupted, RunFailed or InputError; all that was made is gone then, too, but
-        what is in the run's folder."""
+        """Executes the run. Raises Interrupted, RunFailed or InputError. Whether or not it raises,
+        nothing that it made remains except the contents of the run's folder."""
 
     def hidden_queues(self) -> list[str]:
-        """Queues of the kernel behind the emulated ones: where, and of which kind."""
+        """The queues that the kernel keeps behind the emulated ones: their interfaces and kinds."""
         return []
 
     def enter(self, phase: str) -> None:
@@ -53,6 +53,6 @@ class Run(ABC):
         self.view.update(self.progress)
 
     def take(self, kind: str, time_s: float, agent: str, fields: Mapping[str, float | str]) -> None:
-        """One row."""
+        """Records one row and shows it."""
         self.recorder.add(kind, time_s, agent, fields)
         self.progress.take(kind, time_s, agent, fields)

@@ -1,1 +1,1 @@
-"""A run in real time, in network namespaces."""
+"""Runs an experiment in real time, in network namespaces."""

@@ -1,11 +1,12 @@
-"""bmv2's simple_switch_grpc as the switch of a run.
+"""Uses bmv2's simple_switch_grpc as the switch of a run.
 
-Rate and depth of its queues are its own (packets per second and packets, over Thrift); delay comes
-from tiercast-delay-line between its ports and the links. What entered queues, what left, and what
-the program dropped or marked comes from the program's counters. The queues themselves say neither
-what they dropped nor what waits. So these columns are null, except in the last sample: that is
-taken when all queues have drained, and what entered and was not served was dropped.
-(tiercast_lab.results.queue_drops says what that tells of earlier samples.)
+bmv2 limits the rate of its queues in packets per second and their depth in packets, both set over
+Thrift. A tiercast-delay-line between each port and its link adds the delay. The program's own
+counters give the packets that entered the queues, those that left, and those that the program
+dropped or marked. The queues report neither their drops nor their lengths, so these columns are
+null in every sample but the last. The last sample is taken when all queues have drained: a packet
+that entered and was not served has been dropped. tiercast_lab.results.queue_drops says what can be
+concluded for the earlier samples.
 """
 
 from __future__ import annotations
@@ -40,34 +41,34 @@ from tiercast_lab.run.mininet.switches import (
 
 PROGRAM = "simple_switch_grpc"
 THRIFT_CLI = "simple_switch_CLI"
-THRIFT_PORT = 9090  # each switch has its own namespace
+THRIFT_PORT = 9090  # the same for all: each switch has its own namespace
 CPU_PORT = 510
 DEFAULT_DEPTH = 64  # packets
-STILL_S = 0.3  # queues have drained if no count changes for so long, beside what links take
-PATIENCE_S = 5.0  # for that, beside the time in which the longest queue drains
+STILL_S = 0.3  # the queues have drained if no count changes for this time plus the links' delay
+PATIENCE_S = 5.0  # how long to wait for that, beyond the time that the longest queue needs to drain
 
-# By switch, each port's.
+# The packet counts of each port, by switch.
 AllFates = dict[str, dict[int, PortFates]]
 
 
 class Bmv2Switches:
     name = "bmv2"
-    # Its threads take some 100 us to hand over a packet that waits for nobody; at 6 Mbit/s a
-    # packet of 1000 B that has to wait does so for up to 1333 us.
+    # Its threads take about 100 us to hand over a packet that need not wait; at 6 Mbit/s a packet
+    # of 1000 B that has to wait does so for up to 1333 us.
     idle_us = 250
-    # Its packets pass through five threads each: whether the CPUs suffice for that shows in the
-    # lateness of the delay lines.
+    # Each packet passes through five threads. The lateness of the delay lines shows whether the
+    # CPUs suffice for that.
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
 
     def __init__(self, packet_size_of: Callable[[str], int]) -> None:
-        """`packet_size_of`: LoadedExperiment's, by the link's name."""
+        """`packet_size_of` is LoadedExperiment.packet_size_of: bytes by the link's name."""
         self._packet_size_of = packet_size_of
         self._answers: defaultdict[str, AnswerWatch] = defaultdict(AnswerWatch)  # by switch
-        # Of all queues at any time: the longest time for a packet, and the most packets.
+        # The longest service time and the largest depth that any queue has had so far.
         self._service_s = 0.0
         self._depth = DEFAULT_DEPTH
-        self._drained: AllFates = {}  # once all queues have
-        self._lost: dict[tuple[str, int], int] = {}  # between two switches, by receiving port
+        self._drained: AllFates = {}  # set once all queues have drained
+        self._lost: dict[tuple[str, int], int] = {}  # between switches, by receiving port
 
     def check(self, loaded: LoadedExperiment) -> None:
         for program in (PROGRAM, THRIFT_CLI):
@@ -145,7 +146,8 @@ class Bmv2Switches:
     def _queue_commands(
         self, port: int, link: Link, rate: int | None, depth: int | None
     ) -> list[str]:
-        """bmv2 counts packets: a queue's rate is that of the link's largest data packets."""
+        """The Thrift commands that set a queue. bmv2 counts packets, so the rate is converted with
+        the size of the largest data packets on the link."""
         lines = [f"set_queue_depth {depth} {port}"] if depth else []
         if rate:
             rate_pps = packets_per_second(rate, self._packet_size_of(link.name))
@@ -175,8 +177,9 @@ class Bmv2Switches:
         return rows
 
     async def settle(self, controller: Controller, topology: Topology) -> None:
-        """A queue that has not drained serves a packet in its service time, and one on a link comes
-        in after the link's delay: where no count has changed for longer, nothing moves."""
+        """Waits until all queues have drained. A queue that has not drained serves a packet within
+        its service time, and a packet on a link arrives within the link's delay. So if no count
+        changes for longer than both, nothing moves."""
         delay_s = max(link.parameters.delay for link in topology.links.values()) / 1e9
         still_s = STILL_S + self._service_s + delay_s
         deadline = time.monotonic() + PATIENCE_S + self._depth * self._service_s
@@ -200,7 +203,7 @@ class Bmv2Switches:
                 await asyncio.to_thread(_thrift, network, end, lines)
 
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
-        """The rows that each tiercast-delay-line wrote: kinds `delay_line` and `pause`."""
+        """The rows that each tiercast-delay-line logged, of kinds `delay_line` and `pause`."""
         rows: list[LoggedRow] = []
         for switch in topology.switches:
             log = logs / f"{switch}-delay-line.log"
@@ -226,7 +229,7 @@ def _egress(fates: AllFates) -> dict[tuple[str, int], EgressFates]:
 
 
 def _lost_between(topology: Topology, fates: AllFates) -> dict[tuple[str, int], int]:
-    """What left one switch and did not come in at the next, by the next one's port."""
+    """The packets that left one switch and did not arrive at the next, by the next one's port."""
     lost = {}
     for switch in topology.switches.values():
         for port, (neighbour, _) in enumerate(switch.ports, 1):
@@ -254,7 +257,7 @@ def _session_columns(session: int, layer: int, counts: EgressFates, drained: boo
 def _queue_drops(counts: EgressFates, drained: bool) -> int | None:
     if not drained or counts.not_served is None:
         return None
-    # Where more was served than entered, the account has to stay wrong.
+    # If more packets were served than entered, the account must not be made to balance.
     return max(counts.not_served, 0)
 
 
@@ -268,6 +271,6 @@ def _thrift(network: Network, switch: str, lines: list[str]) -> None:
     said = network.nodes[switch].run(
         THRIFT_CLI, "--thrift-port", str(THRIFT_PORT), stdin="\n".join(lines) + "\n"
     )
-    # The CLI's exit status is 0 even for commands that fail.
+    # The CLI exits with status 0 even if a command fails.
     if "Error" in said or "nknown" in said:
         raise RunFailed(f"{switch}: {THRIFT_CLI} refused {', '.join(lines)}: {said.strip()}")

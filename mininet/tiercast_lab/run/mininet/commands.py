@@ -1,4 +1,4 @@
-"""The command lines of a run's programs."""
+"""Builds the command lines of a run's programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiercast_lab.experiment.schema import Session
 from tiercast_lab.experiment.schemes import session_options
 from tiercast_lab.experiment.topology import Host, Link, Switch, Topology
 
-# Rates and queues count IP bytes, as ns-2 does: the Ethernet header is left out.
+# Rates and queues count IP bytes, as in ns-2, so the Ethernet header is left out.
 OVERHEAD = "-14B"
 
 
@@ -42,7 +42,7 @@ def _port(link: Link, to_host: bool) -> str:
     if parameters.delay:
         parts.append(f"delay={parameters.delay}ns")
         if to_host:
-            # A host delays nothing itself: its link's upstream delay is added where it arrives.
+            # A host cannot delay packets, so the switch delays what arrives from its link.
             parts.append(f"rx-delay={parameters.delay}ns")
     return ",".join(parts)
 
@@ -53,14 +53,14 @@ def _agent(session: Session, host: Host, lab: Path, seed: int) -> list[str]:
         f"--id={host.number}",
         f"--name={host.name}",
         f"--lab=unix:{lab}",
-        # One generator per node, so that no two draw the same numbers.
+        # Each node has its own seed, so that no two draw the same numbers.
         f"--seed={(seed << 16) + host.number}",
     ]
 
 
 def sender_command(session: Session, host: Host, interface: str, lab: Path, seed: int) -> list[str]:
-    # DPDK on a veth: packet socket instead of a PCI device, ordinary memory instead of huge pages,
-    # and no files that another DPDK process could meet. Without -l it may use every core.
+    # DPDK runs on a veth: a packet socket instead of a PCI device, ordinary memory instead of huge
+    # pages, and no files that another DPDK process could find. Without -l it may use every core.
     eal = [
         str(binaries.SENDER),
         f"--vdev=net_af_packet0,iface={interface}",

@@ -1,4 +1,4 @@
-"""How hard a run presses the machine while it goes on."""
+"""Measures how much a run loads the machine while it goes on."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tiercast_lab.run.mininet.processes import Turns
 
 
 class LoadMeter:
-    """CPU of the run's programs and CPU pressure of the machine, between two samples."""
+    """The CPU use of the run's programs, and the machine's CPU pressure, between two samples."""
 
     def __init__(self, programs: Callable[[], Sequence[Turns]]) -> None:
         self._programs = programs
         self._last = self._seen()
 
-    # The time is taken beside the figures: a busy machine may pause between any two lines.
+    # The time is read next to the counters, because a busy machine may pause between any two lines.
     def _seen(self) -> tuple[float, float, float | None, Sequence[Turns]]:
         programs = self._programs()
         return time.monotonic(), _own_cpu_seconds(), pressure_us(), programs
 
     def sample(self) -> dict[str, float]:
-        """The row of kind `machine` for the time since the last sample."""
+        """The fields of a row of kind `machine`, for the time since the last sample."""
         at, own, pressure, before = self._last
         self._last = self._seen()
         elapsed = self._last[0] - at

@@ -1,8 +1,9 @@
 """The emulated network: one namespace per node, plain veth links, static addresses.
 
-Mininet's Node and Link make namespaces and veth pairs. Its network object is left out on purpose:
-it raises limits and sysctls of the whole machine, and its clean-up removes what other runs made.
-Interfaces are named `<run>-<node>p<port>`, live in the nodes' namespaces only, and go with them.
+Mininet's Node and Link classes make the namespaces and veth pairs. Its Mininet class is not used on
+purpose: it raises limits and sysctls of the whole machine, and its clean-up removes what other runs
+made. Interfaces are named `<run>-<node>p<port>`. They exist only in the nodes' namespaces and
+disappear with them.
 """
 
 from __future__ import annotations
@@ -21,44 +22,48 @@ from mininet.node import Node
 from tiercast_lab.base.errors import RunFailed, RunInvalid
 from tiercast_lab.experiment.topology import Host, Switch, Topology
 
-# mininet.log makes every later logger one of its own, which writes to the terminal.
+# Importing mininet.log replaces the default logger class with one that writes to the terminal.
 logging.setLoggerClass(logging.Logger)
 
-# IPv6 and its neighbour discovery would put packets of their own on the links.
+# IPv6 and its neighbour discovery would put their own packets on the links.
 SYSCTLS = {
     "net.ipv6.conf.all.disable_ipv6": 1,
     "net.ipv6.conf.default.disable_ipv6": 1,
     "net.ipv4.ip_forward": 0,
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
-    # Joins and leaves are reported at once and without a fallback to another version's timers.
+    # IGMPv3 only: with no fallback to older versions and their timers, joins and leaves are
+    # reported at once.
     "net.ipv4.conf.all.force_igmp_version": 3,
     "net.ipv4.igmp_max_memberships": 64,
-    # Each TCP flow begins without what an earlier one has learnt; segments have one known size.
+    # A TCP flow starts without what earlier flows learned, and its segments have one known size.
     "net.ipv4.tcp_no_metrics_save": 1,
     "net.ipv4.tcp_timestamps": 1,
 }
 
-SHELL = ["sh", "-e", "-x"]  # the last line "+ command" is of the one that failed
-COMMAND_S = 60.0  # takes some milliseconds; on a machine whose CPUs are taken, seconds
+SHELL = ["sh", "-e", "-x"]  # -x: the last line "+ command" names the one that failed
+COMMAND_S = 60.0  # usually milliseconds, but seconds on a machine whose CPUs are busy
 
-# With any of these the kernel would hand over packets above the MTU or without a checksum.
+# With any of these offloads the kernel would pass on packets larger than the MTU or without a
+# checksum.
 OFFLOADS = ("rx", "tx", "sg", "tso", "gso", "gro")
 
 
 class NamespaceNode(Node):
-    """A Mininet node whose commands are run by exec and checked, not typed into its shell."""
+    """A Mininet node that runs commands with exec and checks them, rather than typing them into a
+    shell."""
 
     def run(self, *command: str, stdin: str = "") -> str:
-        """Runs a command in the namespace; its output, or RunFailed with what it said."""
+        """Runs a command in the namespace and returns its output. Raises RunFailed with its error
+        text."""
         status, out, said = self._run(command, stdin)
         if status != 0:
             raise RunFailed(f"{self.name}: `{' '.join(command)}` failed: {said}")
         return out
 
     def run_script(self, *commands: str) -> str:
-        """Runs shell commands in one process, up to the first that fails: their output, or
-        RunFailed with that command and what it said."""
+        """Runs shell commands in one process, stopping at the first that fails, and returns their
+        output. Raises RunFailed with the failed command and its error text."""
         status, out, said = self._run(SHELL, "\n".join(commands))
         if status != 0:
             failed, _, said = f"\n{said}".rpartition("\n+ ")[2].partition("\n")
@@ -66,7 +71,7 @@ class NamespaceNode(Node):
         return out
 
     def _run(self, command: Sequence[str], stdin: str) -> tuple[int, str, str]:
-        """Exit status, output, and what it said of an error."""
+        """Exit status, output and error text."""
         process = self.popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -81,14 +86,16 @@ class NamespaceNode(Node):
 
 
 class QuietIntf(Intf):
-    """An interface that the network configures in one batch per node."""
+    """An interface that leaves its configuration to Network, which does it in one batch per
+    node."""
 
     def config(self, **_params: Any) -> dict[str, Any]:
         return {}
 
 
 class Network:
-    """Made by `build`, removed by `remove`, which may be called at any moment and again."""
+    """The network of a run. `build` makes it; `remove` removes it, at any time and as often as
+    called."""
 
     def __init__(self, topology: Topology, run: str) -> None:
         self.topology = topology
@@ -96,17 +103,19 @@ class Network:
         self.nodes: dict[str, NamespaceNode] = {}
         self._links: list[Link] = []
         self._interfaces: dict[str, list[str]] = {}  # by node
-        # /proc/PID/net/dev of each node, open: it can be read though the node's shell is killed.
+        # An open /proc/PID/net/dev for each node: it stays readable after the node's shell is
+        # killed.
         self._devices: dict[str, FileIO] = {}
 
     def interface(self, node: str, port: int = 1) -> str:
         return f"{self.run}-{node}p{port}"
 
     def build(self, checkpoint: Callable[[], None]) -> None:
-        """`checkpoint` is called between steps; it raises where the run was interrupted."""
+        """Makes the nodes and links. Calls `checkpoint` between steps; it raises if the run was
+        interrupted."""
         for name in [*self.topology.switches, *self.topology.hosts]:
             checkpoint()
-            # Mininet's name marks the shell in process lists: `mininet:<run>-<node>`.
+            # In process lists Mininet shows the node's shell as `mininet:<run>-<node>`.
             node = NamespaceNode(f"{self.run}-{name}")
             self.nodes[name] = node
             self._interfaces[name] = []
@@ -161,11 +170,12 @@ class Network:
         )
 
     def inner_pair(self, switch: str, port: int) -> tuple[str, str]:
-        """Names of a pair inside the switch's namespace: the switch's end, the delay line's end."""
+        """The names of a veth pair inside the switch's namespace: the switch's end, then the delay
+        line's."""
         return f"{self.run}-{switch}i{port}", f"{self.run}-{switch}w{port}"
 
     def add_inner_pair(self, switch: str, port: int) -> None:
-        """A port for a switch whose link is reached through a delay line."""
+        """Makes a port for a switch that reaches its link through a delay line."""
         ends = self.inner_pair(switch, port)
         self.nodes[switch].run(
             "ip", "link", "add", "name", ends[0], "type", "veth", "peer", "name", ends[1]
@@ -173,7 +183,8 @@ class Network:
         self._configure(switch, list(ends), [])
 
     def without_address(self, host: str) -> None:
-        """For a host whose interface a user-space stack takes over."""
+        """Removes the address of a host's interface, because a user-space stack takes the interface
+        over."""
         self.nodes[host].run("ip", "address", "flush", "dev", self.interface(host))
 
     def _configure(self, node: str, interfaces: list[str], commands: list[str]) -> None:
@@ -187,7 +198,8 @@ class Network:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Interfaces with qdisc and counters, offloads and sysctls of every node."""
+        """The interfaces of every node with their qdiscs and counters, and its offloads and
+        sysctls."""
         with ThreadPoolExecutor() as pool:
             return dict(zip(self.nodes, pool.map(self._describe, self.nodes), strict=True))
 
@@ -220,11 +232,12 @@ class Network:
         }
 
     def hidden_queues(self) -> list[str]:
-        """Interfaces with a queueing discipline: a second queue behind the emulated one."""
+        """The interfaces that have a queueing discipline: a second queue behind the emulated
+        one."""
         return hidden_queues(self.describe())
 
     def check(self) -> None:
-        """RunFailed where an interface that was made is not there any more."""
+        """Raises RunFailed if an interface of the network has disappeared."""
         gone = []
         for node, devices in self._devices.items():
             devices.seek(0)
@@ -239,7 +252,7 @@ class Network:
         for devices in self._devices.values():
             devices.close()
         self._devices.clear()
-        # Deleting one end deletes the pair; the node may be gone already.
+        # Deleting one end of a pair deletes both. The node may already be gone.
         deletions = [
             subprocess.Popen(
                 ["mnexec", "-a", str(link.intf1.node.pid)]

@@ -1,10 +1,11 @@
-"""For how long programs of a run did not run: stopped, or without a CPU.
+"""Measures how long the programs of a run did not run because they were stopped or got no CPU.
 
-Every program wakes up at least every 100 ms, and reports the longest time in which it did not:
-senders and hosts as records, tiercast-switch when it is polled, tiercast-delay-line in its log, the
-ends of TCP flows on their socket, the lab with what is here. bmv2 reports nothing of the kind: the
-lab sends it a request every 100 ms. These are the rows of kind `pause`: one a second for each
-program, and one from the lab at the start of the run.
+Every program wakes up at least every 100 ms and reports the longest time in which it did not.
+Senders and hosts send it as a record, tiercast-switch when it is polled; tiercast-delay-line writes
+it to its log; the ends of TCP flows send it on their socket; the lab measures itself with the
+classes below. bmv2 reports nothing of the kind, so the lab sends it a request every 100 ms. These
+times are the rows of kind `pause`: one per second for each program, and one from the lab at the
+start of the run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ BEAT_S = 0.1
 
 
 class LoopWatch:
-    """Of the lab itself: of the asyncio loop that `watch` runs in."""
+    """Watches the lab itself: the asyncio loop in which `watch` runs."""
 
     def __init__(self) -> None:
         self._last_turn = time.monotonic()
@@ -29,7 +30,7 @@ class LoopWatch:
             await asyncio.sleep(BEAT_S)
 
     def take_longest_us(self) -> float:
-        """Since the last call. The pause that ends with this call counts."""
+        """The longest pause since the last call, in us. A pause that ends with this call counts."""
         self._note_turn()
         longest, self._longest_s = self._longest_s, 0.0
         return 1e6 * longest
@@ -41,12 +42,14 @@ class LoopWatch:
 
 
 class AnswerWatch:
-    """Of a program that is asked, for as long as `watch` runs. It may have stopped right after its
-    last answer, so BEAT_S counts before each question; no more where the lab asked late, which is
-    the lab's own pause."""
+    """Watches a program by asking it, for as long as `watch` runs.
+
+    The program may have stopped right after its last answer, so BEAT_S is added to each wait for an
+    answer, but no more than that: if the lab asked late, that was the lab's own pause.
+    """
 
     def __init__(self) -> None:
-        self._silent_since: float | None = None  # None: it is not asked just now
+        self._silent_since: float | None = None  # None: no question is waiting for its answer
         self._longest_s = 0.0
 
     async def watch(self, ask: Callable[[], Awaitable[object]]) -> None:
@@ -58,7 +61,8 @@ class AnswerWatch:
             await asyncio.sleep(BEAT_S)
 
     def take_longest_us(self) -> float:
-        """Since the last call; a question without an answer counts until now."""
+        """The longest silence since the last call, in us. An unanswered question counts up to
+        now."""
         self._note_silence()
         longest, self._longest_s = self._longest_s, 0.0
         return 1e6 * longest

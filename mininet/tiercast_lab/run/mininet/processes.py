@@ -1,8 +1,8 @@
-"""The processes of a run: started in a node's namespace, watched, and ended.
+"""Starts the processes of a run in the nodes' namespaces, watches them and ends them.
 
-Each child is killed by the kernel when the lab dies (PR_SET_PDEATHSIG), so that even a killed lab
-leaves none behind, nor one that is stopped. Programs that sleep between events run under SCHED_RR
-where the machine allows it: other work on the machine then delays no packet.
+The kernel kills each child when the lab dies (PR_SET_PDEATHSIG), so a killed lab leaves no process
+behind, not even a stopped one. Programs that sleep between events run under SCHED_RR if the machine
+allows it, so that other work on the machine does not delay packets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tiercast_lab.base.errors import RunFailed
 
-# Mininet is imported where there is a network: virtual time has none.
+# Imported for typing only: runs in virtual time do not need Mininet.
 if TYPE_CHECKING:
     from tiercast_lab.run.mininet.network import NamespaceNode
 
@@ -29,21 +29,22 @@ REAL_TIME = ["chrt", "--rr", "1"]
 
 @dataclass(frozen=True)
 class Turns:
-    """On the CPUs, of all threads of a program since its start (/proc/PID/task/*/schedstat)."""
+    """The turns on the CPUs that all threads of a program have had since it started
+    (/proc/PID/task/*/schedstat)."""
 
     count: int = 0
     ran_s: float = 0.0
-    waited_s: float = 0.0  # ready, before its turn came
+    waited_s: float = 0.0  # time spent ready to run but without a CPU
 
 
 @dataclass
 class Child:
-    name: str  # "tiercast-switch s1"
+    name: str  # such as "tiercast-switch s1"
     process: subprocess.Popen[bytes]
     log: Path
-    turns: Turns = Turns()  # when last polled
+    turns: Turns = Turns()  # as of the last poll
     expected_to_end: bool = False
-    handles_sigterm: bool = True  # ends with status 0 after it
+    handles_sigterm: bool = True  # it ends with status 0 after SIGTERM
 
 
 class Children:
@@ -60,7 +61,7 @@ class Children:
         log: str,
         handles_sigterm: bool = True,
     ) -> Child:
-        """Output of the command goes to <logs>/<log>.log."""
+        """Starts a command in the node's namespace, with its output in <logs>/<log>.log."""
         scheduling = REAL_TIME if self.real_time else []
         path = self.logs / f"{log}.log"
         with path.open("ab") as output:
@@ -75,11 +76,12 @@ class Children:
         return child
 
     def name_of(self, log: str) -> str:
-        """Of the child whose output goes to <logs>/<log>.log."""
+        """The name of the child whose output goes to <logs>/<log>.log."""
         return next(child.name for child in self.children if child.log.stem == log)
 
     def stopped(self, patience_s: float = 0.0) -> list[str]:
-        """Names of children that somebody stopped, and that do not go on within a time."""
+        """The names of the children that someone has stopped and that do not continue within
+        `patience_s`."""
         deadline = time.monotonic() + patience_s
         while True:
             names = [
@@ -92,8 +94,8 @@ class Children:
             time.sleep(POLL_S)
 
     def hindered(self) -> str:
-        """Children that do not run though they should: "stopped: …", "ready, but without a CPU: …";
-        empty where all run. Polls twice, POLL_S apart."""
+        """The children that cannot run: "stopped: …" or "ready, but without a CPU: …"; empty if all
+        can. Polls twice, POLL_S apart."""
         before = {child.name: _threads(child.process.pid) for child in self.children}
         time.sleep(POLL_S)
         waiting = [
@@ -108,7 +110,7 @@ class Children:
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
 
     def check(self) -> None:
-        """Raises RunFailed for a child that has ended though the run goes on."""
+        """Raises RunFailed if a child has ended during the run."""
         for child in self.children:
             status = child.process.poll()
             if status is not None and not child.expected_to_end:
@@ -125,16 +127,17 @@ class Children:
         return f"{child.name} {how} while the run went on; the end of {child.log}:\n{quoted}"
 
     def turns(self) -> list[Turns]:
-        """Of each child, in the order in which they were started."""
+        """The turns of each child, in the order in which the children were started."""
         for child in self.children:
             now = _turns(child.process.pid)
-            # An ended thread's times are gone: what was seen last stands.
+            # The times of a thread that has ended are lost; the last known values then stay.
             if now.count >= child.turns.count:
                 child.turns = now
         return [child.turns for child in self.children]
 
     def stop(self, grace_s: float = GRACE_S) -> list[str]:
-        """SIGTERM, then SIGKILL; complaints about children that did not end with status 0."""
+        """Ends all children with SIGTERM, then SIGKILL. Returns a complaint about each that did not
+        end with status 0."""
         running = [child for child in self.children if child.process.poll() is None]
         for child in running:
             child.expected_to_end = True
@@ -148,7 +151,8 @@ class Children:
                     complaints.append(f"{child.name} ended with status {status} after SIGTERM")
             except subprocess.TimeoutExpired:
                 _give_up_real_time(child.process.pid)
-                # A child leads its own process group, so whatever it started goes with it.
+                # Each child leads its own process group, so everything that it started is killed
+                # with it.
                 os.killpg(child.process.pid, signal.SIGKILL)
                 child.process.wait()
                 complaints.append(f"{child.name} did not end within {grace_s:g} s of SIGTERM")
@@ -157,7 +161,7 @@ class Children:
 
 
 def real_time_allowed() -> bool:
-    # Asked for a process that sleeps: one that runs would wait for its turn behind others.
+    # The test process sleeps. A busy one would wait for its turn behind others.
     process = subprocess.Popen(["sleep", "60"])
     try:
         os.sched_setscheduler(process.pid, os.SCHED_RR, os.sched_param(1))
@@ -172,7 +176,8 @@ def real_time_allowed() -> bool:
 
 
 def _give_up_real_time(pid: int) -> None:
-    """So that it gets its share of a CPU that others take in real time: to end, for one."""
+    """Returns the process to normal scheduling, so that it gets its share of the CPUs, for example
+    to end, while others take them in real time."""
     for thread in _thread_ids(pid):
         with contextlib.suppress(OSError):
             os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
@@ -182,11 +187,11 @@ def _thread_ids(pid: int) -> list[str]:
     try:
         return os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return []  # it has ended
+        return []  # the process has ended
 
 
 def _threads(pid: int) -> dict[str, tuple[str, int]]:
-    """State (R: ready or running, T: stopped) and time on a CPU, ns, of each thread."""
+    """The state (R: ready or running, T: stopped) and the CPU time, in ns, of each thread."""
     result = {}
     for thread in _thread_ids(pid):
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 """A run in Mininet, from the network's first namespace to the last row.
 
-The order of things: network -> switches -> controller -> agents -> Start -> rows until the end ->
-Stop -> last rows -> everything is removed. Whatever happens on the way, what was made is removed.
+The order is: network, switches, controller, agents, Start, rows until the end, Stop, last rows,
+removal. Whatever happens on the way, everything that was made is removed.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from tiercast_lab.run.runtime import Run
 POLL_S = 1.0  # of ports and load
 WATCH_S = 0.2  # a crash is noticed within this time
 END_S = 0.01  # between polls of a program that is about to end
-CRASH_S = 1.0  # between a program's last sign of life and the end of its process
-CONTROLLER_NICE = -10  # of this process: joins wait for it
+CRASH_S = 1.0  # from a program's last message to the end of its process
+CONTROLLER_NICE = -10  # of this process, because joins wait for it
 
 
 @dataclass(kw_only=True)
 class MininetRun(Run):
-    """The folder's id is part of every name that the run makes."""
+    """The run's id is part of the name of everything that the run makes."""
 
     switches: SwitchKind
 
@@ -77,7 +77,7 @@ class MininetRun(Run):
             try:
                 self._execute(network, children, sockets, interrupt)
             except LabError:
-                interrupt.check()  # Ctrl-C reaches what the lab was calling, too: `ip` then fails
+                interrupt.check()  # Ctrl-C also hits the commands that the lab calls: `ip` fails
                 raise
             finally:
                 self.enter("removing the network")
@@ -106,7 +106,7 @@ class MininetRun(Run):
         network.check()
         self.metadata["after"] = network.describe()
         if stopped := children.stopped(patience_s=GRACE_S):
-            # It could not even say since when.
+            # A stopped program could not report for how long it was stopped.
             raise RunInvalid(f"stopped when the run ended: {', '.join(stopped)}")
         self.complaints += children.stop()
         ended: set[tuple[str, str]] = set()
@@ -114,8 +114,8 @@ class MininetRun(Run):
             network.topology, children.logs
         ):
             time_s = (time_ns - live.start_ns) / 1e9
-            # The first one after the end tells of the run's last second, too; further ones of what
-            # came after.
+            # The first row after the end also covers the run's last second; later rows cover only
+            # what came afterwards.
             if time_s >= 0 and (kind, agent) not in ended:
                 self.recorder.add(kind, time_s, agent, fields)
             if time_s >= self.progress.duration_s:
@@ -123,7 +123,7 @@ class MininetRun(Run):
 
 
 class _Live:
-    """The part of a run in which programs run."""
+    """The part of a run during which its programs run."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Live:
         self.interrupt = interrupt
         self.traffic = TrafficPrograms(self._on_traffic)
         self.loop_watch = LoopWatch()
-        self.watches: list[asyncio.Task[None]] = []  # for pauses
+        self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
         self.start_ns = 0
 
     async def run(self) -> None:
@@ -150,14 +150,14 @@ class _Live:
         watch = asyncio.create_task(self._watch(controller))
         try:
             done, _ = await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
-            # A crash is the cause, a failed call to the crashed program its consequence.
+            # If a program crashed, that is the cause; a failed call to it is only the consequence.
             if work in done and work.exception() is not None:
                 await asyncio.wait({watch}, timeout=CRASH_S)
             if watch.done():
                 watch.result()
             work.result()
         except ControllerError as error:
-            # A program that is stopped, or gets no CPU, is no program that failed.
+            # A program that was stopped or got no CPU has not failed.
             if hindered := self.children.hindered():
                 raise RunInvalid(f"{error}; {hindered}") from error
             raise RunFailed(str(error)) from error
@@ -174,7 +174,7 @@ class _Live:
         while True:
             self.interrupt.check()
             self.run_.recorder.check()
-            self.network.check()  # before its programs: without an interface they end
+            self.network.check()  # first: without an interface programs end
             self.children.check()
             if controller.failed.done():
                 await asyncio.sleep(CRASH_S / 2)
@@ -197,7 +197,7 @@ class _Live:
         self.watches += [
             asyncio.create_task(run.switches.watch(controller, switch)) for switch in switches
         ]
-        # One poll before the start: "since the last" figures then begin with the run.
+        # One poll before the start, so that figures "since the last poll" start with the run.
         await asyncio.gather(*(run.switches.poll(controller, switch) for switch in switches))
         load = LoadMeter(self.children.turns)
         self.loop_watch.take_longest_us()
@@ -223,7 +223,7 @@ class _Live:
         for child in self.children.children:
             if child.expected_to_end:
                 await self._expect_success(child)
-        # Nobody sends any more: what each port was handed, and what became of it.
+        # Nothing is being sent any more, so now each port's account can be closed.
         await run.switches.settle(controller, topology)
         await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
 
@@ -235,8 +235,8 @@ class _Live:
             raise RunFailed(self.children.obituary(child, status))
 
     async def _measure(self, controller: Controller, load: LoadMeter) -> None:
-        """Polls each switch and samples the load, once a second until the run's time is over. A
-        switch that does not answer keeps nobody else waiting."""
+        """Polls each switch and samples the load once a second until the run's time is over. A
+        switch that does not answer delays none of the others."""
         polls = [
             asyncio.create_task(self._poll_each_second(controller, switch))
             for switch in self.network.topology.switches.values()
@@ -249,11 +249,11 @@ class _Live:
                 poll.cancel()
 
     async def _seconds(self) -> AsyncIterator[None]:
-        """Each second of the run, those left out that are over, and its end."""
+        """Yields at each second of the run, skipping those already past, and at its end."""
         end_s = self.run_.progress.duration_s
         next_s = 0.0
         while next_s < end_s:
-            # Later than the last one, though a sleep may end some nanoseconds early.
+            # Always later than the last one: a sleep may end some nanoseconds early.
             now_s = max(self._now_s(), next_s)
             next_s = min(end_s, POLL_S * math.floor(now_s / POLL_S + 1))
             await asyncio.sleep(next_s - self._now_s())
@@ -279,7 +279,7 @@ class _Live:
             run.view.update(run.progress)
 
     def _take(self, kind: str, time_s: float, agent: str, fields: dict[str, Any]) -> None:
-        """A row; one of kind `pause` is of a program, not of a node or flow."""
+        """Takes a row. A row of kind `pause` names a program rather than a node or a flow."""
         if kind == "pause":
             agent = self.children.name_of(agent)
         self.run_.take(kind, time_s, agent, fields)
@@ -348,7 +348,7 @@ class _Live:
 @contextlib.contextmanager
 def _priority(nice: int) -> Iterator[None]:
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    # A container may forbid it; late joins then show in the run's figures.
+    # A container may forbid this. Late joins then show in the run's measures.
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, nice)
     try:
@@ -358,7 +358,7 @@ def _priority(nice: int) -> Iterator[None]:
 
 
 def _log_to(path: Path) -> None:
-    """The controller's log goes to a file: the terminal belongs to the view."""
+    """Sends the controller's log to a file, because the terminal belongs to the view."""
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("tiercast_controller")

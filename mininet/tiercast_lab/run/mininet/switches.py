@@ -1,4 +1,5 @@
-"""What a run needs of a kind of switch. tiercast-switch here; bmv2 in bmv2.py."""
+"""The interface that a run requires of a kind of switch, and tiercast-switch behind it; bmv2.py has
+bmv2."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from tiercast_lab.run.mininet.network import Network
     from tiercast_lab.run.mininet.processes import Children
 
-# Columns of one row, beside time_s and agent. None: this kind of switch does not count that.
+# The columns of one row, besides time_s and agent. None: this kind of switch does not count that.
 Row = dict[str, float | str | None]
 LoggedRow = tuple[int, str, str, Row]  # time_ns of CLOCK_MONOTONIC, kind, agent, columns
 
 
-# Of rows of kind `port` and `port.session`: fields of PortStats and SessionCounts
+# The columns of rows of kinds `port` and `port.session`: the fields of PortStats and SessionCounts
 # (proto/tiercast/v1/lab.proto).
 PORT_COLUMNS = (
     "rx_packets", "rx_bytes", "tx_packets", "tx_bytes",
@@ -40,39 +41,41 @@ SESSION_COLUMNS = (
 
 class SwitchKind(Protocol):
     name: str
-    # A packet that found the queue empty and waited at most this found the link idle; us.
+    # us: a packet that found the queue empty and waited no longer than this found the link idle.
     idle_us: int
-    # Bounds of validity that differ with it (verdict.BOUNDS).
+    # The bounds of validity that depend on the kind of switch (verdict.BOUNDS).
     bounds: Mapping[str, float | None]
 
     def check(self, loaded: LoadedExperiment) -> None:
-        """InputError where it is not installed, or cannot do what the experiment asks."""
+        """Raises InputError if the switch is not installed or cannot do what the experiment
+        asks."""
 
     def programs(self) -> list[Path]:
-        """That it starts."""
+        """The programs that it starts."""
 
     def prepare(self, network: Network) -> None:
-        """What it needs in the network, before anything runs."""
+        """Adds what it needs to the network, before any program runs."""
 
     def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None: ...
 
     async def configure(self, network: Network) -> None:
-        """What is left to set once the controller has reached all switches."""
+        """Sets what is left once the controller has reached all switches."""
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
-        """What there is to do until it is cancelled, from before the first `poll`."""
+        """Runs from before the first `poll` until it is cancelled."""
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
-        """Rows, each with its kind: `pause`, `packet_in`, each port's `port` and `port.session`."""
+        """The newest rows, each with its kind: `pause`, `packet_in`, and for each port `port` and
+        `port.session`."""
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None: ...
 
     async def settle(self, controller: Controller, topology: Topology) -> None:
-        """Once nobody sends any more: waits until nothing moves, if a sample cannot tell what
-        still waits."""
+        """Called after the last packet was sent. Waits until no packet moves, if a sample cannot
+        show what is still waiting."""
 
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
-        """Of programs that write theirs into their logs, once all have ended."""
+        """The rows that its programs wrote to their logs, read when all of them have ended."""
 
 
 class TiercastSwitches:

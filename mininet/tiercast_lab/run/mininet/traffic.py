@@ -1,6 +1,8 @@
-"""The competing traffic of a run: starts the programs at both ends of each entry, and takes rows.
+"""The competing traffic of a run: starts the programs at both ends of each entry and takes their
+rows.
 
-Each program holds one connection to the lab's Unix socket (tcp_flows.py has what is said on it).
+Each program holds one connection to the lab's Unix socket; tcp_flows.py describes what is sent on
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ READY_S = 15.0
 END_S = 5.0
 KINDS = ("tcp", "tcp.sender", "pause")  # of rows
 
-# time_ns of CLOCK_MONOTONIC, kind, agent, fields.
+# Called with time_ns of CLOCK_MONOTONIC, kind, agent and fields.
 RowSink = Callable[[int, str, str, dict[str, Any]], None]
 
 
@@ -43,19 +45,19 @@ def require_congestion_controls(loaded: LoadedExperiment) -> None:
 
 class TrafficPrograms:
     def __init__(self, sink: RowSink) -> None:
-        self.logs: list[str] = []  # of the programs, without ".log"
+        self.logs: list[str] = []  # the names of the programs' logs, without ".log"
         self._sink = sink
         self._ready = 0
         self._changed = asyncio.Condition()
         self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
         self._broken: Exception | None = None
-        self._names: set[str] = set()  # of flows and programs, which rows are of
+        self._names: set[str] = set()  # the flows and programs that rows may name
 
     async def start(
         self, loaded: LoadedExperiment, network: Network, children: Children, lab: Path
     ) -> None:
-        """Every program is up and every receiver listens. Raises RunFailed."""
+        """Returns when every program is up and every receiver listens. Raises RunFailed."""
         entries = loaded.experiment.traffic
         if not entries:
             return
@@ -83,12 +85,13 @@ class TrafficPrograms:
             ) from None
 
     def begin(self, start_ns: int) -> None:
-        """The run's start, CLOCK_MONOTONIC."""
+        """Tells the programs when the run starts, in ns of CLOCK_MONOTONIC."""
         for writer in self._writers:
             writer.write(f"{start_ns}\n".encode())
 
     async def stop(self) -> None:
-        """The programs write their last rows and end; all rows are in. Raises RunFailed."""
+        """Lets the programs write their last rows and end, and returns when all rows are in. Raises
+        RunFailed."""
         for writer in self._writers:
             with contextlib.suppress(OSError):
                 writer.write_eof()
@@ -132,7 +135,7 @@ class TrafficPrograms:
 def command(
     role: str, entry: Traffic, names: list[str], loaded: LoadedExperiment, lab: Path
 ) -> list[str]:
-    """Of one end of an entry; its flows differ by port."""
+    """The command line of one end of an entry. Its flows differ by port."""
     ports = {name: FIRST_PORT + index for index, name in enumerate(loaded.flows)}
     duration = loaded.experiment.duration
     result = [

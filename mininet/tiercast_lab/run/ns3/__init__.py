@@ -1,1 +1,1 @@
-"""A run in virtual time, in tiercast-ns3."""
+"""Runs an experiment in virtual time, in tiercast-ns3."""

@@ -1,7 +1,7 @@
-"""A run in virtual time, over ns-3: the same experiment, cores, P4 program and controller.
+"""A run in virtual time, over ns-3, with the same experiment, cores, P4 program and controller.
 
-tiercast-ns3 does the simulating; this side hands it the scenario, answers what it asks of the
-controller, and takes its rows. docs/ns3.md has the lines that both exchange.
+tiercast-ns3 simulates. This module sends it the scenario, answers its questions to the controller
+and takes its rows. docs/ns3.md describes the lines that the two exchange.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tiercast_lab.run.ns3.scenario import scenario, scenario_line
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
-# From the IGMP report's arrival at the switch to the changed tables. In Mininet the median is
-# 5 to 15 ms.
+# The time from the arrival of an IGMP report at the switch until its tables are changed. In Mininet
+# the median is 5 to 15 ms.
 CONTROL_DELAY_NS = 10_000_000
-# Of rows, beside those that the schemes' cores trace; each is a table of the run.
+# The kinds of rows besides those that the schemes' cores trace. Each becomes a table of the run.
 KINDS = frozenset({*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp"})
 
 
@@ -60,12 +60,13 @@ class Ns3Run(Run):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                # A signal to the terminal's group is this side's to act on.
+                # With a session of its own the child gets no Ctrl-C from the terminal: this process
+                # decides how to react.
                 preexec_fn=die_with_parent,
                 start_new_session=True,
             )
             try:
-                # A second of many thousand receivers takes long.
+                # With many thousands of receivers the child may take long to reach its next line.
                 with interrupt.ending(child.kill):
                     self._talk(child, controller, interrupt)
             finally:
@@ -81,7 +82,7 @@ class Ns3Run(Run):
         interrupt: Interrupt,
     ) -> None:  # fmt: skip
         to_child, from_child = child.stdin, child.stdout
-        assert to_child is not None and from_child is not None  # pipes
+        assert to_child is not None and from_child is not None  # both are pipes
 
         def tell(message: dict[str, Any]) -> None:
             write(json.dumps(message).encode() + b"\n")
@@ -98,7 +99,7 @@ class Ns3Run(Run):
             self.enter(RUNNING)
             for line in from_child:
                 if not line.endswith(b"\n"):
-                    break  # it died while it wrote
+                    break  # tiercast-ns3 died while it wrote this line
                 message = json.loads(line)
                 if "kind" in message:
                     if message["kind"] not in kinds:

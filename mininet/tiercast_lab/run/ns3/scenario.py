@@ -1,4 +1,5 @@
-"""An experiment as tiercast-ns3 reads it: the messages of proto/tiercast/v1/simulation.proto."""
+"""Writes an experiment as the scenario that tiercast-ns3 reads
+(proto/tiercast/v1/simulation.proto)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tiercast_lab.experiment.quantities import START_SPREAD_NS
 from tiercast_lab.experiment.schema import Experiment, LinkEvent, Period
 from tiercast_lab.experiment.topology import Host, Topology
 
-OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet
+OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
 
 
 def scenario_line(scenario: simulation_pb2.Scenario) -> bytes:
@@ -67,14 +68,14 @@ def _member_changes(experiment: Experiment) -> list[simulation_pb2.MemberChange]
         )
         for (session, node), mine in experiment.member_changes.items()
         for change in mine
-        if change.at != first_joins.get((session, node))  # it starts then
+        if change.at != first_joins.get((session, node))  # the first join is the receiver's start
     ]
     return sorted(changes, key=lambda change: change.at_ns)
 
 
 def _switches(loaded: LoadedExperiment) -> list[simulation_pb2.SimulatedSwitch]:
     topology = loaded.topology
-    # Hosts whose receivers have no rows, and so their ports.
+    # Hosts whose receivers have no rows. Their switch ports have none either.
     unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
         f"h{node}" for nodes in loaded.recorded for node in nodes
     }
@@ -132,7 +133,7 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
     return simulation_pb2.TcpFlow(
         **_of_any_flow(experiment, name, flow),
         congestion=entry.congestion_control,
-        sack=True,  # as a kernel has it
+        sack=True,  # as in a Linux kernel
         ecn=entry.ecn,
         delayed_acks=entry.delayed_acks,
         overhead_ns=entry.overhead,
@@ -142,12 +143,12 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
 
 def _udp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.UdpFlow:
     rate = experiment.traffic[flow.entry].rate
-    assert rate is not None  # as Traffic has it
+    assert rate is not None  # Traffic's checks ensure this
     return simulation_pb2.UdpFlow(**_of_any_flow(experiment, name, flow), rate_bps=rate)
 
 
 def _of_any_flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:
-    """The fields that messages of both kinds have."""
+    """The fields that TcpFlow and UdpFlow share."""
     entry = experiment.traffic[flow.entry]
     return {
         "name": name,
@@ -179,13 +180,13 @@ def _length(period: Period) -> simulation_pb2.Length:
 
 
 def _session_seed(seed: int, session: int) -> int:
-    """Of each session but the first: agents of two sessions may be at one node, and an agent's
-    random numbers follow from its session's seed and its node's number."""
+    """The seed of any session but the first. Two sessions may have agents on one node, and an agent
+    draws its random numbers from its session's seed and its node's number."""
     return random.Random(f"session {session} of {seed}").getrandbits(32)
 
 
 def _suffixes(experiment: Experiment) -> list[str]:
-    """What the agents' names end with in the rows of each session (experiment.member_name)."""
+    """The suffix of the agents' names in each session's rows (schema.member_name)."""
     return ["", *(f".s{session.session}" for session in experiment.sessions[1:])]
 
 
@@ -200,7 +201,7 @@ def _port(
         queue_packets=parameters.queue.packets,
         queue_bytes=parameters.queue.bytes,
         delay_ns=parameters.delay,
-        # A host delays nothing itself: its link's upstream delay is added where it arrives.
+        # A host cannot delay packets, so the switch delays what arrives from its link.
         rx_delay_ns=parameters.delay if to_host else 0,
         overhead_bytes=OVERHEAD_BYTES,
         fair_queueing=parameters.fair,
@@ -212,7 +213,7 @@ def _port(
 
 
 def _changes(topology: Topology, event: LinkEvent) -> list[simulation_pb2.PortChange]:
-    """An event at each end of its link that is a switch."""
+    """The changes at those ends of the event's link that are switches."""
     link = topology.links[event.link]
     changes = []
     for end, other in ((link.a, link.b), (link.b, link.a)):
