@@ -1,1 +1,1 @@
-"""An experiment as data: what a YAML may say, read and checked, and the network it asks for."""
+"""Reads and checks an experiment's YAML, and builds the network that it describes."""

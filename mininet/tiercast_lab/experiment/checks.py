@@ -1,6 +1,6 @@
-"""What can be wrong with an experiment that no key of it can say alone.
+"""Checks what no key of an experiment can show alone.
 
-Every error is an InputError with the place of the key that is the easiest to change.
+Every error is an InputError that names the key that is easiest to change.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from tiercast_lab.measures import MEASURES
 def check(
     source: Source, experiment: Experiment, schemes: dict[str, SchemeInfo], file: str
 ) -> LoadedExperiment:
-    """The experiment with its network, its sessions and its flows one by one. InputError."""
+    """Returns the experiment with its network, and with its sessions and flows listed one by one.
+    Raises InputError."""
     links = _links(source, experiment.topology)
     nodes = {node for link in links for node in link}
     sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
@@ -84,7 +85,7 @@ def check(
 
 
 def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:
-    """What is wrong with a scheme's parameter, or nothing."""
+    """Says what is wrong with a parameter of a scheme; empty if nothing is."""
     info = scheme.parameters.get(name)
     if info is None:
         names = list(scheme.parameters)
@@ -119,7 +120,7 @@ def _links(source: Source, model: TopologyModel) -> dict[Edge, LinkParameters]:
         if model.tree is not None:
             ends = [link for level in model.tree.levels for link in level]
         else:
-            assert model.random is not None  # one of the three forms
+            assert model.random is not None  # TopologyModel requires one of the three forms
             ends = [_ends(name) for name in model.random.links]
         known = set(ends)
         for a, b in named:
@@ -157,7 +158,7 @@ def _ends(name: str) -> Edge:
 
 
 def _parameters(model: TopologyModel, name: str) -> LinkParameters:
-    """`name`: empty of a link that differs in nothing."""
+    """The parameters of one link. `name` is empty for a link that keeps every default."""
     layers: list[LinkChange | LinkDefault] = [*model.changes(name).values(), model.default(name)]
 
     def first(key: str) -> Any:
@@ -173,7 +174,7 @@ def _parameters(model: TopologyModel, name: str) -> LinkParameters:
 
 
 def _check_tree(source: Source, nodes: list[int], links: list[Edge]) -> None:
-    """Multicast trees follow the one path there is, so the nodes have to form a tree."""
+    """Raises InputError unless the nodes form a tree: a multicast tree needs exactly one path."""
     known: set[int] = set()
     for index, node in enumerate(nodes):
         if node in known:
@@ -210,7 +211,8 @@ def _sessions(
     links: Collection[Edge],
     nodes: set[int],
 ) -> tuple[list[Session], list[tuple[int, ...]]]:
-    """Every session, those of unicast ones too, with the nodes of its receivers."""
+    """All sessions, with unicast ones listed one by one, and for each the nodes of its
+    receivers."""
     degree = Counter(node for link in links for node in link)
     leaves = [node for node in sorted(degree) if degree[node] == 1]
     sessions: list[Session] = []
@@ -262,7 +264,7 @@ def _check_receivers(
 
 
 def _unicast(session: Session, receivers: tuple[int, ...]) -> Iterator[tuple[Session, Any]]:
-    """The session with its receivers, or, where it is unicast, one for each of them."""
+    """The session with its receivers or, if it is unicast, one session for each of them."""
     if not session.unicast:
         yield session, receivers
         return
@@ -316,7 +318,7 @@ def _check_traffic(source: Source, experiment: Experiment, nodes: set[int], rece
 def _single(
     entry: Traffic, links: Collection[Edge], sender: int, receivers: tuple[int, ...]
 ) -> list[Traffic]:
-    """An entry as one for each pair of nodes that it means."""
+    """One entry for each pair of nodes that `entry` stands for."""
     if entry.to == "receivers":
         pairs = [(entry.from_, node) for node in receivers]
     elif entry.to == "children":
@@ -337,8 +339,8 @@ def _check_ports(source: Source, topology: Topology) -> None:
 
 
 def _check_markings(source: Source, loaded: LoadedExperiment) -> None:
-    """Whether switches can hold what each link's marking says."""
-    checked: set[tuple[int, int, int]] = set()  # one of many links alike
+    """Raises InputError if the switches cannot hold what a link's marking says."""
+    checked: set[tuple[int, int, int]] = set()  # for links that are alike, one check is enough
     for name, link in loaded.topology.links.items():
         path, marking = loaded.experiment.placed_marking(name)
         rate, packet_size = link.parameters.rate, loaded.packet_size_of(name)
@@ -356,7 +358,7 @@ def _check_markings(source: Source, loaded: LoadedExperiment) -> None:
 
 
 def _check_changes(source: Source, experiment: Experiment) -> None:
-    """Whether there are as many as a run can hold, before they are made."""
+    """Raises InputError if there are more changes than a run can hold, before they are listed."""
     changes = 0
     lists: dict[str, Sequence[Event | MemberEvent]] = {
         "events": experiment.events, "members": experiment.members,
@@ -372,7 +374,7 @@ def _check_changes(source: Source, experiment: Experiment) -> None:
 
 
 def _check_events(source: Source, experiment: Experiment, links: Collection[Edge]) -> None:
-    """Changes of links."""
+    """Checks the changes of links."""
     names = {f"{a}-{b}" for a, b in links} if experiment.events else ()
     for index, event in enumerate(experiment.events):
         path = ("events", str(index))
@@ -389,8 +391,8 @@ def _check_events(source: Source, experiment: Experiment, links: Collection[Edge
 def _check_members(
     source: Source, experiment: Experiment, receivers: list[tuple[int, ...]]
 ) -> None:
-    """Who leaves or joins is a receiver of that session, and nobody leaves who may not have started
-    yet."""
+    """Checks that whoever leaves or joins is a receiver of that session, and that no receiver
+    leaves before it has certainly started."""
     starts = {session.session: session.start for session in experiment.sessions}
     members = dict(zip(starts, map(frozenset, receivers), strict=True))
     for index, event in enumerate(experiment.members):
@@ -457,7 +459,8 @@ def _resolved(
     sessions: list[Session],
     links: Collection[Edge],
 ) -> Expectation:
-    """The first session is the one that need not be named; a link has a direction."""
+    """The expectation with its link as a direction, and with None as its session if that is the
+    first."""
     number = expectation.session
     update: dict[str, Any] = {}
     if number == sessions[0].session:
@@ -476,7 +479,7 @@ def _resolved(
 
 
 def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
-    """Whether the run will have what is expected of it."""
+    """Raises InputError if the run will not have what the experiment expects figures of."""
     experiment = loaded.experiment
     sessions = {session.session: session for session in experiment.sessions}
     receivers = dict(zip(sessions, loaded.recorded, strict=True))
@@ -510,7 +513,8 @@ def _check_flows(
     traffic: list[Traffic],
     udp: list[str],
 ) -> None:
-    """Whether the run has the competing flows that a measure is of; `udp`: names of those."""
+    """Raises InputError if the run lacks the competing flows that a measure needs. `udp` lists the
+    names of the UDP flows."""
     spec = MEASURES[expectation.measure]
     if spec.beside == "tcp" and not any(entry.is_rival for entry in traffic):
         raise source.error(

@@ -1,7 +1,7 @@
-"""What an experiment's file says when it is a figure or table of a paper: which runs make it, what
-is drawn, and which of its numbers are judged (docs/experiments.md).
+"""The part of an experiment's YAML that describes a figure or table of a paper: the runs that make
+it, what is drawn, and which of its numbers are judged (docs/experiments.md).
 
-A run is a point on the x axis, of a curve, with a seed. Figures are means over the seeds.
+A run is one point on the x axis, for one curve, with one seed. Figures are means over the seeds.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def _settable(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-# Keys of the experiment to their values, as `--set` takes them: {topology.tree.depth: 5}.
+# Values by the experiment's keys, as `--set` takes them: {topology.tree.depth: 5}.
 Settings = Annotated[dict[Line, Any], AfterValidator(_settable)]
-MAX_RUNS = 20_000  # of a figure, or a sweep
+MAX_RUNS = 20_000  # of a figure or a sweep
 
 Seeds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1)]
 
 
 def setting_text(key: str, value: Any) -> str:
-    """As `--set` takes it: JSON is YAML, whose characters stand for themselves."""
+    """The setting as `--set` takes it. JSON is valid YAML, so no character needs quoting."""
     return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
@@ -55,10 +55,11 @@ class Curve(Strict):
 
 
 class Plot(Strict):
-    """A measure over the x axis, a line for each curve; `reference`: the paper's, at each x.
+    """A measure over the x axis, with one line per curve. `reference` holds the paper's values by
+    x.
 
-    `bars`, for a table: bars side by side at each point, the paper's and one of each curve.
-    `density`: how often the windows of two sessions were where together, in the first run.
+    `bars` draws a table: at each point, bars for the paper and each curve side by side. `density`
+    shows how often the windows of two sessions were at each pair of values, in the first run.
     """
 
     measure: Line
@@ -76,8 +77,11 @@ class Plot(Strict):
 
 
 class Of(Strict):
-    """Which number: a measure (the same, unless it says) of a curve at a point. Where it says
-    neither point nor measure, the curve is the first; else the same."""
+    """Names a number to compare with: a measure of a curve at a point.
+
+    A measure or point that is not given is that of the expectation. The curve, if not given, is the
+    first one when neither of them is given, and otherwise the expectation's.
+    """
 
     measure: Line | None = None
     curve: Line | None = None
@@ -88,9 +92,9 @@ class FigureExpectation(Strict):
     """A number of the figure, or its ratio to another (`over`), and when it counts as met.
 
     `measure` is a name as in summary.json: efficiency, cumulative_rate_2, receiver_rate_h15,
-    receiver_rate_h15@before.
-    `at`: a point's x, or `each`; `paper` may be a row of a table, by x, which is then what `each`
-    means. Class A is gated, class B is reported (`gate: false`).
+    receiver_rate_h15@before. `at` is the x of a point, or `each`. `paper` may be a table row, by x;
+    `each` then means the points of that row. Class A numbers decide the verdict; class B numbers
+    (`gate: false`) are only reported.
     """
 
     measure: Line
@@ -102,7 +106,7 @@ class FigureExpectation(Strict):
     min: Line | float | None = None
     max: Line | float | None = None
     gate: bool = True
-    quick: bool = True  # judged in a quick reproduction, too
+    quick: bool = True  # also judged in a quick reproduction
 
     @model_validator(mode="after")
     def _judgeable(self) -> FigureExpectation:
@@ -125,13 +129,13 @@ class FigureExpectation(Strict):
         return find_spec(self.measure)
 
     def at_points(self, points: list[float]) -> list[float]:
-        """Those of the figure's points at which it is judged."""
+        """Those of the figure's points at which this number is judged."""
         if isinstance(self.paper, dict):
             return [x for x in points if x in self.paper]
         return [x for x in points if self.at in ("each", x)]
 
     def bound(self, key: str, x: float | None = None) -> float | None:
-        """`paper` (at x), `min` or `max` in the unit of the measure; a plain number of a ratio."""
+        """`paper` (at x), `min` or `max` in the unit of the measure; for a ratio a plain number."""
         value = getattr(self, key)
         if isinstance(value, dict):
             value = value[x]
@@ -145,12 +149,12 @@ class FigureExpectation(Strict):
 
 
 class Figure(Strict):
-    x: Line = ""  # what the points differ in
+    x: Line = ""  # the quantity on the x axis
     log_x: bool = False
     points: Annotated[list[Point], Field(min_length=1)] = [Point()]
     curves: Annotated[list[Curve], Field(min_length=1)] = [Curve(name="")]
     seeds: Seeds = [1, 2, 3]
-    quick: Settings = {}  # of every run of a quick reproduction: {duration: 200s}
+    quick: Settings = {}  # for every run of a quick reproduction: {duration: 200s}
     plots: list[Plot] = []
     expect: list[FigureExpectation] = []
 
@@ -175,7 +179,8 @@ class Figure(Strict):
         return self
 
     def reference(self, plot: Plot) -> dict[float, float]:
-        """The paper's numbers of a plot: its own, or what is expected of the first curve."""
+        """The paper's values for a plot, by x: the plot's own or, if it has none, those expected of
+        the first curve."""
         if plot.reference:
             parse = find_spec(plot.measure).parse
             return {x: parse(value) for x, value in plot.reference.items()}
@@ -193,7 +198,7 @@ class Figure(Strict):
     def runs(
         self, figure: str, quick: bool, place: Callable[[tuple[str, ...]], str]
     ) -> Iterator[FigureRun]:
-        """`place`: of a key path of the file."""
+        """Yields the runs of the figure. `place` returns the file and line of a key path."""
         for c, curve in enumerate(self.curves):
             for p, point in enumerate(self.points):
                 if quick and not point.quick:
@@ -226,7 +231,7 @@ class FigureRun:
     x: float
     seed: int
     settings: tuple[str, ...]
-    places: Mapping[str, str]  # of the settings' keys
+    places: Mapping[str, str]  # file and line of each setting, by key
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""An experiment that was read and checked, with what follows from it."""
+"""An experiment that has been read and checked, and what follows from it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RECORDED = 256
 
 @dataclass(frozen=True)
 class Flow:
-    """One of the flows of an entry of `traffic`."""
+    """One of the flows that an entry of `traffic` stands for."""
 
     entry: int
-    kind: str  # "tcp", "udp": of its rows
+    kind: str  # of its rows: "tcp" or "udp"
     rival: bool
     source: int  # node numbers
     destination: int
@@ -32,21 +32,22 @@ class Flow:
 
 @dataclass(frozen=True)
 class LoadedExperiment:
-    """A checked experiment; `data` is what was read, after includes and options."""
+    """A checked experiment. `data` is the YAML after includes and options."""
 
     experiment: Experiment
     topology: Topology
     receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
-    layered: tuple[bool, ...]  # the sessions' schemes; else one rate for all layers
+    # per session: whether its scheme has layers; otherwise there is one rate for all of them
+    layered: tuple[bool, ...]
     data: dict[str, Any]
     file: str
-    records: Mapping[str, tuple[str, ...]]  # kinds that the cores trace, by scheme
-    notes: tuple[str, ...] = ()  # what the user should know of
-    sources: tuple[Path, ...] = ()  # files that were read: its own, its base, what it includes
+    records: Mapping[str, tuple[str, ...]]  # the kinds of rows that the cores trace, by scheme
+    notes: tuple[str, ...] = ()  # what the user should know
+    sources: tuple[Path, ...] = ()  # the files that were read: its own, its base and its includes
 
     @property
     def flows(self) -> dict[str, Flow]:
-        """tcp1, tcp2, ..., udp1, ... in the order of `traffic`."""
+        """The flows by name, in the order of `traffic`: tcp1, tcp2, ..., udp1, ..."""
         end = self.experiment.duration
         numbers: Counter[str] = Counter()
         flows = {}
@@ -66,8 +67,8 @@ class LoadedExperiment:
         return flows
 
     def packet_size_of(self, link: str) -> int:
-        """IP bytes: of the largest data packets of sessions and flows that cross a link, either
-        way; PACKET_SIZE where none do."""
+        """The size in IP bytes of the largest data packets of any session or flow that crosses the
+        link in either direction; PACKET_SIZE if none does."""
         return self._packet_sizes.get(link, PACKET_SIZE)
 
     @cached_property
@@ -84,7 +85,7 @@ class LoadedExperiment:
 
     @property
     def recorded(self) -> tuple[tuple[int, ...], ...]:
-        """Receivers that have rows, per session."""
+        """The receivers that have rows, per session."""
         most = self.experiment.record_receivers
         result = []
         for receivers in self.receivers:
@@ -95,7 +96,7 @@ class LoadedExperiment:
 
     @property
     def window(self) -> tuple[float, float]:
-        """Start and end of the measured part of the run, s."""
+        """Start and end of the measured part of the run, in s."""
         measure, end = self.experiment.measure, self.experiment.duration
         end = measure.until or end
         last = end * 2 // 3 if measure.last is None else measure.last
@@ -103,7 +104,7 @@ class LoadedExperiment:
 
     @property
     def measured_over(self) -> dict[str, Any]:
-        """The window and the periods, s, as a summary has them."""
+        """The window and the periods, in s, as they appear in summary.json."""
         periods = self.experiment.measure.periods.items()
         return {
             "window_s": list(self.window),

@@ -1,7 +1,7 @@
-"""Reads an experiment: its base, what it includes, its settings; checks.py checks what they say.
+"""Reads an experiment with its base, its includes and its settings; checks.py then checks it.
 
-That is before anything starts. Every error is an InputError that names file, line,
-key path, the value seen and the valid choices.
+This happens before anything starts. Every error is an InputError that names file, line, key path,
+the value seen and the valid choices.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ def load_experiment(
     duration: str | None = None,
     places: Mapping[str, str] | None = None,
 ) -> LoadedExperiment:
-    """Raises InputError.
+    """Reads and checks an experiment. Raises InputError.
 
-    `settings`: `key.path=value` over the file, or `sim.delta=0.9`, a parameter of a scheme;
-    `places`: where the setting of a key stands, for errors, if not on the command line.
+    `settings` change the file: each is `key.path=value`, or `sim.delta=0.9` for a parameter of a
+    scheme. `places` gives the origin of a setting by its key, for error messages, if it is not the
+    command line.
     """
     source = read_experiment(file)
     return experiment_of(source, file, schemes, settings, duration, places)
 
 
 def read_experiment(file: Path) -> Source:
-    """With its base and what it includes. Raises InputError."""
+    """Reads the file with its base and what it includes. Raises InputError."""
     source = _with_include(load_extending(file, "base", binaries.BASES), file)
     if "axes" in source.data:
         raise source.error(("axes",), f"it is a sweep; valid: tiercast sweep {file}")
@@ -57,8 +58,8 @@ def read_experiment(file: Path) -> Source:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """A network may have a million objects, none of them garbage: to look for it among them takes
-    longer than to make them."""
+    """Turns the garbage collector off. A network may have a million objects, none of them garbage;
+    searching them takes longer than making them."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -77,7 +78,8 @@ def experiment_of(
     duration: str | None = None,
     places: Mapping[str, str] | None = None,
 ) -> LoadedExperiment:
-    """As load_experiment, of what was read; the settings change `source`."""
+    """Does the same as load_experiment for a file that was already read. The settings change
+    `source`."""
     for setting in settings or ():
         _apply(source, setting, schemes, places or {})
     if duration is not None:
@@ -92,7 +94,8 @@ def experiment_of(
 
 
 def _fit_window(source: Source, experiment: Experiment) -> str:
-    """A window that --duration has no room for becomes the default; what is to be said of it."""
+    """If --duration leaves no room for the measured window, resets it to the default and returns a
+    note that says so."""
     measure, end = experiment.measure, experiment.duration
     if measure.until is not None or measure.last is None or measure.last <= end:
         return ""
@@ -102,8 +105,9 @@ def _fit_window(source: Source, experiment: Experiment) -> str:
 
 
 def load_extending(file: Path, what: str, folder: Path) -> Source:
-    """`extends: NAME` puts the file on top of NAME.yaml of the folder, or of one of that name
-    beside the file: mappings are merged key by key. `what`: a file there, for errors."""
+    """Reads a file. `extends: NAME` puts it on top of NAME.yaml from `folder`, or from the folder
+    of that name beside the file; mappings are merged key by key. `what` names the kind of file in
+    errors."""
     source = load_yaml(file)
     if "extends" not in source.data:
         return source
@@ -111,7 +115,7 @@ def load_extending(file: Path, what: str, folder: Path) -> Source:
     base = load_yaml(path)
     if "extends" in base.data:
         raise base.error(("extends",), f"a {what} that a file extends has none itself; valid: none")
-    # What the base says is beside it stays there.
+    # A relative path in the base stays relative to the base.
     included = base.data.get("topology")
     wanted = included.get("include") if isinstance(included, dict) else None
     if isinstance(included, dict) and _is_path(wanted):
@@ -126,7 +130,7 @@ def _is_path(wanted: object) -> TypeGuard[str]:
 def _named(
     source: Source, path: KeyPath, what: str, wanted: object, file: Path, folder: Path
 ) -> Path:
-    """A name, or a path relative to the file that says it, with or without .yaml."""
+    """Resolves a name, or a path relative to the file that contains it, with or without .yaml."""
     if not isinstance(wanted, str):
         raise source.error(path, f"{shown(wanted)} is not a {what}; valid: a name, or a path")
     if _is_path(wanted):
@@ -138,7 +142,7 @@ def _named(
                 raise source.error(path, f"{shown(wanted)} is {kind}; valid: a file")
             return found
         raise source.error(path, f"no file {shown(wanted)}; valid: a path from {file.parent}/")
-    # One's own beside the experiment, then those that tiercast brings.
+    # The user's own folder beside the experiment comes first, then the one that tiercast provides.
     folders = (folder, file.parent / folder.name)
     known = {found.stem: found for place in folders for found in place.glob("*.yaml")}
     if wanted not in known:
@@ -158,7 +162,7 @@ def _with_include(source: Source, file: Path) -> Source:
 
 
 def _name_of(file: Path) -> str:
-    """Of an experiment whose file says none: the file's, as far as it is a name."""
+    """A name for an experiment whose file gives none: the file's name, as far as it is valid."""
     return re.sub("[^a-z0-9]+", "-", file.stem.lower()).strip("-")[:64] or "experiment"
 
 
@@ -183,7 +187,7 @@ def _apply(
     sessions = source.data.get("sessions")
     for index, session in enumerate(sessions if isinstance(sessions, list) else ()):
         if isinstance(session, dict) and session.get("scheme") == scheme.name:
-            # One key, though there is a point in it.
+            # The parameter's name contains a dot but is a single key.
             parameters = ("sessions", str(index), "parameters")
             if not isinstance(session.get("parameters"), dict):
                 source.set(parameters, {}, place)
@@ -194,8 +198,8 @@ def _apply(
 def without_effect(
     loaded: LoadedExperiment, settings: list[str], schemes: dict[str, SchemeInfo]
 ) -> list[str]:
-    """What is to be said of settings of schemes that no session has: in the cells of a sweep they
-    are meant to be left out, in a run alone they are rather a mistake."""
+    """Notes about settings of schemes that no session uses. In a sweep's cells such settings are
+    expected to have no effect; in a single run they are probably a mistake."""
     present = sorted({session.scheme for session in loaded.experiment.sessions})
     named = {setting: setting.partition(".")[0] for setting in settings}
     return [

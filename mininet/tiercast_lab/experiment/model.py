@@ -1,4 +1,4 @@
-"""What every part of a YAML file shares, and errors that say what is wrong in it, and where."""
+"""What all parts of a YAML file share, and errors that say what is wrong and where."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tiercast_lab.experiment.yaml_source import KeyPath, Source
 
 
 def _number_of_key(key: object) -> object:
-    """Keys are text; those of some mappings are numbers."""
+    """Keys are text, but those of some mappings stand for numbers."""
     return number_of(key) if isinstance(key, str) else key
 
 
 class _Choices:
-    """Of a Literal: an error has its choices one by one; pydantic's own has them as a text."""
+    """For a Literal: makes an error carry its choices as a list; pydantic gives them as one
+    text."""
 
     def __get_pydantic_core_schema__(self, literal: Any, handler: object) -> CoreSchema:
         choices = get_args(literal)
@@ -40,24 +41,24 @@ def _one_line(text: str) -> str:
 
 
 NumberKey = Annotated[float, BeforeValidator(_number_of_key)]
-# What people read; in names of curves and cells, too.
+# Text for people, also used in the names of curves and cells.
 Line = Annotated[str, Field(max_length=300), AfterValidator(_one_line)]
 
 L = TypeVar("L")
-Choice = Annotated[L, _Choices()]  # Choice[Literal["fifo", "fair"]]
+Choice = Annotated[L, _Choices()]  # used as Choice[Literal["fifo", "fair"]]
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def validate(model: type[M], source: Source) -> M:
-    """InputError for the first thing that is wrong, with its place in the file."""
+    """Validates the source. Raises InputError for the first error, with its place in the file."""
     try:
         return model.model_validate(source.data)
     except ValidationError as error:
         raise _explain(source, error) from None
 
 
-# What pydantic's words for a wrong value mean to somebody who does not write Python.
+# Pydantic's error messages, rewritten for a reader who does not know Python.
 _VALID = {
     "string_pattern_mismatch": "text that matches {pattern}",
     "string_too_long": "at most {max_length} characters",
@@ -75,7 +76,7 @@ _VALID = {
     "finite_number": "a finite number",
 }
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-_OF_INTEREST = 50  # errors of a file: the first is told, and others matter if they are of its place
+_OF_INTEREST = 50  # errors of a file: the first is reported, with others at the same place
 
 
 def _valid(error: ErrorDetails, seen: object) -> str | None:
@@ -92,7 +93,7 @@ def _valid(error: ErrorDetails, seen: object) -> str | None:
 
 @dataclass(frozen=True)
 class _Found:
-    """One of pydantic's errors, with the key path that it is about and the value there."""
+    """One of pydantic's errors, with the key path that it concerns and the value found there."""
 
     path: KeyPath
     seen: Any
@@ -109,7 +110,7 @@ class _Found:
                     path = (*path, str(part))
                 elif part == "[key]":
                     data = path[-1]
-                # Else the tag of a union ("literal['auto']", "red"), no key.
+                # Otherwise it is the tag of a union ("literal['auto']", "red"), not a key.
                 continue
             data = data[part]
             path = (*path, str(part))
@@ -121,7 +122,8 @@ class _Found:
 def _explain(source: Source, error: ValidationError) -> InputError:
     errors = error.errors(include_url=False, include_input=False)[:_OF_INTEREST]
     found = [_Found.at(source.data, one) for one in errors]
-    # Of a union each form has an error; the one that got furthest into the value is the one meant.
+    # Each form of a union reports an error. The one that got furthest into the value is the form
+    # meant.
     path = found[0].path
     for one in found:
         if one.path[: len(path)] == path:

@@ -1,32 +1,35 @@
-"""Random trees: shape, rates and delays from a seed."""
+"""Draws random trees: shape, rates and delays, all from one seed."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
 
-Span = tuple[int, int]  # from, to, both included
+Span = tuple[int, int]  # (from, to), both included
 
 
 class Draw:
-    """Numbers from a seed, the same with every release of Python: of `random` only random() is."""
+    """Random numbers from a seed. They are the same in every Python release, because only random()
+    is used: Python guarantees no other method."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def whole(self, span: Span) -> int:
-        """Each of the span's numbers as often as the others."""
+        """A whole number of the span, all equally likely."""
         first, last = span
         return first + int(self._random.random() * (last - first + 1))
 
     def log_uniform(self, span: Span) -> int:
-        """With three digits, as it is shown, so that a network can be written down and repeated."""
+        """A log-uniform number of the span, rounded to the three digits that are shown, so that the
+        network can be written down and repeated."""
         first, last = span
         value = first * (last / first) ** self._random.random()
         return min(max(int(float(f"{value:.3g}")), first), last)
 
     def parts(self, whole: int, count: int) -> list[int]:
-        """`whole` as a sum of `count` numbers of 1 or more, each such sum equally likely."""
+        """`whole` as a sum of `count` numbers, each at least 1; all such sums are equally
+        likely."""
         cuts: set[int] = set()
         while len(cuts) < count - 1:
             cuts.add(self.whole((1, whole - 1)))
@@ -35,10 +38,12 @@ class Draw:
 
 
 def draw_links(draw: Draw, leaves: int, fanout: Span, depth: int) -> list[tuple[int, int]]:
-    """Links of a tree with so many leaves, parent first, numbered level by level from the root, 0.
+    """The links of a tree with `leaves` leaves, parent first, numbered level by level from the
+    root, 0.
 
-    A node has a number of children of the span `fanout`, fewer where fewer leaves are below it, and
-    these leaves are divided among them. The nodes before the last level have what is left.
+    A node has between fanout[0] and fanout[1] children, or fewer if fewer leaves are below it, and
+    divides its leaves among them. On the level just above the last, each of its leaves becomes a
+    child.
     """
     links: list[tuple[int, int]] = []
     waiting = deque([(0, leaves, 1)])  # node, leaves below it, level of its children

@@ -1,6 +1,7 @@
-"""An experiment as data: what a YAML below experiments/ may say (docs/experiments.md).
+"""The schema of an experiment: what a YAML file below experiments/ may contain
+(docs/experiments.md).
 
-`loading` reads one and checks what no key can say alone.
+`loading` reads such a file, and `checks` checks what no key can show alone.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from tiercast_lab.measures import MEASURES, name_of
 
 
 class Paper(Strict):
-    """Where the expected figures come from."""
+    """The source of the expected figures."""
 
     name: Line
     section: Line | None = None
@@ -60,7 +61,7 @@ class Session(Strict):
     session: Annotated[int, Field(ge=0, le=MAX_SESSION)] = 1
     sender: NodeNumber
     receivers: Choice[Literal["leaves"]] | list[NodeNumber] = "leaves"
-    unicast: bool = False  # a session of its own for each receiver, numbered from `session` on
+    unicast: bool = False  # gives each receiver a session of its own, numbered from `session`
     layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 1
     packet_size: Annotated[Size, Field(ge=MIN_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
     aggregation: Choice[Literal["sender", "network"]] = "sender"
@@ -69,8 +70,8 @@ class Session(Strict):
 
 
 class Period(Strict):
-    """How long flows are on, or off: a distribution and its mean, a time; of TCP's on-periods also
-    a number of packets, the size of a transfer."""
+    """How long flows are on or off: a distribution and its mean. The mean is a time or, for TCP's
+    on-periods, also a number of packets: the size of a transfer."""
 
     distribution: Choice[Literal["constant", "exponential", "pareto"]]
     mean: int  # ns, or packets
@@ -102,19 +103,20 @@ class Period(Strict):
 
 
 class Traffic(Strict):
-    """Flows beside the sessions: TCP, each sending all that it may, or UDP at a constant rate.
+    """Flows beside the sessions: TCP flows that send as much as they can, or UDP flows at a
+    constant rate.
 
-    With `on` and `off` they come and go: background, and no rivals of the sessions' receivers
-    unless `rival` says so. Every on-period of TCP is a connection of its own.
+    With `on` and `off` they come and go. Such background flows are no rivals of the sessions'
+    receivers unless `rival` says so. Each on-period of TCP is a connection of its own.
     """
 
     kind: Choice[Literal["tcp", "udp"]]
-    # A node; `to: receivers` is a flow to each receiver of the first session, and `from: parents,
-    # to: children` one along each link, away from that session's sender.
+    # A node. `to: receivers` means a flow to each receiver of the first session; `from: parents,
+    # to: children` means a flow along each link, away from that session's sender.
     from_: Annotated[NodeNumber | Choice[Literal["parents"]], Field(alias="from")]
     to: NodeNumber | Choice[Literal["receivers", "children"]]
     start: RunTime = 0
-    stop: RunTime | None = None  # None: the end of the run
+    stop: RunTime | None = None  # None: at the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
     congestion_control: Choice[Literal["reno", "cubic"]] = "reno"
     packet_size: Annotated[Size, Field(ge=MIN_FLOW_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
@@ -151,20 +153,20 @@ class Traffic(Strict):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Nodes from and to, of a flow of a loaded experiment, which names them."""
+        """The nodes (from, to) of a flow in a loaded experiment, which always names them."""
         assert isinstance(self.from_, int) and isinstance(self.to, int)
         return self.from_, self.to
 
     @property
     def is_rival(self) -> bool:
-        """Whether the session's share of a link is measured by these flows."""
+        """Whether a session's share of a link is measured against these flows."""
         return (self.kind == "tcp" and self.on is None) if self.rival is None else self.rival
 
 
 class Event(Strict):
-    """A change of a link, both directions, at a time of the run.
+    """A change of a link, in both directions, at a time of the run.
 
-    With `every` it comes again until the end of the run; a list of rates is gone through in turn.
+    With `every` it repeats until the end of the run. A list of rates is used in turn.
     """
 
     at: RunTime
@@ -185,7 +187,7 @@ class Event(Strict):
 
 @dataclass(frozen=True)
 class LinkEvent:
-    """One change of a link, of an Event."""
+    """A single change of a link, derived from an Event."""
 
     at: int  # ns
     link: str
@@ -195,10 +197,10 @@ class LinkEvent:
 
 
 class MemberEvent(Strict):
-    """Receivers of a session leave, or join, at a time of the run; with `every` in turn until its
-    end, `action` first. One whose first change is a join is absent until then."""
+    """Receivers of a session leave or join at a time of the run. With `every` they do both in turn
+    until its end, `action` first. A receiver whose first change is a join is absent until then."""
 
-    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first one
     at: RunTime
     every: Every | None = None
     receivers: Annotated[list[NodeNumber], Field(min_length=1)]
@@ -212,9 +214,11 @@ class MemberChange:
 
 
 class Window(Strict):
-    """What measures are taken over: the time from `last` before `until` on, and each of the named
-    `periods` [from, to], of which a measure's name ends in @<period>. Unless they are given,
-    `until` is the end of the run, and `last` two thirds of the time until then."""
+    """The time over which measures are taken: from `last` before `until` to `until`, and each of
+    the named `periods` [from, to], whose measures have names that end in @<period>.
+
+    By default `until` is the end of the run, and `last` is two thirds of the time until then.
+    """
 
     last: Annotated[RunTime, Field(ge=1)] | None = None
     until: Annotated[RunTime, Field(ge=1)] | None = None
@@ -235,17 +239,18 @@ class Window(Strict):
 
 
 class Expectation(Strict):
-    """A figure and when it counts as met: within `tolerance` of `paper`, and in `min`..`max`.
+    """A figure, and when it counts as met: within `tolerance` of `paper`, and between `min` and
+    `max`.
 
-    Without `gate` it is judged and shown, and does not decide the verdict.
+    Without `gate` it is judged and shown, but does not decide the verdict.
     """
 
     measure: Line
     layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None = None
     receiver: NodeNumber | None = None
-    link: Line | None = None  # "0-1", away from the sender, or "1>0"; once loaded "0>1"
+    link: Line | None = None  # "0-1": away from the sender, or "1>0"; once loaded "0>1"
     flow: Line | None = None
-    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first one
     paper: Line | float | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
     min: Line | float | None = None
@@ -280,7 +285,7 @@ class Expectation(Strict):
 
     @property
     def name(self) -> str:
-        """Of the measure, in a summary."""
+        """The name of the measure in summary.json."""
         which = self.layers or self.link or self.flow
         if self.receiver is not None:
             which = member_name(self.receiver, self.session)
@@ -288,12 +293,13 @@ class Expectation(Strict):
 
 
 def member_name(node: int, session: int | None) -> str:
-    """Of an agent in a run's rows; `session`: its number, None for the first."""
+    """The name of an agent in a run's rows. `session` is the session's number, or None for the
+    first."""
     return f"h{node}" if session is None else f"h{node}.s{session}"
 
 
 class Experiment(Strict):
-    # Both are the file's name unless they are given.
+    # By default both are the file's name.
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
     title: Line
     paper: Paper | None = None
@@ -305,11 +311,11 @@ class Experiment(Strict):
     members: Annotated[list[MemberEvent], Field(max_length=MAX_ENTRIES)] = []
     duration: Annotated[Duration, Field(ge=MIN_DURATION, le=MAX_DURATION)] = DEFAULT_DURATION
     measure: Window = Window()
-    # At least so long between records of agents, ports and flows: long runs would not fit into
-    # memory with five a second.
+    # The shortest time between two records of an agent, port or flow. At five records a second,
+    # long runs would not fit into memory.
     record_every: RunTime | None = None
-    # Receivers of each session that have rows, evenly among all. None: all, or RECORDED of more
-    # than RECORDED_ALL.
+    # How many receivers of each session have rows, chosen evenly among all. None: all of them, or
+    # RECORDED if there are more than RECORDED_ALL.
     record_receivers: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = None
     expect: Annotated[list[Expectation], Field(max_length=MAX_ENTRIES)] = []
     figure: Figure | None = None
@@ -317,7 +323,7 @@ class Experiment(Strict):
     @model_validator(mode="before")
     @classmethod
     def _an_entry_for_each_end(cls, data: Any) -> Any:
-        """`to: [9, 10]` in `traffic` stands for two entries."""
+        """Splits `to: [9, 10]` in `traffic` into two entries."""
         if not isinstance(data, dict) or not isinstance(data.get("traffic"), list):
             return data
         entries = []
@@ -327,7 +333,7 @@ class Experiment(Strict):
         return data | {"traffic": entries}
 
     def times(self, event: Event | MemberEvent) -> range:
-        """When it is carried out, ns, until the end of the run."""
+        """The times at which the event happens, in ns, until the end of the run."""
         end = self.duration if event.every else min(event.at + 1, self.duration)
         return range(event.at, end, event.every or 1)
 
@@ -344,8 +350,7 @@ class Experiment(Strict):
 
     @property
     def member_changes(self) -> dict[tuple[int, int], list[MemberChange]]:
-        """Every leave and join that the experiment asks for, by session and node, in the order of
-        time."""
+        """Every leave and join of the experiment in the order of time, by session and node."""
         changes = defaultdict(list)
         for event in self.members:
             session = self.sessions[0].session if event.session is None else event.session
@@ -357,12 +362,12 @@ class Experiment(Strict):
 
     @property
     def first_joins(self) -> dict[tuple[int, int], int]:
-        """When receivers that are absent at first join, ns, by session and node."""
+        """The first join, in ns, of each receiver that is absent at first, by session and node."""
         return {who: mine[0].at for who, mine in self.member_changes.items() if mine[0].joins}
 
     @property
     def only_in_virtual_time(self) -> list[str]:
-        """Keys that ask for what Mininet's runs do not do."""
+        """The keys that ask for something that runs in Mininet cannot do."""
         keys = []
         if len(self.sessions) > 1:
             keys.append("a second session")
@@ -389,11 +394,11 @@ class Experiment(Strict):
         return keys
 
     def marking_of(self, link: str) -> Marking:
-        """Of a link, by the name that it has in the topology: its own, or everybody's."""
+        """The marking of a link, by the link's name in the topology: its own or the common one."""
         return self.placed_marking(link)[1]
 
     def placed_marking(self, link: str) -> tuple[KeyPath, Marking]:
-        """As marking_of, with the key that says so."""
+        """The same as marking_of, with the key path that sets it."""
         for path, change in self.topology.changes(link).items():
             if change.marking is not None:
                 return ("topology", *path, "marking"), change.marking

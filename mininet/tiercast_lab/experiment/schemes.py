@@ -1,4 +1,4 @@
-"""The schemes and their parameters, as tiercast-host knows them: nothing here names one."""
+"""The schemes and their parameters, as reported by tiercast-host. No scheme is named here."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ParameterInfo:
-    name: str  # "sim.delta"
+    name: str  # such as "sim.delta"
     default: float
     min: float
     max: float
     unit: str
     purpose: str = ""
-    source: str = ""  # the paper's section, or what its value was calibrated on
-    used_by: str = "both"  # of a session: "sender", "receiver" or "both"
+    source: str = ""  # the section of the paper, or what the value was calibrated on
+    used_by: str = "both"  # which end uses it: "sender", "receiver" or "both"
     whole: bool = False  # a count, a switch (0 or 1) or a mode
 
 
@@ -33,13 +33,13 @@ class ParameterInfo:
 class SchemeInfo:
     name: str
     parameters: dict[str, ParameterInfo] = field(default_factory=dict)
-    layered: bool = True  # else a session has one rate, and one layer
-    aggregated: bool = False  # switches can sum up its feedback
-    records: tuple[str, ...] = ()  # kinds that its cores trace: "sim.round"
+    layered: bool = True  # otherwise a session has one rate and one layer
+    aggregated: bool = False  # whether switches can aggregate its feedback
+    records: tuple[str, ...] = ()  # the kinds of rows that its cores trace, such as "sim.round"
 
 
 def known_schemes() -> dict[str, SchemeInfo]:
-    """Asks `tiercast-host schemes`; InputError where it is not built."""
+    """Asks `tiercast-host schemes`. Raises InputError if it is not built."""
     binaries.require(binaries.HOST)
     result = _ask_host("schemes")
     command = " ".join(result.args)
@@ -54,15 +54,16 @@ def known_schemes() -> dict[str, SchemeInfo]:
 
 
 def require_accepted(loaded: LoadedExperiment) -> None:
-    """InputError for a session whose parameters do not fit together, as the scheme's cores say."""
+    """Raises InputError if the scheme's cores refuse the combination of a session's parameters."""
     for index, session in enumerate(loaded.experiment.sessions):
-        own = session.model_copy(update={"session": 0})  # one of many unicast ones
+        # the copies of a unicast session share one check
+        own = session.model_copy(update={"session": 0})
         if refusal := _refusal(tuple(session_options(own))):
             raise InputError(f"{loaded.file}: sessions.{index}: {refusal}")
 
 
 def session_options(session: Session) -> list[str]:
-    """As the sender, the receivers and `tiercast-host check` take them."""
+    """The options of a session for the sender, the receivers and `tiercast-host check`."""
     return [
         f"--scheme={session.scheme}",
         f"--session={session.session}",
@@ -74,7 +75,7 @@ def session_options(session: Session) -> list[str]:
 
 @cache
 def _refusal(options: tuple[str, ...]) -> str:
-    """What the cores say against a session, or nothing."""
+    """Why the cores refuse a session; empty if they accept it."""
     result = _ask_host("check", *options)
     if result.returncode == 0:
         return ""

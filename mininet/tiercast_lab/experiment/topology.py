@@ -1,9 +1,9 @@
 """The network of an experiment as a graph: switches, hosts, links with their queues, addresses.
 
 Nodes are numbered as in the paper's figure. A leaf that only receives, or only ends TCP flows, is a
-host; every other node is a switch. A sender, a receiver at a node that is not such a leaf, and the
-end of TCP flows each get a host of their own attached to the node's switch by an unlimited link
-without delay, so that every link of the paper has its queue in a switch.
+host; every other node is a switch. Senders, receivers at other nodes and the ends of TCP flows at
+other nodes each get a host of their own, which an unlimited link without delay attaches to the
+node's switch. So every link of the paper has its queue in a switch.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ UNLIMITED = 0
 class LinkParameters:
     rate: int  # bit/s, of IP bytes; 0: unlimited
     delay: int  # ns, one way
-    queue: Queue  # of each flow, if fair
-    one_way: bool = False  # rate and queue are of a's direction alone
-    fair: bool = False  # a queue for each flow, served in turn
+    queue: Queue  # of each flow, if `fair`
+    one_way: bool = False  # rate and queue apply only to the direction from a to b
+    fair: bool = False  # each flow has its own queue, and they are served in turn
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Between two nodes, s7 or h15; `a` is the one that the experiment names first."""
+    """A link between two nodes, such as s7 and h15; `a` is the one that the experiment names
+    first."""
 
-    name: str  # as the experiment spells it: "7-15"; "h0" or "t0" for that of an attached host
+    name: str  # as in the experiment, "7-15"; for the link of an attached host "h0" or "t0"
     a: str
     b: str
     parameters: LinkParameters
 
     @property
     def attaches(self) -> bool:
-        """It is none of the paper's links."""
+        """Whether it attaches a host to its switch, and so is no link of the paper."""
         return "-" not in self.name
 
     def sent_by(self, end: str) -> LinkParameters:
-        """Of the direction away from `end`."""
+        """The parameters of the direction away from `end`."""
         if self.parameters.one_way and end != self.a:
             return LinkParameters(UNLIMITED, self.parameters.delay, Queue())
         return self.parameters
@@ -49,7 +50,7 @@ class Link:
 
 @dataclass(slots=True)
 class Switch:
-    """`ports` in order, from 1: (neighbour, link)."""
+    """A switch; its `ports` are (neighbour, link), numbered from 1."""
 
     name: str
     number: int
@@ -57,19 +58,19 @@ class Switch:
 
     @property
     def device_id(self) -> int:
-        """P4Runtime's; 0 would mean "unset"."""
+        """P4Runtime's device id. It must not be 0, which means "unset"."""
         return self.number + 1
 
     @property
     def address(self) -> str:
-        """As an aggregator; hosts have .2 and name .1 as their gateway."""
+        """Its address as an aggregator. Hosts have .2, and their gateway is .1."""
         return f"{_subnet(self.number)}.3"
 
     def port_to(self, neighbour: str) -> int:
         return next(i for i, (name, _) in enumerate(self.ports, 1) if name == neighbour)
 
     def direction(self, port: int) -> str:
-        """The direction of a link that a port serves: "1>3", "0>h0", "0>t0"."""
+        """The direction of the link behind a port: "1>3", "0>h0", "0>t0"."""
         neighbour, link = self.ports[port - 1]
         far = neighbour if link.attaches else neighbour[1:]
         return f"{self.number}>{far}"
@@ -77,10 +78,10 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """h<node> is a session's sender or receiver, t<node> the end of TCP flows there."""
+    """A host: h<node> sends or receives for a session, t<node> is an end of TCP flows."""
 
     name: str
-    number: int  # of the node
+    number: int  # of its node
     switch: str
 
     @property
@@ -97,7 +98,7 @@ class Host:
 
     @property
     def mac(self) -> str:
-        # 1 is gateways', 2 and 3 are switches' interfaces
+        # 1 is used by gateways, 2 and 3 by interfaces of switches
         return _mac(4 if self.of_traffic else 0, self.number)
 
     @property
@@ -106,8 +107,8 @@ class Host:
 
 
 def _subnet(number: int) -> str:
-    """Of a node: its /24 without the last octet. 10.0.0.0/8 has room for 65536 nodes, more than a
-    machine's real network has; a simulated one goes on at 11.0.0."""
+    """The /24 of a node without the last octet. 10.0.0.0/8 has room for 65536 nodes, more than real
+    networks on one machine can have; a simulated network continues with 11.0.0."""
     return f"{10 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
 
 
@@ -116,8 +117,8 @@ def _mac(kind: int, number: int) -> str:
 
 
 class Topology:
-    """Built from plain links between node numbers, from who sends and receives, and from the nodes
-    at which TCP flows begin or end."""
+    """Built from links between node numbers, the senders and receivers, and the nodes at which TCP
+    flows begin or end."""
 
     def __init__(
         self,
@@ -164,11 +165,11 @@ class Topology:
                 self.switches[end].ports.append((other, link))
 
     def path(self, sender: int, receiver: int) -> list[str]:
-        """Names of the links between two node numbers, from the sender on."""
+        """The names of the links between two nodes, starting at the sender."""
         return [self.link_between(a, b) for a, b in steps(self.tree.path(sender, receiver))]
 
     def links_to(self, sender: int, receivers: Sequence[int]) -> Iterator[str]:
-        """Names of the links that join a sender with its receivers."""
+        """The names of the links that connect a sender with its receivers."""
         if len(receivers) == 1:
             yield from self.path(sender, *receivers)
             return
@@ -182,14 +183,15 @@ class Topology:
         return f"{a}-{b}" if f"{a}-{b}" in self.links else f"{b}-{a}"
 
     def directions(self, sender: int, receiver: int) -> list[str]:
-        """The path as directions of links, as a port's rows name them: "0>1", "1>3"."""
+        """The path as link directions, named as in rows of ports: "0>1", "1>3"."""
         return [f"{a}>{b}" for a, b in steps(self.tree.path(sender, receiver))]
 
     def bottleneck(
         self, sender: int, receiver: int, flows: Mapping[str, int] | None = None
     ) -> tuple[str, int]:
-        """The first link of the path with the smallest share, and that share in bit/s: its rate
-        over the session and the flows that use the direction together (RLA's soft bottleneck)."""
+        """The first link on the path with the smallest share, and that share in bit/s: the link's
+        rate divided by the number of users of that direction, the session and the flows (RLA's soft
+        bottleneck)."""
         flows = flows or {}
         shares = [
             (name, self.links[name].parameters.rate // (1 + flows.get(direction, 0)))
@@ -201,7 +203,7 @@ class Topology:
         return min(shares, key=lambda pair: pair[1])
 
     def round_trip(self, sender: int, receivers: Iterable[int]) -> int:
-        """The longest propagation round trip, in ns: d of SIM table 1."""
+        """The longest propagation round trip in ns: d of SIM table 1."""
         delays = {sender: 0}
         for a, b in self.tree.away_from(sender):
             delays[b] = delays[a] + self.links[self.link_between(a, b)].parameters.delay
@@ -209,8 +211,9 @@ class Topology:
 
 
 def tree_levels(fanouts: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """The links of each level of a tree, parent first; `fanouts`: children of the nodes of each
-    level, the root's first. Nodes are numbered level by level, as in SIM's figure 1."""
+    """The links of each level of a tree, parent first. `fanouts` gives the number of children of
+    the nodes of each level, starting with the root. Nodes are numbered level by level, as in SIM's
+    figure 1."""
     levels, parents = [], range(1)
     for fanout in fanouts:
         first = parents.stop

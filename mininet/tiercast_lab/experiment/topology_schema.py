@@ -1,4 +1,5 @@
-"""What an experiment says of its network: a tree, one that is drawn, or nodes and their links."""
+"""The schema of an experiment's network: a regular tree, a random tree, or listed nodes and
+links."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ Fanout = Annotated[int, Field(ge=1, le=64)]
 
 
 class Tree(Strict):
-    """`fanout`: of every node, or of the nodes of each level, from the root on."""
+    """A tree. `fanout` holds for every node or, as a list, for the nodes of each level, root
+    first."""
 
     depth: Annotated[int, Field(ge=1, le=10)]
     fanout: Fanout | list[Fanout] = 2
@@ -68,7 +70,7 @@ class Tree(Strict):
         return tree_levels(self.fanouts)
 
     def level_of(self, child: int) -> int:
-        """Of the link from a node's parent to it; 1 is the root's."""
+        """The level of the link from a node's parent to the node; the root's links are level 1."""
         return bisect_right(self._last_of_levels, child - 1)
 
     @cached_property
@@ -77,7 +79,7 @@ class Tree(Strict):
 
 
 def _span(value: Any) -> Any:
-    """A plain value is a span of one."""
+    """Turns a plain value into a span from and to that value."""
     return value if isinstance(value, list) else [value, value]
 
 
@@ -99,8 +101,8 @@ Span = Annotated[
 
 
 class RandomTree(Strict):
-    """A tree drawn from a seed of its own. Spans are [from, to], or one value: leaves and children
-    are uniform, rates and delays log-uniform, each link's for itself."""
+    """A tree drawn from its own seed. A span is [from, to] or a single value. Numbers of leaves and
+    children are uniform; rates and delays are log-uniform, drawn for each link."""
 
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 1
     leaves: Span[Annotated[int, Field(ge=1, le=4096)]]
@@ -112,7 +114,7 @@ class RandomTree(Strict):
 
     @cached_property
     def links(self) -> dict[str, LinkDefault]:
-        """By name, parent first."""
+        """The links by name, parent first."""
         draw = Draw(self.seed)
         ends = draw_links(draw, draw.whole(_pair(self.leaves)), _pair(self.fanout), self.depth)
         return {
@@ -126,18 +128,18 @@ class RandomTree(Strict):
 
 
 class TopologyModel(Strict):
-    """`tree`, with `links` that differ from `link`; `random`, with `links` that differ from what
-    was drawn; or `nodes`, with all of their `links`.
+    """The network: `tree`, whose `links` may differ from `link`; `random`, whose `links` may differ
+    from those drawn; or `nodes` with all of their `links`.
 
-    `levels`: what all links of a tree's level have, L1 being the root's.
+    `levels` changes all links of a level of a tree; L1 is the root's.
     """
 
     tree: Tree | None = None
     random: RandomTree | None = None
     nodes: Annotated[list[Annotated[int, Field(ge=0, le=65535)]], Field(min_length=2)] | None = None
     link: LinkDefault | None = None
-    # Rates and queues are of the direction from a link's first node to its second; back to the
-    # first one nothing waits or is lost.
+    # Rates and queues apply only to the direction from a link's first node to its second. In the
+    # other direction nothing waits and nothing is lost.
     one_way: bool = False
     levels: dict[str, LinkChange] = {}
     links: dict[str, LinkChange] = {}
@@ -157,18 +159,19 @@ class TopologyModel(Strict):
         return self
 
     def default(self, link: str) -> LinkDefault:
-        """What a link has where nothing differs."""
+        """The parameters of a link unless something changes them."""
         if self.random is not None:
             return self.random.links[link]
-        assert self.link is not None  # as _one_form has it
+        assert self.link is not None  # ensured by _one_form
         return self.link
 
     def changes(self, link: str) -> dict[KeyPath, LinkChange]:
-        """What differs from that, by its key here: the link's own first, then its level's."""
+        """What changes a link's default, by key path: the link's own entry first, then its
+        level's."""
         found: dict[KeyPath, LinkChange] = {}
         if link in self.links:
             found["links", link] = self.links[link]
-        child = link.partition("-")[2]  # nothing of a link that attaches a host
+        child = link.partition("-")[2]  # a link that attaches a host has no level
         if self.levels and self.tree is not None and child:
             name = f"L{self.tree.level_of(int(child))}"
             if name in self.levels:

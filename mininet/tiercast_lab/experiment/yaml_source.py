@@ -1,4 +1,4 @@
-"""YAML with a memory of where each key stands, so that an error can name file and line."""
+"""YAML that remembers the place of each key, so that an error can name file and line."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MOST_NAMED = 200  # characters of a key path in an error
 
 @dataclass
 class Source:
-    """The data of a file (and of what it includes), with the place of each key path: `file:line`,
-    or the option of the command line that set it."""
+    """The data of a file and of what it includes, and for each key path its place: `file:line`, or
+    the command-line option that set it."""
 
     data: dict[str, Any]
     places: dict[KeyPath, str] = field(default_factory=dict)
-    files: tuple[Path, ...] = ()  # that were read for it
+    files: tuple[Path, ...] = ()  # all files that were read for it
 
     def place(self, path: KeyPath) -> str:
-        """Of a key path, or of its nearest parent that has one."""
+        """The place of a key path, or of the nearest parent that has one."""
         while path not in self.places:
             path = path[:-1]
         return self.places[path]
@@ -37,7 +37,8 @@ class Source:
         return InputError(f"{self.place(path)}: {name + ': ' if name else ''}{text}")
 
     def set(self, path: KeyPath, value: Any, place: str) -> None:
-        """Mappings on the way are made; InputError where there is something else."""
+        """Sets a value and creates the mappings that lead to it. Raises InputError if something
+        else is in the way."""
         if len(path) > MAX_DEPTH:
             raise InputError(f"{place}: {len(path)} keys deep; valid: up to {MAX_DEPTH}")
         for text in (*path, value):
@@ -51,13 +52,14 @@ class Source:
                 self.places[path[:depth]] = place
             target = target[at]
         target[_index(target, path, place)] = value
-        # What stood there before has no place any more.
+        # The keys that were there before no longer have a place.
         self.places = {at: was for at, was in self.places.items() if at[: len(path)] != path}
         self.places[path] = place
 
 
 def _index(holder: Any, path: KeyPath, place: str) -> str | int:
-    """Of the path's last key in what holds it. InputError where it cannot be there."""
+    """The index or key, in its holder, of the path's last part. Raises InputError if the holder
+    cannot have it."""
     *parents, key = path
     above = ".".join(parents)
     if isinstance(holder, dict):
@@ -71,7 +73,7 @@ def _index(holder: Any, path: KeyPath, place: str) -> str | int:
 
 
 def load_yaml(path: Path) -> Source:
-    """InputError for what bounded_yaml refuses, and where the file is no mapping."""
+    """Reads a file. Raises InputError if bounded_yaml refuses it or its root is not a mapping."""
     try:
         root = bounded_yaml.read(path)
     except YamlError as error:
@@ -81,7 +83,7 @@ def load_yaml(path: Path) -> Source:
 
 
 def read_value(text: str, place: str) -> Any:
-    """One value, as in a file. InputError names `place`."""
+    """Reads a single value as if from a file. An InputError names `place`."""
     try:
         return bounded_yaml.parse(text, place).plain()
     except YamlError as error:
@@ -105,7 +107,8 @@ def _build(node: Node, path: KeyPath, file: Path, places: dict[KeyPath, str]) ->
 
 
 def merge(base: Source, over: Source, path: KeyPath = ()) -> Source:
-    """`over` on top of `base`, mapping by mapping; `path`: where base's root goes in `over`."""
+    """Puts `over` on top of `base`, mapping by mapping. `path` says where in `over` the root of
+    `base` goes."""
     holder: Any = over.data
     for key in path[:-1]:
         holder = holder[key]
