@@ -4,7 +4,7 @@ Rows are polars frames, one per kind of record, each with `time_s` (since the st
 `agent`; docs/experiments.md lists their columns. Rates are in bit/s of IP bytes, fractions are
 0..1, times are in seconds unless a name says otherwise. A measure without rows is None.
 
-An absent receiver or flow is not counted: session.py has the rule for receivers.
+A receiver or flow does not count while it is absent; session.py states the rule for receivers.
 """
 
 from tiercast_controller.plugins import import_files
@@ -53,4 +53,4 @@ __all__ = [
     "spec_of",
 ]
 
-import_files(PLUGINS, "add-a-measure.md")  # they import the names above
+import_files(PLUGINS, "add-a-measure.md")  # these files import the names above

@@ -1,4 +1,4 @@
-"""Measures of a session beside the TCP flows that share its receivers' bottlenecks."""
+"""Measures that compare a session with the TCP flows that share its receivers' bottlenecks."""
 
 from __future__ import annotations
 
@@ -24,33 +24,35 @@ beside_tcp = partial(measure, beside="tcp")
 
 
 def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
-    """bit/s of a TCP flow in each interval, IP bytes of what the receiving end has read."""
+    """bit/s of a TCP flow in each interval: IP bytes read at the receiving end."""
     return 8 * np.diff(counter_at(rows.of("tcp", flow), "bytes", edges)) / np.diff(edges)
 
 
 @dataclass(frozen=True)
 class _Contest:
-    """Which flows share bottlenecks, over the part of the window in which all are present."""
+    """The flows that share bottlenecks with receivers, over the part of the window in which all of
+    them are present."""
 
     rows: Rows
     context: Context
-    part: np.ndarray  # edges of that part
-    rivals: dict[str, list[str]]  # of each receiver that has some, and is there
+    part: np.ndarray  # the two ends of that part, s
+    rivals: dict[str, list[str]]  # by receiver, if it is present then and has any
 
     @property
     def flows(self) -> list[str]:
         return sorted({name for flows in self.rivals.values() for name in flows})
 
     def rate(self, flow: str) -> float:
-        """bit/s"""
+        """The flow's throughput in bit/s."""
         return float(flow_rate(self.rows, flow, self.part)[0])
 
     def seconds(self, agent: str) -> float:
-        """That the receiver is there."""
+        """The time for which the receiver is present, in s."""
         return float(seconds_there(self.context.receivers[agent], self.part)[0])
 
     def shares(self, agent: str) -> tuple[float, list[float]]:
-        """bit/s of a receiver, and of each flow at its bottleneck, while the receiver is there."""
+        """bit/s of a receiver, and of each flow at its bottleneck, while the receiver is
+        present."""
         receiver = self.context.receivers[agent]
         rate = float(received_rate(self.rows, receiver, agent, self.part)[0])
         there = receiver.presence((self.part[0], self.part[1]))
@@ -70,7 +72,7 @@ def _contest(rows: Rows, context: Context) -> _Contest | None:
     names = {name for flows in rivals.values() for name in flows}
     if not names:
         return None
-    # Each is there at some time of it.
+    # Each flow is present at some time of the window.
     parts = [one for name in names if (one := context.flows[name].presence(context.span))]
     start, end = max(on for on, _ in parts), min(off for _, off in parts)
     if start >= end:
@@ -84,7 +86,8 @@ def _contest(rows: Rows, context: Context) -> _Contest | None:
 
 
 def _rivals(context: Context) -> dict[str, list[str]]:
-    """Flows at the bottlenecks of receivers, where both are there at some time of the window."""
+    """The flows at the bottleneck of each receiver, if both are present at some time of the
+    window."""
     rivals = {
         agent: [name for name in receiver.rivals if context.flows[name].presence(context.span)]
         for agent, receiver in context.receivers.items()
@@ -97,8 +100,8 @@ def _rivals(context: Context) -> dict[str, list[str]]:
     number(), "throughput of the session / mean throughput of the TCP flows at its bottleneck"
 )
 def tcp_ratio(rows: Rows, context: Context) -> float | None:
-    """Throughput at a receiver / mean throughput of the flows at its bottleneck; mean over the
-    receivers."""
+    """A receiver's throughput divided by the mean throughput of the flows at its bottleneck; mean
+    over the receivers."""
     if (contest := _contest(rows, context)) is None:
         return None
     total = seconds = 0.0
@@ -117,7 +120,7 @@ def _ratio(contest: _Contest, agent: str) -> float | None:
 
 @beside_tcp(number(), "`tcp_ratio` of one receiver", which="receiver", whole=False)
 def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
-    """Throughput at one receiver / mean throughput of the flows at its bottleneck."""
+    """One receiver's throughput divided by the mean throughput of the flows at its bottleneck."""
     contest = _contest(rows, context)
     if contest is None or agent not in contest.rivals:
         return None
@@ -130,8 +133,8 @@ def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None
     "bottlenecks",
 )
 def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
-    """Mean throughput of the receivers of all sessions / mean throughput of the flows at this
-    session's bottlenecks."""
+    """The mean throughput of the receivers of all sessions, divided by the mean throughput of the
+    flows at this session's bottlenecks."""
     if (contest := _contest(rows, context)) is None:
         return None
     receivers = {
@@ -145,7 +148,8 @@ def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
 def _tcp_ratio_extreme(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
-    """Of a receiver's throughput / that of a flow at its bottleneck, over all such pairs."""
+    """The extreme of a receiver's throughput divided by that of a flow at its bottleneck, over all
+    such pairs."""
     if (contest := _contest(rows, context)) is None:
         return None
     pairs = [(rate, flow) for rate, flows in map(contest.shares, contest.rivals) for flow in flows]
@@ -164,7 +168,7 @@ for place, of, which in (("worst", max, "slowest"), ("best", min, "fastest")):
 def _tcp_throughput(
     rows: Rows, context: Context, of: Callable[[list[float]], float]
 ) -> float | None:
-    """bit/s of the flows at the receivers' bottlenecks."""
+    """bit/s of the flows at the receivers' bottlenecks: their mean, or another function of them."""
     contest = _contest(rows, context)
     return None if contest is None else of([contest.rate(name) for name in contest.flows])
 
@@ -182,7 +186,8 @@ for name, summary, which in _RATES:
 
 @beside_tcp(fraction(), "packets that the TCP flows at the bottleneck retransmitted, of all sent")
 def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
-    """Packets retransmitted / packets sent, all flows at the receivers' bottlenecks together."""
+    """Packets retransmitted / packets sent, for all flows at the receivers' bottlenecks
+    together."""
     if "tcp.sender" not in rows or "retransmitted" not in rows["tcp.sender"].columns:
         return None
     sent = again = 0.0

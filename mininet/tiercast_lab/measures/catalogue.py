@@ -1,4 +1,4 @@
-"""Every measure by name, and all of them for a run."""
+"""All measures by name, and their values for a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tiercast_lab.measures.spec import MEASURES, MeasureSpec
 PLUGINS = "TIERCAST_MEASURES"
 
 
-# Every module of this folder may state measures; a session's own come first in tables.
+# Every module of this folder may define measures. Those of a session come first in tables.
 OF_A_SESSION = "session"
 modules = {module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])}
 for module in [OF_A_SESSION, *sorted(modules - {OF_A_SESSION, Path(__file__).stem})]:
@@ -31,14 +31,14 @@ for module in [OF_A_SESSION, *sorted(modules - {OF_A_SESSION, Path(__file__).ste
 
 @cache
 def measures_version() -> str:
-    """Changes when the code of the measures changes."""
+    """A hash that changes when the code of the measures changes."""
     code = [*sorted(Path(__file__).parent.glob("*.py")), *files_of(PLUGINS)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
 
 
 # ---- names --------------------------------------------------------------------------------------
 
-# What stands for the value of `which` in a name: cumulative_rate_2, receiver_rate_h3.s2.
+# The form of the value of `which` in a name: cumulative_rate_2, receiver_rate_h3.s2.
 FORMS = {
     "layers": "[1-8]",
     "receiver": r"h\d+(\.s\d+)?",
@@ -48,8 +48,8 @@ FORMS = {
 
 
 def name_of(measure: str, which: object = None, session: int | None = None) -> str:
-    """As all_measures has it. `session`: its number, None for the first; a receiver's name says it
-    already."""
+    """A measure's name as in all_measures. `session` is the session's number, None for the first; a
+    receiver's name already contains it."""
     parts = [measure]
     if which is not None:
         parts.append(str(which))
@@ -60,7 +60,7 @@ def name_of(measure: str, which: object = None, session: int | None = None) -> s
 
 @dataclass(frozen=True)
 class Name:
-    """The parts of a measure's name in a summary."""
+    """The parts of a measure's name in summary.json."""
 
     measure: str
     which: str = ""
@@ -73,7 +73,7 @@ class Name:
 
     @property
     def shown(self) -> str:
-        """As people read it."""
+        """The name in words."""
         which = self.which
         if self.spec.which == "layers":
             which += f" layer{'s' if which != '1' else ''}"
@@ -83,7 +83,7 @@ class Name:
 
 
 def parse_name(name: str) -> Name:
-    """Raises ValueError for a name that all_measures never gives."""
+    """Splits a measure's name. Raises ValueError for a name that all_measures never gives."""
     whole, _, period = name.partition("@")
     of_session = re.fullmatch(r"(.+)_s(\d+)", whole)
     candidates = [(whole, "")] + ([(of_session[1], of_session[2])] if of_session else [])
@@ -96,7 +96,8 @@ def parse_name(name: str) -> Name:
 
 
 def _names(spec: MeasureSpec, which: str, number: str) -> bool:
-    """Whether a measure has such a name, with these parts or, where they are empty, without."""
+    """Whether the measure can have these parts in its name; an empty part is left out of the
+    name."""
     if number and (spec.of_run or spec.which == "receiver"):
         return False
     if not which:
@@ -113,22 +114,22 @@ def _valid_names() -> Iterator[str]:
 
 
 def find_spec(name: str) -> MeasureSpec:
-    """Raises ValueError for a name that all_measures never gives."""
+    """The spec of a measure's name. Raises ValueError for a name that all_measures never gives."""
     return parse_name(name).spec
 
 
 def spec_of(name: str) -> tuple[MeasureSpec, str]:
-    """Of a name that all_measures gives; and what people read."""
+    """The spec and the words for a name that all_measures gives."""
     parsed = parse_name(name)
     return parsed.spec, parsed.shown
 
 
-# ---- all of them --------------------------------------------------------------------------------
+# ---- values -------------------------------------------------------------------------------------
 
 
 def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
-    """Every measure of the run and of each session, by its name; those beside competing flows where
-    there are some. And all of these over each period, as name@period."""
+    """Every measure of the run and of each session, by its name, and again for each period as
+    name@period. Measures beside competing flows are included if there are such flows."""
     result: dict[str, float | None] = {}
     for period, window in context.periods.items():
         part = all_measures(rows, replace(context, window=window, periods={}))
@@ -146,7 +147,7 @@ def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
 
 
 def _each(spec: MeasureSpec, context: Context) -> Iterable[object]:
-    """Values of `which`; None: of all."""
+    """The values that `which` takes; None stands for all together."""
     every = {
         None: [],
         "layers": range(1, context.session.layers + 1),
@@ -158,11 +159,11 @@ def _each(spec: MeasureSpec, context: Context) -> Iterable[object]:
 
 
 def _value(rows: Rows, context: Context, spec: MeasureSpec, which: object) -> float | None:
-    """None, too, where the session starts after the window."""
+    """The measure's value, or None, for example if the session starts after the window."""
     start, end = context.span
     if start >= end and not spec.of_run:
         return None
     value = spec.compute(rows, context, *(() if which is None else (which,)))
-    # Not a numpy scalar, whose comparison is not a bool; NaN (a mean of nothing, a ratio to 0) is
-    # not a measure.
+    # A plain float, because comparing numpy scalars gives no bool. NaN (a mean of nothing, a ratio
+    # to 0) is no value.
     return None if value is None or not math.isfinite(value) else float(value)

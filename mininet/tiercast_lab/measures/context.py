@@ -1,4 +1,4 @@
-"""What a measure knows of a run beside its rows: window, sessions, receivers, flows."""
+"""What a measure knows about a run besides its rows: window, sessions, receivers, flows."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Interval = tuple[float, float]  # s, from and to
+Interval = tuple[float, float]  # s: from, to
 
 
 @dataclass(frozen=True)
 class Receiver:
-    """A receiver of a session. It counts for the time it is present: `absences` are the
-    intervals in which it is not."""
+    """A receiver of a session. It counts while it is present; `absences` are the intervals in which
+    it is not."""
 
     node: int
-    available: tuple[tuple[float, float], ...]  # steps (s, bit/s): smallest link rate on its path
-    bottleneck: str = ""  # the direction of a link, as `port` rows name it: "0>1"
-    # Flows at the bottleneck, if the session's share is measured at this receiver.
+    # steps (s, bit/s) of the smallest link rate on its path
+    available: tuple[tuple[float, float], ...]
+    bottleneck: str = ""  # the direction of a link, as in `port` rows: "0>1"
+    # The flows at the bottleneck, if the session's share is measured at this receiver.
     rivals: tuple[str, ...] = ()
     absences: tuple[Interval, ...] = ()
 
     def presence(self, within: Interval) -> list[Interval]:
-        """When it is present, in the order of time."""
+        """The intervals in which it is present, in the order of time."""
         at, end = within
         result = []
         for left, back in self.absences:
@@ -38,14 +39,14 @@ class Session:
     sender: str
     layers: int
     receivers: Mapping[str, Receiver]
-    round_trip: float  # s, d of SIM table 1
+    round_trip: float  # s: d of SIM table 1
     start: float = 0.0  # s
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow of the competing traffic. A rival is a TCP flow with which a session's share is
-    compared, not background traffic that comes and goes."""
+    """A competing flow. A rival is a TCP flow with which a session's share is compared, rather than
+    background traffic that comes and goes."""
 
     kind: str  # "tcp", "udp"
     start: float  # s
@@ -54,21 +55,21 @@ class Flow:
     rival: bool = True
 
     def presence(self, within: Interval) -> Interval | None:
-        """The part of an interval in which it may send."""
+        """The part of an interval during which it may send; None if there is none."""
         start, stop = max(self.start, within[0]), min(self.stop, within[1])
         return (start, stop) if start < stop else None
 
 
 @dataclass(frozen=True)
 class Context:
-    """A run, as one of its sessions sees it."""
+    """A run as seen by one of its sessions."""
 
     window: Interval
     session: Session
     sessions: tuple[Session, ...]
     flows: Mapping[str, Flow] = field(default_factory=dict)
-    links: tuple[str, ...] = ()  # directions that sessions and flows use: "0>1"
-    periods: Mapping[str, Interval] = field(default_factory=dict)  # further windows
+    links: tuple[str, ...] = ()  # the directions that sessions and flows use: "0>1"
+    periods: Mapping[str, Interval] = field(default_factory=dict)  # more windows, by name
 
     @property
     def receivers(self) -> Mapping[str, Receiver]:
@@ -81,7 +82,7 @@ class Context:
 
     @property
     def rivals(self) -> dict[str, Flow]:
-        """TCP flows, without background that comes and goes."""
+        """The TCP flows with which the session's share is compared."""
         return {name: flow for name, flow in self.flows.items() if flow.rival}
 
     @property
@@ -89,7 +90,7 @@ class Context:
         return {name: flow for name, flow in self.flows.items() if flow.kind == "udp"}
 
     def session_of(self, agent: str) -> Session:
-        """Of a receiver. KeyError."""
+        """The session of a receiver. Raises KeyError."""
         for session in self.sessions:
             if agent in session.receivers:
                 return session
@@ -97,7 +98,7 @@ class Context:
 
 
 def context_of(summary: Mapping[str, Any]) -> Context:
-    """Of a stored run's summary.json, as its first session sees it."""
+    """Builds the context from a stored run's summary.json, as its first session sees it."""
     network = summary["network"]
     sessions = tuple(_session(facts) for facts in network["sessions"])
     paths = [
@@ -134,7 +135,7 @@ def _session(facts: Mapping[str, Any]) -> Session:
                 node=one["node"],
                 available=tuple(tuple(step) for step in one["available"]),
                 bottleneck=one["directions"][one["path"].index(one["bottleneck"])],
-                # One rate for all follows the smallest share: RLA's soft bottleneck.
+                # A single-rate session follows the smallest share: RLA's soft bottleneck.
                 rivals=tuple(one["rivals"]) if facts["layered"] or one["share"] == least else (),
                 absences=tuple(tuple(interval) for interval in one["absences"]),
             )

@@ -12,7 +12,7 @@ from tiercast_lab.measures.spec import fraction, measure, number
 
 @measure(number("messages/s", 1), "feedback messages that reach the sender, per second")
 def feedback_rate(rows: Rows, context: Context) -> float | None:
-    """Feedback messages that the sender took in, per second."""
+    """Feedback messages that the sender received, per second."""
     messages = feedbacks(rows, context)
     start, end = context.span
     return None if messages is None else messages / (end - start)
@@ -20,7 +20,7 @@ def feedback_rate(rows: Rows, context: Context) -> float | None:
 
 @measure(number("messages", 0), "feedback messages that reach the sender")
 def feedbacks(rows: Rows, context: Context) -> float | None:
-    """Feedback messages that the sender took in."""
+    """Feedback messages that the sender received."""
     if "feedback" not in rows:
         return None
     return increase(rows.of("feedback", context.session.sender), "accepted", *context.span)
@@ -34,7 +34,7 @@ def naks(rows: Rows, context: Context) -> float | None:
 
 
 def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:
-    """ERMCC's receivers: loss events that they reported, and others."""
+    """The numbers of loss events that ERMCC's receivers reported and that they did not report."""
     if "ermcc.trac" not in rows:
         return None
     mine = rows["ermcc.trac"].filter(
@@ -46,7 +46,7 @@ def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:
 
 @measure(number("messages", 0), "ERMCC: loss events that receivers did not report")
 def feedback_suppressed(rows: Rows, context: Context) -> float | None:
-    """Loss events that ERMCC's receivers did not report."""
+    """The loss events that ERMCC's receivers did not report."""
     seen = _losses_seen(rows, context)
     return None if seen is None else float(seen[1])
 
@@ -61,15 +61,15 @@ def suppression(rows: Rows, context: Context) -> float | None:
 
 @measure(number(), "ERMCC: reports sent / loss events of one receiver (5.4)")
 def feedback_of_one(rows: Rows, context: Context) -> float | None:
-    """Feedback of all receivers / what one of them would send without suppression: its loss events,
-    were it there throughout  // ERMCC 5.4"""
+    """The feedback of all receivers, divided by what one of them would send without suppression:
+    its loss events, had it been present throughout  // ERMCC 5.4"""
     if (seen := _losses_seen(rows, context)) is None or sum(seen) == 0:
         return None
     return seen[0] / (sum(seen) / mean_receivers(context))
 
 
 def mean_receivers(context: Context) -> float:
-    """Number of receivers present, time average."""
+    """The number of receivers present, averaged over time."""
     edges = np.array(context.span)
     seconds = sum(seconds_there(one, edges)[0] for one in context.receivers.values())
     return float(seconds / (edges[1] - edges[0]))

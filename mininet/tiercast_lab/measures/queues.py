@@ -1,6 +1,6 @@
-"""Measures of the ports' queues: what waits there, and what became of what entered them.
+"""Measures of the ports' queues: what waits in them, and what became of the packets that entered.
 
-None where the switches do not count that: columns are null.
+A measure is None if the switches do not count it: its columns are null.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from tiercast_lab.measures.spec import fraction, measure, number
 
 @measure(number("packets", 0), "packets waiting at any port", of_run=True)
 def longest_queue(rows: Rows, context: Context) -> float | None:
-    """Packets waiting at any port."""
+    """The most packets waiting at any port."""
     if "port" not in rows:
         return None
-    # A row says the longest since the row before: the one at the window's start is of before it.
+    # A row holds the maximum since the row before it, so the row at the start of the window is
+    # excluded.
     within = pl.col("time_s").is_between(*context.window, closed="right")
     return as_float_or_none(rows["port"].filter(within)["max_queue_packets"].max())
 
@@ -30,7 +31,8 @@ def longest_queue(rows: Rows, context: Context) -> float | None:
     "packets waiting at the receivers' bottlenecks, mean over samples (one a second)",
 )
 def mean_queue(rows: Rows, context: Context) -> float | None:
-    """Packets waiting at the bottlenecks of the receivers that are present, mean over samples."""
+    """Packets waiting at the bottlenecks of the receivers that are present, mean over the
+    samples."""
     there: dict[str, list[Interval]] = defaultdict(list)
     for receiver in context.receivers.values():
         there[receiver.bottleneck] += receiver.presence(context.span)
@@ -51,7 +53,7 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
     of_run=True,
 )
 def queue_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
-    """Packets that found a queue full / packets that entered queues, of all ports or of one."""
+    """Packets that found a queue full / packets that entered queues, for all ports or one link."""
     return _of_entered(rows, context, "queue_drops", link)
 
 
@@ -63,7 +65,8 @@ def queue_drops(rows: Rows, context: Context, link: str | None = None) -> float 
     of_run=True,
 )
 def policy_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
-    """Packets dropped by ports' policies / packets that entered queues, of all ports or of one."""
+    """Packets dropped by ports' policies / packets that entered queues, for all ports or one
+    link."""
     return _of_entered(rows, context, "policy_drops", link)
 
 
@@ -75,7 +78,7 @@ def _of_entered(rows: Rows, context: Context, column: str, link: str | None) -> 
         if link is None
         else [rows.of("port", link, "link")]
     )
-    # Queues of some switches count nothing.
+    # Some switches do not count what enters their queues.
     counted = [port for port in ports if not port.is_empty() and not port["entered"].has_nulls()]
     entered = sum(increase(port, "entered", *context.window) for port in counted)
     dropped = sum(increase(port, column, *context.window) for port in counted)

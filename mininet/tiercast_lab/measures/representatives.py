@@ -13,7 +13,7 @@ from tiercast_lab.measures.spec import SECONDS, fraction, measure, number
 
 @measure(number("receivers", 0), "MDP-CC: representatives, the most at once")
 def representatives(rows: Rows, context: Context) -> float | None:
-    """The most at once, of MDP-CC's sender."""
+    """The largest number of representatives that MDP-CC's sender had at once."""
     mine = rows.of("mdpcc.representatives", context.session.sender)
     if mine.is_empty():
         return None
@@ -27,9 +27,9 @@ def representatives(rows: Rows, context: Context) -> float | None:
     "links' rates) until one of these receivers is CLR; the longest",
 )
 def clr_delay(rows: Rows, context: Context) -> float | None:
-    """GRTTs, the longest of the window: from the first loss event at a receiver of what has become
-    the worst path, of the receivers that are there, until MDP-CC's sender adjusts its rate to such
-    a receiver's report."""
+    """How long, in GRTTs, MDP-CC's sender needs to follow a change of the worst path: from the
+    first loss event at a present receiver behind the new worst path until the sender adjusts its
+    rate to a report of such a receiver. The longest case in the window counts."""
     rates = rows.of("mdpcc.rate", context.session.sender)
     if rates.is_empty() or "mdpcc.loss_event" not in rows:
         return None
@@ -52,7 +52,7 @@ def clr_delay(rows: Rows, context: Context) -> float | None:
 
 
 def _moves(receiver: Receiver) -> list[float]:
-    """When its path may become the worst, or no longer be it."""
+    """The times at which the receiver's path may become the worst, or stop being it."""
     return [
         *(time for time, _ in receiver.available),
         *(time for absence in receiver.absences for time in absence),
@@ -60,7 +60,7 @@ def _moves(receiver: Receiver) -> list[float]:
 
 
 def _available_at(receiver: Receiver, times: np.ndarray) -> np.ndarray:
-    """bit/s; infinite while the receiver is away."""
+    """bit/s; infinite while the receiver is absent."""
     at, rates = (np.array(column) for column in zip(*receiver.available, strict=True))
     values = step_at(at, rates, times, 0.0).astype(float)
     for left, back in receiver.absences:
@@ -71,7 +71,8 @@ def _available_at(receiver: Receiver, times: np.ndarray) -> np.ndarray:
 def _found_after(
     rates: pl.DataFrame, events: pl.DataFrame, worst: list[int], moved: float, until: float
 ) -> float | None:
-    """GRTTs; None: nothing was lost there, or it was not found before `until`."""
+    """The delay in GRTTs; None if nothing was lost there, or if the path was not found before
+    `until`."""
     lost = events.filter(pl.col("time_s").is_between(moved, until))
     if lost.is_empty():
         return None
@@ -84,14 +85,14 @@ def _found_after(
     return float((found["time_s"][0] - first) / (as_float(grtt_us) / 1e6))
 
 
-# Rows of a sender that say who it is, and the column with its node's number.
+# The kinds of rows in which a sender names the receiver it follows, and the column with its node.
 REPRESENTATIVES = {"ermcc.cr": "cr", "pgmcc.acker": "acker", "tfmcc.clr": "clr"}
 NOBODY = -1
-PGMCC_NOBODY_FROM = 2  # reasons of pgmcc.acker: 2 it left, 3 it is silent
+PGMCC_NOBODY_FROM = 2  # reasons in pgmcc.acker: 2 it left, 3 it is silent
 
 
 def representative_steps(rows: Rows, context: Context) -> tuple[np.ndarray, np.ndarray] | None:
-    """Times, s, and from each on the node of the representative, NOBODY while there is none."""
+    """Times in s, and the node of the representative from each on; NOBODY while there is none."""
     for kind, column in REPRESENTATIVES.items():
         mine = rows.of(kind, context.session.sender)
         if mine.is_empty():
@@ -109,7 +110,7 @@ def representative_steps(rows: Rows, context: Context) -> tuple[np.ndarray, np.n
     "how often another receiver became ERMCC's CR, PGMCC's acker, TFMCC's CLR",
 )
 def representative_switches(rows: Rows, context: Context) -> float | None:
-    """How often another receiver became the representative."""
+    """How often the representative changed to another receiver."""
     if (found := representative_steps(rows, context)) is None:
         return None
     times, nodes = (column[found[1] != NOBODY] for column in found)
@@ -119,8 +120,8 @@ def representative_switches(rows: Rows, context: Context) -> float | None:
 
 
 def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Of the steps while the receiver is there: whether it is the representative, and for how long,
-    s."""
+    """For each step while the receiver is present: whether it is the representative, and the length
+    of the step in s."""
     receiver = context.receivers[agent]
     there = receiver.presence(context.span)
     if not there or (found := representative_steps(rows, context)) is None:
@@ -137,7 +138,7 @@ def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, n
     whole=False,
 )
 def representative_share(rows: Rows, context: Context, agent: str) -> float | None:
-    """The share of the time this receiver is present in which it is the representative."""
+    """The share of its time of presence in which the receiver is the representative."""
     if (steps := _represents(rows, context, agent)) is None:
         return None
     it_is, held = steps
@@ -152,8 +153,8 @@ def representative_share(rows: Rows, context: Context, agent: str) -> float | No
     whole=False,
 )
 def representative_delay(rows: Rows, context: Context, agent: str) -> float | None:
-    """s that this receiver is there before it is the representative; all of its time in the window
-    where it never is."""
+    """For how long, in s, the receiver is present before it becomes the representative; all of its
+    time in the window if it never does."""
     if (steps := _represents(rows, context, agent)) is None:
         return None
     it_is, held = steps

@@ -1,4 +1,4 @@
-"""What measures are computed from: a run's rows, and quantities over time."""
+"""The input of measures: a run's rows, and quantities over time derived from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from tiercast_lab.measures.context import Interval, Receiver, Session
 
-FATES = ("queue_drops", "policy_drops", "marked")  # of packets at a port
+FATES = ("queue_drops", "policy_drops", "marked")  # of the packets at a port
 
 
 class Rows(Mapping[str, pl.DataFrame]):
@@ -31,7 +31,7 @@ class Rows(Mapping[str, pl.DataFrame]):
         return len(self._frames)
 
     def of(self, kind: str, value: str, column: str = "agent") -> pl.DataFrame:
-        """Those of one agent, or of another column's value. Empty where there are none."""
+        """The rows of one agent, or with `value` in another column. Empty if there are none."""
         if kind not in self._frames:
             return pl.DataFrame()
         if (kind, column) not in self._parts:
@@ -42,7 +42,7 @@ class Rows(Mapping[str, pl.DataFrame]):
 
 
 def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray:
-    """A counter's value at `times`, on straight lines between its rows, which start from 0."""
+    """A counter's value at `times`, interpolated between its rows. It starts at 0."""
     if rows.is_empty():
         return np.zeros(len(times))
     values: np.ndarray = np.interp(
@@ -52,21 +52,22 @@ def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray
 
 
 def increase(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
-    """What a counter grows by from `start` to `end`, s."""
+    """The growth of a counter from `start` to `end`, s."""
     return float(np.diff(counter_at(rows, column, np.array([start, end])))[0])
 
 
 def layers_together(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """The sum over the layers of a session at one port, for each sample (rows `port.session`). A
-    layer has rows from its first packet on."""
+    """The columns of `port.session` rows summed over the layers of a session, for each sample of
+    one port. A layer has rows from its first packet on."""
     return samples.group_by("time_s").agg(pl.sum(*columns)).sort("time_s")
 
 
 def increases_within(
     rows: pl.DataFrame, column: str, there: Iterable[Interval], edges: np.ndarray
 ) -> np.ndarray:
-    """What a counter grows by in each interval between `edges` while its agent is `there`. It
-    does not grow while the agent is absent: what it shows afterwards came after its return."""
+    """The growth of a counter in each interval between `edges`, while its agent is present
+    (`there`). A counter does not grow during an absence: any difference afterwards came after the
+    return."""
     result = np.zeros(len(edges) - 1)
     if rows.is_empty():
         return result
@@ -81,7 +82,7 @@ def increases_within(
 
 
 def seconds_within(there: Iterable[Interval], edges: np.ndarray) -> np.ndarray:
-    """How much of each interval between `edges` an agent is `there`, s."""
+    """For how long, in s, an agent is present (`there`) in each interval between `edges`."""
     result = np.zeros(len(edges) - 1)
     for start, end in there:
         result += np.diff(np.clip(edges, start, end))
@@ -89,7 +90,8 @@ def seconds_within(there: Iterable[Interval], edges: np.ndarray) -> np.ndarray:
 
 
 def step_at(times: np.ndarray, values: np.ndarray, at: np.ndarray, before: float) -> np.ndarray:
-    """A piecewise constant quantity at the times `at`; `before` its first change."""
+    """A piecewise constant quantity at the times `at`; `before` is its value before the first
+    change."""
     if len(times) == 0:
         return np.full(len(at), before)
     index = np.searchsorted(times, at, side="right") - 1
@@ -99,8 +101,8 @@ def step_at(times: np.ndarray, values: np.ndarray, at: np.ndarray, before: float
 def steps_within(
     times: np.ndarray, values: np.ndarray, there: Iterable[Interval], before: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A piecewise constant quantity while its agent is `there`: each value, and for how long it
-    holds, s."""
+    """A piecewise constant quantity while its agent is present (`there`): each value, and for how
+    long it holds, in s."""
     begins, held = [], []
     for start, end in there:
         edges = np.array([start, *times[(times > start) & (times < end)], end])
@@ -116,7 +118,7 @@ def steps_within(
 def received_within(
     rows: Rows, receiver: Receiver, agent: str, column: str, edges: np.ndarray
 ) -> np.ndarray:
-    """What a counter of a receiver grows by in each interval, while it is there."""
+    """The growth of a receiver's counter in each interval while it is present."""
     there = receiver.presence((0.0, edges[-1]))
     return increases_within(rows.of("received", agent), column, there, edges)
 
@@ -126,8 +128,8 @@ def seconds_there(receiver: Receiver, edges: np.ndarray) -> np.ndarray:
 
 
 def received_rate(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray) -> np.ndarray:
-    """bit/s of all layers in each interval, over the time that the receiver is there; NaN where it
-    is not."""
+    """bit/s of all layers in each interval, over the time for which the receiver is present; NaN
+    where it is absent."""
     bits = 8 * received_within(rows, receiver, agent, "bytes", edges)
     return _ratio(bits, seconds_there(receiver, edges))
 
@@ -135,7 +137,8 @@ def received_rate(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray)
 def mean_received_rate(
     rows: Rows, receivers: Mapping[str, Receiver], edges: np.ndarray
 ) -> np.ndarray:
-    """bit/s, mean over receivers, each for the time that it is there; NaN where nobody is."""
+    """bit/s, mean over the receivers, each weighted by its time of presence; NaN where none is
+    present."""
     bits = seconds = np.zeros(len(edges) - 1)
     for agent, receiver in receivers.items():
         bits = bits + 8 * received_within(rows, receiver, agent, "bytes", edges)
@@ -144,7 +147,8 @@ def mean_received_rate(
 
 
 def top_steps(rows: Rows, agent: str) -> tuple[np.ndarray, np.ndarray]:
-    """When a receiver's subscription level changed, s, and to which highest rank: -1 is none."""
+    """The times, in s, at which a receiver's subscription changed, and its top rank from each on;
+    -1 means no layer."""
     mine = rows.of("subscription", agent)
     if mine.is_empty():
         return np.array([]), np.array([])
@@ -152,7 +156,7 @@ def top_steps(rows: Rows, agent: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def subscribers(rows: Rows, session: Session, at: np.ndarray) -> np.ndarray:
-    """[layer, time]: receivers that are there and whose subscription includes the layer."""
+    """Array [layer, time]: the number of receivers that are present and subscribed to the layer."""
     tops = np.full((len(session.receivers), len(at)), -1.0)
     for mine, (agent, receiver) in zip(tops, session.receivers.items(), strict=True):
         level = step_at(*top_steps(rows, agent), at, -1.0)
@@ -163,7 +167,8 @@ def subscribers(rows: Rows, session: Session, at: np.ndarray) -> np.ndarray:
 
 
 def cumulative_rates(rows: Rows, session: Session, edges: np.ndarray) -> np.ndarray:
-    """[n-1, interval]: sending rate of the n lowest layers together, from bytes sent, bit/s."""
+    """Array [n-1, interval]: the sending rate of the n lowest layers together in bit/s, from bytes
+    sent."""
     mine = rows.of("layer", session.sender)
     if mine.is_empty():
         return np.zeros((session.layers, len(edges) - 1))
@@ -175,9 +180,9 @@ def cumulative_rates(rows: Rows, session: Session, edges: np.ndarray) -> np.ndar
 
 
 def _used(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray) -> np.ndarray:
-    """The integral of r_i(t) / a_i(t) over each interval, s, while the receiver is there. Intervals
-    are divided where a_i changes: bytes that came while the link was fast do not count for when it
-    was slow."""
+    """The integral of r_i(t) / a_i(t) over each interval, in s, while the receiver is present.
+    Intervals are split where a_i changes: bytes received while the link was fast do not count for
+    the time when it was slow."""
     times, rates = (np.array(column) for column in zip(*receiver.available, strict=True))
     inside = times[(times > edges[0]) & (times < edges[-1])]
     parts = np.union1d(edges, inside)
@@ -188,8 +193,8 @@ def _used(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray) -> np.n
 
 
 def efficiency_series(rows: Rows, session: Session, edges: np.ndarray) -> np.ndarray:
-    """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1, mean over each interval; NaN where nobody is
-    there."""
+    """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1, mean over each interval; NaN where no receiver is
+    present."""
     used = seconds = np.zeros(len(edges) - 1)
     for agent, receiver in session.receivers.items():
         used = used + _used(rows, receiver, agent, edges)
@@ -198,8 +203,8 @@ def efficiency_series(rows: Rows, session: Session, edges: np.ndarray) -> np.nda
 
 
 def change_times(rows: Rows, session: Session) -> np.ndarray:
-    """Times of all subscription changes, those of receivers that leave and come back among them
-    (SIM 4.2.4). A receiver's first join is none."""
+    """The times of all subscription changes, including those of receivers that leave and come back
+    (SIM 4.2.4). A receiver's first join does not count."""
     times = [np.array([])]
     for agent in session.receivers:
         at, top = top_steps(rows, agent)
@@ -208,8 +213,8 @@ def change_times(rows: Rows, session: Session) -> np.ndarray:
 
 
 def instability_series(rows: Rows, session: Session, edges: np.ndarray) -> np.ndarray:
-    """Mean of I(t), changes per receiver in a round trip, over each interval  // SIM 4.1; NaN where
-    nobody is there."""
+    """The mean of I(t), changes per receiver in a round trip, over each interval  // SIM 4.1; NaN
+    where no receiver is present."""
     changes, _ = np.histogram(change_times(rows, session), edges)
     seconds = np.zeros(len(edges) - 1)
     for receiver in session.receivers.values():
@@ -218,12 +223,12 @@ def instability_series(rows: Rows, session: Session, edges: np.ndarray) -> np.nd
 
 
 def _ratio(values: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """NaN where the divisor is 0."""
+    """values / by; NaN where the divisor is 0."""
     ratio: np.ndarray = np.divide(values, by, out=np.full(len(by), np.nan), where=by > 0)
     return ratio
 
 
 def whole_seconds(span: Interval) -> np.ndarray:
-    """Edges of about a second that fill the interval."""
+    """The edges of intervals of about a second that fill `span`."""
     start, end = span
     return np.linspace(start, end, max(1, round(end - start)) + 1)

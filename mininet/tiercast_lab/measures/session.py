@@ -1,8 +1,8 @@
-"""Measures of a session over the window: SIM 4.1's, rates, losses, subscriptions.
+"""Measures of a session over the window: those of SIM 4.1, rates, losses, subscriptions.
 
-A receiver counts for the time that it is there. What it gets while it is away is part of no total,
-and a mean over receivers is what all of them have together over the time that all of them are there
-together: one that is there for half of the window weighs half as much as one that never left.
+A receiver counts while it is present. What it receives during an absence is in no total. A mean
+over receivers divides the sum over all of them by the total time for which they are present: a
+receiver that is present for half of the window weighs half as much as one that never left.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def cumulative_rate(rows: Rows, context: Context, layers: int) -> float | None:
     whole=False,
 )
 def subscribers(rows: Rows, context: Context, layers: int) -> float | None:
-    """Time average of the receivers subscribed to at least `layers` layers."""
+    """The number of receivers subscribed to at least `layers` layers, averaged over time."""
     if "subscription" not in rows:
         return None
     start, end = context.span
@@ -99,7 +99,7 @@ def session_throughput(rows: Rows, context: Context) -> float | None:
 
 @measure(RATE, "received rate, mean over the receivers of all other sessions")
 def other_throughput(rows: Rows, context: Context) -> float | None:
-    """bit/s, mean over the receivers of all other sessions, while this one is there."""
+    """bit/s, mean over the receivers of all other sessions, while this session is present."""
     receivers = {
         agent: receiver
         for session in _others(context)
@@ -115,7 +115,7 @@ def other_throughput(rows: Rows, context: Context) -> float | None:
     "throughput of the session / that of the others, from when one of them has started",
 )
 def other_ratio(rows: Rows, context: Context) -> float | None:
-    """Throughput of this session / that of the others, from when one of them is there."""
+    """This session's throughput / that of the others, from the time when one of them is present."""
     starts = [session.start for session in _others(context)]
     start, end = max([context.window[0], min(starts, default=0)]), context.window[1]
     if start >= end:
@@ -132,7 +132,7 @@ def _others(context: Context) -> list[Session]:
 
 @measure(RATE, "received rate of one receiver", which="receiver", whole=False)
 def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
-    """bit/s of one receiver, IP bytes of all its layers."""
+    """bit/s of one receiver: IP bytes of all its layers."""
     if "received" not in rows:
         return None
     edges = np.array(context.span)
@@ -146,7 +146,7 @@ def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
     whole=False,
 )
 def level(rows: Rows, context: Context, agent: str) -> float | None:
-    """Layers that a receiver is subscribed to, time average."""
+    """The number of layers to which a receiver is subscribed, averaged over time."""
     if "subscription" not in rows:
         return None
     there = context.receivers[agent].presence(context.span)
@@ -161,8 +161,8 @@ def level(rows: Rows, context: Context, agent: str) -> float | None:
     whole=False,
 )
 def rate_variation(rows: Rows, context: Context, agent: str) -> float | None:
-    """Standard deviation / mean of a receiver's rate in each second; of those that it was there
-    throughout."""
+    """Standard deviation / mean of a receiver's rate per second, over the seconds for which it was
+    present throughout."""
     if "received" not in rows:
         return None
     edges, receiver = whole_seconds(context.span), context.receivers[agent]
@@ -185,7 +185,8 @@ def loss(rows: Rows, context: Context) -> float | None:
     which="link",
 )
 def marked(rows: Rows, context: Context, link: str | None = None) -> float | None:
-    """Packets with CE / received, all receivers together; or of a link."""
+    """Packets received with CE / packets received, all receivers together; or the same at a
+    link."""
     if link is not None:
         return _marked_at(rows, context, link)
     packets = _received(rows, context, "packets")
@@ -203,7 +204,7 @@ def _marked_at(rows: Rows, context: Context, link: str) -> float | None:
 
 
 def _received(rows: Rows, context: Context, column: str) -> float:
-    """What a counter of all receivers together grew by."""
+    """The growth of a counter, all receivers together."""
     edges = np.array(context.span)
     return sum(
         float(received_within(rows, receiver, agent, column, edges)[0])
@@ -212,8 +213,8 @@ def _received(rows: Rows, context: Context, column: str) -> float:
 
 
 def join_latency(rows: Rows, context: Context, quantile: float) -> float | None:
-    """s, from a join to the first packet of its layer. Where nobody joined in the window, the
-    joins of the whole run count."""
+    """The time in s from a join to the first packet of its layer. If nobody joined in the window,
+    the joins of the whole run count."""
     if "join" not in rows:
         return None
     joins = rows["join"].filter(pl.col("agent").is_in(list(context.receivers)))

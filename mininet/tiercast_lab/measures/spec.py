@@ -1,6 +1,6 @@
-"""How a measure is stated: by a decorator of the function that computes it.
+"""How to define a measure: with a decorator on the function that computes it.
 
-docs/add-a-measure.md has a whole one.
+docs/add-a-measure.md has a complete example.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Compute = Callable[..., float | None]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a measure's values are: `parse` reads what an experiment says as a number of `unit`s,
-    `show` makes a text for people of it."""
+    """A kind of value. `parse` converts what an experiment says to a number of `unit`s; `show`
+    writes such a number as text."""
 
     unit: str
     parse: Callable[[object], float]
@@ -27,10 +27,12 @@ class Quantity:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """A measure of each session, the first by its plain name, or `of_run`. `which`: the key of
-    `expect` that gives the number of layers, the receiver, link or flow, and is the last argument
-    of `compute(rows, context)`; `whole`: it may be left out, and the measure then covers all.
-    `beside`: the kind of competing flows that it needs.
+    """A measure of each session, whose plain name is that of the first, or a measure of the run
+    (`of_run`).
+
+    `which` is the key of `expect` that gives the number of layers, the receiver, the link or the
+    flow; it becomes the last argument of `compute(rows, context)`. With `whole` it may be left out,
+    and the measure then covers all. `beside` is the kind of competing flows that the measure needs.
     """
 
     compute: Compute
@@ -54,7 +56,7 @@ class MeasureSpec:
         return self.quantity.show
 
 
-MEASURES: dict[str, MeasureSpec] = {}  # by name, in the order in which they are stated
+MEASURES: dict[str, MeasureSpec] = {}  # by name, in the order of definition
 
 
 def measure(
@@ -66,9 +68,9 @@ def measure(
     of_run: bool = False,
     beside: Literal["", "tcp", "udp"] = "",
 ) -> Callable[[Compute], Compute]:
-    """Makes a measure of the function that it decorates, which it leaves as it is. `name`: if it is
-    not the function's; the rest as in MeasureSpec. Raises ValueError for a name that there is
-    already."""
+    """Makes the decorated function a measure and returns it unchanged. `name` is given if it is not
+    the function's; the other arguments are as in MeasureSpec. Raises ValueError if the name is
+    taken."""
 
     def state(compute: Compute) -> Compute:
         its_name = name or compute.__name__
@@ -85,7 +87,7 @@ def number(unit: str = "", digits: int = 2) -> Quantity:
 
 
 def fraction(digits: int = 2) -> Quantity:
-    """0..1, shown as per cent."""
+    """0..1, shown as a percentage."""
     return Quantity("fraction", units.parse_fraction, lambda v: f"{v * 100:.{digits}f} %")
 
 
@@ -102,5 +104,5 @@ def _seconds(value: object) -> float:
 RATE = Quantity("bit/s", units.parse_rate, lambda v: f"{v / 1e6:.2f} Mbit/s")
 SECONDS = Quantity("s", _seconds, lambda v: f"{v:.1f} s")
 LATENCY = Quantity("s", _seconds, lambda v: f"{v * 1e3:.1f} ms")
-# Papers say how often in a run: `840 in 2900s`.
+# Papers state how often something happens in a run: `840 in 2900s`.
 FREQUENCY = Quantity("1/s", units.parse_frequency, lambda v: f"{v:.4g} /s")

@@ -1,10 +1,10 @@
-"""The measures as a table: `tiercast measures`, and docs/experiments.md."""
+"""The table of measures for `tiercast measures` and docs/experiments.md."""
 
 from __future__ import annotations
 
 from tiercast_lab.measures.spec import MEASURES
 
-# What `expect` says beside the measure's name.
+# What `expect` needs besides the measure's name.
 KEYS = {
     "layers": "`layers: n`",
     "receiver": "`receiver: node`",
@@ -14,7 +14,7 @@ KEYS = {
 
 
 def rows() -> list[tuple[str, str, str, str]]:
-    """Name with its key, what it is, its unit, and what it is of; in Markdown."""
+    """For each measure: name and key, what it is, its unit, and what it covers; in Markdown."""
     result = []
     for name, spec in MEASURES.items():
         shown = f"`{name}`"
@@ -28,6 +28,6 @@ HEADINGS = ("measure", "what", "unit", "of a")
 
 
 def markdown() -> str:
-    """As docs/experiments.md has it."""
+    """The table as docs/experiments.md has it."""
     lines = [HEADINGS, ["---"] * len(HEADINGS), *rows()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,4 +1,4 @@
-"""Measures of UDP flows, of all together or of one."""
+"""Measures of UDP flows: all together or one."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ of_flows = partial(measure, which="flow", of_run=True, beside="udp")
 
 @of_flows(RATE, "of all UDP flows together, or one: what arrives")
 def udp_throughput(rows: Rows, context: Context, flow: str | None = None) -> float | None:
-    """bit/s that arrives, IP bytes."""
+    """bit/s that arrives: IP bytes."""
     return _rate(rows, context, "bytes", flow)
 
 
 @of_flows(RATE, "of all UDP flows together, or one: what is sent")
 def udp_sent(rows: Rows, context: Context, flow: str | None = None) -> float | None:
-    """bit/s that is sent, IP bytes."""
+    """bit/s that is sent: IP bytes."""
     return _rate(rows, context, "sent_bytes", flow)
 
 
 @of_flows(fraction(), "of all UDP flows together, or one: packets that do not arrive, of all sent")
 def udp_loss(rows: Rows, context: Context, flow: str | None = None) -> float | None:
-    """Packets that did not arrive / sent. Those in flight at the window's start are counted
-    instead of those in flight at its end."""
+    """Packets that did not arrive / packets sent. Those in flight at the start of the window count
+    in place of those in flight at its end."""
     sent, arrived = (_increase(rows, context, name, flow) for name in ("sent_packets", "packets"))
     return max(0.0, 1 - arrived / sent) if sent else None
 
 
 def _rate(rows: Rows, context: Context, column: str, flow: str | None) -> float | None:
-    """Over the part of the window from the first start to the last stop of the flows."""
+    """The rate in bit/s over the part of the window from the flows' first start to their last
+    stop."""
     parts = [context.flows[name].presence(context.window) for name in _named(context, flow)]
     there = [one for one in parts if one is not None]
     if "udp" not in rows or not there:

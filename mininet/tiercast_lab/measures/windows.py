@@ -1,7 +1,7 @@
-"""What senders with a window did in an interval: RLA's, and TCP's beside it.
+"""What window-based senders did in an interval: RLA's, and the TCP senders beside them.
 
-Packets are full packets, times are in seconds, counts are per second, so that runs of any length
-compare. A mean over time is that of the rows: they stand at equal distances.
+Packets are full packets, times are in seconds, and counts are per second, so that runs of any
+length can be compared. A mean over time is the mean of the rows, which are equally spaced.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from tiercast_lab.measures.feedback import mean_receivers
 from tiercast_lab.measures.rows import Rows, increase
 from tiercast_lab.measures.spec import FREQUENCY, measure, number
 
-SESSION = "rla.window"  # the sender's record, once a round trip
+SESSION = "rla.window"  # a record of the sender, once per round trip
 SIGNAL = "rla.signal"  # one for each congestion signal that the sender detected
 
 
 def counted(frame: pl.DataFrame, columns: Iterable[str], interval: Interval) -> float:
-    """Growth of the columns' sum, per second; counters stand still between their rows' lines."""
+    """The growth of the columns' sum per second. A counter keeps its value between rows."""
     return sum(increase(frame, name, *interval) for name in columns) / (interval[1] - interval[0])
 
 
 def mean(
     frame: pl.DataFrame, column: str, interval: Interval, since_the_last: bool = False
 ) -> float | None:
-    """Of samples; or of means over the time `since_the_last` row, and then the row at the
-    interval's start is of before it."""
+    """The mean of samples. With `since_the_last`, each row is itself a mean over the time since the
+    row before, so the row at the interval's start is excluded."""
     within = pl.col("time_s").is_between(*interval, closed="right" if since_the_last else "both")
     return as_float_or_none(frame.filter(within)[column].mean())
 
 
 @dataclass(frozen=True)
 class Sender:
-    """RLA figure 7's rows of a session. Every congestion signal counts, also an ignored one."""
+    """One session's part of RLA figure 7. Every congestion signal counts, even an ignored one."""
 
-    packet_rate: float  # that all receivers have
+    packet_rate: float  # packets that all receivers have, per second
     cwnd: float | None
-    rtt: float | None  # until all have acknowledged a packet that was sent once
+    rtt: float | None  # until all receivers have acknowledged a packet that was sent once
     signals: float
-    cuts: float  # forced ones included
+    cuts: float  # including forced ones
     forced_cuts: float
 
     @property
     def balance(self) -> float | None:
-        """cwnd / (rate RTT): 1 where the window limits the rate."""
+        """cwnd / (rate RTT), which is 1 if the window limits the rate."""
         if not self.cwnd or not self.rtt or not self.packet_rate:
             return None
         return self.cwnd / (self.packet_rate * self.rtt)
@@ -61,7 +61,7 @@ def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
     mine = rows.of(SESSION, agent)
     if mine.is_empty():
         return None
-    # 0: no packet that was sent once was acknowledged since the previous record.
+    # 0: since the previous record, no packet that was sent once was acknowledged.
     rtt = mean(mine.filter(pl.col("rtt_us") > 0), "rtt_us", interval)
     return Sender(
         packet_rate=counted(mine, ["acknowledged"], interval),
@@ -77,8 +77,8 @@ CELL = 4  # packets
 
 
 def joint_density(rows: Rows, agents: Sequence[str], interval: Interval) -> np.ndarray:
-    """How often the windows of the senders were in each cell of CELL packets together: an array
-    with a dimension for each of them. Empty where one has no record."""
+    """How often the senders' windows were in each cell of CELL packets at the same time: an array
+    with one dimension per sender. Empty if a sender has no record."""
     at = np.arange(*interval, 0.1)
     cells = []
     for agent in agents:
@@ -93,8 +93,8 @@ def joint_density(rows: Rows, agents: Sequence[str], interval: Interval) -> np.n
 
 
 def modes(rows: Rows, agents: Sequence[str], interval: Interval) -> list[float]:
-    """Packets, of each sender: the middle of the cell that, with its neighbours, was visited most
-    often."""
+    """For each sender, in packets: the middle of the cell that was visited most often together with
+    its neighbours."""
     if SESSION not in rows or not (density := joint_density(rows, agents, interval)).size:
         return []
     for axis in range(density.ndim):
@@ -107,8 +107,8 @@ def modes(rows: Rows, agents: Sequence[str], interval: Interval) -> list[float]:
 def signals_of(
     rows: Rows, agent: str, receivers: Iterable[Receiver], interval: Interval
 ) -> list[float] | None:
-    """Congestion signals that the sender detected from each of the receivers that are there, per
-    second that it is there."""
+    """The congestion signals that the sender detected from each of the present receivers, per
+    second of its presence."""
     if SIGNAL not in rows:
         return None
     mine = rows.of(SIGNAL, agent).filter(pl.col("time_s").is_between(*interval))
@@ -119,15 +119,15 @@ def signals_of(
 
 @dataclass(frozen=True)
 class TcpFlow:
-    packet_rate: float  # read by the receiving end
+    packet_rate: float  # as read by the receiving end
     cwnd: float | None
-    rtt: float | None  # of its samples
+    rtt: float | None  # the mean of its samples
     cuts: float | None  # fast retransmits and time-outs
     timeouts: float | None
 
 
 def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> TcpFlow | None:
-    """None where there are no rows of both ends; a kernel does not say how often it cut."""
+    """None if either end has no rows. A kernel does not report how often it cut its window."""
     read, sent = rows.of("tcp", name), rows.of("tcp.sender", name)
     if read.is_empty() or sent.is_empty():
         return None
@@ -147,7 +147,7 @@ def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> Tcp
     )
 
 
-# ---- as measures --------------------------------------------------------------------------------
+# ---- measures -----------------------------------------------------------------------------------
 
 
 def _of(name: str) -> Callable[[object], float | None]:
@@ -178,7 +178,7 @@ for name, attribute, quantity, purpose in (
 
 @measure(FREQUENCY, "RLA: congestion signals / receivers; the sender cuts its window as often")
 def signals_per_receiver(rows: Rows, context: Context) -> float | None:
-    """Congestion signals / receivers that are there, time average."""
+    """Congestion signals / receivers present, averaged over time."""
     signals = of_sender(rows, context, lambda found: found.signals)
     receivers = mean_receivers(context)
     return signals / receivers if signals is not None and receivers else None
@@ -190,7 +190,7 @@ def of_flow(
     choose: Callable[..., TcpFlow],
     of: Callable[[TcpFlow], float | None],
 ) -> float | None:
-    """Of the slowest (min) or the fastest (max) of all TCP flows."""
+    """A value of the slowest (min) or the fastest (max) of all TCP flows."""
     flows = _tcp_flows(rows, context, context.rivals)
     return of(choose(flows, key=lambda flow: flow.packet_rate)) if flows else None
 
@@ -212,7 +212,7 @@ for short, choose, flow in (
 
 
 def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFlow]:
-    """Each over the time that it is there; those that never are do not count."""
+    """Each flow over the time of its presence; flows that are never present do not count."""
     found = (
         tcp_flow(rows, name, context.flows[name].packet_size, there)
         for name in names
@@ -226,7 +226,7 @@ def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFl
     "RLA: the sender's window, most frequent together with those of all sessions",
 )
 def window_mode(rows: Rows, context: Context) -> float | None:
-    """Of one session, in the most frequent combination of all sessions' windows."""
+    """One session's window in the most frequent combination of all sessions' windows."""
     senders = [session.sender for session in context.sessions]
     found = modes(rows, senders, context.window)
     return found[senders.index(context.session.sender)] if found else None
@@ -238,14 +238,14 @@ Summary = Callable[[list[float]], float]
 def receivers_signals(
     rows: Rows, context: Context, at_bottleneck: bool, of: Summary
 ) -> float | None:
-    """For the receivers behind the soft bottleneck, or for all others."""
+    """A summary over the receivers behind the soft bottleneck, or over all others."""
     chosen = [one for one in context.receivers.values() if bool(one.rivals) == at_bottleneck]
     signals = signals_of(rows, context.session.sender, chosen, context.span)
     return of(signals) if signals else None
 
 
 def flows_cuts(rows: Rows, context: Context, at_bottleneck: bool, of: Summary) -> float | None:
-    """Of the TCP flows at the session's bottlenecks, or of all others."""
+    """A summary over the TCP flows at the session's bottlenecks, or over all others."""
     competing = {name for one in context.receivers.values() for name in one.rivals}
     chosen = [name for name in context.rivals if (name in competing) == at_bottleneck]
     flows = _tcp_flows(rows, context, chosen)

@@ -1,1 +1,1 @@
-"""What is kept of a run, how it is judged, and what it says."""
+"""Stores runs, judges them and explains them."""

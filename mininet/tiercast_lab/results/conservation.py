@@ -1,11 +1,14 @@
-"""Whether every packet is accounted for: at each port, for each session and layer, in each sample
+"""Checks that every packet is accounted for. At each port, for each session and layer, in each
+sample,
 
     entered = left + queue_drops + policy_drops + pruned + waiting
 
-exactly. The traffic manager counts what enters, what it drops and what waits, and the P4 program
-counts the others (docs/switch.md), so one checks the other. Queues of bmv2 count neither drops nor
-what waits. There the P4 program counts what enters, too: in no sample may more be served than that,
-and once all queues have drained, no more may have come in at one end of a link than left the other.
+must hold exactly. The traffic manager counts what enters, what it drops and what waits. The P4
+program counts the rest (docs/switch.md), so each checks the other.
+
+bmv2's queues count neither drops nor waiting packets. There the P4 program also counts what enters.
+In no sample may more be served than entered, and once all queues have drained, no more may have
+arrived at one end of a link than left the other.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from tiercast_lab.base.frames import as_float
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.verdict import Check
 
-# Kinds of rows, and each with its column for what waits.
+# The kinds of rows, and for each the column that holds what waits.
 KINDS = {"port.session": "waiting", "port": "queue_packets"}
 PURPOSE = (
     "packets of a port that are neither left, dropped, pruned nor waiting, or too many that are"
@@ -29,15 +32,15 @@ SHOWN = 3
 
 
 def conservation(rows: Rows) -> list[Check]:
-    """The largest difference of a port, with those that have one; none where no port was
-    sampled."""
+    """The check with the largest difference at any port, and the ports that have one. Empty if no
+    port was sampled."""
     samples = [_differences(rows[kind], waiting) for kind, waiting in KINDS.items() if kind in rows]
     if not samples:
         return []
     counted = pl.concat(samples, how="diagonal_relaxed")
     if counted.is_empty():
         return [Check("unaccounted", None, None, "packets", NOT_COUNTED)]
-    # What is wrong at one sample stays wrong at later ones; sessions sort before their ports.
+    # An error at one sample persists in later ones. Sessions sort before their ports.
     wrong = counted.filter((pl.col("difference") != 0) | (pl.col("unsent") != 0))
     places = wrong.unique(["agent", "port", "session", "layer"], keep="first", maintain_order=True)
     named = [_sentence(one) for one in places.head(SHOWN).iter_rows(named=True)]
@@ -50,9 +53,10 @@ def conservation(rows: Rows) -> list[Check]:
 
 
 def _differences(frame: pl.DataFrame, waiting: str) -> pl.DataFrame:
-    """Samples of ports that count, by time, with what is missing on the right side. Where it is not
-    known what waits, nothing is missing, but there can be too many. `unsent`: packets that came in
-    through a port and never left the other end of its link, where that is known."""
+    """The samples of ports that count, by time, each with what the right side lacks (`difference`).
+    Where the waiting packets are not known, nothing counts as missing, but there can be too many.
+    `unsent` counts the packets that came in through a port but never left the other end of its
+    link, where that is known."""
     right = pl.sum_horizontal("left", "queue_drops", "policy_drops", "pruned", waiting)
     missing = pl.col("entered") - right
     unsent = -pl.col("kernel_drops").clip(upper_bound=0) if "kernel_drops" in frame else pl.lit(0)
@@ -70,13 +74,13 @@ def _differences(frame: pl.DataFrame, waiting: str) -> pl.DataFrame:
 
 
 def _not_drained(counted: pl.DataFrame) -> list[str]:
-    """Links of ports of which even the last sample does not say what waits."""
+    """The links of ports whose last sample still does not say what waits."""
     last = counted.unique(["agent", "port"], keep="last", maintain_order=True)
     return last.filter(pl.col("waiting").is_null())["link"].to_list()
 
 
 def _sentence(sample: dict[str, Any]) -> str:
-    """ "link 1>3, session 1, layer 0, at 12.0 s: 100 entered, but 90 left, …"."""
+    """A sample in words: "link 1>3, session 1, layer 0, at 12.0 s: 100 entered, but 90 left, …"."""
     what = "in all"
     if sample.get("session") is not None:
         what = f"session {sample['session']}, layer {sample['layer']}"

@@ -1,4 +1,4 @@
-"""What happened to the packets at each link of a run: queue drops, policy drops and marks."""
+"""What happened to the packets on each link of a run: queue drops, policy drops and marks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 from tiercast_lab.results.storage import StoredRun
 
-OTHERS = -1  # session of what is no session's: feedback, TCP, UDP
+OTHERS = -1  # the session of packets that belong to none: feedback, TCP, UDP
 
 
 @dataclass
 class LinkCounts:
-    """Packets of the whole run at one direction of a link; None where the switch does not count."""
+    """The packets of the whole run in one direction of a link; None where the switch does not
+    count."""
 
-    link: str  # "1>3"
-    policy: str  # kind of its marking
+    link: str  # such as "1>3"
+    policy: str  # the kind of its marking
     entered: int | None
     left: int
     queue_drops: int | None
@@ -27,12 +28,12 @@ class LinkCounts:
 
     @property
     def affected(self) -> int:
-        """Packets that it dropped or marked."""
+        """The packets that were dropped or marked."""
         return (self.queue_drops or 0) + self.policy_drops + sum(self.marked.values())
 
 
 def link_counts(run: StoredRun) -> list[LinkCounts]:
-    """Links on which anything entered, or left; without those that attach hosts to their switch."""
+    """The links on which any packet entered or left, except those that attach hosts."""
     rows, links = run.rows, run.summary["network"]["links"]
     if "port" not in rows:
         return []
@@ -58,16 +59,16 @@ def link_counts(run: StoredRun) -> list[LinkCounts]:
 
 
 def numbers_of(link: str) -> list[int]:
-    """Sorts 0>2 before 0>10."""
+    """A sort key that puts 0>2 before 0>10."""
     return [int(number) for number in re.findall(r"\d+", link)]
 
 
 def policy_of(run: StoredRun, direction: str) -> str:
-    """What a link does besides its queue's limit: the kind of its marking."""
+    """What a link does besides limiting its queue: the kind of its marking."""
     return str(run.summary["network"]["links"][_name_of(run, direction)]["marking"])
 
 
 def _name_of(run: StoredRun, direction: str) -> str:
-    """As the experiment spells it; or no link's."""
+    """The link's name as the experiment spells it."""
     a, _, b = direction.partition(">")
     return f"{a}-{b}" if f"{a}-{b}" in run.summary["network"]["links"] else f"{b}-{a}"

@@ -1,10 +1,11 @@
-"""What queues dropped, where a kind of switch counts what enters them and what is served, but
+"""Estimates queue drops for a switch that counts what enters its queues and what they serve, but
 neither what they drop nor what waits (bmv2).
 
-In each sample, entered - served is what was dropped and what waits. What waits is served later, or
-dropped never: so no more had been dropped at a sample than entered - served says in any sample
-after it. That much is taken as dropped. Drops are thus told when they happened or before, by a
-queue's length at most; never one that did not happen, if queues had drained at the last sample.
+In each sample, entered - served is the number of packets dropped so far or still waiting. Packets
+that wait are served later, so the number dropped by one sample is at most entered - served of any
+later sample. That minimum is taken as the number dropped. A drop is therefore counted when it
+happened, or earlier by at most one queue length. No drop is counted that did not happen, provided
+the queues had drained at the last sample.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ NEEDED = {"entered", "left", "policy_drops", "pruned", "queue_drops"}
 
 
 def with_queue_drops(frames: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Rows of all kinds, by time, with `queue_drops` where it is null and `entered` is not."""
+    """The rows of all kinds, by time, with `queue_drops` filled in where it is null and `entered`
+    is not."""
     ports, layers = frames.get("port"), frames.get("port.session")
     if ports is None or layers is None or not (_lacks(ports) or _lacks(layers)):
         return dict(frames)
-    # Not below 0: where more was served than entered, the account has to stay wrong.
+    # Never below 0: if more was served than entered, the account must not be made to balance.
     least = NOT_SERVED.cum_min(reverse=True).over(LAYER).clip(lower_bound=0)
     layers = layers.with_columns(_where_null(least))
     of_ports = layers.group_by(SAMPLE).agg(of_layers=pl.sum("queue_drops"))

@@ -1,8 +1,8 @@
-"""A run's rows: on the disk within a second of their coming, and read again.
+"""Writes a run's rows to disk within a second of their arrival, and reads them back.
 
-rows/<kind>.jsonl      while a run goes on, and where it could not end: a JSON object a row, as
-                       tiercast-ns3 writes it (docs/ns3.md); the last line may be half a one
-rows/<kind>.parquet    of a run that ended
+rows/<kind>.jsonl      during a run, and after one that was broken off: one JSON object per row, as
+                       tiercast-ns3 writes it (docs/ns3.md); the last line may be incomplete
+rows/<kind>.parquet    after a run that ended
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tiercast_lab.base.errors import InputError, RunFailed, writing
 from tiercast_lab.results.queue_drops import with_queue_drops
 
 FLUSH_S = 0.5
-KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # becomes a file's name
-TEXT = ("agent", "link")  # columns of text, of rows that measures read
-CONTROLLERS = "controller."  # kinds of rows that people read, with further texts
+KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # kinds become file names
+TEXT = ("agent", "link")  # text columns in the rows that measures read
+CONTROLLERS = "controller."  # kinds of rows that only people read, with more text columns
 
 Frames = dict[str, pl.DataFrame]  # by kind
 
 
 class Recorder:
-    """Accepts rows while it is entered; its own thread writes them, so that no caller waits for the
-    disk. On exit all rows are on disk."""
+    """Accepts rows while it is entered. A thread writes them, so that no caller waits for the disk.
+    On exit all rows are on disk."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +61,8 @@ class Recorder:
     def add(
         self, kind: str, time_s: float, agent: str, fields: Mapping[str, float | str | None]
     ) -> None:
-        """A row; `time_s` since the run's start. A field that is not finite is null."""
+        """Adds a row. `time_s` counts from the start of the run. A field that is not finite becomes
+        null."""
         if not KIND.fullmatch(kind):
             raise RunFailed(f"{agent}: a row of kind {kind!r}; valid: {KIND.pattern}")
         row = {
@@ -72,12 +73,12 @@ class Recorder:
         self.add_line(kind, json.dumps(row).encode() + b"\n")
 
     def add_line(self, kind: str, line: bytes) -> None:
-        """A row as it is in the file."""
+        """Adds a row that is already in the form of the file."""
         with self._lock:
             self._waiting[kind].append(line)
 
     def check(self) -> None:
-        """InputError where the disk has refused rows: it is full."""
+        """Raises InputError if the disk has refused rows, for example because it is full."""
         if self._error is not None:
             with writing(self.folder):
                 raise self._error
@@ -98,19 +99,20 @@ class Recorder:
             if file is None:
                 file = self._files[kind] = FileIO(self.folder / f"{kind}.jsonl", "a")
             content = memoryview(b"".join(lines))
-            while content:  # a disk that gets full takes a part
+            while content:  # a disk that is nearly full accepts only a part
                 content = content[file.write(content) :]
 
 
 def require_files(*paths: Path) -> None:
-    """InputError for files that block: a FIFO, a device."""
+    """Raises InputError for files that would block when read: a FIFO or a device."""
     for path in paths:
         if (kind := kind_of_file(path)) not in ("a file", ""):
             raise InputError(f"{path}: {kind}; valid: a file")
 
 
 def read_rows(folder: Path) -> Frames:
-    """Of a run that ended, or not. InputError where a file is not whole, or of something else."""
+    """The rows of a run, whether or not it ended. Raises InputError if a file is incomplete or
+    holds something else."""
     require_files(*folder.glob("*.parquet"), *folder.glob("*.jsonl"))
     frames = _read_rows(folder)
     for kind, frame in frames.items():
@@ -132,7 +134,7 @@ def _read_rows(folder: Path) -> Frames:
         try:
             frames[path.name.removesuffix(".parquet")] = pl.read_parquet(path)
         except (OSError, pl.exceptions.PolarsError) as error:
-            # The lines that it was made from, if there are any, are beside it.
+            # The lines from which it was made, if they still exist, are next to it.
             if not path.with_suffix(".jsonl").exists():
                 raise InputError(f"{path}: not Parquet: {error}") from None
     for path in folder.glob("*.jsonl"):
@@ -143,7 +145,7 @@ def _read_rows(folder: Path) -> Frames:
 
 
 def _read_lines(path: Path) -> pl.DataFrame:
-    """By time. Without a line that was only half written when the run was stopped."""
+    """The rows by time, without a last line that was only half written when the run was stopped."""
     try:
         content = path.read_bytes()
         lines = io.BytesIO(content[: content.rfind(b"\n") + 1])
@@ -152,17 +154,17 @@ def _read_lines(path: Path) -> pl.DataFrame:
         frame = pl.read_ndjson(lines, infer_schema_length=None)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path}: not lines of JSON: {error}") from None
-    # Not by polars, which multiplies by 1e-9: 0.3 would not be 0.3.
+    # polars would multiply by 1e-9, which does not give exactly 0.3.
     time_s = pl.Series("time_s", frame["time_ns"].to_numpy() / 1e9)
     fields = pl.exclude("time_ns", "agent", "kind")
-    # What this kind of switch does not count is a number that is not known.
+    # A column that this kind of switch does not count holds unknown numbers.
     frame = frame.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
     return frame.select(time_s, "agent", fields).sort("time_s", maintain_order=True)
 
 
 def finish_rows(folder: Path) -> Frames:
-    """The rows of a run that ended: its lines become Parquet. OSError where the disk is full; the
-    lines then stay."""
+    """Turns the lines of a run that ended into Parquet and returns its rows. Raises OSError if the
+    disk is full; the lines then stay."""
     frames = read_rows(folder)
     for kind, frame in frames.items():
         lines = folder / f"{kind}.jsonl"
@@ -174,7 +176,7 @@ def finish_rows(folder: Path) -> Frames:
 
 
 def write_parquet(folder: Path, kind: str, frame: pl.DataFrame) -> None:
-    # Through memory: polars's own errors do not say that a disk is full.
+    # Through memory, because polars's own errors do not say that a disk is full.
     content = io.BytesIO()
     frame.write_parquet(content)
     (folder / f"{kind}.parquet").write_bytes(content.getvalue())

@@ -1,5 +1,5 @@
-"""Whether a program refused what another one sent it: sender and receivers of a session then do not
-use the same format, and what the run measured says nothing about the scheme."""
+"""Checks whether a program refused what another one sent. If so, sender and receivers of a session
+do not use the same format, and the run's measures say nothing about the scheme."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class _Refusals:
-    """Counters of a program, totals since its start, in rows of a kind."""
+    """A program's counters, totals since its start, in rows of a kind."""
 
     kind: str
-    taken: str  # what it accepted, rows of `taken_kind`
+    taken: str  # the counter of accepted messages, in rows of `taken_kind`
     taken_kind: str
-    refused: dict[str, str]  # counter -> what it says
+    refused: dict[str, str]  # what each counter of refused messages means
 
 
 _OF_PROGRAMS = (
@@ -41,7 +41,8 @@ _OF_PROGRAMS = (
 
 
 def refusals(rows: Rows) -> list[Check]:
-    """The largest share, and which program refused what; none where no program counts that."""
+    """The check with the largest share of refused messages, and which program refused what. Empty
+    if no program counts that."""
     shares: list[tuple[float, str]] = []
     for one in _OF_PROGRAMS:
         if one.kind not in rows or one.taken_kind not in rows:
@@ -62,6 +63,6 @@ def refusals(rows: Rows) -> list[Check]:
 
 
 def _totals(frame: pl.DataFrame, columns: list[str]) -> dict[str, dict[str, float]]:
-    """The highest count of each agent."""
+    """The highest counts of each agent."""
     last = frame.group_by("agent", maintain_order=True).agg(pl.col(columns).max())
     return {row["agent"]: {name: row[name] for name in columns} for row in last.to_dicts()}

@@ -1,12 +1,12 @@
-"""results/<run>/: what is known of a run, and how it is read again.
+"""The folder results/<run>/: everything that is known about a run, and how to read it back.
 
 rows/              one table per kind of record (recorder.py), columns as in docs/experiments.md
 summary.json       experiment, seed, versions, machine, validity, measures, expected figures
 metadata.json      interfaces, qdiscs, offloads, sysctls and counters before and after
-logs/              output of every process
-report.html        made from the above alone, as are plots/ by `tiercast report`
+logs/              the output of every process
+report.html        made only from the above, as are plots/ by `tiercast report`
 
-summary.json is there from the start: until a run is judged its verdict is `incomplete`.
+summary.json exists from the start. Until the run is judged, its verdict is `incomplete`.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from tiercast_lab.results.summary import Summary
 __all__ = ["RunFolder", "StoredRun", "load_run", "measured", "writing"]
 
 FORMAT = 2  # of summary.json and rows/
-INCOMPLETE = "incomplete"  # the verdict of a run that is still going, or was stopped
+INCOMPLETE = "incomplete"  # the verdict of a run that is still going or was stopped
 UNFINISHED = "it has not ended: it goes on, or its lab was killed"
 RESERVE_BYTES = 64 << 10
 
 
 class RunFolder:
-    """The folder of a run that is to be made: its name is known, `make` makes it."""
+    """The folder of a run about to start. Its name is chosen at once; `make` creates it."""
 
     def __init__(self, results: Path, name: str) -> None:
         taken = {path.name.rpartition("-")[2] for path in results.glob("*")}
         while (run := secrets.token_hex(2)) in taken:
             pass
-        self.id = run  # four hexadecimal digits that no stored run there has
+        self.id = run  # four hexadecimal digits that no run stored there has
         self.path = results / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{run}"
-        # Room for the reason why a run ended, even if that is a full disk.
+        # Keeps room for the reason why a run ended, even if that is a full disk.
         self._reserve = self.path / ".reserve"
 
     @property
@@ -60,7 +60,8 @@ class RunFolder:
         return self.path / "rows"
 
     def make(self, summary: dict[str, Any]) -> None:
-        """Makes all of it, with the summary of a run that has not ended, or nothing. InputError."""
+        """Creates the whole folder, with the summary of an unfinished run, or nothing. Raises
+        InputError."""
         latest = self.path.parent / "latest"
         if os.path.lexists(latest) and not latest.is_symlink():
             kind = kind_of_file(latest)
@@ -81,7 +82,7 @@ class RunFolder:
             raise
 
     def write(self, name: str, value: dict[str, Any]) -> None:
-        """A JSON file, whole or as it was before. OSError."""
+        """Writes a JSON file. After an OSError the old file is still whole."""
         scratch = self.path / f".{name}"
         scratch.write_text(to_json(value) + "\n")
         scratch.replace(self.path / name)
@@ -97,7 +98,7 @@ class RunFolder:
 
 
 def unfinished(reason: str) -> dict[str, Any]:
-    """What a summary says instead of a verdict."""
+    """The part of a summary that stands in for the verdict."""
     return {
         "verdict": INCOMPLETE,
         "reasons": [reason],
@@ -117,7 +118,7 @@ def to_json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN; a figure that is not a number is null."""
+    """Replaces NaN and infinity by null: JSON has neither."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -134,7 +135,7 @@ class StoredRun:
 
     @cached_property
     def rows(self) -> Rows:
-        """InputError where a file is not whole."""
+        """All rows of the run. Raises InputError if a file is incomplete."""
         return Rows(read_rows(self.directory / "rows"))
 
     @cached_property
@@ -151,20 +152,20 @@ class StoredRun:
 
     @cached_property
     def end_s(self) -> float:
-        """Of the run, or of the rows that exist of one that was stopped."""
+        """The end of the run or, if it was stopped, of the rows that exist."""
         if self.complete:
             return float(self.summary["duration_s"])
         return max((as_float(frame["time_s"].max()) for frame in self.rows.values()), default=0.0)
 
     def require_rows(self) -> None:
-        """InputError for a run that was stopped before its first row."""
+        """Raises InputError for a run that was stopped before its first row."""
         if not self.complete and not self.rows:
             place = self.directory
             raise InputError(f"{place}: {'; '.join(self.reasons)}; what there is: {place}/logs")
 
     @property
     def reasons(self) -> list[str]:
-        """For the verdict."""
+        """The reasons for the verdict."""
         reasons: list[str] = self.summary["reasons"]
         if self.complete:
             return reasons
@@ -174,8 +175,8 @@ class StoredRun:
 
 @contextlib.contextmanager
 def reading(directory: Path) -> Iterator[None]:
-    """InputError for rows that lack a needed column. Summaries and column types are checked as they
-    are read, so nothing else can be wrong with a stored run."""
+    """Raises InputError for rows that lack a needed column. Summaries and column types are checked
+    when they are read, so nothing else can be wrong with a stored run."""
     try:
         yield
     except pl.exceptions.ColumnNotFoundError as error:
@@ -186,7 +187,8 @@ def reading(directory: Path) -> Iterator[None]:
 
 
 def load_run(directory: Path) -> StoredRun:
-    """InputError where the folder holds no run of this format, or a summary that no run writes."""
+    """Raises InputError if the folder holds no run of this format, or a summary that no run would
+    write."""
     path = directory / "summary.json"
     try:
         require_files(path)
@@ -207,7 +209,7 @@ def load_run(directory: Path) -> StoredRun:
 
 
 def measured(measures: dict[str, float | None]) -> dict[str, Any]:
-    """The part of a summary that says what was measured, and by which version."""
+    """The part of a summary that holds the measures and their version."""
     return {
         "measures": {
             name: {"value": value, "unit": spec_of(name)[0].unit}

@@ -1,5 +1,5 @@
-"""The parts of summary.json that its readers use. A file that was changed since its run is
-refused with the key that is wrong, so that readers see only what a run writes."""
+"""The parts of summary.json that its readers use. If a file was changed after its run, the error
+names the wrong key, so that readers only ever see what a run writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MeasureName = Annotated[str, AfterValidator(_known)]
 
 
 class Part(BaseModel):
-    """A part of a summary; it may have further keys."""
+    """A part of a summary. Unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 

@@ -1,1 +1,1 @@
-"""Why a receiver's rate was what it was."""
+"""Explains why a receiver's rate was what it was."""

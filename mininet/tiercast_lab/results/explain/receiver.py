@@ -1,7 +1,7 @@
-"""Why a receiver's rate was what it was at a time of a stored run: `tiercast explain`.
+"""Explains a receiver's rate at a given time of a stored run: `tiercast explain`.
 
-Reads stored rows alone. What holds for every scheme is here; what a scheme's own trace records say
-is in the module of its name below `schemes`.
+Only stored rows are read. What holds for every scheme is here; a scheme's own trace records are
+explained by the module of its name in `schemes`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tiercast_lab.results.links import policy_of
 
 
 def explain(snapshot: Snapshot) -> list[str]:
-    """Lines in plain language."""
+    """Returns the explanation as lines of text."""
     run = snapshot.run
     title = (
         f"{run.summary['run']}: {snapshot.scheme}, "
@@ -74,7 +74,7 @@ def _subscription(snapshot: Snapshot) -> list[str]:
     if rows is None:
         return ["to nothing yet"]
     top = rows["top"][-1]
-    # The first of the last rows that say the same.
+    # The first of the last rows with the same value.
     others = rows.with_row_index().filter(pl.col("top") != top)["index"]
     since = rows["time_s"][0 if others.is_empty() else int(others[-1]) + 1]
     layers = snapshot.session.layers
@@ -90,7 +90,8 @@ def _queue(snapshot: Snapshot) -> list[str]:
     path = snapshot.facts.get("directions", [])
     if frame is None or not path:
         return ["not reported by this kind of switch"]
-    # A port's row covers the second before it, so the row that includes the time counts, too.
+    # A port's row covers the second before it, so the row whose second includes the time counts
+    # too.
     seen = frame.filter(
         pl.col("link").is_in(path)
         & (pl.col("time_s") > snapshot.since_s)
@@ -105,7 +106,7 @@ def _queue(snapshot: Snapshot) -> list[str]:
 
 
 def _path(snapshot: Snapshot) -> list[str]:
-    """What happened on the path to packets of the layers that it had in the last seconds."""
+    """What happened on the path, during the last seconds, to packets of the receiver's layers."""
     if "port.session" not in snapshot.run.rows:
         return []
     dropped, marked = [], []
@@ -133,7 +134,7 @@ def _path(snapshot: Snapshot) -> list[str]:
 
 
 def _layers(snapshot: Snapshot) -> int:
-    """The most layers that it had in the last seconds."""
+    """The largest number of layers that the receiver had during the last seconds."""
     top, _ = steps_within(
         *top_steps(snapshot.run.rows, snapshot.receiver),
         [(snapshot.since_s, snapshot.at_s)],
@@ -180,7 +181,7 @@ def _sender(snapshot: Snapshot) -> list[str]:
 
 
 def _records(snapshot: Snapshot) -> list[str]:
-    """A scheme without an explanation of its own: its newest records, as they are."""
+    """The newest records as they are, for a scheme without an explanation of its own."""
     lines = []
     for kind in snapshot.run.rows:
         if kind.startswith(f"{snapshot.scheme}."):

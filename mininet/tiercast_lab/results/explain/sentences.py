@@ -1,4 +1,4 @@
-"""Sentences about a scheme's trace records: which kind, whose, and its fields in plain language."""
+"""Writes sentences about a scheme's trace records: whose record it is, and its fields in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiercast_lab.results.explain.snapshot import Row, Snapshot
 class _Sentence(string.Formatter):
     """Format specifications: ms (from us), rate (from bytes/s), node (a receiver's id), % and g.
 
-    A field that a record lacks is "unknown"; a node that is no receiver is "none".
+    A field that the record lacks becomes "unknown"; a node that is not a receiver becomes "none".
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -38,9 +38,9 @@ class _Sentence(string.Formatter):
 
 @dataclass(frozen=True)
 class Clause:
-    """`say` about the newest record of a kind: of the sender, of the receiver, or the sender's with
-    the receiver's id in the field `receiver` ("about"). `when`: "field", which must not be 0;
-    "!field", which must be; or "field=3"."""
+    """What to say about the newest record of a kind: the sender's, the receiver's, or ("about") the
+    sender's record whose field `receiver` holds the receiver's id. `when` is a condition: "field"
+    must not be 0, "!field" must be 0, "field=3" must equal 3."""
 
     kind: str
     by: Literal["sender", "receiver", "about"]
@@ -65,7 +65,7 @@ class Clause:
 
 
 class Sentences:
-    """Those clauses that apply at a time of a run, each with its record."""
+    """The clauses that apply at a time of a run, each filled in from its record."""
 
     def __init__(self, *clauses: Clause) -> None:
         self.clauses = clauses

@@ -1,4 +1,4 @@
-"""A stored run as seen from one receiver at one time: what `tiercast explain` explains."""
+"""A stored run as seen from one receiver at one time, which is what `tiercast explain` explains."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tiercast_lab.measures.context import Session
 from tiercast_lab.measures.rows import increase
 from tiercast_lab.results.storage import StoredRun
 
-SPAN_S = 2.0  # "the last seconds"
+SPAN_S = 2.0  # the length of "the last seconds"
 
 
 class Row(dict[str, float]):
-    """By column. Polars' error for one that the rows of its kind do not have."""
+    """A row's values by column. A missing column raises the same error as in polars."""
 
     def __init__(self, kind: str, values: dict[str, float]) -> None:
         super().__init__(values)
@@ -33,7 +33,7 @@ class Snapshot:
     """A run as seen from one receiver at one time."""
 
     run: StoredRun
-    receiver: str  # agent: "h3"
+    receiver: str  # an agent, such as "h3"
     at_s: float
 
     @property
@@ -66,7 +66,8 @@ class Snapshot:
         return found
 
     def rows(self, kind: str, agent: str | None, **equal: float) -> pl.DataFrame | None:
-        """Rows of a kind up to the time; None where there is none. agent None: of all."""
+        """The rows of a kind up to the time, of one agent or, with None, of all; None if there are
+        none."""
         frame = self.run.rows.get(kind)
         if frame is None or not set(equal) <= set(frame.columns):
             return None
@@ -78,25 +79,26 @@ class Snapshot:
         return None if chosen.is_empty() else chosen
 
     def last(self, kind: str, agent: str | None, back: int = 1, **equal: float) -> Row | None:
-        """The newest row, or the one `back` - 1 before it."""
+        """The newest row, or the one `back` - 1 rows before it."""
         rows = self.rows(kind, agent, **equal)
         return None if rows is None or len(rows) < back else Row(kind, rows.row(-back, named=True))
 
     def increase(self, kind: str, agent: str, column: str) -> float:
-        """What a counter has grown by in the last seconds."""
+        """The growth of a counter during the last seconds."""
         frame = self.run.rows.get(kind)
         if frame is None or column not in frame.columns:
             return 0.0
         return increase(self.run.rows.of(kind, agent), column, self.since_s, self.at_s)
 
     def receiver_name(self, number: float | None) -> str | None:
-        """The agent of a receiver's id, its node, in a record; None where it names none."""
+        """The agent whose node a record names as the receiver's id; None if it names no
+        receiver."""
         found = (name for name, one in self.session.receivers.items() if one.node == number)
         return next(found, None)
 
 
 def snapshot_at(run: StoredRun, receiver: str, at: str) -> Snapshot:
-    """InputError names the run, what was asked for, and the valid choices."""
+    """Raises InputError, with the run, what was asked for and the valid choices."""
     name = run.summary["run"]
     agent = f"h{receiver}" if receiver.isdigit() else receiver
     receivers = [name for session in run.context.sessions for name in session.receivers]

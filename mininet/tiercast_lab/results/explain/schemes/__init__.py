@@ -1,1 +1,2 @@
-"""A module for each scheme, by its name: `explanation` turns a Snapshot into lines of text."""
+"""One module per scheme, found by its name. Its `explanation` turns a Snapshot into lines of
+text."""

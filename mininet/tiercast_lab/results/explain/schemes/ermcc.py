@@ -1,4 +1,4 @@
-"""What ERMCC's trace records say (docs/protocols/ermcc.md, "Trace")."""
+"""Explains ERMCC's trace records (docs/protocols/ermcc.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

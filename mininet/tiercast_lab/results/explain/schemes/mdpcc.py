@@ -1,4 +1,4 @@
-"""What MDP-CC's trace records say (docs/protocols/mdpcc.md, "Trace")."""
+"""Explains MDP-CC's trace records (docs/protocols/mdpcc.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

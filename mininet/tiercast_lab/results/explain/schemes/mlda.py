@@ -1,4 +1,4 @@
-"""What MLDA's trace records say (docs/protocols/mlda.md, "Trace")."""
+"""Explains MLDA's trace records (docs/protocols/mlda.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

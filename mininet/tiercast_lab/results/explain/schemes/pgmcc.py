@@ -1,4 +1,4 @@
-"""What PGMCC's trace records say (docs/protocols/pgmcc.md, "Trace")."""
+"""Explains PGMCC's trace records (docs/protocols/pgmcc.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

@@ -1,4 +1,4 @@
-"""What PLM's trace records say (docs/protocols/plm.md, "Trace")."""
+"""Explains PLM's trace records (docs/protocols/plm.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

@@ -1,4 +1,4 @@
-"""What RLA's trace records say (docs/protocols/rla.md, "Trace")."""
+"""Explains RLA's trace records (docs/protocols/rla.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

@@ -1,4 +1,4 @@
-"""What RLC's trace records say (docs/protocols/rlc.md, "Trace")."""
+"""Explains RLC's trace records (docs/protocols/rlc.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

@@ -1,4 +1,4 @@
-"""What RLM's trace records say (docs/protocols/rlm.md, "Trace")."""
+"""Explains RLM's trace records (docs/protocols/rlm.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 

@@ -1,4 +1,4 @@
-"""What SIM's trace records say (docs/protocols/sim.md, "Trace")."""
+"""Explains SIM's trace records (docs/protocols/sim.md, "Trace")."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from tiercast_lab.results.explain.snapshot import Row, Snapshot
 
 
 def explanation(snapshot: Snapshot) -> list[str]:
-    """Its top layer's last adjustment with the reports behind it, the menu, its own last answer."""
+    """The last adjustment of the receiver's top layer with the reports behind it, the announced
+    menu, and the receiver's own last report."""
     lines = []
     subscription = snapshot.last("subscription", snapshot.receiver)
     top = -1 if subscription is None else int(subscription["top"])
@@ -34,7 +35,7 @@ def explanation(snapshot: Snapshot) -> list[str]:
 
 
 def _group(snapshot: Snapshot, rank: int, layers: int) -> str | None:
-    """How the layer's rate was adjusted last, and by which rule  // SIM 3.1"""
+    """How the layer's rate was last adjusted, and by which rule  // SIM 3.1"""
     now = snapshot.last("sim.group", snapshot.sender, rank=rank)
     if now is None:
         return None

@@ -1,4 +1,4 @@
-"""What TFMCC's trace records say (docs/protocols/tfmcc.md, "Trace")."""
+"""Explains TFMCC's trace records (docs/protocols/tfmcc.md, "Trace")."""
 
 from tiercast_lab.results.explain.sentences import Clause, Sentences
 
