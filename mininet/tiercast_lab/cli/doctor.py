@@ -1,4 +1,4 @@
-"""What this machine can and cannot do, and for each thing that is missing what follows."""
+"""Finds out what this machine can and cannot do, and what follows from anything missing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Finding:
     name: str
     ok: bool
     seen: str
-    follows: str = ""  # from its absence
+    follows: str = ""  # what follows from its absence
     do: str = ""
-    needed: bool = False  # by `tiercast run`
+    needed: bool = False  # `tiercast run` needs it
 
 
 def examine() -> list[Finding]:
@@ -38,7 +38,7 @@ def examine() -> list[Finding]:
 
 
 def require_kernel() -> None:
-    """InputError for the first kernel feature that a run needs and does not get here."""
+    """Raises InputError for the first kernel feature that a run needs and this machine lacks."""
     for check in (_namespaces, _veth, _packet_sockets):
         finding = check()
         if not finding.ok:
@@ -46,7 +46,8 @@ def require_kernel() -> None:
 
 
 def show(findings: list[Finding], console: Console) -> None:
-    """What a run needs and is missing stands first, so that the first line names it."""
+    """Shows the findings. Whatever a run needs and lacks comes first, so that the first line names
+    it."""
     for finding in sorted(findings, key=lambda f: f.ok or not f.needed):
         mark = (
             ("yes", "green") if finding.ok else ("NO", "bold red" if finding.needed else "yellow")
@@ -84,7 +85,7 @@ def _namespaces() -> Finding:
 
 
 def _veth() -> Finding:
-    # Made inside a namespace of its own, with which it goes.
+    # The pair is made inside its own namespace and disappears with it.
     ok, said = _try(
         "unshare", "--net", "ip", "link", "add", "doctor0", "type", "veth", "peer", "doctor1"
     )

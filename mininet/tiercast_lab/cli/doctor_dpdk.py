@@ -1,6 +1,6 @@
-"""What stands between this machine and a DPDK NIC at line rate: `tiercast doctor --dpdk`.
+"""Checks what keeps this machine from driving a DPDK NIC at line rate: `tiercast doctor --dpdk`.
 
-Everything is read below a root folder, so that a tree of files can stand for a machine.
+Everything is read below a root folder, so that a tree of files can stand in for a machine.
 docs/dpdk.md explains each finding.
 """
 
@@ -18,7 +18,7 @@ from tiercast_lab.cli.doctor import Finding
 
 ROOT = Path("/")
 NETWORK_CLASS = 0x02  # PCI base class
-WANTED_HUGE_BYTES = 256 << 20  # 100,000 layers take less
+WANTED_HUGE_BYTES = 256 << 20  # enough for 100,000 layers
 USERSPACE_DRIVERS = ("vfio-pci", "igb_uio", "uio_pci_generic")
 ANY_ID = 0xFFFF
 _PMD_INFO = re.compile(rb"PMD_INFO_STRING= (\{[^\0]*\})")
@@ -44,7 +44,7 @@ def examine(
 
 
 def _text(path: Path) -> str:
-    """Empty where the kernel has no such file, or does not let us read it."""
+    """The file's text; empty if the kernel has no such file or does not let us read it."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -156,10 +156,11 @@ def _tsc(root: Path) -> Finding:
 
 
 def clock_step_ns(read: Callable[[], int]) -> int:
-    """The step in which the clock advances: 1 where it is finer than its unit.
+    """The step in which the clock advances, in ns: 1 if it is finer than a nanosecond.
 
-    Differences of successive readings are multiples of it, so it is the least distance between two
-    differences that are seen often (one in 200), without those that rounding made of a neighbour.
+    Differences between successive readings are multiples of the step. It is therefore the least
+    distance between two differences that occur often (one in 200), not counting those that rounding
+    turned into a neighbour.
     """
     readings = [read() for _ in range(_CLOCK_READS)]
     seen = Counter(b - a for a, b in zip(readings, readings[1:], strict=False))
@@ -216,12 +217,12 @@ def _numa(root: Path) -> Finding:
 @dataclass(frozen=True)
 class PollModeDriver:
     name: str
-    kernel: str  # what it needs of the kernel: "* igb_uio | uio_pci_generic | vfio-pci"
-    ids: frozenset[tuple[int, int]] = field(repr=False)  # vendor, device
+    kernel: str  # the kernel drivers that it works with: "* igb_uio | uio_pci_generic | vfio-pci"
+    ids: frozenset[tuple[int, int]] = field(repr=False)  # (vendor, device)
 
 
 def poll_mode_drivers(root: Path) -> Iterator[PollModeDriver]:
-    """Of the DPDK that is installed, from what each driver says of itself in its library."""
+    """The drivers of the installed DPDK, from the description in each driver's library."""
     for library in sorted((root / "usr").glob("lib*/*/dpdk/pmds-*/librte_net_*.so")):
         try:
             content = library.read_bytes()
@@ -259,7 +260,7 @@ def _nics(root: Path) -> list[Finding]:
 def _nic(root: Path, device: Path, drivers: list[PollModeDriver]) -> Finding:
     vendor, product = _number(device / "vendor"), _number(device / "device")
     bound = (device / "driver").resolve().name if (device / "driver").exists() else ""
-    # A virtio device carries its interface one level further down.
+    # A virtio device has its interface one level further down.
     interfaces = sorted({p.name for p in (*device.glob("net/*"), *device.glob("virtio*/net/*"))})
     taking = next(
         (d for d in drivers if (vendor, product) in d.ids or (vendor, ANY_ID) in d.ids), None

@@ -13,7 +13,7 @@ from tiercast_controller.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.base.units import format_rate
 
-# gRPC is imported where it is used: the other commands need not wait for it.
+# gRPC is imported where it is used, so that the other commands need not wait for it.
 if TYPE_CHECKING:
     from tiercast.v1 import sender_pb2, session_pb2
     from tiercast_controller.sender import SenderControl
@@ -128,7 +128,7 @@ def stop(sender: Address, session: Number) -> None:
 
 @contextmanager
 def _connect(address: str) -> Iterator[SenderControl]:
-    """Its errors are the command line's."""
+    """Connects to the sender. Its errors become errors of the command line."""
     from tiercast_controller.errors import AgentError, RefusedError
     from tiercast_controller.sender import SenderControl
 

@@ -1,1 +1,1 @@
-"""What people see: tables, plots and reports."""
+"""Shows results to people: tables, plots and reports."""

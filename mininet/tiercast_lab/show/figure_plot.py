@@ -1,4 +1,5 @@
-"""A figure of a paper as PNG: its measures over the x axis, and where it is one run, that run."""
+"""Draws a figure of a paper as PNG: its measures over the x axis or, if it consists of single runs,
+those runs over time."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def draw_figure(results: FigureResults, path: Path) -> None:
 
 
 def _is_whole(plot: Plot) -> bool:
-    """It says something of one point, too."""
+    """Whether the plot is complete even if the figure has a single point."""
     return plot.bars or plot.density
 
 
@@ -68,7 +69,7 @@ def _over_points(results: FigureResults) -> Drawing:
         if plot.log:
             axis.set_yscale("log")
         else:
-            # Room above what is nearly constant, too.
+            # Leaves room above the lines even if they are nearly constant.
             axis.set_ylim(0, 1.05 * axis.get_ylim()[1])
         if reference or len(figure.curves) > 1:
             axis.legend(frameon=False)
@@ -80,7 +81,7 @@ def _over_points(results: FigureResults) -> Drawing:
 def _means(
     results: FigureResults, measure: str, curve: str, scale: float
 ) -> tuple[list[float], list[float], list[float]]:
-    """x, mean and half the confidence interval, where there are any."""
+    """x, mean and half the confidence interval, at the points that have a mean."""
     points = [(x, results.mean(measure, curve, x)) for x in results.points]
     known = [(x, mean) for x, mean in points if mean is not None]
     return (
@@ -134,7 +135,7 @@ def _bars(
     scale: float,
     reference: dict[float, float],
 ) -> None:
-    """At each point the paper's number beside each curve's; the points stand at equal distances."""
+    """At each point the paper's number beside each curve's. The points are equally spaced."""
     curves = results.figure.section.curves
     places = {x: place for place, x in enumerate(results.points)}
     reference = {x: value for x, value in reference.items() if x in places}
@@ -157,7 +158,7 @@ def _bars(
 
 
 def _over_time(results: FigureResults) -> Drawing:
-    """The main panels of one run, as the papers show a session over time; where there are curves a
+    """The main panels of one run, as the papers show a session over time; for several curves one
     run of each, side by side."""
     runs: dict[str, StoredRun] = {}
     for one in results.outcomes:

@@ -1,4 +1,4 @@
-"""The table of the measures in the terminal."""
+"""The table of measures for the terminal."""
 
 from __future__ import annotations
 

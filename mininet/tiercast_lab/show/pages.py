@@ -1,4 +1,4 @@
-"""HTML pages: one file each, without references to others."""
+"""Renders HTML pages: each is a single file that refers to no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **values: Any) -> str:
-    """`css` is there for every template."""
+    """Renders a template. Every template can use `css`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -26,5 +26,5 @@ def render(template: str, **values: Any) -> str:
 
 
 def embedded(image: Path) -> str:
-    """A PNG as a URL."""
+    """A PNG as a data URL."""
     return "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()

@@ -1,4 +1,5 @@
-"""What a run's picture and its interactive report show, as data: panels that serve any scheme."""
+"""The contents of a run's picture and interactive report, as data. These panels serve any
+scheme."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from tiercast_lab.measures.rows import (
 from tiercast_lab.results.links import numbers_of
 from tiercast_lab.results.storage import StoredRun
 
-# Okabe and Ito's palette: told apart by colour-blind readers, and in grey by its lightness.
+# Okabe and Ito's palette. Colour-blind readers can tell the colours apart, and they differ in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F00")
 MBIT = 1e6
-STEP_S = 0.5  # of rates
-COARSE_STEP_S = 1.0  # of efficiency and instability
+STEP_S = 0.5  # s, for rates
+COARSE_STEP_S = 1.0  # s, for efficiency and instability
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Reference:
-    """A thin horizontal line: an expected figure or a link's rate."""
+    """A thin horizontal line for an expected figure or a link's rate."""
 
     y: float
     label: str
@@ -49,13 +50,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class Panel:
-    key: str  # file name
+    key: str  # also the file name
     title: str
     y_label: str
     series: list[Series]
     references: list[Reference] = field(default_factory=list)
     y_max: float | None = None
-    note: str = ""  # said in place of data where there is none
+    note: str = ""  # shown in place of data if there is none
 
 
 def time_edges(run: StoredRun, step: float) -> np.ndarray:
@@ -91,7 +92,7 @@ def subscriptions(run: StoredRun, title: str) -> Panel:
 
 
 def representatives(run: StoredRun) -> dict[str, float]:
-    """One receiver per available bandwidth, slowest first: agent -> bit/s."""
+    """One receiver for each available bandwidth, slowest first, with that bandwidth in bit/s."""
     chosen: dict[float, str] = {}
     for agent in run.context.receivers:
         chosen.setdefault(run.context.receivers[agent].available[0][1], agent)
@@ -99,14 +100,15 @@ def representatives(run: StoredRun) -> dict[str, float]:
 
 
 MOST_LINES = len(COLOURS)
-# Columns that say what a record is about; each value of them has a line of its own.
+# Columns that say what a record is about. Each of their values has a line of its own.
 KEY_COLUMNS = ("rank", "layer", "receiver", "member")
-LEAST_CHANGE = 5e-5  # of a variable, of its largest value, to have a panel
-POINTS = 1000  # of a variable's line: the last value of each thousandth of the run
+LEAST_CHANGE = 5e-5  # a variable has a panel if it changes by this share of its largest value
+POINTS = 1000  # per line of a variable: the last value in each thousandth of the run
 
 
 def some_receivers(run: StoredRun, most: int) -> list[str]:
-    """One of each available bandwidth first, then the others in their order."""
+    """At most `most` receivers: first one for each available bandwidth, then others in their
+    order."""
     chosen = list(representatives(run))
     chosen += [agent for agent in run.context.receivers if agent not in chosen]
     return sorted(chosen[:most], key=list(run.context.receivers).index)
@@ -139,7 +141,8 @@ def session_rates(run: StoredRun) -> Panel:
 
 
 def sessions(run: StoredRun) -> Panel:
-    """Each session, mean over its receivers; or the first and the range of the others."""
+    """Each session's rate, mean over its receivers; for many sessions the first and the range of
+    the others."""
     edges = time_edges(run, STEP_S)
     schemes = {one["session"]: one["scheme"] for one in run.summary["network"]["sessions"]}
     rates = {
@@ -153,7 +156,8 @@ def sessions(run: StoredRun) -> Panel:
         first, *names = rates
         others = np.array([rates[name] for name in names])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # before any of them is there
+            # for the time before any receiver is present
+            warnings.simplefilter("ignore", RuntimeWarning)
             rates = {
                 first: rates[first],
                 f"mean of {len(others)} others": np.nanmean(others, axis=0),
@@ -172,7 +176,8 @@ def sessions(run: StoredRun) -> Panel:
 
 
 def beside_tcp(run: StoredRun) -> Panel:
-    """The session (mean over receivers) and the flows: each, or their range where they are many."""
+    """The session's rate, mean over its receivers, beside that of each TCP flow, or the flows'
+    range if there are many."""
     edges = time_edges(run, STEP_S)
     session = mean_received_rate(run.rows, run.context.receivers, edges) / MBIT
     rows = _from_the_start(run)
@@ -191,8 +196,8 @@ def beside_tcp(run: StoredRun) -> Panel:
 
 
 def _from_the_start(run: StoredRun) -> Rows:
-    """With a row of each flow's start: in virtual time the first one comes a second later, and
-    all bytes before it would seem to have come at once."""
+    """Adds a row at each flow's start. In virtual time the first row comes a second later, and all
+    bytes before it would seem to have arrived at once."""
     if (read := run.rows.get("tcp")) is None:
         return run.rows
     starts = {name: flow.start for name, flow in run.context.rivals.items()}
@@ -205,7 +210,7 @@ def _from_the_start(run: StoredRun) -> Rows:
 
 
 def sending_rates(run: StoredRun) -> Panel:
-    """What left, and what the scheme had set where it sets rates."""
+    """The rates that the sender sent, and the rates that the scheme set if it sets any."""
     edges = time_edges(run, STEP_S)
     layers = run.context.session.layers
     rates = cumulative_rates(run.rows, run.context.session, edges) / MBIT
@@ -241,8 +246,8 @@ def queues(run: StoredRun) -> Panel:
 
 
 def variables(run: StoredRun) -> list[Panel]:
-    """A panel for each number of each kind of record that the scheme traced, if it changes; kinds
-    with the most records first."""
+    """One panel for each number in each kind of record that the scheme traced, if it changes. The
+    kinds with the most records come first."""
     kinds = [(kind, f) for kind, f in run.rows.items() if kind.startswith(f"{run.scheme}.")]
     panels = []
     for kind, frame in sorted(kinds, key=lambda item: (-len(item[1]), item[0])):
@@ -255,8 +260,8 @@ def variables(run: StoredRun) -> list[Panel]:
 
 
 def _changes(values: pl.Series) -> bool:
-    """By enough to be seen: on an axis from 0 a sequence number in the thousands of millions is
-    a straight line."""
+    """Whether the values change enough to be seen. On an axis from 0, a sequence number in the
+    billions is a straight line."""
     least, most = as_float_or_none(values.min()), as_float_or_none(values.max())
     return (
         least is not None
@@ -290,7 +295,7 @@ def _variable(run: StoredRun, kind: str, column: str, frame: pl.DataFrame) -> Pa
 
 
 def _in_unit(column: str) -> tuple[str, str, float]:
-    """A column's name, its unit as people read it, and the factor to it."""
+    """A column's name without its unit, the unit to show, and the factor to convert by."""
     for suffix, unit, factor in (("_us", "ms", 1e-3), ("_Bps", "Mbit/s", 8 / MBIT), ("_s", "s", 1)):
         if column.endswith(suffix):
             return column.removesuffix(suffix), unit, factor

@@ -1,4 +1,4 @@
-"""Panels as PNG. The same rows make the same bytes."""
+"""Draws panels as PNG. The same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ STYLE: dict[RcKeyType, Any] = {
     "svg.hashsalt": "tiercast",
 }
 DPI = 110
-FIGURE_PANELS = 12  # of the one picture; the report has all
-# Without these matplotlib writes its own version and the date into the file.
+FIGURE_PANELS = 12  # in figure.png; the report has all
+# Without these entries matplotlib writes its version and the date into the file.
 METADATA = {"Software": None, "Creation Time": None}
 
 
 def write_plots(run: StoredRun) -> list[Path]:
-    """plots/figure.png with the first panels, and one file per panel; returns their paths."""
+    """Writes plots/figure.png with the first panels and one file per panel; returns their paths."""
     folder = run.directory / "plots"
     folder.mkdir(exist_ok=True)
     panels = all_panels(run)
@@ -129,12 +129,12 @@ def _top(panel: Panel) -> float:
 
 
 def _label_ends(axis: Axes, series: list[Series], end: float) -> None:
-    """Names the lines at their right ends, moved apart where they would overlap."""
+    """Labels the lines at their right ends, moved apart where the labels would overlap."""
     top = axis.get_ylim()[1]
     spacing = top / 15
     ends = []
     for one in series:
-        # The mean of the end says where a fluctuating line stands better than its last point.
+        # For a fluctuating line, the mean of its end gives a better position than its last point.
         known = np.isfinite(one.y)
         if known.any():
             tail = one.y[known & (one.x >= one.x[known][-1] - 0.1 * end)]

@@ -1,4 +1,4 @@
-"""Which panels a run has: its scheme's own, or those of any scheme."""
+"""Chooses the panels of a run: its scheme's own or those of any scheme."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiercast_lab.show.panels import (
 
 
 def all_panels(run: StoredRun) -> list[Panel]:
-    """The main ones; and for schemes without panels of their own what their cores traced."""
+    """The main panels and, for a scheme without panels of its own, what its cores traced."""
     own = module_of(scheme_panels.__name__, run.scheme)
     return main_panels(run) + ([] if own else variables(run))
 

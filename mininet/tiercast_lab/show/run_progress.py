@@ -16,7 +16,7 @@ PLAIN_PERIOD_S = 5.0
 
 
 class TerminalView(View, Protocol):
-    """Shows while it is entered."""
+    """A view that shows while it is entered."""
 
     def __enter__(self) -> TerminalView: ...
     def __exit__(self, *error: object) -> None: ...
@@ -27,7 +27,7 @@ def make_view(console: Console) -> TerminalView:
 
 
 class PlainView:
-    """A line every five seconds, for logs and pipes."""
+    """One line every five seconds, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -109,7 +109,8 @@ def _screen(progress: Progress) -> Group:
 
 
 def _beside_tcp(progress: Progress) -> str:
-    """Empty without competing flows; above four their range."""
+    """The TCP flows' rates, or their range if there are more than four. Empty without such
+    flows."""
     rates = [f"{rate / 1e6:.2f}" for rate in progress.tcp_rates]
     if not rates:
         return ""
@@ -129,7 +130,7 @@ def _queue(progress: Progress) -> str:
 
 
 def _fates(progress: Progress) -> str:
-    """Since the start, at all ports."""
+    """Packets dropped or marked at all ports since the start."""
     known = ("–" if count is None else str(count) for count in progress.fates or [None] * 3)
     by_queues, by_policies, marked = known
     waiting = " or waiting there" if progress.drops_include_waiting else ""

@@ -1,4 +1,4 @@
-"""report.html: one file without references to others, made from a stored run alone."""
+"""Writes report.html: a single file that refers to no others, made only from a stored run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiercast_lab.show.wording import check_row, figure_row, window_text
 
 
 def write_report(run: StoredRun) -> Path:
-    """The same rows make the same bytes."""
+    """Writes the report and returns its path. The same rows give the same bytes."""
     summary = run.summary
     html = pages.render(
         "report.html.j2",
@@ -35,7 +35,7 @@ def write_report(run: StoredRun) -> Path:
         checks=[check_row(c) | {"ok": c["ok"]} for c in summary["validity"]["checks"]],
         measures=[
             _measure_row(name, measure)
-            # Those of periods after those of the run's window.
+            # The measures of periods follow those of the run's window.
             for name, measure in sorted(summary["measures"].items(), key=lambda one: "@" in one[0])
             if measure["value"] is not None
         ],
@@ -59,8 +59,8 @@ LINKS_SHOWN = 64
 
 
 def _links(run: StoredRun) -> dict[str, Any]:
-    """What became of packets at each link, or at those that dropped or marked most; and whose marks
-    are told apart."""
+    """What happened to the packets at each link, or at the links that dropped or marked most, and
+    the sessions whose marks are shown separately."""
     found = link_counts(run)
     most = sorted(found, key=lambda one: -one.affected)[:LINKS_SHOWN]
     shown = sorted(most, key=lambda one: numbers_of(one.link))
@@ -91,7 +91,7 @@ def _count(packets: int | None) -> str:
 
 
 def _results(command: list[str]) -> str:
-    """Where the command line stored the run."""
+    """The folder where the command line stored the run."""
     for option, value in pairwise([*command, ""]):
         if option.startswith("--results"):
             return option.partition("=")[2] or value
@@ -142,5 +142,5 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 
 def _json(value: Any) -> str:
-    """JSON that may stand inside a <script>."""
+    """JSON that is safe inside a <script>."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""A run's tables in the terminal."""
+"""The tables of a run for the terminal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SESSIONS_SHOWN = 4
 
 
 def result_tables(summary: dict[str, Any]) -> Group:
-    """Paper against measured, or what was measured where nothing was expected; the bounds of
-    validity, and the verdict."""
+    """The paper's figures against those measured (or, if none were expected, the measures), the
+    bounds of validity, and the verdict."""
     against = "paper against " if summary["experiment"].get("paper") else "expected against "
     title = f"{against if summary['expected'] else ''}measured, {window_text(summary)}"
     if summary["expected"]:
@@ -48,8 +48,8 @@ def result_tables(summary: dict[str, Any]) -> Group:
 
 
 def _measured_tables(summary: dict[str, Any], title: str) -> list[Table]:
-    """What says something of the run as a whole, and of each session or the first of many; the
-    report has each receiver, flow and period, too."""
+    """The measures of the whole run, and those of each session or of the first of many. The report
+    also has those of each receiver, flow and period."""
     numbers = [session["session"] for session in summary["network"]["sessions"]]
     shown = numbers if len(numbers) <= SESSIONS_SHOWN else numbers[:1]
     of_run: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Tables of the schemes and their parameters: in the terminal, and as Markdown."""
+"""The tables of the schemes and their parameters, for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parameters_table(scheme: SchemeInfo) -> Table:
 
 
 def parameters_markdown(scheme: SchemeInfo) -> str:
-    """As docs/protocols/ has it."""
+    """The table as docs/protocols/ has it."""
     lines = [PARAMETER_HEADINGS, ["---"] * len(PARAMETER_HEADINGS), *_parameter_rows(scheme)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -48,7 +48,7 @@ def _parameter_rows(scheme: SchemeInfo) -> list[tuple[str, ...]]:
 
 
 def _default(one: ParameterInfo) -> str:
-    """35 kbit/s, 100 ms, 1 packet, 4 GRTTs, 1000/s, 0.965."""
+    """For example: 35 kbit/s, 100 ms, 1 packet, 4 GRTTs, 1000/s, 0.965."""
     if one.unit in ("bit/s", "s", ""):
         return _value(one, one.default)
     if one.unit.startswith("1/"):
@@ -58,14 +58,14 @@ def _default(one: ParameterInfo) -> str:
 
 
 def _valid(one: ParameterInfo) -> str:
-    """1 kbit/s to 1 Gbit/s, 0 to 60 s, 0.1 to 0.999, 0 or 1."""
+    """For example: 1 kbit/s to 1 Gbit/s, 0 to 60 s, 0.1 to 0.999, 0 or 1."""
     if one.whole and (one.min, one.max) == (0, 1):
         return "0 or 1"
     return f"{_value(one, one.min)} to {_value(one, one.max)}"
 
 
 def _value(one: ParameterInfo, value: float) -> str:
-    """With its unit where that is a rate's or a time's."""
+    """The value, with its unit if it is a rate or a time."""
     if value and one.unit in ("bit/s", "s"):
         shown = format_rate(value) if one.unit == "bit/s" else format_duration(value * 1e9)
         return re.sub(r"(?<=\d)(?=[a-zA-Z])", " ", shown, count=1)

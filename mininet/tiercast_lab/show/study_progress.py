@@ -17,7 +17,8 @@ from tiercast_lab.run.progress import Tally
 
 @contextlib.contextmanager
 def show_runs(console: Console) -> Iterator[Callable[[Tally], None]]:
-    """Progress and time left of many runs; what it gives is called with the state of them."""
+    """Shows the progress of many runs and the time left. Yields a function that takes their
+    tally."""
     if not console.is_terminal:
         yield _PlainRuns(console).say
         return
@@ -40,7 +41,7 @@ RUNS_SHOWN = 4
 
 
 class _PlainRuns:
-    """Twenty lines at most, for logs and pipes."""
+    """At most twenty lines, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,6 +1,9 @@
-"""A sweep's pictures, one for each measure: distributions where the sweep asks for them; lines with
-confidence bands over an axis of numbers; else a heat map of the first axis against the others, or
-intervals where there is one axis."""
+"""Draws a sweep's pictures, one for each measure.
+
+If the sweep asks for distributions, they are drawn. Otherwise, if an axis is numeric, there are
+lines with confidence bands over it. Otherwise a single axis gives intervals, and several give a
+heat map of the first axis against the others.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,10 @@ ROW_INCHES, COLUMN_INCHES = 0.42, 0.62
 
 @dataclass(frozen=True)
 class Shading:
-    """How a measure's values become colours, and in a word what the colours say."""
+    """How a measure's values become colours, and a short legend."""
 
     colours: Colormap
-    norm: Callable[[float, float], Normalize]  # from the smallest and largest value
+    norm: Callable[[float, float], Normalize]  # made from the smallest and the largest value
     legend: str
 
 
@@ -66,7 +69,7 @@ def _shading(measure: str) -> Shading:
 
 
 def draw_measures(results: SweepResults, folder: Path) -> dict[str, Path]:
-    """<measure>.png, by measure."""
+    """Writes <measure>.png for each measure; returns the paths by measure."""
     axes = results.spec.sweep.axes
     numeric = next(
         (a for a, s in axes.items() if len(s) > 1 and all(one.x is not None for one in s)), None
@@ -89,7 +92,7 @@ def draw_measures(results: SweepResults, folder: Path) -> dict[str, Path]:
 
 
 def _scale(measure: str) -> tuple[float, str]:
-    """Of what is drawn, and its unit."""
+    """The factor from a measure's unit to the unit that is drawn, and that unit."""
     unit = find_spec(measure).unit
     scales = {"bit/s": (1e-6, "Mbit/s"), "fraction": (100.0, "%"), "s": (1e3, "ms")}
     return scales.get(unit, (1.0, unit))
@@ -156,7 +159,7 @@ def _grid(
     columns: list[tuple[str, ...]],
     others: list[tuple[str, list[str]]],
 ) -> None:
-    """Names at the sides; the columns in groups of the second axis."""
+    """Puts the names at the sides and groups the columns by the second axis."""
     axis.set_xlim(0, len(columns))
     axis.set_ylim(len(rows), 0)
     axis.set_yticks([y + 0.5 for y in range(len(rows))], rows)
@@ -185,7 +188,7 @@ def _grid(
 
 
 def _short(value: float) -> str:
-    """Three digits at most."""
+    """At most three digits."""
     size = abs(value)
     if size == 0:
         return "0"
@@ -202,7 +205,8 @@ def _short(value: float) -> str:
 
 
 def _lines(results: SweepResults, measure: str, numeric: str) -> Drawing:
-    """A line for each setting of the first other axis, a panel for each of the rest."""
+    """One line for each setting of the first other axis, and one panel for each setting of the
+    rest."""
     axes = results.spec.sweep.axes
     names = {axis: [one.name for one in settings] for axis, settings in axes.items()}
     curve, *rest = [axis for axis in axes if axis != numeric] or [""]
@@ -247,10 +251,10 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> Drawing:
             axis.set_xscale("log")
             axis.set_xticks(xs, [f"{x:g}" for x in xs])
             axis.minorticks_off()
-        # No measure is below 0; an interval of two or three runs may well be.
+        # No measure is negative, but a confidence interval of two or three runs may extend below 0.
         axis.set_ylim(0.0, 1.05 * axis.get_ylim()[1])
     if curve:
-        # A panel may lack curves that are left out there.
+        # A panel may lack curves that the sweep leaves out there.
         drawn = {
             label: handle
             for axis in grid.flat
@@ -285,10 +289,10 @@ def _intervals(results: SweepResults, measure: str) -> Drawing:
 
 
 def _distributions(results: SweepResults, measure: str) -> Drawing:
-    """How many of the cells have at most a value, in percent; a dot at each end."""
+    """The percentage of cells whose value is at most x, with a dot at each end."""
     sweep = results.spec.sweep
     others = [names for axis, names in sweep.axes.items() if axis != sweep.distribution_over]
-    # A group has one colour in all of a sweep's pictures, in those without data for others, too.
+    # A group has the same colour in all of a sweep's pictures, even those without data for others.
     groups = [tuple(one.name for one in chosen) for chosen in itertools.product(*others)]
     scale, unit = _scale(measure)
     drawing, axis = plt.subplots(figsize=(9, 4.2), layout="constrained")

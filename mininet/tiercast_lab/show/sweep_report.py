@@ -1,5 +1,5 @@
-"""What is written of a sweep, in results/sweeps/<name>/: sweep.json, cells.csv and cells.parquet (a
-row for each cell), a picture for each measure, and report.html."""
+"""Writes a sweep's results to results/sweeps/<name>/: sweep.json, cells.csv and cells.parquet (one
+row per cell), a picture for each measure, and report.html."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiercast_lab.study.sweep_results import QUANTILES, CellResult, Distribution
 
 
 def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tuple[Path, Any]:
-    """results/sweeps/<name>/; the report, and what sweep.json says."""
+    """Writes results/sweeps/<name>/. Returns the report's path and the contents of sweep.json."""
     sweep = results.spec.sweep
     directory = folder / sweep.name
     directory.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,8 @@ def _distribution_summary(one: Distribution) -> dict[str, Any]:
 
 
 def _shown_spread(one: Distribution) -> dict[str, Any]:
-    """A row of a measure's table, and the commands that make the runs at its ends alone."""
+    """A row of a measure's table, with the commands that repeat the runs at both ends of the
+    distribution."""
     show, (over,) = spec_of(one.measure)[0].show, one.cells[0].cell.names.keys() - one.names.keys()
     ends = one.cells[0], one.cells[-1]
     return {
@@ -138,7 +139,7 @@ def _shown_spread(one: Distribution) -> dict[str, Any]:
 
 
 def _table(results: SweepResults) -> pl.DataFrame:
-    """A row for each cell: its settings, how many runs, and of each measure the mean and half of
+    """One row per cell: its settings, the number of runs, and for each measure the mean and half of
     its 95 % interval (`<measure>_95`)."""
     rows = []
     for result in results.cells:

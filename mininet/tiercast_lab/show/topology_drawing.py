@@ -1,4 +1,4 @@
-"""The topology of a run as an SVG: links by rate, bottlenecks named, receivers below."""
+"""Draws a run's topology as SVG: links by rate, bottlenecks with names, receivers at the bottom."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def topology_svg(network: Mapping[str, Any]) -> str:
         if name in slow:
             x, y = (a.x + b.x) / 2, (a.y + b.y) / 2
             labels.append(f'<text class="rate" x="{x:g}" y="{y:g}">{format_rate(rate)[:-6]}</text>')
-    # Of several sessions that a node receives, the first one's.
+    # For a node that receives several sessions, the first one's bandwidth.
     available = {facts["node"]: facts["available"][0][1] for facts in reversed(receivers)}
     for node, place in places.items():
         kind = "sender" if node == root else "receiver" if node in available else "inner"
@@ -78,7 +78,7 @@ def _link_title(network: Mapping[str, Any], name: str) -> str:
 
 
 def _places(tree: Tree, root: int) -> dict[int, _Place]:
-    """Leaves side by side, parents in the middle above their children."""
+    """Puts the leaves side by side, and each parent above the middle of its children."""
     depths = tree.distances(root)
     places: dict[int, _Place] = {}
     leaves = 0
@@ -95,7 +95,7 @@ def _places(tree: Tree, root: int) -> dict[int, _Place]:
 
 
 def _children_first(tree: Tree, root: int) -> list[int]:
-    """Every node after its children, which are in their order."""
+    """All nodes, each after its children, which keep their order."""
     order, waiting = [], [(root, root)]
     while waiting:
         parent, node = waiting.pop()

@@ -1,1 +1,1 @@
-"""Many runs: figures of the papers, and sweeps."""
+"""Many runs together: figures of the papers, and sweeps."""

@@ -1,4 +1,4 @@
-"""The files of the papers' figures and tables, and the runs that each asks for."""
+"""Finds the files that describe the papers' figures and tables, and the runs that each needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiercast_lab.study.runs import Task
 class FigureSpec:
     path: Path
     experiment: Experiment
-    place: Callable[[KeyPath], str]  # of a key of the file
+    place: Callable[[KeyPath], str]  # the file and line of a key path
 
     @property
     def name(self) -> str:
@@ -28,7 +28,7 @@ class FigureSpec:
 
     @property
     def called(self) -> str:
-        """What `tiercast figure` takes to find it again."""
+        """The name by which `tiercast figure` finds it again."""
         return self.name if self.path.parent == binaries.FIGURES else str(self.path)
 
     @property
@@ -37,15 +37,15 @@ class FigureSpec:
         if paper is None:
             return ""
         figure = paper.figure or ""
-        if figure[:1].isdigit():  # else it says itself what it is: "table I"
+        if figure[:1].isdigit():  # otherwise it says what it is: "table I"
             figure = f"figure {figure}"
         parts = [figure, f"section {paper.section}" if paper.section else ""]
         return ", ".join([paper.name, *filter(None, parts)])
 
     @property
     def section(self) -> Figure:
-        """What the file says below `figure`."""
-        assert self.experiment.figure is not None  # see all_figures and find_figure
+        """What the file has under `figure`."""
+        assert self.experiment.figure is not None  # ensured by all_figures and find_figure
         return self.experiment.figure
 
     def tasks(self, quick: bool) -> list[Task[FigureRun]]:
@@ -54,7 +54,7 @@ class FigureSpec:
 
 
 def all_figures(schemes: dict[str, SchemeInfo], folder: Path) -> list[FigureSpec]:
-    """Every file below `folder`, by name. InputError for the first one that is wrong."""
+    """All figures in `folder`, by name. Raises InputError for the first file that is wrong."""
     files = [_load(path, schemes) for path in sorted(folder.glob("*.yaml"))]
     return [one for one in files if one.experiment.figure is not None]
 

@@ -1,6 +1,6 @@
-"""Ray's workers: tasks on this machine, or on a cluster that runs already (docs/sweeps.md).
+"""Ray's workers: tasks on this machine or on a cluster that is already running (docs/sweeps.md).
 
-Ray is imported here alone, and only when there is something to run.
+Ray is imported only here, and only if there is something to run.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tiercast_lab.base.interrupt import SIGNALS
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.study.workers import Job, JobResult, make
 
-# Results are a few MB; what does not fit goes to the session's folder.
+# Results take a few MB; whatever does not fit goes to the session's folder.
 OBJECT_STORE_BYTES = 200 * 2**20
-# Jobs that are handed over per CPU, so that none waits for the driver.
+# Jobs handed over per CPU: one runs while the next waits, so that no CPU waits for the driver.
 AHEAD = 2
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else what befell a worker goes to standard output
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # otherwise workers' failures go to standard output
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the new default, without its warning
 }
-# Ray on one machine talks over the loopback alone, as it does on other systems than Linux.
+# On one machine Ray uses only the loopback, as it does on systems other than Linux.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 @cache  # Ray reads it once
 def _own_token() -> dict[str, str]:
-    """Who may hand this machine's Ray work: this process alone. Ray would write a token that
-    stays into the home directory."""
+    """A token that lets only this process give work to this machine's Ray. Without one, Ray would
+    write a token into the home directory and leave it there."""
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
@@ -45,8 +45,8 @@ CONNECT_TIMEOUT_S = 10
 
 
 class RayWorkers:
-    """`address`: of a cluster, as ray.init takes it; None: Ray's processes are started here, with
-    `jobs` CPUs, and end with this."""
+    """`address` is that of a cluster, as for ray.init. With None, Ray's processes are started here
+    with `jobs` CPUs and end with this process."""
 
     def __init__(self, jobs: int, address: str | None) -> None:
         self._jobs, self._address = jobs, address
@@ -56,7 +56,7 @@ class RayWorkers:
 
     def __enter__(self) -> RayWorkers:
         os.environ.update(QUIET if self._address else QUIET | LOOPBACK | _own_token())
-        # Ray takes SIGTERM for itself.
+        # Ray installs its own handler for SIGTERM.
         before = {number: signal.getsignal(number) for number in SIGNALS}
         try:
             import ray
@@ -65,7 +65,7 @@ class RayWorkers:
             self._open.callback(ray.shutdown)
             if self._address is None:
                 folder = self._scratch = self._open.enter_context(scratch_folder())
-                self._open.callback(ray.shutdown)  # before its folder goes
+                self._open.callback(ray.shutdown)  # before its folder is removed
                 ray.init(
                     "local",
                     num_cpus=self._jobs,
@@ -83,8 +83,8 @@ class RayWorkers:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        # A worker's death is counted by whoever submits; the job is submitted again.
-        # Any: Ray's types know of no arguments with defaults.
+        # Ray must not retry: the caller counts a worker's death and submits the job again. The type
+        # is Any because Ray's types do not allow arguments with defaults.
         self._make: Any = ray.remote(make).options(
             num_cpus=1, max_retries=0, scheduling_strategy="SPREAD"
         )
@@ -93,7 +93,7 @@ class RayWorkers:
     def _connect(self, address: str) -> None:
         try:
             host, _, port = address.removeprefix("ray://").rpartition(":")
-            if host and port.isdigit():  # Ray itself tries for minutes
+            if host and port.isdigit():  # Ray itself keeps trying for minutes
                 socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
             self._ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError, TimeoutError) as error:
@@ -116,7 +116,7 @@ class RayWorkers:
 
     @property
     def room(self) -> int:
-        # Nodes come and go.
+        # The number changes as nodes come and go.
         cpus = self._ray.cluster_resources().get("CPU", 0) if self._address else self._jobs
         return max(1, int(AHEAD * cpus))
 

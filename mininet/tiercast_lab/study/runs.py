@@ -1,9 +1,9 @@
-"""Runs that figures and sweeps are made of: each kept, none made twice.
+"""The runs that figures and sweeps consist of. Each is stored, so that none is made twice.
 
-results/runs/<key>/ holds a run as `tiercast run` stores it. The key is a hash of all that the run
-depends on: the experiment, the seed, the P4 program, the controller and the simulator. So a stored
-run is done, even after an interrupt, whichever command made it; and a change to any of them runs it
-again.
+results/runs/<key>/ holds a run in the same form as `tiercast run` stores it. The key is a hash of
+everything that the run depends on: the experiment, the seed, the P4 program, the controller, the
+simulator and the lab's code for a run. So a stored run stays done, even after an interrupt and
+whichever command made it. If any of these changes, the run is made again.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tiercast_lab.run.progress import Tally
 from tiercast_lab.study.workers import Job, JobResult, Workers, programs
 
 POLL_S = 0.2
-# What it is called, measured, drawn and judged by does not change a run: figures may share it.
+# These keys name, measure, draw and judge a run but do not change it, so figures may share it.
 NOT_OF_THE_RUN = ("name", "measure", "figure", "expect", "title", "paper")
-MAX_ATTEMPTS = 3  # of a run whose worker dies
+MAX_ATTEMPTS = 3  # to make a run whose worker dies
 
 
 class RunRequest(Protocol):
-    """What a figure or a sweep says of one of its runs."""
+    """What a figure or a sweep says about one of its runs."""
 
     @property
     def name(self) -> str: ...
@@ -46,11 +46,11 @@ class RunRequest(Protocol):
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """As for `--set`."""
+        """`key=value`, as for `--set`."""
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Where the settings of keys stand."""
+        """The file and line of each setting, by key."""
 
 
 Request = TypeVar("Request", bound=RunRequest)
@@ -58,7 +58,7 @@ Request = TypeVar("Request", bound=RunRequest)
 
 @dataclass(frozen=True)
 class Task(Generic[Request]):
-    """A run of an experiment's file, as it is asked for."""
+    """A run that was requested, and the experiment's file."""
 
     file: Path
     run: Request
@@ -71,7 +71,7 @@ class Task(Generic[Request]):
 
     @property
     def command(self) -> list[str]:
-        """Which makes the run alone, with its report."""
+        """The command that makes this run alone, with its report."""
         settings = [part for setting in self.run.settings for part in ("--set", setting)]
         file, seed = str(self.file), f"--seed={self.run.seed}"
         return [binaries.COMMAND, "run", file, "--runtime=ns3", seed, *settings]
@@ -79,7 +79,7 @@ class Task(Generic[Request]):
 
 @dataclass(frozen=True)
 class Outcome(Generic[Request]):
-    """`measures` by name, or why there are none."""
+    """A run's `measures` by name, or why there are none."""
 
     task: Task[Request]
     directory: Path
@@ -94,13 +94,13 @@ def key_of(loaded: LoadedExperiment, seed: int) -> str:
 
 
 class Store:
-    """The folder of runs, by key."""
+    """The folder of stored runs, by key."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def make(self) -> None:
-        """InputError where it cannot be: before the first run, not after it."""
+        """Creates the folder, so that an InputError comes before the first run and not after it."""
         with storage.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -111,7 +111,8 @@ class Store:
         return (self.place(key) / "summary.json").exists()
 
     def put(self, key: str, files: dict[str, bytes]) -> None:
-        """The place appears when the run is whole. InputError where the disk refuses it."""
+        """Stores a run. Its folder appears only when it is complete. Raises InputError if the disk
+        refuses."""
         scratch = self.folder / f".{key}-{os.getpid()}"
         try:
             with storage.writing(self.folder):
@@ -121,15 +122,16 @@ class Store:
                     path.write_bytes(content)
                 scratch.rename(self.place(key))
         except InputError:
-            if not self.has(key):  # else another process was first with the same run
+            if not self.has(key):  # otherwise another process stored the same run first
                 raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def measures(self, key: str, over: dict[str, Any]) -> dict[str, float | None]:
-        """`over`: LoadedExperiment.measured_over. Taken from the run's rows where its summary is
-        over something else, or how measures are taken has changed since; what was taken is kept.
-        Raises InputError where what is stored cannot be read."""
+        """The measures of a stored run over the window and periods in `over`
+        (LoadedExperiment.measured_over). They are computed from the run's rows, and stored, if its
+        summary has another window or the code of the measures has changed since. Raises InputError
+        if the stored run cannot be read."""
         asked = over | {"measured_by": measures_version()}
         digest = hashlib.sha256(json.dumps(over, sort_keys=True).encode()).hexdigest()[:12]
         again = self.place(key) / f"measures-{digest}.json"
@@ -153,7 +155,7 @@ class Store:
 def _taken_before(path: Path) -> dict[str, Any]:
     try:
         before: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):  # not yet, or not to the end
+    except (OSError, ValueError):  # not stored, or only in part
         return {}
     return before
 
@@ -166,10 +168,11 @@ def run_all(
     interrupt: Interrupt,
     progress: Callable[[Tally], None],
 ) -> list[Outcome[Request]]:
-    """In the order of `tasks`. Raises Interrupted, or InputError for what a worker has not.
+    """Makes the runs that are not stored and returns all outcomes in the order of `tasks`. Raises
+    Interrupted, and InputError if a worker lacks something.
 
-    Workers are started when there is something to run. A worker that dies costs its own run, which
-    is made again.
+    Workers are started only if there is something to run. If a worker dies, only its own run is
+    lost, and it is made again.
     """
     loaded_of: dict[tuple[Path, tuple[str, ...]], LoadedExperiment] = {}
     keys, overs, todo = [], [], {}
@@ -193,7 +196,7 @@ def run_all(
             failures = _make_all(todo, store, workers, interrupt, progress, tally)
     outcomes = []
     for task, key, over in zip(tasks, keys, overs, strict=True):
-        interrupt.check()  # many runs may have to be measured again
+        interrupt.check()  # measuring many runs again takes long
         failure = failures.get(key, "")
         measures = {} if failure else store.measures(key, over)
         outcomes.append(Outcome(task, store.place(key), measures, failure))
@@ -208,11 +211,11 @@ def _make_all(
     progress: Callable[[Tally], None],
     tally: Tally,
 ) -> dict[str, str]:
-    """Why runs failed, by key."""
+    """Makes the runs. Returns the reasons for those that failed, by key."""
     needed = programs()
     if workers.elsewhere:
         needed |= programs(python=True)
-    # The longest first, so that they do not end alone.
+    # The longest runs start first, so that none of them is left running alone at the end.
     waiting = sorted(todo, key=lambda key: _weight(todo[key][1]))
     attempts = dict.fromkeys(todo, 0)
     failures: dict[str, str] = {}

@@ -1,8 +1,5 @@
-"""A sweep's results: `tiercast sweep FILE`.
-
-Means over seeds with 95 % confidence intervals, cell by cell, and distributions over an axis;
-sweep_report.py writes them.
-"""
+"""The results of a sweep: means over seeds with 95 % confidence intervals, cell by cell, and
+distributions over an axis."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ from tiercast_lab.study.sweep_spec import Cell, CellRun, SweepSpec
 @dataclass(frozen=True)
 class CellResult:
     cell: Cell
-    outcomes: tuple[Outcome[CellRun], ...]  # a run each; none of a cell that is left out
+    outcomes: tuple[Outcome[CellRun], ...]  # one per run; none if the cell is left out
     means: dict[str, Mean | None]  # by measure
 
     def value(self, measure: str) -> float:
-        """Of one that has a value."""
+        """The mean of a measure that has one."""
         mean = self.means[measure]
         assert mean is not None
         return mean.value
@@ -38,19 +35,21 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True)
 class Distribution:
-    """Of a measure over the settings of one axis, the population; `names`: of the other axes."""
+    """A measure's distribution over the settings of one axis, for one choice of the other axes'
+    settings (`names`)."""
 
     names: Mapping[str, str]
     measure: str
-    cells: tuple[CellResult, ...]  # with a value, in its order
-    missing: int  # have none
+    cells: tuple[CellResult, ...]  # with a value, sorted by it
+    missing: int  # how many have none
 
     @property
     def values(self) -> list[float]:
         return [one.value(self.measure) for one in self.cells]
 
     def quantile(self, share: float) -> float:
-        """On straight lines between the values, of which the first is at 0 and the last at 1."""
+        """The value below which a `share` of the cells lies, interpolated linearly: the first value
+        is at 0, the last at 1."""
         values = self.values
         at = share * (len(values) - 1)
         below = int(at)
@@ -75,8 +74,8 @@ class SweepResults:
         return [failure for cell in self.cells for failure in cell.failures]
 
     def distributions(self, measure: str) -> list[Distribution]:
-        """Over the axis that the sweep names, one for each choice of the others' settings; none
-        where it names no axis, or no cell has a value."""
+        """The distributions over the axis that the sweep names, one for each choice of the other
+        axes' settings. Empty if it names no axis or no cell has a value."""
         over = self.spec.sweep.distribution_over
         groups: dict[tuple[str, ...], list[CellResult]] = defaultdict(list)
         for one in self.cells if over is not None else ():

@@ -1,7 +1,7 @@
-"""What a sweep's file says: axes of named settings over experiments, seeds and measures, and which
-combinations are left out (docs/sweeps.md).
+"""Reads a sweep's file: axes of named settings over experiments, seeds and measures, and the
+combinations to leave out (docs/sweeps.md).
 
-A cell is one setting of every axis. A run is a cell with a seed.
+A cell is one setting of each axis. A run is a cell with a seed.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ NAME = r"^[a-z0-9][a-z0-9-]*$"
 
 
 class Setting(Strict):
-    """A place on an axis: what it sets, and the experiment that it is set in, if it says one."""
+    """A point on an axis: what it sets, and the experiment in which it is set if it names one."""
 
     name: Line
-    x: float | None = None  # where the axis is one of numbers
+    x: float | None = None  # if the axis is numeric
     experiment: Line | None = None
     set: Settings = {}
 
@@ -47,7 +47,7 @@ MAX_SETTINGS = 1000  # of an axis
 
 
 def _numbered(text: object) -> list[int] | None:
-    """`1..200` in full."""
+    """Expands `1..200`; None for any other text."""
     found = re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})", text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -58,7 +58,7 @@ def _numbered(text: object) -> list[int] | None:
 
 
 def _settings_of(axis: Any) -> Any:
-    """`{key: topology.link.queue, values: [10p, 20p]}` in full: a setting for each value."""
+    """Expands `{key: topology.link.queue, values: [10p, 20p]}` into one setting per value."""
     if not isinstance(axis, dict):
         return axis
     require_known(axis, ("key", "values"))
@@ -74,7 +74,7 @@ def _settings_of(axis: Any) -> Any:
 
 
 def _numbers(values: list[Any]) -> list[float] | None:
-    """The numbers of values that differ in nothing else: 10p, 20p."""
+    """The numbers in values that differ in nothing else: 10p, 20p."""
     pattern = re.compile(r"(-?[0-9.]+(?:e-?[0-9]+)?)\s*(\D*)")
     found = [one for value in values if (one := pattern.fullmatch(str(value)))]
     if len(found) < len(values) or len({one[2] for one in found}) > 1:
@@ -91,7 +91,7 @@ Axis = Annotated[
 
 
 def _names_of(chosen: Any) -> Any:
-    """One name, or several as `1..200`, as a list."""
+    """Expands one name, or several written as `1..200`, into a list."""
     numbers = _numbered(chosen)
     return [chosen] if numbers is None and isinstance(chosen, str) else (
         chosen if numbers is None else list(map(str, numbers))
@@ -99,7 +99,7 @@ def _names_of(chosen: Any) -> Any:
 
 
 class Exclusion(Strict):
-    """Cells that are not run: those with all of these settings, by axis."""
+    """Cells that are not run: those that have all of these settings, by axis."""
 
     where: Annotated[
         dict[Line, Annotated[list[Line], BeforeValidator(_names_of)]], Field(min_length=1)
@@ -113,10 +113,11 @@ class Exclusion(Strict):
 class Sweep(Strict):
     name: Annotated[str, Field(pattern=NAME, max_length=64)]
     title: Line
-    experiment: Line | None = None  # of cells whose settings name none
-    set: Settings = {}  # in every cell, before the axes' settings
+    experiment: Line | None = None  # for cells whose settings name none
+    set: Settings = {}  # for every cell, before the axes' settings
     axes: Annotated[dict[Line, Axis], Field(min_length=1, max_length=20)]
-    # The axis whose settings are a population: how a measure is distributed over them is reported.
+    # The axis whose settings are a population: the report shows how each measure is distributed
+    # over it.
     distribution_over: Line | None = None
     seeds: Seeds = [1, 2, 3]
     measures: Annotated[list[Line], Field(min_length=1)]
@@ -135,12 +136,13 @@ class Sweep(Strict):
 
 @dataclass(frozen=True)
 class Cell:
-    """`names`: of its settings, by axis; `excluded`: why it is not run, or empty."""
+    """One combination of settings. `names` holds their names by axis; `excluded` says why the cell
+    is not run, and is empty if it is."""
 
     names: Mapping[str, str]
     file: Path
     settings: tuple[str, ...]
-    places: Mapping[str, str]  # of the settings' keys
+    places: Mapping[str, str]  # the file and line of each setting, by key
     excluded: str
 
     def __str__(self) -> str:
@@ -191,7 +193,8 @@ class SweepSpec:
         ]
 
     def only(self, choices: Sequence[str]) -> SweepSpec:
-        """With the settings that `choices` name alone: `axis=name`; of one axis any of them."""
+        """The sweep with only those settings that `choices` name as `axis=name`; several choices
+        for one axis keep all of them."""
         wanted: dict[str, set[str]] = {}
         for choice in choices:
             axis, _, name = choice.partition("=")
@@ -216,7 +219,8 @@ class SweepSpec:
 
 
 def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepSpec:
-    """Of a file, or of a name below experiments/sweeps/. InputError for the first thing wrong."""
+    """Reads a sweep by its path, or by its name in experiments/sweeps/. Raises InputError for the
+    first error."""
     path = binaries.find("sweep", name)
     source = load_extending(path, "sweep", binaries.SWEEPS)
     if "topology" in source.data:
@@ -260,8 +264,8 @@ def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepSpec:
 
 
 def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:
-    """`{schemes: all, layers: 5, set: {rlm: {…}}}` in full: a setting for each scheme, with so many
-    layers where it has some, and what is set for it alone."""
+    """Expands `{schemes: all, layers: 5, set: {rlm: {…}}}` into one setting per scheme, with that
+    number of layers if the scheme has layers, and with what is set for that scheme alone."""
     axes = source.data.get("axes")
     if not isinstance(axes, dict):
         return
@@ -327,7 +331,7 @@ def _cell(
                 )
             experiment, named_at = setting.experiment, (*here, "experiment")
         for key, value in setting.set.items():
-            values.pop(key, None)  # in the order in which they are set
+            values.pop(key, None)  # so that the last one set comes last
             values[key] = value
             places[key] = source.place((*here, "set", key))
     if experiment is None:
@@ -342,7 +346,7 @@ def _cell(
 
 
 def _experiment(source: Source, path: KeyPath, name: str, file: Path) -> Path:
-    """A file beside the sweep's, or an experiment by its name."""
+    """The path of an experiment: a file beside the sweep's, or a name."""
     beside = file.parent / f"{name.removesuffix('.yaml')}.yaml"
     known = {found.stem: found for found in binaries.EXPERIMENTS.glob("*.yaml")}
     if os.path.isfile(beside) and beside.resolve() != file.resolve():

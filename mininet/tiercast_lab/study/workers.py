@@ -1,7 +1,8 @@
-"""Who makes runs: what is handed to a worker, what it hands back, and processes of this machine.
+"""Workers that make runs: what a worker is given, what it returns, and processes on this machine as
+workers.
 
-A worker has a run's job and its own programs, and needs none of the driver's files; what it made
-goes back as bytes.
+A worker gets a run's job. It uses its own programs and none of the driver's files, and returns the
+files that it made as bytes.
 """
 
 from __future__ import annotations
@@ -34,31 +35,31 @@ from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.run.progress import Unwatched
 
 PYTHON = "Python code"
-SHAPING = "way from an experiment to a run"  # what of the Python code a run follows from
+SHAPING = "way from an experiment to a run"  # the part of the Python code on which a run depends
 LAB, CONTROLLER = (Path(package.__path__[0]) for package in (tiercast_lab, tiercast_controller))
-# Packages of the lab that shape the rows of a run in virtual time; of `run`, Mininet's part does
-# not. What measures and verdicts make of rows is made again when their code changes.
+# The lab's packages on which the rows of a run in virtual time depend, except Mininet's part of
+# `run`. Measures and verdicts are computed again when their code changes.
 SHAPED_BY = ("base", "experiment", "run")
 SHAPED_NOT_BY = "run/mininet"
 GRACE_S = 3.0  # for a worker to end before it is killed
 
-Programs = dict[str, str]  # name -> SHA-256
+Programs = dict[str, str]  # SHA-256 by name
 
 
 @dataclass(frozen=True)
 class Job:
     key: str
-    name: str  # as people read it
+    name: str  # shown to people
     loaded: LoadedExperiment
     seed: int
-    command: list[str]  # which makes the run alone
-    programs: Programs  # the driver's; each has to be the worker's, too
+    command: list[str]  # the command that makes this run alone
+    programs: Programs  # the driver's; the worker's have to be the same
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """`files` of the run's folder, or why there are none; `foreign`: the node has other programs
-    than the driver."""
+    """The `files` of the run's folder, or why there are none. `foreign`: the node's programs differ
+    from the driver's."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     failure: str = ""
@@ -76,21 +77,23 @@ class Workers(Protocol):
 
     @property
     def room(self) -> int:
-        """Jobs that it takes at once."""
+        """The number of jobs that it can hold at once."""
 
     @property
     def elsewhere(self) -> bool:
-        """Whether a worker may be on another machine, with other files."""
+        """Whether workers may be on another machine with other files."""
 
     def submit(self, job: Job) -> None: ...
 
     def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
-        """Those that have ended, after `timeout_s` at the latest; None where the worker died."""
+        """The jobs that have ended, at the latest after `timeout_s`. The result is None if the
+        worker died."""
 
 
 def programs(python: bool = False) -> Programs:
-    """What a run follows from beside its experiment and seed: the simulator, the P4 program, the
-    controller, and how the lab tells them of an experiment. `python`: all of the lab's code."""
+    """The digests of everything a run depends on besides its experiment and seed: the simulator,
+    the P4 program, the controller, and the lab's code that describes the experiment to them.
+    `python` adds all of the lab's code."""
     files = binaries.NS3, binaries.P4_JSON, binaries.P4_INFO
     binaries.require(*files)
     result = {path.name: _digest(path) for path in files}
@@ -118,8 +121,8 @@ def _digest_of(path: Path, _mtime_ns: int, _size: int) -> str:
 
 
 def make(job: Job, scratch: Path | None = None) -> JobResult:
-    """A run, on the node of the worker that calls this. `scratch`: a folder that somebody removes
-    should this process be killed. Raises Interrupted."""
+    """Makes a run on the worker's node. `scratch` is a folder that someone else removes if this
+    process is killed. Raises Interrupted."""
     try:
         own = programs(PYTHON in job.programs)
         for name, wanted in job.programs.items():
@@ -136,7 +139,7 @@ def make(job: Job, scratch: Path | None = None) -> JobResult:
         raise
     except LabError as error:
         return JobResult(failure=str(error))
-    except Exception as error:  # a fault of ours, or a full disk: the next attempt has it, too
+    except Exception as error:  # a bug, or a full disk: a second attempt would fail too
         at = traceback.extract_tb(error.__traceback__)[-1]
         name = type(error).__name__
         return JobResult(failure=f"{name}: {error} ({Path(at.filename).name}:{at.lineno})")
@@ -148,7 +151,7 @@ def _pack(folder: Path) -> dict[str, bytes]:
 
 
 class LocalWorkers:
-    """A process for each run, at most `jobs` at a time."""
+    """One process for each run, at most `jobs` at a time."""
 
     elsewhere = False
 
@@ -178,7 +181,7 @@ class LocalWorkers:
             job, process = self._running.pop(connection)
             try:
                 made = connection.recv()
-            except (EOFError, OSError):  # it died before, or in the middle of, what it had to say
+            except (EOFError, OSError):  # it died before or while it sent its result
                 made = None
             connection.close()
             process.join()
@@ -204,5 +207,5 @@ class LocalWorkers:
 
 def _work(connection: Connection, job: Job, scratch: Path) -> None:
     die_with_parent()
-    with contextlib.suppress(Interrupted):  # what it says is for the driver to know
+    with contextlib.suppress(Interrupted):  # the driver decides what to do about an interrupt
         connection.send(make(job, scratch))

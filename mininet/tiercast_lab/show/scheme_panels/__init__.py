@@ -1,1 +1,2 @@
-"""A module for each scheme with panels of its own, by its name: `main_panels` of a stored run."""
+"""One module for each scheme with panels of its own, found by its name. Its `main_panels` takes a
+stored run."""

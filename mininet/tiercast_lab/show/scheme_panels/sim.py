@@ -66,7 +66,7 @@ def layer_rates(run: StoredRun) -> Panel:
 
 
 def menu(run: StoredRun) -> Panel:
-    """Limits of the middle layers while the menu is active  // SIM 3.1"""
+    """The limits of the middle layers while the menu is active  // SIM 3.1"""
     title, unit = "(b) Menu: limits of the cumulative rates", "Mbit/s"
     frame = run.rows.of("sim.menu", run.context.session.sender)
     if frame.is_empty():
