@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: where the packages are, the generated stubs, the data."""
+"""What pyproject.toml cannot say: where the packages, the generated stubs and the data are."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 FOLDERS = ("controller", "mininet", "tools/wire")
-# Below share/tiercast/, named as here (tiercast_controller/installation.py).
+# Installed below share/tiercast/ under the same names (tiercast_controller/installation.py).
 DATA = ("VERSION", "experiments/**/*.yaml", "p4src/compiled/*")
 
 

@@ -1,5 +1,6 @@
-"""Make the Python modules of P4Runtime and tiercast.v1 (build/python, put first on PYTHONPATH).
-With --types, their types beside them instead, for mypy and editors; that needs mypy-protobuf.
+"""Generates the Python modules of P4Runtime and tiercast.v1 (build/python, which comes first on
+PYTHONPATH). With --types it generates their types instead, for mypy and editors; that needs
+mypy-protobuf.
 
 usage: generate_python.py [--types] OUT_DIR
 """
@@ -14,7 +15,7 @@ import grpc_tools
 from grpc_tools import protoc
 
 HERE = Path(__file__).resolve().parent
-# grpc_tools ships google/protobuf/*.proto beside its compiler; status comes with the descriptors.
+# grpc_tools has google/protobuf/*.proto beside its compiler; status comes with the descriptors.
 P4RUNTIME = (
     "p4/config/v1/p4types.proto",
     "p4/config/v1/p4info.proto",
@@ -34,12 +35,13 @@ def main(out: Path, *plugins: str) -> None:
     outputs = tuple(f"--{plugin}:{out}" for plugin in plugins)
     with tempfile.TemporaryDirectory() as scratch:
         descriptors = Path(scratch) / "p4runtime.desc"
-        # Another process: it needs the pure-Python protobuf runtime (see export_descriptors.py).
+        # In another process, because it needs the pure-Python protobuf runtime (see
+        # export_descriptors.py).
         subprocess.run([sys.executable, HERE / "export_descriptors.py", descriptors], check=True)
         run_protoc(f"--descriptor_set_in={descriptors}", *outputs, *P4RUNTIME)
     include = Path(grpc_tools.__file__).parent / "_proto"
     run_protoc(f"--proto_path={HERE}", f"--proto_path={include}", *outputs, *TIERCAST)
-    # Regular packages: they must win over the PyPI package `p4`, whose modules are outdated.
+    # Regular packages, so that they win over the PyPI package `p4`, whose modules are outdated.
     for folder in {p.parent for p in out.rglob("*_pb2.py*")}:
         while folder != out:
             (folder / "__init__.py").touch()
@@ -49,7 +51,7 @@ def main(out: Path, *plugins: str) -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--types", out]:
-            # protoc looks for its plugins in PATH: they lie beside the interpreter.
+            # protoc looks for its plugins in PATH. They are beside the interpreter.
             os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
             main(Path(out), "mypy_out=quiet", "mypy_grpc_out=quiet")
         case [out] if not out.startswith("-"):

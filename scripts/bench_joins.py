@@ -1,8 +1,8 @@
 """Measures the controller and writes results/bench/joins.json: `make bench-joins`.
 
-How long a join or a leave takes from the report's arrival at the controller until the last of four
-switches in a chain has acknowledged it; joins come from a host's kernel. The chain is that of the
-controller's tests. docs/performance.md explains each figure.
+It measures how long a join or a leave takes: from the arrival of the report at the controller until
+the last of four switches in a chain has acknowledged the change. The joins come from a host's
+kernel, and the chain is that of the controller's tests. docs/performance.md explains each figure.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from tests.controller.chain import Network, Receiver, Run  # noqa: E402
 
 COMPILED = ROOT / "p4src/compiled"
 LAYERS = 5
-# Of the whole way from join to first packet, 100 ms, which SIM's papers allow, and much less in the
-# median.
+# SIM's papers allow 100 ms for the whole way from the join to the first packet; the median should
+# be far below that.
 GOAL_MEDIAN_US, GOAL_P99_US = 10_000, 100_000
 
 
 async def measure(network: Network, turns: int) -> dict[str, list[float]]:
-    """Microseconds of each join and leave; `call`: from the host's system call on."""
+    """us of each join and leave, from the report's arrival; `call` counts from the host's system
+    call."""
     program = Program.load(COMPILED / "tiercast.json", COMPILED / "tiercast.p4info.txtpb")
     run = Run(network, program)
     await run.controller.start()

@@ -1,8 +1,8 @@
 """Measures the runtime in virtual time and writes results/bench/ns3.json: `make bench-ns3`.
 
-The same traffic through tiercast-ns3 and through ns-3's own nodes (ns3/bench), in turns: a session
-of one layer at a constant rate, over a balanced tree. CPU time of the process, not wall time;
-medians. docs/performance.md explains each figure.
+The same traffic runs in turns through tiercast-ns3 and through ns-3's own nodes (ns3/bench): a
+session with one layer at a constant rate, over a balanced tree. Figures are medians of the
+process's CPU time, not of wall time. docs/performance.md explains each figure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tiercast_lab.run.ns3.scenario import scenario, scenario_line
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = binaries.BUILD / "ns3/tiercast-plain-ns3"
-GOAL = 1.3  # times plain ns-3's CPU time for each packet delivered
+GOAL = 1.3  # CPU time per packet delivered, relative to plain ns-3
 RATE_KBIT = 500
 ROUND_TRIP_MS = 40
 
@@ -71,13 +71,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Cost:
-    deliveries: int  # data packets at receivers
+    deliveries: int  # data packets that arrived at receivers
     cpu_s: float
-    memory: int  # bytes, the most that was resident
+    memory: int  # bytes: the largest resident size
 
 
 class Program:
-    """A running program, of which is known at its end what it has used."""
+    """A running program that reports at its end what resources it used."""
 
     def __init__(self, command: list[str | Path], stdin: int | None = None) -> None:
         self.name = Path(command[0]).name
@@ -87,15 +87,15 @@ class Program:
         self._watcher.start()
 
     def _watch(self) -> None:
-        # ru_maxrss would be that of this process, from which the other was forked.
+        # ru_maxrss would be that of this process, from which the child was forked.
         status = Path(f"/proc/{self.child.pid}/status")
         while found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text()):
             self.memory = int(found[1]) * 1024
             time.sleep(0.02)
 
     def cost(self, deliveries: int) -> Cost:
-        """Once it has closed its output."""
-        self._watcher.join()  # a program that has ended has no memory
+        """The program's cost. To be called once it has closed its output."""
+        self._watcher.join()  # a program that has ended reports no memory
         _, status, usage = os.wait4(self.child.pid, 0)
         self.child.returncode = os.waitstatus_to_exitcode(status)
         if self.child.returncode != 0:
@@ -175,7 +175,7 @@ def measure(point: Point, repeats: int, console: Console) -> dict[str, Any]:
             console.print(f"{receivers} receivers, {name}, {turn + 1} of {repeats}")
             costs[name].append(run())
     row = {name: summed_up(found, receivers) for name, found in costs.items()}
-    # In turns, so that what else the machine does falls on both.
+    # In turns, so that other work on the machine affects both alike.
     ratios = [
         (ours.cpu_s / ours.deliveries) / (theirs.cpu_s / theirs.deliveries)
         for ours, theirs in zip(costs["tiercast"], costs["plain"], strict=True)

@@ -1,7 +1,8 @@
 """Measures the schemes' cores and writes results/bench/protocols.json: `make bench-protocols`.
 
-Each scheme with 1, 1,000 and 100,000 receivers, and the pacer with 10 and 100,000 layers, each in a
-process of its own, several times; the medians count. docs/performance.md explains each figure.
+Each scheme runs with 1, 1,000 and 100,000 receivers, and the pacer with 10 and 100,000 layers. Each
+case runs several times in its own process, and the medians count. docs/performance.md explains each
+figure.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 BENCH = BUILD / "protocols/bench/tiercast-protocols-bench"
 GROUPS = (1, 1_000, 100_000)
 GOAL_FEEDBACK_NS = 1_000.0  # a million feedback packets a second on one core
-# A cost is flat where a group a hundred times larger costs less than this many times as much: what
-# remains is the cache, not the algorithm.
+# A cost counts as flat if a group a hundred times larger costs less than this factor more. What
+# then remains is the cache, not the algorithm.
 FLAT = 4.0
-# 10,000 times the layers may cost memory that is not in the cache, but no search through them.
+# With 10,000 times the layers, memory may no longer be in the cache, but nothing may search them.
 PACED_LAYERS = (10, 100_000)
 GOAL_PACER_GROWTH = 10.0
 
@@ -41,14 +42,14 @@ def schemes() -> dict[str, dict[str, Any]]:
 
 
 def measure(subject: str, number: int, repeats: int) -> dict[str, Any]:
-    """Of a scheme with so many receivers, or the pacer with so many layers."""
+    """Measures a scheme with `number` receivers, or the pacer with `number` layers."""
     runs = []
     for _ in range(repeats):
         done = subprocess.run([BENCH, subject, str(number)], capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"bench-protocols: {subject} with {number}: {done.stderr.strip()}")
         runs.append(json.loads(done.stdout))
-    # A count is the same in every run; a time is not.
+    # Counts are the same in every run; times are not.
     return {
         key: statistics.median(run[key] for run in runs) if key.endswith("_ns") else value
         for key, value in runs[0].items()
@@ -68,7 +69,7 @@ def machine() -> dict[str, Any]:
 
 
 def judge(rows: list[dict[str, Any]], paced: list[dict[str, Any]]) -> dict[str, Any]:
-    """Each goal with its worst case, and how the costs grow with the group."""
+    """Each goal with its worst case, and how costs grow with the group."""
     pacer_growth = paced[-1]["departure_ns"] / paced[0]["departure_ns"]
     heard = [row for row in rows if row["sender_feedback_calls"] > 0]
     slowest = max(heard, key=lambda row: row["sender_feedback_ns"])
@@ -105,7 +106,8 @@ def judge(rows: list[dict[str, Any]], paced: list[dict[str, Any]]) -> dict[str, 
 
 
 def ratio(rows: list[dict[str, Any]], scheme: str, key: str) -> float:
-    """The largest group's figure over that of 1,000 receivers (1: too few calls to time well)."""
+    """The largest group's figure divided by that of 1,000 receivers; 1 if there are too few calls
+    to time well."""
     figures = {row["receivers"]: row[key] for row in rows if row["scheme"] == scheme}
     return float(figures[max(figures)] / max(figures[sorted(figures)[1]], 1e-9))
 

@@ -1,8 +1,8 @@
 """Measures tiercast-send and writes results/bench/sender.json: `make bench-sender`.
 
-Beside it, in the same run and in turns with it: a bare loop that waits for the TSC
-(tiercast-bare-loop) and dpdk-testpmd's txonly, which say what this machine could do at that time.
-Gaps of both senders are taken by the same preloaded library (libtiercast-far-end.so) at the
+For comparison it measures, in turns in the same run, a bare loop that waits for the TSC
+(tiercast-bare-loop) and dpdk-testpmd's txonly: they show what the machine was capable of at that
+time. One preloaded library (libtiercast-far-end.so) records the gaps of both senders at the
 hand-over to the driver. docs/performance.md explains each figure.
 """
 
@@ -43,23 +43,24 @@ MAX_RECORDED = 15_000_000
 FRAME_BYTES, FCS_BYTES = 14, 4  # around an IP packet
 SENDER_CPU, OTHER_CPU = 1, 0
 BOTH_CPUS = f"{OTHER_CPU},{SENDER_CPU}"
-# Other work on the machine shall not decide; real time would be throttled by the kernel.
+# Keeps other work on the machine from deciding the result. The kernel would throttle real-time
+# processes.
 URGENT = ("nice", "-n", "-20")
 AUTOGROUP = Path("/proc/self/autogroup")
-# It takes all and gives nothing: by itself it would invent received frames.
+# Accepts all frames and delivers none. Without no-rx it would invent received frames.
 NULL = "net_null0,no-rx=1"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """How much to measure."""
 
-    repeat: int  # runs of each figure, of which the median counts
-    seconds: float  # of a run
+    repeat: int  # runs of each figure; their median counts
+    seconds: float  # per run
     layers: tuple[int, ...]
-    sizes: tuple[int, ...]  # bytes of an Ethernet frame with its FCS
+    sizes: tuple[int, ...]  # bytes of an Ethernet frame with FCS
     rates: tuple[float, ...]  # packets/s at which gaps are measured
-    long_seconds: float  # of the runs that rates are judged by
+    long_seconds: float  # of the runs on which the goals for rates are judged
 
 
 FULL = Plan(
@@ -70,7 +71,8 @@ CHECK = Plan(1, 0.2, (8,), (64,), (1e4,), 0.5)
 
 
 def go_first() -> None:
-    """In a child: where the kernel shares time among sessions first, nice counts within one."""
+    """Called in a child. If the kernel shares CPU time among sessions first (autogroup), nice only
+    counts within a session."""
     with contextlib.suppress(OSError):
         AUTOGROUP.write_text("-20")
 
@@ -79,18 +81,19 @@ CHILD: dict[str, Any] = {"start_new_session": True, "preexec_fn": go_first, "tex
 
 
 def _said(process: subprocess.Popen[str]) -> str:
-    """Of one that was started with a pipe for its errors."""
+    """The error output of a process that was started with a pipe for it."""
     assert process.stderr is not None
     return process.stderr.read()
 
 
 def run(command: list[str], far_end: dict[str, object] | None = None) -> str:
-    """Standard output. `far_end`: settings of the preloaded library."""
+    """Runs a command and returns its standard output. `far_end` holds settings of the preloaded
+    library."""
     environment = dict(os.environ)
     if far_end is not None:
         environment["LD_PRELOAD"] = str(FAR_END)
         environment["TIERCAST_FAR_END"] = ",".join(f"{k}={v}" for k, v in far_end.items())
-    # nice and the like must not load the library themselves.
+    # nice and the other wrappers must not load the library.
     done = subprocess.run(
         [*URGENT, "env", *(f"{k}={environment[k]}" for k in ("LD_PRELOAD", "TIERCAST_FAR_END")
                            if far_end is not None), *command],
@@ -120,7 +123,8 @@ def bare_loop(device: str | None, size: int, rate: float, seconds: float, **far_
 
 
 def testpmd(size: int, burst: int, seconds: float) -> dict[str, Any]:
-    """Packets/s of dpdk-testpmd's txonly: constant packets, no headers rewritten, no pacing."""
+    """Packets/s of dpdk-testpmd's txonly, which sends constant packets without rewriting headers
+    and without pacing."""
     command = ["dpdk-testpmd", *eal(NULL, BOTH_CPUS), "--",
                "--forward-mode=txonly", f"--txpkts={size - FCS_BYTES}", f"--burst={burst}",
                "--total-num-mbufs=8192", "--auto-start"]  # fmt: skip
@@ -145,14 +149,14 @@ def testpmd(size: int, burst: int, seconds: float) -> dict[str, Any]:
 
 
 class Record:
-    """Hand-overs to the driver, as the preloaded library saw them."""
+    """The hand-overs to the driver, as recorded by the preloaded library."""
 
     def __init__(self, path: Path):
         header = np.fromfile(path, RECORD_HEADER, 1)[0]
         self.count = int(header["count"])
         capacity = int(header["capacity"])
         self._start_tsc, self._start_ns = int(header["start_tsc"]), int(header["start_ns"])
-        # As the kernel's clock measured it: DPDK's figure is rounded to 10 MHz.
+        # The tick as measured with the kernel's clock: DPDK rounds its figure to 10 MHz.
         self._ns_per_tick = (int(header["end_ns"]) - self._start_ns) / (
             int(header["end_tsc"]) - self._start_tsc
         )
@@ -161,7 +165,7 @@ class Record:
         self.groups = np.fromfile(path, "<u4", self.count, offset=at + 8 * capacity)
 
     def ns(self, stamps: np.ndarray) -> np.ndarray:
-        """Of the record's clock, from its start."""
+        """Converts stamps to ns since the start of the record."""
         return (stamps - self._start_tsc) * self._ns_per_tick
 
     def monotonic_ns(self) -> np.ndarray:
@@ -170,13 +174,13 @@ class Record:
 
 @contextlib.contextmanager
 def record_file() -> Iterator[Path]:
-    # On tmpfs: the sending thread writes into mapped memory, never to a disk.
+    # On tmpfs: the sending thread writes to mapped memory, never to a disk.
     with tempfile.NamedTemporaryFile(dir=SHARED_MEMORY, prefix="tiercast-record-") as file:
         yield Path(file.name)
 
 
 def gap_errors(record: Record, rate: float) -> dict[str, float]:
-    """|gap - ideal| in ns between successive packets of one layer, and the rate achieved."""
+    """|gap - ideal| in ns between successive packets of a layer, and the achieved rate."""
     gaps = np.diff(record.ns(record.stamps))
     errors = np.abs(gaps - 1e9 / rate)
     p50, p99, p999, worst = np.percentile(errors, (50, 99, 99.9, 100))
@@ -188,12 +192,12 @@ def gap_errors(record: Record, rate: float) -> dict[str, float]:
 
 
 def medians(runs: list[dict[str, float]]) -> dict[str, Any]:
-    """Of each figure; and the runs themselves."""
+    """The median of each figure, and the runs themselves."""
     return {name: statistics.median(one[name] for one in runs) for name in runs[0]} | {"runs": runs}
 
 
 def in_turns(repeat: int, **subjects: Callable[[], dict[str, float]]) -> dict[str, Any]:
-    """Each subject so many times, one after the other, so that all see the same machine."""
+    """Runs each subject `repeat` times, in turns, so that all see the same machine."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in subjects}
     for _ in range(repeat):
         for name, measure in subjects.items():
@@ -202,7 +206,8 @@ def in_turns(repeat: int, **subjects: Callable[[], dict[str, float]]) -> dict[st
 
 
 def sessions_of(layers: int, packets_per_s: float, size: int) -> dict[str, Any]:
-    """So many layers of equal, constant rates (RLM's sender has such), eight a session."""
+    """A list of sessions with `layers` layers in all, at equal and constant rates (such as RLM's
+    sender uses), eight per session."""
     per_session = min(layers, 8)
     bits_per_s = packets_per_s / layers * ip_bytes(size) * 8
     parameters = {"rlm.base_rate": f"{bits_per_s:.6f}", "rlm.step_rate": f"{bits_per_s:.6f}",
@@ -215,8 +220,8 @@ def sessions_of(layers: int, packets_per_s: float, size: int) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Load:
     layers: int
-    packets_per_s: float  # of all layers
-    size: int  # bytes of a frame with its FCS
+    packets_per_s: float  # of all layers together
+    size: int  # bytes of a frame with FCS
 
 
 def sender_command(
@@ -225,7 +230,7 @@ def sender_command(
 ) -> list[str]:  # fmt: skip
     sessions = folder / "sessions.json"
     sessions.write_text(json.dumps(sessions_of(load.layers, load.packets_per_s, load.size)))
-    # Layers that all start at one instant are due at one instant ever after.
+    # Layers that start at the same instant stay due at the same instants.
     interval_s = load.layers / load.packets_per_s
     ramp_ms = max(1, min(1000, int(interval_s * 1000)))
     return [str(BUILD / "tiercast-send"), *eal(device, cpus, 512), "--", "--poll",
@@ -238,17 +243,17 @@ def records(folder: Path, kind: str) -> list[dict[str, float]]:
     return [one for one in map(json.loads, lines) if one["kind"] == kind]
 
 
-WARM_UP = 1.0  # s: the first record, from which on is counted
+WARM_UP = 1.0  # s: the first record; counting starts there
 
 
 def send(
     device: str | None, load: Load, seconds: float, far_end: dict[str, object] | None = None,
     cpus: str = str(SENDER_CPU),
 ) -> dict[str, float]:  # fmt: skip
-    """One run of tiercast-send, from a second after its start."""
+    """One run of tiercast-send, measured from one second after its start."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        # A record comes each second; the last one says what was left after that.
+        # There is one record per second. The last record covers what was left after that.
         duration = WARM_UP + max(seconds, 1.0) + 0.3
         run(sender_command(device, load, duration, folder, cpus=cpus), far_end)
         workers, late = records(folder, "worker"), records(folder, "pacer.final")[-1]
@@ -273,18 +278,19 @@ def send(
     }  # fmt: skip
 
 
-OVERLOAD = 60e6  # packets/s: more than one core of any machine of today makes
+OVERLOAD = 60e6  # packets/s: more than one core of any present machine can send
 
 
 def throughput(plan: Plan, layers: int, size: int) -> dict[str, Any]:
-    """Asked for more than it can, so what leaves is what one core makes, paced."""
+    """Asks for more than the sender can send, so the result is what one core can send with
+    pacing."""
     figures = medians([send(NULL, Load(layers, OVERLOAD, size), plan.seconds)
                        for _ in range(plan.repeat)])  # fmt: skip
     return {"device": "net_null", "layers": layers, "size": size, **figures}
 
 
 def ring_throughput(plan: Plan, layers: int) -> dict[str, Any]:
-    """Into a ring that a thread on the other core empties."""
+    """Sends into a ring that a thread on the other core empties."""
     size, runs = 64, []
     for _ in range(plan.repeat):
         with tempfile.NamedTemporaryFile() as report:
@@ -298,7 +304,7 @@ def ring_throughput(plan: Plan, layers: int) -> dict[str, Any]:
 
 def gap_of_sender(rate: float, seconds: float, size: int = 64) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as scratch, record_file() as file:
-        skip = 0.3  # buffers and caches are filled by then
+        skip = 0.3  # by then buffers and caches are filled
         count = min(MAX_RECORDED, int(rate * seconds * 1.05) + 1000)
         run(sender_command(NULL, Load(1, rate, size), seconds + skip + 0.2, Path(scratch)),
             {"record": file, "count": count, "skip": skip})  # fmt: skip
@@ -317,7 +323,7 @@ def gaps(plan: Plan, rate: float) -> dict[str, Any]:
     seconds = max(plan.seconds, 1000 / rate)
     both = in_turns(plan.repeat, bare_loop=lambda: gap_of_bare_loop(rate, seconds),
                     sender=lambda: gap_of_sender(rate, seconds))  # fmt: skip
-    # A clock that advances in steps resolves nothing finer: below one step both are exact.
+    # A clock that advances in steps cannot resolve less than one step: below it, both are exact.
     floor = clock_step_ns()
     ratio = max(both["sender"]["p99_ns"], floor) / max(both["bare_loop"]["p99_ns"], floor)
     return {"rate": rate, **both, "p99_ratio": ratio}
@@ -331,7 +337,7 @@ def clock_step_ns() -> int:
 
 @contextlib.contextmanager
 def running(command: list[str], far_end: dict[str, object] | None = None) -> Iterator[None]:
-    """A sender with --control, in the background; ends it by a signal."""
+    """Runs a sender with --control in the background and ends it with a signal."""
     environment = dict(os.environ)
     if far_end is not None:
         environment["TIERCAST_FAR_END"] = ",".join(f"{k}={v}" for k, v in far_end.items())
@@ -348,7 +354,7 @@ def running(command: list[str], far_end: dict[str, object] | None = None) -> Ite
 
 
 def control_of(folder: Path) -> Any:
-    """The sender's tiercast.v1 service, when it answers."""
+    """Connects to the sender's tiercast.v1 service once it answers."""
     from tiercast_controller.errors import AgentError
     from tiercast_controller.sender import SenderControl
 
@@ -365,7 +371,7 @@ def control_of(folder: Path) -> Any:
 
 
 def rate_errors(load: Load, seconds: float) -> dict[str, Any]:
-    """What each layer sent in so many seconds, against its rate times that time."""
+    """For each layer: what it sent in `seconds`, compared with its rate times that time."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         command = sender_command(NULL, load, 3600, folder, f"--control=unix:{folder}/control")
@@ -392,7 +398,7 @@ def rate_errors(load: Load, seconds: float) -> dict[str, Any]:
 
 
 def response_to_change() -> dict[str, Any]:
-    """From the call that changes a layer's rate to its first departure at the new one."""
+    """The time from the call that changes a layer's rate to the first departure at the new rate."""
     rate, times = 1e5, []
     with tempfile.TemporaryDirectory() as scratch, record_file() as file:
         folder = Path(scratch)
@@ -413,7 +419,8 @@ def response_to_change() -> dict[str, Any]:
         after = departures[np.searchsorted(departures, called) :]
         gaps_ns = np.diff(after[:20000])
         fits = np.abs(gaps_ns * new_rate / 1e9 - 1) < 0.1
-        # Two gaps running, so that a chance meeting of the old rate does not count.
+        # Two gaps in a row, so that a single gap of the old rate that happens to fit does not
+        # count.
         first = int(np.argmax(fits[:-1] & fits[1:]))
         times.append((after[first] - called) / 1000)
     return {"calls": len(times), "p50_us": float(np.median(times)), "max_us": float(max(times)),
@@ -447,22 +454,25 @@ def feedback_frames(sessions: int, kind: str) -> list[bytes]:
             case 2:
                 broken = broken[:50]
             case 3:
-                broken = bytearray(frame(30_000 + at))  # of no session here
+                broken = bytearray(frame(30_000 + at))  # belongs to no session here
             case 4:
                 broken = bytearray(frame(1, "10.9.0.99"))
         bad.append(bytes(broken))
     return bad
 
 
-FEEDBACK_SCHEME = "rlm"  # whose sender takes the feedback
+FEEDBACK_SCHEME = "rlm"  # its sender accepts this feedback
 FEEDBACK_KINDS = ("sound", "forged")
 
 
 def with_feedback(plan: Plan) -> dict[str, Any]:
-    """1 M packets/s over 1,000 layers, without feedback and with 1 M sound or forged frames/s, in
-    turns. "one core" sends and receives, and frames come through a ring from the other core;
-    of "two cores" one sends and one receives, and the latter makes the frames when it looks
-    (far_end.cpp)."""
+    """Sends 1 M packets/s over 1,000 layers, in turns without feedback and with 1 M valid or forged
+    feedback frames/s.
+
+    With "one core", one core sends and receives, and the frames come through a ring from the other
+    core. With "two cores", one sends and the other receives; the receiving core generates the
+    frames whenever it polls (far_end.cpp).
+    """
     load = Load(1000, 1e6, 64)
 
     def measure(kind: str | None, two: bool) -> dict[str, float]:
@@ -475,14 +485,14 @@ def with_feedback(plan: Plan) -> dict[str, Any]:
                 frames = Path(scratch) / "frames"
                 frames.write_bytes(b"".join(len(f).to_bytes(2, "big") + f
                                             for f in feedback_frames(125, kind)))  # fmt: skip
-                # By then the sender looks for them.
+                # By then the sender is polling for them.
                 far_end |= {"frames": frames, "rate": 1e6, "from": 0.3}
             figures = send(NULL if two else None, load, max(plan.seconds, 1.0), far_end,
                            cpus=BOTH_CPUS if two else str(SENDER_CPU))  # fmt: skip
             return figures | (json.loads(report.read_text()) if report.exists() else {})
 
     found: dict[str, Any] = {"scheme": FEEDBACK_SCHEME}
-    repeat = plan.repeat if plan is CHECK else max(plan.repeat, 3)  # single runs differ by a lot
+    repeat = plan.repeat if plan is CHECK else max(plan.repeat, 3)  # single runs differ widely
     for cores, two in (("two cores", True), ("one core", False)):
         both = in_turns(repeat, none=partial(measure, None, two),
                         sound=partial(measure, "sound", two),
@@ -494,7 +504,7 @@ def with_feedback(plan: Plan) -> dict[str, Any]:
 
 
 def ring_arrivals(plan: Plan, rate: float) -> dict[str, float]:
-    """Gaps at the far end of a ring, where a thread on the other core looks for packets."""
+    """Gaps at the far end of a ring, seen by a thread on the other core that polls for packets."""
     seconds = max(plan.seconds, 1000 / rate)
     with tempfile.TemporaryDirectory() as scratch, record_file() as file:
         far_end = {"ring": 1, "cpu": OTHER_CPU, "arrivals": file, "skip": 0.3,
@@ -504,11 +514,11 @@ def ring_arrivals(plan: Plan, rate: float) -> dict[str, float]:
 
 
 VETH_DEVICE = "net_af_packet0,iface=p1,blocksz=4096,framesz=2048,framecnt=512,qpairs=1"
-RECEIVE_BUFFER = 256 << 20  # bytes: the kernel stamps what Python reads later
+RECEIVE_BUFFER = 256 << 20  # bytes: the kernel stamps packets that Python reads later
 
 
 def over_veth(plan: Plan) -> dict[str, Any]:
-    """net_af_packet: the most that leaves, and gaps as the receiving kernel stamps them."""
+    """net_af_packet: the highest rate, and the gaps by the receiving kernel's time stamps."""
     figures: dict[str, Any] = {"device": "net_af_packet on veth", "sizes": {}, "gaps": []}
     with network() as (sender_space, hosts):
         inside = ("ip", "netns", "exec", sender_space)
@@ -551,20 +561,20 @@ def over_veth(plan: Plan) -> dict[str, Any]:
     return figures
 
 
-LAB_PACKETS_PER_S, LAB_PACKET = 750, 1000  # and their IP bytes
+LAB_PACKETS_PER_S, LAB_PACKET = 750, 1000  # and the packets' IP bytes
 LAB_RATE = f"{LAB_PACKETS_PER_S * LAB_PACKET * 8}bit/s"
 
 
 def in_a_lab(plan: Plan) -> dict[str, float]:
-    """The runtime that sleeps between departures and a tiercast-host, as labs have them: one layer
-    over a veth. What of a CPU either takes, and how late packets leave."""
+    """The runtime that sleeps between departures, and a tiercast-host, as the lab uses them: one
+    layer over a veth. Reports the share of a CPU that each uses, and how late packets leave."""
     seconds = max(plan.seconds, 1.0) * 4
     ends = {}
     with network() as (sender_space, hosts), tempfile.TemporaryDirectory() as scratch:
         traces = {name: Path(scratch) / name for name in ("sender", "host")}
 
         def start(name: str, space: str, *command: str | Path) -> subprocess.Popen[str]:
-            # sim, the default: its bounds hold the rate.
+            # The default scheme, sim: its bounds keep the rate constant.
             return subprocess.Popen(
                 [*URGENT, "ip", "netns", "exec", space, *command, f"--trace={traces[name]}",
                  "--session=1", "--layers=1", *(f"--set=sim.{bound}_rate={LAB_RATE}"
@@ -610,7 +620,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
 
 
 def goals(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each goal with what was measured; those of what was not measured are left out."""
+    """The goals with the measured figures. Goals without a figure are left out."""
     found: list[dict[str, Any]] = []
 
     def judge(goal: str, measured: float, met: bool) -> None:
@@ -700,7 +710,8 @@ def each(measure: Callable[..., Any], plan: Plan, what: str, values: Iterable[An
     return rows
 
 
-# What can be measured by itself, each in at most two minutes: it becomes results[name].
+# The parts that can be measured on their own, each in at most two minutes. The result is stored as
+# results[name].
 PARTS: dict[str, Callable[[Plan], Any]] = {
     "limits": lambda plan: {str(size): limits(plan, size) for size in plan.sizes},
     "throughput": lambda plan: [

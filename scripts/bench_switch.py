@@ -1,8 +1,8 @@
 """Measures tiercast-switch and writes results/bench/switch.json: `make bench-switch`.
 
-From memory and over DPDK ports: tiercast-switch-bench. Over veth: tiercast-switch, and bmv2's
-simple_switch_grpc where it is installed, one after the other in namespaces of this run's own, with
-the same JSON, entries and frames. docs/performance.md explains each figure.
+tiercast-switch-bench measures it from memory and over DPDK ports. Over veth, tiercast-switch and
+(if it is installed) bmv2's simple_switch_grpc run one after the other, in namespaces of their own
+and with the same JSON, entries and frames. docs/performance.md explains each figure.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from p4.v1 import p4runtime_pb2_grpc  # noqa: E402
 
 PROGRAM = ROOT / "p4src/compiled/tiercast.json"
 P4INFO = ROOT / "p4src/compiled/tiercast.p4info.txtpb"
-WORKLOADS = {"sim_data": 4, "sim_feedback": 1, "tcp": 1}  # frames out for each frame in
+WORKLOADS = {"sim_data": 4, "sim_feedback": 1, "tcp": 1}  # frames out per frame in
 PORTS = range(1, 6)
 DPDK_DRIVERS = ("net_null", "net_ring")
 TRIAL_SECONDS = 1.0
-LOWEST_RATE, HIGHEST_RATE = 250.0, 4e6  # packets/s of the search
-SEARCH_PRECISION = 1.05  # the rate found passes, this times it does not
-# For both switches and the generator: other work on the machine must not decide.
+LOWEST_RATE, HIGHEST_RATE = 250.0, 4e6  # packets/s: the bounds of the search
+SEARCH_PRECISION = 1.05  # the rate found passes; this factor above it fails
+# For both switches and the generator, so that other work on the machine does not decide.
 REAL_TIME = ("chrt", "--rr", "10")
 DELAY_FRAMES = 1000
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, ETH_P_ALL = 35, 33, 3
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
-LOW_RATES = (1000, 5000)  # packets/s at which the CPU time of a packet is measured
+LOW_RATES = (1000, 5000)  # packets/s at which the CPU time per packet is measured
 
 
 def run(*command: str) -> str:
@@ -62,14 +62,15 @@ def run(*command: str) -> str:
 
 @contextlib.contextmanager
 def network() -> Iterator[tuple[str, str]]:
-    """Namespace of the switch with p1..p5, and of the hosts with their far ends h1..h5."""
+    """Yields two namespaces: the switch's, with p1..p5, and the hosts', with their far ends
+    h1..h5."""
     switch, hosts = f"tcbench{os.getpid()}-sw", f"tcbench{os.getpid()}-hosts"
     made = []
     try:
         for name in (switch, hosts):
             run("ip", "netns", "add", name)
             made.append(name)
-            for which in ("all", "default"):  # no frame but ours
+            for which in ("all", "default"):  # no frames but ours
                 run("ip", "netns", "exec", name, "sysctl", "-qw",
                     f"net.ipv6.conf.{which}.disable_ipv6=1")  # fmt: skip
         for port in PORTS:
@@ -77,7 +78,7 @@ def network() -> Iterator[tuple[str, str]]:
                 "peer", "name", f"h{port}", "netns", hosts)  # fmt: skip
             for space, name in ((switch, f"p{port}"), (hosts, f"h{port}")):
                 run("ip", "-n", space, "link", "set", name, "up")
-                # tiercast-switch does this itself; bmv2 must find it done.
+                # tiercast-switch does this itself, but bmv2 needs it done.
                 run("ip", "netns", "exec", space, "ethtool", "-K", name,
                     "tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro", "off")  # fmt: skip
         yield switch, hosts
@@ -99,7 +100,7 @@ def bmv2_command(address: str) -> list[str]:
 
 
 def configure(address: str) -> None:
-    """The program, and the entries of dataplane/switch/bench/workloads.cpp and of drain()."""
+    """Loads the program, and the entries of dataplane/switch/bench/workloads.cpp and of drain()."""
     info = text_format.Parse(P4INFO.read_text(), p4info_pb2.P4Info())
     ids = {i.preamble.name: i.preamble.id for kind in ("tables", "actions")
            for i in getattr(info, kind)}  # fmt: skip
@@ -145,7 +146,7 @@ def configure(address: str) -> None:
 
 @contextlib.contextmanager
 def switch(command: Any, namespace: str) -> Iterator[int]:
-    """A configured switch; gives its process id."""
+    """Runs a configured switch; yields its process id."""
     with tempfile.TemporaryDirectory() as directory:
         address = f"unix:{directory}/switch"
         with open(f"{directory}/log", "w") as log:
@@ -166,13 +167,13 @@ def switch(command: Any, namespace: str) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads, kernel and user."""
+    """CPU time of all threads, in the kernel and in user space."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def send(hosts: str, workload: str, rate: float, seconds: float) -> dict[str, float]:
-    """One trial; `loss` counts copies that did not arrive."""
+    """One trial. `loss` counts the copies that did not arrive."""
     copies = WORKLOADS[workload]
     counted = ",".join(f"h{port}" for port in range(2, 2 + copies))
     tool = BUILD / "dataplane/switch/bench/tiercast-veth-load"
@@ -186,15 +187,16 @@ def send(hosts: str, workload: str, rate: float, seconds: float) -> dict[str, fl
 
 
 def highest_rate(hosts: str, workload: str) -> dict[str, float]:
-    """The highest rate without loss, by bisection; each rate is tried twice before it fails.
+    """The highest rate without loss, found by bisection.
 
-    A single stall of this machine must not decide; a rate that loses twice does.
+    A rate fails only if it loses packets twice, so that a single stall of the machine does not
+    decide.
     """
 
     def passes(rate: float) -> dict[str, float] | None:
         for _ in range(2):
             trial = send(hosts, workload, rate, TRIAL_SECONDS)
-            # What the generator itself could not send in time says nothing about the switch.
+            # If the generator itself was late, the trial says nothing about the switch.
             if trial["loss"] == 0:
                 return trial
         return None
@@ -223,7 +225,7 @@ def highest_rate(hosts: str, workload: str) -> dict[str, float]:
 
 
 def cost_at(hosts: str, pid: int, workload: str, rate: float) -> float:
-    """CPU time of the switch's process for one packet, in microseconds."""
+    """CPU time of the switch's process per packet, in us."""
     seconds = 4.0
     before = cpu_seconds(pid)
     trial = send(hosts, workload, rate, seconds)
@@ -235,7 +237,7 @@ def over_veth(name: str, command: Any, repeat: int) -> dict[str, Any]:
     with network() as (switch_space, hosts), switch(command, switch_space) as pid:
         for workload in WORKLOADS:
             runs = [highest_rate(hosts, workload) for _ in range(repeat)]
-            # Of bmv2, the best that it was seen to do; of tiercast, what it does as a rule.
+            # For bmv2 the best run counts, for tiercast the typical one.
             choose = max if name == "bmv2" else statistics.median_low
             rate = choose(run["packets_per_s"] for run in runs)
             figures[workload] = next(run for run in runs if run["packets_per_s"] == rate)
@@ -247,13 +249,14 @@ def over_veth(name: str, command: Any, repeat: int) -> dict[str, Any]:
     return figures
 
 
-DRAIN_FRAMES, DRAINS = 1200, 15  # frames that wait at each of two ports, and how often
+DRAIN_FRAMES, DRAINS = 1200, 15  # frames waiting at each of two ports, and how many times
 SECOND_HOST = "10.0.0.4"
 
 
 def drain(workers: int) -> dict[str, Any]:
-    """Packets/s of the switch alone: while it is stopped, frames for port 2 gather in port 1's
-    socket, and frames for port 3 in port 4's; then it goes on, and no generator runs beside it."""
+    """Packets/s of the switch alone. While it is stopped, frames for port 2 gather in the socket of
+    port 1 and frames for port 3 in that of port 4. Then it continues, with no generator beside
+    it."""
 
     def command(address: str) -> list[str]:
         return [*tiercast_command(address), "--workers", str(workers)]
@@ -281,12 +284,12 @@ def drain(workers: int) -> dict[str, Any]:
             "frame_bytes": len(frames["h1"]), "drains": DRAINS}  # fmt: skip
 
 
-LINK_DELAY_NS, LINK_RATE = 5_000_000, 10_000_000  # of the link whose delay is measured
+LINK_DELAY_NS, LINK_RATE = 5_000_000, 10_000_000  # ns, bit/s: the link whose delay is measured
 CLONE_NEWNET = 0x40000000
 
 
 def tcp_frame(destination: str) -> bytes:
-    """1014 bytes from 10.0.0.1."""
+    """A frame of 1014 bytes from 10.0.0.1."""
     frame = bytearray(1014)
     frame[0:14] = bytes.fromhex("0200000000010200000000020800")
     header = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 1, 1000, 0, 0, 64, 6, 0,
@@ -300,7 +303,7 @@ def tcp_frame(destination: str) -> bytes:
 
 
 def raw_socket(namespace: str, interface: str) -> socket.socket:
-    """Sends, and receives what the switch sent, with the kernel's stamps."""
+    """A socket that sends, and receives what the switch sent with the kernel's time stamps."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
         libc.setns(there.fileno(), CLONE_NEWNET)
@@ -317,7 +320,7 @@ def raw_socket(namespace: str, interface: str) -> socket.socket:
 
 
 def stamp(receiver: socket.socket) -> int:
-    """When the next frame arrived: ns, CLOCK_REALTIME."""
+    """The arrival time of the next frame: ns, CLOCK_REALTIME."""
     _, items, _, _ = receiver.recvmsg(2048, 128)
     seconds, nanoseconds = struct.unpack("qq", items[0][2])
     return int(seconds * 10**9 + nanoseconds)
@@ -326,8 +329,8 @@ def stamp(receiver: socket.socket) -> int:
 def veth_delay() -> dict[str, Any]:
     """How late frames are that cross an emulated link of 10 Mbit/s and 5 ms in real time.
 
-    Error: kernel's receive stamp at the far end, minus the time just before the frame was sent,
-    minus the link's service time and delay. Sending and both veths are part of it.
+    The error is the kernel's receive stamp at the far end, minus the time just before the frame was
+    sent, minus the link's service time and delay. It includes sending and both veths.
     """
     frame = tcp_frame("10.0.0.2")
     service_ns = len(frame) * 8 * 10**9 // LINK_RATE

@@ -1,4 +1,5 @@
-"""Prints the share of covered lines of each part, from what scripts/coverage.sh collected.
+"""Prints the share of covered lines for each part, from the files that scripts/coverage.sh
+collected.
 
 usage: scripts/coverage_table.py FOLDER, with gcovr's cpp.json and coverage.py's controller.json.
 """

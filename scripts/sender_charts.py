@@ -1,4 +1,5 @@
-"""Draws sender-*.svg: for bench_sender.py what it measures, for `make charts` into docs/images."""
+"""Draws sender-*.svg: the results of bench_sender.py, and for `make charts` those in
+docs/images."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LIMIT_STYLES = {"bare_loop": ":", "testpmd": "--"}
 
 
 def packets(results: dict[str, Any]) -> Figure:
-    """Packets/s over layers on net_null, one line a size, beside the machine's own limits."""
+    """Packets/s over the number of layers on net_null, one line per packet size, beside the
+    machine's limits."""
     figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
     rows = [row for row in results["throughput"] if row["device"] == "net_null"]
     for colour, size in zip(COLOURS, sorted({row["size"] for row in rows}), strict=False):
@@ -41,7 +43,7 @@ def packets(results: dict[str, Any]) -> Figure:
 
 
 def gaps(results: dict[str, Any]) -> Figure:
-    """Gap error over the rate: tiercast-send and the bare loop, in turns."""
+    """Gap error over the rate, for tiercast-send and the bare loop, measured in turns."""
     figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
     rows = results["gaps"]
     rates = [row["rate"] for row in rows]
