@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compile the programs of a folder into its compiled/: bmv2 JSON, P4Info, and LOCK.
+"""Compiles the programs of a folder into its compiled/: bmv2 JSON, P4Info and LOCK.
 
-LOCK says from what, by what; one fact a line: `compiler <version>`, then `<sha256>  <path>`
-of each source and output (paths relative to the folder).
+LOCK records what was compiled and by which compiler, one fact per line: `compiler <version>`, then
+`<sha256>  <path>` for each source and output (paths relative to the folder).
 """
 
 import argparse
@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 
 P4SRC = Path(__file__).resolve().parent
-COMPILER = "p4c-bm2-ss"  # its version is that of all of p4c
+COMPILER = "p4c-bm2-ss"  # its version is that of p4c as a whole
 PSA_COMPILER = "p4c-bm2-psa"
-# Program: compiler and arguments. The PSA program uses a part of include/ and lib/.
+# The compiler and its arguments, by program. The PSA program uses only a part of include/ and lib/.
 PROGRAMS = {
     "tiercast": [COMPILER, "--Werror"],
     "tiercast_psa": [PSA_COMPILER, "--Werror", "--Wdisable=unused", "--Wdisable=removed"],
@@ -29,11 +29,11 @@ LOCK = "compiled/LOCK"
 
 
 class CompileError(Exception):
-    """The program could not be compiled; the text says why, for people."""
+    """The program could not be compiled. The text explains why."""
 
 
 def sources(p4src: Path = P4SRC) -> list[str]:
-    """Every P4 file, relative to the folder, in a fixed order."""
+    """All P4 files, relative to the folder, in a fixed order."""
     return sorted(path.relative_to(p4src).as_posix() for path in p4src.rglob("*.p4"))
 
 
@@ -42,7 +42,8 @@ def sha256(path: Path) -> str:
 
 
 def compiler_version() -> str:
-    """Name and version, e.g. "p4c-bm2-ss 1.2.5.16". Raises CompileError without the compilers."""
+    """Name and version, e.g. "p4c-bm2-ss 1.2.5.16". Raises CompileError if a compiler is
+    missing."""
     missing = [name for name in (COMPILER, PSA_COMPILER) if shutil.which(name) is None]
     if missing:
         raise CompileError(
@@ -59,7 +60,8 @@ def compiler_version() -> str:
 
 
 def compile_into(out: Path, p4src: Path = P4SRC) -> None:
-    """Write OUTPUTS below `out`. Run in p4src/, the compiler writes relative paths into them."""
+    """Writes OUTPUTS below `out`. The compiler runs in p4src/, so that the paths it writes are
+    relative."""
     (out / "compiled").mkdir(parents=True, exist_ok=True)
     for program, compiler in PROGRAMS.items():
         program_json = out / f"compiled/{program}.json"
@@ -69,7 +71,7 @@ def compile_into(out: Path, p4src: Path = P4SRC) -> None:
         done = subprocess.run(command, cwd=p4src, capture_output=True, text=True)
         if done.returncode != 0:
             raise CompileError(f"{' '.join(command)} failed:\n{done.stderr}")
-        # Of the compiler's own files, the name without the place where it is installed.
+        # Keep only the names of the compiler's own files, not the folder where it is installed.
         text = re.sub(r'"filename" : "/[^"]*/', '"filename" : "', program_json.read_text())
         program_json.write_text(text)
 
@@ -82,7 +84,7 @@ def lock_text(version: str, out: Path, p4src: Path = P4SRC) -> str:
 
 
 def read_lock(p4src: Path = P4SRC) -> tuple[str, dict[str, str]]:
-    """The compiler's version, and SHA-256 by path."""
+    """The compiler's version, and the SHA-256 of each file by path."""
     first, *rest = (p4src / LOCK).read_text().splitlines()
     lines = (line.split(maxsplit=1) for line in rest)
     return first.removeprefix("compiler "), {path: digest for digest, path in lines}

@@ -15,7 +15,7 @@ class Group(NamedTuple):
 
 
 def group_address(session: int, rank: int) -> IPv4Address:
-    """Raises ValueError for a session or rank outside its range."""
+    """The address of a session's group. Raises ValueError for a session or rank out of range."""
     if not 0 <= session <= MAX_SESSION:
         raise ValueError(f"session {session}: not in 0..{MAX_SESSION}")
     if not 0 <= rank <= MAX_RANK:
@@ -24,7 +24,7 @@ def group_address(session: int, rank: int) -> IPv4Address:
 
 
 def group_of(address: IPv4Address | str) -> Group | None:
-    """Session and rank; None for an address outside 239.192.0.0/14."""
+    """The session and rank of an address; None for an address outside 239.192.0.0/14."""
     address = IPv4Address(address)
     if address not in GROUPS:
         return None
@@ -33,6 +33,6 @@ def group_of(address: IPv4Address | str) -> Group | None:
 
 
 def group_mac(address: IPv4Address | str) -> str:
-    """The Ethernet address of any IPv4 group (RFC 1112, 6.4)."""
+    """The Ethernet address of an IPv4 group (RFC 1112, 6.4)."""
     low = int(IPv4Address(address)) & 0x7FFFFF
     return ":".join(f"{byte:02x}" for byte in (0x01005E000000 | low).to_bytes(6, "big"))

@@ -1,9 +1,9 @@
-"""Scapy layers, one for each message of messages.py: Tiercast / SimData / payload,
-Tiercast / SimFeedback(records=[SimRecord(...)]), Tiercast / MdpccProbe(...), and so on.
+"""Scapy layers, one for each message in messages.py: Tiercast / SimData / payload, Tiercast /
+SimFeedback(records=[SimRecord(...)]), Tiercast / MdpccProbe(...), and so on.
 
-They build and take apart what they are given, right or wrong; reader.parse() judges. What is left
-out when a message is built: type, scheme and kind follow from the layer above, header_length and
-record_count from what is there.
+They build and dissect whatever they are given, valid or not; reader.parse() checks it. Fields that
+are left out when a message is built are filled in: type, scheme and kind from the layer above,
+header_length and record_count from the contents.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ class Tiercast(Packet):
         ByteEnumField("type", DATA, TYPES),
         ByteEnumField("scheme", SIM, SCHEMES),
         ByteField("flags", 0),
-        ShortField("header_length", None),  # bytes; None: as the message needs
+        ShortField("header_length", None),  # bytes; None: as many as the message needs
         ShortField("session", 0),
     ]
 
@@ -70,10 +70,10 @@ class Tiercast(Packet):
 
 
 class Record(Packet):
-    """What the records of all messages share."""
+    """What the records of all messages have in common."""
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        return b"", s  # what follows is the next record
+        return b"", s  # the rest is the next record
 
 
 def _descriptions(fields: tuple[Field, ...]) -> list[Any]:

@@ -1,4 +1,5 @@
-"""Writes messages.py's table into tiercast.lua: python -m tiercast_wire.lua (a test compares)."""
+"""Writes the table of messages.py into tiercast.lua: python -m tiercast_wire.lua (a test compares
+the two)."""
 
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def table() -> str:
 
 
 def with_table(text: str) -> str:
-    """The dissector's text with the present table in it."""
+    """The dissector's text with the current table in it."""
     before, rest = text.split(BEGIN)
     return before + table() + rest.split(END)[1]
 

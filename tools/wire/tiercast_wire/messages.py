@@ -1,9 +1,9 @@
-"""Every message of docs/wire-format.md as a table; layers, reader and dissector are made from it.
+"""All messages of docs/wire-format.md as a table, from which layers, reader and dissector are made.
 
-A message is the common header, fixed fields, then records of one size, then (data only) payload.
-A rule is an expression that Python and Lua both understand: `r` is the message or the record that
-is checked, `previous` the record before it (all fields -1 before the first), `m` the record's
-message; newer(a, b) compares serial numbers of 32 bits, bit(a, b) tests one bit.
+A message consists of the common header, fixed fields, records of one size and, in data, a payload.
+A rule is an expression that both Python and Lua understand: `r` is the message or record being
+checked, `previous` the record before it (with all fields -1 before the first), `m` the record's
+message; newer(a, b) compares 32-bit serial numbers, and bit(a, b) tests one bit.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class Field:
     bytes: int  # 1, 2, 3 (reserved) or 4
     default: int = 0
     least: int = 0
-    most: int | None = None  # None: all values are right
-    error: str = ""  # of a value outside least..most
+    most: int | None = None  # None: all values are valid
+    error: str = ""  # for a value outside least..most
 
     @property
     def is_reserved(self) -> bool:
@@ -44,13 +44,14 @@ class Message:
     scheme: int
     type: int
     fields: tuple[Field, ...]
-    kind: int | None = None  # at KIND_OFFSET, where a scheme's type has several messages
+    kind: int | None = None  # at KIND_OFFSET, if a scheme's type has several messages
     record: tuple[Field, ...] = ()
     record_name: str = ""
-    rule: str = ""  # else "record"
-    record_rule: str = ""  # else "record"
-    late_kind: bool = False  # a field `kind` is judged after the length, not before record_count
-    payload_length: str = ""  # a field: so many bytes must follow the header, else "short"
+    rule: str = ""  # otherwise the error is "record"
+    record_rule: str = ""  # otherwise the error is "record"
+    late_kind: bool = False  # a field `kind` is checked after the length, not before record_count
+    # the field with the number of bytes that must follow the header, else "short"
+    payload_length: str = ""
 
     @property
     def fixed_bytes(self) -> int:
@@ -86,7 +87,7 @@ def small(name: str, most: int, error: str = "reserved", least: int = 0) -> Fiel
 
 
 def reserved(size_: int, name: str = "reserved") -> Field:
-    """`name`: another one for a message's second."""
+    """A reserved field. A message's second one needs another `name`."""
     return Field(name, size_, 0, 0, 0, "reserved")
 
 
@@ -176,7 +177,7 @@ _RLA = (
             *(small("flags", 15), count(3), u16("rwnd"), u32("source"), u32("cum_ack")),
             *(u32("echo_time_us"),),
         ),
-        record=(u32("sack_start"), u32("sack_end")),  # start and end; the latter is a word of Lua
+        record=(u32("sack_start"), u32("sack_end")),  # start and end, but `end` is a keyword in Lua
         record_name="RlaSack",
         record_rule="newer(r.sack_end, r.sack_start) and newer(r.sack_start, m.cum_ack)",
     ),

@@ -1,4 +1,4 @@
-"""The strict reader: docs/wire-format.md, "What is rejected", check by check."""
+"""The strict reader: the checks of "What is rejected" in docs/wire-format.md, in their order."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ READABLE = sorted({message.scheme for message in MESSAGES})
 
 
 class WireError(ValueError):
-    """A message was rejected; `error` is its name in docs/wire-format.md."""
+    """A message was rejected. `error` is the name of the reason in docs/wire-format.md."""
 
     def __init__(self, error: str, text: str) -> None:
         super().__init__(f"{error}: {text}")
@@ -29,7 +29,8 @@ class WireError(ValueError):
 
 
 def parse(message: bytes, scheme: int | None = None) -> Tiercast:
-    """A UDP payload as Scapy layers. `scheme`: the only one that is read. Raises WireError."""
+    """Dissects a UDP payload into Scapy layers. If `scheme` is given, no other is accepted. Raises
+    WireError."""
     _require_bytes(message, COMMON_BYTES, "the common header")
     common = Tiercast(message[:COMMON_BYTES])
     _require(common.version == VERSION, "version", common.version, f"{VERSION}")
@@ -119,7 +120,7 @@ def _bit(value: int, bit: int) -> bool:
     return value & bit != 0
 
 
-# The rules are the table's own text.
+# The rules are the text of the table.
 _RULES: dict[str, Callable[[SimpleNamespace, SimpleNamespace, SimpleNamespace], bool]] = {
     rule: eval(f"lambda r, previous, m: {rule}", {"newer": _newer, "bit": _bit})
     for message in MESSAGES
