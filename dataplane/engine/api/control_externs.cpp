@@ -14,7 +14,7 @@ Status out_of_range(std::string_view what, std::uint64_t index, std::uint64_t si
                                            "]: it has " + std::to_string(size) + " cells"};
 }
 
-// The index of an indirect counter, or of a register, with this name.
+// The index of the indirect counter with this name.
 Result<std::size_t> counter_index(const Image& image, std::string_view name) {
   for (std::size_t i = 0; i < image.counter_infos.size(); ++i) {
     if (image.counter_infos[i].name != name) continue;
@@ -143,7 +143,7 @@ Status Switch::acknowledge_digest(std::string_view name, std::uint64_t list_id) 
 
 namespace {
 
-// A part of a value set's member as one part of a select's key.
+// Checks `match` and writes it as one part of a select's key.
 Status key_part(const std::string& place, const FieldMatch& match, unsigned width,
                 std::vector<Cell>& value, std::vector<Cell>& mask) {
   const auto append = [&](const Bytes& bytes, std::vector<Cell>& out) -> Status {

@@ -1,4 +1,4 @@
-// How the control API finds what a caller names.
+// How the control API looks up the names that a caller gives.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tiercast::engine {
 
-// list: of things with a name; the message lists them.
+// The error for an unknown name. It lists the valid names, which are those in `valid`.
 template <class List>
 Status unknown(const char* what, std::string_view name, const List& valid) {
   std::string names;
@@ -18,7 +18,7 @@ Status unknown(const char* what, std::string_view name, const List& valid) {
               "` in the program; there are: " + (names.empty() ? "none" : names)};
 }
 
-// The place of the thing with this name in `list`.
+// The index in `list` of the thing with this name. kNotFound if there is none.
 template <class List>
 Result<std::size_t> index_of(const char* what, std::string_view name, const List& list) {
   for (std::size_t i = 0; i < list.size(); ++i) {

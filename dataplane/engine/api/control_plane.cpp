@@ -40,7 +40,8 @@ std::vector<std::uint32_t> sorted_keys(const Map& map) {
   return keys;
 }
 
-// What groups and sessions share: they are created, changed, removed and read under a number.
+// Objects that are created, changed, removed and read by number: multicast groups and clone
+// sessions.
 template <class T>
 class Numbered {
  public:

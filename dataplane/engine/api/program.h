@@ -1,5 +1,5 @@
 // A P4 program, compiled from bmv2 JSON (as p4c-bm2-ss emits it for v1model) into flat operations
-// on a fixed packet vector. Immutable: one Program may serve any number of Switches.
+// on a fixed packet vector. A Program does not change, so any number of Switches may share one.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ namespace tiercast::engine {
 
 struct Image;  // the compiled form: dataplane/engine/image/image.h
 
-// The JSON is not bmv2's, is damaged, or uses a construct that the engine does not execute.
+// The JSON is damaged, is not bmv2's, or uses a construct that the engine does not execute.
 class LoadError : public std::runtime_error {
  public:
   LoadError(const std::string& program, const std::string& construct, const std::string& source);
-  // What is wrong or not supported, with its place in the JSON.
+  // What is wrong or unsupported, with its place in the JSON.
   const std::string& construct() const { return construct_; }
   // "router.p4:42", or empty where the JSON names no source line.
   const std::string& source() const { return source_; }
@@ -30,7 +30,8 @@ class LoadError : public std::runtime_error {
 
 class Program {
  public:
-  // json: the whole text; name: for messages only (a file name). Throws LoadError, nothing else.
+  // json: the whole text. name: used in messages only, usually a file name. Throws LoadError and
+  // nothing else.
   static std::shared_ptr<const Program> load(std::string_view json, std::string_view name);
   ~Program();
 

@@ -1,12 +1,13 @@
-// A switch: ports, one Program on the architecture that it was made for, the traffic manager, and
-// the control API.
+// A switch: its ports, one Program on the architecture that the program was written for, the
+// traffic manager and the control API.
 //
-// No I/O, no clock, no thread: the caller hands in frames and the time, and gets the frames that
-// leave through Output. Times are nanoseconds of one monotonic clock (int64, 0 or more);
-// a time before the latest one seen counts as that latest one. Not thread-safe.
+// The switch does no I/O, reads no clock and starts no thread. The caller hands in frames and the
+// time, and receives the frames that leave through Output. Times are nanoseconds of one monotonic
+// clock (int64, 0 or more). A time earlier than the latest one seen counts as the latest one. Not
+// thread-safe.
 //
-// Every event has an ideal time that follows from the frames' arrival times and the ports' rates
-// alone: calling advance() late makes frames leave late, but moves no later event.
+// The ideal time of every event follows from the frames' arrival times and the ports' rates alone.
+// A late call of advance() makes frames leave late, but delays no later event.
 #pragma once
 
 #include <cstddef>
@@ -47,50 +48,52 @@ class Switch {
   Switch& operator=(const Switch&) = delete;
 
   const Program& program() const;
-  // Replaces the program: tables, groups, sessions, counters and registers start again, frames
-  // waiting in queues or on wires are lost; ports and their statistics stay.
+  // Replaces the program. Tables, groups, sessions, counters and registers start afresh. Frames
+  // that wait in queues or travel on wires are lost. Ports and their statistics stay.
   void set_program(std::shared_ptr<const Program> program);
 
-  // Adds a port or changes it at now_ns. The rest of the frame in service is sent at the new rate;
-  // frames on the wire keep their times, and no frame overtakes an earlier one; a queue longer than
-  // a new limit drains without loss. kInvalidArgument: a port number above 511, the
-  // CPU or drop port, a negative or non-finite rate or delay.
+  // Adds a port, or changes it at now_ns. The rest of the frame in service is sent at the new rate.
+  // Frames on the wire keep their times, and no frame overtakes an earlier one. A queue that is
+  // longer than its new limit drains without loss. kInvalidArgument: the port number is above 511
+  // or is the CPU or drop port, or a rate or delay is negative or not finite.
   Status set_port(std::uint32_t port, const PortConfig& config, std::int64_t now_ns = 0);
-  // Its waiting frames are lost. kNotFound.
+  // The port's waiting frames are lost. kNotFound if there is no such port.
   Status remove_port(std::uint32_t port);
-  // Whether its link works: action groups do not choose members that watch a port that is down.
-  // Nothing else changes. Ports are up at first. kNotFound.
+  // Says whether the port's link works. Action groups skip members that watch a port that is down;
+  // nothing else changes. Ports start up. kNotFound if there is no such port.
   Status set_port_up(std::uint32_t port, bool up);
   std::vector<std::uint32_t> ports() const;
   Result<PortConfig> port_config(std::uint32_t port) const;
-  // All zero for a port that does not exist. reset_max: restart the maxima at the present length.
+  // All zero for a port that does not exist. reset_max restarts the maxima at the current queue
+  // length.
   PortStats stats(std::uint32_t port, bool reset_max = false);
-  // For the labels that were seen, in ascending order. They outlive the port's removal, as the
-  // program's counters do. A number above 511 has none.
+  // The counts of the labels seen, in ascending order. They survive the port's removal, as the
+  // program's counters do. Empty for a number above 511.
   std::vector<LabelCounts> label_counts(std::uint32_t port) const;
   SwitchStats switch_stats() const;
 
-  // A frame that arrived on `port` at now_ns. On the CPU port it carries the packet_out header.
+  // Handles a frame that arrived on `port` at now_ns. On the CPU port the frame starts with the
+  // packet_out header.
   void receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns);
-  // The time of the next event, for which advance() must be called; kNever if nothing waits.
+  // The time of the next event, by which advance() must be called. kNever if nothing waits.
   std::int64_t next_event() const;
-  // Performs everything due at or before now_ns, in the order of its times.
+  // Performs all events due at or before now_ns, in time order.
   void advance(std::int64_t now_ns);
 
-  // From now on traces the received frames that sink wants. Null: none, and the frames inside are
-  // no longer traced either. sink must outlive the Switch or be replaced before it ends.
+  // Traces the received frames that `sink` wants, from now on. Null switches tracing off, also for
+  // frames already inside. `sink` must outlive the Switch or be replaced first.
   void set_trace(TraceSink* sink);
 
-  // --- Control plane. Names unknown to the program: kNotFound. ---
+  // --- Control plane. A name that the program does not have: kNotFound. ---
 
   Status insert_entry(std::string_view table, const TableEntry& entry);
   Status modify_entry(std::string_view table, const TableEntry& entry);
-  // Match and priority identify it; the action is ignored.
+  // Finds the entry by match and priority; the action is ignored.
   Status delete_entry(std::string_view table, const TableEntry& entry);
   Result<std::vector<TableEntry>> read_entries(std::string_view table) const;
   Result<TableEntry> read_entry(std::string_view table, const TableEntry& entry) const;
   Status set_default_action(std::string_view table, const ActionCall& action);
-  // Restores what the program declares.
+  // Restores the default action that the program declares.
   Status reset_default_action(std::string_view table);
   Result<ActionCall> default_action(std::string_view table) const;
   // The direct counter of an entry.
@@ -103,9 +106,9 @@ class Switch {
   Result<std::vector<Replica>> multicast_group(std::uint32_t group) const;
   std::vector<std::uint32_t> multicast_groups() const;
 
-  // Members of an action profile, by numbers of the caller's. kInvalidArgument: a group in a
-  // profile without selector, a member that is used by no table's actions, a weight of 0;
-  // kFailedPrecondition: an entry or group still uses what would be removed.
+  // Members and groups of an action profile; the caller chooses their numbers. kInvalidArgument: a
+  // group in a profile without a selector, a member's action that no table of the profile has, or a
+  // weight of 0. kFailedPrecondition: an entry or group still uses what would be removed.
   Status insert_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
   Status modify_member(std::string_view profile, std::uint32_t member, const ActionCall& action);
   Status delete_member(std::string_view profile, std::uint32_t member);
@@ -125,7 +128,7 @@ class Switch {
   Result<CloneSession> clone_session(std::uint32_t session) const;
   std::vector<std::uint32_t> clone_sessions() const;
 
-  // Indirect counters and registers; kInvalidArgument for an index outside.
+  // Indirect counters and registers. kInvalidArgument: the index is out of range.
   Result<CounterValue> read_counter(std::string_view counter, std::uint64_t index) const;
   // All cells of an indirect counter; valid until the next set_program().
   Result<std::span<const CounterValue>> counter_cells(std::string_view counter) const;
@@ -133,25 +136,26 @@ class Switch {
   Result<Bytes> read_register(std::string_view name, std::uint64_t index) const;
   Status write_register(std::string_view name, std::uint64_t index, const Bytes& value);
 
-  // Indirect meters; the burst is full after a write. No config: every packet is green.
+  // Indirect meters. A write fills the bursts. Without a config every packet is green.
   Result<std::optional<MeterConfig>> read_meter(std::string_view name, std::uint64_t index) const;
   Status write_meter(std::string_view name, std::uint64_t index, std::optional<MeterConfig> config);
   // The direct meter of an entry.
   Status write_entry_meter(std::string_view table, const TableEntry& entry,
                            std::optional<MeterConfig> config);
 
-  // The switch collects digests only while there is a config.
+  // The switch collects digests only while they have a config.
   Status configure_digest(std::string_view name, std::optional<DigestConfig> config);
   Result<std::optional<DigestConfig>> digest_config(std::string_view name) const;
-  // Its digests may then be sent again. No effect on a list that was never sent or is acknowledged.
+  // Digests of the acknowledged list may be sent again. A list that was never sent, or is already
+  // acknowledged, is ignored.
   Status acknowledge_digest(std::string_view name, std::uint64_t list_id);
 
   Status write_value_set(std::string_view name, std::vector<ValueSetMember> members);
   Result<std::vector<ValueSetMember>> read_value_set(std::string_view name) const;
 
-  // The names that p4c gave to the program's hashes and checksums.
+  // The names that p4c gave the program's hashes and checksums.
   std::vector<std::string> calculations() const;
-  // Only for calculations with a custom CRC: kInvalidArgument for others.
+  // kInvalidArgument for a calculation that is not a custom CRC.
   Status write_crc(std::string_view calculation, const CrcParameters& parameters);
 
  private:

@@ -1,4 +1,4 @@
-// What a Switch keeps.
+// The state of a Switch.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // The seam between the engine and a P4 architecture (v1model; PSA could be another): what the
-// compiler and a switch ask of it. docs/engine.md says how to add one.
+// compiler and a switch need from it. docs/engine.md says how to add one.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ class SwitchCore;
 struct Image;
 struct ProgramState;
 
-// A packet's way from port to port, for one switch and one program: the order of parsers, controls
-// and deparsers, the metadata that they are handed, and what they may ask for (copies, another
-// round). Ingress happens at SwitchCore::clock_ns; the traffic manager calls for the rest.
+// A packet's path from port to port, for one switch and one program. It fixes the order of parsers,
+// controls and deparsers, the metadata that they get, and what they may ask for (copies, another
+// pass). Ingress happens at SwitchCore::clock_ns; the traffic manager calls for the rest.
 class PacketPath : public TrafficManager::Client {
  public:
-  // A packet that a port received: the frame, as yet unparsed. Takes it.
+  // Handles a frame, not yet parsed, that a port received. Takes ownership.
   virtual void ingress(Packet* packet) = 0;
-  // One that was given to SwitchCore::run_again(). Takes it.
+  // Handles a packet that was given to SwitchCore::run_again(). Takes ownership.
   virtual void again(Packet* packet) = 0;
 };
 
@@ -32,19 +32,20 @@ class PacketPath : public TrafficManager::Client {
 class Architecture {
  public:
   virtual ~Architecture() = default;
-  // As P4Info's pkg_info.arch has it: "v1model".
+  // The name in P4Info's pkg_info.arch, such as "v1model".
   virtual std::string_view name() const = 0;
-  // The metadata that p4c declares in a program for it, and in no other; bmv2 JSON says in no other
-  // way what it was made for. "standard_metadata".
+  // The name of the metadata that p4c declares only in programs for this architecture, such as
+  // "standard_metadata". Nothing else in bmv2 JSON names the architecture.
   virtual std::string_view metadata() const = 0;
 
-  // Called once the headers are laid out in the packet vector: finds the architecture's metadata,
-  // and sets Image::{fields, verdict, checksum_error_cell, read_behind}.
+  // Finds the architecture's metadata and sets Image::{fields, verdict, checksum_error_cell,
+  // read_behind}. Called once the headers have their places in the packet vector.
   virtual void find_metadata(const Compiler& compiler, Image& image) const = 0;
-  // Compiles a primitive that concerns a packet's way; false: the architecture has none so named.
+  // Compiles a primitive that affects a packet's path. False if the architecture has no primitive
+  // of this name.
   virtual bool primitive(Compiler& compiler, const Json& node) const = 0;
 
-  // All must outlive the path.
+  // All arguments must outlive the path.
   virtual std::unique_ptr<PacketPath> make_path(SwitchCore& core, ProgramState& program) const = 0;
 };
 

@@ -1,4 +1,5 @@
-// Packets per second through p4src's program, from memory, on one core, and allocations per packet.
+// Packets per second through p4src's program on one core, with frames from memory, and allocations
+// per packet.
 //
 //   ninja -C build engine_bench && build/dataplane/engine/engine_bench
 #include <benchmark/benchmark.h>

@@ -1,4 +1,4 @@
-// Control-plane byte strings to and from cells.
+// Conversion between the control plane's byte strings and cells.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,14 @@
 
 namespace tiercast::engine {
 
-// Least significant cell first, cells_for(width) of them; nothing if the value needs more bits.
+// The value in cells_for(width) cells, least significant first. Empty if it needs more than `width`
+// bits.
 std::optional<std::vector<Cell>> to_cells(const Bytes& bytes, unsigned width);
-// The shortest string, at least one byte.
+// The shortest byte string for the value, of at least one byte.
 Bytes to_bytes(const Cell* cells, unsigned width);
-// The whole bytes of a value of width bits: out has (width + 7) / 8.
+// Writes a value of `width` bits as whole bytes: `out` has (width + 7) / 8.
 void write_network_order(const Cell* cells, unsigned width, std::span<std::byte> out);
-// "0x0a01", for messages.
+// For messages: "0x0a01".
 std::string to_hex(const Bytes& bytes);
 
 }  // namespace tiercast::engine

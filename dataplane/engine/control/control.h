@@ -1,10 +1,10 @@
 // What the control plane gives a Switch and reads from it: entries, groups, sessions, counters.
 //
-// Names are those of the program (bmv2 JSON and P4Info agree on them): `ingress.ipv4_host`, or
+// Names are the program's own, the same in bmv2 JSON and P4Info: `ingress.ipv4_host`, or
 // `ipv4_host` where the P4 source says @name(".ipv4_host"). Values are byte strings in network
-// order, as in P4Runtime: leading zero bytes may be missing or superfluous, but a value that
-// exceeds its width in bits is an error. Values are read back in P4Runtime's canonical form (the
-// shortest string, at least one byte).
+// order, as in P4Runtime. On input, leading zero bytes may be missing or superfluous, but a value
+// that exceeds its width in bits is an error. Values are read back in P4Runtime's canonical form:
+// the shortest string, of at least one byte.
 #pragma once
 
 #include <cstddef>
@@ -57,10 +57,11 @@ struct CounterValue {
   bool operator==(const CounterValue&) const = default;
 };
 
-// What a meter lets through: green up to the committed rate, yellow up to the peak rate, then red
-// (two-rate three-colour marker, RFC 2698). With one rate: green within the committed burst, yellow
-// within the excess burst, which fills with what the committed one leaves (RFC 2697). Colour-blind.
-// Its unit is the byte of a packet as received, or the packet, as the meter declares.
+// A meter's rates and bursts. With two rates, packets are green up to the committed rate, yellow up
+// to the peak rate, and red above it (RFC 2698). With a single rate, packets are green within the
+// committed burst and yellow within the excess burst, which fills with what overflows the committed
+// one (RFC 2697). Colour-blind. The unit is what the meter declares: packets, or the bytes of a
+// packet as received.
 struct MeterConfig {
   double committed_rate = 0;          // units a second, 0 or more
   std::uint64_t committed_burst = 0;  // units
@@ -70,36 +71,36 @@ struct MeterConfig {
   bool operator==(const MeterConfig&) const = default;
 };
 
-// An action of an entry's own group.
+// One action of an entry's own group.
 struct WeightedAction {
   ActionCall action;
-  std::uint32_t weight = 1;                                // as GroupMember's
-  std::optional<std::uint32_t> watch_port = std::nullopt;  // as GroupMember's
+  std::uint32_t weight = 1;                                // as in GroupMember
+  std::optional<std::uint32_t> watch_port = std::nullopt;  // as in GroupMember
   bool operator==(const WeightedAction&) const = default;
 };
 
 struct TableEntry {
   std::vector<FieldMatch> match;        // one per key field, in the table's order
-  std::int32_t priority = 0;            // 1 to 2^31 - 1, the largest wins; 0 in tables without
+  std::int32_t priority = 0;            // 1 to 2^31 - 1, the largest wins; 0 in a table without
                                         // ternary, range or optional fields
-  ActionCall action;                    // of a hit; empty in a table with an action profile
-  std::optional<CounterValue> counter;  // read: present if the table has a direct counter
+  ActionCall action;                    // on a hit; empty in a table with an action profile
+  std::optional<CounterValue> counter;  // read only: present if the table has a direct counter
   std::optional<std::uint32_t> member = std::nullopt;  // what a hit does in a table with an
   std::optional<std::uint32_t> group = std::nullopt;   // action profile: one of these three, the
   std::optional<std::vector<WeightedAction>> action_set = std::nullopt;  // last a group of its own
-  std::optional<MeterConfig> meter = std::nullopt;  // direct meter; none: all is green
-  std::int64_t idle_timeout_ns = 0;  // Output::entries_expired after each such time without a hit;
+  std::optional<MeterConfig> meter = std::nullopt;  // direct meter; none: every packet is green
+  std::int64_t idle_timeout_ns = 0;  // call Output::entries_expired after this long without a hit;
                                      // 0: never
-  std::int64_t idle_ns = 0;          // read: since the last hit, or since it was written;
-                                     // in tables that support time-outs
+  std::int64_t idle_ns = 0;          // read only, if the table supports time-outs: time since the
+                                     // last hit, or since the write
 };
 
-// A group of an action selector: the selector's hash modulo the sum of weights chooses one of its
-// members, which are laid out by ascending id, each as often as its weight.
+// A group of an action selector. The members are laid out by ascending id, each as often as its
+// weight; the selector's hash modulo the sum of the weights picks one.
 struct GroupMember {
   std::uint32_t member = 0;
   std::uint32_t weight = 1;                                // above 0
-  std::optional<std::uint32_t> watch_port = std::nullopt;  // left out while this port is down
+  std::optional<std::uint32_t> watch_port = std::nullopt;  // skipped while this port is down
   bool operator==(const GroupMember&) const = default;
 };
 struct ActionGroup {
@@ -107,41 +108,42 @@ struct ActionGroup {
   bool operator==(const ActionGroup&) const = default;
 };
 
-// What an action profile holds.
+// How full an action profile is.
 struct ProfileUsage {
-  std::uint64_t members = 0;        // that have an id
-  std::uint64_t groups = 0;         // that have an id
+  std::uint64_t members = 0;        // those with an id
+  std::uint64_t groups = 0;         // those with an id
   std::uint64_t action_sets = 0;    // entries with a group of their own
-  std::uint64_t group_members = 0;  // of all groups, entries' own among them
-  std::uint64_t group_weight = 0;   // sum of these members' weights
+  std::uint64_t group_members = 0;  // of all groups, including those that entries own
+  std::uint64_t group_weight = 0;   // sum of the weights of these members
 };
 
 // How digests are gathered into lists.
 struct DigestConfig {
   std::uint32_t max_list_size = 1;  // digests; 0: as many as a list can have (digest_list.h)
-  std::int64_t max_timeout_ns = 0;  // a list is sent when its first digest is so old; 0: at once
-  std::int64_t ack_timeout_ns = 0;  // a digest that was sent is not sent again within this time, or
-                                    // until its list is acknowledged; 0: it is
+  std::int64_t max_timeout_ns = 0;  // send a list when its first digest is this old; 0: at once
+  std::int64_t ack_timeout_ns = 0;  // do not repeat a digest within this time, unless its list is
+                                    // acknowledged; 0: always repeat
   bool operator==(const DigestConfig&) const = default;
 };
 using DigestData = std::vector<Bytes>;  // its fields, in the order of the P4 struct
-// A view, valid while it is handed over.
+// A view, valid only during the call that passes it.
 struct DigestList {
   std::string_view name;
-  std::uint64_t list_id = 0;         // counts up from 1
+  std::uint64_t list_id = 0;         // counts from 1
   std::int64_t time_ns = 0;          // when it was sent
   std::size_t size = 0;              // digests
   std::span<const unsigned> widths;  // bits of a digest's fields
-  std::span<const std::byte> bytes;  // digest after digest; its fields in network order, each in
-                                     // whole bytes
+  std::span<const std::byte> bytes;  // the digests in a row; each field in network order and whole
+                                     // bytes
   DigestData at(std::size_t index) const;
 };
 
-// A member of a parser value set: for each part of the select's key FieldMatch::exact, ternary or
-// dont_care.
+// A member of a parser value set: one FieldMatch (exact, ternary or dont_care) for each part of the
+// select's key.
 using ValueSetMember = std::vector<FieldMatch>;
 
-// Of crc16_custom and crc32_custom; the most significant bit of the polynomial is left out.
+// The parameters of crc16_custom and crc32_custom. The polynomial leaves out its most significant
+// bit.
 struct CrcParameters {
   std::uint32_t polynomial = 0;
   std::uint32_t initial = 0;
@@ -158,13 +160,13 @@ struct Replica {
   auto operator<=>(const Replica&) const = default;
 };
 
-// Where a mirrored (cloned) packet goes: to each replica.
+// The replicas that a mirrored (cloned) packet is sent to.
 struct CloneSession {
   std::vector<Replica> replicas;
-  std::uint16_t packet_length = 0;  // bytes kept of a copy; 0: all
+  std::uint16_t packet_length = 0;  // bytes that a copy keeps; 0: all
 };
 
-// What the program declares, for code that maps P4Info ids to names.
+// What the program declares. For code that maps P4Info ids to names.
 struct KeyField {
   std::string name;  // as in P4Info: "hdr.ipv4.dst_addr"
   MatchKind kind;
@@ -184,12 +186,12 @@ struct TableInfo {
   std::vector<std::string> actions;
   std::uint64_t max_size = 0;  // entries
   bool needs_priority = false;
-  bool is_const = false;  // the program holds its entries
+  bool is_const = false;  // the program fixes its entries
   bool const_default = false;
   std::string direct_counter;     // its name, or empty
   std::string direct_meter;       // its name, or empty
   std::string action_profile;     // its name, or empty
-  bool supports_timeout = false;  // of entries that are idle
+  bool supports_timeout = false;  // whether its entries may have idle time-outs
 };
 struct CounterInfo {
   std::string name;
@@ -205,12 +207,12 @@ struct MeterInfo {
   std::string name;
   std::uint64_t size = 0;  // cells; 0 for a direct meter
   std::string table;       // of a direct meter, else empty
-  bool bytes = false;      // else packets
+  bool bytes = false;      // counts bytes; otherwise packets
 };
 struct ActionProfileInfo {
   std::string name;
   std::uint64_t max_size = 0;  // members
-  bool selector = false;       // it has groups
+  bool selector = false;       // whether it can have groups
 };
 struct DigestInfo {
   std::string name;

@@ -1,4 +1,4 @@
-// How control-plane operations report errors: a code that maps one to one to a P4Runtime canonical
+// How control-plane operations report errors: a code that maps one to one to a canonical P4Runtime
 // code, and a text that names the place, the value seen and the valid choices.
 #pragma once
 
@@ -11,9 +11,9 @@ enum class ErrorCode {
   kOk,
   kInvalidArgument,     // wrong width, name, match kind, number of arguments, ...
   kNotFound,            // no such table, entry, group, session, cell
-  kAlreadyExists,       // an entry, group or session with this key is there already
+  kAlreadyExists,       // the entry, group or session exists already
   kPermissionDenied,    // constant entries or a constant default action
-  kResourceExhausted,   // the table's declared size is reached
+  kResourceExhausted,   // the object has reached its declared size
   kFailedPrecondition,  // another object still uses this one
   kUnimplemented,       // the object exists in the program but cannot be used this way
 };

@@ -1,8 +1,8 @@
-// A trace: for chosen packets, what happened to them and why. docs/switch.md shows one.
+// A trace says, for chosen packets, what happened to them and why. docs/switch.md shows one.
 //
-// A traced packet runs in the form in which the program was compiled, with every step reported;
-// every other packet runs as without a trace. Values are hexadecimal ("0x0a000202"), places in the
-// P4 source "file.p4:line".
+// A traced packet runs in the form in which the program was compiled, and reports every step; other
+// packets run as they do without a trace. Values are hexadecimal ("0x0a000202"). Places in the P4
+// source are "file.p4:line".
 #pragma once
 
 #include <cstddef>
@@ -39,12 +39,13 @@ using TraceValue =
 struct TraceEvent {
   std::string_view kind;
   std::int64_t time_ns = 0;  // ideal time, as everywhere in the engine
-  std::uint64_t packet = 0;  // counts the traced packets from 1
-  std::uint32_t copy = 0;    // 0: the packet that was received
+  std::uint64_t packet = 0;  // counts traced packets from 1
+  std::uint32_t copy = 0;    // 0: the received packet itself
   std::vector<std::pair<std::string_view, TraceValue>> fields;
 };
 
-// Called synchronously from Switch::receive() and advance(); must not call the Switch back.
+// Called synchronously from Switch::receive() and advance(). An implementation must not call back
+// into the Switch.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
@@ -53,7 +54,7 @@ class TraceSink {
   virtual void event(const TraceEvent& event) = 0;
 };
 
-// One JSON object, without a line's end: kind, time_ns, packet, copy, then the fields.
+// One JSON object on one line, without the newline: kind, time_ns, packet, copy, then the fields.
 std::string to_json(const TraceEvent& event);
 
 }  // namespace tiercast::engine

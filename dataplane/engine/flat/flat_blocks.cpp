@@ -16,7 +16,7 @@ std::size_t count_targets(const Image& image, const FlatInstruction& i) {
                                 : image.parser_states.size() + 1;
 }
 
-// Where the code can go on from the instruction at `at`, unless it ends.
+// Where execution may continue after the instruction at `at`, unless it ends there.
 std::vector<std::uint32_t> successors(const Image& image, const FlatCode& flat, std::uint32_t at) {
   const FlatInstruction& i = flat.code[at];
   if (ends(i.op)) return {};
@@ -36,7 +36,7 @@ bool closes_block(FlatOp op) {
 }  // namespace
 
 FlatGraph to_blocks(const Image& image, const FlatCode& flat, std::uint32_t start) {
-  // First where blocks begin, then the blocks.
+  // Find where blocks begin, then make the blocks.
   std::map<std::uint32_t, std::uint32_t> block_at = {{start, 0}};
   std::vector<bool> seen(flat.code.size());
   std::vector<std::uint32_t> open = {start};
@@ -81,7 +81,8 @@ FlatGraph to_blocks(const Image& image, const FlatCode& flat, std::uint32_t star
 std::vector<std::uint32_t> in_order(const FlatGraph& graph) {
   std::vector<std::uint32_t> order;
   std::vector<bool> seen(graph.blocks.size());
-  std::vector<std::pair<std::uint32_t, std::size_t>> path = {{0, 0}};  // block, its next successor
+  std::vector<std::pair<std::uint32_t, std::size_t>> path = {{0, 0}};  // a block and the index of
+                                                                       // its next successor
   seen[0] = true;
   while (!path.empty()) {
     auto& [block, n] = path.back();
@@ -103,9 +104,9 @@ std::vector<std::uint32_t> in_order(const FlatGraph& graph) {
 std::uint32_t append_blocks(const FlatGraph& graph, FlatCode& flat) {
   const auto start = static_cast<std::uint32_t>(flat.code.size());
   std::vector<std::uint32_t> address(graph.blocks.size(), kNowhere);
-  // Each block as soon as possible behind the one that leads to it, so that few jumps are needed.
+  // Put each block as soon as possible after one that leads to it, so that few jumps are needed.
   std::vector<std::uint32_t> open = {0};
-  std::vector<std::uint32_t> jumps;  // instructions whose target is a block yet
+  std::vector<std::uint32_t> jumps;  // instructions whose target is still a block number
   const std::size_t first_target = flat.targets.size();
   while (!open.empty()) {
     std::uint32_t b = open.back();
@@ -126,10 +127,11 @@ std::uint32_t append_blocks(const FlatGraph& graph, FlatCode& flat) {
       for (std::size_t n = block.next.size(); n-- > 0;) open.push_back(block.next[n]);
       b = kNowhere;
       if (only_jump || is_conditional_jump(block.last.op)) {
-        b = block.next.back();  // what follows
+        b = block.next.back();  // the block that follows
         if (address[b] != kNowhere && ends(graph.blocks[b].last.op) &&
             graph.blocks[b].body.empty()) {
-          flat.code.push_back(graph.blocks[b].last);  // no longer than a jump to it
+          flat.code.push_back(graph.blocks[b].last);  // one instruction, so no longer than a jump
+                                                      // to it
           b = kNowhere;
         } else if (address[b] != kNowhere) {
           flat.code.push_back({.op = FlatOp::kJump, .target = b});

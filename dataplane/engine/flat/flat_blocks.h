@@ -1,4 +1,4 @@
-// Flat code as a graph of blocks, in which passes can change it, and back.
+// Flat code as a graph of blocks that passes can change, and the way back to code.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +8,27 @@
 
 namespace tiercast::engine {
 
-// Instructions without a jump between them, then one that leads on.
+// A run of instructions without jumps, then one that decides what follows.
 struct FlatBlock {
   std::vector<FlatInstruction> body;
   // kJump, a conditional jump, kTable, kRunState, kEnd, kExit or kReject.
   FlatInstruction last;
-  // Blocks: of a jump where it leads to, of a conditional jump then what follows it, of a branch
-  // its targets in their order.
+  // Successor blocks. Of a jump: its target. Of a conditional jump: its target, then the block that
+  // follows. Of a branch: its targets in order.
   std::vector<std::uint32_t> next;
 };
 
-// One part of the flat code, such as ingress. Block 0 is its beginning.
+// One part of the flat code, such as ingress. Block 0 is where it starts.
 struct FlatGraph {
   std::vector<FlatBlock> blocks;
 };
 
 FlatGraph to_blocks(const Image& image, const FlatCode& flat, std::uint32_t start);
 
-// Appends the blocks that can be reached; returns where they start.
+// Appends the reachable blocks. Returns the address where they start.
 std::uint32_t append_blocks(const FlatGraph& graph, FlatCode& flat);
 
-// Reachable blocks, each before those that it leads to, loops apart.
+// The reachable blocks. Each comes before those that it leads to, except in loops.
 std::vector<std::uint32_t> in_order(const FlatGraph& graph);
 
 }  // namespace tiercast::engine

@@ -8,7 +8,8 @@ namespace {
 
 bool between(FlatOp op, FlatOp first, FlatOp last) { return op >= first && op <= last; }
 
-// In a run of pairs (with a cell, with an immediate) that starts at `first`.
+// Whether `op` takes an immediate. Operations come in pairs (cell, immediate); `first` starts the
+// run of pairs.
 bool immediate(FlatOp op, FlatOp first) {
   return (static_cast<unsigned>(op) - static_cast<unsigned>(first)) % 2 == 1;
 }
@@ -26,7 +27,7 @@ void add_calculation(const Image& image, std::uint32_t index, CellSet& cells) {
   }
 }
 
-// Operations of stack code that touch no cell but those that they name.
+// Operations of stack code that touch only the cells that they name.
 bool names_its_cells(Op op) {
   return (op >= Op::kAdd && op <= Op::kSaturateUnsigned) ||
          (op >= Op::kCloneIngress && op <= Op::kTruncate) || op == Op::kField ||
@@ -38,7 +39,7 @@ bool names_its_cells(Op op) {
          op == Op::kAdvance || op == Op::kVerify || op == Op::kValid;
 }
 
-// The same, and headers by their number.
+// The same, and these name headers by number.
 bool names_its_headers(Op op) {
   return op == Op::kHeader || op == Op::kAddHeader || op == Op::kRemoveHeader;
 }

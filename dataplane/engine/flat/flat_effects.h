@@ -1,4 +1,4 @@
-// What each instruction of flat code reads and writes, stated only here.
+// What each instruction of flat code reads and writes. This is the only place that says so.
 #pragma once
 
 #include <cstdint>
@@ -28,41 +28,43 @@ class CellSet {
   std::vector<Cell> words_;
 };
 
-// What "read" means. kReceived: of headers that came with the frame, whose unchanged fields leave
-// with the frame's bytes, and whose checksum is verified on them, without a look at a cell.
+// What counts as a read. kReceived: assume headers that came with the frame. Their unchanged fields
+// leave with the frame's bytes, and their checksum is verified on those bytes, so neither reads a
+// cell.
 enum class Reads { kAll, kReceived };
 
-// The operands that an operation has in cells.
+// Which operands of an operation are cells.
 struct Operands {
-  bool d = false;  // written, if the instruction is completed
+  bool d = false;  // written if the instruction completes
   bool x = false;
   bool y = false;
 };
 Operands operands(FlatOp op);
 
-bool is_conditional_jump(FlatOp op);  // to target, or on
-bool is_branch(FlatOp op);            // has targets in FlatCode::targets
+bool is_conditional_jump(FlatOp op);  // jumps to `target` or continues
+bool is_branch(FlatOp op);            // chooses among FlatCode::targets
 bool ends(FlatOp op);                 // nothing follows
-// No effect but the result in d: an instruction that may be left out if d is never read.
+// Whether the only effect is the result in d, so that the instruction may be removed if d is never
+// read.
 bool is_pure(FlatOp op);
-// May end the code before the next instruction.
+// Whether it may end the code before the next instruction.
 bool may_end(FlatOp op);
 
 void add_reads(const Image& image, const FlatInstruction& instruction, CellSet& cells,
                Reads reads = Reads::kAll);
 
 struct Writes {
-  bool any = false;                    // perhaps every cell
-  std::vector<std::uint32_t> certain;  // whenever the code goes on behind the instruction
+  bool any = false;                    // may write any cell
+  std::vector<std::uint32_t> certain;  // written whenever execution continues after the instruction
   std::vector<std::uint32_t> perhaps;
 };
-// Of an instruction without Operands::d.
+// For instructions that do not have Operands::d.
 Writes writes(const Image& image, const FlatInstruction& instruction);
 
-// What the parts of the image that are not flat code read.
+// What those parts of the image read that are not flat code.
 void add_field(CellSet& cells, std::uint32_t cell, std::uint32_t width);
 void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, CellSet& cells);
-// What is read between and after the parts of flat code.
+// The cells that are read between the parts of flat code and after them.
 CellSet cells_used_outside(const Image& image, Reads reads = Reads::kAll);
 
 }  // namespace tiercast::engine

@@ -1,4 +1,4 @@
-// Which cells matter at each place of flat code.
+// Which cells are live (may still be read) at each place of flat code.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,17 @@
 
 namespace tiercast::engine {
 
-// From the cells that matter behind an instruction to those that matter before it. at_end: those
-// that matter where the part ends.
+// Turns the cells that are live after an instruction into those that are live before it. at_end:
+// the cells that are live where the part ends.
 void live_before(const Image& image, const FlatInstruction& instruction, const CellSet& at_end,
                  CellSet& live, Reads reads = Reads::kAll);
 
-// The cells that matter at the beginning of each block.
+// The cells that are live at the start of each block.
 std::vector<CellSet> live_at_blocks(const Image& image, const FlatGraph& graph,
                                     const CellSet& at_end, Reads reads = Reads::kAll);
 
-// Analyses take time and memory by instructions and cells: above this size they are left out.
+// The analyses take time and memory in proportion to instructions times cells. Above this size they
+// are skipped.
 bool is_too_large_to_analyse(const Image& image);
 
 }  // namespace tiercast::engine

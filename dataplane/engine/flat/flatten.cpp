@@ -1,4 +1,4 @@
-// Pipelines in one run of instructions each.
+// Turns each pipeline into one run of instructions.
 #include "dataplane/engine/flat/flatten.h"
 
 #include <algorithm>
@@ -11,14 +11,15 @@ namespace tiercast::engine {
 
 namespace {
 
-constexpr std::size_t kMostInstructions = 1 << 18;  // 8 MB; actions are copied to each caller
-constexpr std::uint32_t kMostCells = 1 << 16;       // FlatInstruction names them with 16 bits
+constexpr std::size_t kMostInstructions = 1 << 18;  // 8 MB; each caller of an action gets a copy of
+                                                    // it
+constexpr std::uint32_t kMostCells = 1 << 16;       // FlatInstruction has 16 bits for a cell
 
 class PipelineWriter {
  public:
   PipelineWriter(const Image& image, FlatWriter& out) : image_(image), out_(out) {}
 
-  // Every node once, each as soon as possible behind the one that leads to it.
+  // Writes each node once, as soon as possible after the one that leads to it.
   void write(std::uint32_t start) {
     end_ = out_.label();
     want(start);
@@ -52,7 +53,7 @@ class PipelineWriter {
     return label_of(node);
   }
 
-  // Returns the node to go on with.
+  // Returns the node to continue with.
   std::uint32_t write_node(const Node& node) {
     switch (node.kind) {
       case Node::Kind::kCondition:
@@ -99,7 +100,8 @@ class PipelineWriter {
   std::vector<std::uint32_t> wanted_;
 };
 
-// States in the order in which they can be reached, selects as chains of jumps.
+// Writes the parser's states in the order in which they can be reached, and selects as chains of
+// jumps.
 class ParserWriter {
  public:
   ParserWriter(const Image& image, FlatWriter& out)
@@ -134,7 +136,7 @@ class ParserWriter {
 
   Label label_of(std::uint32_t state) { return state == kNone ? accept_ : labels_[state]; }
 
-  // Whether a state can be reached from itself.
+  // Whether a state can reach itself.
   bool find_loop() const {
     enum Colour { kNew, kOnPath, kDone };
     std::vector<Colour> colour(image_.parser_states.size(), kNew);
@@ -157,7 +159,7 @@ class ParserWriter {
     return false;
   }
 
-  // Selects on fields and on what lies ahead, of up to 64 bits each.
+  // Whether the select uses only fields and lookaheads of up to 64 bits each.
   bool has_flat_key(const ParserState& state) const {
     const bool plain_key = std::all_of(state.key.begin(), state.key.end(), [&](const auto& part) {
       const Op op = image_.code[part.code.begin].op;
@@ -219,7 +221,7 @@ class ParserWriter {
   std::vector<bool> written_;
   std::vector<Label> labels_;  // by state
   Label accept_ = 0;
-  std::vector<std::uint32_t> open_;  // states to be written
+  std::vector<std::uint32_t> open_;  // states still to be written
   bool has_loop_ = false;
 };
 

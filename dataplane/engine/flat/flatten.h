@@ -1,15 +1,15 @@
-// From an image to its fast form.
+// Makes the fast form of an image.
 #pragma once
 
 #include "dataplane/engine/image/image.h"
 
 namespace tiercast::engine {
 
-// Fills image.header_plans and checksum_plans; adds the origins' cells.
+// Fills image.header_plans and checksum_plans, and adds the cells for the headers' origins.
 void plan_headers(Image& image);
 
-// Fills image.flat and adds the cells of intermediate results; leaves it absent for a program
-// whose flat code would be too long.
+// Fills image.flat and adds the cells for intermediate results. Leaves image.flat absent if the
+// program's flat code would be too long.
 void flatten(Image& image);
 
 // Fills image.initial_runs and copied_runs.

@@ -9,7 +9,7 @@ namespace tiercast::engine {
 
 namespace {
 
-// The six comparisons in FlatOp's order: each pair of neighbours (0 and 1, ...) are opposites.
+// The six comparisons in the order of FlatOp. The two of each pair (0 and 1, ...) are opposites.
 enum Comparison : unsigned { kEq, kNe, kLt, kGe, kGt, kLe };
 
 FlatOp flat(FlatOp first, unsigned index, bool immediate) {
@@ -28,7 +28,7 @@ std::optional<Comparison> comparison(Op op) {
   }
 }
 
-// a op b is b turned(op) a.
+// The comparison with its operands swapped: a op b is b turned(op) a.
 Comparison turned(Comparison c) {
   switch (c) {
     case kLt: return kGt;
@@ -53,7 +53,7 @@ std::optional<unsigned> arithmetic(Op op) {
   }
 }
 
-// The operators of 64-bit numbers, and how many operands each takes.
+// The operators on 64-bit numbers, and how many operands each takes.
 constexpr struct {
   Op op;
   unsigned operands;
@@ -67,7 +67,7 @@ constexpr struct {
     {Op::kToBool, 1},     {Op::kSelect, 3},
 };
 
-// 0: not one of them.
+// 0 if it is not one of these operators.
 unsigned operands_of(Op op) {
   const auto* found = std::find_if(std::begin(kOperators), std::end(kOperators),
                                    [op](const auto& entry) { return entry.op == op; });
@@ -97,7 +97,7 @@ Label FlatWriter::label() {
 
 void FlatWriter::bind(Label label) {
   labels_[label] = static_cast<std::uint32_t>(code_.size());
-  dirty_.clear();  // other ways lead here
+  dirty_.clear();  // other paths join here
 }
 
 void FlatWriter::emit(FlatInstruction instruction) {
@@ -112,7 +112,7 @@ void FlatWriter::emit(FlatInstruction instruction) {
   }
 }
 
-// The header whose field this cell is must be written back.
+// Marks the header to which this cell's field belongs, because it must be written back.
 void FlatWriter::note_write(std::uint32_t cell) {
   const std::uint32_t dirty = cell < dirty_cell_.size() ? dirty_cell_[cell] : 0;
   if (dirty == 0 || std::count(dirty_.begin(), dirty_.end(), dirty) > 0) return;
@@ -130,7 +130,7 @@ void FlatWriter::jump(Label to) { emit_jump({.op = FlatOp::kJump}, to); }
 void FlatWriter::resolve(FlatCode& out) {
   const auto final_address = [&](Label label) {
     std::uint32_t address = labels_[label];
-    // A jump to a jump. Code has no loops, so this ends.
+    // Follow a jump to a jump. Flat code has no loops here, so this ends.
     while (address < code_.size() && code_[address].op == FlatOp::kJump) {
       address = labels_[code_[address].target];
     }
@@ -147,7 +147,7 @@ void FlatWriter::resolve(FlatCode& out) {
 
 void FlatWriter::call(std::uint32_t begin, std::uint32_t end) {
   if (begin == end) return;
-  // Noted first: the code may end the pipeline behind a store.
+  // Note the writes first, because the code may end the pipeline right after a store.
   for (std::uint32_t at = begin; at < end; ++at) {
     const Instruction& i = image_.code[at];
     if (i.op != Op::kStore && i.op != Op::kCopyCell && i.op != Op::kSetCell &&
@@ -166,7 +166,7 @@ std::uint32_t FlatWriter::add(const Expression& expression) {
   return static_cast<std::uint32_t>(expressions_.size() - 1);
 }
 
-// False: not an operation of 64-bit numbers.
+// False if it is not an operation on 64-bit numbers.
 bool FlatWriter::push(const Instruction& i) {
   Expression e{.op = i.op, .a = i.a, .bits = i.width, .exact = true};
   switch (i.op) {
@@ -218,7 +218,7 @@ bool FlatWriter::push_operator(Op op) {
   const bool both = l.exact && r.exact;
   if (op == Op::kAnd && both && r.op == Op::kConstant && l.bits < kCellBits &&
       (low_mask(l.bits) & ~r.constant) == 0) {
-    stack_.push_back(e.operands[0]);  // a mask that cuts nothing, of which p4c emits many
+    stack_.push_back(e.operands[0]);  // drop a mask that cuts nothing; p4c emits many
     return true;
   }
   switch (op) {
@@ -231,7 +231,7 @@ bool FlatWriter::push_operator(Op op) {
       e.exact = both && e.bits <= kCellBits;
       break;
     case Op::kAnd:
-      // An operand that is not exact may have any of its bits set.
+      // An operand that is not exact may have any bits set.
       e.exact = l.exact || r.exact;
       e.bits = std::min(l.exact ? l.bits : kUnknownBits, r.exact ? r.bits : kUnknownBits);
       break;
@@ -253,7 +253,7 @@ bool FlatWriter::push_operator(Op op) {
       e.bits = l.bits;
       break;
     case Op::kSaturateUnsigned: {
-      // Of a difference, the operands' size tells whether it is negative.
+      // The sizes of a difference's operands say whether it can be negative.
       if (r.op != Op::kConstant || r.constant == 0 || r.constant > kCellBits) return false;
       const bool difference = l.op == Op::kSubtract && expressions_[l.operands[0]].exact &&
                               expressions_[l.operands[1]].exact;
@@ -264,7 +264,7 @@ bool FlatWriter::push_operator(Op op) {
     }
     case Op::kSubtract:
     case Op::kComplement:
-    case Op::kNegate: break;  // perhaps negative
+    case Op::kNegate: break;  // may be negative
     case Op::kSelect: {
       const Expression& third = expressions_[e.operands[2]];
       if (!l.exact) return false;
@@ -272,7 +272,7 @@ bool FlatWriter::push_operator(Op op) {
       e.bits = std::max(r.bits, third.bits);
       break;
     }
-    default:  // comparisons and truth
+    default:  // comparisons and truth values
       if (!both) return false;
       e.exact = true;
       e.bits = 1;
@@ -283,7 +283,7 @@ bool FlatWriter::push_operator(Op op) {
 
 std::uint16_t FlatWriter::temporary() {
   most_temporaries_ = std::max(most_temporaries_, ++temporaries_);
-  // Above 65535 cells flatten() gives up.
+  // flatten() gives up if the program needs more than 65535 cells.
   return static_cast<std::uint16_t>(first_temporary_ + temporaries_ - 1);
 }
 
@@ -362,7 +362,7 @@ void FlatWriter::compute(std::uint32_t expression, std::uint16_t to, Cell mask) 
   if (comparison(e.op)) return compare(FlatOp::kEqual, e, to, mask, std::nullopt, true);
   if ((e.op == Op::kAnd || e.op == Op::kOr) && is_bit(e.operands[0]) && is_bit(e.operands[1]) &&
       operations(e.operands[1]) > 2) {
-    // The left operand alone may decide, and save the right one.
+    // If the left operand decides alone, the right one is not evaluated.
     const Cell decided = e.op == Op::kOr ? 1 : 0;
     const Label is_decided = label(), end = label();
     branch(e.operands[0], decided != 0, is_decided);
@@ -372,7 +372,7 @@ void FlatWriter::compute(std::uint32_t expression, std::uint16_t to, Cell mask) 
     emit({.op = FlatOp::kSet, .d = to, .i = decided & mask});
     return bind(end);
   }
-  if (e.op == Op::kAnd) {  // with a constant: every instruction can cut its result
+  if (e.op == Op::kAnd) {  // with a constant; every instruction can mask its result
     for (unsigned n : {0u, 1u}) {
       const Expression& known = expressions_[e.operands[n]];
       if (known.op == Op::kConstant) return compute(e.operands[1 - n], to, mask & known.constant);
@@ -402,7 +402,7 @@ void FlatWriter::compute(std::uint32_t expression, std::uint16_t to, Cell mask) 
   emit(i);
 }
 
-// Into cell d, or a jump where the outcome is `when`.
+// Compares into cell d, or jumps to `to` if the outcome is `when`.
 void FlatWriter::compare(FlatOp first, const Expression& e, std::uint16_t d, Cell mask,
                          std::optional<Label> to, bool when) {
   Comparison c = *comparison(e.op);
@@ -443,7 +443,7 @@ void FlatWriter::branch(std::uint32_t expression, bool when, Label to) {
   if (e.op == Op::kToBool) return branch(e.operands[0], when, to);
   if (comparison(e.op)) return compare(FlatOp::kJumpEqual, e, 0, ~Cell{0}, to, when);
   if ((e.op == Op::kAnd || e.op == Op::kOr) && is_bit(e.operands[0]) && is_bit(e.operands[1])) {
-    // The outcome that the left operand alone can decide.
+    // The outcome that the left operand can decide alone.
     const bool decided = e.op == Op::kOr;
     if (when == decided) {
       branch(e.operands[0], decided, to);
@@ -458,7 +458,8 @@ void FlatWriter::branch(std::uint32_t expression, bool when, Label to) {
             to);
 }
 
-// Cell by cell, so that cells that are never read need not be copied. As Headers::assign().
+// Copies cell by cell, so that cells that are never read need not be copied. Has the same effect as
+// Headers::assign().
 void FlatWriter::assign_header(std::uint32_t to, std::uint32_t from) {
   const Header& target = image_.headers[to];
   const Header& source = image_.headers[from];
@@ -479,7 +480,8 @@ void FlatWriter::assign_header(std::uint32_t to, std::uint32_t from) {
 
 // --- Statements ---
 
-// A statement's last operation, with its operands on stack_. False: it must be called.
+// Writes a statement's last operation, whose operands are on stack_. False if it must be called
+// instead.
 bool FlatWriter::simple_statement(const Instruction& i, std::optional<std::uint32_t>& jump_to) {
   jump_to.reset();
   const auto exact = [&](std::size_t from_top) {
@@ -556,7 +558,7 @@ bool FlatWriter::simple_statement(const Instruction& i, std::optional<std::uint3
   }
 }
 
-// False: the range cannot be cut into statements, and must be called as a whole.
+// False if the range cannot be cut into statements and must be called as a whole.
 bool FlatWriter::translate(CodeRange range, std::optional<Label> if_false) {
   std::map<std::uint32_t, Label> jumps;  // image address -> label
   for (std::uint32_t begin = range.begin; begin < range.end;) {
@@ -594,7 +596,7 @@ bool FlatWriter::translate(CodeRange range, std::optional<Label> if_false) {
         simple = push(i);
       }
     }
-    if (!done) {  // a condition's value is left on the stack
+    if (!done) {  // the value of a condition is left on the stack
       if (!if_false || !simple || !expressions_[stack_.back()].exact) return false;
       branch(stack_.back(), false, *if_false);
     } else if (!simple) {

@@ -1,4 +1,4 @@
-// Statements of the image's stack code as expressions, and expressions as flat code.
+// Turns statements of the image's stack code into expressions, and expressions into flat code.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tiercast::engine {
 
-// A position in the code that is known later: index into FlatWriter's list.
+// A position in the code that is not known yet, as an index into FlatWriter's list.
 using Label = std::uint32_t;
 
 class FlatWriter {
@@ -21,36 +21,37 @@ class FlatWriter {
   void jump(Label to);
   void emit(FlatInstruction instruction);
   void emit_jump(FlatInstruction instruction, Label to);
-  // The code of an action or of a parser's or checksum's part; ends where it ends.
+  // Writes the code of an action, or of a part of a parser or checksum. Execution continues where
+  // that code ends.
   void statements(CodeRange range);
-  // Goes to `if_false` if the condition is false, else on.
+  // Jumps to `if_false` if the condition is false; otherwise continues.
   void condition(CodeRange range, Label if_false);
-  // Puts addresses in the place of labels.
+  // Replaces labels by addresses.
   void resolve(FlatCode& out);
   const std::vector<FlatInstruction>& code() const { return code_; }
   std::uint32_t temporaries() const { return most_temporaries_; }
-  // A cell for a number that the code at hand needs; all are free again at the next statement.
+  // A cell for an intermediate result. All of these are free again at the next statement.
   std::uint16_t temporary();
   void free_temporaries() { temporaries_ = 0; }
-  std::vector<std::uint32_t>& targets() { return targets_; }  // labels, until resolve()
+  std::vector<std::uint32_t>& targets() { return targets_; }  // hold labels until resolve()
 
  private:
-  // A number of the stack code. "exact": the value has no more than `bits` bits and is not
-  // negative, so that 64-bit arithmetic has it whole; otherwise its low 64 bits are right, which is
-  // all that a store or a mask needs.
+  // A number of the stack code. It is "exact" if the value has at most `bits` bits and is not
+  // negative, so that 64-bit arithmetic represents it completely. Otherwise only its low 64 bits
+  // are right, which is enough for a store or a mask.
   struct Expression {
     Op op;                // kField, kConstant, kArgument, kRegisterRead or an operator
-    std::uint32_t a = 0;  // cell, argument or register array
+    std::uint32_t a = 0;  // index of the cell, argument or register array
     Cell constant = 0;
     unsigned bits = 0;
     bool exact = false;
-    unsigned count = 0;  // of operands
+    unsigned count = 0;  // number of operands
     std::uint32_t operands[3] = {0, 0, 0};
   };
-  // Where a value is: in a cell, or known.
+  // Where a value is: in a cell, or in the instruction as an immediate.
   struct Operand {
     bool immediate;
-    Cell value;  // or the cell's index
+    Cell value;  // the immediate, or the cell's index
   };
 
   bool push(const Instruction& instruction);
@@ -74,13 +75,14 @@ class FlatWriter {
   const Image& image_;
   std::vector<FlatInstruction> code_;
   std::vector<std::uint32_t> targets_;
-  std::vector<std::uint32_t> labels_;      // -> address
-  std::vector<Expression> expressions_;    // of the statement at hand
-  std::vector<std::uint32_t> stack_;       // of expressions_
-  std::vector<std::uint32_t> dirty_cell_;  // by cell: of the plain header whose field it is, or 0
-  std::vector<std::uint32_t> dirty_;       // cells that are known to be set here
+  std::vector<std::uint32_t> labels_;      // address of each label
+  std::vector<Expression> expressions_;    // of the current statement
+  std::vector<std::uint32_t> stack_;       // indices into expressions_
+  std::vector<std::uint32_t> dirty_cell_;  // by cell: the dirty cell of the plain header whose
+                                           // field it is, or 0
+  std::vector<std::uint32_t> dirty_;       // dirty cells known to be set at this point
   std::uint32_t first_temporary_;
-  std::uint32_t temporaries_ = 0;  // that the statement at hand uses
+  std::uint32_t temporaries_ = 0;  // used by the current statement
   std::uint32_t most_temporaries_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Which fields the program reads and writes, and how headers are therefore read and written back.
+// Finds which fields the program reads and writes, and from that how headers are read and written
+// back.
 #include <algorithm>
 
 #include "dataplane/engine/flat/flatten.h"
@@ -21,16 +22,16 @@ struct Uses {
     whole.assign(whole.size(), true);
   }
   std::vector<bool> read, written;  // by cell
-  std::vector<bool> whole;          // headers that are copied, compared or indexed
+  std::vector<bool> whole;          // headers that are copied, compared or indexed as a whole
 };
 
-// Two named headers and their assignment start at `at`.
+// Whether an assignment starts at `at`: two named headers, then kAssignHeader.
 bool is_assignment(const Image& image, std::size_t at) {
   return at + 2 < image.code.size() && image.code[at].op == Op::kHeader &&
          image.code[at + 1].op == Op::kHeader && image.code[at + 2].op == Op::kAssignHeader;
 }
 
-// False for an operation whose use of fields is not known here.
+// Notes the cells and headers that an operation uses. False if it is not known which.
 bool note(const Image& image, std::size_t at, Uses& uses) {
   const Instruction& i = image.code[at];
   switch (i.op) {
@@ -46,7 +47,7 @@ bool note(const Image& image, std::size_t at, Uses& uses) {
       uses.mark(uses.written, i.a, 1);
       return true;
     case Op::kHeader: {
-      if (i.a >= uses.whole.size()) return true;  // a union's number
+      if (i.a >= uses.whole.size()) return true;  // the number of a union
       if (is_assignment(image, at) || (at > 0 && is_assignment(image, at - 1))) return true;
       const bool validity =
           at + 1 < image.code.size() &&
@@ -55,7 +56,7 @@ bool note(const Image& image, std::size_t at, Uses& uses) {
       if (!validity) uses.whole[i.a] = true;
       return true;
     }
-    // These concern members of stacks and unions and varbit fields, whose headers are not plain.
+    // These use members of stacks and unions, or varbit fields. Headers with those are not plain.
     case Op::kLastIndex:
     case Op::kStackSize:
     case Op::kVarbitEqual:
@@ -72,7 +73,7 @@ bool note(const Image& image, std::size_t at, Uses& uses) {
     case Op::kExtractStackVarbit:
     case Op::kExtractUnionStack:
     case Op::kExtractUnionStackVarbit:
-    // These use a header that a kHeader before them names.
+    // These use a header that an earlier kHeader names.
     case Op::kFieldOf:
     case Op::kSignedFieldOf:
     case Op::kStoreFieldOf:
@@ -81,7 +82,7 @@ bool note(const Image& image, std::size_t at, Uses& uses) {
     case Op::kAddHeader:
     case Op::kRemoveHeader:
     case Op::kAssignHeader:
-    // These use no field but through the stack, a field list or a calculation.
+    // These use fields only through the stack, a field list or a calculation.
     case Op::kConstant:
     case Op::kWideConstant:
     case Op::kArgument:
@@ -175,7 +176,7 @@ Uses find_uses(const Image& image) {
   return uses;
 }
 
-// False if the field does not lie in cells that one load each can fill.
+// False if the field is not in cells that one load each can fill.
 bool plan_field(const Field& field, std::uint32_t first_bit, std::vector<FieldPlan>& out) {
   const std::uint32_t cells = cells_for(field.width);
   for (std::uint32_t c = 0; c < cells; ++c) {
@@ -194,7 +195,7 @@ bool plan_field(const Field& field, std::uint32_t first_bit, std::vector<FieldPl
   return true;
 }
 
-// False if the header is not plain for what it is.
+// False if the header's own layout prevents it from being plain.
 bool plan_fields(const Image& image, std::uint32_t index, HeaderPlan& plan) {
   const Header& header = image.headers[index];
   plan.valid_cell = header.valid_cell;
@@ -221,8 +222,8 @@ void plan_use(const Uses& uses, HeaderPlan& plan) {
   plan.plain = true;
 }
 
-// Headers that are assigned to each other are plain together or not at all, and use the same
-// fields: returns whether something changed.
+// Headers that are assigned to each other must all be plain or none, and must use the same fields.
+// Returns whether something changed.
 bool join_assigned(const Image& image, Uses& uses) {
   bool changed = false;
   const auto join = [&](auto&& a, auto&& b) {
@@ -245,7 +246,7 @@ bool join_assigned(const Image& image, Uses& uses) {
   return changed;
 }
 
-// Parsers and direct meters write outside flat code, which would have marked the header.
+// Parsers and direct meters write fields outside flat code, which could have marked the header.
 void plan_outside_writes(Image& image) {
   Uses uses(image);
   for (const ParserState& state : image.parser_states) {
@@ -269,7 +270,7 @@ void plan_outside_writes(Image& image) {
 void plan_checksum(const Calculation& calculation, ChecksumPlan& plan) {
   if (calculation.algorithm != Algorithm::kCsum16 || calculation.with_payload) return;
   for (const CalculationInput& input : calculation.inputs) {
-    // A term has at most 32 + 15 bits: a sum of 2^16 of them fits 64.
+    // A term has at most 32 + 15 bits, so a sum of 2^16 terms fits into 64.
     if (input.kind != CalculationInput::Kind::kField || input.width > 32) return;
   }
   if (calculation.inputs.size() > 1u << 16) return;
@@ -285,8 +286,8 @@ void plan_checksum(const Calculation& calculation, ChecksumPlan& plan) {
   plan.plain = true;
 }
 
-// Whether the checksum, verified behind the parser, is one over the bytes of a plain header that
-// the parser does not change: its inputs are all fields but the checksum itself.
+// Finds whether a checksum that is verified after the parser covers exactly one plain header, which
+// the parser does not change: its inputs are all fields except the checksum itself.
 void plan_verification(const Image& image, Checksum& checksum) {
   if (!checksum.verify || checksum.width != 16) return;
   if (!image.checksum_plans[checksum.calculation].plain) return;

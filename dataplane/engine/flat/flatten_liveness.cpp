@@ -1,5 +1,5 @@
-// Which cells of a packet matter: what flat code may read before it writes it. The others need
-// neither be written nor cleared for a new packet nor copied to a replica.
+// Finds which cells of a packet matter: those that flat code may read before it writes them. The
+// others need not be written or cleared for a new packet, nor copied to a replica.
 #include <algorithm>
 
 #include "dataplane/engine/flat/flat_liveness.h"
@@ -9,9 +9,10 @@ namespace tiercast::engine {
 
 namespace {
 
-// Sets of cells take this many 64-bit words for a whole program; above it all cells count.
+// The largest size of the sets of cells of a whole program, in 64-bit words. Above it all cells
+// count as live.
 constexpr std::size_t kMostWords = 1 << 19;
-constexpr std::uint32_t kLargestGap = 24;  // cells: two runs this close are handled as one
+constexpr std::uint32_t kLargestGap = 24;  // cells; runs that are this close are treated as one
 
 std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
   std::vector<CellRun> found;
@@ -44,7 +45,7 @@ std::vector<CellSet> live_at_blocks(const Image& image, const FlatGraph& graph,
                                     const CellSet& at_end, Reads reads) {
   std::vector<CellSet> live(graph.blocks.size(), CellSet(image.phv_cells));
   const std::vector<std::uint32_t> order = in_order(graph);
-  for (bool changed = true; changed;) {  // twice, and more with loops
+  for (bool changed = true; changed;) {  // two rounds; more if there are loops
     changed = false;
     for (auto b = order.rbegin(); b != order.rend(); ++b) {
       const FlatBlock& block = graph.blocks[*b];
@@ -68,7 +69,7 @@ bool is_too_large_to_analyse(const Image& image) {
 
 namespace {
 
-// The fields of headers that flat code looks at when they came with the frame.
+// Finds the fields that flat code reads from headers that came with the frame.
 void find_extracted_fields(Image& image) {
   for (HeaderPlan& plan : image.header_plans) plan.flat_read = plan.read;
   const FlatCode& flat = image.flat;
@@ -89,7 +90,7 @@ void find_extracted_fields(Image& image) {
   parsed = live_at(flat.verify_checksums, parsed);
   parsed.add(outside);
   parsed.add(queued);
-  // Behind each extraction.
+  // What is live after each extraction.
   CellSet wanted(image.phv_cells);
   const FlatGraph parser = to_blocks(image, flat, flat.parser);
   const std::vector<CellSet> live = live_at_blocks(image, parser, parsed, kReads);
@@ -97,7 +98,7 @@ void find_extracted_fields(Image& image) {
     const FlatBlock& block = parser.blocks[b];
     CellSet now = ends(block.last.op) ? parsed : CellSet(image.phv_cells);
     for (std::uint32_t to : block.next) now.add(live[to]);
-    // The fields that a called state extracts are not distinguished.
+    // A called state does not say which fields it extracts.
     if (block.last.op == FlatOp::kRunState) return;
     live_before(image, block.last, parsed, now, kReads);
     for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
@@ -110,7 +111,7 @@ void find_extracted_fields(Image& image) {
   }
 }
 
-// What egress, and the checksums behind it, may do to headers that leave.
+// Finds what egress and the checksums after it may do to headers that leave.
 void find_egress_watch(Image& image) {
   if (!image.deparser_code.empty() || !image.always_dirty.empty()) return;
   CellSet written(image.phv_cells);
@@ -158,9 +159,9 @@ void find_live_cells(Image& image) {
   fresh.add(outside);
   fresh = live_at(flat.verify_checksums, fresh);
   fresh.add(outside);
-  fresh.add(queued);  // of a clone, which goes from the parser to the queue
+  fresh.add(queued);  // for a clone, which goes from the parser straight to the queue
   fresh = live_at(flat.parser, fresh);
-  // Above shared_cells nothing outlives its part.
+  // The cells from shared_cells on do not outlive their part.
   image.initial_runs = runs(fresh, image.shared_cells);
   image.copied_runs = runs(queued, image.shared_cells);
   find_egress_watch(image);

@@ -1,10 +1,11 @@
 // The order of the passes, and what they may assume.
 //
-// A part of the flat code begins with cells of which nothing is known, and ends with those that
-// matter to the parts behind it, or outside flat code (cells_used_outside()). The parts therefore
-// are shortened from the last to the first. What a part does in between is the passes' own affair:
-// nobody looks at the packet vector while it runs but the instructions themselves, which say what
-// they read and write (flat_effects.h). Traced packets run the image's nodes instead.
+// When a part of the flat code starts, nothing is known about the cells. When it ends, the cells
+// that matter are those that the parts after it, or the code outside flat code
+// (cells_used_outside()), read. Therefore the parts are optimized from the last to the first.
+// Within a part the passes are free: nothing looks at the packet vector while the part runs except
+// its instructions, which say what they read and write (flat_effects.h). Traced packets run the
+// image's nodes instead.
 #include "dataplane/engine/flat/optimize.h"
 
 #include <utility>
@@ -19,10 +20,10 @@ void optimize(Image& image) {
   const FlatCode before = std::move(image.flat);
   FlatCode after;
   const CellSet outside = cells_used_outside(image);
-  // Returns what matters where the part begins.
+  // Returns the cells that matter where the part starts.
   const auto part = [&](std::uint32_t from, std::uint32_t& to, const CellSet& at_end) {
     FlatGraph graph = to_blocks(image, before, from);
-    for (int round = 0; round < 2; ++round) {  // what one pass removes lets another see more
+    for (int round = 0; round < 2; ++round) {  // what one pass removes may let the other find more
       propagate_values(image, graph);
       join_blocks(graph);
       remove_dead(image, graph, at_end);
@@ -34,12 +35,12 @@ void optimize(Image& image) {
     live.add(outside);
     return live;
   };
-  // The last part first: it says what the one before it must leave behind.
+  // Start with the last part: it determines what the part before it must leave.
   const CellSet leaves = part(before.update_checksums, after.update_checksums, outside);
   const CellSet queued = part(before.egress, after.egress, leaves);
   const CellSet ingress = part(before.ingress, after.ingress, queued);
   CellSet parsed = part(before.verify_checksums, after.verify_checksums, ingress);
-  parsed.add(queued);  // a clone goes from the parser to the queue
+  parsed.add(queued);  // for a clone, which goes from the parser straight to the queue
   part(before.parser, after.parser, parsed);
   image.flat = std::move(after);
 }

@@ -1,10 +1,10 @@
-// Removes computations whose result is never read, and merges runs of adjacent ones.
+// Removes computations whose result is never read, and merges neighbouring ones.
 //
-// p4c declares its temporaries at the top and sets whole structures to 0 there, so most of a
-// program's writes are never read, and most of the others are zeros for cells side by side. An
-// instruction may go if it is pure (flat_effects.h) and no way from it reads its cell before
-// writing it; calls, tables and whatever may end the code early count as readers of all that they
-// or the code behind them could look at.
+// p4c declares its temporaries at the top and sets whole structures to 0 there. So most of a
+// program's writes are never read, and most of the others write zeros to neighbouring cells. An
+// instruction may be removed if it is pure (flat_effects.h) and no path from it reads its cell
+// before writing it. Calls, tables and anything that may end the code early count as reading
+// everything that they, or the code after them, could read.
 #include <algorithm>
 #include <map>
 
@@ -38,7 +38,7 @@ bool remove_once(const Image& image, FlatGraph& graph, const CellSet& at_end) {
   return changed;
 }
 
-// Length of the run of `same` instructions that starts at `first`.
+// The number of instructions from `first` on that are `same`.
 template <class Same>
 std::size_t run_length(const std::vector<FlatInstruction>& body, std::size_t first, Same same) {
   std::size_t end = first;
@@ -46,7 +46,8 @@ std::size_t run_length(const std::vector<FlatInstruction>& body, std::size_t fir
   return end - first;
 }
 
-// Sets that follow one another, in any order of their cells: zeros side by side become a Clear.
+// Merges Sets that follow one another, whatever the order of their cells: zeros in neighbouring
+// cells become one Clear.
 void fuse_sets(const std::vector<FlatInstruction>& body, std::size_t first, std::size_t count,
                std::vector<FlatInstruction>& out) {
   std::map<std::uint16_t, Cell> values;
@@ -95,7 +96,7 @@ void join_blocks(FlatGraph& graph) {
       FlatBlock& after = graph.blocks[block.next[0]];
       block.body.insert(block.body.end(), after.body.begin(), after.body.end());
       block.last = after.last;
-      // `after` leads nowhere now, and nothing leads to it.
+      // `after` is now unreachable and leads nowhere.
       const std::vector<std::uint32_t> next = std::move(after.next);
       after = {{}, {.op = FlatOp::kEnd}, {}};
       block.next = next;

@@ -1,4 +1,4 @@
-// The passes of optimize(), each on one part of the flat code.
+// The passes of optimize(). Each works on one part of the flat code.
 #pragma once
 
 #include "dataplane/engine/flat/flat_blocks.h"
@@ -9,11 +9,11 @@ namespace tiercast::engine {
 // optimize_values.cpp
 void propagate_values(const Image& image, FlatGraph& graph);
 
-// optimize_dead.cpp. at_end: the cells that matter where the part ends.
+// optimize_dead.cpp. at_end: the cells that are live where the part ends.
 void remove_dead(const Image& image, FlatGraph& graph, const CellSet& at_end);
-// Blocks that can only follow one another become one.
+// Joins blocks that can only follow one another.
 void join_blocks(FlatGraph& graph);
-// Neighbouring cells are cleared and copied together.
+// Clears and copies neighbouring cells together.
 void fuse_runs(FlatGraph& graph);
 
 }  // namespace tiercast::engine

@@ -1,16 +1,16 @@
-// What is known at load is not computed per packet.
+// Computes at load what need not be computed per packet.
 //
-// Every value that a part of the flat code computes has a number; cells that are certain to hold
-// the same value have the same number (value numbering: Cocke, Schwartz 1970; over branches as in
-// Wegman, Zadeck 1991, "Constant propagation with conditional branches"). Therefore
-//   - an operand is read from where its value was first, so that copies become useless,
-//   - an operand that is known becomes an immediate, and a result that is known a Set,
-//   - what was computed before, and is still in its cell, is not computed again,
-//   - a jump whose outcome is known is none; behind a comparison with a constant its outcome is
-//     known; a way that leads to a further jump goes where that one would.
+// Every value that a part of the flat code computes gets a number, and cells that certainly hold
+// the same value have the same number (value numbering: Cocke, Schwartz 1970; across branches as
+// in Wegman, Zadeck 1991, "Constant propagation with conditional branches"). This gives:
+//   - an operand is read from the cell that first held its value, so that copies become useless;
+//   - a known operand becomes an immediate, and a known result becomes a Set;
+//   - a value that is still in the cell of an earlier computation is not computed again;
+//   - a jump with a known outcome is removed, a comparison with a constant fixes the outcome of
+//     later ones, and a jump to a jump goes straight to the last target.
 //
-// Blocks are looked at once, each behind those that lead to it: what is known at its beginning is
-// what all of them agree on. Nothing is known at the beginning of a loop.
+// Each block is visited once, after those that lead to it. Known at its start is what all of them
+// agree on. At the start of a loop, nothing is known.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -28,8 +28,8 @@ constexpr std::uint32_t kNoCell = 0xffffffff;
 struct Number {
   bool constant = false;
   Cell value = 0;
-  Cell most = ~Cell{0};          // the bits that may be set
-  std::uint32_t home = kNoCell;  // the cell that held the value first
+  Cell most = ~Cell{0};          // bits that may be set
+  std::uint32_t home = kNoCell;  // the cell that first held the value
 };
 
 using State = std::vector<std::uint32_t>;  // by cell: the number of its value
@@ -42,7 +42,7 @@ bool is_comparing_jump(FlatOp op) { return in(op, FlatOp::kJumpEqual, FlatOp::kJ
 
 FlatOp next_op(FlatOp op, int by) { return static_cast<FlatOp>(static_cast<int>(op) + by); }
 
-// The operation of a pair that takes its operands from cells.
+// Of a pair, the operation whose operands are all cells.
 FlatOp of_cells(FlatOp op) {
   const FlatOp first = is_arithmetic(op)   ? FlatOp::kAdd
                        : is_comparison(op) ? FlatOp::kEqual
@@ -54,7 +54,7 @@ FlatOp comparison_of(FlatOp jump) {
   return next_op(jump, static_cast<int>(FlatOp::kEqual) - static_cast<int>(FlatOp::kJumpEqual));
 }
 
-// x op y is y turned(op) x; nothing for operations without such a form.
+// The operation with its operands swapped: x op y is y turned(op) x. Empty if there is none.
 std::optional<FlatOp> turned(FlatOp op) {
   switch (op) {
     case FlatOp::kAdd:
@@ -78,7 +78,7 @@ std::optional<FlatOp> turned(FlatOp op) {
   }
 }
 
-// As flat_machine.cpp does it; op: of cells.
+// Same result as in flat_machine.cpp. `op` takes only cells.
 Cell evaluate(FlatOp op, Cell x, Cell y) {
   switch (op) {
     case FlatOp::kAdd: return x + y;
@@ -98,7 +98,7 @@ Cell evaluate(FlatOp op, Cell x, Cell y) {
   }
 }
 
-// The lowest bits up to the highest of `bits`.
+// All bits from the lowest to the highest one set in `bits`.
 Cell filled(Cell bits) { return bits == 0 ? 0 : ~Cell{0} >> __builtin_clzll(bits); }
 
 class Propagation {
@@ -160,7 +160,7 @@ class Propagation {
   }
   void forget(State& state, std::uint32_t cell) { state[cell] = fresh(width_[cell], cell); }
 
-  // Where the value of the cell was first, if it still is there.
+  // The cell that first held this cell's value, if it still holds it; otherwise the cell itself.
   std::uint16_t origin(const State& state, std::uint16_t cell) const {
     const std::uint32_t home = numbers_[state[cell]].home;
     return home != kNoCell && state[home] == state[cell] ? static_cast<std::uint16_t>(home) : cell;
@@ -171,7 +171,7 @@ class Propagation {
   }
   Cell most(const State& state, std::uint32_t cell) const { return numbers_[state[cell]].most; }
 
-  // Operands that are known become immediates where the operation has such a form.
+  // Replaces known operands by immediates where the operation has such a form.
   void use_immediate(const State& state, FlatInstruction& i) const {
     if (!operands(i.op).y) return;
     if (const auto y = known(state, i.y)) {
@@ -186,7 +186,7 @@ class Propagation {
     }
   }
 
-  // The outcome of a comparison, if it is known.
+  // The outcome of a comparison. Empty if it is not known.
   std::optional<bool> outcome(const State& state, FlatOp op, const FlatInstruction& i) const {
     const FlatOp plain = of_cells(op);
     const auto x = known(state, i.x);
@@ -200,7 +200,7 @@ class Propagation {
     return std::nullopt;
   }
 
-  // An operation on cells in its simplest form, a Set or Move if it can be one.
+  // Simplifies an operation on cells, to a Set or Move if possible.
   void simplify(const State& state, FlatInstruction& i) const {
     const auto to_set = [&](Cell value) {
       i = {.op = FlatOp::kSet, .d = i.d, .i = value & i.mask};
@@ -228,7 +228,7 @@ class Propagation {
       if (op == FlatOp::kAnd) {
         i.mask &= i.i;
         to_move();
-      } else if (i.i == 0 && op != FlatOp::kMultiply) {  // the others leave x as it is
+      } else if (i.i == 0 && op != FlatOp::kMultiply) {  // the other operations leave x as it is
         to_move();
       }
     }
@@ -243,7 +243,7 @@ class Propagation {
     if (i.op != FlatOp::kSet && (bits_of_result(state, i) & ~i.mask) == 0) i.mask = ~Cell{0};
   }
 
-  // The bits that the result may have before it is cut by the mask.
+  // The bits that may be set in the result before the mask cuts it.
   Cell bits_of_result(const State& state, const FlatInstruction& i) const {
     const Cell x = most(state, i.x);
     switch (i.op) {
@@ -262,7 +262,7 @@ class Propagation {
     }
   }
 
-  // False: the instruction can be left out.
+  // False if the instruction can be removed.
   bool instruction(State& state, FlatInstruction& i) {
     const Operands o = operands(i.op);
     if (o.x) i.x = origin(state, i.x);
@@ -292,7 +292,7 @@ class Propagation {
     return becomes(state, i.d, found->second);
   }
 
-  // False: it is so already.
+  // False if the cell has this value already.
   static bool becomes(State& state, std::uint32_t cell, std::uint32_t number) {
     const bool changes = state[cell] != number;
     state[cell] = number;
@@ -320,7 +320,7 @@ class Propagation {
     std::replace(state.begin(), state.end(), number, now);
   }
 
-  // What a comparing jump says of its operand where it is taken, or not.
+  // Notes what a comparing jump says about its operand, depending on whether it is taken.
   void learn_from(State& state, const FlatInstruction& jump, bool taken) {
     if (jump.op != FlatOp::kJumpEqualI && jump.op != FlatOp::kJumpNotEqualI) return;
     if ((jump.op == FlatOp::kJumpEqualI) == taken) {
@@ -353,7 +353,7 @@ class Propagation {
     }
   }
 
-  // Where the edge from b to `to` leads: past jumps whose outcome is known on it.
+  // Where the edge from b to `to` really leads, after skipping jumps whose outcome is known on it.
   std::uint32_t goal(std::uint32_t b, std::uint32_t to, const State& state) const {
     for (;;) {
       const FlatBlock& block = graph_.blocks[to];
@@ -368,7 +368,7 @@ class Propagation {
       } else {
         return to;
       }
-      if (rank_[next] <= rank_[b] && !is_loop_[next]) return to;  // looked at already
+      if (rank_[next] <= rank_[b] && !is_loop_[next]) return to;  // already visited
       to = next;
     }
   }
@@ -386,7 +386,7 @@ class Propagation {
     State& known = before_[to];
     for (std::uint32_t c = 0; c < known.size(); ++c) {
       if (known[c] == state[c]) continue;
-      // Edges bring different values: a new value.
+      // The edges bring different values, so this is a new one.
       known[c] = fresh(numbers_[known[c]].most | numbers_[state[c]].most, c);
     }
   }
@@ -400,14 +400,14 @@ class Propagation {
 
   const Image& image_;
   FlatGraph& graph_;
-  std::vector<Cell> width_;  // by cell: the bits of its field
+  std::vector<Cell> width_;  // by cell: the bits that its field may have
   std::vector<Number> numbers_;
   std::map<Cell, std::uint32_t> constants_;
   std::map<Key, std::uint32_t> computed_;
-  std::vector<std::uint32_t> rank_;  // of blocks, in the order of in_order()
-  std::vector<bool> is_loop_;        // a way leads back to it
+  std::vector<std::uint32_t> rank_;  // by block: its position in in_order()
+  std::vector<bool> is_loop_;        // by block: whether a path leads back to it
   std::vector<bool> reached_;
-  std::vector<State> before_;  // what is known at the blocks' beginnings
+  std::vector<State> before_;  // by block: what is known at its start
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
-// The fast form of a program, made from an Image at load (flatten.h).
+// The fast form of a program, made from an Image when it is loaded (flatten.h).
 //
-// A pipeline becomes one run of instructions on the packet vector's 64-bit cells: conditions become
-// jumps, actions stand in line behind the tables that call them, and an expression's intermediate
-// results have cells of their own. What does not fit 64-bit arithmetic stays as it is in the image
-// and is called (kCall). The image remains the reference: both forms do the same to every packet.
+// A pipeline becomes one run of instructions on the packet vector's 64-bit cells. Conditions become
+// jumps, actions are inlined behind the tables that call them, and the intermediate results of an
+// expression have cells of their own. What does not fit 64-bit arithmetic stays in the image and is
+// called (kCall). The image remains the reference: both forms treat every packet alike.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace tiercast::engine {
 
-// Every operation, once: the enumeration and the machine's table of addresses come from it.
-// d, x, y: cells; i: the immediate; "& mask" cuts a result to the width of its field.
-// clang-format off: a line for each group, which the formatter would fill differently every time
+// The list of all operations. The enumeration and the machine's table of addresses are made from
+// it. d, x, y: cells; i: the immediate; "& mask" cuts a result to the width of its field.
+// clang-format off: one line for each group, which the formatter would fill differently every time
 #define TIERCAST_FLAT_OPS(OP)                                                               \
   OP(Set)  /* d = i */                                                                      \
   OP(Move) /* d = x & mask */                                                               \
@@ -38,7 +38,7 @@ namespace tiercast::engine {
   OP(GreaterEqual) OP(GreaterEqualI)                                                        \
   OP(Greater) OP(GreaterI)                                                                  \
   OP(LessEqual) OP(LessEqualI)                                                              \
-  /* To target if x op y. */                                                                \
+  /* Jumps to target if x op y. */                                                          \
   OP(JumpEqual) OP(JumpEqualI)                                                              \
   OP(JumpNotEqual) OP(JumpNotEqualI)                                                        \
   OP(JumpLess) OP(JumpLessI)                                                                \
@@ -46,27 +46,27 @@ namespace tiercast::engine {
   OP(JumpGreater) OP(JumpGreaterI)                                                          \
   OP(JumpLessEqual) OP(JumpLessEqualI)                                                      \
   OP(Jump)                                                                                  \
-  OP(JumpHit) /* if the last table was hit */                                               \
+  OP(JumpHit) /* to target if the last table was hit */                                     \
   OP(End)                                                                                   \
-  OP(Exit)           /* ends, and the packet's pipeline with it */                          \
+  OP(Exit)           /* ends the packet's pipeline */                                       \
   OP(Argument)       /* d = argument i of the last table's action & mask */                 \
-  OP(Table)          /* table i; on at targets[target + action], the last: no action */     \
+  OP(Table)          /* table i, then targets[target + action]; the last: no action */      \
   OP(RegisterRead)   /* d = register array i [x] & mask */                                  \
   OP(RegisterWrite)  /* register array i [x] = y & mask */                                  \
-  OP(Count)          /* counter array i [x] */                                              \
+  OP(Count)          /* counts in counter array i [x] */                                    \
   OP(MarkToDrop)                                                                            \
   OP(Call)           /* the image's code[i] to code[target - 1], with the last arguments */ \
   OP(CallCondition)  /* the same; d = whether its result is not 0 */                        \
   OP(VerifyChecksum) /* checksum i of the image */                                          \
   OP(UpdateChecksum)                                                                        \
   OP(Clear) /* cells d to d + i - 1 = 0 */                                                  \
-  OP(Copy)  /* cells d to d + i - 1 = those from x on */                                    \
-  /* Of the parser; an error ends it. */                                                    \
+  OP(Copy)  /* cells d to d + i - 1 = x to x + i - 1 */                                     \
+  /* The parser's. An error ends it. */                                                     \
   OP(Extract)   /* plain header i */                                                        \
   OP(Lookahead) /* d = the target bits that lie i bits ahead */                             \
-  OP(NextState) /* one state less that the packet may pass */                               \
-  OP(RunState)  /* state i of the image; on at targets[target + state], the last: accept */ \
-  OP(Reject)    /* with error i */
+  OP(NextState) /* counts one of the states that a packet may pass */                       \
+  OP(RunState)  /* image state i, then targets[target + state]; the last: accept */         \
+  OP(Reject)    /* rejects with error i */
 // clang-format on
 
 enum class FlatOp : std::uint16_t {
@@ -88,7 +88,7 @@ struct FlatInstruction {
 struct FlatCode {
   static constexpr std::uint32_t kAbsent = 0xffffffff;
   std::vector<FlatInstruction> code;
-  std::vector<std::uint32_t> targets;  // of kTable and kRunState
+  std::vector<std::uint32_t> targets;  // for kTable and kRunState
   // Where each part starts; kAbsent: the program has no flat code.
   std::uint32_t parser = kAbsent;
   std::uint32_t verify_checksums = kAbsent;
@@ -99,39 +99,40 @@ struct FlatCode {
   bool is_empty(std::uint32_t start) const { return code[start].op == FlatOp::kEnd; }
 };
 
-// A field that one 64-bit load of its header covers: (big-endian 8 bytes at `byte`) >> shift.
+// A field that one 64-bit load from its header covers: (big-endian 8 bytes at `byte`) >> shift.
 struct FieldPlan {
   std::uint32_t cell = 0;
   std::uint16_t byte = 0;
   std::uint8_t shift = 0;
-  std::uint8_t whole_bytes = 0;  // 1, 2, 4, 6, 8: stored as such; 0: within other bits
+  std::uint8_t whole_bytes = 0;  // 1, 2, 4, 6, 8: stored as whole bytes; 0: shares bytes with other
+                                 // fields
   Cell mask = 0;
 };
 
-// How a header's bytes reach its cells and come back. A plain header is copied from the received
-// frame when it leaves, and only the fields that the program may change are written over it;
-// fields that nothing reads or changes never reach a cell. Plain: not in a stack or union, without
-// varbit field, never named as a whole but for its validity, or in an assignment to or from plain
-// headers, which then read and write the same fields.
+// How a header's bytes get into cells and back out. When a plain header leaves, it is copied from
+// the received frame, and only the fields that the program may change are written over it. Fields
+// that nothing reads or changes are never loaded into a cell. A header is plain if it is not in a
+// stack or union, has no varbit field, and is named as a whole only for its validity or in an
+// assignment from or to another plain header; the two then read and write the same fields.
 struct HeaderPlan {
   bool plain = false;
   std::uint32_t valid_cell = 0;
-  std::uint32_t origin_cell = 0;  // 1 + where in the frame the header was; 0: it was not received
+  std::uint32_t origin_cell = 0;  // 1 + the header's offset in the frame; 0: it was not received
   std::uint32_t dirty_cell = 0;   // not 0: flat code may have changed a field
   std::uint32_t bytes = 0;
-  std::vector<FieldPlan> read;       // into cells, by the parser
-  std::vector<FieldPlan> flat_read;  // those of them that flat code looks at afterwards
-  std::vector<FieldPlan> write;      // over a header that was received
-  std::vector<FieldPlan> fields;     // all of them: a header that was not received
+  std::vector<FieldPlan> read;       // fields that the parser loads into cells
+  std::vector<FieldPlan> flat_read;  // those of `read` that flat code uses later
+  std::vector<FieldPlan> write;      // fields to write over a received header
+  std::vector<FieldPlan> fields;     // all fields, for a header that was not received
 };
 
-// What the deparser asks of each header, close together.
+// What the deparser needs to know of each header, packed together.
 struct DeparseStep {
   std::uint32_t header = 0;
   std::uint32_t valid_cell = 0;
   std::uint32_t origin_cell = 0;  // 0: not a plain header
   std::uint32_t dirty_cell = 0;
-  std::uint32_t bytes = 0;        // without a varbit field
+  std::uint32_t bytes = 0;        // without the varbit field
   std::uint32_t varbit_cell = 0;  // 0: none
 };
 
@@ -146,11 +147,12 @@ struct PlannedKeyPart {
   std::uint32_t shift = 0;
 };
 
-// csum16 over fields that are all present: 2^16 = 1 modulo 2^16 - 1, so that a field may be added
-// as a whole, shifted to its place within a 16-bit word.
+// A csum16 over fields that are all present. Since 2^16 = 1 modulo 2^16 - 1, a whole field may be
+// added at once, shifted to its place within a 16-bit word.
 struct ChecksumPlan {
   bool plain = false;
-  std::vector<std::uint32_t> valid_cells;  // else the general form, which leaves headers out
+  std::vector<std::uint32_t> valid_cells;  // if one is 0, use the general form, which can leave
+                                           // headers out
   std::vector<PlannedKeyPart> terms;
 };
 

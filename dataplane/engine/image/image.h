@@ -33,8 +33,8 @@ struct Header {
   std::string name;
   std::string type;
   bool metadata = false;
-  std::uint32_t valid_cell = 0;  // its first cell
-  std::uint32_t cells = 0;       // with the validity
+  std::uint32_t valid_cell = 0;  // the header's first cell
+  std::uint32_t cells = 0;       // including the validity cell
   std::uint32_t fixed_bits = 0;  // without the varbit field
   std::uint32_t max_bytes = 0;
   std::uint32_t varbit = kNone;        // index into fields
@@ -54,8 +54,8 @@ struct HeaderUnion {
   std::vector<std::uint32_t> headers;
 };
 
-// Operations work on a stack of numbers (run/interpreter.h). [..] is what one pops, -> what it
-// pushes.
+// Operations work on a stack of numbers (run/interpreter.h). Below, [..] is what an operation pops,
+// and -> is followed by what it pushes.
 enum class Op : std::uint8_t {
   // Numbers.
   kConstant,      // -> constants[a]
@@ -85,8 +85,8 @@ enum class Op : std::uint8_t {
   kLessEqual,
   kGreater,
   kGreaterEqual,
-  kDivide,            // towards 0; by 0: 0
-  kRemainder,         // of kDivide
+  kDivide,            // rounds towards 0; division by 0 gives 0
+  kRemainder,         // of the division by kDivide
   kComplement,        // [number]
   kNegate,            // [number]
   kNot,               // [boolean]
@@ -95,12 +95,12 @@ enum class Op : std::uint8_t {
   kTwoCompMod,        // [number, bits] -> its value as a signed number of that width
   kSaturate,          // [number, bits] -> clamped to a signed number of that width
   kSaturateUnsigned,  // [number, bits]
-  // Header references, as numbers (an index outside a stack gives a reference to nothing).
+  // Header references, as numbers. An index outside a stack gives a reference to nothing.
   kHeader,         // -> header a
   kElement,        // [index] -> element of stack a (a header, or a union)
   kLastElement,    // -> the last extracted element of stack a
   kUnionMember,    // [union] -> its member a
-  kFieldOf,        // [header] -> its field a; 0 of nothing
+  kFieldOf,        // [header] -> its field a; 0 for a reference to nothing
   kSignedFieldOf,  // the same, sign-extended
   kValid,          // [header] -> its validity
   kUnionValid,     // [union] -> whether a member is valid
@@ -110,24 +110,24 @@ enum class Op : std::uint8_t {
   kStoreFieldOf,  // [header, number]: to its field a
   kCopyCell,      // field at cell a (`width` bits) = field at cell b
   kSetCell,       // field at cell a = constants[b] (cut to `width` bits at load)
-  kCopyArgument,  // field at cell a (`width` bits) = argument at cell b
+  kCopyArgument,  // copies the argument at cell b to the field at cell a (`width` bits)
   kCopyVarbit,    // varbit at cell a = varbit at cell b, `width` bits at most
   kAddHeader,     // [header]
   kRemoveHeader,  // [header]
   kAssignHeader,  // [to, from]
   kAssignStack,   // stack a = stack b
   kPush,
-  kPop,  // stack a by b elements
+  kPop,  // shifts stack a by b elements
   // State outside the packet.
   kRegisterWrite,  // [index, number]: register a
   kCount,          // [index]: counter a
-  kMeter,          // [index] -> the colour that meter a gives the packet
+  kMeter,          // [index] -> the colour that meter a gives to the packet
   // Control flow within a code range: a is an index into the code.
   kJump,
   kJumpIfZero,  // [number]
   kLoop,        // a jump backwards
   kLoopIfZero,  // [number]
-  kWide,        // the next a instructions work on Wide numbers; b: push their result
+  kWide,        // runs the next a instructions on Wide numbers; b: pushes their result
   kExit,
   // Parser.
   kExtract,                  // header a
@@ -138,17 +138,18 @@ enum class Op : std::uint8_t {
   kExtractUnionStackVarbit,  // [bits]
   kAdvance,                  // [bits]
   kVerify,                   // [condition, error]
-  // What becomes of the packet: notes for the architecture (PacketState), which acts on them when
-  // the control ends. The first acts at once: to the drop port, and to no multicast group.
+  // The packet's fate. These leave notes for the architecture (PacketState), which acts on them
+  // when the control ends. Only kMarkToDrop acts at once: it sets the drop port and clears the
+  // multicast group.
   kMarkToDrop,
   kCloneIngress,
   kCloneEgress,  // [session]: keeps the fields of list a
   kResubmit,
   kRecirculate,  // keeps the fields of list a
   kTruncate,     // [bytes]
-  kDigest,       // digest a is sent
+  kDigest,       // sends digest a
   kLog,          // [b numbers]: log message a
-  kAssert,       // [boolean]: text a says what did not hold
+  kAssert,       // [boolean]: text a says what failed
 };
 
 struct Instruction {
@@ -158,7 +159,8 @@ struct Instruction {
   std::uint32_t b = 0;
 };
 
-// By how many numbers an operation changes the stack's depth; kWide: 0, what it runs counts itself.
+// How many numbers an operation adds to the stack (negative: takes off). 0 for kWide, because the
+// operations that it runs count themselves.
 int stack_effect(const Instruction& instruction);
 
 // code[begin] to code[end - 1].
@@ -169,9 +171,9 @@ struct CodeRange {
 };
 
 struct ParserTransition {
-  std::vector<Cell> value, mask;    // as the key's cells
-  std::uint32_t value_set = kNone;  // instead: one of its members
-  std::uint32_t next = kNone;       // a state; kNone: accept
+  std::vector<Cell> value, mask;    // laid out as the key's cells
+  std::uint32_t value_set = kNone;  // if set, matches any member of this value set
+  std::uint32_t next = kNone;       // next state; kNone: accept
 };
 
 struct ParserKey {
@@ -185,15 +187,15 @@ struct ParserState {
   CodeRange ops;
   std::vector<ParserKey> key;
   std::uint32_t key_cells = 0;
-  std::vector<ParserTransition> transitions;  // the default, if any, has an empty value
+  std::vector<ParserTransition> transitions;  // a default transition has an empty value
 };
 
 struct CalculationInput {
   enum class Kind { kField, kVarbit, kConstant, kPayload } kind;
   std::uint32_t valid_cell = kNone;  // skipped while this cell is 0
-  std::uint32_t cell = 0;            // of the field, or index into cell_constants
+  std::uint32_t cell = 0;            // of the field, or the index into cell_constants
   std::uint32_t width = 0;
-  std::vector<std::uint32_t> headers;  // payload: the headers in front of it
+  std::vector<std::uint32_t> headers;  // payload: the headers that come before it
 };
 
 enum class Algorithm {
@@ -212,7 +214,7 @@ struct Calculation {
   std::string name;
   Algorithm algorithm;
   std::vector<CalculationInput> inputs;
-  std::uint32_t max_bytes = 0;  // without payload
+  std::uint32_t max_bytes = 0;  // without the payload
   bool with_payload = false;
 };
 
@@ -223,8 +225,8 @@ struct Checksum {
   std::uint32_t calculation = 0;
   bool update = false;
   bool verify = false;
-  // To verify: the sum over the fields is that over this header's bytes, in which the checksum
-  // itself stands this many bits above a multiple of 32. kNone: it is another.
+  // For verification: the sum over the fields equals the sum over this header's bytes, in which the
+  // checksum lies this many bits above a multiple of 32. kNone: there is no such header.
   std::uint32_t whole_header = kNone;
   std::uint32_t whole_header_shift = 0;
 };
@@ -245,29 +247,30 @@ struct Key {
   MatchKind kind;
   std::uint32_t cell = 0;  // in the packet vector
   std::uint32_t width = 0;
-  std::uint32_t word = 0;  // its place in the table's key
+  std::uint32_t word = 0;  // offset in the table's key
   std::vector<Cell> mask;  // static mask; empty: none
   std::uint32_t words() const { return cells_for(width); }
 };
 
 struct Table {
   std::string name;
-  std::string source;  // of its declaration in the P4 source, or empty
+  std::string source;  // of the declaration in the P4 source, or empty
   std::vector<Key> keys;
   std::uint32_t key_words = 0;
-  std::vector<std::uint32_t> actions;         // of Image::actions
-  std::vector<std::uint32_t> next;            // node after each of them; after hit, miss otherwise
+  std::vector<std::uint32_t> actions;         // indices into Image::actions
+  std::vector<std::uint32_t> next;            // node after each action; with next_by_hit, after a
+                                              // hit and after a miss
   bool next_by_hit = false;                   // next[0]: hit, next[1]: miss
-  std::uint32_t next_without_action = kNone;  // a miss in a table that has no default action
+  std::uint32_t next_without_action = kNone;  // after a miss in a table without a default action
   std::uint32_t default_action = kNone;       // index into actions
   std::vector<Cell> default_arguments;
   std::vector<TableEntry> entries;  // constant entries
   bool const_default = false;
   bool const_entries = false;
   bool direct_counter = false;
-  std::uint32_t direct_meter = kNone;  // of Image::meters
-  Field meter_target;                  // where the direct meter's colour goes
-  std::uint32_t profile = kNone;       // entries hold members or groups of it
+  std::uint32_t direct_meter = kNone;  // index into Image::meters
+  Field meter_target;                  // where the direct meter writes the colour
+  std::uint32_t profile = kNone;       // if set, entries refer to members or groups of this profile
   bool supports_timeout = false;
   std::uint64_t max_size = 0;
 };
@@ -276,9 +279,9 @@ struct Node {
   enum class Kind { kTable, kCondition, kAction } kind;
   std::uint32_t index = 0;  // table or action
   CodeRange condition;
-  std::uint32_t if_true = kNone;  // or what follows an action
+  std::uint32_t if_true = kNone;  // for kAction: the node that follows
   std::uint32_t if_false = kNone;
-  std::uint32_t place = 0;  // of a condition
+  std::uint32_t place = 0;  // for kCondition
 };
 
 // For traces: a place in the P4 source, and its text.
@@ -287,7 +290,7 @@ struct Place {
   std::string text;
 };
 
-struct Statement {  // of an action
+struct Statement {  // one statement of an action
   CodeRange code;
   std::uint32_t place = 0;
 };
@@ -302,19 +305,19 @@ struct RegisterArray {
 struct MeterArray {
   std::string name;
   std::uint64_t size = 0;  // 0: direct
-  bool bytes = false;      // else packets
+  bool bytes = false;      // counts bytes; otherwise packets
 };
 
 struct ActionProfile {
   std::string name;
   std::uint64_t max_size = 0;          // members
   std::uint32_t hash = kNone;          // the selector's calculation
-  std::vector<std::uint32_t> actions;  // those of its tables, of Image::actions
+  std::vector<std::uint32_t> actions;  // indices into Image::actions: those of the profile's tables
 };
 
 struct DigestField {
   Field field;
-  Bytes constant;  // instead of the field, if not empty: the whole bytes of its width
+  Bytes constant;  // if not empty, replaces the field: a value in whole bytes
 };
 
 struct Digest {
@@ -325,21 +328,21 @@ struct Digest {
 struct ValueSet {
   std::string name;
   std::uint64_t max_size = 0;         // members
-  std::uint32_t bits = 0;             // of all parts
-  std::vector<std::uint32_t> widths;  // of the parts of the keys that it is compared with
+  std::uint32_t bits = 0;             // of all parts together
+  std::vector<std::uint32_t> widths;  // bits of each part of the keys compared with it
 };
 
-// A log_msg's text between its arguments: one piece more than arguments.
+// The text of a log_msg between its arguments, so there is one piece more than arguments.
 struct LogFormat {
   std::vector<std::string> pieces;
 };
 
-// Where the architecture's own metadata stand: each architecture derives what it needs.
+// Where an architecture's own metadata are. Each architecture derives what it needs.
 struct ArchitectureFields {
   virtual ~ArchitectureFields() = default;
 };
 
-// Where a program says what becomes of a packet: cells of the port and of the multicast group.
+// Where a program states the packet's fate: the cells of the port and of the multicast group.
 struct VerdictCells {
   std::uint32_t port = 0;
   std::uint32_t group = 0;
@@ -358,11 +361,11 @@ struct Image {
   std::vector<HeaderStack> stacks;
   std::vector<HeaderUnion> unions;
 
-  const Architecture* architecture = nullptr;  // that the program was made for
+  const Architecture* architecture = nullptr;  // the one that the program was made for
   std::shared_ptr<const ArchitectureFields> fields;
   VerdictCells verdict;
-  std::uint32_t checksum_error_cell = 0;  // set to 1 where a checksum is verified and is wrong
-  std::vector<Field> read_behind;         // metadata that the architecture reads behind a control
+  std::uint32_t checksum_error_cell = 0;  // set to 1 when a checksum is verified and is wrong
+  std::vector<Field> read_behind;         // metadata that the architecture reads after a control
 
   std::vector<Instruction> code;
   std::vector<Word> constants;
@@ -387,7 +390,7 @@ struct Image {
   std::vector<Table> tables;
   std::vector<Node> nodes;
   std::vector<Place> places = {{}};   // places[0] is nowhere
-  std::vector<Statement> statements;  // of all actions, in the order of the code
+  std::vector<Statement> statements;  // of all actions, in code order
   std::uint32_t ingress_start = kNone;
   std::uint32_t egress_start = kNone;
   std::vector<RegisterArray> registers;
@@ -398,35 +401,39 @@ struct Image {
   std::vector<Digest> digests;
   std::vector<ValueSet> value_sets;
   std::vector<LogFormat> log_formats;
-  std::vector<std::string> assertions;  // what kAssert says
+  std::vector<std::string> assertions;  // texts for kAssert
 
-  // The fast form (flatten.h). Cells above shared_cells hold intermediate results, which a copy of
-  // a packet does not need.
+  // The fast form (flatten.h). The cells from shared_cells on hold intermediate results, which a
+  // copy of a packet does not need.
   std::uint32_t shared_cells = 1;
   FlatCode flat;
-  // Flat code reads no other cell of a new packet, or of a copy at the queue, before writing it.
+  // The only cells of a new packet, or of a copy in a queue, that flat code reads before it writes
+  // them.
   std::vector<CellRun> initial_runs, copied_runs;
-  // Cells that flat egress looks at before writing them, ascending: they hold what they should when
-  // a packet enters a queue. None where that was not found out.
+  // Cells that flat egress reads before it writes them, in ascending order. They hold their final
+  // values when a packet enters a queue. Empty if this was not analysed.
   std::vector<std::uint32_t> egress_reads;
-  std::vector<HeaderPlan> header_plans;       // as headers
-  std::vector<std::uint32_t> copied_headers;  // plain ones to which a plain one is assigned
-  std::uint32_t tracked_cell = 0;             // 1: the headers' dirty cells can be relied on
-  // Whether a packet's headers may be written to its frame before its egress: no copy of a header,
-  // which would come from the same place of the frame, can outlive the ingress.
+  std::vector<HeaderPlan> header_plans;       // one for each of `headers`
+  std::vector<std::uint32_t> copied_headers;  // plain headers that other plain headers are assigned
+                                              // to
+  std::uint32_t tracked_cell = 0;  // this cell is 1 while the headers' dirty cells are reliable
+  // Whether a packet's headers may be written to its frame before egress: true if no copy of a
+  // header, which would come from the same place of the frame, can outlive ingress.
   bool early_rewrite = false;
-  // After that, the frame stays as it is while these cells are 0: those of validity and change that
-  // the flat egress may write. Absent: it may do something else to headers.
+  // After early_rewrite the frame stays valid while these cells are 0: the validity and dirty cells
+  // that flat egress may write. Absent: egress may change headers in other ways.
   std::optional<std::vector<std::uint32_t>> egress_watch;
-  std::vector<std::uint32_t> always_dirty;   // dirty cells of headers that others write, too
-  std::vector<DeparseStep> deparse_steps;    // as deparser_order
-  std::vector<ChecksumPlan> checksum_plans;  // as calculations
+  std::vector<std::uint32_t> always_dirty;   // dirty cells of headers that are also written outside
+                                             // flat code
+  std::vector<DeparseStep> deparse_steps;    // in the order of deparser_order
+  std::vector<ChecksumPlan> checksum_plans;  // one for each of `calculations`
 
-  std::vector<TableInfo> table_infos;        // as tables
-  std::vector<ActionInfo> action_infos;      // as actions
-  std::vector<CounterInfo> counter_infos;    // as counter_sizes, then the direct counters
-  std::vector<RegisterInfo> register_infos;  // as registers
-  std::vector<MeterInfo> meter_infos;        // as meters
+  std::vector<TableInfo> table_infos;        // one for each of `tables`
+  std::vector<ActionInfo> action_infos;      // one for each of `actions`
+  std::vector<CounterInfo> counter_infos;    // one for each of counter_sizes, then the direct
+                                             // counters
+  std::vector<RegisterInfo> register_infos;  // one for each of `registers`
+  std::vector<MeterInfo> meter_infos;        // one for each of `meters`
   std::vector<ActionProfileInfo> profile_infos;
   std::vector<DigestInfo> digest_infos;
   std::vector<ValueSetInfo> value_set_infos;

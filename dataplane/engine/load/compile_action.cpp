@@ -1,4 +1,4 @@
-// Actions: each primitive is one statement.
+// Compiles actions. Each primitive becomes one statement.
 #include <algorithm>
 
 #include "dataplane/engine/arch/architecture.h"
@@ -91,7 +91,7 @@ void Compiler::assign(const Json& wrapped_to, const Json& wrapped_from) {
       to.refuse("an assignment to `" + field.name + "`");
     }
     const std::string& type = from.at("type").text();
-    if (field.width <= kCellBits) {  // the frequent cases, one instruction each
+    if (field.width <= kCellBits) {  // the frequent cases take one instruction each
       if (type == "field") {
         const Field source = field_at(from.at("value"));
         if (!source.is_varbit && !source.is_signed && source.width <= kCellBits) {
@@ -139,7 +139,7 @@ void Compiler::store_to(const Json& wrapped_lvalue, const std::function<void()>&
   lvalue.refuse("an assignment to a value of type `" + type + "`");
 }
 
-// "a is {}, \\{not this\\}": each {} takes the next argument.
+// Splits a log_msg's text, such as "a is {}, \\{not this\\}". Each {} takes the next argument.
 void Compiler::log_message(const Json& parameters) {
   const std::string& text = parameters.item(0).at("value").text();
   const Json& arguments = parameters.item(1).at("value");
@@ -160,7 +160,7 @@ void Compiler::log_message(const Json& parameters) {
   }
   const std::size_t wanted = format.pieces.size();
   format.pieces.push_back(std::move(piece));
-  // p4c writes {} where there is no argument.
+  // Without arguments p4c writes {}, an object, instead of a list.
   const std::size_t given = arguments.is_array() ? arguments.items().size() : 0;
   if (wanted != given) {
     parameters.refuse("log_msg: \"" + text + "\" takes " + std::to_string(wanted) +
@@ -229,7 +229,7 @@ void Compiler::primitive(const Json& node) {
     members(p.item(1), from);
     if (!same_layout(to, from)) node.refuse(op + " between different types");
     if (to == from) return;
-    // All invalid first: making a union's member valid must not outlive its peers' turn.
+    // Invalidate all headers first: when a union's member becomes valid, its peers become invalid.
     for (std::uint32_t h : to) {
       emit(Op::kHeader, h);
       emit(Op::kRemoveHeader);

@@ -1,4 +1,4 @@
-// Calculations (hashes and checksums) and where checksums are verified and updated.
+// Compiles calculations (hashes and checksums), and where checksums are verified and updated.
 #include <algorithm>
 
 #include "dataplane/engine/load/compiler.h"
@@ -83,7 +83,7 @@ Calculation Compiler::calculation(const Json& algo, const Json& inputs) {
       }
       c.inputs.push_back(std::move(constant));
     } else if (type == "payload") {
-      // Also the headers that follow the last one named, as they would be on the wire.
+      // This includes the headers after the last one named, as they would be on the wire.
       CalculationInput payload;
       payload.kind = CalculationInput::Kind::kPayload;
       const auto& order = image_.deparser_order;

@@ -1,4 +1,5 @@
-// Expressions, as "type value objects" nest them, into code for the machine's stack.
+// Compiles expressions, which bmv2 JSON writes as nested "type value objects", into code for the
+// machine's stack.
 #include <algorithm>
 
 #include "dataplane/engine/image/limits.h"
@@ -33,7 +34,7 @@ constexpr Operator kBinary[] = {{"+", Op::kAdd},
                                 {"usat_cast", Op::kSaturateUnsigned}};
 constexpr Operator kUnary[] = {{"~", Op::kComplement}, {"not", Op::kNot}, {"d2b", Op::kToBool}};
 
-// {"type": "expression", "value": {"type": ...}} only wraps.
+// Removes the wrapping of {"type": "expression", "value": {"type": ...}}.
 const Json& unwrap(const Json& node) {
   const Json* inner = &node;
   while (inner->at("type").text() == "expression" && inner->at("value").find("op") == nullptr) {
@@ -317,7 +318,7 @@ void Compiler::equality(const Json& wrapped_left, const Json& wrapped_right, boo
     emit(Op::kHeader, b);
     emit(Op::kHeadersEqual);
   };
-  // Whatever has members is equal if all members are.
+  // Things with members are equal if all their members are.
   const auto all = [&](const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
     if (a.size() != b.size() || a.empty()) left.refuse("a comparison of different types");
     for (std::size_t i = 0; i < a.size(); ++i) {

@@ -1,4 +1,4 @@
-// The packet vector: headers, stacks, unions, field lists, the deparser.
+// Lays out the packet vector: headers, stacks, unions and field lists, and the deparser's order.
 #include <algorithm>
 
 #include "dataplane/engine/arch/architecture.h"
@@ -47,7 +47,7 @@ void Compiler::check_version() {
 
 namespace {
 
-// Architectures of p4c's bmv2 compilers that may not be among ours.
+// Architectures that p4c's bmv2 compilers know. Some of them may not be supported here.
 constexpr struct {
   std::string_view metadata, name;
 } kOthers[] = {{"psa_ingress_input_metadata", "psa"}, {"pna_main_input_metadata", "pna"}};
@@ -106,7 +106,7 @@ void Compiler::compile_headers() {
     }
     image_.headers.push_back(std::move(header));
   }
-  // Metadata first: they are what a clone loses.
+  // Metadata come first, because a clone loses exactly these.
   for (bool metadata : {true, false}) {
     for (std::uint32_t i = 0; i < image_.headers.size(); ++i) {
       if (image_.headers[i].metadata == metadata) place_header(i, *type_of[i]);
@@ -123,7 +123,7 @@ void Compiler::place_header(std::uint32_t index, const Json& type) {
     field.name = node.item(0).text();
     field.cell = image_.phv_cells;
     field.is_varbit = node.item(1).is_string();
-    if (node.items().size() > 2) {  // a bool's is 0, not false
+    if (node.items().size() > 2) {  // a bool's third item is 0, not false
       const Json& is_signed = node.item(2);
       field.is_signed = is_signed.is_integer() ? is_signed.integer(0, 1) != 0 : is_signed.boolean();
     }
@@ -138,7 +138,7 @@ void Compiler::place_header(std::uint32_t index, const Json& type) {
     }
     header.fields.push_back(std::move(field));
     if (header.fields.back().is_varbit) {
-      // Everything that the fixed fields leave of the header's largest size.
+      // The varbit field gets what the fixed fields leave of the header's largest size.
       std::uint32_t fixed = 0;
       for (const Json& other : type.at("fields").items()) {
         if (other.item(1).is_integer()) {
@@ -163,7 +163,7 @@ void Compiler::place_header(std::uint32_t index, const Json& type) {
 
 namespace {
 
-// JSON ids -> positions in a list.
+// Maps JSON ids to positions in a list.
 std::map<std::int64_t, std::uint32_t> positions(const std::vector<Json>& list) {
   std::map<std::int64_t, std::uint32_t> result;
   for (std::uint32_t i = 0; i < list.size(); ++i) {

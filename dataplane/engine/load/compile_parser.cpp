@@ -1,4 +1,4 @@
-// The parser: states with operations, a key, and transitions tried in order.
+// Compiles the parser: states with operations, a key, and transitions that are tried in order.
 #include "dataplane/engine/image/limits.h"
 #include "dataplane/engine/load/compiler.h"
 
@@ -129,7 +129,8 @@ ParserKey Compiler::parser_key(const Json& node) {
   }
   value(node);
   key.cells = cells_for(key.width);
-  // A wide part is read from its place, not run: its single instruction says where.
+  // A wide part is read directly from its place. Its single instruction is not run; it only names
+  // the place.
   wide_ = false;
   finish();
   key.code.end = here();
@@ -145,7 +146,7 @@ void Compiler::transition(const Json& node, ParserState& state, const NameMap& s
   }
   const std::string& type = node.at("type").text();
   if (type == "hexstr") {
-    // The key's parts, each padded to whole bytes, one after the other.
+    // The constant holds the key's parts one after the other, each padded to whole bytes.
     const Json* masked = node.find("mask");
     const Number value = number(node.at("value"));
     const Number mask = masked == nullptr ? Number{} : number(*masked);

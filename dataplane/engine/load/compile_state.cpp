@@ -1,4 +1,5 @@
-// What outlives a packet: registers, counters, meters, value sets, digests, action profiles.
+// Compiles what outlives a packet: registers, counters, meters, value sets, digests and action
+// profiles.
 #include <algorithm>
 
 #include "dataplane/engine/load/compiler.h"
@@ -7,7 +8,7 @@ namespace tiercast::engine {
 
 namespace {
 
-constexpr std::uint64_t kMaxCells = 1u << 24;  // of 64 bits, in one array
+constexpr std::uint64_t kMaxCells = 1u << 24;  // 64-bit cells in one array
 constexpr std::uint64_t kMaxMeters = 1u << 20;
 
 }  // namespace
@@ -79,7 +80,7 @@ void Compiler::compile_value_sets() {
     ValueSet set;
     set.name = node.at("name").text();
     set.bits = static_cast<std::uint32_t>(node.at("compressed_bitwidth").integer(1, kMaxFieldBits));
-    // bmv2 does without a size.
+    // bmv2 accepts a value set without a size.
     const Json* size = node.find("max_size");
     set.max_size =
         size == nullptr ? UINT32_MAX : static_cast<std::uint64_t>(size->integer(0, UINT32_MAX));

@@ -1,4 +1,4 @@
-// Pipelines: tables, conditions and the graph between them.
+// Compiles pipelines: tables, conditions and the graph between them.
 #include <algorithm>
 
 #include "dataplane/engine/load/compiler.h"
@@ -7,8 +7,8 @@ namespace tiercast::engine {
 
 void Compiler::compile_pipelines() {
   for (const Json& pipeline : root_.at("pipelines").items()) compile_pipeline(pipeline);
-  // A packet passes each node once at most: P4 has no loops in controls.
-  std::vector<char> state(image_.nodes.size());  // 0: not seen, 1: on the way, 2: done
+  // A packet passes each node at most once, because P4's controls have no loops.
+  std::vector<char> state(image_.nodes.size());  // 0: not seen, 1: on the current path, 2: done
   refuse_loops(image_.ingress_start, state);
   refuse_loops(image_.egress_start, state);
 }
@@ -268,7 +268,7 @@ TableEntry Compiler::table_entry(const Json& node, const Table& table) const {
         break;
     }
   }
-  // In the JSON the smallest number wins.
+  // In the JSON, the smallest number has the highest priority.
   if (needs_priority) {
     entry.priority =
         static_cast<std::int32_t>(INT32_MAX - node.at("priority").integer(0, INT32_MAX - 1));

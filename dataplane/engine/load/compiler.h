@@ -1,4 +1,5 @@
-// From bmv2 JSON to an Image. Used once per program load; every failure throws Refused.
+// Compiles bmv2 JSON to an Image. A Compiler is used for one load only. Every failure throws
+// Refused.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +20,28 @@ namespace tiercast::engine {
 
 class Compiler {
  public:
-  // architectures: those that a program may be made for.
+  // architectures: those that a program may be written for.
   Compiler(const Json& root, std::span<const Architecture* const> architectures, Image& image)
       : root_(root), architectures_(architectures), image_(image) {}
   void compile();
 
-  // --- For architectures ---
-  // Nothing if the program has no such header, or field.
+  // --- For architectures --- Empty if the program has no such header or field.
   std::optional<Field> find_field(std::string_view header, std::string_view name) const;
-  // What the program calls by bmv2's name, "intrinsic_metadata.mcast_grp"; nothing if it has none.
+  // The field that the program maps to a name of bmv2's, such as "intrinsic_metadata.mcast_grp".
+  // Empty if there is none.
   std::optional<Field> field_alias(const std::string& name) const;
-  // Emits what pushes a value, and an operation, into the statement at hand.
+  // Emits code that pushes a value, or an operation, into the current statement.
   void value(const Json& node);
   void emit(Op op, std::uint32_t a = 0, std::uint32_t b = 0, std::uint32_t width = 0);
-  // Of a "hexstr" parameter: the index of the field list (0: none) or the digest with this id.
+  // For a "hexstr" parameter: the index of the field list with this id (0: none), or of the digest.
   std::uint32_t field_list(const Json& id) const;
   std::uint32_t digest(const Json& id) const;
 
  private:
-  // A "hexstr": sign and magnitude.
+  // A "hexstr" number as sign and magnitude.
   struct Number {
     bool negative = false;
-    std::vector<Cell> magnitude;  // least significant first, at least one
+    std::vector<Cell> magnitude;  // least significant first, at least one cell
     unsigned bits = 0;            // of the magnitude
   };
   using NameMap = std::unordered_map<std::string, std::uint32_t>;
@@ -53,7 +54,7 @@ class Compiler {
   void place_header(std::uint32_t index, const Json& type);
   void compile_unions();
   void compile_stacks(const char* list, const char* members, bool of_unions);
-  // Whether headers, one by one, have the same fields.
+  // Whether two lists of headers have the same fields, header by header.
   bool same_layout(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) const;
   void compile_field_lists();
   void compile_deparser();
@@ -61,11 +62,11 @@ class Compiler {
   std::uint32_t header_named(const Json& name) const;
   std::uint32_t stack_named(const Json& name) const;
   std::uint32_t union_named(const Json& name) const;
-  // "value" of a field reference: [header, field]; $valid$ is a field of one bit.
+  // A field reference's "value": [header, field]. $valid$ counts as a field of one bit.
   Field field_at(const Json& pair) const;
   std::uint32_t field_index(std::uint32_t header, const Json& name) const;
 
-  // compile_expression.cpp: one statement at a time into pending_.
+  // compile_expression.cpp: compiles one statement at a time into pending_.
   static Number number(const Json& hex);
   static Bytes bytes(const Json& hex);
   std::uint32_t small(const Json& node) const;  // a "hexstr" constant below 2^31
@@ -73,14 +74,15 @@ class Compiler {
   void equality(const Json& left, const Json& right, bool equal);
   void constant(const Number& number);
   void push_field(const Field& field, const Json& place);
-  // Pushes a reference to a header or a union; returns one of the headers (or unions) it may be.
+  // Pushes a reference to a header or union. Returns one of the headers (or unions) that it may
+  // mean.
   struct Reference {
     std::uint32_t index;
     bool is_union;
   };
   Reference reference(const Json& node);
   std::uint32_t header_reference(const Json& node);  // refuses a union
-  // Moves the statement to the image's code; keep: it leaves a result for the next instruction.
+  // Moves the statement to the image's code. keep: it leaves a result for the next instruction.
   void finish(bool keep = false);
   CodeRange condition(const Json& node);
   std::uint32_t here() const { return static_cast<std::uint32_t>(image_.code.size()); }
@@ -89,10 +91,10 @@ class Compiler {
   void compile_actions();
   void primitive(const Json& node);
   void assign(const Json& to, const Json& from);
-  // Emits a store to an lvalue of what push_value emits.
+  // Emits a store of the value that push_value pushes.
   void store_to(const Json& lvalue, const std::function<void()>& push_value);
   void log_message(const Json& parameters);
-  // Where a statement or condition is in the P4 source: an index into Image::places.
+  // Where a statement or condition is in the P4 source, as an index into Image::places.
   std::uint32_t place(const Json& node);
   void jump(const Json& node, bool conditional);
   std::uint32_t calculation_named(const Json& name) const;

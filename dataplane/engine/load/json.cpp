@@ -5,10 +5,10 @@
 namespace tiercast::engine {
 
 namespace {
-constexpr std::size_t kMaxDepth = 400;  // p4c nests expressions, never this deep
+constexpr std::size_t kMaxDepth = 400;  // p4c nests expressions, but never this deep
 }
 
-// Builds the tree from nlohmann's events, so that the depth is bounded.
+// Builds the tree from nlohmann's parse events, so that the depth can be limited.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
   Json root;

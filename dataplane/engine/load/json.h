@@ -1,5 +1,5 @@
-// A JSON text as a tree that knows its places: every access that fails throws Refused with the
-// path of the value and the P4 source line nearest to it.
+// JSON text as a tree whose values know their place: a failed access throws Refused, with the path
+// of the value and the nearest line of the P4 source.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace tiercast::engine {
 
-// Why a program cannot be loaded; becomes a LoadError.
+// Why a program cannot be loaded. Program::load() turns it into a LoadError.
 struct Refused {
   std::string construct;
   std::string source;  // "router.p4:42", or empty
@@ -22,7 +22,7 @@ class Json {
  public:
   enum class Kind { kNull, kBool, kInteger, kReal, kString, kArray, kObject };
 
-  // Throws Refused where the text is not JSON.
+  // Throws Refused if the text is not JSON.
   static std::unique_ptr<const Json> parse(std::string_view text);
 
   Kind kind() const { return kind_; }
@@ -36,7 +36,7 @@ class Json {
   const Json& item(std::size_t index) const;
   const Json& at(std::string_view key) const;                 // of an object; refused if missing
   const Json* find(std::string_view key) const;               // nullptr if missing or null
-  const std::vector<Json>& list(std::string_view key) const;  // array member; empty if missing
+  const std::vector<Json>& list(std::string_view key) const;  // an array member; empty if missing
   const std::string& text() const;
   bool boolean() const;
   bool boolean_or(std::string_view key, bool fallback) const;
@@ -44,12 +44,12 @@ class Json {
   std::int64_t integer(std::int64_t low, std::int64_t high) const;
 
   std::string path() const;    // "pipelines[0].tables[2].key"
-  std::string source() const;  // the nearest source_info on the way to the root
+  std::string source() const;  // An integer from low to high. Throws Refused for anything else.
   [[noreturn]] void refuse(const std::string& what) const;  // "<what> (at <path>)"
 
  private:
   friend class TreeBuilder;
-  void adopt();  // sets the parents below
+  void adopt();  // sets the parents of all values below this one
   const char* kind_name() const;
 
   Kind kind_ = Kind::kNull;

@@ -1,4 +1,4 @@
-// Big-endian bit fields in bytes, as headers are on the wire.
+// Reads and writes big-endian bit fields in bytes, as headers have them on the wire.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tiercast::engine {
 
-// width: 1 to 64 bits, from bit_offset (0: the most significant bit of data[0]).
+// width: 1 to 64 bits. bit_offset: 0 is the most significant bit of data[0].
 inline Cell read_bits(const std::byte* data, std::size_t bit_offset, unsigned width) {
   const std::byte* p = data + bit_offset / 8;
   const unsigned skip = bit_offset % 8;
@@ -24,7 +24,7 @@ inline Cell read_bits(const std::byte* data, std::size_t bit_offset, unsigned wi
   return static_cast<Cell>(v >> tail) & low_mask(width);
 }
 
-// width: any; out[0] is the least significant cell.
+// width: any. out[0] receives the least significant cell.
 inline void read_wide(const std::byte* data, std::size_t bit_offset, unsigned width, Cell* out) {
   for (; width > kCellBits; width -= kCellBits) {
     *out++ = read_bits(data, bit_offset + width - kCellBits, kCellBits);
@@ -32,11 +32,11 @@ inline void read_wide(const std::byte* data, std::size_t bit_offset, unsigned wi
   *out = width == 0 ? 0 : read_bits(data, bit_offset, width);
 }
 
-// Writes fields one after the other.
+// Writes fields one after another.
 class BitWriter {
  public:
   explicit BitWriter(std::byte* out) : start_(out), out_(out) {}
-  // width: 1 to 64 bits; value: below 2^width.
+  // width: 1 to 64 bits. value: below 2^width.
   void put(Cell value, unsigned width) {
     if (held_ == 0 && width % 8 == 0) {
       for (unsigned shift = width; shift > 0;) {
@@ -54,7 +54,7 @@ class BitWriter {
     pending_ = static_cast<Cell>(all) & low_mask(bits);
     held_ = bits;
   }
-  // width: any; cells[0] is the least significant.
+  // width: any. cells[0] is the least significant.
   void put_wide(const Cell* cells, unsigned width) {
     if (width == 0) return;
     unsigned i = cells_for(width) - 1;
@@ -70,7 +70,7 @@ class BitWriter {
  private:
   std::byte* start_;
   std::byte* out_;
-  Cell pending_ = 0;   // the held_ bits that do not fill a byte yet
+  Cell pending_ = 0;   // the held_ bits that do not yet fill a byte
   unsigned held_ = 0;  // 0 to 7
 };
 

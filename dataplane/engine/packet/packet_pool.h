@@ -1,5 +1,5 @@
-// Packets and frame buffers for reuse: once the pool has grown to what the traffic needs, no packet
-// allocates.
+// Reusable packets and frame buffers. Once the pool has grown to what the traffic needs, packets no
+// longer allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,20 @@ struct FrameBuffer {
 
 struct Packet {
   std::vector<Cell> phv;
-  FrameBuffer* buffer = nullptr;      // as received; after the deparser: as it leaves
+  FrameBuffer* buffer = nullptr;      // the frame as received; after the deparser, as it leaves
   std::uint32_t cursor = 0;           // bytes of the buffer that the parser consumed
-  std::uint32_t received_length = 0;  // bytes, standard_metadata.packet_length
+  std::uint32_t received_length = 0;  // bytes; standard_metadata.packet_length
   std::uint32_t ingress_port = 0;
-  std::uint32_t label = 0;        // LabelRule, when it entered the queue
-  std::uint32_t truncate = 0;     // bytes kept of the frame; 0: all
-  std::uint32_t generation = 0;   // how often it was cloned, resubmitted or recirculated
-  std::uint32_t queue_bytes = 0;  // its share of the queue's length
+  std::uint32_t label = 0;        // see LabelRule; set when the packet enters a queue
+  std::uint32_t truncate = 0;     // bytes of the frame to keep; 0: all
+  std::uint32_t generation = 0;   // times that it was cloned, resubmitted or recirculated
+  std::uint32_t queue_bytes = 0;  // bytes that it adds to the queue's length
   std::uint32_t enq_qdepth = 0;
-  bool is_written = false;   // the frame has its headers, while Image::egress_watch is 0
-  std::uint32_t copy = 0;    // of a traced packet
-  std::uint64_t trace = 0;   // its number; 0: it is not traced
-  std::int64_t time_ns = 0;  // in a queue: when it arrived there; on a wire: when it leaves it
+  bool is_written = false;   // the frame already contains its headers, as long as
+                             // Image::egress_watch is 0
+  std::uint32_t copy = 0;    // copy number of a traced packet
+  std::uint64_t trace = 0;   // number of a traced packet; 0: not traced
+  std::int64_t time_ns = 0;  // in a queue: when it arrived; on a wire: when it leaves
   Packet* next = nullptr;
 };
 
@@ -66,7 +67,7 @@ class PacketPool {
   explicit PacketPool(std::size_t phv_cells) : phv_cells_(phv_cells) {}
   std::size_t phv_cells() const { return phv_cells_; }
 
-  // Its packet vector holds what an earlier packet left there.
+  // Returns a packet. Its packet vector still holds an earlier packet's values.
   Packet* take() {
     if (free_ == nullptr) {
       free_ = &packets_.emplace_back();
@@ -114,7 +115,8 @@ class PacketPool {
 
  private:
   static constexpr std::uint32_t kGranule = 2048;
-  static constexpr std::uint32_t kSlack = 8;  // that the parser's loads may reach beyond the end
+  static constexpr std::uint32_t kSlack = 8;  // bytes that the parser's loads may read beyond the
+                                              // end
   std::size_t phv_cells_;
   std::deque<Packet> packets_;
   std::deque<FrameBuffer> buffers_;

@@ -10,7 +10,7 @@ struct Division {
   Wide quotient, remainder;
 };
 
-// Of magnitudes, bit by bit from the most significant one: rare enough to be simple.
+// Divides magnitudes bit by bit, from the most significant one. This is rare enough to stay simple.
 Division divide_magnitudes(const Wide& a, const Wide& b) {
   Division d{Wide{0}, Wide{0}};
   unsigned bits = Wide::kLimbs * kCellBits;
@@ -44,7 +44,7 @@ Wide remainder(const Wide& a, const Wide& b) {
 std::string to_decimal(Word value) { return to_decimal(Wide{value}); }
 
 std::string to_decimal(const Wide& value) {
-  constexpr Cell kGroup = 10'000'000'000'000'000'000u;  // 19 digits at a time
+  constexpr Cell kGroup = 10'000'000'000'000'000'000u;  // 10^19: prints 19 digits at a time
   std::string reversed;
   std::array<Cell, Wide::kLimbs> limbs;
   const Wide positive = magnitude(value);

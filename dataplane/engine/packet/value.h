@@ -1,6 +1,7 @@
-// The numbers that operations work on. bmv2's expressions have no width: they are computed as if
-// with infinite precision and cut to a field's width when stored. Word does the same for operands
-// of at most 64 bits (p4c masks every intermediate result), Wide for operands up to 2048 bits.
+// The numbers that operations work on. bmv2's expressions have no width: they are computed with
+// infinite precision and cut to a field's width when they are stored. Word gives the same results
+// for operands of at most 64 bits (p4c masks every intermediate result), and Wide for operands of
+// up to 2048 bits.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ class Wide {
   static constexpr unsigned kLimbs = kMaxFieldBits / kCellBits + 2;
 
   Wide() = default;
-  Wide(Word value) {  // NOLINT: implicit as Word's own conversions are
+  Wide(Word value) {  // NOLINT: implicit, like Word's own conversions
     limbs_[0] = static_cast<Cell>(value);
     limbs_[1] = static_cast<Cell>(value >> 64);
     for (unsigned i = 2; i < kLimbs; ++i) limbs_[i] = value < 0 ? ~Cell{0} : 0;
@@ -80,7 +81,7 @@ class Wide {
     }
     return r;
   }
-  friend Wide operator>>(const Wide& a, unsigned n) {  // arithmetic
+  friend Wide operator>>(const Wide& a, unsigned n) {  // arithmetic shift
     const Cell fill = a.negative() ? ~Cell{0} : 0;
     Wide r{0};
     const unsigned limbs = n / 64, bits = n % 64;
@@ -119,7 +120,8 @@ class Wide {
   std::array<Cell, kLimbs> limbs_;
 };
 
-// The operations whose Word form needs care: overflow wraps, shifts may exceed the type.
+// Operations whose Word form needs care: overflow wraps around, and a shift may exceed the type's
+// width.
 inline Word add(Word a, Word b) {
   return static_cast<Word>(static_cast<UnsignedWord>(a) + static_cast<UnsignedWord>(b));
 }
@@ -133,10 +135,10 @@ inline Wide add(const Wide& a, const Wide& b) { return a + b; }
 inline Wide subtract(const Wide& a, const Wide& b) { return a - b; }
 inline Wide multiply(const Wide& a, const Wide& b) { return a * b; }
 
-// Quotients are rounded towards 0. Division by 0 gives 0.
+// The quotient is rounded towards 0. Division by 0 gives 0.
 inline Word divide(Word a, Word b) {
   if (b == 0) return 0;
-  if (b == -1) return subtract(0, a);  // the smallest number has no negative
+  if (b == -1) return subtract(0, a);  // the smallest number has no positive counterpart
   return a / b;
 }
 inline Word remainder(Word a, Word b) { return b == 0 || b == -1 ? 0 : a % b; }
@@ -146,7 +148,7 @@ Wide remainder(const Wide& a, const Wide& b);
 std::string to_decimal(Word value);
 std::string to_decimal(const Wide& value);
 
-// n: any value; negative shifts count as 0, which P4 forbids anyway.
+// n: any value. A negative shift counts as 0; P4 forbids it anyway.
 template <class Value>
 Value shift_left(const Value& a, Word n) {
   constexpr int kBits = sizeof(Value) * 8;
@@ -165,12 +167,12 @@ Value shift_right(const Value& a, Word n) {
   return a >> static_cast<unsigned>(n >= kBits ? kBits - 1 : n);
 }
 
-// 2^bits - 1; bits up to the type's own width.
+// 2^bits - 1, for `bits` up to the type's width.
 template <class Value>
 Value ones(unsigned bits) {
   return subtract(shift_left(Value{1}, Word{bits}), Value{1});
 }
-// The signed value of the low `bits` bits (bmv2's two_comp_mod).
+// The low `bits` bits as a signed value (bmv2's two_comp_mod).
 template <class Value>
 Value sign_extend(const Value& a, unsigned bits) {
   const Value low = a & ones<Value>(bits);

@@ -1,9 +1,10 @@
-// One queue for each flow, served in turn: deficit round robin (Shreedhar and Varghese,
-// SIGCOMM 1995). Every flow that waits gets the same share of the link in bytes.
+// One queue for each flow, served in turn by deficit round robin (Shreedhar and Varghese, SIGCOMM
+// 1995). All waiting flows get the same share of the link in bytes.
 //
-// A flow is what has the same IPv4 source, destination, protocol and ports in the frame as
-// received. Of multicast the destination does not count, so that the layers of a session are one
-// flow. A hash identifies a flow: two of them share a queue with probability 1/kFlows.
+// A flow is the set of packets with the same IPv4 source, destination, protocol and ports in the
+// frame as received. The destination of multicast packets does not count, so that all layers of a
+// session are one flow. A hash identifies a flow, so two flows share a queue with probability
+// 1/kFlows.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +19,22 @@ namespace tiercast::engine {
 class FairQueue {
  public:
   static constexpr std::uint32_t kFlows = 1024;
-  // Bytes a turn. Less than a packet, so that no flow sends several in a row while others wait: a
-  // pair's spacing then shows the share (PLM), and a large packet costs some turns.
+  // Bytes that a flow may send per turn. This is less than a packet, so that no flow sends several
+  // packets in a row while others wait. The spacing of a packet pair then shows the flow's share
+  // (PLM), and a large packet takes several turns.
   static constexpr std::uint32_t kQuantum = 256;
 
   FairQueue() : flows_(kFlows) {}
 
-  // 0 .. kFlows - 1; 0 for what is not IPv4.
+  // 0 to kFlows - 1. 0 for a frame that is not IPv4.
   static std::uint32_t flow_of(std::span<const std::byte> frame);
 
   bool empty() const { return first_ == kNone; }
   std::uint32_t packets(std::uint32_t flow) const { return flows_[flow].count; }
   std::uint64_t bytes(std::uint32_t flow) const { return flows_[flow].bytes; }
-  // Counts packet.queue_bytes.
+  // Adds packet.queue_bytes to the flow's bytes.
   void push(std::uint32_t flow, Packet* packet);
-  Packet* pop();  // there must be one
+  Packet* pop();  // the queue must not be empty
 
  private:
   static constexpr std::uint32_t kNone = kFlows;
@@ -40,7 +42,7 @@ class FairQueue {
     PacketList waiting;
     std::uint32_t count = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t deficit = 0;  // bytes that it may still send in its turn
+    std::uint64_t deficit = 0;  // bytes that the flow may still send in its turn
     std::uint32_t next = kNone;
   };
 
@@ -48,10 +50,10 @@ class FairQueue {
   void take_first();
 
   std::vector<Flow> flows_;
-  // Those with packets, in the order of their turns.
+  // The flows with packets, linked in the order of their turns.
   std::uint32_t first_ = kNone;
   std::uint32_t last_ = kNone;
-  bool turn_began_ = false;  // of the first
+  bool turn_began_ = false;  // whether the first flow's turn has begun
 };
 
 }  // namespace tiercast::engine

@@ -89,7 +89,7 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
   }
   const auto rate = static_cast<std::uint64_t>(std::llround(config.rate_bps));
   if (port.in_service != nullptr && rate != port.rate) {
-    // What is left of the service, in bit * 10^9, is done at the new rate.
+    // The rest of the service, in bit * 10^9, takes place at the new rate.
     const auto left_ns =
         static_cast<std::uint64_t>(std::max<std::int64_t>(port.free_ns - now_ns, 0));
     const UnsignedWord work = UnsignedWord{left_ns} * port.rate + port.remainder;
@@ -108,7 +108,7 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
   schedule(index);
 }
 
-// What waits goes over in the order in which it would have left.
+// Waiting packets move over in the order in which they would have left.
 void TrafficManager::set_scheduling(Port& port, bool fair) {
   if (fair) {
     port.fair = std::make_unique<FairQueue>();
@@ -161,7 +161,7 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   const std::uint32_t flow = port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
   if (!idle) {
     const PortConfig& c = port.config;
-    // A fair queue's limits are each flow's.
+    // The limits of a fair queue apply to each flow.
     const std::uint32_t packets =
         port.fair == nullptr ? stats.queue_packets : port.fair->packets(flow);
     const std::uint64_t bytes = port.fair == nullptr ? stats.queue_bytes : port.fair->bytes(flow);
@@ -186,7 +186,7 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
     port.fair->push(flow, packet);
   }
   if (idle) {
-    // Counted for the moment that serve() takes to take it out again.
+    // It counts as waiting until serve() takes it out again.
     ++stats.queue_packets;
     stats.queue_bytes += packet->queue_bytes;
     serve(index, now_ns);

@@ -1,10 +1,10 @@
-// Queues, links and wires of the ports, in virtual time.
+// The ports' queues, links and wires, in virtual time.
 //
-// A port is a drop-tail FIFO, or a fair queue, in front of a link with a rate and a wire with a
-// propagation delay. A packet that finds the link idle is served at once and never counts as
-// waiting. The egress pipeline runs when a packet's service starts; the bytes that it leaves set
-// the service time: (frame + overhead) * 8 / rate. Service times add up without rounding: an
-// instant is whole nanoseconds and a remainder in units of 1/rate nanoseconds.
+// A port is a drop-tail FIFO or a fair queue, a link with a rate, and a wire with a propagation
+// delay. A packet that finds the link idle is served at once and never counts as waiting. The
+// egress pipeline runs when a packet's service starts; the bytes that egress leaves determine the
+// service time: (frame + overhead) * 8 / rate. Service times add up without rounding: an instant is
+// whole nanoseconds plus a remainder in units of 1/rate nanoseconds.
 #pragma once
 
 #include <algorithm>
@@ -27,42 +27,43 @@ class TrafficManager {
   class Client {
    public:
     virtual ~Client() = default;
-    // A packet's service starts at now_ns, with `waiting` packets behind it. True: packet.buffer is
-    // the frame that leaves. False: the packet is not sent and goes back to the pool; the link
-    // stays idle.
+    // The packet's service starts at now_ns, with `waiting` packets behind it. Return true if
+    // packet.buffer is the frame to send. Return false if nothing is to be sent: the packet goes
+    // back to the pool, and the link stays idle.
     virtual bool egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
                         std::int64_t now_ns) = 0;
     // A frame leaves the wire at packet.time_ns.
     virtual void deliver(std::uint32_t port, const Packet& packet) = 0;
-    // The packet finds the queue full and is dropped.
+    // The queue is full, so the packet is dropped.
     virtual void refused(std::uint32_t port, const Packet& packet) = 0;
-    // A frame that waited for rx_delay_ns arrives; the client owns it now.
+    // A frame arrives after its rx_delay_ns. The client takes ownership.
     virtual void arrive(std::uint32_t port, Packet* packet, std::int64_t now_ns) = 0;
   };
 
   TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client);
 
   bool has(std::uint32_t port) const { return port < ports_.size() && ports_[port].exists; }
-  // The rate counts in whole bit/s.
+  // The rate is rounded to whole bit/s.
   void set(std::uint32_t port, const PortConfig& config, std::int64_t now_ns);
   void remove(std::uint32_t port);
   const PortConfig& config(std::uint32_t port) const { return ports_[port].config; }
   PortStats& stats(std::uint32_t port) { return ports_[port].stats; }
-  // For a port that exists or has existed.
+  // The port must exist or have existed.
   const LabelTable& labels(std::uint32_t port) const { return ports_[port].labels; }
   std::vector<std::uint32_t> ports() const;
 
-  // Takes the packet, whose frame now has frame_bytes. The port must exist.
+  // Takes ownership of the packet, whose frame now has frame_bytes bytes. The port must exist.
   void enqueue(std::uint32_t port, Packet* packet, std::uint32_t frame_bytes, std::int64_t now_ns);
-  // Takes the packet and calls Client::arrive after the port's rx_delay_ns.
+  // Takes ownership of the packet and calls Client::arrive after the port's rx_delay_ns.
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
   std::int64_t next_event() const {
     return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns,
                     soon_.empty() ? kNever : soon_ns_);
   }
-  // Performs the earliest event, which is due at next_event(). Ties: the lower port first; on one
-  // port, frames that leave the wire, then the end of a service, then arrivals.
+  // Performs the earliest event, which is due at next_event(). Of simultaneous events, the lower
+  // port comes first; at one port, frames that leave the wire come first, then the end of a
+  // service, then arrivals.
   void step();
 
  private:
@@ -74,21 +75,21 @@ class TrafficManager {
     PortStats stats;
     LabelTable labels;
     PacketList waiting, wire, arriving;
-    std::unique_ptr<FairQueue> fair;  // holds what waits, in place of `waiting`
+    std::unique_ptr<FairQueue> fair;  // holds the waiting packets instead of `waiting`
     Packet* in_service = nullptr;
-    std::int64_t free_ns = 0;      // when the link is, or became, free: free_ns and
+    std::int64_t free_ns = 0;      // the link is, or became, free at free_ns +
     std::uint64_t remainder = 0;   // remainder / rate nanoseconds
-    std::int64_t last_due_ns = 0;  // of the wire, which keeps the order
+    std::int64_t last_due_ns = 0;  // latest time on the wire; keeps frames in order
     std::int64_t last_arrival_ns = 0;
-    std::int64_t due_ns = kNever;  // of its next event, as due_ is sorted by it
-    bool is_soon = false;          // in soon_, not in due_
-    std::uint32_t place = 0;       // in due_, while due_ns is not kNever
+    std::int64_t due_ns = kNever;  // of the next event; due_ is sorted by this
+    bool is_soon = false;          // whether the port is in soon_ instead of due_
+    std::uint32_t place = 0;       // index in due_, while due_ns is not kNever
     std::int64_t next_event() const;
     bool none_waits() const { return fair == nullptr ? waiting.empty() : fair->empty(); }
     Packet* take_waiting() { return fair == nullptr ? waiting.pop() : fair->pop(); }
   };
 
-  // Ports in ascending order.
+  // A set of ports, in ascending order.
   class PortSet {
    public:
     explicit PortSet(std::uint32_t ports) : words_((ports + 63) / 64) {}
@@ -113,10 +114,10 @@ class TrafficManager {
     std::uint32_t count_ = 0;
   };
 
-  // Puts the port where its next event belongs, in soon_ or due_.
+  // Puts the port into soon_ or due_, according to its next event.
   void schedule(std::uint32_t port);
   void unschedule(std::uint32_t port);
-  // The port with the earliest event; there must be one.
+  // The port with the earliest event. There must be one.
   std::uint32_t next_port() const;
   void move_in_heap(std::uint32_t port, std::size_t place);
   bool earlier(std::uint32_t a, std::uint32_t b) const {
@@ -132,8 +133,8 @@ class TrafficManager {
   Client& client_;
   std::vector<Port> ports_;
   std::vector<std::uint32_t> active_;  // ports that exist, ascending
-  // Ports with an event to come: those of one instant, which without rates is the present, and of
-  // the others a binary heap, earliest first.
+  // The ports with pending events. soon_ has those due at the instant soon_ns_, which for ports
+  // without a rate is the present. due_ has the others, as a binary heap with the earliest on top.
   PortSet soon_;
   std::int64_t soon_ns_ = kNever;
   std::vector<std::uint32_t> due_;

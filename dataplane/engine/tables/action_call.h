@@ -1,4 +1,4 @@
-// A control-plane ActionCall, checked against a program's actions.
+// Checks an ActionCall of the control plane against a program's actions.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace tiercast::engine {
 struct ResolvedCall {
   std::uint32_t index = 0;  // into the list of valid actions
   std::vector<Cell> arguments;
-  ActionCall canonical;  // its arguments as short as possible
+  ActionCall canonical;  // with its arguments in their shortest form
 };
 
-// actions: those valid here, of Image::actions; place: "table x", for messages.
+// actions: the valid ones, as indices into Image::actions. place: "table x", for messages.
 Status resolve_call(const Image& image, const std::string& place,
                     const std::vector<std::uint32_t>& actions, const ActionCall& call,
                     ResolvedCall& out);

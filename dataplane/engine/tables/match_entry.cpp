@@ -1,4 +1,4 @@
-// Control-plane entries to and from a table's keys and arguments.
+// Converts the control plane's entries to a table's keys and arguments, and back.
 #include <cmath>
 
 #include "dataplane/engine/control/byte_values.h"

@@ -50,7 +50,7 @@ Status MatchTable::install_constant_entries() {
   return {};
 }
 
-// --- Look-up ---
+// --- Lookup ---
 
 namespace {
 
@@ -248,7 +248,7 @@ MatchTable::Slot& MatchTable::slot_of(Tuple& tuple, std::uint32_t index) const {
 
 void MatchTable::renew() {
   if (!is_packed()) return;
-  static const Slot kFreeSlot;  // all that a table without entries has
+  static const Slot kFreeSlot;  // the only slot of a table without entries
   slots_ = tuples_.empty() ? &kFreeSlot : tuples_[0]->slots.data();
   last_slot_ = tuples_.empty() ? 0 : tuples_[0]->slots.size() - 1;
   all_arguments_.resize(entries_.size() * argument_cells_);
@@ -383,7 +383,7 @@ Status MatchTable::remove(const TableEntry& entry) {
   const auto last = static_cast<std::uint32_t>(entries_.size() - 1);
   if (profile_ != nullptr) profile_->release(entries_[index]->binding);
   if (!has_ranges_) {
-    // The last entry takes the place of the removed one.
+    // The last entry moves to the place of the removed one.
     remove_from_tuple(index);
     if (index != last) {
       remove_from_tuple(last);
@@ -441,7 +441,7 @@ Status MatchTable::write_meter(const TableEntry& entry, const std::optional<Mete
 
 namespace {
 
-// When an entry that is not hit any more is reported.
+// The time at which an entry is reported if nothing hits it until then.
 std::int64_t expiry_ns(const MatchTable::Entry& entry) {
   constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max() - 1;
   const std::int64_t since_ns = std::max(entry.last_hit_ns, entry.reported_ns);

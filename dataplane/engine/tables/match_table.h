@@ -1,14 +1,14 @@
-// The entries of one table, and their look-up.
+// The entries of one table, and their lookup.
 //
 // Entries with the same mask share a hash table (tuple space search: Srinivasan, Suri, Varghese,
-// SIGCOMM 1999). An exact table has one; an lpm table one per prefix length, the longest first; a
-// ternary table one per mask, of which the entry with the highest priority wins. Entries with a
-// range are compared one by one. Look-ups never allocate; changes may.
+// SIGCOMM 1999). An exact table has one hash table. An lpm table has one per prefix length, tried
+// from the longest. A ternary table has one per mask, and the matching entry with the highest
+// priority wins. Entries with a range are compared one by one. Lookups never allocate; changes may.
 //
-// Most tables are exact, with one or two fields. Their key is packed into one cell and stored in
-// the hash table beside the action, and the arguments of all entries are stored together. So a
-// look-up touches few places in memory, none of which is in the processor's cache while packets go
-// through many switches.
+// Most tables are exact and have one or two fields. Such a key is packed into one cell and stored
+// in the hash table beside the action, and the arguments of all entries are stored together. A
+// lookup then touches few places in memory. This matters because none of them is in the processor's
+// cache while packets go through many switches.
 #pragma once
 
 #include <array>
@@ -30,34 +30,36 @@ namespace tiercast::engine {
 class alignas(64) MatchTable {
  public:
   struct Entry {
-    std::vector<Cell> key;   // masked; of a range: the low bound
-    std::vector<Cell> mask;  // of a range: the high bound
+    std::vector<Cell> key;   // masked; for a range: the low bound
+    std::vector<Cell> mask;  // for a range: the high bound
     std::int32_t priority = 0;
     std::uint32_t action = 0;     // index into Table::actions
-    std::vector<Cell> arguments;  // in a packed table all_arguments_ has them
+    std::vector<Cell> arguments;  // in a packed table they are in all_arguments_
     CounterValue counter;
-    ActionCall call;  // as the control plane gave it, its arguments in canonical form
+    ActionCall call;  // as the control plane gave it, with arguments in canonical form
     std::optional<std::uint32_t> member, group;  // of the table's action profile
-    ProfileMembers::Binding binding;             // what it refers to in the profile
+    ProfileMembers::Binding binding;             // the part of the profile that it refers to
     Meter meter;
     std::int64_t idle_timeout_ns = 0;
-    std::int64_t last_hit_ns = 0;  // or when it was written; in tables that support time-outs
-    std::int64_t reported_ns = 0;  // last, as idle
+    std::int64_t last_hit_ns = 0;  // in tables that support time-outs; until the first hit, when it
+                                   // was written
+    std::int64_t reported_ns = 0;  // when it was last reported as idle
   };
 
-  // The arguments must outlive the MatchTable. Installs the program's constant entries; wrong ones
-  // give a status. profile: the table's action profile, or nullptr.
+  // All arguments must outlive the MatchTable. install_constant_entries() installs the program's
+  // constant entries and returns an error if one is wrong. profile: the table's action profile, or
+  // nullptr.
   MatchTable(const Image& image, const Table& layout, ProfileMembers* profile = nullptr);
   Status install_constant_entries();
 
-  // nullptr: miss.
+  // nullptr on a miss.
   Entry* lookup(const Cell* phv);
-  // What a packet of `bytes` does at this table; the direct counter counts it.
+  // What the table does to a packet of `bytes` bytes. The direct counter counts the packet.
   struct Outcome {
-    std::uint32_t action;  // index into Table::actions; kNone: a miss without default action
+    std::uint32_t action;  // index into Table::actions; kNone: a miss and no default action
     bool hit;
     const Cell* arguments;
-    Entry* special = nullptr;  // a hit that must be passed to TableHits::complete()
+    Entry* special = nullptr;  // a hit that the caller must pass to TableHits::complete()
   };
   Outcome apply(const Cell* phv, std::uint32_t bytes);
   const ProfileMembers* profile() const { return profile_; }
@@ -79,9 +81,10 @@ class alignas(64) MatchTable {
   std::size_t size() const { return entries_.size(); }
   TableEntry describe(const Entry& entry, std::int64_t now_ns) const;
 
-  // Time-outs: when an entry may next have been idle for too long (kNever: none has a time-out),
-  // and those that have been, since they were hit or taken. This scans all entries, so it is called
-  // at most every kScanSpacing for each of them. Shorter time-outs count as kMinTimeout.
+  // Time-outs. next_expiry_ns(): when an entry may next have been idle for too long; kNever if no
+  // entry has a time-out. take_expired(): the entries that have been idle for too long since they
+  // were last hit or taken. It scans all entries, so it does so at most once every kScanSpacing per
+  // entry. A time-out below kMinTimeout counts as kMinTimeout.
   static constexpr std::int64_t kMinTimeout = 10'000'000;  // ns
   static constexpr std::int64_t kScanSpacing = 1'000;      // ns
   std::int64_t next_expiry_ns() const { return next_expiry_ns_; }
@@ -92,11 +95,11 @@ class alignas(64) MatchTable {
   static constexpr std::uint32_t kFree = 0xffffffff;
   static constexpr std::uint32_t kDeleted = 0xfffffffe;
   struct Slot {
-    Cell first_word = 0;          // of the entry's key, or all of it, packed
+    Cell first_word = 0;          // first word of the entry's key; the whole key if packed
     std::uint32_t entry = kFree;  // index, kFree or kDeleted
-    std::uint32_t action = 0;     // the entry's
+    std::uint32_t action = 0;     // the entry's action
   };
-  // A field of a packed key.
+  // One field of a packed key.
   struct PackedField {
     std::uint32_t cell = 0;
     std::uint32_t shift = 0;
@@ -105,7 +108,7 @@ class alignas(64) MatchTable {
   struct Tuple {
     std::vector<Cell> mask;
     unsigned prefix_length = 0;  // of the lpm field
-    std::vector<Slot> slots;     // a power of two
+    std::vector<Slot> slots;     // their number is a power of two
     std::size_t used = 0;        // slots that are not kFree
     std::size_t live = 0;
   };
@@ -123,13 +126,13 @@ class alignas(64) MatchTable {
   void rebuild(Tuple& tuple, std::size_t slots);
   void add_to_tuple(std::uint32_t index);
   void remove_from_tuple(std::uint32_t index);
-  Slot& slot_of(Tuple& tuple, std::uint32_t index) const;  // it must be there
+  Slot& slot_of(Tuple& tuple, std::uint32_t index) const;  // the entry must be there
   void sort_ranges();
   std::uint64_t hash(const Cell* key, const Cell* mask) const;
   void pack_key();
   bool is_packed() const { return packed_fields_ != 0; }
   Cell packed(const Entry& entry) const;
-  // Where the search for an entry begins, and what its slot holds of its key.
+  // Where the search for an entry begins, and the part of its key that its slot holds.
   std::uint64_t hash(const Entry& entry, const Tuple& tuple) const;
   Cell first_word(const Entry& entry) const;
   // In a packed table: the slot that holds the key, or a free one.
@@ -137,23 +140,23 @@ class alignas(64) MatchTable {
   Cell* arguments_of(std::uint32_t entry) const {
     return arguments_ + std::size_t{entry} * argument_cells_;
   }
-  // In a packed table, after any change: updates what look-ups read of a new or changed entry, and
-  // where they begin.
+  // After any change to a packed table: updates what lookups read of a new or changed entry, and
+  // where lookups begin.
   void renew_entry(std::uint32_t index);
   void renew();
   bool in_ranges(const Entry& entry, const Cell* key) const;
   unsigned prefix_of(const std::vector<Cell>& mask) const;
   std::string entry_text(const TableEntry& entry) const;
 
-  // What a look-up in a packed table reads, close together.
+  // What a lookup in a packed table reads, kept together.
   std::array<PackedField, kMostPacked> packing_{};
   std::uint32_t packed_fields_ = 0;   // 0: the key is not packed
-  std::uint32_t argument_cells_ = 0;  // of the action that has most
-  const Slot* slots_ = nullptr;       // of the only tuple, or a free one
+  std::uint32_t argument_cells_ = 0;  // of the action with the most cells
+  const Slot* slots_ = nullptr;       // of the only tuple, or one free slot
   std::size_t last_slot_ = 0;
   Cell* arguments_ = nullptr;  // argument_cells_ of each entry
   std::uint32_t default_action_ = kNone;
-  bool is_plain_ = false;  // a hit does nothing but its action
+  bool is_plain_ = false;  // a hit only selects its action
 
   const Image& image_;
   const Table& layout_;
@@ -165,16 +168,16 @@ class alignas(64) MatchTable {
   const Key* lpm_ = nullptr;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<std::unique_ptr<Tuple>> tuples_;
-  std::vector<std::uint32_t> ranges_;  // entries by falling priority, in a table with ranges
-  std::vector<Cell> scratch_;          // the key of a look-up
-  std::vector<Cell> all_arguments_;    // in a packed table, of one entry after the other
+  std::vector<std::uint32_t> ranges_;  // in a table with ranges: entries by falling priority
+  std::vector<Cell> scratch_;          // the key during a lookup
+  std::vector<Cell> all_arguments_;    // in a packed table: entry after entry
   std::vector<Cell> default_cells_;
   ActionCall default_call_;
   std::int64_t next_expiry_ns_ = kNever;
-  std::int64_t next_scan_ns_ = 0;  // not before
+  std::int64_t next_scan_ns_ = 0;  // no scan before this time
 };
 
-// Rates that a meter can keep; place: for messages.
+// kInvalidArgument if a meter cannot handle these rates. place: for messages.
 Status check_meter(const std::string& place, const MeterConfig& config);
 
 }  // namespace tiercast::engine

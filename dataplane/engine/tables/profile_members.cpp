@@ -157,7 +157,7 @@ ProfileUsage ProfileMembers::usage() const {
   return {members_.size(), groups_.size(), sets_.size(), group_members_, group_weight_};
 }
 
-// --- What entries refer to ---
+// --- Binding entries ---
 
 Status ProfileMembers::bind(const TableEntry& entry, Binding& out) {
   if (entry.member.has_value() + entry.group.has_value() + entry.action_set.has_value() != 1) {

@@ -1,4 +1,4 @@
-// The members and groups of one action profile: what entries of its tables refer to.
+// The members and groups of one action profile, which entries of its tables refer to.
 #pragma once
 
 #include <bitset>
@@ -20,22 +20,22 @@ using PortSet = std::bitset<kPortNumbers>;
 class ProfileMembers {
  public:
   struct Member {
-    std::uint32_t action = 0;  // of Image::actions
+    std::uint32_t action = 0;  // index into Image::actions
     std::vector<Cell> arguments;
     ActionCall call;
-    std::uint64_t users = 0;  // entries, and places in groups
+    std::uint64_t users = 0;  // number of entries and group places that use it
   };
-  // The members of a group that can be chosen now.
+  // The members of a group that may be chosen now.
   class Selection {
    public:
     void clear() { places_.clear(); }
     void add(const Member& member, std::uint32_t weight);
-    // nullptr: there is none.
+    // nullptr if the group is empty.
     const Member* choose(std::uint64_t hash) const;
 
    private:
     struct Place {
-      std::uint64_t end;  // sum of the weights up to here
+      std::uint64_t end;  // sum of the weights up to this member
       const Member* member;
     };
     std::vector<Place> places_;
@@ -43,27 +43,28 @@ class ProfileMembers {
   struct Group {
     ActionGroup config;
     Selection selection;
-    std::uint64_t users = 0;  // entries
+    std::uint64_t users = 0;  // number of entries that use it
   };
-  // The group of one entry.
+  // A group that belongs to one entry.
   struct ActionSet {
-    std::vector<WeightedAction> config;  // its actions' arguments as short as possible
-    std::vector<Member> members;         // as config
+    std::vector<WeightedAction> config;  // with the actions' arguments in their shortest form
+    std::vector<Member> members;         // one for each of config
     Selection selection;
   };
-  // What an entry refers to: one of these.
+  // What an entry refers to: exactly one of these.
   struct Binding {
     Member* member = nullptr;
     Group* group = nullptr;
     ActionSet* set = nullptr;
-    // nullptr: an empty group.
+    // nullptr if the group is empty.
     const Member* choose(std::uint64_t hash) const {
       if (member != nullptr) return member;
       return (group != nullptr ? group->selection : set->selection).choose(hash);
     }
   };
 
-  // All must outlive the ProfileMembers. ports_down: the ports whose watchers are left out.
+  // All arguments must outlive the ProfileMembers. Members that watch a port in ports_down are
+  // skipped.
   ProfileMembers(const Image& image, const ActionProfile& layout, const PortSet& ports_down)
       : image_(image), layout_(layout), ports_down_(ports_down) {}
   const ActionProfile& layout() const { return layout_; }
@@ -81,10 +82,10 @@ class ProfileMembers {
 
   ProfileUsage usage() const;
 
-  // kNotFound, kInvalidArgument: not one of the three, or a wrong action set.
+  // kNotFound; kInvalidArgument: not exactly one of the three, or a wrong action set.
   Status bind(const TableEntry& entry, Binding& out);
   void release(const Binding& binding);
-  // ports_down changed.
+  // To be called when ports_down has changed.
   void update_selections();
 
  private:
@@ -106,7 +107,7 @@ class ProfileMembers {
   std::unordered_map<std::uint32_t, Member> members_;
   std::unordered_map<std::uint32_t, Group> groups_;
   std::unordered_map<const ActionSet*, std::unique_ptr<ActionSet>> sets_;
-  std::uint64_t group_members_ = 0;  // of groups_ and sets_
+  std::uint64_t group_members_ = 0;  // in groups_ and sets_
   std::uint64_t group_weight_ = 0;
 };
 

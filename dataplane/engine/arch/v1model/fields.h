@@ -1,11 +1,11 @@
-// Where v1model's metadata are in a program's packet vector.
+// Where v1model's metadata fields are in a program's packet vector.
 #pragma once
 
 #include "dataplane/engine/image/image.h"
 
 namespace tiercast::engine {
 
-// A field that a program does not have is the scratch cell.
+// A field that the program does not have points to the scratch cell.
 struct V1modelFields final : ArchitectureFields {
   Field ingress_port, egress_spec, egress_port, instance_type, packet_length;
   Field enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth;

@@ -1,5 +1,5 @@
-// What is v1model's in a program: standard_metadata, and the primitives that say where a packet
-// goes.
+// The v1model part of loading a program: standard_metadata, and the primitives that decide where a
+// packet goes.
 #include <memory>
 #include <string>
 
@@ -27,7 +27,8 @@ class V1model final : public Architecture {
 };
 
 void V1model::find_metadata(const Compiler& compiler, Image& image) const {
-  // bmv2 knows three headers; p4c declares their fields in standard_metadata, and names aliases.
+  // bmv2 spreads these fields over three headers; p4c declares them all in standard_metadata and
+  // lists aliases.
   const auto find = [&](const char* header, const char* name) {
     if (const auto field = compiler.field_alias(std::string(header) + "." + name)) return *field;
     if (const auto field = compiler.find_field("standard_metadata", name)) return *field;

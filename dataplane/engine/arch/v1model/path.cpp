@@ -43,7 +43,8 @@ void V1modelPath::restore_fields(std::uint32_t list, Cell* phv) const {
 void V1modelPath::ingress(Packet* packet) { run_ingress(packet, kNormal, 0); }
 
 void V1modelPath::again(Packet* packet) {
-  // recirculate() left the fields to keep in the packet vector, and their list in the cursor.
+  // recirculate() left the fields to keep in the packet vector, and the number of their list in the
+  // cursor.
   keep_fields(packet->cursor, packet->phv.data());
   run_ingress(packet, kRecirculated, packet->cursor);
 }
@@ -54,7 +55,8 @@ void V1modelPath::run_ingress(Packet* packet, InstanceType type, std::uint32_t k
     begin(*packet, state, type);
     if (kept_list != 0) {
       restore_fields(kept_list, state.phv);
-      set(state.phv, m_.instance_type, type);  // which may be in the list
+      set(state.phv, m_.instance_type, type);  // instance_type itself may be in the list, so it is
+                                               // set last
     }
     core_.parse(*packet, state);
     set(state.phv, m_.parser_error, state.error);
@@ -97,7 +99,8 @@ void V1modelPath::run_ingress(Packet* packet, InstanceType type, std::uint32_t k
 void V1modelPath::clone(const Packet& original, const PacketState& state, InstanceType type) {
   const auto found = program_.sessions.find(state.clone_session);
   if (found == program_.sessions.end()) return;
-  // From ingress the packet as it came, which is parsed again; from egress as it is now.
+  // A clone from ingress is the packet as received, and is parsed again. A clone from egress is the
+  // packet as it is now.
   Packet* copy = type == kEgressClone ? core_.copy(original) : core_.copy_frame(original);
   if (original.trace != 0) core_.tracer.number_copy(original, *copy);
   if (!core_.next_generation(*copy)) return core_.drop(copy, "clone", "cloned too often");
@@ -129,7 +132,7 @@ bool V1modelPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiti
   set(state.phv, m_.egress_global_timestamp, microseconds(now_ns));
   set(state.phv, m_.enq_timestamp, microseconds(packet.time_ns));
   set(state.phv, m_.enq_qdepth, packet.enq_qdepth);
-  // Rounded up: 0 if, and only if, the packet did not wait.
+  // Rounded up, so that it is 0 if and only if the packet did not wait.
   set(state.phv, m_.deq_timedelta, microseconds(now_ns - packet.time_ns + 999));
   set(state.phv, m_.deq_qdepth, waiting);
   if (packet.trace != 0) core_.tell_dequeue(packet, port, waiting, now_ns);

@@ -1,5 +1,5 @@
-// A packet's way through v1model: parser, verified checksums, ingress, replication, queue, egress,
-// updated checksums, deparser; and what a program may ask for beside it: clones, resubmission,
+// A packet's path through v1model: parser, checksum verification, ingress, replication, queue,
+// egress, checksum update, deparser. A program may also ask for clones, resubmission and
 // recirculation.
 #pragma once
 
@@ -27,7 +27,7 @@ class V1modelPath final : public PacketPath {
   void arrive(std::uint32_t, Packet* packet, std::int64_t) override { ingress(packet); }
 
  private:
-  // As bmv2's simple_switch numbers them in standard_metadata.instance_type.
+  // The values of standard_metadata.instance_type, numbered as bmv2's simple_switch does.
   enum InstanceType : std::uint32_t {
     kNormal = 0,
     kIngressClone = 1,
@@ -37,7 +37,7 @@ class V1modelPath final : public PacketPath {
     kResubmitted = 6
   };
 
-  // kept_list: fields of kept_ that the packet keeps from its round before.
+  // kept_list: the fields of kept_ that the packet keeps from its previous pass.
   void run_ingress(Packet* packet, InstanceType type, std::uint32_t kept_list);
   void begin(Packet& packet, PacketState& state, InstanceType type);
   void clone(const Packet& original, const PacketState& state, InstanceType type);
@@ -48,7 +48,7 @@ class V1modelPath final : public PacketPath {
   SwitchCore& core_;
   ProgramState& program_;
   const V1modelFields& m_;
-  std::vector<Cell> kept_;  // fields that survive a resubmission or recirculation
+  std::vector<Cell> kept_;  // values of the fields that survive a resubmission or recirculation
 };
 
 }  // namespace tiercast::engine

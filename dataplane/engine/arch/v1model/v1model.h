@@ -1,4 +1,4 @@
-// v1model, as bmv2's simple_switch has it.
+// The v1model architecture, as bmv2's simple_switch implements it.
 #pragma once
 
 #include "dataplane/engine/arch/architecture.h"
