@@ -1,5 +1,5 @@
-// Memory for large tables in pages of 2 MB where the machine has them to give (Linux: madvise), so
-// that a look-up at random does not miss the TLB.
+// Memory for large tables in 2 MB pages where the machine provides them (Linux: madvise), so that
+// random lookups do not miss the TLB.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 namespace tiercast {
 
-// An allocator of the standard containers. Without huge pages the memory is of plain ones.
+// An allocator for the standard containers. Falls back to normal pages.
 template <typename T>
 struct HugePages {
   using value_type = T;

@@ -1,4 +1,4 @@
-// Serial number arithmetic for wrapping counters (RFC 1982; PROTOCOLS 0.2): never compare raw
+// Serial number arithmetic for wrapping counters (RFC 1982; PROTOCOLS 0.2). Never compare raw
 // values.
 #pragma once
 

@@ -14,7 +14,7 @@ struct Unit {
   double factor;
 };
 
-// What people read: bytes/s is an input form only.
+// Units for output. bytes/s is accepted on input only.
 constexpr Unit kRateUnits[] = {
     {"Gbit/s", 125e6}, {"Mbit/s", 125e3}, {"kbit/s", 125}, {"bit/s", 0.125}};
 constexpr Unit kDurationUnits[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"s", 1}};
@@ -26,7 +26,7 @@ constexpr Unit kDurationUnits[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"s
 
 template <std::size_t n>
 std::string format_with_unit(double value, const Unit (&units)[n]) {
-  // The largest unit that leaves at least 1 before the point; the smallest one otherwise.
+  // The largest unit that leaves at least 1 before the point, or else the smallest one.
   const Unit* best = nullptr;
   const Unit* smallest = &units[0];
   for (const Unit& unit : units) {

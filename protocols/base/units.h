@@ -1,7 +1,7 @@
 // Strong types for time and rate, and their text forms ("6Mbit/s", "5ms", "50p").
 //
 // Time and Duration are whole nanoseconds (signed 64 bit, about +-292 years). Rate is bytes per
-// second. Text errors are thrown as ConfigError and name the text and the accepted forms.
+// second. Bad text throws ConfigError, which names the text and the accepted forms.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace tiercast {
 
-// A wrong value given by a person: the text names the place, the value and the valid choices.
+// A user gave a wrong value. The text names the place, the value and the valid choices.
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -82,7 +82,7 @@ class Time {
   std::int64_t ns_ = 0;
 };
 
-// Bytes per second; what a rate counts (IP bytes throughout the protocols) is the owner's business.
+// Bytes per second. The owner decides which bytes count; throughout the protocols it is IP bytes.
 class Rate {
  public:
   constexpr Rate() = default;
@@ -113,7 +113,7 @@ class Rate {
   double value_ = 0;
 };
 
-// A queue's bound; 0 = that bound is absent. Text: "50p", "30000B" or "50p/30000B".
+// The bound of a queue; 0 means no bound of that kind. Text: "50p", "30000B" or "50p/30000B".
 struct QueueLimit {
   std::uint32_t packets = 0;
   std::uint64_t bytes = 0;
@@ -129,7 +129,7 @@ QueueLimit parse_queue_limit(std::string_view text);
 std::string format_rate(Rate rate);
 std::string format_duration(Duration duration);
 
-// A finite decimal number that fills the whole text; otherwise ConfigError.
+// A finite decimal number that takes up the whole text. Anything else throws ConfigError.
 double parse_number(std::string_view text);
 
 }  // namespace tiercast

@@ -1,4 +1,4 @@
-// operator new of this program, with a count.
+// Replaces this program's operator new by one that counts.
 #include <cstdlib>
 #include <new>
 

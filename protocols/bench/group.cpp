@@ -16,7 +16,7 @@ double ns_since(Clock::time_point then) {
   return std::chrono::duration<double, std::nano>(Clock::now() - then).count();
 }
 
-// What reading the clock twice costs.
+// The time that reading the clock twice takes.
 double clock_ns() {
   static const double cost = [] {
     double least = 1e9;
@@ -29,7 +29,7 @@ double clock_ns() {
   return cost;
 }
 
-// Times a stretch of calls and counts what they allocate.
+// Times a series of calls and counts what they allocate.
 class Stretch {
  public:
   Stretch(Cost& cost, GroupCosts& costs)
@@ -50,9 +50,10 @@ class Stretch {
   Clock::time_point then_;
 };
 
-// The bound on members that some schemes have, set to hold all of them; that on an object's
-// segments, which no session of the bench has, to its least. Large groups get short buffers for
-// packets out of order, or 100,000 receivers of a reliable scheme would not fit into memory.
+// Raises the bound that some schemes have on their members to `members`, and lowers the bound on an
+// object's segments, which the bench does not use, to its minimum. Large groups get short buffers
+// for out-of-order packets; otherwise 100,000 receivers of a reliable scheme would not fit into
+// memory.
 void allow_members(const Scheme& scheme, std::uint32_t members, Parameters& parameters) {
   for (const ParameterInfo& info : scheme.parameters) {
     const bool bound =
@@ -180,7 +181,7 @@ void Group::run_receiver_timers() {
   while (!timers_.empty() && timers_.top().first <= now_) {
     const auto [due, receiver] = timers_.top();
     timers_.pop();
-    if (due != watched_[receiver]) continue;  // an earlier entry took its place
+    if (due != watched_[receiver]) continue;  // an earlier entry replaced this one
     watched_[receiver] = Time::never();
     ReceiverDriver<Member>& driver = *receivers_[receiver].driver;
     if (driver.next_call() <= now_) {

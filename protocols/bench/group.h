@@ -1,5 +1,5 @@
-// A sender core and any number of receiver cores one delay apart, without queues or a network: what
-// is timed is the cores.
+// A sender core and any number of receiver cores, one delay apart, without queues or a network, so
+// that only the cores are timed.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ namespace tiercast::bench {
 struct GroupConfig {
   std::uint32_t receivers = 1;
   unsigned layers = 1;
-  Duration delay = Duration::milliseconds(20);  // each way
-  double loss = 0.01;                           // of each packet at each receiver
+  Duration delay = Duration::milliseconds(20);  // one way
+  double loss = 0.01;  // loss rate of packets, at each receiver independently
   std::uint64_t seed = 1;
 };
 
-// Calls of one kind of core, and the time they took on the machine's clock.
+// The calls of one kind, and the time that they took on the machine's clock.
 struct Cost {
   std::uint64_t calls = 0;
   double ns = 0;
@@ -39,8 +39,8 @@ struct GroupCosts {
   Cost sender_data;  // write_data
   Cost receiver_packet;
   Cost receiver_timer;
-  std::uint64_t allocations = 0;  // inside cores, after construction
-  std::size_t sender_bytes = 0;   // allocated by the constructor, and the object itself
+  std::uint64_t allocations = 0;  // made inside cores after their construction
+  std::size_t sender_bytes = 0;   // the object itself and what its constructor allocates
   std::size_t receiver_bytes = 0;
   double virtual_s = 0;
 };
@@ -49,20 +49,22 @@ class Group {
  public:
   Group(const Scheme& scheme, const GroupConfig& config);
 
-  // Until so much virtual time has passed, so many feedback messages were taken, or so much time
-  // was spent, whichever comes first.
+  // Runs until this much virtual time has passed, this many feedback messages have been handled, or
+  // this much real time was spent, whichever comes first.
   GroupCosts run(Duration virtual_time, std::uint64_t feedback, Duration wall_time);
 
  private:
   struct Message {
     Time arrives;
-    std::uint32_t from = 0;  // a receiver's number; the sender's messages: kAll, or a receiver's
+    std::uint32_t from = 0;  // the receiver's number; for messages of the sender: kAll, or the
+                             // receiver that they go to
     std::uint32_t ip_length = 0;
     std::vector<std::byte> bytes;
   };
   static constexpr std::uint32_t kAll = 0xffffffff;
 
-  // What a driver asks for beside the core: messages are kept for later, without being counted.
+  // What a core asks of its driver. Messages are kept for later; keeping them does not count as an
+  // allocation.
   struct Source {
     void send(Destination to, std::span<const std::byte> message);
     void depart(Time now, const Departure& departure) { group.send_data(now, departure.layer); }
@@ -101,14 +103,14 @@ class Group {
   std::vector<Member> receivers_;
   std::deque<Message> to_receivers_;
   std::deque<Message> to_sender_;
-  std::vector<Message> buffers_;  // to be used again
+  std::vector<Message> buffers_;  // for reuse
   using Timer = std::pair<Time, std::uint32_t>;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::vector<Time> watched_;  // of each receiver: its earliest entry in timers_
+  std::vector<Time> watched_;  // by receiver: its earliest entry in timers_
   GroupCosts costs_;
 };
 
-// Counts what operator new hands out in this program (bench_new.cpp).
+// Counts what operator new hands out in this program (allocations.cpp).
 struct Allocations {
   static void count(bool on);
   static std::uint64_t calls();

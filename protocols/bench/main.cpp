@@ -1,6 +1,6 @@
-// tiercast-protocols-bench: what a feedback packet, a timer and a receiver's packet cost each
-// scheme's cores, and how much memory they take; and what a departure costs the pacer. Prints JSON;
-// scripts/bench_protocols.py runs it.
+// tiercast-protocols-bench: the cost of a feedback packet, a timer and a receiver's packet in each
+// scheme's cores, the memory that the cores take, and the cost of a departure in the pacer. Prints
+// JSON; scripts/bench_protocols.py runs it.
 //
 //   tiercast-protocols-bench [SCHEME RECEIVERS | pacer LAYERS]...
 //                                              default: every scheme with 1, 1,000, 100,000
@@ -53,14 +53,14 @@ double cpu_ns() {
   return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
 }
 
-// CPU time of a departure, ns: a million of them, a million a second, by `layers` layers of one
-// rate.
+// Prints the CPU time of a departure in ns: a million departures, one every microsecond, from
+// `layers` layers of equal rate.
 void measure_pacer(std::uint32_t layers) {
   constexpr int kDepartures = 1'000'000;
   constexpr std::uint32_t kBytes = 1000;
   Pacer pacer(layers);
   for (Pacer::Layer layer = 0; layer < layers; ++layer) {
-    // Spread over the interval, as layers that were started one after the other.
+    // Spread over the interval, like layers that were started one after another.
     pacer.set_rate(Time::nanoseconds(1000 * static_cast<std::int64_t>(layer)), layer,
                    Rate::bytes_per_second(1e6 / layers * kBytes), kBytes);
   }

@@ -1,4 +1,4 @@
-// Exponentially weighted moving average (PROTOCOLS 0.3): x <- (1-a)x + a*sample; the first sample
+// Exponentially weighted moving average (PROTOCOLS 0.3): x <- (1-a)x + a*sample. The first sample
 // sets x.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Loss by gaps in one layer's sequence numbers (PROTOCOLS 0.2 and 0.3), for a FIFO path: reorder
-// tolerance 0.
+// Detects losses by gaps in one layer's sequence numbers (PROTOCOLS 0.2 and 0.3). It assumes a FIFO
+// path: the reorder tolerance is 0.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace tiercast {
 
 class GapDetector {
  public:
-  // Takes the sequence number of a packet that arrived; returns how many packets before it are
-  // missing (0 .. kMaxGap). A late or duplicate packet gives 0 and is otherwise ignored. The first
-  // packet, and one so far off that the sender must have restarted, sets the expected number and
-  // gives 0.
+  // Takes the sequence number of a packet that arrived. Returns how many packets just before it are
+  // missing (0 to kMaxGap). A late or duplicate packet returns 0 and is otherwise ignored. The
+  // first packet sets the expected number and returns 0, and so does one that is so far off that
+  // the sender must have restarted.
   std::uint32_t receive(std::uint32_t seq) {
     const std::int32_t ahead = serial_difference(seq, expected_);
     if (!started_ || ahead > kMaxGap || ahead < -kMaxLate) {
@@ -26,7 +26,8 @@ class GapDetector {
     return static_cast<std::uint32_t>(ahead);
   }
 
-  // Forgets everything; the next packet is a first one (after leaving and joining a layer).
+  // Forgets everything, so that the next packet counts as the first one. For a layer that is joined
+  // again.
   void reset() { started_ = false; }
 
   static constexpr std::int32_t kMaxGap = 1 << 16;

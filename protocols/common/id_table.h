@@ -1,5 +1,5 @@
-// From the members' identification numbers to slots 0 .. capacity-1, which index what a core keeps
-// for each member. O(1), and nothing is allocated after construction.
+// Maps members' identification numbers to slots 0 .. capacity-1, which index what a core keeps for
+// each member. Every operation takes O(1) and allocates nothing after construction.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ class IdTable {
     clear();
   }
 
-  // kNone: not known.
+  // The slot of `id`; kNone if it is not known.
   std::uint32_t find(std::uint32_t id) const { return buckets_[bucket(id)]; }
 
-  // Adds `id` and returns its slot; kNone: no room. Not for an id that is known.
+  // Adds `id`, which must not be known yet, and returns its slot; kNone if the table is full.
   std::uint32_t insert(std::uint32_t id) {
     if (free_.empty()) return kNone;
     const std::uint32_t slot = free_.back();
@@ -34,12 +34,12 @@ class IdTable {
     return slot;
   }
 
-  // Nothing if `id` is not known.
+  // No effect if `id` is not known.
   void erase(std::uint32_t id) {
     std::size_t hole = bucket(id);
     if (buckets_[hole] == kNone) return;
     free_.push_back(buckets_[hole]);
-    // Linear probing: what follows moves up if the hole would hide it.
+    // Linear probing: move a later entry into the hole if the hole would hide it.
     const std::size_t mask = buckets_.size() - 1;
     for (std::size_t at = (hole + 1) & mask; buckets_[at] != kNone; at = (at + 1) & mask) {
       const std::size_t home = hash(ids_[buckets_[at]]);
@@ -62,11 +62,11 @@ class IdTable {
 
  private:
   std::size_t hash(std::uint32_t id) const {
-    // Fibonacci hashing: neighbouring numbers are spread, and forged ones need no more defence than
-    // the bound on their count gives.
+    // Fibonacci hashing spreads neighbouring numbers. Forged ones need no further defence than the
+    // bound on their count.
     return (id * 0x9E3779B97F4A7C15ull >> 32) & (buckets_.size() - 1);
   }
-  // Where `id` is, or the empty bucket where it would be. At least half of them are empty.
+  // The bucket of `id`, or the empty one where it would go. At least half of the buckets are empty.
   std::size_t bucket(std::uint32_t id) const {
     std::size_t at = hash(id);
     while (buckets_[at] != kNone && ids_[buckets_[at]] != id) at = (at + 1) & (buckets_.size() - 1);

@@ -1,5 +1,5 @@
-// The reception of a scheme that takes any gap in a layer's numbers for a loss, and measures its
-// rate over a window: subscription, counts, each layer's gaps, rate.
+// Reception for a scheme that takes any gap in a layer's sequence numbers for a loss and measures
+// its rate over a window: subscription, counts, gaps of each layer, rate.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace tiercast {
 
 class LayeredReception {
  public:
-  // `rate_window` > 0: that of the rate.
+  // `rate_window`: the window of the rate, > 0.
   explicit LayeredReception(Duration rate_window) : meter_(rate_window) {}
 
   // As in Reception.
@@ -24,7 +24,7 @@ class LayeredReception {
   std::uint64_t packets() const { return counted_.packets(); }
   void refuse() { counted_.refuse(); }
 
-  // As in Reception. A layer that is joined begins without a gap.
+  // As in Reception. A newly joined layer starts without a gap.
   void subscribe(int top, Sink& sink) {
     const auto layers = static_cast<unsigned>(top + 1);
     for (auto rank = static_cast<unsigned>(counted_.top() + 1); rank < layers; ++rank) {
@@ -33,7 +33,7 @@ class LayeredReception {
     counted_.subscribe(top, sink);
   }
 
-  // Packets lost before this one of a joined layer.
+  // Returns the number of packets lost just before this one. The layer must be joined.
   std::uint32_t receive(Time now, Rank rank, std::uint32_t seq, const Arrival& arrival) {
     const std::uint32_t lost = gaps_[rank].receive(seq);
     counted_.count(arrival);

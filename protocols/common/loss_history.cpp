@@ -37,7 +37,7 @@ LossHistory::Report LossHistory::receive(Time now, std::uint32_t seq, bool ce, D
   std::size_t place = early_count_;
   while (place > 0 && serial_newer(early_[place - 1].seq, seq)) --place;
   if (place > 0 && early_[place - 1].seq == seq) return report;
-  // There is room: lose_hole() keeps fewer than later_packets <= kMaxLater.
+  // There is room, because lose_hole() keeps fewer than later_packets <= kMaxLater of them.
   std::copy_backward(early_.begin() + static_cast<std::ptrdiff_t>(place),
                      early_.begin() + static_cast<std::ptrdiff_t>(early_count_),
                      early_.begin() + static_cast<std::ptrdiff_t>(early_count_) + 1);
@@ -64,7 +64,7 @@ void LossHistory::take_in_order() {
   early_count_ -= taken;
 }
 
-// All from expected_ up to `after` are lost.
+// All packets from expected_ up to `after`, exclusive, are lost.
 void LossHistory::lose_hole(const Early& after, Duration window, Report& report) {
   const std::uint32_t lost = after.seq - expected_;
   const Duration step =
@@ -72,7 +72,7 @@ void LossHistory::lose_hole(const Early& after, Duration window, Report& report)
   for (std::uint32_t i = 0; i < lost;) {
     const Time at = in_order_at_ + step * (i + 1.0);
     congestion(at, expected_ + i, window, report);
-    // The next one that may lie outside of the event.
+    // Skip to the next packet that may lie outside the event.
     const Duration rest = event_at_ + window - at;
     if (step <= Duration::zero() || rest / step >= lost) break;
     i += 1 + static_cast<std::uint32_t>(std::max(0.0, rest / step));
@@ -88,7 +88,7 @@ void LossHistory::congestion(Time at, std::uint32_t seq, Duration window, Report
   for (std::size_t i = std::min(closed_, kIntervals - 1); i > 0; --i) {
     intervals_[i] = {intervals_[i - 1].packets, intervals_[i - 1].discount * df};
   }
-  // Of the first interval only a part was seen: the caller knows how long it would have been.
+  // Only a part of the first interval was seen. The caller knows how long it would have been.
   if (events_ == 0) {
     counted_first_ = length;
     report.first = true;
@@ -128,7 +128,7 @@ double LossHistory::discount() const {
   return open > twice ? std::max(twice / open, options_.discount_floor) : 1;
 }
 
-// RFC 5348, 5.4 and 5.5: with the open interval only if that makes the mean longer.
+// RFC 5348, 5.4 and 5.5: the open interval counts only if it makes the mean longer.
 double LossHistory::loss_event_rate() const {
   if (events_ == 0) return 0;
   const double df = discount();

@@ -1,5 +1,5 @@
-// Moving average and mean absolute deviation of a quantity (ERMCC (2), (3); PROTOCOLS 0.3): the
-// deviation is taken from the average that the sample has already moved.
+// Moving average and mean absolute deviation of a quantity (ERMCC (2), (3); PROTOCOLS 0.3). The
+// deviation is measured from the average after the sample has moved it.
 #pragma once
 
 #include "protocols/common/ewma.h"
@@ -9,7 +9,7 @@ namespace tiercast {
 class MeanDeviation {
  public:
   // `weight`: of a new sample, in (0, 1]. `first`: the deviation after the first sample, as a share
-  // of it; TCP's convention for times is 1/2.
+  // of that sample; TCP uses 1/2 for times.
   explicit constexpr MeanDeviation(double weight, double first = 0)
       : mean_(weight), deviation_(weight), first_(first) {}
 
@@ -19,7 +19,7 @@ class MeanDeviation {
     const double error = mean_.value() - sample;
     deviation_.update(known ? (error < 0 ? -error : error) : first_ * sample);
   }
-  // Takes over what somebody else has measured.
+  // Adopts values that were measured elsewhere.
   constexpr void set(double mean, double deviation) {
     reset();
     mean_.update(mean);

@@ -1,5 +1,5 @@
-// The rate over the last `window` of time, in a ring of bins (PROTOCOLS 0.3): constant memory, and
-// an error of at most one bin, a twentieth of the window.
+// The rate over the last `window` of time, from a ring of bins (PROTOCOLS 0.3). Constant memory;
+// the error is at most one bin, a twentieth of the window.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +26,15 @@ class RateMeter {
     bins_[index(bin_)] += bytes;
   }
 
-  // Of the bytes added within the window before `now`; the time since the first ones where that is
-  // shorter, but at least one bin.
+  // The rate of the bytes added within the window before `now`. If the first bytes are more recent
+  // than that, the time since then counts instead, but at least one bin.
   Rate rate(Time now) {
     if (!started_) return Rate::zero();
     advance(now);
     std::uint64_t bytes = 0;
     for (const std::uint64_t bin : bins_) bytes += bin;
-    // The bins are those of whole widths before now's and the part of now's own.
+    // The time covered: whole bins before the current one, and the part of the current bin up to
+    // now.
     const std::int64_t covered = std::min<std::int64_t>(
         (now - since_).ns(), (kBins - 1) * bin_ns_ + now.ns() - bin_ * bin_ns_);
     return Rate::bytes_per_second(static_cast<double>(bytes) * 1e9 /
@@ -62,7 +63,7 @@ class RateMeter {
 
   std::array<std::uint64_t, kBins> bins_{};
   std::int64_t bin_ns_;
-  std::int64_t bin_ = 0;  // the one that `now` was in last
+  std::int64_t bin_ = 0;  // bin of the latest `now`
   Time since_;
   bool started_ = false;
 };

@@ -1,4 +1,4 @@
-// What a receiver has joined, and the counts of what reached it that every scheme keeps.
+// What a receiver has joined, and the counts of received packets that every scheme keeps.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class Reception {
   // Highest joined rank; -1: none.
   int top() const { return counters_.top; }
   bool joined() const { return counters_.top >= 0; }
-  // Packets so far, of all layers.
+  // Packets received so far, on all layers.
   std::uint64_t packets() const { return counters_.packets; }
 
   // Joins and leaves layers one by one, then traces the subscription. `top`: -1 .. kMaxLayers - 1.
@@ -23,17 +23,17 @@ class Reception {
     sink.trace("subscription", fields);
   }
 
-  // A packet of the session's.
+  // Counts a packet of the session.
   void count(const Arrival& arrival) {
     ++counters_.packets;
     counters_.bytes += arrival.ip_length;
     counters_.marked += arrival.ce ? 1 : 0;
   }
   void lose(std::uint32_t packets) { counters_.lost += packets; }
-  // A message that is none of the session's.
+  // Counts a message that does not belong to the session.
   void refuse() { ++counters_.invalid; }
 
-  // Without what only some schemes have: a rate, and an object that is delivered.
+  // Without the values that only some schemes have: the rate, and the delivered object.
   const ReceiverCounters& counters() const { return counters_; }
 
  private:

@@ -76,7 +76,7 @@ void Parameters::set(std::string_view name, double value) {
                       ": valid " + shown(info.min) + " to " + shown(info.max) +
                       (info.unit.empty() ? "" : " " + std::string(info.unit)));
   };
-  // Negated, so that NaN is refused too.
+  // Negated, so that NaN is refused as well.
   if (!(value >= info.min && value <= info.max)) refuse("is out of range");
   if (info.whole && value != std::floor(value)) refuse("is not a whole number");
   values_[i] = value;

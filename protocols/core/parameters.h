@@ -1,4 +1,4 @@
-// The named numbers of a scheme that a paper leaves open or an experiment may change.
+// The named numbers of a scheme: those that a paper leaves open or that an experiment may change.
 //
 // A scheme lists ParameterInfo; a Parameters object holds one value for each of them and checks
 // names and ranges as they are set ("sim.delta=0.875"). Used while a session is set up, not while
@@ -29,17 +29,17 @@ struct ParameterInfo {
   UsedBy used_by;
   std::string_view purpose;  // one line
   std::string_view source;   // "SIM 3.1", "PROTOCOLS 3.2", or how it was calibrated
-  bool whole = false;        // a count, a switch (0 or 1) or a mode: takes whole numbers
+  bool whole = false;        // an integer: a count, a switch (0 or 1) or a mode
 };
 
-// The schemes here state each parameter once, in a list <scheme>/parameters.inc of entries
+// The schemes in this tree state each parameter once, in a list <scheme>/parameters.inc of entries
 //
 //     PARAMETER(type, name, fallback, min, max, unit, used_by, purpose, source)
 //
-// Their settings.h makes the members of `Settings` of it, their settings.cpp the ParameterInfo and
-// what sets the members. `type` is what the cores calculate with: double, Rate ("bit/s"), Duration
-// ("s"), bool, an unsigned integer or an enumeration. The tables in docs/protocols/ are made of it
-// too (`tiercast schemes NAME --markdown`).
+// The scheme's settings.h makes the members of `Settings` from this list; its settings.cpp makes
+// the ParameterInfo and the code that sets the members. `type` is what the cores calculate with:
+// double, Rate ("bit/s"), Duration ("s"), bool, an unsigned integer or an enumeration. The tables
+// in docs/protocols/ are made from the list too (`tiercast schemes NAME --markdown`).
 template <class T>
 constexpr ParameterInfo parameter(std::string_view name, double fallback, double min, double max,
                                   std::string_view unit, UsedBy used_by, std::string_view purpose,
@@ -51,20 +51,21 @@ constexpr ParameterInfo parameter(std::string_view name, double fallback, double
 class Parameters {
  public:
   Parameters() = default;
-  // `infos` must outlive the object (schemes keep theirs in static storage).
+  // `infos` must outlive the object; schemes keep theirs in static storage.
   explicit Parameters(std::span<const ParameterInfo> infos);
 
-  // "name=value". The value is a number in the parameter's unit; where that unit is "bit/s" or "s"
-  // the forms of units.h ("20kbit/s", "80ms") are taken too. ConfigError: no '=', an unknown name
-  // (lists the valid ones), not a number, out of range (gives it), a
-  // fraction where a whole number is needed.
+  // Takes "name=value". The value is a number in the parameter's unit. If that unit is "bit/s" or
+  // "s", the forms of units.h ("20kbit/s", "80ms") are accepted too. ConfigError: no '=', an
+  // unknown name (the text lists the valid ones), not a number, out of range (the text gives the
+  // range), or a fraction where a whole number is needed.
   void set(std::string_view assignment);
   void set(std::string_view name, double value);
 
   // ConfigError for an unknown name.
   double get(std::string_view name) const;
 
-  // As the type in its list: a Rate of bit/s, a Duration of s, a bool from 0 or 1.
+  // The value as the type in the scheme's list: a Rate from bit/s, a Duration from s, a bool from 0
+  // or 1.
   template <class T>
   T get(std::string_view name) const {
     const double value = get(name);
@@ -79,7 +80,7 @@ class Parameters {
     }
   }
 
-  // ConfigError, with their values, if one is smaller than that before it.
+  // ConfigError, which gives the values, if one of these is smaller than the one before it.
   void require_rising(std::initializer_list<std::string_view> names) const;
 
   std::span<const ParameterInfo> infos() const { return infos_; }

@@ -1,5 +1,5 @@
-// The schemes, by name. A new scheme is a folder: below schemes/ with a line in
-// schemes/schemes.txt, or anywhere (docs/add-a-scheme.md).
+// The schemes, by name. A new scheme is a folder, either below schemes/ with a line in
+// schemes/schemes.txt, or anywhere else (docs/add-a-scheme.md).
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ namespace tiercast {
 struct Scheme {
   std::string_view name;  // "sim"
   std::uint8_t id;        // wire::SchemeId
-  // Receivers subscribe to as many layers as their path carries; else a session has one rate, and
-  // `layers` of its SessionConfig is 1.
+  // Receivers subscribe to as many layers as their path carries. If false, a session has one rate,
+  // and `layers` in its SessionConfig is 1.
   bool layered;
-  // The P4 program can sum up its feedback (docs/p4.md, "Feedback aggregation").
+  // Whether the P4 program can aggregate its feedback (docs/p4.md, "Feedback aggregation").
   bool aggregated = false;
   std::span<const ParameterInfo> parameters;
-  // Kinds of the records that its cores trace, such as "sim.round". A lab takes no others.
+  // The kinds of records that its cores trace, such as "sim.round". A lab accepts no others.
   std::span<const std::string_view> records;
-  // Both check `config` (ConfigError names the member, its value and its range) and allocate all
-  // they will need.
+  // Both check `config` and allocate all memory that the core will need. ConfigError names the
+  // member, its value and its range.
   std::unique_ptr<SenderCore> (*make_sender)(const SessionConfig& config);
   std::unique_ptr<ReceiverCore> (*make_receiver)(const SessionConfig& config);
 };
 
 std::span<const Scheme> schemes();  // made from schemes/schemes.txt by schemes/schemes.cmake
 
-// ConfigError for an unknown name lists the known ones.
+// ConfigError for an unknown name; the text lists the known ones.
 const Scheme& find_scheme(std::string_view name);
 
 }  // namespace tiercast

@@ -1,5 +1,5 @@
-// The rows that a sender and a receiver report in every runtime (docs/agents.md): counters are
-// totals since the start, sizes are IP bytes.
+// The rows that senders and receivers report in every runtime (docs/agents.md). Counters are totals
+// since the start; sizes are IP bytes.
 #pragma once
 
 #include <array>
@@ -9,24 +9,24 @@
 
 namespace tiercast {
 
-// Of a layer. generated = sent + dropped.
+// Counters of one layer. generated = sent + dropped.
 struct LayerCounters {
   std::uint64_t generated = 0;
   std::uint64_t sent = 0;
-  std::uint64_t dropped = 0;  // no buffer, or the device refused the packet
+  std::uint64_t dropped = 0;  // no free buffer, or the device refused the packet
 };
 
-// Of what reached the sender.
+// Counters of the messages that reached the sender.
 struct FeedbackCounters {
-  std::uint64_t delivered = 0;  // handed to the core, which may refuse them
+  std::uint64_t delivered = 0;  // handed to the core, which may still refuse them
   std::uint64_t malformed = 0;  // wrong length, checksum or header
   std::uint64_t foreign = 0;    // valid, but for another address, port, session or scheme
 };
 
-// Of what a receiver's socket saw, beside the core's own counters.
+// What a receiver's socket saw, in addition to the core's own counters.
 struct SocketCounters {
-  std::uint64_t dropped = 0;      // by the kernel: buffer or checksum
-  std::uint64_t foreign = 0;      // data not from the sender or not for a group of the session
+  std::uint64_t dropped = 0;  // by the kernel: full buffer or bad checksum
+  std::uint64_t foreign = 0;  // data that is not from the sender, or not for a group of the session
   std::uint64_t send_errors = 0;  // feedback that the kernel refused
 };
 
@@ -42,8 +42,8 @@ inline std::array<TraceField, 6> layer_row(Rank rank, Rate rate, std::uint32_t p
            {"dropped_packets", static_cast<double>(layer.dropped)}}};
 }
 
-// "feedback". `refused`: by the core. `control_dropped`: the sender's own messages that did not
-// leave.
+// "feedback". `refused`: messages that the core refused. `control_dropped`: the sender's own
+// messages that could not be sent.
 inline std::array<TraceField, 5> feedback_row(const FeedbackCounters& feedback,
                                               std::uint64_t refused,
                                               std::uint64_t control_dropped) {

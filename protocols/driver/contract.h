@@ -1,6 +1,6 @@
-// What a core may ask of its runtime (core.h), checked in one place for every runtime.
+// What a core may ask of its runtime (core.h), checked in one place for all runtimes.
 //
-// A breach is a bug of the core, not bad input: ContractError names the scheme, the session, the
+// A breach is a bug in the core, not bad input. ContractError names the scheme, the session, the
 // call and the value. Nothing here allocates unless it throws.
 #pragma once
 
@@ -32,12 +32,12 @@ class Contract {
 
   unsigned layers() const { return layers_; }
 
-  // `call`: of the Sink, for the error.
+  // `call`: the Sink function, for the error text.
   void check_layer(const char* call, Rank layer) const {
     if (layer >= layers_) [[unlikely]]
       refuse_layer(call, layer);
   }
-  void check_rate(Rank layer, Rate rate) const {  // finite, and 0 or more
+  void check_rate(Rank layer, Rate rate) const {  // must be finite and 0 or more
     check_layer("set_rate", layer);
     const double value = rate.bytes_per_second();
     if (!(value >= 0 && value <= std::numeric_limits<double>::max())) [[unlikely]] {
@@ -56,13 +56,13 @@ class Contract {
   std::uint16_t layers_;
 };
 
-// That a core's timer lets time go on: it may be due again at the same instant, to catch up, but
-// not for ever.
+// Checks that a core's timer lets time go on. It may be due several times at one instant, to catch
+// up, but not for ever.
 class TimerWatch {
  public:
-  static constexpr std::uint32_t kMaxCalls = 1000;  // at one instant
+  static constexpr std::uint32_t kMaxCalls = 1000;  // allowed at one instant
 
-  // Before each call of timer().
+  // To be called before each call of timer().
   void note(Time now, const Contract& contract) {
     calls_ = now == at_ ? calls_ + 1 : 1;
     at_ = now;

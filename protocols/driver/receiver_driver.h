@@ -1,8 +1,8 @@
 // Runs one receiver core, the same way in every runtime: the order of calls that core.h asks for,
-// the core's timer, its subscriptions, and the checks of what it asks for.
+// the core's timer, its subscriptions, and checks of what it asks for.
 //
-// It has no clock and does no I/O. A runtime calls it with the time, and is asked for the little
-// that differs between runtimes:
+// It has no clock and does no I/O. A runtime calls it with the time and provides the few functions
+// that differ between runtimes:
 //
 //   void send(std::span<const std::byte> message);  // feedback, to the sender, at once
 //   Time join(Rank rank);                           // returns when it was done
@@ -12,10 +12,11 @@
 //   bool wants_records() const;  // else trace() is not called, and no record checked
 //   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 //
-// After every call the runtime asks next_call() again and calls run() at that instant: late is
-// allowed, early is harmless. Nothing is allocated after construction, and no call between driver
-// and runtime is virtual. What a runtime's functions are given is valid during the call only; they
-// must not call the driver back. ContractError: the core asked for what core.h does not allow.
+// After every call the runtime asks for next_call() again and calls run() at that instant. A late
+// call is allowed; an early one is harmless. Nothing is allocated after construction, and no call
+// between driver and runtime is virtual. Arguments of the runtime's functions are valid only during
+// the call, and these functions must not call the driver back. ContractError: the core asked for
+// what core.h does not allow.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ namespace tiercast {
 template <class Runtime>
 class ReceiverDriver final : private Sink {
  public:
-  // `core`: of the contract's scheme and session. `runtime` must outlive the object.
+  // `core` has the contract's scheme and session. `runtime` must outlive the object.
   ReceiverDriver(std::unique_ptr<ReceiverCore> core, const Contract& contract, Runtime& runtime)
       : core_(std::move(core)), runtime_(runtime), contract_(contract) {}
   ReceiverDriver(const ReceiverDriver&) = delete;
@@ -42,25 +43,26 @@ class ReceiverDriver final : private Sink {
     running_ = true;
     core_->start(now, *this);
   }
-  // `group`: the layer to whose group it was sent; none: to this receiver alone. What arrives while
-  // it does not run is ignored. A packet may come after its layer was left.
+  // `group`: the layer whose group the packet was sent to; empty if it was sent to this receiver
+  // alone. Packets are ignored while the driver does not run. A packet may arrive after its layer
+  // was left.
   void receive(Time now, const Arrival& arrival, std::optional<Rank> group) {
     if (!running_) return;
     now_ = now;
     if (group && (waiting_ & bit(*group)) != 0) note_first_packet(now, *group);
     core_->receive(now, arrival, *this);
   }
-  // The core's timer, if it is due.
+  // Calls the core's timer if it is due.
   void run(Time now) {
     if (running_ && core_->next_timer() <= now) timer(now);
   }
-  // The same where the runtime knows that it runs and is due.
+  // The same, for a runtime that knows that the driver runs and the timer is due.
   void timer(Time now) {
     timer_watch_.note(now, contract_);
     now_ = now;
     core_->timer(now, *this);
   }
-  // At most once; the core leaves its layers itself.
+  // At most once. The core leaves its layers itself.
   void stop(Time now) {
     if (!running_) return;
     now_ = now;
@@ -68,7 +70,7 @@ class ReceiverDriver final : private Sink {
     running_ = false;
   }
 
-  // When run() is to be called at the latest; Time::never(): not before something else happens.
+  // The latest time to call run(). Time::never(): not before something else happens.
   Time next_call() const { return running_ ? core_->next_timer() : Time::never(); }
 
   bool running() const { return running_; }
@@ -79,7 +81,8 @@ class ReceiverDriver final : private Sink {
   static constexpr std::uint8_t bit(Rank rank) { return static_cast<std::uint8_t>(1u << rank); }
   static_assert(kMaxLayers <= 8);
 
-  // A packet of an earlier subscription may have waited since before the join.
+  // A packet from before the join may have waited in a buffer; it is not the first of this
+  // subscription.
   void note_first_packet(Time now, Rank rank) {
     if (now < joined_at_[rank]) return;
     waiting_ &= static_cast<std::uint8_t>(~bit(rank));
@@ -125,11 +128,11 @@ class ReceiverDriver final : private Sink {
   }
 
   std::unique_ptr<ReceiverCore> core_;
-  Time now_;  // of the call that the core is in
+  Time now_;  // time of the call that is in progress
   Runtime& runtime_;
   bool running_ = false;
-  std::uint8_t joined_ = 0;   // a bit for each layer
-  std::uint8_t waiting_ = 0;  // of those joined: no packet yet
+  std::uint8_t joined_ = 0;   // one bit per layer
+  std::uint8_t waiting_ = 0;  // joined layers that have had no packet yet
   Contract contract_;
   TimerWatch timer_watch_;
   std::array<Time, kMaxLayers> joined_at_{};

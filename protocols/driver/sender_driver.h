@@ -1,23 +1,24 @@
 // Runs one sender core, the same way in every runtime: the order of calls that core.h asks for, the
-// core's timer, the departures of its layers, and the checks of what it asks for.
+// core's timer, the departures of its layers, and checks of what it asks for.
 //
-// It has no clock and does no I/O. A runtime calls it with the time, and is asked for the little
-// that differs between runtimes:
+// It has no clock and does no I/O. A runtime calls it with the time and provides the few functions
+// that differ between runtimes:
 //
 //   void send(Destination to, std::span<const std::byte> message);  // kGroup or kReceiver, at once
 //   bool wants_records() const;  // else trace() is not called, and no record checked
 //   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 //   void depart(Time now, const Departure& departure);  // builds the data packet, by write_data()
 //
-// `Pacing` decides when packets leave: SessionPacing for a runtime with a session or a few; one
-// that drives many sessions shares a pacer among them, offers set_rate() and release() as
-// SessionPacing does, pops departures itself, and then leaves out run(), next_call() and depart().
+// `Pacing` decides when packets leave. A runtime with one or a few sessions uses SessionPacing. A
+// runtime that drives many sessions shares one pacer among them: its Pacing offers set_rate() and
+// release() as SessionPacing does, it pops the departures itself, and it does not use run(),
+// next_call() or depart().
 //
-// After every call the runtime asks next_call() (or next_timer()) again and calls run() (or
-// timer()) at that instant: late is allowed, early is harmless. Nothing is allocated after
-// construction, and no call between driver and runtime is virtual. What a runtime's functions are
-// given is valid only during the call; they must not call the driver back, except depart().
-// ContractError: the core asked for what core.h does not allow.
+// After every call the runtime asks for next_call() (or next_timer()) again and calls run() (or
+// timer()) at that instant. A late call is allowed; an early one is harmless. Nothing is allocated
+// after construction, and no call between driver and runtime is virtual. Arguments of the runtime's
+// functions are valid only during the call, and none of these functions except depart() may call
+// the driver back. ContractError: the core asked for what core.h does not allow.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +34,7 @@ namespace tiercast {
 template <class Runtime, class Pacing = SessionPacing>
 class SenderDriver final : private Sink {
  public:
-  // `core`: of the contract's scheme and session. `runtime` must outlive the object.
+  // `core` has the contract's scheme and session. `runtime` must outlive the object.
   SenderDriver(std::unique_ptr<SenderCore> core, const Contract& contract, Runtime& runtime,
                Pacing pacing)
       : core_(std::move(core)),
@@ -43,34 +44,34 @@ class SenderDriver final : private Sink {
   SenderDriver(const SenderDriver&) = delete;
   SenderDriver& operator=(const SenderDriver&) = delete;
 
-  // Once. The core then hears what membership() said before, if anything.
+  // To be called once. Passes on to the core what membership() was told before.
   void start(Time now) {
     now_ = now;
     running_ = true;
     core_->start(now, *this);
     if (top_rank_ != kUntold) core_->membership(now, top_rank_, *this);
   }
-  // The highest rank that has a subscriber anywhere; -1: nobody subscribes. Ranks above the
-  // session's are taken as its top one. May be said before the start.
+  // The highest rank that has a subscriber anywhere; -1 if nobody subscribes. Ranks above the
+  // session's top layer count as the top layer. May be called before start().
   void membership(Time now, int top_rank) {
     top_rank_ = std::clamp(top_rank, -1, static_cast<int>(contract_.layers()) - 1);
     if (!running_) return;
     now_ = now;
     core_->membership(now, top_rank_, *this);
   }
-  // What arrives while it does not run is ignored.
+  // Messages are ignored while the driver does not run.
   void receive(Time now, const Arrival& arrival) {
     if (!running_) return;
     now_ = now;
     core_->receive(now, arrival, *this);
   }
-  // All that is due: the core's timer, then the departures.
+  // Does all that is due: the core's timer, then the departures.
   void run(Time now) {
     if (!running_) return;
     if (core_->next_timer() <= now) timer(now);
     send_due(now);
   }
-  // At most once; nothing leaves afterwards.
+  // At most once. Nothing leaves afterwards.
   void stop(Time now) {
     if (!running_) return;
     now_ = now;
@@ -78,7 +79,7 @@ class SenderDriver final : private Sink {
     running_ = false;
   }
 
-  // The parts of run(), for runtimes that do more between them. Only while it runs.
+  // The parts of run(), for runtimes that do more in between. The driver must be running.
   void timer(Time now) {
     timer_watch_.note(now, contract_);
     now_ = now;
@@ -91,12 +92,12 @@ class SenderDriver final : private Sink {
   void send_released(Time now) {
     while (const auto departure = pacing_.pop_released(now)) runtime_.depart(now, *departure);
   }
-  // From depart(): as SenderCore::write_data().
+  // To be called from depart(). As SenderCore::write_data().
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) {
     return core_->write_data(now, layer, message);
   }
 
-  // When run() is to be called at the latest; Time::never(): not before something else happens.
+  // The latest time to call run(). Time::never(): not before something else happens.
   Time next_call(Time now) const {
     return running_ ? std::min(core_->next_timer(), pacing_.next_departure(now)) : Time::never();
   }
@@ -137,7 +138,7 @@ class SenderDriver final : private Sink {
   }
 
   std::unique_ptr<SenderCore> core_;
-  Time now_;  // of the call that the core is in
+  Time now_;  // time of the call that is in progress
   Runtime& runtime_;
   bool running_ = false;
   int top_rank_ = kUntold;

@@ -1,5 +1,5 @@
-// When the data packets of one session leave: those that a rate asks for, by a Pacer, and those
-// that a window has released, at once.
+// Decides when the data packets of one session leave: those of a rate when a Pacer says so, and
+// those that a window has released at once.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace tiercast {
 // One data packet that leaves now.
 struct Departure {
   Rank layer;
-  Time due;  // when it should have left; released packets: now
+  Time due;  // when it should have left; for released packets: now
 };
 
 class SessionPacing {
@@ -31,7 +31,7 @@ class SessionPacing {
     waiting_ += packets;
   }
 
-  // Each returns one departure, or nothing. Released packets leave layer by layer from the bottom.
+  // Each returns one departure, or nothing. Released packets leave layer by layer, from the bottom.
   std::optional<Departure> pop_paced(Time now) {
     if (const auto departure = pacer_.pop(now)) {
       return Departure{static_cast<Rank>(departure->layer), departure->due};
@@ -47,16 +47,16 @@ class SessionPacing {
     return Departure{layer, now};
   }
 
-  // When to ask next; `now` while released packets wait, Time::never() if nothing is to leave.
+  // When to ask next: `now` while released packets wait, Time::never() if nothing is to leave.
   Time next_departure(Time now) const { return waiting_ > 0 ? now : pacer_.next_departure(); }
-  Rate rate(Rank layer) const { return rates_[layer]; }  // as it was set last
+  Rate rate(Rank layer) const { return rates_[layer]; }  // as last set
 
  private:
   std::uint32_t packet_size_;
   Pacer pacer_;
   std::array<Rate, kMaxLayers> rates_{};
   std::array<std::uint32_t, kMaxLayers> released_{};  // packets that may leave at once
-  std::uint64_t waiting_ = 0;                         // the sum of them
+  std::uint64_t waiting_ = 0;                         // sum of released_
 };
 
 }  // namespace tiercast

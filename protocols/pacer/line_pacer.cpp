@@ -24,7 +24,7 @@ void LinePacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_
   if (layer >= wheel_.size()) return;
   Entry& entry = wheel_[layer];
   const double bytes_per_second = rate.bytes_per_second();
-  const auto late_ns = [&] {  // exactly; negative: still to come
+  const auto late_ns = [&] {  // exact; negative: still to come
     return static_cast<double>(now.ns() - entry.due_ns) - entry.due_fraction / kUnit;
   };
   if (!(bytes_per_second > 0)) {
@@ -42,7 +42,7 @@ void LinePacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_
   const auto interval_fraction =
       static_cast<std::uint32_t>((interval - static_cast<double>(interval_ns)) * kUnit);
   if (entry.interval_ns > 0) {
-    const double scale = interval / entry.interval();  // keeps what is owed as packets
+    const double scale = interval / entry.interval();  // keeps the debt the same in packets
     const double wait = std::max(-late_ns(), 0.0) * scale;
     const double owed = (std::max(late_ns(), 0.0) + entry.debt_ns) * scale;
     entry.interval_ns = interval_ns;

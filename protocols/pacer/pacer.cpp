@@ -9,7 +9,7 @@ namespace tiercast {
 namespace {
 
 constexpr std::uint32_t kMaxLayersPaced = 1'000'000;
-constexpr double kMaxIntervalNs = 86400e9;  // a day: keeps every due time well inside int64
+constexpr double kMaxIntervalNs = 86400e9;  // a day; keeps every due time well inside int64
 
 }  // namespace
 
@@ -44,9 +44,9 @@ Pacer::Pacer(std::uint32_t layers) {
   slots_.resize(std::size_t{kLevels} * kSlots);
 }
 
-// A slot of level l covers 2^(12 l) ticks. An entry lies at the highest level at which its tick
-// differs from current_tick_, so an occupied slot of a lower level is always earlier than any of a
-// higher one.
+// A slot of level l covers 2^(12 l) ticks. An entry is put at the highest level at which its tick
+// differs from current_tick_. So any occupied slot of a lower level is earlier than all those of
+// higher ones.
 void Pacer::insert(Layer layer) {
   Entry& entry = entries_[layer];
   const auto due_tick =
@@ -93,8 +93,8 @@ std::uint32_t Pacer::first_slot() const {
   return kNone;
 }
 
-// Moves current_tick_ to the start of a slot above level 0, and its entries one or more levels
-// down.
+// Moves current_tick_ to the start of a slot above level 0, and the slot's entries down by one or
+// more levels.
 void Pacer::cascade(std::uint32_t slot_number) {
   const unsigned shift = slot_number / kSlots * kLevelBits;
   const std::uint64_t above = current_tick_ >> (shift + kLevelBits) << (shift + kLevelBits);
@@ -156,7 +156,7 @@ std::optional<Pacer::Departure> Pacer::pop(Time now) {
     const std::uint32_t first = first_slot();
     if (first == kNone) return std::nullopt;
     if (first >= kSlots) {
-      // Always done when the bound is reached, so that next_departure() becomes exact.
+      // Always cascade when the bound is reached, so that next_departure() becomes exact.
       if (slots_[first].min_due_ns > now.ns()) return std::nullopt;
       cascade(first);
       continue;

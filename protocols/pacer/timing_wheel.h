@@ -1,9 +1,9 @@
-// Which of very many entries is due next? A hierarchical timing wheel of 64 ns for callers that
-// poll.
+// Finds which of very many entries is due next: a hierarchical timing wheel with slots of 64 ns,
+// for callers that poll.
 //
-// Entries are numbers 0 .. size-1; each is scheduled at most once. Every operation costs the same
-// with ten entries as with 100,000, and no single call moves many of them: entries far ahead are
-// brought down to the finest level a few at a time, ahead of need. Memory is taken once, at
+// Entries are numbers 0 .. size-1, and each is scheduled at most once. Every operation costs the
+// same with ten entries as with 100,000, and no single call moves many entries: those far ahead
+// come down to the finest level a few at a time, before they are needed. All memory is allocated at
 // construction. Not thread-safe.
 #pragma once
 
@@ -18,7 +18,8 @@
 
 namespace tiercast {
 
-// What the wheel keeps of an entry; its owner derives from it, so that both share a cache line.
+// What the wheel stores for an entry. The owner's entry derives from it, so that both share a cache
+// line.
 struct WheelNode {
   std::int64_t due_ns = 0;
   std::uint32_t next = 0xffffffff;
@@ -32,7 +33,7 @@ class TimingWheel {
   using Index = std::uint32_t;
   static constexpr Index kNone = 0xffffffff;
   static constexpr unsigned kTickShift = 6;  // a slot of the finest level is 64 ns wide
-  static constexpr unsigned kMaxWalk = 16;   // steps to an entry's place within a tick
+  static constexpr unsigned kMaxWalk = 16;   // most steps to an entry's place within a tick
 
   explicit TimingWheel(std::uint32_t size) : entries_(size), slots_(kLevels * kSlots) {}
 
@@ -43,8 +44,9 @@ class TimingWheel {
   bool empty() const { return count_ == 0; }
 
   // `index` must not be scheduled. Entries of one tick are kept in the order of their due times as
-  // long as that takes at most kMaxWalk steps; equal ones in the order of insertion. What is
-  // overdue queues behind what waits already, before what is still to come.
+  // long as finding the place takes at most kMaxWalk steps; equal ones are kept in order of
+  // insertion. An overdue entry queues behind those that wait already, and before those still to
+  // come.
   void insert(std::int64_t now_ns, Index index, std::int64_t due_ns) {
     if (count_++ == 0) restart(tick_of(now_ns));
     entries_[index].due_ns = due_ns;
@@ -56,10 +58,10 @@ class TimingWheel {
     unlink(index);
   }
 
-  // The entry with the earliest due time, if that is not after `now_ns`; kNone otherwise. It stays
-  // scheduled. Where more than kMaxWalk entries share a tick it can be another one of that tick, so
-  // that one due by then is found up to 64 ns later. A `now_ns` before an earlier one finds less,
-  // nothing worse.
+  // The entry with the earliest due time, if that is not after `now_ns`; otherwise kNone. The entry
+  // stays scheduled. If more than kMaxWalk entries share a tick, the result may be another one of
+  // that tick, so an entry that is due by then is found up to 64 ns late. A `now_ns` before an
+  // earlier one finds fewer entries and does no other harm.
   Index first(std::int64_t now_ns) {
     if (count_ == 0) return kNone;
     const std::uint64_t horizon = tick_of(now_ns);
@@ -82,9 +84,9 @@ class TimingWheel {
     }
   }
 
-  // Brings at most `steps` entries down a level, ahead of need: to be called about once per entry
-  // taken, and when there is nothing else to do. Without it first() does it all at once when the
-  // time has come.
+  // Brings at most `steps` entries down a level before they are needed. To be called about once for
+  // each entry taken, and when there is nothing else to do. Without it, first() does all of this
+  // work at once when the time has come.
   void prepare(unsigned steps) {
     if (current_ < prepared_) return;
     bool done = true;
@@ -109,8 +111,8 @@ class TimingWheel {
     if (done) prepared_ = ((current_ >> kRatioBits) + 1) << kRatioBits;
   }
 
-  // When first() is to be asked next, at the latest (within a crowded tick as first() says); the
-  // exact due time where that is near. The largest int64 if nothing is scheduled.
+  // The latest time to call first() next (within a crowded tick, see first()). Where that time is
+  // near, it is the exact due time. The largest int64 if nothing is scheduled.
   std::int64_t bound_ns() const {
     std::int64_t bound = INT64_MAX;
     if (count_ == 0) return bound;
@@ -118,7 +120,7 @@ class TimingWheel {
       if (counts_[level] == 0) continue;
       const std::uint64_t from = current_ >> level * kRatioBits;
       const std::uint64_t unit = from + distance(level, from & kMask);
-      // What has not come down to the finest level yet is due in unit ready_[0] or later.
+      // Entries that have not yet come down to the finest level are due in unit ready_[0] or later.
       const std::int64_t start =
           level == 0
               ? entries_[slots_[unit & kMask].head].due_ns
@@ -129,21 +131,23 @@ class TimingWheel {
     return bound;
   }
 
-  // Prefetches the entry behind `index` in its slot.
+  // Prefetches the entry after `index` in its slot.
   void prefetch_next(Index index) const {
     const Index next = entries_[index].next;
     if (next != kNone) __builtin_prefetch(&entries_[next], 1);
   }
 
  private:
-  // A slot of level l covers 2^(10 l) ticks and a level has 2^13 slots: 64 ns x 2^13 = 0.5 ms, then
-  // 0.5 s, 9 min and 6.5 days. Farther entries wait in the last slot.
+  // A slot of level l covers 2^(10 l) ticks, and a level has 2^13 slots. The levels therefore span
+  // 64 ns x 2^13 = 0.5 ms, then 0.5 s, 9 min and 6.5 days. Entries farther away wait in the last
+  // slot.
   static constexpr unsigned kLevels = 4;
   static constexpr unsigned kSlotBits = 13;
   static constexpr unsigned kRatioBits = 10;
   static constexpr std::uint32_t kSlots = 1u << kSlotBits;
   static constexpr std::uint32_t kMask = kSlots - 1;
-  static constexpr unsigned kAhead = 2;  // units of the next level, of the 8 that a level holds
+  static constexpr unsigned kAhead = 2;  // units of the next level to bring down in advance; a
+                                         // level holds 8
   static constexpr std::uint64_t kNoTick = ~0ull;
 
   struct Slot {
@@ -169,7 +173,7 @@ class TimingWheel {
     }
   }
 
-  // All entries before the end of unit ready_[level] have left the levels above level + 1.
+  // True if all entries before the end of unit ready_[level] have left the levels above level + 1.
   bool complete_above(unsigned level) const {
     return level + 2 >= kLevels || ready_[level] >> kRatioBits < ready_[level + 1];
   }
@@ -180,7 +184,7 @@ class TimingWheel {
     const std::uint64_t tick = std::max(due_tick, current_);
     unsigned level = 0;
     std::uint64_t unit = tick;
-    // unit >> kRatioBits is the tick in units of the level above.
+    // unit >> kRatioBits is the same tick in units of the level above.
     while (level + 1 < kLevels && unit >> kRatioBits > ready_[level]) {
       unit >>= kRatioBits;
       ++level;
@@ -201,7 +205,7 @@ class TimingWheel {
     }
     Index before = slot.tail;
     if (level == 0) {
-      // Of what is due before the wheel's tick, the time to queue by is now.
+      // Overdue entries are sorted by the present time instead of their due time.
       const std::int64_t by_ns = due_tick == tick ? entry.due_ns : now_ns;
       for (unsigned walk = 0; walk < kMaxWalk && before != kNone && entries_[before].due_ns > by_ns;
            ++walk) {
@@ -230,7 +234,7 @@ class TimingWheel {
     entry.slot = kNone;
   }
 
-  // Slots from `at` to the first occupied one, around the end; the level holds an entry.
+  // Slots from `at` to the first occupied one, wrapping around. The level must hold an entry.
   std::uint32_t distance(unsigned level, std::uint64_t from) const {
     const Occupied& occupied = occupied_[level];
     const auto at = static_cast<std::uint32_t>(from);
@@ -255,8 +259,8 @@ class TimingWheel {
     return counts_[0] == 0 ? kNoTick : current_ + distance(0, current_ & kMask);
   }
 
-  // Brings the next unit of level + 1 down, none after `limit`, or jumps over units without
-  // entries. Everything before that unit has been taken. To be repeated until ready_[level] is far
+  // Brings the next unit of level + 1 down, but none after `limit`, or skips units without entries.
+  // Everything before that unit has been taken already. To be repeated until ready_[level] is far
   // enough.
   void pull(unsigned level, std::uint64_t limit) {
     while (!complete_above(level)) pull(level + 1, limit >> kRatioBits);
@@ -270,7 +274,7 @@ class TimingWheel {
       }
       ready_[level] = std::max(ready_[level], end);
     }
-    // A jump ends where the level above has not been brought down: then that is to be done first.
+    // A skip ends where the level above has not been brought down; that must be done first.
     if (ready_[level] > limit || !complete_above(level)) return;
     current_ = std::max(current_, ready_[level] << (level + 1) * kRatioBits);
     for (unsigned l = 0; l < level; ++l) {
@@ -292,11 +296,11 @@ class TimingWheel {
   std::array<Occupied, kLevels> occupied_;
   std::array<std::uint32_t, kLevels> counts_{};
   std::uint32_t count_ = 0;
-  std::uint64_t current_ = 0;  // tick; no entry lies before it
-  // Entries of units (of level + 1) before this one have all come down to `level`; those of the
-  // unit itself may be on both.
+  std::uint64_t current_ = 0;  // tick; all entries are at or after it
+  // Entries of units (of level + 1) before this one have all come down to `level`. Those of this
+  // unit may be on either level.
   std::array<std::uint64_t, kLevels - 1> ready_{1, 1, 1};
-  std::uint64_t prepared_ = 0;  // tick before which prepare() has nothing to do
+  std::uint64_t prepared_ = 0;  // prepare() has nothing to do before this tick
 };
 
 }  // namespace tiercast

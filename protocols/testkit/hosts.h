@@ -1,7 +1,7 @@
-// Runtimes in virtual time: a sender core with its pacer, and a receiver core, at a node of a Tree.
+// Runtimes in virtual time, at a node of a Tree: a sender core with its pacer, and a receiver core.
 //
-// Every step of processing (a wake-up, an arrival) happens late by a random time in [0, jitter], as
-// on a busy machine; arrivals stay in order.
+// As on a busy machine, every step of processing (a wake-up, an arrival) happens late by a random
+// time in [0, jitter]. Arrivals stay in order.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace tiercast::testkit {
 using Trace =
     std::function<void(Time, Tree::Node, std::string_view kind, std::span<const TraceField>)>;
 
-// What both kinds of host share: late arrivals, sending, tracing.
+// What both kinds of host have in common: late arrivals, sending, tracing.
 class Host : public Actor, public PacketSink {
  public:
   Host(Simulator& simulator, Tree& tree, Tree::Node node, const SessionConfig& config,
@@ -32,7 +32,7 @@ class Host : public Actor, public PacketSink {
 
   void receive(const Packet& packet) override;
   void set_trace(Trace trace) { trace_ = std::move(trace); }
-  // Feedback that leaves this host is lost with this probability (0 .. 1).
+  // The probability (0 .. 1) that feedback from this host is lost.
   void set_send_loss(double probability) { send_loss_ = probability; }
 
  protected:
@@ -86,16 +86,16 @@ class ReceiverHost : public Host {
 
   void start();
   void stop();
-  // Stops without a word: no leave, no BYE, and packets are ignored.
+  // Stops without notice: no leave and no BYE are sent, and packets are ignored.
   void die() { alive_ = false; }
 
   ReceiverCounters counters() const { return driver_.core().counters(); }
   std::uint64_t subscription_changes() const { return subscription_changes_; }
-  // What a reliable scheme delivered, byte for byte at its offset.
+  // What a reliable scheme delivered, each byte at its offset.
   const std::vector<std::byte>& object() const { return object_; }
   const std::vector<Duration>& join_latencies() const {
     return join_latencies_;
-  }  // to the first packet
+  }  // from the join to the first packet
 
  private:
   friend class ReceiverDriver<ReceiverHost>;

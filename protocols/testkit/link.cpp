@@ -49,8 +49,8 @@ void Link::send(const Packet& arriving) {
   stats_.max_queue = std::max(stats_.max_queue, queue_packets());
 }
 
-// A packet departs from the queue when its service starts: then the average is updated and the mark
-// made.
+// A packet leaves the queue when its service starts. That is when the average is updated and the
+// mark is made.
 void Link::start_service(Packet packet, bool was_idle) {
   average_queue_ = was_idle
                        ? 0

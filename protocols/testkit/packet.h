@@ -1,4 +1,4 @@
-// What travels through the virtual network: one IP packet.
+// An IP packet in the virtual network.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ struct Packet {
   Rank rank = 0;
   bool ect = false;  // ECN-capable
   bool ce = false;
-  // Shared by the copies of a multicast packet; never changed after sending.
+  // Shared by all copies of a multicast packet. Never changed after sending.
   std::shared_ptr<const std::vector<std::byte>> message;
 };
 
-// Whatever takes packets: a router, a host, a test.
+// Anything that takes packets: a router, a host, a test.
 class PacketSink {
  public:
   virtual ~PacketSink() = default;

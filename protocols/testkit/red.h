@@ -1,5 +1,5 @@
 // Random early detection (Floyd and Jacobson 1993; PROTOCOLS 2): marks or drops with a probability
-// that grows with the average queue. Queue lengths are in packets.
+// that grows with the average queue length. Lengths are in packets.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,9 @@ struct RedConfig {
   double weight = 0.002;  // w_q
   double min_threshold = 5;
   double max_threshold = 15;
-  double max_probability = 0.1;  // ns-2's linterm 10 at the time of the papers (PROTOCOLS 2.2)
-  bool ecn = false;              // marks packets that are ECN-capable instead of dropping them
+  double max_probability = 0.1;  // ns-2's linterm 10, the default when the papers were written
+                                 // (PROTOCOLS 2.2)
+  bool ecn = false;              // mark ECN-capable packets instead of dropping them
   std::uint64_t seed = 1;
 };
 
@@ -22,9 +23,9 @@ class Red {
  public:
   explicit Red(const RedConfig& config) : config_(config), rng_(config.seed) {}
 
-  // A packet arrives where so many wait, the one in service not counted; true: mark or drop it.
-  // `service`: the time that a packet takes on this link, in which the average of an idle link
-  // decays once.
+  // Takes a packet that finds `waiting` packets, not counting the one in service. Returns true if
+  // it is to be marked or dropped. `service`: the time that a packet takes on this link; while the
+  // link is idle, the average decays once in that time.
   bool congested(Time now, double waiting, Duration service) {
     if (!idle_since_.is_never()) {
       const double missed = (now - idle_since_).seconds() / service.seconds();
@@ -53,12 +54,13 @@ class Red {
   const RedConfig& config() const { return config_; }
 
  private:
-  static constexpr double kMinWaiting = 2;  // as in ns-2, a packet that finds fewer is spared
+  static constexpr double kMinWaiting = 2;  // as in ns-2, a packet that finds fewer is never marked
+                                            // or dropped
 
   RedConfig config_;
   Rng rng_;
   double average_ = 0;
-  int count_ = -1;  // packets since the last one that was marked or dropped
+  int count_ = -1;  // packets since the last one marked or dropped
   Time idle_since_ = Time::never();
 };
 

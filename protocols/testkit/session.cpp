@@ -7,7 +7,7 @@ namespace {
 
 constexpr Duration kSampleInterval = Duration::milliseconds(50);
 constexpr Duration kControlDelay =
-    Duration::milliseconds(10);  // a controller that acts on an IGMP report
+    Duration::milliseconds(10);  // time that a controller takes to act on an IGMP report
 
 LinkConfig figure1_link() {
   LinkConfig link;
@@ -66,7 +66,7 @@ Session::~Session() = default;
 
 void Session::start() {
   sender_->start();
-  // Receivers start within 100 ms of each other, in an order that the seed decides.
+  // Receivers start within 100 ms of each other, in an order determined by the seed.
   Rng rng(options_.seed);
   for (const auto& receiver : receivers_) {
     ReceiverHost* host = receiver.get();

@@ -1,5 +1,5 @@
-// One session of a scheme over a Tree, with the papers' measures (SIM 4.1): the sender at node 0,
-// receivers at nodes.
+// One session of a scheme on a Tree, with the papers' measures (SIM 4.1). The sender is at node 0;
+// receivers are at the given nodes.
 #pragma once
 
 #include <array>
@@ -29,26 +29,25 @@ class Session {
   ~Session();
 
   void start();
-  // The i-th of the options' receivers.
+  // The i-th receiver of the options.
   ReceiverHost& receiver(std::size_t i) { return *receivers_[i]; }
   SenderHost& sender() { return *sender_; }
   std::size_t receivers() const { return receivers_.size(); }
   int top(std::size_t i) const { return receivers_[i]->counters().top; }
   void set_trace(const Trace& trace);
 
-  // Means over an interval that begins at begin_measuring() and lasts until result() is asked for;
-  // sampled every 50 ms.
+  // Means over the interval from begin_measuring() to result(), sampled every 50 ms.
   struct Result {
     std::array<double, kMaxLayers> cumulative_mbit{};  // sending rate of layers 0 .. k
-    std::array<double, kMaxLayers> subscribers{};      // mean number
+    std::array<double, kMaxLayers> subscribers{};      // mean number of subscribers of each layer
     std::vector<double> received_mbit;                 // per receiver
     std::vector<std::array<double, kMaxLayers>>
-        at_top;             // per receiver: share of time with this top
-    double efficiency = 0;  // mean of received / available
-    double loss = 0;        // lost / (lost + received), all receivers
+        at_top;             // per receiver: share of time with each top layer
+    double efficiency = 0;  // mean of received / available rate
+    double loss = 0;        // lost / (lost + received) over all receivers
     std::uint64_t subscription_changes = 0;
   };
-  // `available_mbit`: per receiver, a_i of SIM 4.1.
+  // `available_mbit`: for each receiver, a_i of SIM 4.1.
   void begin_measuring(std::vector<double> available_mbit);
   Result result() const;
 
@@ -74,8 +73,8 @@ class Session {
   std::unique_ptr<Sampler> sampler_;
 };
 
-// The topology of SIM 4.2.1 (figure 1; S1 in PROTOCOLS 3.7): 16 receivers, links of 1, 2, 3, 4, 5
-// and 6 Mbit/s, 5 ms and 50 packets each.
+// The topology of SIM 4.2.1 (figure 1; S1 in PROTOCOLS 3.7): 16 receivers; links of 1, 2, 3, 4, 5
+// and 6 Mbit/s, each with 5 ms and 50 packets.
 struct Figure1 {
   explicit Figure1(Simulator& simulator);
   Tree tree;

@@ -1,8 +1,8 @@
-// Virtual time: runs actors in the order of the instants they asked for.
+// Virtual time: runs actors in the order of the instants that they asked for.
 //
-// An Actor has at most one pending call; asking again replaces it. Calls due at the same instant
-// run in the order in which they were asked for, so a run with the same inputs is the same to the
-// last event.
+// An Actor has at most one pending call; asking again replaces it. Calls that are due at the same
+// instant run in the order in which they were asked for. So two runs with the same inputs are
+// identical, down to the last event.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class Actor {
   Actor(const Actor&) = delete;
   Actor& operator=(const Actor&) = delete;
 
-  // Called at the instant asked for; the pending call is used up. May ask again, also for this
-  // instant.
+  // Called at the instant asked for. The call is then no longer pending. May ask for another call,
+  // also at the same instant.
   virtual void act() = 0;
 
  protected:

@@ -8,11 +8,11 @@
 namespace tiercast::testkit {
 namespace {
 
-// What a packet of either direction carries.
+// What a packet carries, in either direction.
 struct Segment {
-  std::uint64_t number = 0;  // data: the packet's; acknowledgement: the next one expected
+  std::uint64_t number = 0;  // data: its own number; acknowledgement: the next number expected
   std::int64_t sent_ns = 0;  // time stamp and its echo (RFC 7323)
-  bool congestion = false;   // acknowledgement: the packet acknowledged carried CE
+  bool congestion = false;   // acknowledgement: the acknowledged packet carried CE
 };
 
 std::shared_ptr<const std::vector<std::byte>> pack(const Segment& segment) {
@@ -63,14 +63,14 @@ class TcpFlow::Source : public Actor, public PacketSink {
   }
 
  private:
-  void act() override {  // retransmission time-out
+  void act() override {  // the retransmission time-out
     if (snd_una_ == snd_nxt_) return;
     ++window_cuts_;
     ssthresh_ = std::max(flight() / 2, 2.0);
     cwnd_ = 1;
     recovering_ = false;
     duplicates_ = 0;
-    recover_ = snd_nxt_;  // RFC 6582 3.2, step 4: no fast retransmit for what was sent before
+    recover_ = snd_nxt_;  // RFC 6582 3.2, step 4: no fast retransmit for packets sent before
     snd_nxt_ = snd_una_;
     backoff_ = std::min(backoff_ * 2, 64);
     send_window();
@@ -85,8 +85,9 @@ class TcpFlow::Source : public Actor, public PacketSink {
     if (recovering_ && snd_una_ < recover_) {  // a partial acknowledgement: the next hole
       transmit(snd_una_);
       cwnd_ = std::max(1.0, cwnd_ - static_cast<double>(acked) + 1);
-      // RFC 6582 3.2, step 5: only the first one restarts the timer. A hole a round trip would fill
-      // a window's many holes for a minute, with the queue full all the time.
+      // RFC 6582 3.2, step 5: only the first partial acknowledgement restarts the timer. Otherwise
+      // a window with many holes would be repaired at one hole per round trip, which takes up to a
+      // minute while the queue stays full.
       if (partial_acknowledged_) return;
       partial_acknowledged_ = true;
     } else if (recovering_) {
@@ -180,7 +181,7 @@ class TcpFlow::Source : public Actor, public PacketSink {
   double ssthresh_ = 1e9;
   unsigned duplicates_ = 0;
   bool recovering_ = false;
-  bool partial_acknowledged_ = false;  // in this recovery
+  bool partial_acknowledged_ = false;  // one has arrived in this recovery
   int backoff_ = 1;
   Duration srtt_;
   Duration rttvar_;

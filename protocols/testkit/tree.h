@@ -1,5 +1,6 @@
-// A tree of routers with multicast groups: node 0 is the root, and every other node has one link
-// from its parent and one to it. Hosts sit at nodes. Joins and leaves travel upwards hop by hop.
+// A tree of routers with multicast groups. Node 0 is the root; every other node has one link from
+// its parent and one to it. Hosts are attached to nodes. Joins and leaves travel upwards hop by
+// hop.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,12 @@
 
 namespace tiercast::testkit {
 
-// What a node does with packets beside forwarding them, such as an aggregator's work.
+// What a node does with packets besides forwarding them, such as aggregation.
 class Relay {
  public:
   virtual ~Relay() = default;
-  // Called with each packet that comes to the node or starts there. true: it goes no further.
+  // Called with each packet that reaches the node or starts there. Return true to consume the
+  // packet.
   virtual bool take(const Packet& packet) = 0;
 };
 
@@ -27,14 +29,15 @@ class Tree {
  public:
   using Node = std::uint32_t;
 
-  // `parents[i]` is node i's parent, smaller than i; parents[0] is ignored. All links start out
-  // like `links`. A report of a host is acted on `control_delay` after it reached the first router;
-  // each further hop costs the propagation delay of its link.
+  // `parents[i]` is the parent of node i and smaller than i; parents[0] is ignored. All links start
+  // as `links` says. A host's report takes effect `control_delay` after it reached the first
+  // router; each further hop takes the propagation delay of its link.
   Tree(Simulator& simulator, std::vector<Node> parents, const LinkConfig& links,
        Duration control_delay);
   ~Tree();
 
-  // Figure 1 of SIM: children of i are 2i+1 and 2i+2; nodes leaves-1 .. 2*leaves-2 are the leaves.
+  // Figure 1 of SIM: the children of i are 2i+1 and 2i+2; nodes leaves-1 .. 2*leaves-2 are the
+  // leaves.
   static std::vector<Node> balanced_parents(unsigned leaves);
 
   Node size() const { return static_cast<Node>(parents_.size()); }
@@ -43,21 +46,22 @@ class Tree {
 
   // Both directions.
   void set_rate(Node child, Rate rate);
-  // Both directions, upwards without marking and RED. Before anything is sent.
+  // Both directions; upwards without marking and RED. To be called before anything is sent.
   void configure(Node child, const LinkConfig& link);
 
-  // Packets for a node, and of groups that it joined, of one session. nullptr detaches.
+  // The host gets the packets of one session that are sent to the node or to groups that it joined.
+  // nullptr detaches.
   void attach(Node node, std::uint16_t session, PacketSink* host);
-  // From the host at `from` into the network.
+  // Sends from the host at `from` into the network.
   void send(Node from, const Packet& packet);
   // nullptr detaches.
   void set_relay(Node node, Relay* relay) { relays_[node] = relay; }
-  // From the relay at `from` into the network.
+  // Sends from the relay at `from` into the network.
   void pass_on(Node from, const Packet& packet);
   void join(Node node, std::uint16_t session, Rank rank);
   void leave(Node node, std::uint16_t session, Rank rank);
 
-  // Called when the highest rank with a subscriber changes at the root (-1: none).
+  // `callback` is called when the highest rank with a subscriber changes at the root (-1: none).
   void on_membership(std::uint16_t session, std::function<void(int top)> callback);
   unsigned subscribers(std::uint16_t session, Rank rank) const;  // hosts that have joined
 
@@ -76,13 +80,13 @@ class Tree {
   Simulator& simulator_;
   std::vector<Node> parents_;
   Duration control_delay_;
-  std::vector<std::unique_ptr<Port>> ports_;  // what links deliver to, one a node
+  std::vector<std::unique_ptr<Port>> ports_;  // what links deliver to, one per node
   std::vector<std::unique_ptr<Link>> down_;
   std::vector<std::unique_ptr<Link>> up_;
   std::vector<std::vector<Node>> children_;
   std::vector<std::map<Group, std::vector<Node>>>
-      grafted_;                                // per node: children that want the group
-  std::vector<std::map<Group, bool>> joined_;  // per node: by its own host
+      grafted_;                                // per node: the children that want the group
+  std::vector<std::map<Group, bool>> joined_;  // per node: what its own host has joined
   std::vector<std::map<std::uint16_t, PacketSink*>> hosts_;
   std::vector<Relay*> relays_;
   std::map<std::uint16_t, std::pair<int, std::function<void(int)>>> membership_;

@@ -21,7 +21,7 @@ void Receiver::start(Time now, Sink& sink) {
 
 void Receiver::stop(Time, Sink& sink) {
   if (!reception_.joined()) return;
-  // Without this the source would find out by T_max only.
+  // Without this message the source would notice only after T_max.
   if (reception_.packets() > 0 && is_cr())
     send(wire::ErmccFeedback::Kind::kLeave, latest_.seq, 0, sink);
   reception_.subscribe(-1, sink);
@@ -38,12 +38,13 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   const std::int32_t ahead = serial_difference(data.seq, latest_.seq);
   if (reception_.packets() == 0 || ahead > 0 || ahead < -GapDetector::kMaxLate) latest_ = data;
   const std::uint32_t lost = reception_.receive(now, 0, data.seq, arrival);
-  // One event an arrival, however many packets are missing.
+  // One event per arrival, however many packets are missing.
   if (lost > 0 || (settings_.ecn && arrival.ce)) congestion(now, data.seq, sink);
 }
 
 void Receiver::congestion(Time now, std::uint32_t seq, Sink& sink) {
-  // A rate over too short a time is no rate; a newcomer must not cut everybody's with it.
+  // A rate over too short a time means nothing, and a newcomer must not cut everybody's rate with
+  // it.
   if (now - first_at_ < settings_.min_history) return;
   const double omega = reception_.rate(now).bytes_per_second();  // ERMCC (1), over the past window
   trac_.update(omega);                                           // ERMCC (2), (3)
@@ -62,7 +63,7 @@ void Receiver::congestion(Time now, std::uint32_t seq, Sink& sink) {
   sink.trace("ermcc.trac", fields);
 }
 
-// ERMCC 3.1.3: without an active CR everybody, or one portion at a time.
+// ERMCC 3.1.3: without an active CR, all receivers or one portion of them at a time.
 bool Receiver::asked() const {
   return !latest_.cr_valid && place_ - latest_.ask_from <= latest_.ask_share;
 }

@@ -1,5 +1,5 @@
-// ERMCC's receiver: throughput at congestion (TRAC), and feedback from the CR and from a receiver
-// that is slower than it (ERMCC 3.1; PROTOCOLS 4.2). Constant state.
+// ERMCC's receiver: measures its throughput at congestion (TRAC). Feedback comes from the CR and
+// from receivers that are slower than it (ERMCC 3.1; PROTOCOLS 4.2). Constant state.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ class Receiver final : public ReceiverCore {
   void start(Time now, Sink& sink) override;
   void receive(Time now, const Arrival& arrival, Sink& sink) override;
   void timer(Time, Sink&) override {}
-  Time next_timer() const override { return Time::never(); }  // all it does, it does on a packet
+  Time next_timer() const override { return Time::never(); }  // it acts only when a packet arrives
   void stop(Time now, Sink& sink) override;
   ReceiverCounters counters() const override { return reception_.counters(now_); }
 
-  // For tests and reports; bytes/s.
+  // For tests and reports, in bytes/s.
   double mu() const { return trac_.mean(); }
   double sigma() const { return trac_.deviation(); }
 
@@ -35,12 +35,12 @@ class Receiver final : public ReceiverCore {
 
   const SessionConfig config_;
   const Settings settings_;
-  const std::uint32_t place_;  // on the circle of those that may be asked
+  const std::uint32_t place_;  // on the circle from which receivers are asked
   LayeredReception reception_;
   Time now_;
   Time first_at_;           // of the first packet
   MeanDeviation trac_;      // mu and sigma
-  wire::ErmccData latest_;  // header with the highest number
+  wire::ErmccData latest_;  // the header with the highest number
 };
 
 }  // namespace tiercast::ermcc

@@ -14,7 +14,7 @@ Sender::Sender(const SessionConfig& config)
       rtt_(settings_.rtt_weight),
       response_(settings_.alpha, 0.5),
       ask_share_(wire::to_u32(settings_.ask_fraction * 4294967295.0)),
-      // A restarted source must not look like the old one: numbers start anywhere.
+      // Numbers start anywhere, so that a restarted source does not look like the old one.
       seq_(static_cast<std::uint32_t>(Rng(config.seed).next())),
       send_times_(settings_.send_times) {}
 
@@ -86,8 +86,8 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
 }
 
 void Sender::set_rate(Rate rate, Sink& sink) {
-  // At the floor a packet leaves every second or every fourth RTT, so that a loss can still be
-  // seen.
+  // At the floor a packet leaves every second, or every four RTTs if that is more often, so that a
+  // loss can still be noticed.
   const double s = config_.packet_size;
   const Rate floor = Rate::bytes_per_second(std::max(s, s / (4 * max_rtt().seconds())));
   rate = std::min(std::max(rate, floor), settings_.max_rate);
@@ -104,7 +104,7 @@ void Sender::timer(Time now, Sink& sink) {
   if (!running_ || now < tick_) return;
   if (!cut_lately(now)) {
     set_rate(rate_ + Rate::bytes_per_second(config_.packet_size / rtt().seconds()), sink);
-    // A rate at the cap cannot grow until the bottleneck is full: it is as full as it will be.
+    // A rate at the cap cannot grow until the bottleneck is full, so the bottleneck counts as full.
     const Rate full =
         std::min(Rate::bytes_per_second(mu_hat() + settings_.full_deviations * sigma_hat()),
                  settings_.max_rate);
@@ -131,7 +131,7 @@ void Sender::deactivate(Time now, Reason reason, Sink& sink) {
   trace_cr(reason, sink);
 }
 
-// ERMCC 3.1.3: the next portion of the receivers.
+// ERMCC 3.1.3: asks the next portion of the receivers.
 void Sender::ask(Time now) {
   ask_from_ += ask_share_ + 1;
   next_ask_ = now + max_rtt();
@@ -165,7 +165,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   const Duration sample = rtt_sample(now, feedback.seq);
   Reason reason = Reason::kNone;
   if (from_cr) {
-    if (!serial_newer(feedback.seq, cr_seq_)) return;  // a duplicate, or overtaken
+    if (!serial_newer(feedback.seq, cr_seq_)) return;  // a duplicate, or overtaken by a later one
     if (full_) response_.update((now - full_since_).seconds());
     update_stats(feedback, sample);
     if (!cr_valid_) reason = Reason::kNoCr;
@@ -175,8 +175,8 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     if (reason == Reason::kNoCr) longer_rtt_until_ = now + max_rtt() * 2;
     choose(feedback, sample);
   }
-  // Appendix A validates in CutRate only, so not if a cut was made lately: the new CR would then
-  // stay inactive, and everybody would go on reporting.
+  // Appendix A validates only in CutRate, so not if a cut was made recently. The new CR would then
+  // stay inactive, and all receivers would go on reporting.
   cr_valid_ = true;
   cr_seq_ = feedback.seq;
   full_ = false;
@@ -205,7 +205,7 @@ void Sender::choose(const wire::ErmccFeedback& feedback, Duration rtt) {
   }
 }
 
-// ERMCC 3.2.4. The receiver has already averaged.
+// ERMCC 3.2.4. With mu from the receiver, the receiver has averaged already.
 void Sender::update_stats(const wire::ErmccFeedback& feedback, Duration rtt) {
   if (settings_.mu_at_source) {
     trac_.update(feedback.omega);
@@ -218,7 +218,7 @@ void Sender::update_stats(const wire::ErmccFeedback& feedback, Duration rtt) {
   }
 }
 
-// ERMCC 3.2.3: at most one cut an RTT.
+// ERMCC 3.2.3: at most one cut per RTT.
 void Sender::cut(Time now, const wire::ErmccFeedback& feedback, Sink& sink) {
   if (cut_lately(now)) return;
   cut_once_ = true;

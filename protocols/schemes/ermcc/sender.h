@@ -1,5 +1,6 @@
-// ERMCC's source: follows one congestion representative (CR), and adapts one rate to its throughput
-// at congestion (ERMCC 3.2, Appendix A; PROTOCOLS 4.3). State does not grow with the receivers.
+// ERMCC's source: follows one congestion representative (CR) and adapts a single rate to the CR's
+// throughput at congestion (ERMCC 3.2, Appendix A; PROTOCOLS 4.3). Its state does not grow with the
+// number of receivers.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ class Sender final : public SenderCore {
   std::uint64_t invalid() const override { return invalid_; }
   bool ecn_capable() const override { return settings_.ecn; }
 
-  // Why the CR changed; the values are the trace's.
+  // Why the CR changed. Traces contain these values.
   enum class Reason { kNone = 0, kNoCr = 1, kLongerRtt = 2, kSlower = 3, kSilent = 4, kLeft = 5 };
 
   // For tests and reports.
@@ -41,12 +42,12 @@ class Sender final : public SenderCore {
   Duration t_max() const;
 
  private:
-  // `now`, but never before an earlier one.
+  // `now`, or the latest time seen if that is later.
   Time advance(Time now);
   void begin(Time now, Sink& sink);
-  // Says whether the packet was sent by this source, and of a recent one when.
+  // Whether this source sent the packet, and when, if it is recent.
   bool was_sent(std::uint32_t seq) const;
-  Duration rtt_sample(Time now, std::uint32_t seq) const;  // zero: unknown
+  Duration rtt_sample(Time now, std::uint32_t seq) const;  // zero: not known
   Reason choice(Time now, const wire::ErmccFeedback& feedback, Duration rtt) const;
   void choose(const wire::ErmccFeedback& feedback, Duration rtt);
   void update_stats(const wire::ErmccFeedback& feedback, Duration rtt);
@@ -68,7 +69,7 @@ class Sender final : public SenderCore {
   bool cut_once_ = false;
   Time last_cut_;
 
-  // The CR. When it turns inactive its values stay, as the latest known.
+  // The CR. When it becomes inactive, its values stay as the latest known.
   bool cr_known_ = false;
   bool cr_valid_ = false;
   std::uint32_t cr_ = 0;
@@ -78,7 +79,7 @@ class Sender final : public SenderCore {
   Duration max_rtt_;          // zero: no sample yet
   Time longer_rtt_until_;
 
-  // Response time of the CR once the bottleneck is full.
+  // The CR's response time once the bottleneck is full.
   MeanDeviation response_;  // E[T], T_sigma, s
   bool full_ = false;
   Time full_since_;  // t0

@@ -1,4 +1,4 @@
-// ERMCC's parameters as the cores use them: parameters.inc, and what is made of them.
+// ERMCC's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct Settings {
 #include "protocols/schemes/ermcc/parameters.inc"
 #undef PARAMETER
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 };
 
 std::span<const ParameterInfo> parameter_list();
 
-// Bounds of an RTT sample: neither forged feedback nor a stall may stop the clock.
+// Bounds of an RTT sample, so that neither forged feedback nor a stall stops the clock.
 inline constexpr Duration kMinRtt = Duration::microseconds(100);
 inline constexpr Duration kMaxRtt = Duration::milliseconds(10'000);
 

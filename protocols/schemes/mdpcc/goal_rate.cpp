@@ -26,7 +26,7 @@ GoalRate::Reason GoalRate::set(Rate rate, Reason reason, Duration grtt) {
 
 GoalRate::Reason GoalRate::response(Time now, const Representative& clr, bool sent, Duration grtt) {
   const Duration rtt = std::max(clr.rtt.srtt(), kMinRtt);
-  // At most one step per round trip, however often it answers.
+  // At most one step per round trip, however often the CLR answers.
   const double steps = std::clamp((now - adjusted_at_) / rtt, 0.0, 1.0);
   adjusted_at_ = answered_at_ = now;
   goal_ = std::min(clr.rate, settings_.max_rate);

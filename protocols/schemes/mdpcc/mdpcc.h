@@ -1,5 +1,5 @@
-// MDP-CC: the congestion control of the Multicast Dissemination Protocol, and its repair by NACKs
-// (Macker and Adamson, Reliable Multicast Congestion Control, 2000). Notes:
+// MDP-CC: the congestion control of the Multicast Dissemination Protocol, with its NACK-based
+// repair (Macker and Adamson, Reliable Multicast Congestion Control, 2000). Notes:
 // docs/protocols/mdpcc.md.
 #pragma once
 

@@ -8,8 +8,8 @@
 namespace tiercast::mdpcc {
 namespace {
 
-// Messages of another transfer in a row after which ours is over. One forged or broken message must
-// not throw away what has arrived.
+// After this many messages in a row of another transfer, ours is over. One forged or broken message
+// must not discard what has arrived.
 constexpr unsigned kOthersInARow = 8;
 
 }  // namespace
@@ -116,7 +116,7 @@ ObjectReceiver::Asking ObjectReceiver::timer(Time now, const Timing& timing,
     const std::uint32_t first = at;
     while (at < ask_end_ && !received_.contains(at) && !asked_.contains(at)) ++at;
     if (at > first) nack.segments[nack.record_count++] = {first, at - first};
-    // Past those that are asked for already, to the next that is missing.
+    // Skip what has been asked for already, to the next segment that is missing.
     if (at < ask_end_) at = received_.next_absent(at + 1, ask_end_);
   }
   phase_ = Phase::kHoldoff;

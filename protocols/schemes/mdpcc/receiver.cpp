@@ -11,7 +11,7 @@ namespace tiercast::mdpcc {
 namespace {
 
 constexpr unsigned kPacketsPerSample = 4;  // PROTOCOLS 6.4
-// Further behind than this, a probe's number comes from a restarted sender.
+// A probe number further behind than this comes from a restarted sender.
 constexpr std::int16_t kMaxProbesBehind = 64;
 
 }  // namespace
@@ -89,12 +89,12 @@ void Receiver::take(Time now, const wire::MdpccData& data, const Arrival& arriva
                                  {"marked", arrival.ce ? 1.0 : 0.0},
                                  {"loss", losses_.loss_event_rate()}};
     sink.trace("mdpcc.loss_event", fields);
-    // Representatives tell of a loss event at once (PROTOCOLS 6.4).
+    // Representatives report a loss event at once (PROTOCOLS 6.4).
     if (representative_ && probe_seen_) {
       send_report(now, wire::kMdpccEvent, sink);
     } else if (phase_ == Phase::kHoldoff && desired_rate() < tx_rate_) {
-      // A path that has become a worse one is not silent for the rest of the pause, or the worst
-      // path would be found K GRTTs later.
+      // If the path has become worse than the others, do not stay silent for the rest of the pause.
+      // Otherwise the worst path would be found K GRTTs later.
       back_off(now);
     }
   }
@@ -120,7 +120,7 @@ void Receiver::measure_rate(Time now, std::uint32_t bytes) {
   sample_packets_ = 0;
 }
 
-// PROTOCOLS 1.3: the interval that ended with the first loss is as long as TCP's would be at the
+// PROTOCOLS 1.3: the interval that ended with the first loss is set to what TCP would have at the
 // rate that got through.
 void Receiver::begin_loss_history() {
   if (received_rate_ <= Rate::zero()) return;
@@ -131,7 +131,7 @@ void Receiver::begin_loss_history() {
 Rate Receiver::desired_rate() const {
   const double p = losses_.loss_event_rate();
   if (p > 0) return tcp_throughput(settings_.path(config_.packet_size, rtt(), rtt() * 4), p);
-  // Nothing measured yet: nothing speaks against the present rate.
+  // Nothing has been measured yet, so there is no reason against the present rate.
   return received_rate_ > Rate::zero() ? received_rate_ * 2 : tx_rate_;
 }
 
@@ -163,7 +163,7 @@ void Receiver::take(Time now, const wire::MdpccProbe& probe, Sink& sink) {
     return;
   }
   if (phase_ != Phase::kIdle) {
-    report_at_ = std::min(report_at_, now + grtt_ * backoff_);  // if the GRTT has fallen
+    report_at_ = std::min(report_at_, now + grtt_ * backoff_);  // the GRTT may have fallen
     return;
   }
   back_off(now);
@@ -183,7 +183,7 @@ void Receiver::back_off(Time now) {
           0.75;
 }
 
-// Another receiver's report; those of representatives are not reflected.
+// Another receiver's report, reflected. Reports of representatives are not reflected.
 void Receiver::take(Time now, const wire::MdpccReport& report, Sink& sink) {
   if (phase_ != Phase::kBackoff || report.source == config_.self_id) return;
   const bool confirmed = (report.flags & wire::kMdpccRtt) != 0;

@@ -1,5 +1,5 @@
-// MDP-CC's receiver: loss and rate of its path, answers to probes, at once or suppressed
-// (PROTOCOLS 6.4), and the object's segments (object_receiver.h).
+// MDP-CC's receiver: measures the loss and rate of its path, answers probes, at once or with
+// suppression (PROTOCOLS 6.4), and collects the object's segments (object_receiver.h).
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,8 @@ class Receiver final : public ReceiverCore {
   void measure_rate(Time now, std::uint32_t bytes);
   void begin_loss_history();
   void send_report(Time now, std::uint8_t more_flags, Sink& sink);
-  // What this receiver asks for: twice what it receives before the first loss, then MDP-CC (1).
+  // The rate that this receiver asks for: twice what it receives until the first loss, then MDP-CC
+  // (1).
   Rate desired_rate() const;
   Duration rtt() const { return rtt_confirmed_ ? rtt_ : grtt_; }
   ObjectReceiver::Timing timing() const { return {grtt_, backoff_, group_size_}; }
@@ -52,7 +53,7 @@ class Receiver final : public ReceiverCore {
   LossHistory losses_;
   ObjectReceiver object_;
 
-  // The received rate: bytes since the last sample, which lasts a round trip and four packets.
+  // The received rate: bytes since the last sample. A sample lasts a round trip and four packets.
   Rate received_rate_;
   bool receiving_ = false;
   Time sample_since_;
@@ -73,7 +74,7 @@ class Receiver final : public ReceiverCore {
   bool rtt_confirmed_ = false;
   Duration rtt_;
 
-  Phase phase_ = Phase::kIdle;  // of the suppressed report
+  Phase phase_ = Phase::kIdle;  // of the report that may be suppressed
   Time report_at_ = Time::never();
 };
 

@@ -6,7 +6,7 @@
 namespace tiercast::mdpcc {
 namespace {
 
-// Worst path: a lower rate, or about the same and a longer round trip (PROTOCOLS 6.5).
+// The worse path has a lower rate, or about the same rate and a longer round trip (PROTOCOLS 6.5).
 bool worse(const Representative& a, const Representative& clr) {
   return a.rate < clr.rate || (a.rate < clr.rate * 1.1 && a.rtt.srtt() > clr.rtt.srtt());
 }
@@ -42,8 +42,9 @@ Representatives::Change Representatives::offer(const Representative& candidate) 
   return count_ > before || find(candidate.id) != nullptr ? Change::kJoined : Change::kNone;
 }
 
-// Into a free place; otherwise in place of one whose RTT it knows, if the candidate does not, or
-// of the one with the highest rate, if that is higher.
+// Uses a free place if there is one. Otherwise it replaces a receiver with a known RTT if the
+// candidate's is not known, or else the one with the highest rate, if that is higher than the
+// candidate's.
 void Representatives::insert(const Representative& candidate) {
   if (count_ < capacity_) {
     list_[count_++] = candidate;
@@ -56,7 +57,7 @@ void Representatives::insert(const Representative& candidate) {
                          std::pair(list_[last].rtt_confirmed, list_[last].rate);
     if (lower_priority) last = i;
   }
-  if (last == 0) return;  // no place but the CLR's
+  if (last == 0) return;  // the only place is the CLR's
   const bool teaches = list_[last].rtt_confirmed && !candidate.rtt_confirmed;
   if (teaches || candidate.rate < list_[last].rate) list_[last] = candidate;
 }

@@ -1,5 +1,5 @@
-// The receivers that the sender probes: the current limiting receiver (CLR) and up to four that
-// may come after it (MDP-CC, parameter estimation; PROTOCOLS 6.5).
+// The receivers that the sender probes: the current limiting receiver (CLR) and up to four
+// candidates to succeed it (MDP-CC, "parameter estimation"; PROTOCOLS 6.5).
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@ struct Representative {
   double loss = 0;              // loss event rate, 0 .. 1
   Rate rate;                    // goal rate of its path
   bool start = false;           // slow start: no loss event yet
-  bool rtt_confirmed = false;   // the receiver computed with its own RTT
-  std::uint16_t probe_seq = 0;  // answered last
+  bool rtt_confirmed = false;   // whether the receiver used an RTT of its own
+  std::uint16_t probe_seq = 0;  // latest probe that it answered
   Time heard_at;
-  std::uint32_t heard_probe = 0;  // probes sent until then
+  std::uint32_t heard_probe = 0;  // number of probes sent up to that answer
 };
 
 class Representatives {
@@ -30,11 +30,12 @@ class Representatives {
   // `capacity`: 1 .. 5.
   explicit Representatives(unsigned capacity) : capacity_(capacity) {}
 
-  // What a report did to the list.
+  // The effect of a report on the list.
   enum class Change { kNone, kUpdated, kJoined, kNewClr };
-  // Takes a report of this state; `candidate` may be in the list already.
+  // Takes a receiver's state from its report. `candidate` may be in the list already.
   Change offer(const Representative& candidate);
-  // The receiver has left, or is silent. True if it was the CLR; the lowest rate is elected.
+  // Removes a receiver that has left or is silent. True if it was the CLR; the one with the lowest
+  // rate succeeds it.
   bool remove(std::uint32_t id);
   void clear() { count_ = 0; }
 

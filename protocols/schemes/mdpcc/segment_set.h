@@ -12,11 +12,11 @@ class SegmentSet {
  public:
   explicit SegmentSet(std::uint32_t bound) : words_((std::size_t{bound} + 63) / 64) {}
 
-  // All arguments are below the bound; ends may equal it.
+  // All arguments must be below the bound; an end may equal it.
   bool contains(std::uint32_t segment) const {
     return (words_[segment / 64] >> (segment % 64) & 1) != 0;
   }
-  // False if it was a member.
+  // False if it was in the set already.
   bool insert(std::uint32_t segment) {
     if (contains(segment)) return false;
     words_[segment / 64] |= bit(segment);
@@ -34,7 +34,7 @@ class SegmentSet {
   }
   std::uint32_t size() const { return size_; }
 
-  // The first member, or the first that is none, in [from, end); `end` if there is none.
+  // The first member, or the first non-member, in [from, end); `end` if there is none.
   std::uint32_t next(std::uint32_t from, std::uint32_t end) const { return find(from, end, 0); }
   std::uint32_t next_absent(std::uint32_t from, std::uint32_t end) const {
     return find(from, end, ~std::uint64_t{0});

@@ -26,7 +26,7 @@ Sender::Sender(const SessionConfig& config)
               settings_.max_segments),
       representatives_(settings_.representatives),
       rate_(settings_, config.packet_size, object_.segment_size()),
-      // A restarted sender must not look like the old one: all numbers start anywhere.
+      // All numbers start anywhere, so that a restarted sender does not look like the old one.
       object_id_(static_cast<std::uint16_t>(Rng(config.seed).next())),
       seq_(static_cast<std::uint32_t>(Rng(config.seed + 1).next())),
       probe_seq_(static_cast<std::uint16_t>(Rng(config.seed + 2).next())),
@@ -100,8 +100,8 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 }
 
 void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
-  // An answer to a probe that was not sent, or was sent long ago, does not count; nor does one from
-  // before its probe left.
+  // Ignore an answer to a probe that was never sent, or was sent long ago, or an answer from before
+  // its probe left.
   const std::uint16_t age = static_cast<std::uint16_t>(probe_seq_ - report.probe_seq);
   const std::int32_t held =
       serial_difference(report.response_us, probe_tx_us_[report.probe_seq % kProbes]);
@@ -121,7 +121,7 @@ void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
   const bool event = (report.flags & wire::kMdpccEvent) != 0;
   if (known != nullptr && !event && !serial_newer(report.probe_seq, known->probe_seq)) return;
 
-  // What one receiver says, others that would say the same need not (PROTOCOLS 6.4).
+  // Reflect the report, so that others who would say the same need not (PROTOCOLS 6.4).
   if (known == nullptr) {
     wire::MdpccReport reflection = report;
     reflection.reflected = true;
@@ -142,7 +142,7 @@ void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
   r.probe_seq = report.probe_seq;
   r.heard_at = now;
   r.heard_probe = probes_;
-  // MDP-CC (1), with the sender's own measure of the path's RTT and its variation.
+  // MDP-CC (1), with the sender's own measurement of the path's RTT and its variation.
   r.rate = r.start
                ? Rate::bytes_per_second(report.rate)
                : tcp_throughput(settings_.path(config_.packet_size, r.rtt.srtt(), r.rtt.timeout()),
@@ -182,8 +182,8 @@ void Sender::take(Time now, const wire::MdpccNack& nack, Sink& sink) {
     idle_interval_ = kFirstIdleInterval;
     probe_at_ = std::min(probe_at_, now + probe_interval());
   }
-  // The group hears what has been asked for; also, but not more than once per GRTT, if the repairs
-  // still wait for their turn.
+  // Tell the group what has been asked for, also if the repairs still wait, but then at most once
+  // per GRTT.
   if (news > 0 || now - reflected_at_ >= advertised_grtt()) {
     reflected_at_ = now;
     wire::MdpccNack reflection = nack;
@@ -234,12 +234,13 @@ void Sender::timer(Time now, Sink& sink) {
   }
 }
 
-// What receivers' timers are made of: nothing is faster than the packets.
+// The base of the receivers' timers. It is never shorter than the interval between packets.
 Duration Sender::advertised_grtt() const {
   return std::clamp(std::max(grtt_, rate_.packet_interval()), kMinGrtt, kMaxGrtt);
 }
 
-// One per GRTT, or per RTT of the CLR where that is shorter, but not more than data packets.
+// One probe per GRTT, or per RTT of the CLR if that is shorter, but not more probes than data
+// packets.
 Duration Sender::probe_interval() const {
   const Representative* clr = representatives_.clr();
   const Duration rtt = clr != nullptr ? std::min(clr->rtt.srtt(), grtt_) : grtt_;

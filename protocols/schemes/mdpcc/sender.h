@@ -1,5 +1,6 @@
-// MDP-CC's sender: probes, GRTT, representatives, goal rate (PROTOCOLS 6.3, 6.5), and the transfer
-// of an object with repair by NACKs. What it keeps of receivers is five representatives.
+// MDP-CC's sender: probes, GRTT, representatives and goal rate (PROTOCOLS 6.3, 6.5), and the
+// transfer of an object with repair by NACKs. The only state that it keeps of receivers is that of
+// five representatives.
 #pragma once
 
 #include <array>
@@ -38,7 +39,7 @@ class Sender final : public SenderCore {
   std::uint64_t repairs() const { return repairs_; }
 
  private:
-  // `now`, but never before an earlier one.
+  // `now`, or the latest time seen if that is later.
   Time advance(Time now);
   void take(Time now, const wire::MdpccReport& report, Sink& sink);
   void take(Time now, const wire::MdpccNack& nack, Sink& sink);
@@ -67,17 +68,17 @@ class Sender final : public SenderCore {
   std::uint32_t seq_;
   bool data_sent_ = false;  // since the CLR's last answer
 
-  // Probes. When each of the latest left, by probe_seq % kProbes.
+  // When each of the latest probes left, by probe_seq % kProbes.
   static constexpr std::uint16_t kProbes = 64;
   std::array<std::uint32_t, kProbes> probe_tx_us_{};
   std::uint16_t probe_seq_;
   std::uint32_t probes_ = 0;
   Time probe_at_ = Time::never();
-  Duration idle_interval_;  // between probes of a finished transfer
+  Duration idle_interval_;  // between the probes of a finished transfer
 
   Duration grtt_;
   Duration peak_;  // the largest sample since `epoch_at_`; zero: none
-  Time epoch_at_;  // the last end of a GRTT
+  Time epoch_at_;  // when the last GRTT period ended
   Time reflected_at_;
 };
 

@@ -1,4 +1,4 @@
-// MDP-CC's parameters as the cores use them: parameters.inc, and what is made of them.
+// MDP-CC's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace tiercast::mdpcc {
 
-// How the rate rises towards the goal, and how it falls.
+// How the rate rises towards the goal, and how it falls towards it.
 enum class LinearMode { kPacketPerRtt, kSegment };
 enum class DecreaseMode { kAtOnce, kExponential };
 
@@ -19,10 +19,10 @@ struct Settings {
 #include "protocols/schemes/mdpcc/parameters.inc"
 #undef PARAMETER
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 
-  // The equation's path of a receiver (1), with T_O = `timeout` where that is above the bound.
+  // A receiver's path for equation (1), with T_O = `timeout` unless that is below the bound.
   TcpPath path(std::uint32_t packet_size, Duration rtt, Duration timeout) const;
 };
 
@@ -32,7 +32,7 @@ std::span<const ParameterInfo> parameter_list();
 inline constexpr Duration kMinGrtt = Duration::milliseconds(1);
 inline constexpr Duration kMaxGrtt = Duration::milliseconds(10'000);
 inline constexpr unsigned kMaxBackoff = 20;  // GRTTs
-// Of a sample: "min 1 us".
+// Of an RTT sample (PROTOCOLS 6: "min 1 us").
 inline constexpr Duration kMinRtt = Duration::microseconds(1);
 
 }  // namespace tiercast::mdpcc

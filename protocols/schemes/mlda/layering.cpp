@@ -8,7 +8,7 @@ Layering divide(Rate r_min, Rate r_max, double alpha, unsigned max_layers, Rate 
   Layering layering;
   layering.rate[0] = r_min;
   const Rate above = r_max * alpha - r_min;
-  if (above < min_layer) return layering;  // also where alpha r_max < r_min
+  if (above < min_layer) return layering;  // this covers alpha r_max < r_min, too
   const double fit = std::min(above / min_layer, static_cast<double>(kMaxLayers));
   const unsigned enhancement = std::min(max_layers - 1, static_cast<unsigned>(fit));
   for (unsigned k = 1; k <= enhancement; ++k) {

@@ -1,5 +1,5 @@
-// What sender and receivers compute with layers and rates: the layers' sizes (MLDA IV-A.1) and the
-// subintervals of partial suppression (MLDA (3) to (5)).
+// What both the sender and the receivers compute from rates: the sizes of the layers (MLDA IV-A.1)
+// and the subintervals of partial suppression (MLDA (3) to (5)).
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ struct Layering {
   unsigned count = 1;                   // y, 1 .. kMaxLayers
   std::array<Rate, kMaxLayers> rate{};  // R_Lk; zero from `count` on
 
-  // C_x, the rate of layers 0 .. x-1.
+  // C_x, the total rate of layers 0 .. x-1.
   Rate cumulative(unsigned x) const {
     Rate sum;
     for (unsigned k = 0; k < x && k < kMaxLayers; ++k) sum += rate[k];
@@ -22,12 +22,13 @@ struct Layering {
   }
 };
 
-// The base layer at r_min, and enhancement layers of (alpha r_max - r_min) / (K - 1) each; fewer
-// than K where they would be smaller than `min_layer`. 0 < r_min <= r_max; 1 <= max_layers.
+// The base layer has r_min; the enhancement layers have (alpha r_max - r_min) / (K - 1) each. There
+// are fewer than K layers if they would be smaller than `min_layer`. 0 < r_min <= r_max; 1 <=
+// max_layers.
 Layering divide(Rate r_min, Rate r_max, double alpha, unsigned max_layers, Rate min_layer);
 
-// R_min (1 + rho)^s .. R_min (1 + rho)^(s+1), s = 0 .. count()-1; rates outside belong to the first
-// and the last.
+// The subintervals R_min (1 + rho)^s .. R_min (1 + rho)^(s+1), s = 0 .. count()-1. Rates outside
+// belong to the first or the last one.
 class Subintervals {
  public:
   Subintervals(Rate min, Rate max, double rho)

@@ -16,10 +16,11 @@ Rate LdaPlus::adapt(Rate rate, const Path& path) {
     tcp.timeout = path.rtt * 4;
     return std::max(rate * (1 - std::sqrt(path.loss)), tcp_throughput(tcp, path.loss));  // MLDA (1)
   }
-  const double load = std::min(1.0, rate / path.bottleneck);  // above R it would fall without loss
+  const double load = std::min(1.0, rate / path.bottleneck);  // above R, A_add would fall without
+                                                              // loss
   const double tau = path.rtt.seconds();
-  increase_ = increase_ * (2 - load);                     // A_add: at most doubled
-  const Rate exponential = rate * -std::expm1(load - 1);  // A_exp: none at R
+  increase_ = increase_ * (2 - load);                     // A_add: at most doubles
+  const Rate exponential = rate * -std::expm1(load - 1);  // A_exp: zero at R
   const Rate tcp =
       Rate::bytes_per_second(path.packet_size * (path.interval.seconds() / tau + 1) / (2 * tau));
   return rate + std::min({increase_, exponential, tcp});

@@ -1,5 +1,5 @@
 // LDA+, the enhanced loss-delay based adaptation algorithm (Sisalem and Wolisz; MLDA IV-A,
-// PROTOCOLS 7.5): the share of a path that a competing TCP connection would have.
+// PROTOCOLS 7.5). It estimates the share of a path that a competing TCP connection would have.
 #pragma once
 
 #include "protocols/base/units.h"
@@ -15,14 +15,14 @@ class LdaPlus {
   struct Path {
     double loss = 0;         // l, 0 .. 1
     Duration rtt;            // tau, > 0
-    Rate bottleneck;         // R, > 0; infinity: not known
+    Rate bottleneck;         // R, > 0; infinity if not known
     double packet_size = 0;  // M, IP bytes
-    Duration interval;       // T, between two adaptations
+    Duration interval;       // T, time between two adaptations
   };
 
-  // r(m) from r(m-1), `rate` > 0.
+  // Computes r(m) from r(m-1), which is `rate` > 0.
   Rate adapt(Rate rate, const Path& path);
-  // The present A_add.
+  // The current A_add.
   Rate increase() const { return increase_; }
 
  private:

@@ -9,9 +9,9 @@
 namespace tiercast::mlda {
 namespace {
 
-// Further behind than this, a report comes from a restarted sender: they are seconds apart.
+// Reports are seconds apart; one further behind than this comes from a restarted sender.
 constexpr std::int32_t kMaxReportsBehind = 4;
-// The estimate does not run ahead of what traffic has tested (PROTOCOLS 7.5).
+// The estimate must not run ahead of what traffic has tested (PROTOCOLS 7.5).
 constexpr double kMinTested = 0.5;  // of the received rate
 constexpr double kMaxTested = 1.2;
 constexpr double kMaxTestedAtTop = 1.5;
@@ -62,7 +62,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
 }
 
 void Receiver::receive_data(Time now, const wire::MldaData& data, const Arrival& arrival) {
-  if (data.rank > reception_.top()) return;  // still arriving after a leave
+  if (data.rank > reception_.top()) return;  // it may still arrive after a leave
   const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
   ++window_.packets;
   window_.bytes += arrival.ip_length;
@@ -83,7 +83,7 @@ void Receiver::receive_report(Time now, const wire::MldaSenderReport& report, Si
   for (unsigned k = 0; k < layering_.count; ++k) {
     layering_.rate[k] = Rate::bytes_per_second(report.rate[k]);
   }
-  // Layers that are no longer sent.
+  // Leave layers that are no longer sent.
   change_top(std::min(reception_.top(), static_cast<int>(layering_.count) - 1), sink);
   begin_cycle(now);
 }
@@ -112,7 +112,7 @@ void Receiver::timer(Time now, Sink& sink) {
   if (now >= cycle_timeout_) begin_cycle(now);
 }
 
-// The end of a period is where receivers with x layers may join the next, all at the same time
+// Receivers with x layers may join the next one only at the end of a period, all at the same time
 // (MLDA III-D).
 void Receiver::end_observation(Time now, Sink& sink) {
   if (window_.packets + window_.lost > 0) {
@@ -172,7 +172,7 @@ void Receiver::estimate(Time now, Sink& sink) {
   sink.trace("mlda.estimate", fields);
 }
 
-// A receiver that has not measured its own takes the session's largest, and so asks for less
+// A receiver that has not measured its own RTT uses the session's largest one, and so asks for less
 // rather than more.
 Duration Receiver::round_trip() const {
   if (rtt_.valid()) return rtt_.rtt();
@@ -228,7 +228,7 @@ void Receiver::receive_reflection(Time now, const wire::MldaReflection& reflecti
     return;
   }
   // MLDA III-C, partial suppression. A receiver that wants its RTT measured is silenced only by
-  // others that want it too: each event measures somebody, and yet few answer.
+  // others that want the same. So each event measures somebody, and yet few answer.
   const bool similar = phase_ == Phase::kReporting &&
                        serial_difference(reflection.sr_seq, sr_seq_) >= 0 &&
                        subintervals_.of(Rate::bytes_per_second(reflection.rate)) ==

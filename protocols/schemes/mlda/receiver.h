@@ -1,6 +1,6 @@
-// MLDA's receiver: observes after each sender report, computes its TCP-friendly share with LDA+,
-// joins and leaves at the ends of observation periods, and reports unless a similar report was
-// heard (MLDA III-B to III-E; PROTOCOLS 7.3).
+// MLDA's receiver: observes losses after each sender report, computes its TCP-friendly share with
+// LDA+, joins and leaves layers at the ends of observation periods, and reports its share unless it
+// has heard a similar report (MLDA III-B to III-E; PROTOCOLS 7.3).
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,14 @@ class Receiver final : public ReceiverCore {
   ReceiverCounters counters() const override { return reception_.counters(now_); }
 
   // For tests and reports.
-  Rate share() const { return Rate::bytes_per_second(share_); }  // r_j; zero before the first
+  Rate share() const { return Rate::bytes_per_second(share_); }  // r_j; zero before the first value
   const RttTracker& rtt() const { return rtt_; }
   Rate bottleneck() const { return pairs_.estimate(); }
 
  private:
   enum class Phase { kIdle, kObserving, kReporting };
 
-  // What arrived since an observation period began.
+  // What has arrived since an observation period began.
   struct Window {
     Time since;
     std::uint64_t packets = 0;
@@ -68,23 +68,23 @@ class Receiver final : public ReceiverCore {
   RttTracker rtt_;
   Time now_;
 
-  // As the last sender report said.
+  // From the last sender report.
   bool report_seen_ = false;
   std::uint32_t sr_seq_ = 0;
   std::uint32_t session_rtt_us_ = 0;  // R_max_rtt
   Layering layering_;
 
   Phase phase_ = Phase::kIdle;
-  Time deadline_ = Time::never();       // of the phase
+  Time deadline_ = Time::never();       // end of the phase
   Time cycle_timeout_ = Time::never();  // sigma T_control after this cycle began
   Time cycle_began_;
   bool adapted_ = false;  // in this cycle
   Window window_;
   double share_ = 0;     // r_j, B/s
-  double loss_ = 0;      // l, of the last period
+  double loss_ = 0;      // l, in the last period
   double max_rate_ = 0;  // largest received rate of this cycle's periods, B/s
 
-  // Of the last receiver report: its echo gives the round-trip time, once.
+  // Of the last receiver report. Its echo gives one sample of the round-trip time.
   bool echo_awaited_ = false;
   std::uint32_t sent_us_ = 0;
 };

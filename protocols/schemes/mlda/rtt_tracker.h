@@ -1,6 +1,6 @@
-// The round-trip time without synchronised clocks (MLDA IV-A; PROTOCOLS 7.6): measured end to end
-// now and then, and followed in between by the change of the one-way delay, in which the difference
-// of the clocks cancels.
+// The round-trip time without synchronised clocks (MLDA IV-A; PROTOCOLS 7.6). It is measured end to
+// end now and then. In between it follows the change of the one-way delay, in which the clocks'
+// difference cancels out.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tiercast::mlda {
 
-// Bounds of what a sample may say: neither a stall nor a forged echo may stop the adaptation.
+// Bounds of a sample, so that neither a stall nor a forged echo stops the adaptation.
 inline constexpr Duration kMinRtt = Duration::microseconds(100);
 inline constexpr Duration kMaxRtt = Duration::seconds(5);
 
@@ -21,8 +21,8 @@ class RttTracker {
   RttTracker(double sample_weight, double delay_weight)
       : sample_weight_(sample_weight), delay_weight_(delay_weight) {}
 
-  // `sample`: end to end. `one_way_us`: receiver's clock less the sender's time stamp of the packet
-  // that brought the echo; its zero is anywhere, and it wraps.
+  // `sample`: measured end to end. `one_way_us`: the receiver's clock minus the sender's time stamp
+  // of the packet with the echo; its zero is arbitrary, and it wraps.
   void measured(Time now, Duration sample, std::uint32_t one_way_us) {
     sample = std::clamp(sample, kMinRtt, kMaxRtt);
     rtt_ = valid_ ? rtt_ * (1 - sample_weight_) + sample * sample_weight_ : sample;

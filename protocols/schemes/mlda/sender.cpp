@@ -8,7 +8,8 @@
 namespace tiercast::mlda {
 namespace {
 
-// A report may answer a sender report as old as this: its receiver missed the later ones.
+// A report may answer a sender report that is this many behind, if its receiver missed the later
+// ones.
 constexpr std::uint32_t kMaxReportAge = 1 << 10;
 constexpr double kSilentDecrease = 0.5;  // PROTOCOLS 7.4
 
@@ -16,7 +17,7 @@ constexpr double kSilentDecrease = 0.5;  // PROTOCOLS 7.4
 
 Sender::Sender(const SessionConfig& config)
     : config_(config), settings_(Settings::from(config)), rng_(config.seed) {
-  // A restarted sender must not look like the old one: all numbers start anywhere.
+  // All numbers start anywhere, so that a restarted sender does not look like the old one.
   sr_seq_ = static_cast<std::uint32_t>(rng_.next());
   for (std::uint32_t& seq : seq_) seq = static_cast<std::uint32_t>(rng_.next());
 }
@@ -31,7 +32,7 @@ void Sender::membership(Time now, int top_rank, Sink& sink) {
     layering_.rate[0] = settings_.initial_rate;
     cycle_ = {};
     silent_cycles_ = 0;
-    // Others that start together are given the time to be grafted.
+    // Gives others that start at the same time the time to be grafted.
     next_report_ = now + settings_.sync_time + settings_.control_jitter * rng_.uniform();
     next_pair_ = now + pair_interval();
   } else if (subscribed_ == 0) {
@@ -60,7 +61,7 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
 
 bool Sender::acceptable(const wire::MldaReceiverReport& report) const {
   return report.session == config_.session && report.rank < settings_.max_layers &&
-         sr_seq_ - report.sr_seq < kMaxReportAge;  // not one that was never sent
+         sr_seq_ - report.sr_seq < kMaxReportAge;  // not a number that was never sent
 }
 
 void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -83,7 +84,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
                std::min<std::uint32_t>(report.rtt_us, static_cast<std::uint32_t>(kMaxRtt.us())));
   ++cycle_.reports;
   reflect(now, report, sink);
-  // MLDA III-A: a request for less than the base layer's rate is answered at once.
+  // MLDA III-A: a request for less than the base layer's rate takes effect at once.
   if (rate < layering_.rate[0]) {
     const TraceField cut[] = {{"receiver", static_cast<double>(report.source)},
                               {"r_j_Bps", rate.bytes_per_second()},
@@ -96,7 +97,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   }
 }
 
-// Multicast is source-specific: what a receiver says to the group, the sender repeats.
+// Multicast is source-specific, so the sender repeats what a receiver says to the group.
 void Sender::reflect(Time now, const wire::MldaReceiverReport& report, Sink& sink) {
   if (cycle_.reflections >= settings_.max_reflections) return;
   ++cycle_.reflections;
@@ -131,7 +132,7 @@ Duration Sender::report_interval() {
   return settings_.control_interval + settings_.control_jitter * rng_.uniform();
 }
 
-// Pairs take at most half of the base layer's packets.
+// Pairs use at most half of the base layer's packets.
 Duration Sender::pair_interval() const {
   return std::max(settings_.pair_interval, layering_.rate[0].time_for(4.0 * config_.packet_size));
 }
@@ -184,8 +185,8 @@ void Sender::send_report(Time now, Sink& sink) {
   sink.send(Destination::group(0), {message.data(), wire::write(report, message)});
 }
 
-// Layers that exist and have a listener are sent. Pairs are released beside the pacer, which
-// therefore gets the base layer's rate without them.
+// Sends the layers that exist and have a listener. Pairs are released in addition to the pacer's
+// packets, so the pacer gets the base layer's rate minus theirs.
 void Sender::apply_rates(Sink& sink) {
   for (unsigned k = 0; k < config_.layers; ++k) {
     Rate rate = k < subscribed_ && k < layering_.count ? layering_.rate[k] : Rate::zero();

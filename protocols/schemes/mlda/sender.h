@@ -1,6 +1,6 @@
-// MLDA's sender: a report every T_control + p, layers shaped by the receivers' reports of the
-// cycle, packet pairs on the base layer (MLDA III-A, IV-A.1; PROTOCOLS 7.4). Its state does not
-// grow with the number of receivers.
+// MLDA's sender: reports every T_control + p, shapes the layers by the receivers' reports of the
+// cycle, and sends packet pairs on the base layer (MLDA III-A, IV-A.1; PROTOCOLS 7.4). Its state
+// does not grow with the number of receivers.
 #pragma once
 
 #include <array>
@@ -28,18 +28,18 @@ class Sender final : public SenderCore {
   std::uint64_t invalid() const override { return invalid_; }
   bool ecn_capable() const override { return settings_.ecn; }
 
-  // For tests and reports: what the next sender report would say. The base layer's rate includes
-  // its pairs.
+  // For tests and reports: what the next sender report would say. The rate of the base layer
+  // includes its pairs.
   const Layering& layering() const { return layering_; }
 
  private:
-  // Of the receiver reports since the last sender report.
+  // The receiver reports since the last sender report.
   struct Cycle {
     std::uint32_t reports = 0;
     std::uint32_t reflections = 0;
     Rate r_min;
     Rate r_max;
-    std::uint32_t slowest = 0;  // identification number of the receiver that reported r_min
+    std::uint32_t slowest = 0;  // number of the receiver that reported r_min
     std::uint32_t max_rtt_us = 0;
   };
 
@@ -59,17 +59,17 @@ class Sender final : public SenderCore {
   Layering layering_;
   std::array<std::uint32_t, kMaxLayers> seq_{};
   std::array<Rate, kMaxLayers> paced_{};  // as given to the pacer
-  unsigned subscribed_ = 0;               // layers that somebody listens to
+  unsigned subscribed_ = 0;               // number of layers with a listener
   Cycle cycle_;
   unsigned silent_cycles_ = 0;
   std::uint32_t max_rtt_us_ = 0;
-  std::uint32_t sr_seq_;  // of the last report
+  std::uint32_t sr_seq_;  // number of the last report
   std::uint64_t invalid_ = 0;
 
   Time now_;
   Time next_report_ = Time::never();
   Time next_pair_ = Time::never();
-  unsigned pair_left_ = 0;  // packets of the pair that is due
+  unsigned pair_left_ = 0;  // packets still to send of the pair that is due
 };
 
 }  // namespace tiercast::mlda

@@ -41,9 +41,9 @@ Settings Settings::from(const SessionConfig& config) {
                       format_duration(s.control_interval) +
                       " less control_jitter, report_spread, return_time and sync_time");
   }
-  // MLDA III-F: every layer needs its observation period before the next sender report.
+  // MLDA III-F: each layer needs an observation period before the next sender report.
   s.max_layers = std::min(config.layers, static_cast<unsigned>(budget / s.observation));
-  // 1.5 s is "at least": what the layers leave over makes their losses less noisy.
+  // 1.5 s is a minimum. Time left over by few layers makes their loss measurements less noisy.
   s.observation = Duration::nanoseconds(budget.ns() / s.max_layers);
   return s;
 }

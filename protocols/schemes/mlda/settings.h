@@ -1,4 +1,4 @@
-// MLDA's parameters as the cores use them: parameters.inc, and what is made of them.
+// MLDA's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <span>
@@ -14,16 +14,17 @@ struct Settings {
 #include "protocols/schemes/mlda/parameters.inc"
 #undef PARAMETER
 
-  // `observation` is T_o as observed: T_o_all shared among max_layers.
-  unsigned max_layers;  // K: the session's layers, at most those that can be observed
+  // `observation` is the T_o in use: T_o_all divided by max_layers.
+  unsigned max_layers;  // K: the session's layers, or fewer if not all of them can be observed
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 };
 
 std::span<const ParameterInfo> parameter_list();
 
-// T_o_all, what T_control leaves for all observation periods (MLDA III-F). May be negative.
+// T_o_all, the time that T_control leaves for all observation periods (MLDA III-F). May be
+// negative.
 Duration observation_budget(const Parameters& parameters);
 
 }  // namespace tiercast::mlda

@@ -9,9 +9,9 @@
 namespace tiercast::pgmcc {
 namespace {
 
-// Further away than this, a packet is of another sender or of one that restarted (PROTOCOLS 0.2);
-// so many of them in a row, and it is the session's now. (Ahead less than there: each packet that
-// is missing may cause a NAK.)
+// A packet further away than this is from another sender, or from one that restarted (PROTOCOLS
+// 0.2). After this receiver has seen enough of them in a row, it takes them for the session's. The
+// bound ahead is smaller than in PROTOCOLS, because each missing packet may cause a NAK.
 constexpr std::int32_t kMaxAhead = 1 << 10;
 constexpr std::int32_t kMaxBehind = 1 << 10;
 constexpr unsigned kStraysToRestart = 3;
@@ -75,11 +75,11 @@ void Receiver::data(const wire::PgmccData& packet, const Arrival& arrival, Sink&
     plan(wire::PgmccFeedback::Kind::kDummyNak, 0, sink);
   } else if (nak_kind_ == wire::PgmccFeedback::Kind::kDummyNak) {
     naks_suppressed_ += nak_at_.is_never() ? 0 : 1;
-    nak_at_ = Time::never();  // somebody was elected
+    nak_at_ = Time::never();  // an acker was elected
   }
 }
 
-// Enters a packet into the history; false if it is not of the sender that this receiver hears.
+// Enters a packet into the history. False if it is not from the sender that this receiver follows.
 bool Receiver::note(std::uint32_t seq, bool marked, Sink& sink) {
   const std::uint64_t bit = marked ? 0 : 1;
   const std::int32_t ahead = serial_difference(seq, rx_max_);
@@ -125,9 +125,9 @@ void Receiver::judge(std::uint32_t seq, bool received, Sink& sink) {
   plan(wire::PgmccFeedback::Kind::kNak, seq, sink);
 }
 
-// A NAK waits for a random time, in which another's may make it needless.
+// A NAK waits for a random time, in which another receiver's NAK may make it unnecessary.
 void Receiver::plan(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink& sink) {
-  if (acker_) return;  // its acknowledgements say it all
+  if (acker_) return;  // its acknowledgements carry the same information
   if (settings_.nak_backoff == Duration::zero()) {
     send(kind, missing, sink);
     return;

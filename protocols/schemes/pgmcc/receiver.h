@@ -1,5 +1,5 @@
 // PGMCC's receiver: measures its loss rate, reports losses by NAKs, and acknowledges every packet
-// that names it the acker (PROTOCOLS 9).
+// that names it as the acker (PROTOCOLS 9).
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ class Receiver final : public ReceiverCore {
   ReceiverCounters counters() const override;
 
   double loss() const { return loss_; }                   // p, 0 .. 1
-  std::uint64_t naks_sent() const { return naks_sent_; }  // dummies too
+  std::uint64_t naks_sent() const { return naks_sent_; }  // including dummies
   std::uint64_t naks_suppressed() const { return naks_suppressed_; }
 
  private:
-  // A packet may be late by so many others before it counts as lost (PROTOCOLS 0.3).
+  // A packet counts as lost when this many later ones have arrived (PROTOCOLS 0.3).
   static constexpr std::uint32_t kReordering = 3;
 
   void data(const wire::PgmccData& data, const Arrival& arrival, Sink& sink);
@@ -49,19 +49,19 @@ class Receiver final : public ReceiverCore {
   bool started_ = false;
   std::uint32_t rx_max_ = 0;
   std::uint64_t history_ = 0;  // bit i: packet rx_max_ - i was received
-  std::uint32_t known_ = 0;    // bits of it that are of this session; at most 64
+  std::uint32_t known_ = 0;    // number of bits of history_ that belong to this session; at most 64
   double loss_ = 0;
   bool acker_ = false;
   std::uint32_t echo_time_us_ = 0;
   Time echo_at_;
 
-  // One NAK at a time.
+  // Only one NAK is pending at a time.
   Time nak_at_ = Time::never();
   wire::PgmccFeedback::Kind nak_kind_ = wire::PgmccFeedback::Kind::kNak;
   std::uint32_t nak_missing_ = 0;
   std::uint64_t naks_sent_ = 0;
   std::uint64_t naks_suppressed_ = 0;
-  // A sender that restarted: packets far away, near each other.
+  // Signs of a sender that restarted: packets far from the window but near each other.
   std::uint32_t stray_ = 0;
   unsigned strays_ = 0;
   Time now_;

@@ -9,10 +9,11 @@
 namespace tiercast::pgmcc {
 namespace {
 
-// Bounds of a sample of RTT: forged feedback may neither stop the window nor make it run wild.
+// Bounds of an RTT sample, so that forged feedback neither stops the window nor lets it run wild.
 constexpr Duration kMinRtt = Duration::microseconds(100);
 constexpr Duration kMaxRtt = Duration::milliseconds(2'000);
-constexpr Duration kMaxEcho = Duration::milliseconds(60'000);  // older: of no packet of the session
+constexpr Duration kMaxEcho = Duration::milliseconds(60'000);  // an older echo belongs to no packet
+                                                               // of the session
 constexpr Duration kMaxTimeout = Duration::milliseconds(30'000);
 constexpr unsigned kMaxDoublings = 4;
 
@@ -45,7 +46,7 @@ void Sender::membership(Time now, int top_rank, Sink& sink) {
 void Sender::arm() {
   const Duration timeout =
       rtt_.valid() ? std::max(rtt_.timeout(), settings_.min_timeout) : settings_.initial_timeout;
-  // Without an acker one packet a time-out asks for one.
+  // Without an acker, one packet per time-out asks for one.
   const double backoff = has_acker_ ? 1u << std::min(timeouts_, kMaxDoublings) : 1;
   expires_ = subscribed_ ? now_ + std::min(timeout * backoff, kMaxTimeout) : Time::never();
 }
@@ -128,7 +129,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 
 void Sender::acknowledged(const wire::PgmccFeedback& feedback, Sink& sink) {
   const bool current = has_acker_ && feedback.source == acker_;
-  // What named the last acker is acknowledged by it, also after the switch.
+  // A packet that named the last acker is acknowledged by that acker, even after the switch.
   if (!current && !(had_acker_ && feedback.source == previous_)) {
     ++invalid_;
     return;
@@ -154,7 +155,7 @@ void Sender::reported(const wire::PgmccFeedback& feedback, Sink& sink) {
   if (feedback.kind == wire::PgmccFeedback::Kind::kNak &&
       std::find(confirmed_.begin(), known, feedback.missing) == known) {
     confirmed_[confirmations_ % kConfirmed] = feedback.missing;
-    // Never back to below kConfirmed.
+    // Wraps to kConfirmed, so that it never falls below that again.
     confirmations_ = confirmations_ < 2 * kConfirmed - 1 ? confirmations_ + 1 : kConfirmed;
     const wire::PgmccConfirmation confirmation{config_.session, feedback.source, feedback.missing};
     std::array<std::byte, wire::PgmccConfirmation::kBytes> message;
@@ -169,7 +170,7 @@ void Sender::reported(const wire::PgmccFeedback& feedback, Sink& sink) {
     loss_ = feedback.loss * 0x1p-32;
     return;
   }
-  // T_i < C T_acker. Without loss a receiver is never the slower one.
+  // Switch if T_i < C T_acker. A receiver without loss is never slower.
   const double candidate = slowness(rtt.seconds(), feedback.loss * 0x1p-32);
   const double acker = rtt_.valid() ? slowness(rtt_.srtt().seconds(), loss_) : 0;
   if (candidate * settings_.acker_bias > acker) choose(feedback, rtt, Reason::kSlower, sink);
@@ -186,7 +187,7 @@ void Sender::choose(const wire::PgmccFeedback& feedback, Duration rtt, Reason re
   rtt_.update(rtt);
   ++counts_.switches;
   timeouts_ = 0;
-  // Nobody acknowledges what left without an acker.
+  // Nobody acknowledges packets that left without an acker.
   if (reason == Reason::kElected) {
     window_.restart();
     credits_ = 0;

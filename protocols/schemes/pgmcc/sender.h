@@ -1,5 +1,5 @@
-// PGMCC's sender: elects the acker and runs the window against its acknowledgements (PROTOCOLS 9).
-// O(1) state: it knows one receiver.
+// PGMCC's sender: elects the acker and runs the window on its acknowledgements (PROTOCOLS 9). O(1)
+// state, because it tracks only one receiver.
 #pragma once
 
 #include <array>
@@ -31,10 +31,10 @@ class Sender final : public SenderCore {
   struct Counts {
     std::uint64_t packets = 0;
     std::uint64_t acks = 0;
-    std::uint64_t naks = 0;  // dummies too
+    std::uint64_t naks = 0;  // including dummies
     std::uint64_t cuts = 0;
     std::uint64_t timeouts = 0;
-    std::uint64_t switches = 0;  // of the acker
+    std::uint64_t switches = 0;  // changes of the acker
   };
   const Counts& counts() const { return counts_; }
   const Window& window() const { return window_; }
@@ -65,15 +65,16 @@ class Sender final : public SenderCore {
   bool subscribed_ = false;
   bool has_acker_ = false;
   std::uint32_t acker_ = 0;
-  bool had_acker_ = false;  // `previous_` is one whose acknowledgements may be under way
+  bool had_acker_ = false;  // `previous_` is set, and its acknowledgements may still arrive
   std::uint32_t previous_ = 0;
   RttEstimator rtt_;       // of the acker
   double loss_ = 0;        // p of the acker
   unsigned timeouts_ = 0;  // in a row
   static constexpr std::uint32_t kConfirmed = 32;
-  std::array<std::uint32_t, kConfirmed> confirmed_{};  // the latest packets whose NAK was confirmed
+  std::array<std::uint32_t, kConfirmed> confirmed_{};  // the latest packets for which a NAK was
+                                                       // confirmed
   std::uint32_t confirmations_ = 0;                    // 0 .. 2 kConfirmed - 1
-  std::uint32_t credits_ = 0;                          // released, and not yet written
+  std::uint32_t credits_ = 0;                          // packets released and not yet written
 
   Time now_;
   Time expires_ = Time::never();

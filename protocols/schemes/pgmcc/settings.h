@@ -1,4 +1,4 @@
-// PGMCC's parameters as the cores use them: parameters.inc, and what is made of them.
+// PGMCC's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Settings {
 #include "protocols/schemes/pgmcc/parameters.inc"
 #undef PARAMETER
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 };
 

@@ -7,13 +7,13 @@
 namespace tiercast::pgmcc {
 
 double slowness(double rtt, double loss) {
-  // TCP's equation without its constant (PROTOCOLS 1.2).
+  // The TCP equation without its constant (PROTOCOLS 1.2).
   return rtt * std::sqrt(loss) * (1 + 9 * loss * (1 + 32 * loss * loss));
 }
 
 Window::Window(const Settings& settings, std::uint32_t first)
     : settings_(settings),
-      // Twice W: packets are under way for more than a round trip after a cut.
+      // Twice W, because after a cut packets stay under way for more than a round trip.
       mask_(std::bit_ceil(2 * std::max(64u, settings.max_window)) - 1),
       next_(first),
       base_(first),
@@ -43,7 +43,7 @@ Window::Outcome Window::acknowledge(std::uint32_t rx_max, std::uint32_t bitmap) 
     ++outcome.acked;
     if (!serial_newer(top_, seq)) top_ = seq + 1;
   }
-  // Lost: three acknowledged packets follow it.
+  // A packet is lost when three acknowledged packets follow it.
   std::uint32_t followers = 0;
   bool newly = false;  // lost after the last cut
   for (std::uint32_t seq = top_; serial_newer(seq, base_);) {
@@ -69,7 +69,8 @@ Window::Outcome Window::acknowledge(std::uint32_t rx_max, std::uint32_t bitmap) 
     recovering_ = true;
     recover_ = next_;
   }
-  // A lost packet is under way no more: without its token T would fall behind W for good.
+  // A lost packet is no longer under way. If its token were not returned, T would stay below W for
+  // good.
   double n = outcome.acked;
   tokens_ += outcome.lost;
   if (recovering_) {

@@ -1,7 +1,7 @@
-// PGMCC's window W and tokens T, run against the acker's acknowledgements (PROTOCOLS 9).
+// PGMCC's window W and tokens T, which run on the acker's acknowledgements (PROTOCOLS 9).
 //
-// A packet that leaves takes a token; its acknowledgement gives back one and a bit. T + packets
-// under way follows W.
+// A packet that leaves takes a token. Its acknowledgement gives back slightly more than one. T +
+// packets under way follows W.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace tiercast::pgmcc {
 
-// 1 / T of a receiver, up to a constant: the acker has the largest. `rtt` in s, `loss` p in
-// 0 .. 1; 0 while nothing was lost.
+// 1 / T of a receiver, up to a constant factor; the acker has the largest value. `rtt` in s;
+// `loss`: p in 0 .. 1. Returns 0 if nothing was lost.
 double slowness(double rtt, double loss);
 
 class Window {
  public:
-  // Packet numbers begin with `first`.
+  // Packet numbers start with `first`.
   Window(const Settings& settings, std::uint32_t first);
 
-  // A token is there, and the window's memory has room.
+  // How many packets may leave: there is a token for each, and room in the window's memory.
   std::uint32_t sendable() const;
-  // The number of the packet that leaves.
+  // Takes a token for a packet that leaves, and returns its number.
   std::uint32_t send();
   std::uint32_t next() const { return next_; }
-  // Whether `seq` is one of the latest that left.
+  // Whether `seq` is one of the latest packets sent.
   bool recent(std::uint32_t seq) const { return next_ - 1 - seq < sent_; }
 
   struct Outcome {
@@ -34,10 +34,10 @@ class Window {
     std::uint32_t lost = 0;
     bool cut = false;
   };
-  // The acker's word: bit i of `bitmap` says whether it has packet rx_max - i. `rx_max` must be
-  // recent().
+  // Takes an acknowledgement: bit i of `bitmap` says whether the acker has packet rx_max - i.
+  // `rx_max` must be recent().
   Outcome acknowledge(std::uint32_t rx_max, std::uint32_t bitmap);
-  // W = T = 1, and what is under way is forgotten.
+  // Sets W = T = 1 and forgets what is under way.
   void restart();
 
   double w() const { return w_; }            // packets, 1 .. max_window
@@ -52,9 +52,9 @@ class Window {
   const std::uint32_t mask_;
   std::uint32_t sent_ = 0;  // at most kRecent
   std::uint32_t next_;
-  std::uint32_t base_;     // all before it are settled
-  std::uint32_t top_;      // one above the highest that is acknowledged
-  std::uint32_t recover_;  // no changes until feedback for this packet or a later one
+  std::uint32_t base_;     // all packets before it are settled
+  std::uint32_t top_;      // one above the highest acknowledged packet
+  std::uint32_t recover_;  // no changes until feedback for this packet or a later one arrives
   bool recovering_ = false;
   double w_ = 1;
   double tokens_ = 1;

@@ -27,7 +27,7 @@ void Receiver::begin_check(Time now) {
   samples_ = 0;
 }
 
-// Samples and losses of before say nothing of the new level.
+// Samples and losses from before say nothing about the new level.
 void Receiver::change_level(Time now, int wanted, Sink& sink) {
   const bool down = wanted < level();
   for (int rank = level(); rank < wanted; ++rank) {
@@ -51,7 +51,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     reception_.refuse();
     return;
   }
-  if (data.rank > reception_.top()) return;  // still arriving after a leave
+  if (data.rank > reception_.top()) return;  // it may still arrive after a leave
   const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
 
   First& first = first_[data.rank];
@@ -72,7 +72,8 @@ int Receiver::level_for(Rate share) const {
   return wanted;
 }
 
-// Down at once, at the first pair that asks for it; up only by the least of a check period.
+// Goes down at once, at the first pair that asks for it. Goes up only as far as the smallest share
+// of a check period allows.
 void Receiver::on_pair(Time now, Rate share, Sink& sink) {
   least_ = samples_ == 0 ? share : std::min(least_, share);
   ++samples_;

@@ -1,5 +1,5 @@
-// PLM's receiver: the spacing of a pair that went through a fair queue says what share of the
-// bottleneck the session has, and so how many layers (PROTOCOLS 12). It sends nothing.
+// PLM's receiver. The spacing of a pair that went through a fair queue tells the session's share of
+// the bottleneck, and so how many layers to join (PROTOCOLS 12). The receiver sends nothing.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Receiver final : public ReceiverCore {
   ReceiverCounters counters() const override { return reception_.counters(now_); }
 
  private:
-  // The first packet of a layer's pair, whose second is awaited.
+  // The first packet of a layer's pair, while the second is awaited.
   struct First {
     bool valid = false;
     std::uint32_t seq = 0;
@@ -47,9 +47,9 @@ class Receiver final : public ReceiverCore {
   Time check_at_ = Time::never();
   Time rejoin_at_ = Time::never();
   unsigned samples_ = 0;  // since the last check
-  Rate least_;            // of them
+  Rate least_;            // the smallest share since the last check
 
-  Time window_began_;  // in which losses count; after a drop in the future
+  Time window_began_;  // losses count from here; after a drop this lies in the future
   std::uint64_t window_packets_ = 0;
   std::uint64_t window_lost_ = 0;
 };

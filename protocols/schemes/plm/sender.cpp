@@ -11,7 +11,7 @@ Sender::Sender(const SessionConfig& config)
     : config_(config),
       settings_(Settings::from(config)),
       interval_(settings_.layer_rate.time_for(2.0 * config.packet_size)) {
-  // A restarted sender must not look like the old one.
+  // Numbers start anywhere, so that a restarted sender does not look like the old one.
   Rng rng(config.seed);
   for (Layer& layer : layers_) layer.seq = static_cast<std::uint32_t>(rng.next());
 }
@@ -20,8 +20,8 @@ void Sender::membership(Time now, int top_rank, Sink&) {
   const auto wanted =
       static_cast<unsigned>(std::clamp(top_rank + 1, 0, static_cast<int>(config_.layers)));
   for (unsigned k = active_layers_; k < wanted; ++k) {
-    // Pairs of different layers stay apart: what lies between the two packets of one is to come
-    // from other flows.
+    // Keep the pairs of different layers apart: only other flows should come between the two
+    // packets of a pair.
     layers_[k].next_pair = now + interval_ * (static_cast<double>(k) / config_.layers);
     layers_[k].pair = 1;
   }
@@ -40,7 +40,7 @@ void Sender::timer(Time now, Sink& sink) {
     Layer& layer = layers_[k];
     if (now < layer.next_pair) continue;
     sink.release(static_cast<Rank>(k), 2);
-    // After a stall the pairs in it are not made up for.
+    // Pairs missed during a stall are not made up for.
     layer.next_pair = std::max(layer.next_pair + interval_, now);
     if (now - layer.next_pair >= Duration::zero()) layer.next_pair = now + interval_;
   }

@@ -1,4 +1,4 @@
-// PLM's sender: layers of equal rates, whose packets leave in pairs, back to back (PROTOCOLS 12).
+// PLM's sender: layers of equal rates. Packets leave in pairs, back to back (PROTOCOLS 12).
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ class Sender final : public SenderCore {
   explicit Sender(const SessionConfig& config);
 
   void start(Time, Sink&) override {}
-  // It expects no message at all.
+  // Receivers of PLM send nothing, so any message is invalid.
   void receive(Time, const Arrival&, Sink&) override { ++invalid_; }
   void timer(Time now, Sink& sink) override;
   Time next_timer() const override;
@@ -33,7 +33,7 @@ class Sender final : public SenderCore {
 
   const SessionConfig config_;
   const Settings settings_;
-  const Duration interval_;  // between pairs of a layer
+  const Duration interval_;  // between the pairs of a layer
   std::array<Layer, kMaxLayers> layers_{};
   unsigned active_layers_ = 0;
   std::uint64_t invalid_ = 0;

@@ -1,4 +1,4 @@
-// PLM's parameters as the cores use them: parameters.inc, and what is made of them.
+// PLM's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <span>
@@ -14,10 +14,10 @@ struct Settings {
 #include "protocols/schemes/plm/parameters.inc"
 #undef PARAMETER
 
-  // Of the layers 0 .. level-1 together.
+  // The total rate of layers 0 .. level-1.
   Rate cumulative(int level) const { return layer_rate * level; }
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 };
 

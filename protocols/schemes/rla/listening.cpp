@@ -19,13 +19,12 @@ void RandomListening::restart() {
 
 bool RandomListening::troubled(const Listener& listener, std::uint64_t packets_sent) const {
   if (!listener.interval.valid()) return false;
-  // The interval that has not ended counts as one of the average once it makes that longer: one
-  // long silence does not make a receiver a rare one, and one that is silent for good is troubled
-  // no more.
+  // The current interval enters the average once that makes the average longer. So one long silence
+  // does not make a receiver rare, and a receiver that is silent for good stops being troubled.
   const double average = listener.interval.value();
   const double silence = static_cast<double>(packets_sent - listener.last_signal_packet);
   const double interval = average + settings_.interval_weight * std::max(0.0, silence - average);
-  // RLA 3.3, rule 6: congestion probability above 1 / (eta min_congestion_interval).
+  // RLA 3.3, rule 6: the congestion probability above 1 / (eta min_congestion_interval).
   return interval < settings_.eta * min_interval_;
 }
 
@@ -53,7 +52,7 @@ void RandomListening::forget(const Listener& listener) {
 
 RandomListening::Reaction RandomListening::loss(Time now, Listener& listener, Duration srtt,
                                                 Duration max_srtt, std::uint64_t packets_sent) {
-  // Rule 2: losses within 2 srtt_i are one congestion signal.
+  // Rule 2: all losses within 2 srtt_i are one congestion signal.
   if (!listener.cperiod_start.is_never() && now - listener.cperiod_start <= srtt * 2) {
     return Reaction::kSamePeriod;
   }
@@ -68,9 +67,9 @@ RandomListening::Reaction RandomListening::loss(Time now, Listener& listener, Du
   set_troubled(listener, troubled(listener, packets_sent));
   if (!listener.troubled) return Reaction::kRare;
 
-  // Rule 3. No cut yet: there is no interval to be too long. The paper's srtt_i is everybody's;
-  // where they differ, the round trips of footnote 7 are the window's, and near receivers would cut
-  // it all the time.
+  // Rule 3. Before the first cut there is no interval that could be too long. The paper assumes the
+  // same srtt_i for all receivers. Where they differ, the round trips of footnote 7 must be the
+  // window's; otherwise near receivers would cut the window all the time.
   if (!last_window_cut_.is_never() &&
       now - last_window_cut_ > max_srtt * (settings_.forced_cut * awnd_)) {
     ++forced_cuts_;

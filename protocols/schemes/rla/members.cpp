@@ -59,7 +59,7 @@ void Members::recount() {
 }
 
 Member* Members::slowest(std::uint64_t packets_sent) {
-  constexpr std::uint64_t kEnoughSignals = 8;  // for the average to mean something
+  constexpr std::uint64_t kEnoughSignals = 8;  // below this the average means little
   Member* worst = nullptr;
   double smallest = 0;
   double next_smallest = 0;  // 0: none

@@ -8,11 +8,11 @@
 namespace tiercast::rla {
 namespace {
 
-// Further from the window than this, a packet is of another sender or of one that restarted
-// (PROTOCOLS 0.2); so many of them in a row, and it is the session's now.
+// A packet further from the window than this is from another sender, or from one that restarted
+// (PROTOCOLS 0.2). After enough of them in a row, this receiver takes them for the session's.
 constexpr std::int32_t kMaxDistance = 1 << 16;
 constexpr unsigned kStraysToRestart = 3;
-// A stream's packets that are not new, in a row: so its numbers were taken from a forged one.
+// If so many packets of a stream in a row are not new, the numbers came from a forged packet.
 constexpr unsigned kRepeatsToRestart = 8;
 constexpr unsigned kMaxHelloDoublings = 4;
 
@@ -98,10 +98,10 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   acknowledge(data, sink);
 }
 
-// Whether the packet is of the sender that this receiver listens to. `part`: bytes of the object in
-// each packet but the last.
+// Whether the packet is from the sender that this receiver follows. `part`: bytes of the object in
+// each packet except the last.
 bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
-  std::uint32_t first = 0;  // the object's first packet; 0 in a stream
+  std::uint32_t first = 0;  // the object's first packet; 0 for a stream
   if (data.payload_length > 0) {
     const bool last = (data.flags & wire::RlaData::kLast) != 0;
     if (data.offset % part != 0 || data.offset / part > 0x7fffffff ||
@@ -112,7 +112,7 @@ bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
     if (data.base - first > data.seq - first) return false;
   }
   const std::int32_t distance = serial_difference(data.seq, cum_ack_);
-  // No sender repeats what lies further behind than its window.
+  // No sender repeats packets that are further behind than its window.
   if (started_ && first == first_ && distance >= -static_cast<std::int32_t>(ring_) &&
       distance <= kMaxDistance) {
     strays_ = 0;
@@ -129,8 +129,8 @@ bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
   return true;
 }
 
-// The first packet of a session. A receiver that comes while everything is still repeated begins at
-// the first packet; one that comes later begins here, and will not have the whole object.
+// Takes the first packet of a session. A receiver that comes while everything is still repeated
+// starts at the first packet. A later one starts here and will not have the whole object.
 void Receiver::begin(const wire::RlaData& data) {
   const bool whole = (data.flags & wire::RlaData::kWhole) != 0 && data.seq - data.base < ring_;
   started_ = true;
@@ -144,7 +144,7 @@ void Receiver::begin(const wire::RlaData& data) {
 
 void Receiver::store(const wire::RlaData& data, std::span<const std::byte> bytes) {
   const std::uint32_t ahead = data.seq - cum_ack_;
-  if (ahead >= settings_.buffer) return;  // had, or no room
+  if (ahead >= settings_.buffer) return;  // received already, or no room
   if (slot(data.seq).filled) return;
   slot(data.seq) = {true, (data.flags & wire::RlaData::kLast) != 0, data.payload_length,
                     data.offset};
@@ -160,7 +160,7 @@ void Receiver::take(Slot& slot, Sink& sink) {
   slot.filled = false;
   const std::uint64_t end = slot.offset + slot.length;
   if (slot.length > 0 && end > delivered_to_) {
-    // After a restart of the sender, what was delivered before is not delivered again.
+    // After a restart of the sender, nothing is delivered a second time.
     const std::uint64_t from = std::max(slot.offset, delivered_to_);
     if (from > delivered_to_ && !incomplete_) incomplete_ = true;
     const std::byte* bytes = payload(cum_ack_) + (from - slot.offset);
@@ -174,7 +174,7 @@ void Receiver::take(Slot& slot, Sink& sink) {
 
 void Receiver::deliver_in_order(Sink& sink) {
   while (slot(cum_ack_).filled) take(slot(cum_ack_), sink);
-  // Runs that are no longer out of order.
+  // Remove runs that are now in order.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < run_count_; ++i) {
     if (serial_newer(runs_[i].start, cum_ack_)) runs_[kept++] = runs_[i];
@@ -183,7 +183,7 @@ void Receiver::deliver_in_order(Sink& sink) {
   if (serial_newer(cum_ack_, reach_)) reach_ = cum_ack_;
 }
 
-// The sender no longer repeats what lies before `base`.
+// The sender no longer repeats packets before `base`.
 void Receiver::skip_to(std::uint32_t base, Sink& sink) {
   for (std::uint32_t n = 0; n < ring_ && cum_ack_ != base; ++n) {
     if (slot(cum_ack_).filled) {
@@ -196,8 +196,7 @@ void Receiver::skip_to(std::uint32_t base, Sink& sink) {
   cum_ack_ = base;
 }
 
-// RFC 2018, section 4: the run that holds the latest packet comes first, then the runs that were
-// reported last.
+// RFC 2018, section 4: first the run with the latest packet, then the runs that were reported last.
 void Receiver::note_run(std::uint32_t seq) {
   wire::RlaSack run{seq, seq + 1};
   std::size_t kept = 0;

@@ -1,5 +1,5 @@
-// RLA's receiver: acknowledges every data packet, selectively, and delivers the object in order
-// (RLA 3.3, rule 1; RFC 2018; PROTOCOLS 5.1).
+// RLA's receiver: acknowledges every data packet selectively, and delivers the object in order (RLA
+// 3.3, rule 1; RFC 2018; PROTOCOLS 5.1).
 #pragma once
 
 #include <array>
@@ -28,11 +28,12 @@ class Receiver final : public ReceiverCore {
   void stop(Time now, Sink& sink) override;
   ReceiverCounters counters() const override;
 
-  // A part of the object was missed for good: it came too late, or the sender went on without it.
+  // Whether a part of the object is missing for good: this receiver came too late for it, or the
+  // sender went on without it.
   bool incomplete() const { return incomplete_; }
 
  private:
-  // A packet that waits for those before it.
+  // A packet that waits for earlier ones.
   struct Slot {
     bool filled = false;
     bool last = false;
@@ -55,10 +56,11 @@ class Receiver final : public ReceiverCore {
 
   const SessionConfig config_;
   const Settings settings_;
-  const std::uint32_t ring_;      // slots: a power of two, so that numbers may wrap
-  const std::uint32_t capacity_;  // bytes of a packet's payload
+  const std::uint32_t ring_;  // number of slots: a power of two, so that packet numbers may wrap
+  const std::uint32_t capacity_;  // payload bytes of a packet
   std::vector<Slot> slots_;
-  std::unique_ptr<std::byte[]> payloads_;  // left as it comes: it need not be touched to be there
+  std::unique_ptr<std::byte[]> payloads_;  // not initialised, so that unused memory is never
+                                           // touched
 
   Rng rng_;
   Time now_;
@@ -68,17 +70,17 @@ class Receiver final : public ReceiverCore {
   mutable RateMeter meter_;
 
   bool started_ = false;       // data has come
-  std::uint32_t first_ = 0;    // the object's first packet; 0 in a stream
+  std::uint32_t first_ = 0;    // the object's first packet; 0 for a stream
   std::uint32_t cum_ack_ = 0;  // next packet expected
-  std::uint32_t reach_ = 0;    // one above the highest that came
+  std::uint32_t reach_ = 0;    // one above the highest packet received
   bool incomplete_ = false;
-  bool complete_ = false;           // all of the object was delivered
+  bool complete_ = false;           // the whole object was delivered
   std::uint64_t delivered_ = 0;     // bytes
-  std::uint64_t delivered_to_ = 0;  // bytes of the object, from its start
+  std::uint64_t delivered_to_ = 0;  // offset in the object that has been delivered
   std::array<wire::RlaSack, wire::RlaAck::kMaxRecords + 1>
-      runs_{};  // the latest first; RFC 2018, 4
+      runs_{};  // latest first (RFC 2018, section 4)
   std::size_t run_count_ = 0;
-  // A sender that restarted: packets far from the window, near each other.
+  // Signs of a sender that restarted: packets far from the window but near each other.
   std::uint32_t stray_ = 0;
   unsigned strays_ = 0;
   unsigned repeats_ = 0;  // packets in a row that were not new

@@ -1,6 +1,6 @@
-// The packets that RLA's sender has to repeat: all receivers have them or have lost them
-// (RLA 3.3, footnote 8). They wait for room in the window, leave, and are out until all have
-// spoken.
+// The packets that RLA's sender must repeat: somebody lost them, and all receivers have either
+// received or lost them (RLA 3.3, footnote 8). They wait for room in the window, then leave, and
+// count as out until all receivers have reported.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@ class Repairs {
  public:
   explicit Repairs(Scoreboard& board) : board_(board), queued_(board), ready_(board) {}
 
-  // Lost by somebody, and had or lost by all: it waits, unless it does already.
+  // Some receiver lost the packet, and all others have received or lost it. The packet now waits,
+  // unless it does already.
   void want(std::uint32_t seq);
-  // It is no longer to be repeated, whatever it waited for.
+  // The packet is no longer to be repeated, whatever its state.
   void take(std::uint32_t seq);
-  // None of the window is.
+  // No packet of the window is to be repeated.
   void forget();
 
   bool waiting() const { return !queued_.empty(); }
   bool ready() const { return !ready_.empty(); }
   std::uint32_t ready_count() const { return ready_.size(); }
-  std::uint32_t out() const { return out_; }  // packets, ready or repeated
+  std::uint32_t out() const { return out_; }  // packets that are ready or repeated
 
-  // The next one that waits; it then counts as out, for the caller to repeat.
+  // The next waiting packet. It then counts as out, and the caller must repeat it.
   std::uint32_t next();
-  // A packet that waits for nothing goes by multicast, with the next ones that leave.
+  // A packet that does not wait is to leave by multicast, with the next packets.
   void to_multicast(std::uint32_t seq);
-  // The next one to be multicast.
+  // The next packet to leave by multicast.
   std::uint32_t next_ready();
 
  private:
   Scoreboard& board_;
-  PacketList queued_;  // until the window has room
-  PacketList ready_;   // by the next packets that leave
+  PacketList queued_;  // waiting for room in the window
+  PacketList ready_;   // to leave with the next packets
   std::uint32_t out_ = 0;
 };
 

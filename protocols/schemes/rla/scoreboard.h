@@ -1,10 +1,10 @@
-// Which receiver has which packet of the window: the SACK scoreboards of all receivers, and for
-// each packet how many have it and which lost it (PROTOCOLS 5.2).
+// Which receiver has which packet of the window: the SACK scoreboards of all receivers. For each
+// packet it counts how many have it and knows which lost it (PROTOCOLS 5.2).
 //
 // The window is base() .. next()-1; base() is the paper's min_last_ack. Memory: (window x members)
-// x 2 bits, allocated by the constructor. An acknowledgement costs O(what it newly acknowledges)
-// and a few words for each SACK block; a packet costs O(members / 64) when it is repeated; joins
-// and leaves cost O(window).
+// x 2 bits, allocated by the constructor. An acknowledgement costs O(packets that it newly
+// acknowledges) and a few words for each SACK block. A repetition costs O(members / 64) per packet.
+// Joins and leaves cost O(window).
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace tiercast::rla {
 struct PacketState {
   enum class Repair : std::uint8_t {
     kNone,
-    kQueued,  // all have it or lost it: waits for room in the window
-    kReady,   // to be multicast by the next packet that leaves
-    kOut,     // repeated, and not all have spoken since
+    kQueued,  // all have or lost it; it waits for room in the window
+    kReady,   // the next packet to leave is this one, by multicast
+    kOut,     // repeated; not all have reported since
   };
   std::uint32_t acked = 0;     // receivers that have it
-  std::uint32_t lost = 0;      // receivers that lost it since it last left
-  std::uint32_t mark = 0;      // the next packet number when it last left: what is at or above it
-                               // was sent later
+  std::uint32_t lost = 0;      // receivers that have lost it since it last left
+  std::uint32_t mark = 0;      // the next packet number when it last left; packets from there on
+                               // were sent later
   Time sent;                   // when it last left
   std::uint32_t previous = 0;  // in its list
   std::uint32_t next = 0;
@@ -39,7 +39,7 @@ struct PacketState {
 
 class Scoreboard {
  public:
-  // `window`: packets, a power of two, 64 .. 2^16. `members`: slots.
+  // `window`: packets, a power of two, 64 .. 2^16. `members`: number of slots.
   Scoreboard(std::uint32_t window, std::uint32_t members);
 
   void restart(std::uint32_t first);
@@ -51,22 +51,24 @@ class Scoreboard {
   PacketState& packet(std::uint32_t seq) { return packets_[seq & mask_]; }
   const PacketState& packet(std::uint32_t seq) const { return packets_[seq & mask_]; }
 
-  // A new packet leaves. Only while under_way() < window.
+  // Enters a new packet that leaves. Only while under_way() < window.
   std::uint32_t push(Time now);
-  // A member that has all before `cum_ack`, which is in base() .. next().
+  // Adds a member that has all packets before `cum_ack`, which must be in base() .. next().
   void join(std::uint32_t slot, std::uint32_t cum_ack);
   void leave(std::uint32_t slot);
-  // Drops what all have from the window's start; whether it moved. Not without members.
+  // Drops the packets at the window's start that all members have. Returns whether the window
+  // moved; it does not without members.
   bool slide();
 
   std::uint32_t cum_ack(std::uint32_t slot) const { return cum_acks_[slot]; }
-  // One above the highest packet that it has.
+  // One above the highest packet that the member has.
   std::uint32_t reach(std::uint32_t slot) const { return reaches_[slot]; }
   bool has(std::uint32_t slot, std::uint32_t seq) const {
     return serial_difference(seq, cum_acks_[slot]) < 0 || (word(slot, seq) >> (seq & 63) & 1) != 0;
   }
 
-  // The member has all before `to` (at most next()); `on_new(seq)` for each that it did not have.
+  // The member has all packets before `to` (at most next()). Calls `on_new(seq)` for each that it
+  // did not have.
   template <class OnNew>
   void acknowledge_before(std::uint32_t slot, std::uint32_t to, OnNew on_new) {
     for (std::uint32_t seq = cum_acks_[slot]; serial_newer(to, seq); ++seq) {
@@ -81,7 +83,7 @@ class Scoreboard {
     settle(slot);
   }
 
-  // The member has from .. to-1, within the window.
+  // The member has packets from .. to-1, which are within the window.
   template <class OnNew>
   void acknowledge(std::uint32_t slot, std::uint32_t from, std::uint32_t to, OnNew on_new) {
     if (serial_newer(cum_acks_[slot], from)) from = cum_acks_[slot];
@@ -103,7 +105,8 @@ class Scoreboard {
     settle(slot);
   }
 
-  // `on_missing(seq)` for each of from .. to-1, within the window, that the member does not have.
+  // Calls `on_missing(seq)` for each packet of from .. to-1, within the window, that the member
+  // does not have.
   template <class OnMissing>
   void missing(std::uint32_t slot, std::uint32_t from, std::uint32_t to, OnMissing on_missing) {
     if (serial_newer(cum_acks_[slot], from)) from = cum_acks_[slot];
@@ -118,12 +121,12 @@ class Scoreboard {
     }
   }
 
-  // The member lost the packet; false if that was known.
+  // The member lost the packet. False if that was known.
   bool lose(std::uint32_t slot, std::uint32_t seq);
   bool is_lost(std::uint32_t slot, std::uint32_t seq) const {
     return (row(seq)[slot / 64] >> (slot % 64) & 1) != 0;
   }
-  // The packet leaves again for all receivers that lost it: calls `on_loser(slot)` for each.
+  // The packet leaves again for all receivers that lost it. Calls `on_loser(slot)` for each.
   template <class OnLoser>
   void repeat(Time now, std::uint32_t seq, OnLoser on_loser) {
     PacketState& state = packet(seq);
@@ -143,8 +146,8 @@ class Scoreboard {
 
  private:
   void note_acked(std::uint32_t slot, std::uint32_t seq);
-  // A genuine cum_ack is at a hole; whatever came, the window must not slide past a bit that is
-  // set.
+  // A genuine cum_ack stops at a hole. Whatever was received, the window must not slide past a bit
+  // that is set.
   void settle(std::uint32_t slot) {
     for (std::uint32_t& cum = cum_acks_[slot]; cum != next_; ++cum) {
       const std::uint64_t bit = std::uint64_t{1} << (cum & 63);
@@ -168,13 +171,13 @@ class Scoreboard {
   std::uint32_t next_ = 0;
   std::uint32_t members_ = 0;
   std::vector<PacketState> packets_;     // by packet number, modulo the window
-  std::vector<std::uint64_t> have_;      // per member: packets above its cum_ack
-  std::vector<std::uint64_t> lost_;      // per packet: members
+  std::vector<std::uint64_t> have_;      // per member: the packets above its cum_ack that it has
+  std::vector<std::uint64_t> lost_;      // per packet: the members that lost it
   std::vector<std::uint32_t> cum_acks_;  // per member
   std::vector<std::uint32_t> reaches_;   // per member
 };
 
-// Packets in the order in which they were appended, linked through their PacketState.
+// A list of packets in order of appending, linked through their PacketState.
 class PacketList {
  public:
   explicit PacketList(Scoreboard& board) : board_(board) {}

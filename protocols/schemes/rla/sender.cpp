@@ -8,10 +8,10 @@
 namespace tiercast::rla {
 namespace {
 
-// Acknowledgements further behind the window are another sender's.
+// Acknowledgements further behind the window than this are for another sender.
 constexpr std::int32_t kMaxBehind = 1 << 16;
 constexpr double kMaxBackoff = 64;
-// An echo that is older is of no packet of this session.
+// An older echo belongs to no packet of this session.
 constexpr Duration kMaxEcho = Duration::milliseconds(60'000);
 
 }  // namespace
@@ -80,7 +80,7 @@ void Sender::remove(Member& member, Change why, Sink& sink) {
     member.active = false;
     board_.leave(member.slot);
     listening_.forget(member.listener);
-    // What only this one lacked is now acknowledged by all, or lost by the rest.
+    // A packet that only this member lacked is now acknowledged by all, or lost by the rest.
     for (std::uint32_t seq = board_.base(); seq != board_.next(); ++seq) evaluate(seq);
     slide();
     if (board_.members() == 0) repairs_.forget();
@@ -102,8 +102,8 @@ void Sender::remove_all(Sink& sink) {
 }
 
 void Sender::hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink) {
-  // While data flows, its first packet will make the newcomer speak; until then it would hold the
-  // window up.
+  // While data flows, its first packet will make the newcomer report. Until then, the newcomer
+  // would hold up the window.
   if (started_ && board_.members() > 0) {
     stranger_at_ = now_;
     return;
@@ -136,7 +136,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     ++invalid_;
     return;
   }
-  if (!subscribed_) return;  // its join has not reached the root yet, or its leave has
+  if (!subscribed_) return;  // its join has not reached the root yet, or its leave already has
   Member* member = members_.find(ack.source);
   if ((ack.flags & wire::RlaAck::kBye) != 0) {
     if (member != nullptr) remove(*member, Change::kLeft, sink);
@@ -149,7 +149,8 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if (member == nullptr) {
-    // The first acknowledgement registers; what is no longer repeated it will have to do without.
+    // The first acknowledgement registers the receiver. It must do without packets that are no
+    // longer repeated.
     const bool behind = serial_newer(board_.base(), ack.cum_ack);
     member = add(ack.source, arrival.from, behind ? board_.base() : ack.cum_ack, sink);
     if (member == nullptr) {
@@ -188,17 +189,17 @@ void Sender::acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink) {
   slide();
 }
 
-// Rule 1: a packet is lost if three that left after it have arrived. Each transmission of a packet
-// counts once.
+// Rule 1: a packet is lost if three packets that left after it have arrived. Each transmission of a
+// packet counts separately.
 bool Sender::detect_losses(Member& member) {
   const std::uint32_t at = member.slot;
   const std::uint32_t cum_ack = board_.cum_ack(at);
   if (serial_newer(cum_ack, member.judged)) member.judged = cum_ack;
   const std::uint32_t reach = board_.reach(at);
-  const std::uint32_t limit = reach - 3;  // packets before it have three after them
+  const std::uint32_t limit = reach - 3;  // packets before this one have three after them
   bool lost = false;
   bool holes = false;
-  std::uint32_t next_check = board_.next() + 3;  // of packets that are repeated now
+  std::uint32_t next_check = board_.next() + 3;  // for packets that are repeated now
   const auto judge = [&](std::uint32_t seq) {
     holes = true;
     if (board_.is_lost(at, seq)) return;
@@ -248,7 +249,7 @@ void Sender::congested(Member& member, Sink& sink) {
   sink.trace("rla.signal", fields);
 }
 
-// After a change in which receivers have `seq` or lost it.
+// To be called after a change in which receivers have `seq` or lost it.
 void Sender::evaluate(std::uint32_t seq) {
   PacketState& state = board_.packet(seq);
   if (board_.members() == 0) return;
@@ -266,7 +267,7 @@ void Sender::evaluate(std::uint32_t seq) {
     if (serial_newer(seq, max_reach_all_)) max_reach_all_ = seq;
     return;
   }
-  // Footnote 8: the sender waits until it has heard from all.
+  // Footnote 8: the sender waits until it knows about all receivers.
   if (state.lost > 0 && state.acked + state.lost == board_.members()) repairs_.want(seq);
 }
 
@@ -299,7 +300,7 @@ std::uint32_t Sender::sendable() const {
   return static_cast<std::uint32_t>(std::max<std::int64_t>(0, limit - under_way));
 }
 
-// Lets packets leave as far as the windows are open, at most max_burst of them. `processed`: the
+// Lets packets leave as far as the windows allow, at most max_burst of them. `processed`: the
 // random processing time is over.
 void Sender::pump(Sink& sink, bool processed) {
   if (!started_ || !subscribed_ || finished_) return;
@@ -308,7 +309,8 @@ void Sender::pump(Sink& sink, bool processed) {
   const std::uint32_t wanted = repairs_.ready_count() + sendable();
   if (wanted <= credits_) return;
   if (settings_.overhead > Duration::zero() && !processed) {
-    // RLA 3.1: a random processing time; what may leave by then leaves together, as in ns-2's TCP.
+    // RLA 3.1: wait for a random processing time. What may leave by then leaves together, as in
+    // ns-2's TCP.
     if (departure_.is_never()) departure_ = now_ + settings_.overhead * rng_.uniform();
     return;
   }
@@ -318,12 +320,13 @@ void Sender::pump(Sink& sink, bool processed) {
   sink.release(0, count);
 }
 
-// Packets that all have or lost: by unicast at once, or by multicast among the next to leave. As
-// many may be out as the window has packets.
+// Repeats packets that all have received or lost: at once by unicast, or by multicast among the
+// next to leave. As many may be out as fit into the window.
 void Sender::repair(std::uint32_t& budget, Sink& sink) {
   for (; repairs_.waiting() && budget > 0 && repairs_.out() < listening_.cwnd(); --budget) {
     const std::uint32_t seq = repairs_.next();
-    // After a time-out, by multicast: all receivers answer, and one that does not may be dropped.
+    // After a time-out, repeat by multicast: all receivers answer, and one that does not may be
+    // dropped.
     if (board_.packet(seq).lost > settings_.rexmit_thresh || backoff_ > 1) {
       repairs_.to_multicast(seq);
     } else {
@@ -384,11 +387,11 @@ Duration Sender::timeout_after() const {
   return std::min(std::max(members_.max_timeout(), settings_.min_timeout) * backoff_, kMaxTimeout);
 }
 
-// As long as any round trip lasts; twice the mean, where all last the same.
+// Longer than a round trip should take: the largest time-out, and at least twice the largest mean.
 Duration Sender::repair_after() const { return std::max(members_.max_timeout(), max_srtt() * 2); }
 
-// The retransmission timer runs whenever there is something to wait for, also when it is somebody
-// to speak to.
+// The retransmission timer runs whenever there is something to wait for, also if that is only a
+// receiver to make itself known.
 void Sender::arm() {
   expires_ = started_ && subscribed_ && !finished_ ? now_ + timeout_after() : Time::never();
 }
@@ -407,8 +410,9 @@ void Sender::timer(Time now, Sink& sink) {
   pump(sink, processed);
 }
 
-// Rule 1 detects losses by gaps or by time. Without the latter a small window stalls until
-// the time-out whenever each packet in it is missed by somebody, for no three more leave.
+// Rule 1 detects losses by gaps or by time. Without the latter, a small window would stall until
+// the time-out if each of its packets is missed by some receiver, because no three later packets
+// leave.
 void Sender::overdue(Sink& sink) {
   overdue_at_ = Time::never();
   if (!started_ || board_.members() == 0 || board_.under_way() == 0) return;
@@ -426,7 +430,7 @@ void Sender::overdue(Sink& sink) {
 }
 
 void Sender::expire(Sink& sink) {
-  credits_ = 0;  // what was released and did not leave never will
+  credits_ = 0;  // packets that were released and have not left never will
   const std::uint32_t base = board_.base();
   if (board_.under_way() > 0 && settings_.drop_timeouts > 0) drop_silent(sink);
   if (board_.base() == base && board_.under_way() > 0) {
@@ -444,7 +448,8 @@ void Sender::expire(Sink& sink) {
     trace_window(sink);
   }
   if (board_.members() == 0) {
-    // Somebody subscribes, but no receiver is known: the oldest packet, or a new one, finds them.
+    // Somebody subscribes, but no receiver is known. The oldest packet, or a new one, will find the
+    // receivers.
     probe_ = true;
     if (board_.under_way() > 0 && repairs_.out() == 0) repairs_.to_multicast(base);
   }
@@ -452,8 +457,8 @@ void Sender::expire(Sink& sink) {
   arm();
 }
 
-// Receivers that hold the window up without a word, or without progress; but not while all do: then
-// the network is silent, and a receiver that returns has missed nothing.
+// Drops receivers that hold up the window by silence or lack of progress. Not if all of them do:
+// then the network is silent, and a receiver that comes back has missed nothing.
 void Sender::drop_silent(Sink& sink) {
   const std::uint32_t base = board_.base();
   const Duration patience =
@@ -475,7 +480,7 @@ void Sender::drop_silent(Sink& sink) {
   });
 }
 
-// Once per RTT: what would cost O(receivers) for each acknowledgement.
+// Once per RTT: work that would cost O(receivers) with each acknowledgement.
 void Sender::refresh(Sink& sink) {
   members_.recount();
   listening_.begin_recount();

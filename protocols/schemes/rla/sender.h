@@ -1,9 +1,9 @@
-// RLA's sender: a window over multicast data, acknowledged by every receiver (RLA 3.3;
-// PROTOCOLS 5.2 to 5.5). What losses do to the window: listening.h; which receiver has what:
-// scoreboard.h; which receivers there are: members.h; what is repeated: repairs.h.
+// RLA's sender: a window over multicast data that every receiver acknowledges (RLA 3.3; PROTOCOLS
+// 5.2 to 5.5). listening.h has what losses do to the window, scoreboard.h which receiver has which
+// packet, members.h the receivers, and repairs.h what is repeated.
 //
-// Receivers register by their first words (hello) before data flows, and by their first
-// acknowledgement after.
+// Receivers register with a hello before data flows, and with their first acknowledgement
+// afterwards.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +33,14 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
-  // Every receiver that is still a member has acknowledged the object's last packet.
+  // Whether every receiver that is still a member has acknowledged the object's last packet.
   bool finished() const override { return finished_; }
 
   // For tests and reports.
   struct Counts {
-    std::uint64_t packets = 0;     // multicast data, repeated packets included
-    std::uint64_t multicasts = 0;  // repeated by multicast
-    std::uint64_t unicasts = 0;    // repeated to one receiver
+    std::uint64_t packets = 0;     // multicast data, including repeats
+    std::uint64_t multicasts = 0;  // repeats by multicast
+    std::uint64_t unicasts = 0;    // repeats to one receiver
     std::uint64_t timeouts = 0;
     std::uint64_t acknowledged = 0;  // packets that all receivers have
     std::uint64_t dropped = 0;       // receivers
@@ -50,7 +50,7 @@ class Sender final : public SenderCore {
   std::uint32_t receivers() const { return board_.members(); }
   std::uint32_t min_last_ack() const { return board_.base(); }
   Duration max_srtt() const { return members_.max_srtt(); }
-  std::uint64_t signals(std::uint32_t receiver) const;  // 0 of one that is not known
+  std::uint64_t signals(std::uint32_t receiver) const;  // 0 if the receiver is not known
 
  private:
   enum class Change { kJoined, kLeft, kSilent, kSlow };
@@ -88,31 +88,33 @@ class Sender final : public SenderCore {
   Members members_;
   Scoreboard board_;
   Repairs repairs_;
-  std::vector<std::byte> message_;  // of a packet that leaves by unicast
+  std::vector<std::byte> message_;  // for packets that leave by unicast
   Counts counts_;
   std::uint64_t invalid_ = 0;
 
   const std::uint32_t first_;    // number of the first packet
-  std::uint32_t payload_;        // bytes of the object in a packet
+  std::uint32_t payload_;        // bytes of the object in each packet
   std::uint32_t packets_;        // of the object; 0: a stream
-  std::uint32_t max_reach_all_;  // highest packet that all receivers have
-  bool whole_ = true;            // nothing was dropped from the window yet
+  std::uint32_t max_reach_all_;  // highest packet that all receivers have received
+  bool whole_ = true;            // nothing has been dropped from the window yet
   bool subscribed_ = false;
   bool started_ = false;  // data flows
   bool finished_ = false;
-  bool probe_ = false;         // no receiver is known, and one packet may ask whether any listens
-  std::uint32_t credits_ = 0;  // released, and not yet written
+  bool probe_ = false;         // no receiver is known, and one packet may leave to find out whether
+                               // any listens
+  std::uint32_t credits_ = 0;  // packets released and not yet written
   double backoff_ = 1;
-  // Until all had acknowledged a packet that left once, since the last record (RLA 5.1).
+  // Sum of the times from a packet's departure until all receivers had acknowledged it, for packets
+  // sent once, since the last record (RLA 5.1).
   Duration rtt_sum_;
   std::uint32_t rtt_samples_ = 0;
 
   Time now_;
-  Time stranger_at_ = Time::never();  // a receiver that is no member spoke
+  Time stranger_at_ = Time::never();  // when a receiver that is no member sent a message
   Time start_at_ = Time::never();
-  Time departure_ = Time::never();   // the random processing time's end
-  Time overdue_at_ = Time::never();  // nothing has been acknowledged by all for too long
-  Time expires_ = Time::never();     // retransmission time-out
+  Time departure_ = Time::never();   // end of the random processing time
+  Time overdue_at_ = Time::never();  // when all receivers have acknowledged nothing for too long
+  Time expires_ = Time::never();     // the retransmission time-out
   Time refresh_at_;
 };
 

@@ -1,4 +1,4 @@
-// RLA's parameters as the cores use them: parameters.inc, and what is made of them.
+// RLA's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct Settings {
 #include "protocols/schemes/rla/parameters.inc"
 #undef PARAMETER
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 };
 
 std::span<const ParameterInfo> parameter_list();
 
-// Nothing that a receiver claims may hold the timers up for longer.
+// Bounds, so that no receiver's claims can hold up the timers for longer.
 inline constexpr Duration kMaxRtt = Duration::milliseconds(2'000);
 inline constexpr Duration kMaxTimeout = Duration::milliseconds(30'000);
 

@@ -20,8 +20,9 @@ void Receiver::start(Time now, Sink& sink) {
 void Receiver::stop(Time, Sink& sink) { change_top(-1, sink); }
 
 void Receiver::change_top(int top, Sink& sink) {
-  // Points of the next layer are points of this one, too: whoever joins has already had part of an
-  // interval, and so catches up with those above, whose intervals are longer.
+  // A synchronization point of the next layer is also one of this layer. So a receiver that joins
+  // has part of an interval behind it already, and catches up with receivers above, whose intervals
+  // are longer.
   lossless_ = lossless_ && top > reception_.top();
   reception_.subscribe(top, sink);
 }
@@ -34,7 +35,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     reception_.refuse();
     return;
   }
-  if (data.rank > reception_.top()) return;  // still arriving after a leave
+  if (data.rank > reception_.top()) return;  // it may still arrive after a leave
   const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
   if (lost > 0 || (arrival.ce && settings_.ecn)) on_loss(now, sink);
   if (data.sync_point && data.rank == reception_.top()) on_sync_point(now, sink);
@@ -50,7 +51,7 @@ void Receiver::on_loss(Time now, Sink& sink) {
   sink.trace("rlc.leave", fields);
 }
 
-// While it is deaf it joins nothing either: it would not notice the harm.
+// In the deaf period the receiver does not join either, because it would not notice the harm.
 void Receiver::on_sync_point(Time now, Sink& sink) {
   if (now < deaf_until_) return;
   // The new layer may have had the same point.

@@ -1,6 +1,6 @@
-// RLC's receiver: joins the next layer at a synchronization point of its highest one if nothing was
-// lost since the one before, and leaves its highest layer at a loss (PROTOCOLS 11). It sends
-// nothing.
+// RLC's receiver: at a synchronization point of its highest layer it joins the next layer if
+// nothing was lost since the previous point. At a loss it leaves its highest layer (PROTOCOLS 11).
+// It sends nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Receiver final : public ReceiverCore {
   void start(Time now, Sink& sink) override;
   void receive(Time now, const Arrival& arrival, Sink& sink) override;
   void timer(Time, Sink&) override {}
-  Time next_timer() const override { return Time::never(); }  // packets tell it the time
+  Time next_timer() const override { return Time::never(); }  // it gets the time from packets
   void stop(Time now, Sink& sink) override;
   ReceiverCounters counters() const override { return reception_.counters(now_); }
 
@@ -33,9 +33,9 @@ class Receiver final : public ReceiverCore {
   LayeredReception reception_;
   Time now_;
   Time deaf_until_;
-  Time joined_at_;  // the highest layer, or a layer above it that was left
-  // Since the last synchronization point of the highest layer, or of the one below it when that was
-  // the highest; false before the first.
+  Time joined_at_;  // when it joined its highest layer, or left the one above it
+  // No loss since the last synchronization point of the highest layer (or of the layer below, if
+  // that was the highest then). False before the first point.
   bool lossless_ = false;
 };
 

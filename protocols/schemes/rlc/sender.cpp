@@ -9,14 +9,15 @@
 namespace tiercast::rlc {
 namespace {
 
-// Of a layer's rate in the pause: nothing leaves, and the pacer keeps its place in the schedule, so
-// that burst and pause together send what the rate says.
+// The share of a layer's rate that remains in the pause. At this rate nothing leaves, but the pacer
+// keeps the layer's place in the schedule, so that burst and pause together send at the layer's
+// rate.
 constexpr double kPaused = 1e-6;
 
 }  // namespace
 
 Sender::Sender(const SessionConfig& config) : config_(config), settings_(Settings::from(config)) {
-  // A restarted sender must not look like the old one.
+  // Numbers start anywhere, so that a restarted sender does not look like the old one.
   Rng rng(config.seed);
   for (std::uint32_t& seq : seq_) seq = static_cast<std::uint32_t>(rng.next());
 }
@@ -42,7 +43,7 @@ int Sender::top_of(std::uint64_t point) const {
 }
 
 void Sender::timer(Time now, Sink& sink) {
-  // After a stall the points in it are past.
+  // Points that fell into a stall are skipped.
   if (const double late = (now - point_at_) / settings_.sync_interval; late > 2) {
     const auto missed = static_cast<std::uint64_t>(late);
     point_ += missed;

@@ -1,8 +1,8 @@
-// RLC's sender: layers whose rates double, synchronization points, and a burst before each of them
+// RLC's sender: each layer doubles the rate. There are synchronization points, each after a burst
 // that shows what one more layer would do (MLDA V-B; PROTOCOLS 11).
 //
-// The n-th point is one of the layers 0 .. i, with 2^i the largest power of two that divides n: so
-// layer i has one every 2^i intervals, and every point of a layer is one of those below.
+// The n-th point is one of layers 0 .. i, where 2^i is the largest power of two that divides n. So
+// layer i has one every 2^i intervals, and each point of a layer is also one of the layers below.
 //
 //   rate    ──────┐ 2r ┌── 0 ──┌──────
 //   of a layer r  └────┘       │
@@ -22,7 +22,7 @@ class Sender final : public SenderCore {
   explicit Sender(const SessionConfig& config);
 
   void start(Time now, Sink& sink) override;
-  // It expects no message at all.
+  // Receivers of RLC send nothing, so any message is invalid.
   void receive(Time, const Arrival&, Sink&) override { ++invalid_; }
   void timer(Time now, Sink& sink) override;
   Time next_timer() const override { return next_; }
@@ -33,7 +33,7 @@ class Sender final : public SenderCore {
   bool ecn_capable() const override { return settings_.ecn; }
 
  private:
-  // What the layers 0 .. probed_ do; the others send at their rates.
+  // The phase of layers 0 .. probed_. The other layers send at their rates.
   enum class Phase { kRest, kBurst, kPause };
 
   void apply_rates(Sink& sink);
@@ -47,7 +47,7 @@ class Sender final : public SenderCore {
   unsigned active_layers_ = 0;
   Phase phase_ = Phase::kRest;
   int probed_ = -1;
-  std::uint64_t point_ = 1;  // the next one
+  std::uint64_t point_ = 1;  // number of the next point
   Time point_at_ = Time::never();
   Time next_ = Time::never();
   std::uint64_t invalid_ = 0;

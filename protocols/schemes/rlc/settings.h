@@ -1,4 +1,4 @@
-// RLC's parameters as the cores use them: parameters.inc, and what is made of them.
+// RLC's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct Settings {
 
   std::array<Rate, kMaxLayers> rate;  // of each layer
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 };
 

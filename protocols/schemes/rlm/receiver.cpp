@@ -7,7 +7,7 @@ namespace tiercast::rlm {
 namespace {
 
 constexpr Duration kRateWindow = Duration::seconds(1);
-constexpr double kMinDetect = 0.1;  // s: a timer that ends at once would never let go
+constexpr double kMinDetect = 0.1;  // s; a timer that ends at once would never allow anything again
 constexpr double kMaxDetect = 60;
 
 }  // namespace
@@ -40,7 +40,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   wire::RlmAnnouncement announcement;
   if (wire::parse(arrival.message, data) == wire::Error::kOk && data.session == config_.session &&
       data.rank < config_.layers) {
-    if (data.rank > reception_.top()) return;  // still arriving after a leave
+    if (data.rank > reception_.top()) return;  // it may still arrive after a leave
     const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
     const bool marked = arrival.ce && settings_.ecn;
     lost_ += lost + (marked ? 1 : 0);
@@ -54,7 +54,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   }
 }
 
-// Shared learning: an experiment above this level that hurts will be taken as one's own.
+// Shared learning: if an experiment above this level does harm, this receiver treats it as its own.
 void Receiver::receive_announcement(Time now, const wire::RlmAnnouncement& announcement) {
   if (announcement.source == config_.self_id || !reception_.joined()) return;
   Layer& layer = layers_[announcement.rank];
@@ -62,7 +62,7 @@ void Receiver::receive_announcement(Time now, const wire::RlmAnnouncement& annou
   if (announcement.rank > reception_.top()) layer.pending_at = now;
 }
 
-// What was done so short a time ago may still be the cause of what is seen now.
+// An action this recent may still be the cause of what is seen now.
 bool Receiver::recent(Time then, Time now) const {
   return !then.is_never() && then + Duration::seconds(t_detect_ + 2 * t_detect_var_) > now;
 }
@@ -107,14 +107,15 @@ void Receiver::on_loss(Time now, Sink& sink) {
       enter(State::kDrop, now, sink);
       return;
     }
-    // What others tried was this receiver's next experiment: no need to repeat it soon.
+    // Others tried what was to be this receiver's next experiment, so there is no need to repeat it
+    // soon.
     if (pending == reception_.top() + 1) set_join_timer(now);
   }
   enter(recent(top().added_at, now) ? State::kMeasurement : State::kHysteresis, now, sink);
 }
 
-// The experiment with layer `rank` did harm: it is tried less often, and those above it no more
-// often.
+// The experiment with layer `rank` did harm. It is tried less often from now on, and layers above
+// no more often than this one.
 void Receiver::fail(Time now, int rank, Sink& sink) {
   Layer& failed = layers_[static_cast<std::size_t>(rank)];
   failed.t_join = std::min(failed.t_join * settings_.backoff, settings_.join_max);
@@ -189,7 +190,7 @@ void Receiver::on_join_timer(Time now, Sink& sink) {
   set_join_timer(now);
 }
 
-// A layer that is long in coming shows that detection takes longer than was thought.
+// If a layer takes long to deliver, detection takes longer than was estimated.
 bool Receiver::top_delivers(Time now) {
   if (!reception_.joined() || top().packets > 0) return true;
   const double waited = (now - top().added_at).seconds();
@@ -206,10 +207,10 @@ void Receiver::add_layer(Time now, Sink& sink) {
 void Receiver::drop_layer(Time now, Sink& sink) {
   if (reception_.top() < (settings_.leave_base ? 0 : 1)) return;
   reception_.subscribe(reception_.top() - 1, sink);
-  if (join_at_.is_never()) set_join_timer(now);  // it was the last layer: there was no timer
+  if (join_at_.is_never()) set_join_timer(now);  // the last layer was joined, so there was no timer
 }
 
-// T_J / 2 and a time with mean T_J, below 4 T_J, from an exponential distribution cut off there.
+// T_J / 2 plus a time from an exponential distribution with mean T_J, cut off at 4 T_J.
 void Receiver::set_join_timer(Time now) {
   const auto next = static_cast<unsigned>(reception_.top() + 1);
   if (next >= config_.layers) {

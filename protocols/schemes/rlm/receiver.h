@@ -1,9 +1,9 @@
-// RLM's receiver: join experiments, one layer at a time, backed off where they fail, and learnt
+// RLM's receiver: join experiments, one layer at a time. It backs off where they fail, and learns
 // from others' announcements (PROTOCOLS 10; ns-2 tcl/rlm).
 //
 //   S steady ── loss ──> H hysteresis ── T_D ──> M measurement ── T_D ──> S
-//     └ loss while an own experiment is pending: drop ──> D ── T_D ──> S    └ > 25 % lost: drop ──>
-//     D
+//     │                                             └ > 25 % lost: drop ──> D
+//     └ loss while an own experiment is pending: drop ──> D ── T_D ──> S
 #pragma once
 
 #include <array>
@@ -39,11 +39,11 @@ class Receiver final : public ReceiverCore {
  private:
   struct Layer {
     double t_join = 0;  // T_J, s
-    // When an experiment with this layer was last begun by anybody, and by somebody above this
-    // receiver's level or by itself; never: not yet.
+    // When an experiment with this layer was last started: by anybody; and by this receiver or one
+    // above its level. never: not yet.
     Time joined_at = Time::never();
     Time pending_at = Time::never();
-    Time added_at = Time::never();  // joined by this receiver
+    Time added_at = Time::never();  // when this receiver joined it
     std::uint64_t packets = 0;      // received since then
   };
 
@@ -61,7 +61,7 @@ class Receiver final : public ReceiverCore {
   bool top_delivers(Time now);
   void set_join_timer(Time now);
   void set_detect_timer(Time now, double deviations);
-  Layer& top() { return layers_[static_cast<std::size_t>(reception_.top())]; }  // if there is one
+  Layer& top() { return layers_[static_cast<std::size_t>(reception_.top())]; }  // there must be one
   double level() const { return reception_.top() + 1; }
 
   const SessionConfig config_;
@@ -78,7 +78,7 @@ class Receiver final : public ReceiverCore {
   Time detect_at_ = Time::never();
   std::uint64_t packets_before_ = 0;  // counters when state M was entered
   std::uint64_t lost_before_ = 0;
-  std::uint64_t lost_ = 0;  // and marked
+  std::uint64_t lost_ = 0;  // including marked packets
 };
 
 }  // namespace tiercast::rlm

@@ -8,7 +8,7 @@
 namespace tiercast::rlm {
 
 Sender::Sender(const SessionConfig& config) : config_(config), settings_(Settings::from(config)) {
-  // A restarted sender must not look like the old one.
+  // Numbers start anywhere, so that a restarted sender does not look like the old one.
   Rng rng(config.seed);
   for (std::uint32_t& seq : seq_) seq = static_cast<std::uint32_t>(rng.next());
 }
@@ -37,7 +37,7 @@ std::size_t Sender::write_data(Time, Rank layer, std::span<std::byte> message) {
   return length;
 }
 
-// Multicast is source-specific: what a receiver says to the group, the sender repeats.
+// Multicast is source-specific, so the sender repeats what a receiver says to the group.
 void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   now_ = std::max(now_, now);
   wire::RlmAnnouncement announcement;

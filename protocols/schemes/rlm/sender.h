@@ -1,4 +1,4 @@
-// RLM's sender: layers of fixed rates, and receivers' announcements repeated to all of them.
+// RLM's sender: layers of fixed rates. It repeats receivers' announcements to all of them.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class Sender final : public SenderCore {
   void start(Time now, Sink&) override { now_ = now; }
   void receive(Time now, const Arrival& arrival, Sink& sink) override;
   void timer(Time, Sink&) override {}
-  Time next_timer() const override { return Time::never(); }  // it decides nothing
+  Time next_timer() const override { return Time::never(); }  // it has no timers
   void stop(Time now, Sink& sink) override { membership(now, -1, sink); }
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
@@ -30,7 +30,7 @@ class Sender final : public SenderCore {
   unsigned active_layers_ = 0;
   std::uint64_t invalid_ = 0;
   Time now_;
-  Time second_began_;  // in which reflections are counted
+  Time second_began_;  // start of the second in which reflections are counted
   std::uint32_t reflections_ = 0;
 };
 

@@ -61,8 +61,8 @@ void Children::remove(std::uint32_t source) {
 void Children::erase_at(std::size_t index) {
   const std::size_t mask = buckets_.size() - 1;
   std::size_t hole = bucket(list_[index].source);
-  // Close the hole: move back each later element of the run whose home bucket does not lie behind
-  // it.
+  // Close the hole: move back each later element of the run unless its home bucket lies after the
+  // hole.
   for (std::size_t at = (hole + 1) & mask; buckets_[at] != kEmpty; at = (at + 1) & mask) {
     const std::size_t home = (list_[buckets_[at]].source * 0x9E3779B1u) & mask;
     if (((at - home) & mask) >= ((at - hole) & mask)) {

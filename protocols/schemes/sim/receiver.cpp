@@ -8,9 +8,9 @@
 namespace tiercast::sim {
 namespace {
 
-// Further behind than this, a request number comes from a restarted sender.
+// A request number further behind than this comes from a restarted sender.
 constexpr std::int32_t kMaxRequestsBehind = 1 << 10;
-// With an add_backoff of 2, add_after grows 64-fold at most.
+// With an add_backoff of 2, add_after grows by a factor of 64 at most.
 constexpr unsigned kMaxAddedInVain = 6;
 
 }  // namespace
@@ -52,7 +52,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     reception_.refuse();
     return;
   }
-  if (data.rank > reception_.top()) return;  // still arriving after a leave
+  if (data.rank > reception_.top()) return;  // it may still arrive after a leave
 
   reception_.count(arrival);
   const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
@@ -62,13 +62,13 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
 
   if (data.rank == reception_.top()) {
     note_epoch(data, sink);
-    if (data.rank != reception_.top()) return;  // that changed the subscription
+    if (data.rank != reception_.top()) return;  // the call changed the subscription
     ++epoch_packets_;
     epoch_marked_ += arrival.ce ? 1 : 0;
     epoch_lost_ += lost;
   }
   note_request(now, data.fb_req);
-  // A newcomer waits for its second packet: before, it has no rate to report.
+  // A newcomer waits for its second packet. Before that it has no rate to report.
   if (!answered_ && (rate_.valid() || rate_packets_ >= 2)) answer_request(now, sink);
 }
 
@@ -82,7 +82,7 @@ void Receiver::note_request(Time now, std::uint32_t fb_req) {
 }
 
 void Receiver::answer_request(Time now, Sink& sink) {
-  // SIM 3.4: at every notification if at least two packets have come since the last update.
+  // SIM 3.4: at every notification, if at least two packets have arrived since the last update.
   const Duration elapsed = now - rate_since_;
   if (rate_packets_ >= 2 && elapsed > Duration::zero()) {
     rate_.update(static_cast<double>(rate_bytes_) / elapsed.seconds());
@@ -136,11 +136,11 @@ void Receiver::note_epoch(const wire::SimData& data, Sink& sink) {
   if (known) participate(reduced, sink);
 }
 
-// SIM 3.2, once per notification, when the rate that answers it is seen: "if its feedback
-// consistently fails to affect the transmitted rate in a desired fashion". So cuts count that this
-// receiver did not ask for, one after the other until it is congested itself; and a congested
-// receiver leaves also when the rate stays, as it does at its floor. A layer that was added and
-// fills the queue is left at once: until then, everybody behind that link loses packets.
+// SIM 3.2: "if its feedback consistently fails to affect the transmitted rate in a desired
+// fashion". Evaluated once per notification, when the rate that answers it is seen. A receiver
+// counts the cuts that it did not ask for, in a row, until it is congested itself. A congested
+// receiver also leaves if the rate stays, as it does at its floor. It leaves an added layer that
+// fills the queue at once, because until then everybody behind that link loses packets.
 void Receiver::participate(bool reduced, Sink& sink) {
   if (!notified_) return;
   notified_ = false;

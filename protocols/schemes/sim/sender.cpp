@@ -12,7 +12,7 @@ Sender::Sender(const SessionConfig& config)
       children_(settings_.max_children),
       rtt_(settings_.rtt_weight),
       max_rtt_(settings_.initial_rtt) {
-  // A restarted sender must not look like the old one: all numbers start anywhere.
+  // All numbers start anywhere, so that a restarted sender does not look like the old one.
   Rng rng(config.seed);
   fb_req_ = static_cast<std::uint32_t>(rng.next());
   rate_epoch_ = static_cast<std::uint16_t>(rng.next());
@@ -37,7 +37,7 @@ void Sender::membership(Time now, int top_rank, Sink& sink) {
   now = advance(now);
   const unsigned wanted =
       static_cast<unsigned>(std::clamp(top_rank + 1, 0, static_cast<int>(config_.layers)));
-  // SIM 3.1: a group starts its transmission when the first receiver subscribes to it.
+  // SIM 3.1: a group's transmission starts when the first receiver subscribes to it.
   for (unsigned k = active_layers_; k < wanted; ++k) {
     set_rate(static_cast<Rank>(k), settings_.initial_rate, sink);
     const Rate below = settings_.cumulative && k > 0 ? layers_[k - 1].adjusted : Rate::zero();
@@ -88,19 +88,20 @@ void Sender::begin_round(Time now) {
   for (Layer& layer : layers_) layer.summary = {};
   children_.begin_round();
   phase_ = Phase::kCollecting;
-  // Layer 0 reaches everybody: within one of its packet intervals the request is on its way to all.
+  // Layer 0 reaches everybody, so the request is on its way to all within one of its packet
+  // intervals.
   const Duration interval = layers_[0].rate.time_for(config_.packet_size);
   deadline_ = now + max_rtt_ * 2 + std::min(interval, kMaxRtt);
 }
 
 bool Sender::acceptable(const wire::SimFeedback& feedback) const {
   if (feedback.session != config_.session) return false;
-  // Records ascend by rank: the last one's is the largest.
+  // Records are in ascending order of rank, so the last one has the largest.
   if (feedback.record_count > 0 &&
       feedback.records[feedback.record_count - 1].rank >= config_.layers) {
     return false;
   }
-  // An answer to a request that was not sent yet, or was sent long ago, does not count.
+  // An answer does not count if its request was sent long ago, or not yet.
   return fb_req_ - feedback.fb_req < kRequests &&
          !request_sent_at_[feedback.fb_req % kRequests].is_never();
 }
@@ -118,7 +119,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     children_.remove(feedback.source);
   } else if (phase_ != Phase::kCollecting || age > 0) {
     // Too late for its round (aggregation noise, SIM 3.1). It still shows how long the timer should
-    // have been: otherwise children behind a long queue would never be waited for.
+    // have been; otherwise the sender would never wait for children behind a long queue.
     children_.seen(feedback.source);
     sample_rtt(now, feedback);
     return;
@@ -132,7 +133,8 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     merge(feedback);
     sample_rtt(now, feedback);
   }
-  // While children are being discovered, others may still be on their way: wait for the timer then.
+  // While new children are being discovered, more answers may be on their way, so wait for the
+  // timer.
   if (phase_ == Phase::kCollecting && children_.pending() == 0 && children_.answered() > 0 &&
       !new_child_) {
     finish_round(now, sink);
@@ -175,8 +177,8 @@ void Sender::finish_round(Time now, Sink& sink) {
   update_rtt();
   empty_rounds_ = children_.answered() == 0 ? empty_rounds_ + 1 : 0;
   adjust_rates(sink);
-  // Without answers the epoch stays: receivers do not take the decay of an unheard sender for a cut
-  // that others asked for, which would make all of them add layers.
+  // Without answers the epoch stays the same. Otherwise receivers would take the decay of a sender
+  // without feedback for a cut that others asked for, and all would add layers.
   if (children_.answered() > 0) ++rate_epoch_;
   adapt_menu_if_due(now, sink);
   const TraceField round[] = {{"fb_req", static_cast<double>(fb_req_)},
@@ -189,7 +191,7 @@ void Sender::finish_round(Time now, Sink& sink) {
   deadline_ = now + max_rtt_;  // SIM 3.1: the next request reflects the adjustment
 }
 
-// SIM 3.4: updated when the transmission rate is adjusted.
+// SIM 3.4: to be called when the transmission rate is adjusted.
 void Sender::update_rtt() {
   if (rtt_sample_ == Duration::zero()) return;
   rtt_.update(rtt_sample_.seconds());
@@ -199,7 +201,7 @@ void Sender::update_rtt() {
 
 void Sender::adjust_rates(Sink& sink) {
   const bool unheard = empty_rounds_ >= settings_.empty_rounds;
-  Rate below;  // c[k-1], as adjusted
+  Rate below;  // c[k-1] after its adjustment
   for (unsigned k = 0; k < active_layers_; ++k) {
     const Rank rank = static_cast<Rank>(k);
     Layer& layer = layers_[k];
@@ -212,7 +214,7 @@ void Sender::adjust_rates(Sink& sink) {
     } else if (unheard) {
       adjusted = adjusted * settings_.delta;
     }
-    // r[k]. Subtractions may be negative: the floor holds below.
+    // r[k]. A difference may be negative; the floor below takes care of that.
     Rate rate = settings_.cumulative ? adjusted - below : adjusted;
     const bool middle = k > 0 && k + 1 < config_.layers;
     if (middle && menu_.active) rate = std::min(rate, menu_.limit[k] - below);
@@ -229,8 +231,8 @@ void Sender::adjust_rates(Sink& sink) {
   }
 }
 
-// SIM 3.3. A round that lacks answers would mistake the range, so the next complete one is waited
-// for.
+// SIM 3.3. A round with missing answers would give a wrong range, so wait for the next complete
+// one.
 void Sender::adapt_menu_if_due(Time now, Sink& sink) {
   if (now < next_menu_time_ || children_.pending() > 0 || !rates_reported_) return;
   next_menu_time_ = now + settings_.menu_interval;

@@ -1,7 +1,7 @@
 // SIM's sender: feedback rounds, AIMD per layer, menu adaptation (SIM 3.1, 3.3; PROTOCOLS 3.2).
 //
-// A round, about two maximum RTTs: request feedback -> collect until all children have answered or
-// two RTTs have passed -> adjust the rates -> wait one RTT -> next round.
+// A round lasts about two maximum RTTs: request feedback -> collect until all children have
+// answered or two RTTs have passed -> adjust the rates -> wait one RTT -> next round.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
-  bool ecn_capable() const override { return true; }  // marks are its signal (SIM 3.1)
+  bool ecn_capable() const override { return true; }  // marks are its congestion signal (SIM 3.1)
 
   // For tests and reports.
   Rate rate(Rank layer) const { return layers_[layer].rate; }
@@ -48,14 +48,14 @@ class Sender final : public SenderCore {
     GroupSummary summary;  // of this round
   };
 
-  // `now`, but never before an earlier one.
+  // `now`, or the latest time seen if that is later.
   Time advance(Time now);
   void begin_round(Time now);
   void finish_round(Time now, Sink& sink);
   void update_rtt();
   void adjust_rates(Sink& sink);
   void adapt_menu_if_due(Time now, Sink& sink);
-  // Of this session, with layers that exist, and the answer to a request of the recent past.
+  // Whether it belongs to this session, its layers exist, and it answers a recent request.
   bool acceptable(const wire::SimFeedback& feedback) const;
   void merge(const wire::SimFeedback& feedback);
   void sample_rtt(Time now, const wire::SimFeedback& feedback);
@@ -74,12 +74,12 @@ class Sender final : public SenderCore {
   std::uint32_t fb_req_;
   std::uint16_t rate_epoch_;
 
-  // When the first packet of each of the latest requests left, by fb_req % kRequests; never: not
+  // When the first packet with each of the latest requests left, by fb_req % kRequests; never: not
   // yet.
   static constexpr std::uint32_t kRequests = 32;
   std::array<Time, kRequests> request_sent_at_;
 
-  // This round.
+  // State of this round.
   bool new_child_ = false;
   Duration rtt_sample_;  // largest since the last adjustment; zero: none
   std::uint32_t min_cum_rate_ = 0;

@@ -1,4 +1,4 @@
-// SIM's parameters as the cores use them: parameters.inc, and what is made of them.
+// SIM's parameters as the cores use them: those of parameters.inc, and values derived from them.
 #pragma once
 
 #include <span>
@@ -14,15 +14,15 @@ struct Settings {
 #include "protocols/schemes/sim/parameters.inc"
 #undef PARAMETER
 
-  // Checks the whole of `config`; ConfigError names the member, its value and its range.
+  // Checks all of `config`. ConfigError names the member, its value and its range.
   static Settings from(const SessionConfig& config);
 };
 
 std::span<const ParameterInfo> parameter_list();
 
 inline constexpr Duration kMinRtt =
-    Duration::microseconds(100);  // bounds of an RTT sample: neither forged
+    Duration::microseconds(100);  // bounds of an RTT sample, so that neither
 inline constexpr Duration kMaxRtt =
-    Duration::milliseconds(2000);  // feedback nor a stall may stop the rounds
+    Duration::milliseconds(2000);  // forged feedback nor a stall stops the rounds
 
 }  // namespace tiercast::sim
