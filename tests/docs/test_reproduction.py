@@ -1,5 +1,7 @@
 """docs/reproduction.md is what its records say, of every figure that there is."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +15,12 @@ FIGURES = sorted(path.stem for path in (ROOT / "experiments/figures").glob("*.ya
 
 def test_the_page_is_made_of_its_records() -> None:
     made = reproduction_page.page(reproduction_page.read_records())
-    assert reproduction_page.PAGE.read_text() == made, "run: tiercast figure NAME --record"
+    assert reproduction_page.PAGE.read_text() == made, "run: tiercast reproduce --record"
 
 
 def test_every_figure_has_a_record() -> None:
-    assert sorted(one["figure"] for one in reproduction_page.read_records()) == FIGURES
+    records = reproduction_page.read_records()["figures"]
+    assert sorted(one["figure"] for one in records) == FIGURES
 
 
 def test_every_analysis_is_there() -> None:
@@ -25,34 +28,107 @@ def test_every_analysis_is_there() -> None:
         assert (ROOT / "docs" / path).exists()
 
 
-def summary(**changes: Any) -> dict[str, Any]:
-    row = {
-        "measure": "loss", "curve": "SIM", "x": 2, "over": "", "paper_text": "1.00 %",
-        "required": "≤ 2.00 %", "text": "3.00 %", "ok": False, "gate": True,
-    }  # fmt: skip
+def row(**changes: Any) -> dict[str, Any]:
     return {
-        "figure": "sim-2", "title": "A title", "paper": "SIM, figure 2", "paper_name": "SIM",
-        "again": "./tiercast figure sim-2", "quick": False, "runs": [{}, {}, {}],
-        "versions": {"commit": "abc"}, "verdict": "not met", "expected": [row], "failures": [],
+        "measure": "loss", "curve": "SIM", "x": 2, "over": "", "paper_text": "1.00 %",
+        "required": "≤ 2.00 %", "text": "3.00 %", "ok": False, "gate": True, "verdict": "not met",
     } | changes  # fmt: skip
 
 
-def test_a_verdict_takes_the_place_of_the_last_one(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = tmp_path / "figures.json"
-    records.write_text(reproduction_page.RECORDS.read_text())
-    monkeypatch.setattr(reproduction_page, "RECORDS", records)
+def stored(folder: Path, name: str, commit: str | None = "abc", program: str = "1" * 64) -> Path:
+    """A run as far as its origin goes."""
+    (folder / name).mkdir()
+    files = {"build/ns3/tiercast-ns3": program, f"experiments/{name}.yaml": name}
+    told = {"versions": {"commit": commit}, "files": files}
+    (folder / name / "summary.json").write_text(json.dumps(told))
+    return folder / name
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> dict[str, Any]:
+    return {
+        "figure": "sim-2", "title": "A title", "paper": "SIM, figure 2", "paper_name": "SIM",
+        "again": "./tiercast figure sim-2", "quick": False,
+        "runs": [{"seed": seed, "directory": str(stored(tmp_path, f"run-{seed}"))}
+                 for seed in (1, 2, 3)],
+        "versions": {"commit": "abc"}, "verdict": "not met", "expected": [row()], "failures": [],
+        "as_first_set_up": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(reproduction_page, "RECORDS", tmp_path / "figures.json")
     monkeypatch.setattr(reproduction_page, "PAGE", tmp_path / "page.md")
-    reproduction_page.keep([summary()])
-    page = (tmp_path / "page.md").read_text()
-    assert len(reproduction_page.read_records()) == len(FIGURES)
-    assert "| SIM | figure 2 | `sim-2` | whole, 3 | abc | **not met** | 0 of 1 |" in page
-    assert "- SIM, figure 2: SIM loss\n" in page
+    return tmp_path / "page.md"
+
+
+def test_the_page_says_what_was_run_at_which_commit(kept: Path, summary: dict[str, Any]) -> None:
+    reproduction_page.keep([summary])
+    page = kept.read_text()
+    assert "at commit abc" in page
+    assert "| SIM | figure 2 | `sim-2` | whole, 3 | 3 | **not met** | 0 of 1 |" in page
+    assert "- SIM, figure 2: SIM loss: 3.00 % (≤ 2.00 %)\n" in page
     assert "| SIM loss | 2 | 1.00 % | ≤ 2.00 % | 3.00 % | **not met** |" in page
 
 
+def test_the_first_set_up_stands_in_the_same_table(kept: Path, summary: dict[str, Any]) -> None:
+    good = row(ok=True, verdict="met, uncertain", text="1.90 % ± 0.20 %")
+    first = {
+        "now_with": "RED at arrival", "reason": "ns-2's decides there.", "commit": "1f20cd4",
+        "verdict": "not met", "expected": [row()],
+    }  # fmt: skip
+    changes = {"verdict": "met, uncertain", "expected": [good], "as_first_set_up": first}
+    reproduction_page.keep([summary | changes])
+    page = kept.read_text()
+    text = (
+        "met, uncertain with RED at arrival; as first set up: not met (SIM loss: 3.00 % (≤ 2.00 %))"
+    )
+    assert f"| {text} | 1 of 1, 1 uncertain |" in page
+    assert f"{text}. Why it was changed: ns-2's decides there. Recorded at commit 1f20cd4." in page
+    assert "| as first set up: SIM loss | 2 | 1.00 % | ≤ 2.00 % | 3.00 % | **not met** |" in page
+    assert "0 of 1 met; 1 met, uncertain." in page
+
+
 @pytest.mark.parametrize("changes", [{"quick": True}, {"verdict": "failed"}])
-def test_what_was_not_run_whole_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="--record: sim-2 was .*valid: the whole of a figure"):
-        reproduction_page.keep([summary(**changes)])
+def test_what_was_not_run_whole_is_refused(
+    kept: Path, summary: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match="--record: sim-2 was .*valid: all figures, each run comp"):
+        reproduction_page.keep([summary | changes])
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        ({"commit": "def"}, r"the runs are of 2 commits: abc \(the verdict on sim-2\); def \("),
+        ({"commit": None}, "of 2 commits"),
+        ({"program": "2" * 64}, "made by several build/ns3/tiercast-ns3: 111111111111 .*; 2222222"),
+    ],
+)
+def test_runs_of_several_origins_are_refused(
+    kept: Path, tmp_path: Path, summary: dict[str, Any], run: dict[str, Any], text: str
+) -> None:
+    other = stored(tmp_path, "other", **run)
+    summary["runs"].append({"seed": 4, "directory": str(other)})
+    with pytest.raises(InputError, match=f"--record: .*{text}"):
+        reproduction_page.keep([summary])
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("commit", "paper", "quick", "text"),
+    [
+        ("abc-dirty", None, False, "commit abc-dirty does not say what runs"),
+        (None, None, False, "commit unknown"),
+        ("abc", "SIM", False, "--record: not all papers"),
+        ("abc", None, True, "--record: not --quick"),
+    ],
+)
+def test_what_could_not_be_recorded_is_refused_before_it_runs(
+    monkeypatch: pytest.MonkeyPatch, commit: str | None, paper: str | None, quick: bool, text: str
+) -> None:
+    monkeypatch.setattr(reproduction_page.machine, "versions", lambda: {"commit": commit})
+    with pytest.raises(InputError, match=text):
+        reproduction_page.require_recordable(paper, quick)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from tiercast_controller.errors import ConfigurationError
-from tiercast_controller.installation import IN_CHECKOUT, VERSION
+from tiercast_controller.installation import VERSION
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import (
@@ -25,6 +25,7 @@ from tiercast_lab.base.errors import (
     EXIT_INVALID,
     EXIT_MET,
     EXIT_NOT_MET,
+    EXIT_UNCERTAIN,
     EXIT_UNREAD,
     InputError,
     LabError,
@@ -59,12 +60,16 @@ console = Console(width=None if sys.stdout.isatty() else 120)
 # gRPC would report each connection that a run closes at its end.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
+# By verdict; that of many figures is the first one that any has.
 EXIT_OF = {
+    "failed": EXIT_FAILED,
+    "invalid": EXIT_INVALID,
+    "not met": EXIT_NOT_MET,
+    "not met, uncertain": EXIT_NOT_MET,
+    "met, uncertain": EXIT_UNCERTAIN,
     "met": EXIT_MET,
     "reported": EXIT_MET,
-    "not met": EXIT_NOT_MET,
-    "invalid": EXIT_INVALID,
-}  # by verdict
+}
 
 
 class Runtime(enum.StrEnum):
@@ -209,7 +214,7 @@ tiercast sweep matrix --address auto"""
 
 Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
 Record = Annotated[
-    bool, typer.Option("--record", help="Also record the verdict in docs/reproduction.md.")
+    bool, typer.Option("--record", help="Also write the verdicts into docs/reproduction.md.")
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
@@ -230,20 +235,20 @@ def figure(
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
-    record: Record = False,
     results: Results = binaries.RESULTS,
 ) -> None:
     """Reproduce one figure or table of a paper in virtual time, and judge it.
 
     Means over seeds are judged against the paper's numbers and drawn in
-    results/figures/report.html. Stored runs are not repeated. Exit status: 0 met, 1 not met, 2 bad
-    input, 4 a run failed, 130 interrupted.
+    results/figures/report.html. Stored runs are not repeated. Exit status: 0 met, 1 not met
+    (uncertain or not), 2 bad input, 4 a run failed, 5 met, uncertain: a bound is within the 95 %
+    confidence interval, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.study.figure_spec import find_figure
 
     schemes = known_schemes()
-    _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, record, results)
+    _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, False, results)
 
 
 @app.command(epilog=REPRODUCE_EXAMPLES)
@@ -261,11 +266,15 @@ def reproduce(
 
     Shows the number of runs and the time left. Runs are stored, so an interrupted reproduction
     resumes where it stopped. The report is results/figures/report.html, its tables report.md, all
-    numbers report.json. Exit status as for `tiercast figure`.
+    numbers report.json. Exit status as for `tiercast figure`. With --record, all figures have to be
+    run, and every run has to be of the checkout's commit.
     """
     from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.show import reproduction_page
     from tiercast_lab.study.figure_spec import all_figures
 
+    if record:
+        reproduction_page.require_recordable(paper, quick)
     schemes = known_schemes()
     figures = all_figures(schemes, binaries.FIGURES)
     papers = sorted({one.experiment.paper.name for one in figures if one.experiment.paper})
@@ -292,8 +301,6 @@ def _reproduce(
     from tiercast_lab.study.figure_results import FigureResults
     from tiercast_lab.study.workers import LocalWorkers
 
-    if record and not IN_CHECKOUT:
-        raise InputError("--record writes docs/reproduction.md; valid: in a checkout of tiercast")
     figures = [one for one in figures if one.tasks(quick)]  # some have no quick points
     if not figures:
         raise InputError("--quick: the figure has no quick points; valid: without --quick")
@@ -317,7 +324,7 @@ def _reproduce(
             console.print(verdict_table(summaries))
         _print_report(path)
     verdicts = {summary["verdict"] for summary in summaries}
-    raise typer.Exit(EXIT_FAILED if "failed" in verdicts else int("not met" in verdicts))
+    raise typer.Exit(EXIT_OF[next(one for one in EXIT_OF if one in verdicts)])
 
 
 @app.command(epilog=SWEEP_EXAMPLES)

@@ -148,6 +148,51 @@ class FigureExpectation(Strict):
         return float(value)
 
 
+class Recorded(FigureExpectation):
+    """A number of a set-up that can no longer be run, as it was measured at a commit."""
+
+    measured: Line | float
+    spread: Line | float | None = None  # half of the 95 % confidence interval
+
+    @model_validator(mode="after")
+    def _readable(self) -> Recorded:
+        if not isinstance(self.at, float):
+            raise ValueError("'measured' is at one point; valid: 'at' with its x")
+        self.bound("measured")
+        self.bound("spread")
+        return self
+
+
+class FirstSetUp(Strict):
+    """How a figure was set up when its result was first seen, where that has changed since.
+
+    What is not given is today's. It is run and judged with the figure and shown in the same table;
+    the figure's own verdict does not depend on it. `commit` and `recorded` instead, where the old
+    set-up can no longer be run: rules of a scheme, say, that are no parameters.
+    """
+
+    now_with: Line  # what is different today: "met with RED at arrival; as first set up: ..."
+    reason: Line  # of the change
+    set: Settings = {}  # of every run
+    points: Annotated[list[Point], Field(min_length=1)] | None = None
+    curves: Annotated[list[Curve], Field(min_length=1)] | None = None
+    expect: Annotated[list[FigureExpectation], Field(min_length=1)] | None = None
+    commit: Line | None = None
+    recorded: list[Recorded] = []
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> FirstSetUp:
+        run = bool(self.set) or any((self.points, self.curves, self.expect))
+        if run == bool(self.recorded):
+            raise ValueError(
+                "valid: what is run (set, points, curves, expect), or what was recorded (commit, "
+                "recorded)"
+            )
+        if (self.commit is None) == bool(self.recorded):
+            raise ValueError("'commit' is that of 'recorded'; valid: both or neither")
+        return self
+
+
 class Figure(Strict):
     x: Line = ""  # the quantity on the x axis
     log_x: bool = False
@@ -157,9 +202,19 @@ class Figure(Strict):
     quick: Settings = {}  # for every run of a quick reproduction: {duration: 200s}
     plots: list[Plot] = []
     expect: list[FigureExpectation] = []
+    as_first_set_up: FirstSetUp | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Figure:
+        self._check()
+        if (first := self.first()) is not None:
+            try:
+                first._check()
+            except ValueError as error:
+                raise ValueError(f"as_first_set_up: {error}") from None
+        return self
+
+    def _check(self) -> None:
         names, xs = [curve.name for curve in self.curves], [point.x for point in self.points]
         if len(set(names)) < len(names) or len(set(xs)) < len(xs):
             raise ValueError("curves need names, and points an x, of their own")
@@ -176,7 +231,15 @@ class Figure(Strict):
             for at in (expectation.at, over.at, *row):
                 if at not in (None, "each", *xs):
                     raise ValueError(f"no point at {at:g}; valid: {listed([f'{x:g}' for x in xs])}")
-        return self
+
+    def first(self) -> Figure | None:
+        """As it was first set up, where that can still be run; its `as_first_set_up` says where the
+        settings stand."""
+        before = self.as_first_set_up
+        if before is None or before.recorded:
+            return None
+        parts = {name: getattr(before, name) for name in ("points", "curves", "expect")}
+        return self.model_copy(update={name: part for name, part in parts.items() if part})
 
     def reference(self, plot: Plot) -> dict[float, float]:
         """The paper's values for a plot, by x: the plot's own or, if it has none, those expected of
@@ -198,14 +261,30 @@ class Figure(Strict):
     def runs(
         self, figure: str, quick: bool, place: Callable[[tuple[str, ...]], str]
     ) -> Iterator[FigureRun]:
-        """Yields the runs of the figure. `place` returns the file and line of a key path."""
+        """Yields today's runs, and those of the first set-up. `place` returns the file and line of
+        a key path."""
+        yield from self._runs(figure, quick, place, None)
+        if (first := self.first()) is not None:
+            yield from first._runs(figure, quick, place, self.as_first_set_up)
+
+    def _runs(
+        self,
+        figure: str,
+        quick: bool,
+        place: Callable[[tuple[str, ...]], str],
+        first: FirstSetUp | None,
+    ) -> Iterator[FigureRun]:
+        def given(part: str) -> tuple[str, ...]:
+            return ("as_first_set_up", part) if first and getattr(first, part) else (part,)
+
         for c, curve in enumerate(self.curves):
             for p, point in enumerate(self.points):
                 if quick and not point.quick:
                     continue
                 layers = {
-                    ("curves", str(c), "set"): curve.set,
-                    ("points", str(p), "set"): point.set,
+                    (*given("curves"), str(c), "set"): curve.set,
+                    (*given("points"), str(p), "set"): point.set,
+                    given("set"): first.set if first else {},
                     ("quick",): self.quick if quick else {},
                 }
                 settings: Settings = {}
@@ -221,6 +300,7 @@ class Figure(Strict):
                         seed,
                         tuple(setting_text(key, value) for key, value in settings.items()),
                         places,
+                        first is not None,
                     )
 
 
@@ -232,8 +312,10 @@ class FigureRun:
     seed: int
     settings: tuple[str, ...]
     places: Mapping[str, str]  # file and line of each setting, by key
+    first: bool = False  # as the figure was first set up
 
     @property
     def name(self) -> str:
+        figure = f"{self.figure} as first set up" if self.first else self.figure
         curve = f" {self.curve}" if self.curve else ""
-        return f"{self.figure}{curve} at {self.x:g}, seed {self.seed}"
+        return f"{figure}{curve} at {self.x:g}, seed {self.seed}"

@@ -186,6 +186,13 @@ def reading(directory: Path) -> Iterator[None]:
         ) from error
 
 
+def made_by(folder: Path) -> tuple[str | None, dict[str, str]]:
+    """Of a stored run: its commit, and the SHA-256 of each program that made it, by name."""
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    programs = {name: it for name, it in summary["files"].items() if not name.endswith(".yaml")}
+    return summary["versions"]["commit"], programs
+
+
 def load_run(directory: Path) -> StoredRun:
     """Raises InputError if the folder holds no run of this format, or a summary that no run would
     write."""

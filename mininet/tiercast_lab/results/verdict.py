@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -286,6 +287,19 @@ class Figure:
     ok: bool
 
 
+def limits(
+    paper: float | None, tolerance: float | None, low: float | None, high: float | None
+) -> tuple[float, float]:
+    """Between which a number counts as met: within `tolerance` of `paper` (relative) and within the
+    bounds; None: no requirement."""
+    lows = [-math.inf] if low is None else [low]
+    highs = [math.inf] if high is None else [high]
+    if tolerance is not None and paper is not None:
+        lows.append(paper - tolerance * abs(paper))
+        highs.append(paper + tolerance * abs(paper))
+    return max(lows), min(highs)
+
+
 def meets(
     measured: float | None,
     paper: float | None,
@@ -293,13 +307,19 @@ def meets(
     low: float | None,
     high: float | None,
 ) -> bool:
-    """Within `tolerance` of `paper` (relative) and within the bounds; None: no requirement."""
-    return (
-        measured is not None
-        and (tolerance is None or paper is None or abs(measured - paper) <= tolerance * abs(paper))
-        and (low is None or measured >= low)
-        and (high is None or measured <= high)
-    )
+    """Within `limits`."""
+    lowest, highest = limits(paper, tolerance, low, high)
+    return measured is not None and lowest <= measured <= highest
+
+
+def reaches_over(
+    measured: float | None, spread: float | None, lowest: float, highest: float
+) -> bool:
+    """Whether a bound is within the confidence interval, measured ± spread: then the seeds do not
+    decide on which side of it the number is."""
+    if measured is None or spread is None:
+        return False
+    return any(abs(measured - bound) < spread for bound in (lowest, highest))
 
 
 def required_text(

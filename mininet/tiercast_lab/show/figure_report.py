@@ -12,7 +12,7 @@ from tiercast_lab.results import storage
 from tiercast_lab.show import pages
 from tiercast_lab.show.figure_plot import draw_figure
 from tiercast_lab.show.reproduction_page import record_of, tables
-from tiercast_lab.show.wording import required_and_met, tally
+from tiercast_lab.show.wording import mark, required_and_met, rows_of, tally, verdict_text
 from tiercast_lab.study.figure_results import FigureResults, verdict_of
 
 
@@ -22,6 +22,8 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
     directory = folder / figure.name
     directory.mkdir(parents=True, exist_ok=True)
     judged = results.judge(quick)
+    first = results.as_first_set_up(quick)
+    failures = results.failures + (first.failures if first else [])
     summary = {
         "figure": figure.name,
         "again": f"{binaries.COMMAND} figure {figure.called}" + (" --quick" if quick else ""),
@@ -30,11 +32,20 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
         "paper_name": figure.experiment.paper.name if figure.experiment.paper else "",
         "x": figure.section.x,
         "quick": quick,
-        "verdict": verdict_of(judged, results.failures),
+        "verdict": verdict_of(judged, failures),
         "expected": [vars(one) for one in judged],
-        "failures": results.failures,
+        "as_first_set_up": first
+        and {
+            "now_with": first.was.now_with,
+            "reason": first.was.reason,
+            "commit": first.was.commit,  # of what was recorded; None of what was run
+            "verdict": first.verdict,
+            "expected": [vars(one) for one in first.judged],
+        },
+        "failures": failures,
         "runs": [
             {
+                "as_first_set_up": one.task.run.first,
                 "curve": one.task.run.curve,
                 "x": one.task.run.x,
                 "seed": one.task.run.seed,
@@ -42,7 +53,7 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
                 "measures": one.measures,
                 "directory": str(one.directory),
             }
-            for one in results.outcomes
+            for one in results.made
         ],
         "versions": machine.versions(),
     }
@@ -68,6 +79,9 @@ def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[st
         command=shlex.join(command),
         tally=tally,
         required_and_met=required_and_met,
+        rows_of=rows_of,
+        mark=mark,
+        verdict_text=verdict_text,
     )
     path = folder / "report.html"
     path.write_text(html)

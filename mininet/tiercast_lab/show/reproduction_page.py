@@ -1,21 +1,25 @@
-"""docs/reproduction.md: the last verdict on each figure, from docs/reproduction/figures.json.
+"""docs/reproduction.md: the verdict on every figure, from docs/reproduction/figures.json.
 
-`tiercast figure --record` and `tiercast reproduce --record` put a verdict into that file and write
-the page; nobody edits either by hand.
+`tiercast reproduce --record` writes both, from one run of all figures at one commit; nobody edits
+either by hand.
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-from tiercast_controller.installation import ROOT
+from tiercast_controller.installation import IN_CHECKOUT, ROOT
 
+from tiercast_lab.base import machine
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.show.wording import required_and_met, tally
+from tiercast_lab.results import storage
+from tiercast_lab.show.wording import mark, missed, required_and_met, rows_of, tally, verdict_text
 
 RECORDS = ROOT / "docs/reproduction/figures.json"
 PAGE = ROOT / "docs/reproduction.md"
+COMPLETE = "valid: all figures, each run completely (neither --paper nor --quick)"
 
 # Where what a paper leaves open, and why something is not met, is written.
 ANALYSES = {
@@ -28,12 +32,16 @@ ANALYSES = {
 INTRODUCTION = """\
 # Reproduction
 
-The verdict of `./tiercast reproduce` on every figure and table of the five papers, in virtual time.
-Each was run completely: every point with three seeds, groups with one. The first table names the
-commit; a figure is run again when a change affects it. `tiercast figure NAME --record` writes this
-page.
+The verdict on every figure and table of the five papers, in virtual time: one run of
+`./tiercast reproduce --record`, at commit {commit}, which wrote this page. Numbers are means over
+seeds, ± half of the 95 % confidence interval.
 
-**{tally}.** Not met:
+- *met, uncertain* and *not met, uncertain*: a bound is within that interval, so the seeds do not
+  decide on which side of it the number is.
+- *as first set up*: a set-up, parameter or measure was changed after its result was seen; what it
+  was before is run with it, or stands as it was recorded at the commit named, with the reason.
+
+**Figures and tables: {tally}.** Not met:
 
 {not_met}
 
@@ -48,74 +56,112 @@ Not in any paper: [SIM beside TCP](reproduction/beyond.md),
 
 def record_of(summary: dict[str, Any]) -> dict[str, Any]:
     """What the page needs of a figure's summary."""
+    kept = ("figure", "title", "paper", "paper_name", "again", "quick", "verdict", "failures")
+    first = summary["as_first_set_up"]
     return {
-        "figure": summary["figure"],
-        "title": summary["title"],
-        "paper": summary["paper"],
-        "paper_name": summary["paper_name"],
-        "again": summary["again"],
-        "quick": summary["quick"],
+        **{name: summary[name] for name in kept},
         "runs": len(summary["runs"]),
-        "commit": summary["versions"]["commit"] or "–",
-        "verdict": summary["verdict"],
-        "expected": [
-            {
-                "what": f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip(),
-                "x": row["x"],
-                "paper": row["paper_text"],
-                "required": row["required"],
-                "measured": row["text"],
-                "ok": row["ok"],
-                "gate": row["gate"],
-            }
-            for row in summary["expected"]
-        ],
-        "failures": summary["failures"],
+        "seeds": len({run["seed"] for run in summary["runs"]}),
+        "expected": [_row(row) for row in summary["expected"]],
+        "as_first_set_up": first and first | {"expected": [_row(row) for row in first["expected"]]},
     }
 
 
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    kept = ("measure", "curve", "x", "over", "paper_text", "required", "text", "gate", "ok")
+    return {name: row[name] for name in (*kept, "verdict")}
+
+
+def require_recordable(paper: str | None, quick: bool) -> None:
+    """InputError, before any run is made, where what it makes could not be recorded."""
+    if not IN_CHECKOUT:
+        raise InputError("--record writes docs/reproduction.md; valid: in a checkout of tiercast")
+    if paper is not None or quick:
+        raise InputError(f"--record: not {'--quick' if quick else 'all papers'}; {COMPLETE}")
+    _require_clean(machine.versions()["commit"])
+
+
+def _require_clean(commit: str | None) -> None:
+    if commit is None or commit.endswith("-dirty"):
+        raise InputError(
+            f"--record: commit {commit or 'unknown'} does not say what runs; valid: a checkout "
+            "without changes"
+        )
+
+
 def keep(summaries: list[dict[str, Any]]) -> None:
-    """Replaces these figures' last verdicts and writes the page. Raises InputError for a figure
-    that was not run completely."""
+    """Writes the records and the page: `summaries` of all figures. Raises InputError unless each
+    was run completely, and all runs are of one commit and made by the same programs."""
     for one in summaries:
         if one["quick"] or one["verdict"] == "failed":
-            raise InputError(
-                f"--record: {one['figure']} was {'run with --quick' if one['quick'] else 'failed'}"
-                "; valid: the whole of a figure, without a failed run"
-            )
-    records = {one["figure"]: one for one in read_records()}
-    records |= {one["figure"]: record_of(one) for one in summaries}
-    ordered = sorted(records.values(), key=lambda one: (not one["paper"], one["figure"]))
-    RECORDS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(ordered))
+            how = "run with --quick" if one["quick"] else "failed"
+            raise InputError(f"--record: {one['figure']} was {how}; {COMPLETE}")
+    commit = _the_commit(summaries)
+    records = {
+        "commit": commit,
+        "figures": sorted(
+            map(record_of, summaries), key=lambda one: (not one["paper"], one["figure"])
+        ),
+    }
+    RECORDS.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page(records))
 
 
-def read_records() -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = json.loads(RECORDS.read_text())
+def _the_commit(summaries: list[dict[str, Any]]) -> str:
+    """Of every run and of what measured and judged them. InputError where there are several."""
+    commits: dict[str | None, str] = {}  # to one that is of it
+    programs: dict[str, dict[str, str]] = {}  # name to digest to one that was made by it
+    for one in summaries:
+        commits.setdefault(one["versions"]["commit"], f"the verdict on {one['figure']}")
+        for run in one["runs"]:
+            folder = Path(run["directory"])
+            commit, files = storage.made_by(folder)
+            commits.setdefault(commit, f"{one['figure']} in {folder}")
+            for name, digest in files.items():
+                programs.setdefault(name, {}).setdefault(digest, f"{one['figure']} in {folder}")
+    if len(commits) > 1:
+        seen = "; ".join(f"{commit} ({where})" for commit, where in commits.items())
+        raise InputError(
+            f"--record: the runs are of {len(commits)} commits: {seen}; valid: one. Stored runs "
+            "are made again with a new folder: --results"
+        )
+    (commit,) = commits
+    _require_clean(commit)
+    for name, digests in programs.items():
+        if len(digests) > 1:
+            seen = "; ".join(f"{digest[:12]} ({where})" for digest, where in digests.items())
+            raise InputError(f"--record: the runs were made by several {name}: {seen}; valid: one")
+    assert commit is not None  # it is clean
+    return commit
+
+
+def read_records() -> dict[str, Any]:
+    records: dict[str, Any] = json.loads(RECORDS.read_text())
     return records
 
 
-def page(records: list[dict[str, Any]]) -> str:
+def page(records: dict[str, Any]) -> str:
+    figures = records["figures"]
     return INTRODUCTION.format(
-        tally=tally(records).replace("met", "figures and tables are met"),
-        not_met="\n".join(_not_met(one) for one in records if one["verdict"] == "not met"),
+        commit=records["commit"],
+        tally=tally(figures),
+        not_met="\n".join(_not_met(one) for one in figures if one["verdict"].startswith("not met")),
         analyses=", ".join(f"[{paper}]({path})" for paper, path in ANALYSES.items()),
-    ) + tables(records)
+    ) + tables(figures)
 
 
 def tables(records: list[dict[str, Any]]) -> str:
     """Markdown: every verdict, then the table of each figure."""
-    lines = ["| paper | figure | experiment | runs | of commit | verdict | required, met |"]
+    lines = ["| paper | figure | experiment | runs | seeds | verdict | required, met |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for one in records:
-        judged = one["verdict"] in ("met", "reported")
         cells = (
             one["paper_name"],
             one["paper"].removeprefix(one["paper_name"] + ", "),
             f"`{one['figure']}`",
             f"{'quick' if one['quick'] else 'whole'}, {one['runs']}",
-            one["commit"],
-            one["verdict"] if judged else f"**{one['verdict']}**",
+            str(one["seeds"]),
+            _emphasised(verdict_text(one), one["verdict"]),
             required_and_met(one) if any(row["gate"] for row in one["expected"]) else "–",
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -124,26 +170,29 @@ def tables(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _emphasised(text: str, verdict: str) -> str:
+    return text.replace(verdict, f"**{verdict}**", 1) if verdict in BAD else text
+
+
+BAD = ("not met", "not met, uncertain", "failed")
+
+
 def _section(one: dict[str, Any]) -> list[str]:
     command = f"`{one['again']}`, {one['runs']} run{'s' if one['runs'] != 1 else ''}"
     lines = [f"## {one['title']}: {one['verdict']}", ""]
     lines += [f"{one['paper']}; {command}" if one["paper"] else command, ""]
+    if (first := one["as_first_set_up"]) is not None:
+        recorded = f" Recorded at commit {first['commit']}." if first["commit"] else ""
+        lines += [f"{verdict_text(one)}. Why it was changed: {first['reason']}{recorded}", ""]
     lines += ["| | at | paper | required | measured | |", "|---|---|---|---|---|---|"]
-    for row in one["expected"]:
-        mark = ("met" if row["ok"] else "**not met**") + ("" if row["gate"] else ", not required")
-        lines.append(
-            f"| {row['what']} | {row['x']:g} | {row['paper']} | {row['required']} "
-            f"| {row['measured']} | {mark if row['required'] else ''} |"
-        )
+    lines += [
+        f"| {row['name']} | {row['x']:g} | {row['paper_text']} | {row['required']} "
+        f"| {row['text']} | {_emphasised(mark(row), row['verdict'])} |"
+        for row in rows_of(one)
+    ]
     return lines + ([""] + one["failures"] if one["failures"] else [])
 
 
 def _not_met(one: dict[str, Any]) -> str:
     """What of a figure is not met, as an item of a list."""
-    several = len({row["x"] for row in one["expected"]}) > 1
-    failed = dict.fromkeys(
-        row["what"] + (f" at {row['x']:g}" if several else "")
-        for row in one["expected"]
-        if row["gate"] and not row["ok"]
-    )
-    return f"- {one['paper'] or one['figure']}: {', '.join(failed)}"
+    return f"- {one['paper'] or one['figure']}: {missed(one['expected'])}"

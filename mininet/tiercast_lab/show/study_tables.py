@@ -9,31 +9,47 @@ from rich.table import Table
 from rich.text import Text
 
 from tiercast_lab.measures import spec_of
-from tiercast_lab.show.wording import mean_text, required_and_met, tally
+from tiercast_lab.show.wording import (
+    mark,
+    mean_text,
+    required_and_met,
+    rows_of,
+    tally,
+    verdict_text,
+)
 from tiercast_lab.study.sweep_results import SweepResults
 
 CELLS_SHOWN = 40
+STYLES = {
+    "": "",
+    "met": "green",
+    "met, uncertain": "yellow",
+    "not met, uncertain": "red",
+    "not met": "bold red",
+    "failed": "bold red",
+    "reported": "yellow",
+}
 
 
 def figure_tables(summary: dict[str, Any]) -> Group:
     """A reproduced figure: paper against measured, and the verdict."""
     source = f" ({summary['paper']})" if summary["paper"] else ""
     table = Table(title=summary["title"] + source, title_justify="left")
-    several = len({row["x"] for row in summary["expected"]}) > 1
+    rows = rows_of(summary)
+    several = len({row["x"] for row in rows}) > 1
     point = [summary["x"] or "at"] if several else []
     for heading in ("measure", *point, "paper", "required", "measured", ""):
         table.add_column(heading, justify="left" if heading == "measure" else "right")
-    for row in summary["expected"]:
-        style = "green" if row["ok"] else "bold red" if row["gate"] else "yellow"
-        mark = ("met" if row["ok"] else "not met") + ("" if row["gate"] else ", not required")
-        mark = mark if row["required"] else ""
-        name = f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
+    for row in rows:
+        style = STYLES[row["verdict"]] if row["gate"] or row["ok"] else "yellow"
         at = [f"{row['x']:g}"] if several else []
         table.add_row(
-            name, *at, row["paper_text"], row["required"], row["text"], Text(mark, style=style)
-        )
-    style = {"met": "bold green", "reported": "bold yellow"}.get(summary["verdict"], "bold red")
-    lines = [Text(f"verdict: {summary['verdict']}", style=style)]
+            row["name"], *at, row["paper_text"], row["required"], row["text"],
+            Text(mark(row), style=style),
+        )  # fmt: skip
+    lines = [Text(f"verdict: {verdict_text(summary)}", style=f"bold {STYLES[summary['verdict']]}")]
+    if (first := summary["as_first_set_up"]) is not None:
+        lines.append(Text(f"why it was changed: {first['reason']}"))
     return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
 
 
@@ -43,9 +59,8 @@ def verdict_table(summaries: list[dict[str, Any]]) -> Table:
     for heading in ("figure", "paper", "required and met", ""):
         table.add_column(heading)
     for one in summaries:
-        style = {"met": "green", "reported": "yellow"}.get(one["verdict"], "bold red")
-        mark = Text(one["verdict"], style=style)
-        table.add_row(one["figure"], one["paper"], required_and_met(one), mark)
+        verdict = Text(verdict_text(one), style=STYLES[one["verdict"]])
+        table.add_row(one["figure"], one["paper"], required_and_met(one), verdict)
     return table
 
 

@@ -8,6 +8,8 @@ from tiercast_lab.measures import spec_of
 from tiercast_lab.results.verdict import required_text
 from tiercast_lab.study.confidence import Mean
 
+FIRST = "as first set up"
+
 
 def window_text(summary: dict[str, Any]) -> str:
     """Over what a run's measures are taken."""
@@ -63,14 +65,62 @@ def mean_text(measure: str, value: Mean | None) -> str:
 
 
 def required_and_met(summary: dict[str, Any]) -> str:
-    """Of the numbers that decide."""
+    """Of the numbers that decide, with those of which the seeds do not."""
     gated = [row for row in summary["expected"] if row["gate"]]
-    return f"{sum(row['ok'] for row in gated)} of {len(gated)}"
+    uncertain = sum(row["verdict"].endswith("uncertain") for row in gated)
+    text = f"{sum(row['ok'] for row in gated)} of {len(gated)}"
+    return text + (f", {uncertain} uncertain" if uncertain else "")
 
 
 def tally(summaries: list[dict[str, Any]]) -> str:
-    """Of many figures: how many were met, and how many are not judged."""
+    """Of many figures: how many have each verdict; "met" is said of none that is uncertain."""
     verdicts = [one["verdict"] for one in summaries]
-    reported = verdicts.count("reported")
-    text = f"{verdicts.count('met')} of {len(verdicts) - reported} met"
-    return text + (f", {reported} reported" if reported else "")
+    judged = len(verdicts) - verdicts.count("reported")
+    others = [
+        f"{count} {verdict}"
+        for verdict in ("met, uncertain", "not met, uncertain", "not met", "failed", "reported")
+        if (count := verdicts.count(verdict))
+    ]
+    return "; ".join([f"{verdicts.count('met')} of {judged} met", *others])
+
+
+def rows_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """A figure's numbers with their names, those as it was first set up behind today's."""
+    first = summary["as_first_set_up"]
+    before = first["expected"] if first else []
+    return [row | {"name": name_of(row)} for row in summary["expected"]] + [
+        row | {"name": f"{FIRST}: {name_of(row)}"} for row in before
+    ]
+
+
+def name_of(row: dict[str, Any]) -> str:
+    return f"{row['curve']} {row['measure'].replace('_', ' ')} {row['over']}".strip()
+
+
+def mark(row: dict[str, Any]) -> str:
+    """What is said of a number: "met, uncertain, not required"; empty where nothing is required."""
+    if not row["required"]:
+        return ""
+    return str(row["verdict"]) + ("" if row["gate"] else ", not required")
+
+
+def missed(rows: list[dict[str, Any]]) -> str:
+    """Which required numbers are not met: "SIM loss at 2: 3.00 % (≤ 2.00 %); ..."."""
+    several = len({row["x"] for row in rows}) > 1
+    return "; ".join(
+        name_of(row)
+        + (f" at {row['x']:g}" if several else "")
+        + f": {row['text']} ({row['required']})"
+        for row in rows
+        if row["gate"] and not row["ok"]
+    )
+
+
+def verdict_text(summary: dict[str, Any]) -> str:
+    """With that of the first set-up: "met with RED at arrival; as first set up: not met (...)"."""
+    first = summary["as_first_set_up"]
+    if first is None:
+        return str(summary["verdict"])
+    why = missed(first["expected"])
+    then = f"{FIRST}: {first['verdict']}{f' ({why})' if why else ''}"
+    return f"{summary['verdict']} with {first['now_with']}; {then}"

@@ -28,9 +28,26 @@ def mean(values: Sequence[float | None]) -> Mean | None:
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
-    if len(known) == 1:
-        return Mean(known[0], None, 1)
-    freedom = len(known) - 1
+    return Mean(statistics.fmean(known), _half_interval(known), len(known))
+
+
+def ratio(above: Sequence[float | None], below: Sequence[float | None]) -> Mean | None:
+    """Of two means over the same seeds, in the same order. The interval is the ratio estimator's
+    (Cochran, Sampling Techniques, 6.4): that of the mean of above - ratio x below, over below's.
+    None where a seed has no value, or below's mean is 0."""
+    over, under = mean(above), mean(below)
+    if over is None or under is None or under.value == 0:
+        return None
+    value = over.value / under.value
+    residuals = [a - value * b for a, b in zip(above, below, strict=True)]  # type: ignore[operator]
+    spread = _half_interval(residuals)
+    return Mean(value, None if spread is None else spread / abs(under.value), over.runs)
+
+
+def _half_interval(values: Sequence[float]) -> float | None:
+    """Half of the 95 % confidence interval of their mean."""
+    if len(values) == 1:
+        return None
+    freedom = len(values) - 1
     quantile = STUDENT_95[freedom - 1] if freedom <= len(STUDENT_95) else NORMAL_95
-    spread = quantile * statistics.stdev(known) / math.sqrt(len(known))
-    return Mean(statistics.fmean(known), spread, len(known))
+    return quantile * statistics.stdev(values) / math.sqrt(len(values))

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
-from tiercast_lab.experiment.figure_schema import FigureExpectation, FigureRun
+from tiercast_lab.experiment.figure_schema import (
+    Figure,
+    FigureExpectation,
+    FigureRun,
+    FirstSetUp,
+    Recorded,
+)
 from tiercast_lab.measures import parse_name
-from tiercast_lab.results.verdict import meets, required_text
-from tiercast_lab.study.confidence import Mean, mean
+from tiercast_lab.results.verdict import limits, meets, reaches_over, required_text
+from tiercast_lab.study.confidence import Mean, mean, ratio
 from tiercast_lab.study.figure_spec import FigureSpec
 from tiercast_lab.study.runs import Outcome
+
+# The worst first. `uncertain`: a bound is within the 95 % confidence interval of the mean.
+VERDICTS = ("not met", "not met, uncertain", "met, uncertain", "met")
 
 
 @dataclass(frozen=True)
@@ -26,26 +35,42 @@ class Judged:
     spread: float | None
     required: str  # empty where nothing is
     gate: bool
-    ok: bool
+    ok: bool  # the mean
+    verdict: str  # of VERDICTS; empty where nothing is required
     text: str  # the measured number as people read it
     paper_text: str
 
 
 class FigureResults:
-    """The measures of one figure's runs, as means over seeds."""
+    """The measures of one figure's runs, as means over seeds; `first`: those of its first set-up,
+    with `section` as it was then."""
 
-    def __init__(self, figure: FigureSpec, outcomes: list[Outcome[FigureRun]]) -> None:
+    def __init__(
+        self, figure: FigureSpec, outcomes: list[Outcome[FigureRun]], first: bool = False
+    ) -> None:
         self.figure = figure
-        self.outcomes = outcomes
-        self.failures = [f"{one.task.run.name}: {one.failure}" for one in outcomes if one.failure]
+        self.section: Figure = figure.section
+        if first:
+            was = figure.section.first()
+            assert was is not None
+            self.section = was
+        self.made = outcomes  # of its first set-up, too
+        self.outcomes = [one for one in outcomes if one.task.run.first == first]
+        self.failures = [
+            f"{one.task.run.name}: {one.failure}" for one in self.outcomes if one.failure
+        ]
         self._at: dict[tuple[str, float], list[Outcome[FigureRun]]] = defaultdict(list)
-        for one in outcomes:
+        for one in self.outcomes:
             if not one.failure:
                 self._at[one.task.run.curve, one.task.run.x].append(one)
 
+    def values(self, measure: str, curve: str, x: float) -> list[float | None]:
+        """One of each seed, in their order."""
+        return [one.measures.get(measure) for one in self._at[curve, x]]
+
     def mean(self, measure: str, curve: str, x: float) -> Mean | None:
         """None where a run has no such number."""
-        return mean([one.measures.get(measure) for one in self._at[curve, x]])
+        return mean(self.values(measure, curve, x))
 
     def no_data(self, measure: str, curve: str, x: float) -> str:
         """Which runs have no such number: "no data of seed 2"."""
@@ -60,18 +85,28 @@ class FigureResults:
 
     def judge(self, quick: bool = False) -> list[Judged]:
         """Without expectations what was measured, which is judged by nothing."""
-        if not self.figure.section.expect:
+        if not self.section.expect:
             return self._measured()
         return [
             judged
-            for expectation in self.figure.section.expect
+            for expectation in self.section.expect
             if expectation.quick or not quick
             for judged in self._judge(expectation)
         ]
 
+    def as_first_set_up(self, quick: bool = False) -> FirstResult | None:
+        """None where the set-up is still the first one."""
+        was = self.figure.section.as_first_set_up
+        if was is None:
+            return None
+        if was.recorded:
+            return FirstResult(was, [_recorded(one) for one in was.recorded], [])
+        results = FigureResults(self.figure, self.made, first=True)
+        return FirstResult(was, results.judge(quick), results.failures)
+
     def _measured(self) -> list[Judged]:
         """What the figure plots, or else all that says something of a run as a whole."""
-        figure = self.figure.section
+        figure = self.section
         plotted = [plot.measure for plot in figure.plots if not plot.density]
         names = plotted or [
             name
@@ -87,10 +122,12 @@ class FigureResults:
             for x in self.points
         ]
         measured = {row.measure for row in rows if row.measured is not None}
-        return [replace(row, gate=False, ok=True) for row in rows if row.measure in measured]
+        return [
+            replace(row, gate=False, ok=True, verdict="") for row in rows if row.measure in measured
+        ]
 
     def _judge(self, expectation: FigureExpectation) -> list[Judged]:
-        first = self.figure.section.curves[0].name
+        first = self.section.curves[0].name
         curve = first if expectation.curve is None else expectation.curve
         # A quick reproduction leaves points out, and what is said of them.
         return [
@@ -100,43 +137,82 @@ class FigureResults:
         ]
 
     def _judge_at(self, expectation: FigureExpectation, curve: str, x: float, first: str) -> Judged:
-        here = self.mean(expectation.measure, curve, x)
-        measured, spread, over = None, None, ""
-        if here is not None:
-            measured, spread = here.value, here.spread
-        if (other := expectation.over) is not None:
+        here = self.values(expectation.measure, curve, x)
+        over = ""
+        if (other := expectation.over) is None:
+            measured = mean(here)
+        else:
             own_curve = other.at is not None or other.measure is not None
             other_curve = other.curve or (curve if own_curve else first)
             other_x = x if other.at is None else other.at
-            there = self.mean(other.measure or expectation.measure, other_curve, other_x)
+            there = self.values(other.measure or expectation.measure, other_curve, other_x)
             over = " ".join(filter(None, ("over", other.measure, other_curve, f"at {other_x:g}")))
-            spread = None
-            measured = here.value / there.value if here and there and there.value != 0 else None
-        low, high = expectation.bound("min"), expectation.bound("max")
-        paper = expectation.bound("paper", x)
-        ok = meets(measured, paper, expectation.tolerance, low, high)
-        show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
-        text = self.no_data(expectation.measure, curve, x) if measured is None else show(measured)
-        return Judged(
-            measure=expectation.measure,
-            curve=curve,
-            x=x,
-            over=over,
-            paper=paper,
-            measured=measured,
-            spread=spread,
-            required=required_text(show, expectation.tolerance, low, high),
-            gate=expectation.gate,
-            ok=ok,
-            text=text if not spread else f"{text} ± {show(spread)}",
-            paper_text="–" if paper is None else show(paper),
-        )
+            measured = ratio(here, there) if len(here) == len(there) else None
+        no_data = self.no_data(expectation.measure, curve, x)
+        return _judged(expectation, curve, x, over, measured, no_data)
+
+
+def _judged(
+    expectation: FigureExpectation,
+    curve: str,
+    x: float,
+    over: str,
+    measured: Mean | None,
+    no_data: str = "no data",
+) -> Judged:
+    value, spread = (measured.value, measured.spread) if measured else (None, None)
+    low, high = expectation.bound("min"), expectation.bound("max")
+    paper = expectation.bound("paper", x)
+    ok = meets(value, paper, expectation.tolerance, low, high)
+    within = limits(paper, expectation.tolerance, low, high)
+    verdict = ("met" if ok else "not met") + (
+        ", uncertain" if reaches_over(value, spread, *within) else ""
+    )
+    show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
+    text = no_data if value is None else show(value)
+    return Judged(
+        measure=expectation.measure,
+        curve=curve,
+        x=x,
+        over=over,
+        paper=paper,
+        measured=value,
+        spread=spread,
+        required=required_text(show, expectation.tolerance, low, high),
+        gate=expectation.gate,
+        ok=ok,
+        verdict=verdict,
+        text=text if not spread else f"{text} ± {show(spread)}",
+        paper_text="–" if paper is None else show(paper),
+    )
 
 
 def verdict_of(judged: list[Judged], failures: list[str]) -> str:
-    """`reported`: nothing was required."""
+    """The worst of what is required; `reported`: nothing is."""
     if failures:
         return "failed"
-    if not any(one.gate for one in judged):
-        return "reported"
-    return "met" if all(one.ok or not one.gate for one in judged) else "not met"
+    required = {one.verdict for one in judged if one.gate}
+    return next((verdict for verdict in VERDICTS if verdict in required), "reported")
+
+
+@dataclass(frozen=True)
+class FirstResult:
+    """A figure as it was first set up, whether run again or recorded then."""
+
+    was: FirstSetUp
+    judged: list[Judged]
+    failures: list[str]
+
+    @property
+    def verdict(self) -> str:
+        return verdict_of(self.judged, self.failures)
+
+
+def _recorded(one: Recorded) -> Judged:
+    value, spread = one.bound("measured"), one.bound("spread")
+    assert value is not None and isinstance(one.at, float)  # see Recorded
+    over = ""
+    if (other := one.over) is not None:
+        at = f"at {other.at:g}" if other.at is not None else ""
+        over = " ".join(filter(None, ("over", other.measure, other.curve, at)))
+    return _judged(one, one.curve or "", one.at, over, Mean(value, spread, 0))
