@@ -1,4 +1,4 @@
-// Big-endian integers at fixed offsets of a buffer. The caller has checked the length.
+// Big-endian integers at fixed offsets of a buffer. The caller must have checked the length.
 #pragma once
 
 #include <cstddef>

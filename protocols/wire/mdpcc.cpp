@@ -11,7 +11,7 @@ Error parse_mdpcc(std::span<const std::byte> message, CommonHeader& common) {
   return common.scheme == SchemeId::kMdpcc ? Error::kOk : Error::kScheme;
 }
 
-// Of the types that have kinds.
+// For the types that have kinds.
 Error parse_kind(std::span<const std::byte> message, CommonHeader& common, std::uint8_t& kind) {
   const Error error = parse_mdpcc(message, common);
   if (error != Error::kOk) return error;
@@ -21,7 +21,7 @@ Error parse_kind(std::span<const std::byte> message, CommonHeader& common, std::
   return Error::kOk;
 }
 
-// True for the reflected form, false for the receiver's.
+// `reflected`: true for the reflected form, false for the receiver's.
 Error parse_form(std::span<const std::byte> message, CommonHeader& common,
                  std::uint8_t feedback_kind, std::uint8_t control_kind, bool& reflected) {
   std::uint8_t kind = 0;
@@ -31,7 +31,7 @@ Error parse_form(std::span<const std::byte> message, CommonHeader& common,
   return kind == (reflected ? control_kind : feedback_kind) ? Error::kOk : Error::kType;
 }
 
-// Of messages that end with their last record.
+// For messages that end with their last record.
 Error check_end(std::span<const std::byte> message, const CommonHeader& common, std::size_t bytes) {
   if (common.header_length != bytes) return Error::kLength;
   if (message.size() < bytes) return Error::kShort;

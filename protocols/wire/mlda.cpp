@@ -15,7 +15,7 @@ Error parse_mlda_common(std::span<const std::byte> message, Type type, CommonHea
   return Error::kOk;
 }
 
-// A message without payload, all of whose `bytes` are there.
+// Checks a message without payload, which must be `bytes` long.
 Error check_length(std::span<const std::byte> message, const CommonHeader& common,
                    std::size_t bytes) {
   if (common.header_length != bytes) return Error::kLength;

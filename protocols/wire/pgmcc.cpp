@@ -5,7 +5,7 @@
 namespace tiercast::wire {
 namespace {
 
-// The checks up to the fixed part's length; `ends`: nothing may follow it.
+// Makes the checks up to the length of the fixed part. `ends`: nothing may follow it.
 Error parse_fixed(std::span<const std::byte> message, Type type, std::size_t bytes, bool ends,
                   CommonHeader& common) {
   const Error error = parse_common(message, common);

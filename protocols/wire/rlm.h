@@ -1,5 +1,5 @@
-// RLM's messages (PROTOCOLS 10): data, and the announcement that a receiver adds a layer, which the
-// sender repeats to all.
+// RLM's messages (PROTOCOLS 10): data, and a receiver's announcement that it adds a layer, which
+// the sender repeats to all.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,28 @@ namespace tiercast::wire {
 
 // Starts every data packet of an RLM layer; payload follows.
 struct RlmData {
-  static constexpr std::size_t kBytes = 16;  // with the common header
+  static constexpr std::size_t kBytes = 16;  // including the common header
   std::uint16_t session = 0;
   std::uint8_t rank = 0;  // 0 .. 7
   std::uint32_t seq = 0;  // per layer; wraps
 };
 
-// Feedback from the receiver; the sender repeats it as control on the base layer.
+// Feedback from a receiver. The sender repeats it as a control message on the base layer.
 struct RlmAnnouncement {
   static constexpr std::size_t kBytes = 16;
   Type type = Type::kFeedback;  // or kControl
   std::uint16_t session = 0;
-  std::uint8_t rank = 0;     // of the layer that is added
+  std::uint8_t rank = 0;     // of the layer that is being added
   std::uint32_t source = 0;  // identification number of the receiver
 };
 
-// Data: message may be longer than the header (payload). An announcement must end with its last
-// field. The order of the checks is docs/wire-format.md's.
+// Data may be longer than the header (payload). An announcement must end with its last field.
+// docs/wire-format.md gives the order of the checks.
 Error parse(std::span<const std::byte> message, RlmData& out);
-// Of `type`, kFeedback or kControl.
+// `type`: kFeedback or kControl.
 Error parse(std::span<const std::byte> message, Type type, RlmAnnouncement& out);
 
-// Return the bytes written; 0 if `out` is too short or a field is outside its range.
+// Both return the bytes written; 0 if `out` is too short or a field is out of range.
 std::size_t write(const RlmData& data, std::span<std::byte> out);
 std::size_t write(const RlmAnnouncement& announcement, std::span<std::byte> out);
 

@@ -60,7 +60,7 @@ void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::
   put16(udp, 6, 0);
   const std::uint16_t checksum =
       internet_checksum(udp, pseudo_header_sum(flow.source, flow.destination, udp_length));
-  put16(udp, 6, checksum == 0 ? 0xffff : checksum);  // zero would mean "no checksum" (RFC 768)
+  put16(udp, 6, checksum == 0 ? 0xffff : checksum);  // because zero means "no checksum" (RFC 768)
 }
 
 std::string_view name(FrameError error) {

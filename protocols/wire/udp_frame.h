@@ -1,7 +1,8 @@
-// Ethernet/IPv4/UDP frames as bytes: built from a template, and validated before anything is read.
+// Ethernet/IPv4/UDP frames as bytes. They are built from a template, and validated before anything
+// in them is read.
 //
-// For runtimes that own an interface without the kernel (DPDK, ns-3). No VLAN tags; IPv4
-// options are accepted, not made.
+// For runtimes that drive an interface without the kernel (DPDK, ns-3). VLAN tags are not
+// supported. IPv4 options are accepted but never produced.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace tiercast::wire {
 
 using MacAddress = std::array<std::byte, 6>;
 
-// Of an IPv4 address in host order.
+// `address`: IPv4, in host order.
 constexpr bool is_multicast(std::uint32_t address) { return address >> 28 == 0xE; }
 
 // 01:00:5e and the low 23 bits of the group address (RFC 1112 6.4).
@@ -34,11 +35,11 @@ inline constexpr std::size_t kFrameHeaderBytes = kEthernetBytes + kIpv4Bytes + k
 
 enum class Ecn : std::uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };  // RFC 3168 5
 
-// Ones' complement sum of 16-bit words, folded and inverted (RFC 1071). `start` is
-// an unfolded sum to go on from.
+// Ones' complement sum of 16-bit words, folded and inverted (RFC 1071). `start` is an unfolded sum
+// to continue from.
 std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t start = 0);
 
-// What does not change from packet to packet.
+// The fields that are the same in every packet.
 struct UdpFlow {
   MacAddress source_mac{};
   MacAddress destination_mac{};
@@ -50,36 +51,37 @@ struct UdpFlow {
   std::uint8_t ttl = 64;
 };
 
-// Writes the headers around a payload that is already at frame[kFrameHeaderBytes ..]. The
-// frame's size gives all lengths: kFrameHeaderBytes .. kEthernetBytes + 65535. Both checksums are
-// computed. Don't-fragment is set.
+// Writes the headers in front of a payload that is already at frame[kFrameHeaderBytes ..]. All
+// lengths follow from the frame's size: kFrameHeaderBytes .. kEthernetBytes + 65535. Computes both
+// checksums and sets don't-fragment.
 void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::byte> frame);
 
 enum class FrameError {
   kOk,
-  kShort,       // fewer bytes than the headers need, or than IPv4's total length
+  kShort,       // fewer bytes than the headers, or IPv4's total length, require
   kNotIpv4,     // another EtherType
   kIpv4Header,  // version, header length or total length impossible
   kIpv4Checksum,
-  kFragment,     // fragments are not put together
+  kFragment,     // fragments are not reassembled
   kNotUdp,       // another protocol over IPv4
-  kUdpLength,    // not the rest of the IPv4 packet
-  kUdpChecksum,  // wrong; absent (zero) is allowed (RFC 768)
+  kUdpLength,    // does not match the rest of the IPv4 packet
+  kUdpChecksum,  // wrong; a missing one (zero) is allowed (RFC 768)
 };
 inline constexpr std::size_t kFrameErrors = 9;
 std::string_view name(FrameError error);  // "ok", "short", ...
 
 struct UdpPacket {
-  std::uint32_t source = 0;  // host order
+  std::uint32_t source = 0;  // host order; so is the destination
   std::uint32_t destination = 0;
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;
-  std::uint32_t ip_length = 0;  // IP header included
+  std::uint32_t ip_length = 0;  // including the IP header
   Ecn ecn = Ecn::kNotEct;
-  std::span<const std::byte> payload;  // into the frame
+  std::span<const std::byte> payload;  // a part of the frame
 };
 
-// Bytes after the IPv4 packet (Ethernet padding) are ignored. On error `out` is unspecified.
+// Ignores bytes after the IPv4 packet (Ethernet padding). On error the content of `out` is
+// unspecified.
 FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out);
 
 }  // namespace tiercast::wire

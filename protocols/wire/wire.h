@@ -1,7 +1,7 @@
-// Wire format version 1: the 8 bytes that every message starts with, group addresses and ports.
+// Wire format version 1: the 8 bytes at the start of every message, group addresses and ports.
 //
-// All integers are in network byte order. Parsing is strict and reads nothing beyond the span
-// given; a refused message leaves `out` unspecified. Layout: docs/wire-format.md.
+// All integers are in network byte order. Parsing is strict and reads nothing beyond the given
+// span. If a message is refused, the content of `out` is unspecified. Layout: docs/wire-format.md.
 #pragma once
 
 #include <cstddef>
@@ -21,30 +21,30 @@ inline constexpr std::uint32_t kGroupBase = 0xEFC00000;  // 239.192.0.0/14
 enum class Type : std::uint8_t {
   kData = 1,
   kFeedback = 2,  // to the sender
-  kControl = 3,   // from the sender, and not paced: reports, probes, receivers' messages reflected
+  kControl = 3,   // from the sender, not paced: reports, probes, reflected messages of receivers
 };
 
-// protocols/schemes/schemes.txt lists them: kSim = 1 and so on.
+// Listed in protocols/schemes/schemes.txt: kSim = 1 and so on.
 enum class SchemeId : std::uint8_t {
 #define TIERCAST_SCHEME(name, number) name = number,
 #include "protocols/wire/scheme_numbers.inc"
 #undef TIERCAST_SCHEME
-  kTrial = 255  // a scheme that has no number
+  kTrial = 255  // any scheme without a number of its own
 };
 
 enum class Error {
   kOk,
   kShort,  // fewer bytes than the headers need
   kVersion,
-  kType,         // unknown, or not the one asked for
-  kScheme,       // unknown, or not the one asked for
-  kFlags,        // no flag is defined in version 1
-  kLength,       // header_length or the message's end is not what type and records require
+  kType,         // unknown, or not the expected one
+  kScheme,       // unknown, or not the expected one
+  kFlags,        // not zero; version 1 defines no flags
+  kLength,       // header_length, or where the message ends, does not fit the type and the records
   kSession,      // above kMaxSession
   kRank,         // above kMaxRank
   kRecordCount,  // above 8
   kReserved,     // a reserved field is not zero
-  kRecord,       // records not in ascending order of rank, or a record contradicts itself
+  kRecord,       // records are not in ascending order of rank, or a record contradicts itself
 };
 std::string_view name(Error error);  // "ok", "short", "version", ...
 
@@ -52,13 +52,12 @@ struct CommonHeader {
   static constexpr std::size_t kBytes = 8;
   Type type = Type::kData;
   SchemeId scheme = SchemeId::kSim;
-  std::uint16_t header_length =
-      0;  // bytes, from version up to the payload or the end of the records
+  std::uint16_t header_length = 0;  // from version up to the payload or the end of the records
   std::uint16_t session = 0;
 };
 
-// Checks length, version, type, scheme, flags and session; header_length is for the type's parser
-// to judge.
+// Checks length, version, type, scheme, flags and session. Each type's own parser checks
+// header_length.
 Error parse_common(std::span<const std::byte> message, CommonHeader& out);
 // `out` must hold at least kBytes.
 void write_common(const CommonHeader& header, std::span<std::byte> out);

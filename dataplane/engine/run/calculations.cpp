@@ -43,7 +43,7 @@ std::uint64_t reflect(std::uint64_t value, unsigned bits) {
   return reflected;
 }
 
-// Any CRC of `bits` bits, the most significant bit first.
+// Any CRC of `bits` bits, most significant bit first.
 std::uint64_t crc(std::span<const std::byte> data, const CrcParameters& p, unsigned bits) {
   std::uint64_t crc = p.initial & low_mask(bits);
   for (std::byte b : data) {
@@ -58,7 +58,7 @@ std::uint64_t crc(std::span<const std::byte> data, const CrcParameters& p, unsig
   return (crc ^ p.final_xor) & low_mask(bits);
 }
 
-// Of the first 8 bytes, as in bmv2.
+// The first 8 bytes, as in bmv2.
 std::uint64_t identity(std::span<const std::byte> data) {
   std::uint64_t value = 0;
   for (std::byte b : data.first(std::min<std::size_t>(data.size(), 8))) {

@@ -1,4 +1,4 @@
-// Hashes and sums: the input is gathered as bytes, as it would stand on the wire.
+// Hashes and checksums. Their input is gathered as bytes, in the form that it has on the wire.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace tiercast::engine {
 
 class Calculations {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   Calculations(const Image& image, Externs& externs)
       : image_(image), externs_(externs), scratch_(image.max_calculation_bytes + 8) {}
 
-  // calculation: of Image::calculations.
+  // calculation: index into Image::calculations.
   Cell calculate(std::uint32_t calculation, const PacketState& packet);
 
  private:
@@ -27,7 +27,7 @@ class Calculations {
 
   const Image& image_;
   Externs& externs_;
-  std::vector<std::byte> scratch_;  // a calculation's input
+  std::vector<std::byte> scratch_;  // input of a calculation
 };
 
 }  // namespace tiercast::engine

@@ -4,8 +4,8 @@
 
 namespace tiercast::engine {
 
-// The checksum that a received header should have: 2^16 = 1 modulo 2^16 - 1, so that 32 bits may
-// be added at a time.
+// The checksum that a received header should have. Since 2^16 = 1 modulo 2^16 - 1, 32 bits may be
+// added at a time.
 Cell Checksums::sum_received(const Checksum& c, const PacketState& packet) const {
   const HeaderPlan& plan = image_.header_plans[c.whole_header];
   const std::byte* data = packet.frame.data() + packet.phv[plan.origin_cell] - 1;
@@ -21,7 +21,8 @@ Cell Checksums::sum_received(const Checksum& c, const PacketState& packet) const
     std::memcpy(&word, data, sizeof word);
     sum += Cell{__builtin_bswap16(word)} << 16;
   }
-  sum -= packet.phv[c.cell] << c.whole_header_shift;  // which was added as such
+  sum -= packet.phv[c.cell] << c.whole_header_shift;  // subtract the checksum itself, which was
+                                                      // added
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
   return ~sum & 0xffff;
 }

@@ -1,4 +1,4 @@
-// The checksums that are verified before ingress and updated behind egress.
+// The checksums that are verified before ingress and updated after egress.
 #pragma once
 
 #include "dataplane/engine/image/image.h"
@@ -10,14 +10,14 @@ namespace tiercast::engine {
 
 class Checksums {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   Checksums(const Image& image, Calculations& calculations, Interpreter& interpreter)
       : image_(image), calculations_(calculations), interpreter_(interpreter) {}
 
-  // One of them, whose condition holds.
+  // One checksum, whose condition holds.
   void verify(const Checksum& checksum, PacketState& packet);
   void update(const Checksum& checksum, PacketState& packet);
-  // All of them, where their conditions hold.
+  // All checksums whose conditions hold.
   void verify_all(PacketState& packet);
   void update_all(PacketState& packet);
 

@@ -24,8 +24,8 @@ void put(std::byte* header, const FieldPlan& field, Cell value) {
       store(p + 4, __builtin_bswap16(static_cast<std::uint16_t>(value)));
       break;
     case 8: store(p, __builtin_bswap64(value)); break;
-    default: {  // byte by byte: 8 at once might reach beyond the frame
-      // The field's bits, and its neighbours' place, in the 8 bytes that start at p.
+    default: {  // byte by byte, because 8 at once might reach beyond the frame
+      // The field's bits, and the mask of its place, in the 8 bytes that start at p.
       const Cell bits = value << field.shift, mask = field.mask << field.shift;
       for (unsigned at = 0; at < 8 && mask << (8 * at) != 0; ++at) {
         const auto keep = static_cast<std::byte>(~mask >> (56 - 8 * at));

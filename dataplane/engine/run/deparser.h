@@ -1,4 +1,4 @@
-// From the packet vector to a frame.
+// Writes the packet vector to a frame.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@ class Deparser {
  public:
   explicit Deparser(const Image& image) : image_(image) {}
 
-  // The bytes that write() will write.
+  // The number of bytes that write() will write.
   std::size_t header_bytes(const Cell* phv) const;
   static bool all_zero(const Cell* phv, const std::vector<std::uint32_t>& cells) {
     Cell any = 0;
     for (const std::uint32_t cell : cells) any |= phv[cell];
     return any == 0;
   }
-  // What has to be done to the frame. kRewrite: the valid headers are, in the deparser's order,
-  // those that it starts with, and end at the cursor, so that rewrite() is enough. kNothing:
-  // moreover none has changed.
+  // What must be done to the frame. kRewrite: rewrite() is enough, because the frame starts with
+  // the valid headers, in the deparser's order, and they end at the cursor. kNothing: also, none of
+  // them has changed.
   enum class Frame { kNothing, kRewrite, kDeparse };
   Frame compare_with_frame(const Cell* phv, std::size_t cursor) const;
-  // Writes what the program may have changed over the headers in a copy of the frame.
+  // Takes a copy of the frame, and overwrites the header fields that the program may have changed.
   void rewrite(const Cell* phv, std::byte* frame) const;
-  // The same, and remembers that it is done.
+  // The same, and notes that it is done.
   void rewrite_early(Cell* phv, std::byte* frame) const;
-  // Writes the valid headers in the deparser's order; returns the bytes written.
+  // Writes the valid headers in the deparser's order. Returns the number of bytes written.
   std::size_t write(const PacketState& packet, std::byte* out) const;
 
  private:

@@ -133,7 +133,7 @@ void DigestGatherer::add(std::int64_t now_ns) {
 }
 
 void DigestGatherer::acknowledge(std::uint64_t list_id) {
-  // Ids ascend from the oldest.
+  // Ids ascend, starting from the oldest list.
   const auto place = [&](std::size_t i) -> List& { return sent_[(oldest_ + i) % sent_.size()]; };
   std::size_t first = 0, last = sent_count_;
   while (first < last) {
@@ -157,7 +157,8 @@ std::int64_t DigestGatherer::due_ns() const {
 }
 
 DigestList DigestGatherer::next_list(std::int64_t now_ns) {
-  // More than a list holds only after a config with shorter lists: those that are too many wait.
+  // There can be more digests than one list holds only after a change to shorter lists. The excess
+  // waits.
   const std::uint32_t size = std::min(gathered_.size, list_limit());
   std::uint32_t row = gathered_.first;
   for (std::uint32_t i = 0; i < size; ++i, row = rows_[row].next) {

@@ -1,6 +1,6 @@
-// Gathers the digests of one kind into lists, and remembers what needs not be sent again.
+// Gathers the digests of one kind into lists, and remembers which need not be sent again.
 //
-// Memory is bounded and allocated upon the first configuration: a digest that finds no room is
+// Memory is bounded and allocated at the first configuration. A digest that finds no room is
 // dropped and counted.
 #pragma once
 
@@ -18,9 +18,9 @@ namespace tiercast::engine {
 class DigestGatherer {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  static constexpr std::uint32_t kMaxList = 1024;  // digests in a list, whatever is configured
-  // Digests that are gathered, or sent and not yet acknowledged: kMaxKept of them, or as many as
-  // kMaxBytes hold, but at least kMinKept.
+  static constexpr std::uint32_t kMaxList = 1024;  // largest list, whatever is configured
+  // The most digests that are gathered, or sent and not yet acknowledged: kMaxKept, or as many as
+  // fit into kMaxBytes, but at least kMinKept.
   static constexpr std::uint32_t kMaxKept = 16384;
   static constexpr std::uint32_t kMinKept = 64;
   static constexpr std::size_t kMaxBytes = 4u << 20;
@@ -28,21 +28,22 @@ class DigestGatherer {
   // widths: bits of a digest's fields.
   explicit DigestGatherer(std::vector<unsigned> widths);
 
-  // A new config keeps what was gathered. No config: digests are discarded, and what was gathered
-  // and sent is forgotten.
+  // A new config keeps what was gathered. Without a config, digests are discarded, and those
+  // gathered or sent are forgotten.
   void configure(std::optional<DigestConfig> config);
   const std::optional<DigestConfig>& config() const { return config_; }
 
-  // Where the next digest is written: its fields in network order, each in whole bytes.
+  // Where to write the next digest: its fields in network order, each in whole bytes.
   std::span<std::byte> draft() { return draft_; }
-  // Gathers the draft, unless the same digest is gathered, or sent and not acknowledged.
+  // Gathers the draft, unless an equal digest is already gathered, or sent and not yet
+  // acknowledged.
   void add(std::int64_t now_ns);
 
   void acknowledge(std::uint64_t list_id);
-  // When send() has a list; kNever if nothing was gathered.
+  // When send() will have a list; kNever if nothing is gathered.
   std::int64_t due_ns() const;
-  // Hands what was gathered to take(const DigestList&), which returns whether it took the list. Its
-  // name is left empty.
+  // Passes what was gathered to take(const DigestList&), which returns whether it took the list.
+  // The list's name is left empty.
   template <class Take>
   void send(std::int64_t now_ns, const Take& take) {
     const DigestList list = next_list(now_ns);
@@ -54,7 +55,7 @@ class DigestGatherer {
   static constexpr std::uint32_t kNoRow = 0xffffffff;
   struct Row {
     std::uint32_t same_hash = kNoRow;  // next in its bucket
-    std::uint32_t next = kNoRow;       // in its list, or free
+    std::uint32_t next = kNoRow;       // next row in its list, or next free row
   };
   struct List {
     std::uint64_t id = 0;
@@ -69,8 +70,8 @@ class DigestGatherer {
   bool is_known(std::span<const std::byte> digest);
   void allocate();
   void clear();
-  void release(List& list);          // its rows are free again
-  void forget(std::int64_t now_ns);  // lists whose acknowledgement did not come in time
+  void release(List& list);          // frees the list's rows
+  void forget(std::int64_t now_ns);  // forgets lists that were not acknowledged in time
   void pop_acknowledged();
   DigestList next_list(std::int64_t now_ns);
   void settle(const DigestList& list, bool taken);
@@ -82,13 +83,13 @@ class DigestGatherer {
 
   std::vector<std::byte> bytes_;  // of all rows
   std::vector<Row> rows_;
-  std::vector<std::uint32_t> buckets_;  // first row of each
+  std::vector<std::uint32_t> buckets_;  // first row of each bucket
   std::uint32_t free_ = kNoRow;
   List gathered_;
-  std::int64_t first_ns_ = 0;  // when the first of gathered_ came
-  std::vector<List> sent_;     // a ring, oldest first; an acknowledged list in it has no rows
+  std::int64_t first_ns_ = 0;  // when the first digest of gathered_ came
+  std::vector<List> sent_;     // a ring, oldest first; acknowledged lists stay in it without rows
   std::size_t oldest_ = 0, sent_count_ = 0;
-  std::vector<std::byte> list_bytes_;  // of the list that is handed over
+  std::vector<std::byte> list_bytes_;  // of the list being handed over
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;
 };

@@ -1,4 +1,4 @@
-// The program's state that outlives packets, tables apart.
+// The program's state that outlives packets, except its tables.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace tiercast::engine {
 
 struct Externs {
   Externs(const Image& image, std::uint64_t seed);
-  ZeroMemory memory;  // of registers and counters
+  ZeroMemory memory;  // holds the registers and counters
   std::vector<std::span<Cell>> registers;
   std::vector<std::span<CounterValue>> counters;
   std::vector<std::vector<Meter>> meters;
-  // Members of each value set: values and masks as the cells of a parser state's key.
+  // Members of each value set, as values and masks laid out like a parser state's key.
   struct KeyMatch {
     std::vector<Cell> value, mask;
     ValueSetMember given;
@@ -26,7 +26,7 @@ struct Externs {
   std::vector<std::vector<KeyMatch>> value_sets;
   std::vector<CrcParameters> crc;  // of each calculation
   std::uint64_t random_state;
-  std::int64_t now_ns = 0;  // set before a packet is processed
+  std::int64_t now_ns = 0;  // to be set before a packet is processed
 };
 
 // SplitMix64 (Steele, Lea, Flood 2014).

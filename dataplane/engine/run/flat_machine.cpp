@@ -12,7 +12,8 @@ void FlatMachine::parse(PacketState& packet, std::span<const std::unique_ptr<Mat
 }
 
 // Each operation ends with its own jump to the next one's address ("labels as values", GCC and
-// Clang): a processor predicts sixty such jumps far better than the one of a switch.
+// Clang). A processor predicts sixty such jumps far better than the single jump of a switch
+// statement.
 void FlatMachine::run(std::uint32_t start, PacketState& packet,
                       std::span<const std::unique_ptr<MatchTable>> tables) {
   const FlatInstruction* const code = image_.flat.code.data();

@@ -19,7 +19,7 @@ namespace tiercast::engine {
 
 class FlatMachine {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   FlatMachine(const Image& image, Externs& externs, const Headers& headers,
               Interpreter& interpreter, Parser& parser, Checksums& checksums, TableHits& hits,
               std::uint32_t drop_port)
@@ -34,7 +34,7 @@ class FlatMachine {
 
   // As Parser::run().
   void parse(PacketState& packet, std::span<const std::unique_ptr<MatchTable>> tables);
-  // From an address of FlatCode until the code's end.
+  // Runs from an address in FlatCode until the code ends.
   void run(std::uint32_t start, PacketState& packet,
            std::span<const std::unique_ptr<MatchTable>> tables);
 

@@ -69,7 +69,7 @@ void Headers::set_element_valid(Cell* phv, const HeaderStack& stack, std::size_t
   for (std::uint32_t h : image_.unions[stack.headers[index]].headers) set_valid(phv, h, valid);
 }
 
-// P4_16 8.18: push_front and pop_front shift the elements; those that become free are invalid.
+// P4_16 8.18: push_front and pop_front shift the elements. Elements that become free are invalid.
 void Headers::shift_stack(Cell* phv, const HeaderStack& stack, int by) const {
   const int size = static_cast<int>(stack.headers.size());
   const auto move = [&](int to, int from) {

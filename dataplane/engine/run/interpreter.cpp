@@ -30,7 +30,8 @@ void store(Cell* cells, unsigned width, const Value& value) {
   }
 }
 
-// A number as an index or an amount: what does not fit a non-negative int64 becomes its maximum.
+// A number as an index or amount. A number that is not a non-negative int64 becomes the largest
+// int64.
 template <class Value>
 std::uint64_t clamp(const Value& value) {
   constexpr std::uint64_t kMax = INT64_MAX;
@@ -90,7 +91,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
       case Op::kRegisterRead: {
         const RegisterArray& array = image_.registers[i.a];
         const std::uint64_t index = clamp(top[-1]);
-        // An index outside reads 0, and is not written.
+        // An index out of range reads 0, and a write to it is ignored.
         top[-1] = index < array.size
                       ? load<Value>(&externs_.registers[i.a][index * array.cells()], array.width)
                       : Value{0};
@@ -100,7 +101,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         const auto low = static_cast<Cell>(static_cast<Word>(top[-2]));
         const auto high = static_cast<Cell>(static_cast<Word>(top[-1]));
         const Cell random = next_random(externs_.random_state);
-        const Cell span = high >= low ? high - low + 1 : 1;  // 0: all 2^64 numbers
+        const Cell span = high >= low ? high - low + 1 : 1;  // 0 stands for all 2^64 numbers
         --top;
         top[-1] = Value{Word{span == 0 ? random : low + random % span}};
         break;

@@ -14,7 +14,7 @@ namespace tiercast::engine {
 
 class Interpreter {
  public:
-  // All must outlive it. drop_port: where mark_to_drop() sends a packet.
+  // All arguments must outlive this object. drop_port: where mark_to_drop() sends a packet.
   Interpreter(const Image& image, Externs& externs, const Headers& headers,
               Calculations& calculations, Output& output, std::uint32_t drop_port)
       : image_(image),
@@ -24,12 +24,12 @@ class Interpreter {
         output_(output),
         drop_port_(drop_port) {}
 
-  // An action's code, or a condition's; whether what it leaves on the stack is not 0.
+  // Runs the code of an action or condition. Returns whether the value left on the stack is not 0.
   bool run(CodeRange code, PacketState& packet, const Cell* arguments = nullptr);
-  // The low 64 bits of what the code leaves on the stack.
+  // The low 64 bits of the value that the code leaves on the stack.
   Cell value(CodeRange code, PacketState& packet);
-  // A part of an action's code, from its beginning to the end of a statement; returns where the
-  // code goes on: also elsewhere in the action.
+  // Runs a part of an action's code, from its beginning to the end of a statement. Returns where
+  // execution continues, which may be anywhere in the action.
   std::uint32_t run_part(CodeRange code, PacketState& packet, const Cell* arguments);
 
  private:

@@ -1,4 +1,4 @@
-// What executes an image on one packet, part by part.
+// The parts that execute an image on one packet.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace tiercast::engine {
 
 struct Machine {
-  // All must outlive it. drop_port: where mark_to_drop() sends a packet.
+  // All arguments must outlive this object. drop_port: where mark_to_drop() sends a packet.
   Machine(const Image& image, Externs& externs, Output& output, std::uint32_t drop_port)
       : headers(image),
         calculations(image, externs),

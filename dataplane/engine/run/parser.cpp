@@ -61,8 +61,8 @@ std::vector<std::uint32_t> Parser::run_traced(PacketState& packet) {
 void Parser::begin(PacketState& packet) const {
   packet.cursor = 0;
   packet.error = 0;
-  // A loop in the parser's graph that consumes nothing would never end: no packet needs more
-  // states than it has bytes, states that consume nothing apart.
+  // Bounds a loop in the parser's graph that consumes nothing and would never end. No packet needs
+  // more states than it has bytes, plus the states that consume nothing.
   packet.states_left = packet.frame.size() + image_.parser_states.size() + 1;
 }
 

@@ -1,4 +1,4 @@
-// The parser as the image has it: states, their operations and selects.
+// The parser in the form of the image: states with their operations and selects.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ namespace tiercast::engine {
 
 class Parser {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   Parser(const Image& image, const Externs& externs, Interpreter& interpreter)
       : image_(image), externs_(externs), interpreter_(interpreter) {}
 
-  // Parses packet.frame from its start into packet.phv. On a parser error the headers extracted
-  // so far stay valid, and parsing ends.
+  // Parses packet.frame from its start into packet.phv. A parser error ends parsing; headers
+  // extracted before stay valid.
   void run(PacketState& packet);
-  // The same, and returns the states that it goes through.
+  // The same. Returns the states that it passes.
   std::vector<std::uint32_t> run_traced(PacketState& packet);
 
   // --- For flat code, which calls the states that are not flat ---
   void begin(PacketState& packet) const;
-  // One state: false if parsing ends with an error; next: the state that follows.
+  // Runs one state. False if parsing ends with an error. next: the state that follows.
   bool run_state(const ParserState& state, PacketState& packet, std::uint32_t& next);
 
  private:

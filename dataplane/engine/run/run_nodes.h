@@ -1,4 +1,4 @@
-// The interpreter of a control's nodes, for packets that do not run as flat code.
+// Runs the nodes of a control one by one, for packets that do not run as flat code.
 #pragma once
 
 #include "dataplane/engine/run/switch_core.h"

@@ -1,4 +1,5 @@
-// A switch whatever its architecture: time, timers, and what a PacketPath is made of.
+// The parts of a switch that do not depend on the architecture: time, timers, and the functions
+// that a PacketPath is built from.
 #include "dataplane/engine/run/switch_core.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ ProgramState::ProgramState(std::shared_ptr<const Image> loaded, const PortSet& p
       externs(image, core.options.seed),
       machine(image, externs, core.output, core.options.drop_port),
       flat(core.options.flat_code && image.flat.present()),
-      // A new program may need larger packets than the others that share the pool.
+      // A new program may need larger packets than the other switches that share the pool.
       owned_pool(core.options.pool != nullptr && core.options.pool->phv_cells() == image.phv_cells
                      ? core.options.pool
                      : std::make_shared<PacketPool>(image.phv_cells)),
@@ -195,7 +196,7 @@ void SwitchCore::deliver(std::uint32_t port, const Packet& packet) {
 
 namespace {
 
-// The observer of a packet that is not traced.
+// The observer of packets that are not traced.
 struct Unobserved {
   void branch(const Image&, const Node&, bool) {}
   void run(Machine& machine, const Image&, const Action& action, PacketState& state,
@@ -217,7 +218,7 @@ void SwitchCore::interpret(std::uint32_t node, PacketState& state) {
 bool SwitchCore::deparse(Packet& packet, PacketState& state) {
   if (!program->image.deparser_code.empty()) {
     program->machine.interpreter.run(program->image.deparser_code, state);
-    state.phv[program->image.tracked_cell] = 0;  // it may have written any header
+    state.phv[program->image.tracked_cell] = 0;  // that code may have written any header
   }
   const Deparser& deparser = program->machine.deparser;
   FrameBuffer* received = packet.buffer;
@@ -229,7 +230,7 @@ bool SwitchCore::deparse(Packet& packet, PacketState& state) {
   if (needs != Deparser::Frame::kDeparse) {
     const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
     const bool changes = needs == Deparser::Frame::kRewrite;
-    if (!changes && !shortens) return true;  // copies go on sharing the frame
+    if (!changes && !shortens) return true;  // copies keep sharing the frame
     if (received->references > 1) {
       packet.buffer = program->pool.take_buffer(received->size);
       std::copy_n(received->bytes.get(), received->size, packet.buffer->bytes.get());
@@ -261,7 +262,7 @@ void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
   if (replicas.size() > 1) rewrite_once(*packet);
   for (std::size_t n = 0; n < replicas.size(); ++n) {
     Packet* replica = packet;
-    if (n + 1 < replicas.size()) {  // the last one takes the packet itself
+    if (n + 1 < replicas.size()) {  // the last replica is the packet itself
       replica = copy(*packet);
       replica->label = packet->label;
       replica->truncate = packet->truncate;

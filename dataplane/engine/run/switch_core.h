@@ -1,5 +1,6 @@
-// What is behind a Switch whatever its architecture: ports and the packets between them, the
-// program's state, time, traces. A PacketPath (arch/architecture.h) calls its lower half.
+// The parts of a Switch that do not depend on the architecture: ports and the packets between them,
+// the program's state, time, traces. A PacketPath (arch/architecture.h) calls the functions in the
+// lower half.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +24,9 @@
 
 namespace tiercast::engine {
 
-// A program and its state: what Switch::set_program() replaces.
+// A program and its state, which Switch::set_program() replaces.
 struct ProgramState {
-  // ports_down and core must outlive it.
+  // ports_down and core must outlive this object.
   ProgramState(std::shared_ptr<const Image> image, const PortSet& ports_down, SwitchCore& core);
   MatchTable* table(std::string_view name);
   void find_label(const LabelRule& rule);
@@ -34,7 +35,7 @@ struct ProgramState {
   const Image& image;
   Externs externs;
   Machine machine;
-  bool flat;  // whether flat code runs
+  bool flat;  // whether packets run as flat code
   std::shared_ptr<PacketPool> owned_pool;
   PacketPool& pool;
   std::vector<std::unique_ptr<ProfileMembers>> profiles;
@@ -43,7 +44,7 @@ struct ProgramState {
   std::unordered_map<std::uint32_t, std::vector<Replica>> groups;
   std::unordered_map<std::uint32_t, CloneSession> sessions;
   std::uint32_t label_valid_cell = kNone;  // of LabelRule's header; kNone: all labels are 0
-  std::uint32_t label_cell = kNone;        // of its field
+  std::uint32_t label_cell = kNone;        // of the label's field
   std::unique_ptr<PacketPath> path;
 };
 
@@ -63,53 +64,54 @@ class SwitchCore {
   std::int64_t next_event() const { return std::min(ports->next_event(), next_timer()); }
   SwitchStats all_stats() const;
 
-  // --- For a PacketPath ---
-  // Whether the packet runs as flat code: a traced one runs node by node.
+  // --- For a PacketPath --- Whether the packet runs as flat code. A traced one runs node by node.
   bool runs_flat(const Packet& packet) const { return program->flat && packet.trace == 0; }
-  // Sets the packet's length, and its state and packet vector to those of a frame that nothing has
-  // looked at.
+  // Sets the packet's length, and resets its state and packet vector to those of an unprocessed
+  // frame.
   void begin(Packet& packet, PacketState& state) const;
-  // Runs the parser; the packet's cursor is then after the bytes that it consumed.
+  // Runs the parser. The packet's cursor is then after the bytes that it consumed.
   void parse(Packet& packet, PacketState& state);
-  // The same for a copy, of whose parser no trace tells, and which no control follows.
+  // The same for a copy. Its parser is not traced, and no control follows.
   void parse_copy(Packet& packet, PacketState& state);
   void verify_checksums(const Packet& packet, PacketState& state);
   void run_ingress(Packet& packet, PacketState& state);
   void run_egress(Packet& packet, PacketState& state, std::int64_t now_ns);
   void update_checksums(const Packet& packet, PacketState& state);
-  // Runs the deparser and makes packet.buffer the frame that leaves; false, and counted, if that
-  // is too long.
+  // Runs the deparser and makes packet.buffer the frame to send. False if the frame is too long;
+  // this is counted.
   bool deparse(Packet& packet, PacketState& state);
   // Gathers the digest that the program asked for.
   void gather_digest(const PacketState& state) {
     if (state.digest != kNone) gather(state);
   }
-  // Counts a failed assertion; whether there was one.
+  // Counts a failed assertion. Returns whether there was one.
   bool assertion_failed(const PacketState& state) {
     if (state.assertion_failed) ++stats.assertion_failed_packets;
     return state.assertion_failed;
   }
 
-  // A packet's double: its frame is shared, its packet vector and position copied.
+  // A copy that shares the frame and copies the packet vector and position.
   Packet* copy(const Packet& packet);
-  // Another packet with the frame of this one, which is to be parsed.
+  // A new packet with the same frame, to be parsed again.
   Packet* copy_frame(const Packet& packet);
   void copy_phv(const Packet& from, Packet& to) const;
-  // Sends a packet, which it takes, to each replica; `instance` is where the packet vector has
-  // the replica's instance.
+  // Sends the packet, and takes ownership of it, to each replica. `instance` is where the packet
+  // vector has the replica's instance.
   void replicate(Packet* packet, const std::vector<Replica>& replicas, const Field& instance);
-  // Hands it, which it takes, to a port's queue, with the label of its header.
+  // Puts the packet, and takes ownership of it, into a port's queue, with the label from its
+  // header.
   void send(std::uint32_t port, Packet* packet);
-  // Takes a packet, and hands it to PacketPath::again() before anything else happens.
+  // Takes ownership of the packet, and passes it to PacketPath::again() before anything else
+  // happens.
   void run_again(Packet* packet) { again_.push(packet); }
-  // Whether the packet may go round once more; else counted.
+  // Whether the packet may go round once more. If not, this is counted.
   bool next_generation(Packet& packet);
-  // A frame leaves the wire of a port.
+  // A frame leaves a port's wire.
   void deliver(std::uint32_t port, const Packet& packet);
-  // Ends a packet's life; tells it of a traced one.
+  // Ends a packet. If it is traced, the trace says so.
   void drop(Packet* packet, const char* where, const char* reason);
 
-  // Traces (switch_trace.cpp). Of a traced packet only.
+  // Traces (switch_trace.cpp). Only for a traced packet.
   [[gnu::cold]] void tell(const Packet& packet, std::string_view kind) {
     tracer.tell(packet, kind, clock_ns);
   }
@@ -131,9 +133,9 @@ class SwitchCore {
   SwitchStats stats;
 
  private:
-  // The nodes from `node` on, or the same as flat code.
+  // Runs the nodes from `node` on, or the same as flat code.
   void run_control(std::uint32_t node, std::uint32_t flat, PacketState& state);
-  // The nodes from `node` on; observer sees each of them and runs the actions.
+  // Runs the nodes from `node` on. The observer sees each of them and runs the actions.
   template <class Observer>
   void run_nodes(std::uint32_t node, PacketState& state, Observer& observer);
   void interpret(std::uint32_t node, PacketState& state);
@@ -141,11 +143,11 @@ class SwitchCore {
   std::int64_t next_timer() const;
   void fire_timers();
   void find_timers();
-  // Writes changed headers to the frame before it is shared, so that copies whose egress changes
-  // nothing need no frame of their own.
+  // Writes changed headers to the frame before the frame is shared, so that copies that egress does
+  // not change need no frame of their own.
   void rewrite_once(Packet& packet);
   std::uint32_t label_of(const Packet& packet) const;
-  // The frame's size if it left as it is now.
+  // The size that the frame would have if it left now.
   std::uint32_t bytes_to_queue(const Packet& packet) const;
   void enqueue(std::uint32_t port, Packet* packet, std::uint32_t bytes);
 
@@ -162,7 +164,8 @@ class SwitchCore {
   bool has_timers_ = false;  // the program has digests, or tables with time-outs
 };
 
-// On every packet's way, so that a path and these become one function.
+// Inline because every packet passes here: the compiler can then merge these functions with a path
+// into one.
 
 inline void SwitchCore::begin(Packet& packet, PacketState& state) const {
   packet.received_length = packet.buffer->size;

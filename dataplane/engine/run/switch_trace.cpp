@@ -1,5 +1,5 @@
-// What a traced packet does beside what every packet does. All of it is out of line: a packet that
-// is not traced passes one branch at each place.
+// What happens to a traced packet in addition to what happens to every packet. All of it is out of
+// line, so that an untraced packet costs only one branch at each place.
 #include "dataplane/engine/run/run_nodes.h"
 #include "dataplane/engine/run/switch_core.h"
 

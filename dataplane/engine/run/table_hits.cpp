@@ -19,7 +19,7 @@ void TableHits::complete(const Table& layout, MatchTable& table, PacketState& pa
   const bool is_chosen = entry.binding.member != nullptr;
   const ProfileMembers::Member* member =
       entry.binding.choose(is_chosen ? 0 : calculations_.calculate(hash, packet));
-  outcome.action = kNone;  // an empty group is a miss without default action
+  outcome.action = kNone;  // an empty group counts as a miss without a default action
   if (member == nullptr) return;
   outcome.action = static_cast<std::uint32_t>(
       std::find(layout.actions.begin(), layout.actions.end(), member->action) -

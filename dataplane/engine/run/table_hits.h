@@ -1,5 +1,4 @@
-// What a table's hit does beside its action: the direct meter, the time-out, the choice of a
-// profile's member.
+// What a hit does besides its action: direct meter, time-out, choice of a profile's member.
 #pragma once
 
 #include "dataplane/engine/image/image.h"
@@ -12,11 +11,11 @@ namespace tiercast::engine {
 
 class TableHits {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   TableHits(const Image& image, const Externs& externs, Calculations& calculations)
       : image_(image), externs_(externs), calculations_(calculations) {}
 
-  // Completes an outcome with MatchTable::Outcome::special.
+  // Completes an outcome that has MatchTable::Outcome::special.
   void complete(const Table& layout, MatchTable& table, PacketState& packet,
                 MatchTable::Outcome& outcome);
 

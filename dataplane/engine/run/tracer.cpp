@@ -8,7 +8,7 @@ namespace tiercast::engine {
 namespace {
 
 constexpr Cell kCongestionExperienced = 3;  // RFC 3168
-constexpr int kMaxSteps = 4096;             // of one action that are traced one by one
+constexpr int kMaxSteps = 4096;             // steps of one action that are traced one by one
 
 std::string hex(const Cell* cells, unsigned width) { return to_hex(to_bytes(cells, width)); }
 
@@ -67,7 +67,7 @@ void Tracer::Run::branch(const Image& image, const Node& node, bool taken) {
 void Tracer::Run::table(const Image& image, const Table& layout, MatchTable& table,
                         const PacketState& state, const MatchTable::Outcome& outcome,
                         const MatchTable::Entry* entry) {
-  // p4c's wrapping of a statement outside an action: its steps say it all.
+  // p4c wraps a statement outside an action into such a table. The trace of its steps says enough.
   if (layout.keys.empty() && layout.actions.size() == 1) return;
   const auto index = static_cast<std::size_t>(&layout - image.tables.data());
   const TableInfo& info = image.table_infos[index];
@@ -107,12 +107,12 @@ void Tracer::Run::run(Machine& machine, const Image& image, const Action& action
   std::vector<Cell> before(image.phv_cells);
   int steps = 0;
   while (pc < action.code.end && !state.exited) {
-    // A loop this long runs on untraced, and ends where loops end.
+    // A loop this long continues untraced, and ends where loops end.
     if (++steps > kMaxSteps) {
       machine.interpreter.run_part({pc, action.code.end}, state, arguments);
       return;
     }
-    // Statements are in the order of the code, and jumps go to the beginning of one.
+    // Statements are in code order, and a jump goes to the beginning of a statement.
     while (statement != image.statements.begin() && pc < statement->code.begin) --statement;
     while (statement->code.end <= pc) ++statement;
     std::copy_n(state.phv, image.phv_cells, before.begin());

@@ -1,4 +1,4 @@
-// Makes the events of trace.h for the packet that is being processed.
+// Makes the events of trace.h for the packet being processed.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,19 @@ namespace tiercast::engine {
 
 class Tracer {
  public:
-  // Null: off. Packets that are inside keep their numbers, but are no longer reported.
+  // Null switches tracing off. Packets inside keep their numbers but are no longer reported.
   void set_sink(TraceSink* sink) { sink_ = sink; }
   bool on() const { return sink_ != nullptr; }
 
-  // Gives the packet its number if the sink wants it.
+  // Gives the packet a number if the sink wants it.
   void choose(Packet& packet, std::uint32_t port);
-  // Makes copy a traced copy of a traced packet.
+  // Makes `copy` a traced copy of a traced packet.
   void number_copy(const Packet& original, Packet& copy);
   // Sends an event about a packet.
   void tell(const Packet& packet, std::string_view kind, std::int64_t time_ns,
             std::vector<std::pair<std::string_view, TraceValue>> fields = {});
 
-  // What the interpreter calls while it runs one pipeline of one packet.
+  // The observer that the interpreter calls while it runs one pipeline for one packet.
   class Run {
    public:
     Run(Tracer& tracer, const Packet& packet, const char* pipeline, std::int64_t time_ns)
@@ -40,7 +40,7 @@ class Tracer {
     static const MatchTable::Entry* lookup(MatchTable& table, const PacketState& state) {
       return table.lookup(state.phv);
     }
-    // Names what last sent the packet to the drop port.
+    // Names the step that last sent the packet to the drop port.
     void drop(std::string_view reason);
 
    private:
@@ -56,7 +56,8 @@ class Tracer {
  private:
   TraceSink* sink_ = nullptr;
   std::uint64_t packets_ = 0;
-  std::uint32_t copies_ = 0;  // of all traced packets, so that a number is never used twice
+  std::uint32_t copies_ = 0;  // counts the copies of all traced packets, so that no number is used
+                              // twice
 };
 
 }  // namespace tiercast::engine

@@ -7,7 +7,7 @@
 
 namespace tiercast::engine {
 
-// Not calloc(): what it takes from the heap it may have to clear, page by page.
+// Not calloc(), which may have to clear memory from the heap page by page.
 ZeroMemory::ZeroMemory(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   void* const memory =

@@ -1,4 +1,4 @@
-// Memory that starts as zeros; the system holds only the pages that were written.
+// Memory that starts as zeros. The system provides only those pages that are written.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ class ZeroMemory {
   ZeroMemory(const ZeroMemory&) = delete;
   ZeroMemory& operator=(const ZeroMemory&) = delete;
 
-  // The next `count` of a type for which all bytes zero is a value.
+  // The next `count` objects of a type whose value is valid when all bytes are zero.
   template <class T>
   std::span<T> take(std::size_t count) {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= kAlignment);
     return {reinterpret_cast<T*>(take_bytes(count * sizeof(T))), count};
   }
-  // What take() uses up for them.
+  // The bytes that take() uses for `count` objects.
   template <class T>
   static std::size_t bytes_for(std::size_t count) {
     return (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
