@@ -164,16 +164,17 @@ class Recorded(FigureExpectation):
 
 
 class FirstSetUp(Strict):
-    """How a figure was set up when its result was first seen, where that has changed since.
+    """The set-up of a figure when its result was first seen, if it has changed since.
 
-    What is not given is today's. It is run and judged with the figure and shown in the same table;
-    the figure's own verdict does not depend on it. `commit` and `recorded` instead, where the old
-    set-up can no longer be run: rules of a scheme, say, that are no parameters.
+    Whatever is not given is as today. The first set-up is run and judged with the figure and shown
+    in the same table; the figure's own verdict does not depend on it. If it can no longer be run,
+    for example because rules of a scheme have changed that are no parameters, `commit` and
+    `recorded` replace the runs.
     """
 
     now_with: Line  # what is different today: "met with RED at arrival; as first set up: ..."
-    reason: Line  # of the change
-    set: Settings = {}  # of every run
+    reason: Line  # for the change
+    set: Settings = {}  # for every run
     points: Annotated[list[Point], Field(min_length=1)] | None = None
     curves: Annotated[list[Curve], Field(min_length=1)] | None = None
     expect: Annotated[list[FigureExpectation], Field(min_length=1)] | None = None
@@ -233,8 +234,8 @@ class Figure(Strict):
                     raise ValueError(f"no point at {at:g}; valid: {listed([f'{x:g}' for x in xs])}")
 
     def first(self) -> Figure | None:
-        """As it was first set up, where that can still be run; its `as_first_set_up` says where the
-        settings stand."""
+        """The figure as it was first set up, if it can still be run. Its `as_first_set_up` gives
+        the place of the settings."""
         before = self.as_first_set_up
         if before is None or before.recorded:
             return None
@@ -261,8 +262,8 @@ class Figure(Strict):
     def runs(
         self, figure: str, quick: bool, place: Callable[[tuple[str, ...]], str]
     ) -> Iterator[FigureRun]:
-        """Yields today's runs, and those of the first set-up. `place` returns the file and line of
-        a key path."""
+        """Yields the runs of today's set-up, then those of the first. `place` returns the file and
+        line of a key path."""
         yield from self._runs(figure, quick, place, None)
         if (first := self.first()) is not None:
             yield from first._runs(figure, quick, place, self.as_first_set_up)
@@ -312,7 +313,7 @@ class FigureRun:
     seed: int
     settings: tuple[str, ...]
     places: Mapping[str, str]  # file and line of each setting, by key
-    first: bool = False  # as the figure was first set up
+    first: bool = False  # a run of the first set-up
 
     @property
     def name(self) -> str:

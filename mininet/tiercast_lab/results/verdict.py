@@ -1,4 +1,4 @@
-"""From a run's rows to its verdict: can it be trusted, and were the expected figures met?"""
+"""Judges a run by its rows: can it be trusted, and were the expected figures met?"""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tiercast_lab.measures import MEASURES, Context, Rows
 
 @dataclass(frozen=True)
 class Check:
-    """A check of validity: the run is valid only while measured <= bound. None: no bound."""
+    """A check of validity. The run is valid only if measured <= bound; None means no bound."""
 
     name: str
     measured: float | None
     bound: float | None
     unit: str
     purpose: str
-    where: str = ""  # what is above the bound, and when
+    where: str = ""  # what exceeds the bound, and when
 
     @property
     def ok(self) -> bool:
@@ -56,7 +56,8 @@ BOUNDS = {
         "from when a program of the run is ready until it has a CPU: each second's mean of the "
         "program that waits longest, averaged over the window",
     ),
-    # Other work, over which the run's programs have priority, adds to it: shown, not bounded.
+    # Shown without a bound: it also includes other work, over which the run's programs have
+    # priority.
     "cpu_pressure": Bound(
         None, "%", "share of time in which some task of the whole machine waited for a CPU"
     ),
@@ -100,21 +101,23 @@ BOUNDS = {
 
 
 def bounds_of(cores: int, exceptions: Mapping[str, float | None]) -> dict[str, float | None]:
-    """The bounds on a machine; `exceptions` of a kind of switch override them, `cpu` per core."""
+    """The bounds that hold on a machine. `exceptions` are those of the kind of switch; they replace
+    the common ones. The bound `cpu` is per core."""
     bounds: dict[str, float | None] = {name: bound.value for name, bound in BOUNDS.items()}
     bounds |= exceptions
     per_core = bounds["cpu"]
     return bounds | {"cpu": None if per_core is None else per_core * cores}
 
 
-# Some kernels have no pressure figures; some switches report no lateness, or need no delay line.
+# Some kernels have no pressure figures; some switches report no lateness or need no delay line.
 NOT_EVERYWHERE = ("cpu_pressure", "switch_late_p99", "delay_line_late")
 
 
 def validity(
     rows: Rows, context: Context, bounds: Mapping[str, float | None] | None = None
 ) -> list[Check]:
-    """The figures that say whether the machine kept up during the window; `bounds`: bounds_of."""
+    """The checks that tell whether the machine kept up during the window. `bounds` are from
+    bounds_of."""
     bounds = bounds_of(os.cpu_count() or 1, {}) if bounds is None else bounds
     machine = _window(rows.get("machine"), context)
     final = rows.get("pacer.final")
@@ -148,7 +151,7 @@ def validity(
     ]
 
 
-# What happened to which program; the largest counts: program, how much, and until when (s).
+# For each case the program, its largest value, and the time (s) until which that value counts.
 Events = list[tuple[str, float, float]]
 MOST_NAMED = 8
 
@@ -158,7 +161,8 @@ def _largest(events: Events | None) -> float | None:
 
 
 def _above(events: Events | None, bound: float | None, unit: str) -> str:
-    """Each program above the bound, with its largest: "tiercast-host h3 312 ms (before 4.2 s)"."""
+    """The programs above the bound, each with its largest value: "tiercast-host h3 312 ms (before
+    4.2 s)"."""
     if events is None or bound is None:
         return ""
     worst: dict[str, tuple[float, float]] = {}
@@ -178,7 +182,7 @@ def _events(frame: pl.DataFrame, who: pl.Expr, value: pl.Expr) -> Events:
 
 
 def _latest_packets(rows: Rows) -> Events | None:
-    """ms."""
+    """The latest packets of each program, in ms."""
     events: Events = []
     if (pacer := rows.get("pacer")) is not None:
         events += _events(pacer, pl.col("agent"), pl.col("late_max_us") / 1e3)
@@ -191,12 +195,13 @@ def _latest_packets(rows: Rows) -> Events | None:
 
 
 def _pauses(pause: pl.DataFrame | None) -> Events | None:
-    """ms."""
+    """The longest pauses of each program, in ms."""
     return None if pause is None else _events(pause, pl.col("agent"), pl.col("longest_us") / 1e3)
 
 
 def _silences(pause: pl.DataFrame | None) -> Events | None:
-    """s; until the next row, or the end of the run, when the lab writes its last."""
+    """How long each program sent no row, in s: until its next row, or until the last rows of the
+    lab at the end of the run."""
     if pause is None:
         return None
     end = as_float(pause.filter(pl.col("agent") == "lab")["time_s"].max() or 0.0)
@@ -227,7 +232,7 @@ def _mean(frame: pl.DataFrame | None, column: str) -> float | None:
 
 
 def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
-    """ms."""
+    """The lateness of ports in ms, averaged over packets."""
     if port is None or port["late_p99_us"].is_null().all():
         return None
     sent = port.sort("time_s").with_columns(
@@ -245,7 +250,7 @@ def _late_share(lines: pl.DataFrame | None) -> float | None:
     return float(last["late_over_1ms"].sum()) / frames if frames else None
 
 
-# Totals since the start, by kind of row.
+# Columns with totals since the start, by kind of row.
 HIDDEN_LOSSES = {
     "socket": ("dropped", "send_errors"),
     "pacer.final": ("dropped",),
@@ -254,7 +259,8 @@ HIDDEN_LOSSES = {
 
 
 def _hidden_loss(rows: Rows) -> float | None:
-    """Of the packets that switches and receivers received, over the whole run."""
+    """The packets lost outside the emulated queues, as a share of those that switches and receivers
+    received, over the whole run."""
     lost = total = 0.0
     received = rows.get("received")
     if received is not None:
@@ -274,7 +280,7 @@ def _hidden_loss(rows: Rows) -> float | None:
 
 @dataclass(frozen=True)
 class Figure:
-    """An expected figure beside the measured one; numbers in `unit`."""
+    """An expected figure beside the measured one, in `unit`."""
 
     name: str
     unit: str
@@ -290,8 +296,8 @@ class Figure:
 def limits(
     paper: float | None, tolerance: float | None, low: float | None, high: float | None
 ) -> tuple[float, float]:
-    """Between which a number counts as met: within `tolerance` of `paper` (relative) and within the
-    bounds; None: no requirement."""
+    """The range in which a number counts as met: within `tolerance` of `paper` (relative), and
+    between `low` and `high`. None means no requirement."""
     lows = [-math.inf] if low is None else [low]
     highs = [math.inf] if high is None else [high]
     if tolerance is not None and paper is not None:
@@ -307,7 +313,7 @@ def meets(
     low: float | None,
     high: float | None,
 ) -> bool:
-    """Within `limits`."""
+    """Whether a measured number is within `limits`."""
     lowest, highest = limits(paper, tolerance, low, high)
     return measured is not None and lowest <= measured <= highest
 
@@ -315,8 +321,8 @@ def meets(
 def reaches_over(
     measured: float | None, spread: float | None, lowest: float, highest: float
 ) -> bool:
-    """Whether a bound is within the confidence interval, measured ± spread: then the seeds do not
-    decide on which side of it the number is."""
+    """Whether the confidence interval, measured ± spread, contains a bound. The seeds then do not
+    decide on which side of the bound the number is."""
     if measured is None or spread is None:
         return False
     return any(abs(measured - bound) < spread for bound in (lowest, highest))
@@ -325,7 +331,7 @@ def reaches_over(
 def required_text(
     show: Callable[[float], str], tolerance: float | None, low: float | None, high: float | None
 ) -> str:
-    """What `meets` requires: "± 15 %, ≤ 2.00 Mbit/s"."""
+    """What `meets` requires, in words: "± 15 %, ≤ 2.00 Mbit/s"."""
     parts = [f"± {tolerance * 100:g} %"] if tolerance is not None else []
     parts += [f"≥ {show(low)}"] if low is not None else []
     parts += [f"≤ {show(high)}"] if high is not None else []
@@ -352,7 +358,7 @@ def judge(expectation: Expectation, measured: float | None) -> Figure:
 def verdict(
     checks: list[Check], figures: list[Figure], hidden_queues: Sequence[str] = ()
 ) -> tuple[str, list[str]]:
-    """`met`, `not met`, `invalid` or, where nothing was required, `reported`; and why."""
+    """`met`, `not met`, `invalid` or (if nothing was required) `reported`, and the reasons."""
     broken = [check.sentence() for check in checks if not check.ok]
     broken += [f"a second queue behind the emulated one: {text}" for text in hidden_queues]
     if broken:

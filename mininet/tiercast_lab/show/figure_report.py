@@ -1,5 +1,5 @@
-"""What is written of figures: results/figures/<name>/ (summary.json, figure.png) of each, and
-results/figures/report.html, .md and .json of all."""
+"""Writes the results of figures: for each results/figures/<name>/ (summary.json, figure.png), and
+for all together results/figures/report.html, .md and .json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiercast_lab.study.figure_results import FigureResults, verdict_of
 
 
 def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str, Any]:
-    """results/figures/<name>/summary.json and figure.png; returns the summary."""
+    """Writes results/figures/<name>/summary.json and figure.png; returns the summary."""
     figure = results.figure
     directory = folder / figure.name
     directory.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
         and {
             "now_with": first.was.now_with,
             "reason": first.was.reason,
-            "commit": first.was.commit,  # of what was recorded; None of what was run
+            "commit": first.was.commit,  # of the recorded result; None if it was run now
             "verdict": first.verdict,
             "expected": [vars(one) for one in first.judged],
         },
@@ -63,8 +63,8 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
 
 
 def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[str]) -> Path:
-    """report.html, one page with every figure: paper, measured, verdict, plots; its tables as
-    report.md, and report.json."""
+    """Writes report.html, a page with the paper's numbers, the measured ones, the verdicts and the
+    plots of every figure; report.md, its tables; and report.json."""
     by_paper: dict[str, list[dict[str, Any]]] = {}
     for one in summaries:
         by_paper.setdefault(one["paper_name"] or "Beyond the papers", []).append(one)

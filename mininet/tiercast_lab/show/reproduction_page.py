@@ -1,7 +1,8 @@
-"""docs/reproduction.md: the verdict on every figure, from docs/reproduction/figures.json.
+"""Writes docs/reproduction.md, with the verdict on every figure, from
+docs/reproduction/figures.json.
 
-`tiercast reproduce --record` writes both, from one run of all figures at one commit; nobody edits
-either by hand.
+`tiercast reproduce --record` writes both from one run of all figures at one commit. Neither is
+edited by hand.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RECORDS = ROOT / "docs/reproduction/figures.json"
 PAGE = ROOT / "docs/reproduction.md"
 COMPLETE = "valid: all figures, each run completely (neither --paper nor --quick)"
 
-# Where what a paper leaves open, and why something is not met, is written.
+# The pages that say what each paper leaves open, and why a figure was not met.
 ANALYSES = {
     "ERMCC": "reproduction/ermcc.md",
     "MLDA": "reproduction/mlda.md",
@@ -55,7 +56,7 @@ Not in any paper: [SIM beside TCP](reproduction/beyond.md),
 
 
 def record_of(summary: dict[str, Any]) -> dict[str, Any]:
-    """What the page needs of a figure's summary."""
+    """The part of a figure's summary that the page needs."""
     kept = ("figure", "title", "paper", "paper_name", "again", "quick", "verdict", "failures")
     first = summary["as_first_set_up"]
     return {
@@ -73,7 +74,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_recordable(paper: str | None, quick: bool) -> None:
-    """InputError, before any run is made, where what it makes could not be recorded."""
+    """Raises InputError, before any run is made, if the results could not be recorded."""
     if not IN_CHECKOUT:
         raise InputError("--record writes docs/reproduction.md; valid: in a checkout of tiercast")
     if paper is not None or quick:
@@ -90,8 +91,9 @@ def _require_clean(commit: str | None) -> None:
 
 
 def keep(summaries: list[dict[str, Any]]) -> None:
-    """Writes the records and the page: `summaries` of all figures. Raises InputError unless each
-    was run completely, and all runs are of one commit and made by the same programs."""
+    """Writes the records and the page. `summaries` are those of all figures. Raises InputError
+    unless each figure was run completely, and all runs were made at one commit by the same
+    programs."""
     for one in summaries:
         if one["quick"] or one["verdict"] == "failed":
             how = "run with --quick" if one["quick"] else "failed"
@@ -108,9 +110,10 @@ def keep(summaries: list[dict[str, Any]]) -> None:
 
 
 def _the_commit(summaries: list[dict[str, Any]]) -> str:
-    """Of every run and of what measured and judged them. InputError where there are several."""
-    commits: dict[str | None, str] = {}  # to one that is of it
-    programs: dict[str, dict[str, str]] = {}  # name to digest to one that was made by it
+    """The commit of all runs, measures and verdicts. Raises InputError if there are several."""
+    commits: dict[str | None, str] = {}  # by commit: one summary that has it
+    # by program and digest: one summary that was made by it
+    programs: dict[str, dict[str, str]] = {}
     for one in summaries:
         commits.setdefault(one["versions"]["commit"], f"the verdict on {one['figure']}")
         for run in one["runs"]:
@@ -131,7 +134,7 @@ def _the_commit(summaries: list[dict[str, Any]]) -> str:
         if len(digests) > 1:
             seen = "; ".join(f"{digest[:12]} ({where})" for digest, where in digests.items())
             raise InputError(f"--record: the runs were made by several {name}: {seen}; valid: one")
-    assert commit is not None  # it is clean
+    assert commit is not None  # the checkout is clean
     return commit
 
 
@@ -151,7 +154,7 @@ def page(records: dict[str, Any]) -> str:
 
 
 def tables(records: list[dict[str, Any]]) -> str:
-    """Markdown: every verdict, then the table of each figure."""
+    """Markdown: a table of all verdicts, then one table for each figure."""
     lines = ["| paper | figure | experiment | runs | seeds | verdict | required, met |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for one in records:
@@ -194,5 +197,5 @@ def _section(one: dict[str, Any]) -> list[str]:
 
 
 def _not_met(one: dict[str, Any]) -> str:
-    """What of a figure is not met, as an item of a list."""
+    """What was not met in a figure, as a list item."""
     return f"- {one['paper'] or one['figure']}: {missed(one['expected'])}"

@@ -1,4 +1,4 @@
-"""Tables of figures and sweeps in the terminal."""
+"""The tables of figures and sweeps for the terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STYLES = {
 
 
 def figure_tables(summary: dict[str, Any]) -> Group:
-    """A reproduced figure: paper against measured, and the verdict."""
+    """A reproduced figure: the paper's numbers against the measured ones, and the verdict."""
     source = f" ({summary['paper']})" if summary["paper"] else ""
     table = Table(title=summary["title"] + source, title_justify="left")
     rows = rows_of(summary)
@@ -54,7 +54,7 @@ def figure_tables(summary: dict[str, Any]) -> Group:
 
 
 def verdict_table(summaries: list[dict[str, Any]]) -> Table:
-    """Of many figures: each verdict, and how many of the numbers that decide were met."""
+    """Many figures: each verdict, and how many of the deciding numbers were met."""
     table = Table(title=f"Figures: {tally(summaries)}", title_justify="left")
     for heading in ("figure", "paper", "required and met", ""):
         table.add_column(heading)
@@ -65,8 +65,8 @@ def verdict_table(summaries: list[dict[str, Any]]) -> Table:
 
 
 def sweep_table(results: SweepResults) -> Table | str:
-    """Each cell's means, or where they stand if they are too many for a screen; where the sweep
-    asks for distributions, these."""
+    """The means of each cell (or, if there are too many for a screen, where to find them), or the
+    distributions if the sweep asks for them."""
     if results.spec.sweep.distribution_over is not None:
         return _distribution_table(results)
     if len(results.cells) > CELLS_SHOWN:

@@ -1,4 +1,4 @@
-"""What was measured as text: the same in the terminal and in reports."""
+"""Words for results, the same in the terminal and in reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST = "as first set up"
 
 
 def window_text(summary: dict[str, Any]) -> str:
-    """Over what a run's measures are taken."""
+    """The time over which a run's measures are taken."""
     start, end = summary["window_s"]
     if end < summary["duration_s"]:
         return f"from {start:g} to {end:g} s"
@@ -20,7 +20,7 @@ def window_text(summary: dict[str, Any]) -> str:
 
 
 def figure_row(figure: dict[str, Any]) -> dict[str, str]:
-    """An expected figure as text, for the terminal and for the report."""
+    """An expected figure as text."""
     spec, shown = spec_of(figure["name"])
     return {
         "name": shown,
@@ -34,7 +34,7 @@ def figure_row(figure: dict[str, Any]) -> dict[str, str]:
 
 
 def check_row(check: dict[str, Any]) -> dict[str, str]:
-    """A figure of validity as text, for the terminal and for the report; shares as per cent."""
+    """A check of validity as text, with shares in percent."""
     unit = f"% {check['unit']}" if check["unit"].startswith("of ") else check["unit"]
     factor = 100 if check["unit"].startswith("of ") else 1
     measured, bound = check["measured"], check["bound"]
@@ -56,7 +56,7 @@ def _check_verdict(check: dict[str, Any]) -> str:
 
 
 def mean_text(measure: str, value: Mean | None) -> str:
-    """A mean over seeds, with half of its 95 % interval where there are several."""
+    """A mean over seeds, with half of its 95 % interval if there are several."""
     if value is None:
         return "–"
     show = spec_of(measure)[0].show
@@ -65,7 +65,7 @@ def mean_text(measure: str, value: Mean | None) -> str:
 
 
 def required_and_met(summary: dict[str, Any]) -> str:
-    """Of the numbers that decide, with those of which the seeds do not."""
+    """How many of the deciding numbers were met, and for how many the seeds do not decide."""
     gated = [row for row in summary["expected"] if row["gate"]]
     uncertain = sum(row["verdict"].endswith("uncertain") for row in gated)
     text = f"{sum(row['ok'] for row in gated)} of {len(gated)}"
@@ -73,7 +73,7 @@ def required_and_met(summary: dict[str, Any]) -> str:
 
 
 def tally(summaries: list[dict[str, Any]]) -> str:
-    """Of many figures: how many have each verdict; "met" is said of none that is uncertain."""
+    """How many of many figures have each verdict. An uncertain one is not counted as met."""
     verdicts = [one["verdict"] for one in summaries]
     judged = len(verdicts) - verdicts.count("reported")
     others = [
@@ -85,7 +85,7 @@ def tally(summaries: list[dict[str, Any]]) -> str:
 
 
 def rows_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """A figure's numbers with their names, those as it was first set up behind today's."""
+    """The numbers of a figure with their names; those of its first set-up follow today's."""
     first = summary["as_first_set_up"]
     before = first["expected"] if first else []
     return [row | {"name": name_of(row)} for row in summary["expected"]] + [
@@ -98,14 +98,14 @@ def name_of(row: dict[str, Any]) -> str:
 
 
 def mark(row: dict[str, Any]) -> str:
-    """What is said of a number: "met, uncertain, not required"; empty where nothing is required."""
+    """The verdict on one number: "met, uncertain, not required"; empty if nothing is required."""
     if not row["required"]:
         return ""
     return str(row["verdict"]) + ("" if row["gate"] else ", not required")
 
 
 def missed(rows: list[dict[str, Any]]) -> str:
-    """Which required numbers are not met: "SIM loss at 2: 3.00 % (≤ 2.00 %); ..."."""
+    """The required numbers that were not met: "SIM loss at 2: 3.00 % (≤ 2.00 %); ..."."""
     several = len({row["x"] for row in rows}) > 1
     return "; ".join(
         name_of(row)
@@ -117,7 +117,8 @@ def missed(rows: list[dict[str, Any]]) -> str:
 
 
 def verdict_text(summary: dict[str, Any]) -> str:
-    """With that of the first set-up: "met with RED at arrival; as first set up: not met (...)"."""
+    """The verdict, with that of the first set-up: "met with RED at arrival; as first set up: not
+    met (...)"."""
     first = summary["as_first_set_up"]
     if first is None:
         return str(summary["verdict"])

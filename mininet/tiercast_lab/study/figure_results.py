@@ -1,4 +1,4 @@
-"""What a figure of a paper amounts to: means over the seeds, judged against the paper's numbers."""
+"""The results of a figure of a paper: means over the seeds, judged against the paper's numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiercast_lab.study.confidence import Mean, mean, ratio
 from tiercast_lab.study.figure_spec import FigureSpec
 from tiercast_lab.study.runs import Outcome
 
-# The worst first. `uncertain`: a bound is within the 95 % confidence interval of the mean.
+# From worst to best. `uncertain`: the 95 % confidence interval of the mean contains a bound.
 VERDICTS = ("not met", "not met, uncertain", "met, uncertain", "met")
 
 
@@ -33,17 +33,17 @@ class Judged:
     paper: float | None
     measured: float | None
     spread: float | None
-    required: str  # empty where nothing is
+    required: str  # empty if nothing is required
     gate: bool
     ok: bool  # the mean
-    verdict: str  # of VERDICTS; empty where nothing is required
-    text: str  # the measured number as people read it
+    verdict: str  # one of VERDICTS; empty if nothing is required
+    text: str  # the measured number in words
     paper_text: str
 
 
 class FigureResults:
-    """The measures of one figure's runs, as means over seeds; `first`: those of its first set-up,
-    with `section` as it was then."""
+    """The measures of one figure's runs, as means over seeds. `first` holds those of its first
+    set-up, with `section` as it was then."""
 
     def __init__(
         self, figure: FigureSpec, outcomes: list[Outcome[FigureRun]], first: bool = False
@@ -54,7 +54,7 @@ class FigureResults:
             was = figure.section.first()
             assert was is not None
             self.section = was
-        self.made = outcomes  # of its first set-up, too
+        self.made = outcomes  # includes those of its first set-up
         self.outcomes = [one for one in outcomes if one.task.run.first == first]
         self.failures = [
             f"{one.task.run.name}: {one.failure}" for one in self.outcomes if one.failure
@@ -65,15 +65,15 @@ class FigureResults:
                 self._at[one.task.run.curve, one.task.run.x].append(one)
 
     def values(self, measure: str, curve: str, x: float) -> list[float | None]:
-        """One of each seed, in their order."""
+        """The value of each seed, in their order."""
         return [one.measures.get(measure) for one in self._at[curve, x]]
 
     def mean(self, measure: str, curve: str, x: float) -> Mean | None:
-        """None where a run has no such number."""
+        """The mean over the seeds; None if a run has no such number."""
         return mean(self.values(measure, curve, x))
 
     def no_data(self, measure: str, curve: str, x: float) -> str:
-        """Which runs have no such number: "no data of seed 2"."""
+        """The runs that have no such number: "no data of seed 2"."""
         runs = self._at[curve, x]
         lacking = [one.task.run.seed for one in runs if one.measures.get(measure) is None]
         of = f" of seed {', '.join(map(str, lacking))}" if 0 < len(lacking) < len(runs) else ""
@@ -84,7 +84,8 @@ class FigureResults:
         return sorted({one.task.run.x for one in self.outcomes})
 
     def judge(self, quick: bool = False) -> list[Judged]:
-        """Without expectations what was measured, which is judged by nothing."""
+        """Judges all expectations. If there are none, returns what was measured, without a
+        verdict."""
         if not self.section.expect:
             return self._measured()
         return [
@@ -95,7 +96,7 @@ class FigureResults:
         ]
 
     def as_first_set_up(self, quick: bool = False) -> FirstResult | None:
-        """None where the set-up is still the first one."""
+        """The result of the first set-up; None if the set-up has not changed."""
         was = self.figure.section.as_first_set_up
         if was is None:
             return None
@@ -105,7 +106,8 @@ class FigureResults:
         return FirstResult(was, results.judge(quick), results.failures)
 
     def _measured(self) -> list[Judged]:
-        """What the figure plots, or else all that says something of a run as a whole."""
+        """The measures that the figure plots or, if it plots none, all those of a run as a
+        whole."""
         figure = self.section
         plotted = [plot.measure for plot in figure.plots if not plot.density]
         names = plotted or [
@@ -129,7 +131,7 @@ class FigureResults:
     def _judge(self, expectation: FigureExpectation) -> list[Judged]:
         first = self.section.curves[0].name
         curve = first if expectation.curve is None else expectation.curve
-        # A quick reproduction leaves points out, and what is said of them.
+        # A quick reproduction leaves out some points, and the expectations of them.
         return [
             self._judge_at(expectation, curve, x, first)
             for x in expectation.at_points(self.points)
@@ -188,7 +190,7 @@ def _judged(
 
 
 def verdict_of(judged: list[Judged], failures: list[str]) -> str:
-    """The worst of what is required; `reported`: nothing is."""
+    """The worst verdict on any required number; `reported` if nothing is required."""
     if failures:
         return "failed"
     required = {one.verdict for one in judged if one.gate}
@@ -197,7 +199,7 @@ def verdict_of(judged: list[Judged], failures: list[str]) -> str:
 
 @dataclass(frozen=True)
 class FirstResult:
-    """A figure as it was first set up, whether run again or recorded then."""
+    """A figure as it was first set up, whether run again now or recorded at the time."""
 
     was: FirstSetUp
     judged: list[Judged]
@@ -210,7 +212,7 @@ class FirstResult:
 
 def _recorded(one: Recorded) -> Judged:
     value, spread = one.bound("measured"), one.bound("spread")
-    assert value is not None and isinstance(one.at, float)  # see Recorded
+    assert value is not None and isinstance(one.at, float)  # Recorded's checks ensure this
     over = ""
     if (other := one.over) is not None:
         at = f"at {other.at:g}" if other.at is not None else ""
