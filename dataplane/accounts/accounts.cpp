@@ -8,17 +8,17 @@
 namespace tiercast::accounts {
 namespace {
 
-constexpr std::uint32_t kGroupBase = 0xefc00000;  // 239.192.0.0/14: session << 3 | rank follow
+constexpr std::uint32_t kGroupBase = 0xefc00000;  // 239.192.0.0/14, followed by session << 3 | rank
 constexpr unsigned kGroupBits = 18;
 constexpr std::uint32_t kRanks = 8;
-// p4src/lib/fates.p4: the rows of the counters.
+// The rows of the counters in p4src/lib/fates.p4.
 enum EgressFate : std::size_t { kLeft, kLeftMarked, kDropped, kPruned, kEgressFates };
 enum IngressFate : std::size_t { kForwarded, kInvalid, kExpired, kNoGroup, kNoRoute };
 constexpr std::size_t kIngressFates = 8;
 
 using Cells = std::span<const engine::CounterValue>;
 
-// Empty without such a counter.
+// Empty if there is no such counter.
 Cells cells(const engine::Switch& from, std::string_view counter) {
   const auto found = from.counter_cells(counter);
   return found.ok() ? *found : Cells();
@@ -31,7 +31,7 @@ engine::Bytes network_order(Number value) {
   return bytes;
 }
 
-// The column of the group at port 0, if its packets are counted apart.
+// The column of the group at port 0, if the program counts its packets separately.
 std::optional<std::size_t> first_column(const engine::Switch& from, std::uint32_t group) {
   engine::TableEntry wanted;
   wanted.match = {engine::FieldMatch::exact(network_order(group))};
@@ -96,7 +96,7 @@ PortAccounts read(const engine::Switch& from, std::uint32_t port) {
   accounts.by_program = !egress.empty();
   accounts.ingress = ingress_counts(cells(from, "ingress_fates"), port);
 
-  SessionCounts others;  // what is counted in the port's own column
+  SessionCounts others;  // packets counted in the port's own column
   add_fates(egress, port, others.counts);
   std::vector<SessionCounts> sessions;
   for (const engine::LabelCounts& label : from.label_counts(port)) {

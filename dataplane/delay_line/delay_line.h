@@ -10,18 +10,18 @@
 
 namespace tiercast::delay_line {
 
-// Times are nanoseconds of any one clock that does not step back.
+// Times are nanoseconds of any clock that does not go back.
 class DelayLine {
  public:
   explicit DelayLine(std::int64_t delay_ns) : delay_ns_(delay_ns) {}
 
   void put(std::span<const std::byte> frame, std::int64_t now_ns);
 
-  // When the first frame is due; nothing while the line is empty.
+  // When the first frame is due; empty while the line is empty.
   std::optional<std::int64_t> next_due() const;
 
-  // The first frame and when it was due, if that is not after `now_ns`. The bytes stay valid until
-  // the next call of put() or take().
+  // The first frame and its due time, if that is not after `now_ns`. The bytes are valid until the
+  // next call of put() or take().
   struct Out {
     std::span<const std::byte> frame;
     std::int64_t due_ns;
@@ -35,8 +35,8 @@ class DelayLine {
   };
   std::int64_t delay_ns_;
   std::deque<Entry> line_;
-  std::vector<std::byte> out_;                 // of the last take()
-  std::vector<std::vector<std::byte>> spare_;  // buffers to fill again
+  std::vector<std::byte> out_;                 // frame of the last take()
+  std::vector<std::vector<std::byte>> spare_;  // buffers for reuse
 };
 
 }  // namespace tiercast::delay_line

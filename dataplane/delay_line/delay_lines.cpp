@@ -19,7 +19,7 @@
 namespace tiercast::delay_line {
 namespace {
 
-constexpr int kBurst = 64;  // frames read from one interface before others have a turn
+constexpr int kBurst = 64;  // frames to read from one interface before the others get their turn
 constexpr int kReceiveBuffer = 8 * 1024 * 1024;  // bytes
 constexpr std::int64_t kLateNs = 1'000'000;
 constexpr std::int64_t kReportNs = 1'000'000'000;
@@ -39,7 +39,7 @@ int open_socket(const std::string& name) {
   const unsigned index = if_nametoindex(name.c_str());
   if (index == 0)
     throw std::system_error(errno, std::generic_category(), "interface '" + name + "'");
-  // Bound before the protocol is set, so that no frame of another interface is ever seen.
+  // Bound before the protocol is set, so that the socket never gets a frame of another interface.
   const int fd = check(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), name);
   const int on = 1;
   packet_mreq promiscuous{};
@@ -119,7 +119,7 @@ void DelayLines::receive(End& end) {
   for (int i = 0; i < kBurst; ++i) {
     const ssize_t size = recv(end.socket.get(), buffer_.data(), buffer_.size(), 0);
     if (size < 0) {
-      // An interface that is taken down says ENETDOWN once; frames come again when it is up.
+      // An interface that goes down reports ENETDOWN once. Frames arrive again when it is up.
       if (errno == EAGAIN || errno == EINTR || errno == ENETDOWN) return;
       check(-1, end.name);
     }
@@ -153,7 +153,7 @@ Stats DelayLines::take_stats() {
   for (const auto& end : ends_) {
     tpacket_stats counters{};
     socklen_t size = sizeof counters;
-    // Reading resets the kernel's counters.
+    // Reading resets these kernel counters.
     check(getsockopt(end->socket.get(), SOL_PACKET, PACKET_STATISTICS, &counters, &size),
           end->name);
     stats_.kernel_drops += counters.tp_drops;

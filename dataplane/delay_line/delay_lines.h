@@ -1,4 +1,4 @@
-// Delay lines between pairs of interfaces, on packet sockets. One thread, which sleeps between
+// Delay lines between pairs of interfaces, on packet sockets. A single thread, which sleeps between
 // frames.
 #pragma once
 
@@ -17,16 +17,16 @@
 
 namespace tiercast::delay_line {
 
-// Totals of all lines since the start, except for the pause.
+// Totals of all lines since the start, except for longest_pause_ns.
 struct Stats {
   std::int64_t time_ns = 0;         // CLOCK_MONOTONIC
-  std::uint64_t frames = 0;         // that came out of a line
+  std::uint64_t frames = 0;         // frames that came out of a line
   std::uint64_t kernel_drops = 0;   // lost before they were read
   std::uint64_t send_errors = 0;    // refused by the kernel
-  std::uint64_t late_over_1ms = 0;  // frames that came out more than 1 ms after they were due
+  std::uint64_t late_over_1ms = 0;  // frames that came out more than 1 ms late
   std::int64_t late_max_ns = 0;
-  // Since the last Stats, the longest time in which the loop did not turn: it does every 100 ms at
-  // least, so a longer one says that the process was stopped, or had no CPU.
+  // The longest time since the last Stats in which the loop did not turn. It turns at least every
+  // 100 ms, so a longer time means that the process was stopped or had no CPU.
   std::int64_t longest_pause_ns = 0;
 };
 
@@ -35,11 +35,11 @@ class DelayLines {
   // std::system_error names the interface that cannot be opened.
   explicit DelayLines(const std::vector<LineOption>& options);
 
-  // Carries frames until `stop_fd` is readable. Calls `report` every second, and at the end.
+  // Carries frames until `stop_fd` is readable. Calls `report` every second and at the end.
   void run(int stop_fd, const std::function<void(const Stats&)>& report);
 
  private:
-  // An interface and the line of the frames that were read from it.
+  // An interface, and the line for the frames read from it.
   struct End {
     std::string name;
     UniqueFd socket;

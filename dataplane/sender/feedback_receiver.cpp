@@ -105,7 +105,7 @@ bool FeedbackReceiver::send(rte_mbuf* mbuf) {
   return workers_.front()->deliver(std::span(&mbuf, 1)) == 1;
 }
 
-// Every path frees the buffer or gives it away.
+// Every path frees the buffer or passes it on.
 void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
   received_.add();
   const auto discard = [mbuf](Counter& counter) {

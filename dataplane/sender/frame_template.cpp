@@ -23,7 +23,8 @@ void insert_tag(const Vlan& vlan, std::span<std::byte> frame) {
 FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan>& vlan,
                              std::uint32_t ip_bytes, ChecksumOffload offload)
     : offload_(offload) {
-  // The plain writer makes the headers of a packet of this length; then what changes is taken out.
+  // Let the plain writer make the headers of a packet of this length, then remove the parts that
+  // change.
   std::vector<std::byte> frame(wire::kEthernetBytes + ip_bytes);
   wire::write_udp_headers(flow, 0, frame);
   const std::span<std::byte> ip = std::span(frame).subspan(wire::kEthernetBytes);
@@ -38,7 +39,7 @@ FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan
   const std::uint64_t pseudo_sum = sum_words(pseudo.data(), pseudo.size());
   udp_sum_ = fold(pseudo_sum + sum_words(udp.data(), wire::kUdpBytes));
   if (offload.udp) {
-    const std::uint16_t start = fold(pseudo_sum);  // devices go on from the pseudo header's sum
+    const std::uint16_t start = fold(pseudo_sum);  // devices continue from the pseudo header's sum
     std::memcpy(udp.data() + 6, &start, 2);
   }
 

@@ -1,8 +1,8 @@
-// A layer's Ethernet, VLAN, IPv4 and UDP headers, made once; each packet adds its number and the
-// checksums.
+// A layer's Ethernet, VLAN, IPv4 and UDP headers, made once. Each packet only adds its number and
+// the checksums.
 //
-// Writes the same bytes as wire::write_udp_headers in a few nanoseconds: it updates the IPv4
-// checksum from the number alone, and UDP's from the bytes that changed. Sums are kept in the
+// Writes the same bytes as wire::write_udp_headers in a few nanoseconds, because it updates the
+// IPv4 checksum from the number alone, and UDP's from the bytes that changed. Sums are kept in the
 // machine's byte order, which RFC 1071 2(B) allows.
 #pragma once
 
@@ -21,16 +21,17 @@ namespace tiercast::sender {
 
 inline constexpr std::size_t kVlanBytes = 4;
 
-// Tags a frame that begins kVlanBytes after the start of `frame`: its addresses move to the start.
+// Tags a frame that starts kVlanBytes after the start of `frame`: moves its addresses to the start
+// and writes the tag behind them.
 void insert_tag(const Vlan& vlan, std::span<std::byte> frame);
 
-// The checksums that the device computes itself.
+// The checksums that the device computes.
 struct ChecksumOffload {
   bool ipv4 = false;
   bool udp = false;
 };
 
-// Ones' complement sum of 16-bit words, not folded; an odd last byte is padded with zero. Up to
+// The ones' complement sum of 16-bit words, not folded. An odd last byte is padded with zero. Up to
 // 2^16 bytes.
 inline std::uint64_t sum_words(const std::byte* bytes, std::size_t n) {
   std::uint64_t sum = 0;
@@ -48,7 +49,7 @@ inline std::uint64_t sum_words(const std::byte* bytes, std::size_t n) {
   return sum;
 }
 
-// 16 bits, not inverted.
+// The sum in 16 bits, not inverted.
 inline std::uint16_t fold(std::uint64_t sum) {
   sum = (sum & 0xffffffff) + (sum >> 32);
   sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
@@ -60,7 +61,7 @@ inline std::uint16_t fold(std::uint64_t sum) {
 class FrameTemplate {
  public:
   FrameTemplate() = default;
-  // `ip_bytes`: of each packet, 28 .. 65535.
+  // `ip_bytes`: size of each packet, 28 .. 65535.
   FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan>& vlan, std::uint32_t ip_bytes,
                 ChecksumOffload offload);
 
@@ -68,14 +69,14 @@ class FrameTemplate {
   std::size_t frame_bytes() const { return frame_bytes_; }
   std::size_t message_bytes() const { return frame_bytes_ - header_bytes_; }
 
-  // Writes the headers at `frame` and nothing else. `message_sum`: sum_words() of the message,
+  // Writes the headers at `frame` and nothing else. `message_sum`: sum_words() of the message;
   // ignored if the device computes UDP's checksum.
   void write(std::byte* frame, std::uint16_t ip_id, std::uint64_t message_sum) const {
     write_headers(frame, ip_id);
     if (!offload_.udp) write_checksum(frame, message_sum);
   }
-  // The same in two steps: first all but UDP's checksum, then the checksum, unless the device
-  // computes it.
+  // The same in two steps: first everything except UDP's checksum, then that checksum, unless the
+  // device computes it.
   void write_headers(std::byte* frame, std::uint16_t ip_id) const {
     std::byte* const ip = frame + header_bytes_ - wire::kIpv4Bytes - wire::kUdpBytes;
 
@@ -91,7 +92,7 @@ class FrameTemplate {
   }
   void write_checksum(std::byte* frame, std::uint64_t message_sum) const {
     auto checksum = static_cast<std::uint16_t>(~fold(udp_sum_ + message_sum));
-    if (checksum == 0) checksum = 0xffff;  // zero would mean "no checksum" (RFC 768)
+    if (checksum == 0) checksum = 0xffff;  // because zero means "no checksum" (RFC 768)
     std::memcpy(frame + header_bytes_ - 2, &checksum, 2);
   }
 
@@ -104,7 +105,7 @@ class FrameTemplate {
   std::array<std::byte, 46> header_{};  // number zero; checksums zero, or the pseudo header's sum
   std::uint16_t frame_bytes_ = 0;
   std::uint32_t ip_sum_ = 0;
-  std::uint32_t udp_sum_ = 0;  // pseudo header and header
+  std::uint32_t udp_sum_ = 0;  // sum of the pseudo header and the header
   std::uint8_t header_bytes_ = 0;
   ChecksumOffload offload_;
 };

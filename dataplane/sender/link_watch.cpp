@@ -19,7 +19,7 @@ UniqueFd opened(int descriptor, const char* what) {
   return UniqueFd(descriptor);
 }
 
-// Every change of any interface here.
+// A netlink socket that gets a notice of every change of any interface on this machine.
 UniqueFd kernel_notices() {
   UniqueFd socket =
       opened(::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE),
@@ -48,7 +48,7 @@ LinkWatch::LinkWatch(Port& port, agent::EventLoop& loop, std::function<void(bool
   }
   if (notice_.get() >= 0) {
     loop.watch(notice_.get(), [this] {
-      // The content does not matter, nor does it matter if the socket has lost some of it.
+      // The content does not matter, nor whether the socket has lost some of it.
       std::array<std::byte, 4096> notice;
       while (read(notice_.get(), notice.data(), notice.size()) > 0) {
       }

@@ -1,6 +1,6 @@
-// Reports when a port's link goes down or comes up: at once where the kernel announces it (netlink,
-// for its own interfaces) or the driver raises an interrupt (RTE_ETH_DEV_INTR_LSC), otherwise when
-// polled.
+// Reports when a port's link goes down or up. Where the kernel announces it (netlink, for its own
+// interfaces) or the driver raises an interrupt (RTE_ETH_DEV_INTR_LSC), it reports at once;
+// otherwise when polled.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,15 @@ namespace tiercast::sender {
 class LinkWatch {
  public:
   // Calls `changed` at each change, from loop.wait() or poll(), and once from the constructor.
-  // `port` must outlive the object, and the object the last loop.wait(). Throws std::system_error.
+  // `port` must outlive the object, and the object must outlive the last loop.wait(). Throws
+  // std::system_error.
   LinkWatch(Port& port, agent::EventLoop& loop, std::function<void(bool up)> changed);
   ~LinkWatch();
   LinkWatch(const LinkWatch&) = delete;
   LinkWatch& operator=(const LinkWatch&) = delete;
 
-  // To be called several times a second: not every driver with an interrupt announces changes.
+  // To be called several times a second, because not every driver with an interrupt announces
+  // changes.
   void poll();
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNsPerSecond = 1e9;
 
-// "14.9 M": three digits that matter.
+// A number with three significant digits: "14.9 M".
 std::string short_number(double value) {
   constexpr std::pair<double, const char*> kUnits[] = {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
   for (const auto& [unit, letter] : kUnits) {
@@ -47,7 +47,7 @@ std::string LiveView::draw(const Statistics& now) {
   const double seconds =
       last_ ? std::max(static_cast<double>((now.taken - before.taken).ns()) / kNsPerSecond, 1e-9)
             : 0;
-  // Per second since the last time; nothing the first time.
+  // Per second since the last call; empty at the first call.
   const auto rate = [seconds](std::uint64_t count, std::uint64_t earlier) {
     return short_number(seconds > 0 ? static_cast<double>(count - earlier) / seconds : 0);
   };
@@ -88,7 +88,7 @@ std::string LiveView::draw(const Statistics& now) {
 
 void LiveView::show(const Statistics& now, std::FILE* terminal) {
   const std::string text = draw(now);
-  // Up to the first line of the last table, and clear from there to the end of the screen.
+  // Move up to the first line of the last table, and clear from there to the end of the screen.
   if (lines_ > 0) fmt::print(terminal, "\033[{}F\033[J", lines_);
   fmt::print(terminal, "{}", text);
   std::fflush(terminal);

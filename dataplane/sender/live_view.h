@@ -11,10 +11,10 @@ namespace tiercast::sender {
 
 class LiveView {
  public:
-  // `device`: "net_null", for the heading.
+  // `device`: for the heading, such as "net_null".
   explicit LiveView(std::string device) : device_(std::move(device)) {}
 
-  // Rates and lateness since the last call. `now` must come with its layers.
+  // Rates and lateness since the last call. `now` must include its layers.
   std::string draw(const Statistics& now);
 
   // Draws the table over the previous one, on a terminal.
@@ -24,7 +24,7 @@ class LiveView {
   const std::string device_;
   std::optional<Statistics> last_;
   Time first_;
-  unsigned lines_ = 0;  // that stand on the terminal
+  unsigned lines_ = 0;  // lines of the last table on the terminal
 };
 
 }  // namespace tiercast::sender

@@ -20,12 +20,12 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Bounds of the histograms' buckets: just below 2^6 .. 2^30 ns, where the bins have bounds, too.
+// Bounds of the histograms' buckets: just below 2^6 .. 2^30 ns, which are also bounds of bins.
 constexpr unsigned kFirstBucket = 6, kLastBucket = 30;
 
 using Labels = std::vector<ClientMetric::Label>;
 
-// One family, each sample given as it is added.
+// One metric family. Samples are added one by one.
 class Family {
  public:
   Family(MetricType type, const char* name, const char* help) : family_() {

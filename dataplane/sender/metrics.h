@@ -1,7 +1,7 @@
 // A sender's figures for Prometheus, over HTTP at /metrics.
 //
-// Two threads of the HTTP library serve requests. They take a snapshot (statistics.h) for each and
-// touch nothing that a packet waits for.
+// Two threads of the HTTP library serve requests. For each request they take a snapshot
+// (statistics.h). They touch nothing that a packet waits for.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,14 @@ struct MetricFamily;
 
 namespace tiercast::sender {
 
-// The figures' names are in docs/agents.md.
+// docs/agents.md lists the names of the figures.
 std::vector<prometheus::MetricFamily> metric_families(const Statistics& statistics);
 
 class MetricsServer {
  public:
   // `address`: "127.0.0.1:9464", "[::1]:9464" or "0.0.0.0:9464". `take` is called on the server's
-  // threads, two at a time too. ConfigError: not an address, or nothing can listen there.
+  // threads, possibly on two at the same time. ConfigError: not an address, or nothing can listen
+  // there.
   MetricsServer(const std::string& address, std::function<Statistics()> take);
   ~MetricsServer();
 

@@ -1,4 +1,4 @@
-// The MAC address of one next hop, found by ARP (RFC 826).
+// Finds the MAC address of one next hop by ARP (RFC 826).
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@ class Neighbour {
   static constexpr Duration kRetry = Duration::milliseconds(1000);
   static constexpr Duration kRefresh = Duration::milliseconds(60'000);
 
-  // `fallback` until it has answered. `ip`: host order; 0: nobody is asked.
+  // mac() returns `fallback` until the neighbour has answered. `ip`: host order; 0: ask nobody.
   Neighbour(const OwnAddress& own, std::uint32_t ip, const agent::MacAddress& fallback);
 
-  // The receiving thread: writes the request that is due at `now`, untagged; false: none is due.
-  // One is due every second until the neighbour answers, then every minute.
+  // For the receiving thread: writes the request that is due at `now`, untagged. False if none is
+  // due. A request is due every second until the neighbour answers, then every minute.
   bool ask(Time now, std::span<std::byte, kFrameBytes> frame);
-  // The receiving thread: learns from an ARP reply or request that names the neighbour's address;
-  // false: the frame is something else.
+  // For the receiving thread: learns from an ARP reply or request that names the neighbour's
+  // address. False if the frame is something else.
   bool learn(Time now, std::span<const std::byte> frame);
-  // Any thread.
+  // For any thread.
   agent::MacAddress mac() const;
 
  private:

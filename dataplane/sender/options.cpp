@@ -30,7 +30,7 @@ A file of sessions: {"sessions": [{"session": 0, "count": 100, "scheme": "rlm", 
   "packet_size": 1000, "parameters": {"rlm.base_rate": "1Mbit/s"}}, {"session": 100}]}
 )";
 
-// "100" or "100:5".
+// Parses "ID" or "ID:PRIORITY", such as "100" or "100:5".
 Vlan parse_vlan(const std::string& text) {
   const std::size_t colon = text.find(':');
   try {
@@ -42,7 +42,7 @@ Vlan parse_vlan(const std::string& text) {
       return {static_cast<std::uint16_t>(id), static_cast<std::uint8_t>(priority)};
     }
   } catch (const ConfigError&) {
-    // Not a number: refused below, with the form.
+    // Not a number. The error below shows the form.
   }
   throw ConfigError("--vlan: '" + text +
                     "' is not a tag; valid: 1 to 4094, or with a priority of 0 "

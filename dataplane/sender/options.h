@@ -1,4 +1,4 @@
-// Command line of tiercast-send: EAL arguments, "--", and its own options.
+// The command line of tiercast-send: EAL arguments, "--", and its own options.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,26 @@ struct SenderOptions {
   const Scheme* scheme = nullptr;
   std::vector<std::string> eal_arguments;
   std::uint32_t address = 0;             // the sender's, host order
-  std::optional<agent::MacAddress> mac;  // none: the device's own
+  std::optional<agent::MacAddress> mac;  // none: that of the device
   agent::MacAddress gateway_mac{};
-  std::uint32_t gateway = 0;  // its IPv4 address, to be asked for by ARP; 0: by gateway_mac
-  std::string input;          // file that a reliable scheme transfers; "": a stream without end
+  std::uint32_t gateway = 0;  // its IPv4 address, to be resolved by ARP; 0: gateway_mac is given
+  std::string input;          // file that a reliable scheme transfers; "": an endless stream
 
   bool poll = false;               // never sleeps
-  std::string sessions;            // file of a SessionList; "": the one of `agent`
-  std::uint32_t max_sessions = 0;  // that may run at once; 0: those of the file
-  std::string payload;             // "": the pattern; a file; "-": standard input
+  std::string sessions;            // file with a SessionList; "": only the session of `agent`
+  std::uint32_t max_sessions = 0;  // that may run at the same time; 0: as many as the file has
+  std::string payload;             // "": the pattern; a file; or "-": standard input
   std::optional<Vlan> vlan;
   Duration ramp = Duration::zero();
-  std::string metrics;  // address of Prometheus's figures; "": none
-  std::string control;  // address of tiercast.v1.Sender; "": none
-  std::string dry_run;  // where the files of a dry run go; "": not one
-  // Whether there may be other sessions than the one of `agent`.
+  std::string metrics;  // where to serve Prometheus metrics; "": nowhere
+  std::string control;  // where to serve tiercast.v1.Sender; "": nowhere
+  std::string dry_run;  // prefix of the files of a dry run; "": no dry run
+  // Whether there may be other sessions than that of `agent`.
   bool many() const { return !sessions.empty() || max_sessions > 0 || !control.empty(); }
 
-  // `arguments`: without the program's name. A returned value is an exit status, with which the
-  // program ends (--help, --version, or an error was printed). ConfigError names option, value and
-  // choices.
+  // `arguments`: without the program's name. If a value is returned, the program ends with it as
+  // its exit status (--help, --version, or an error was printed). ConfigError names the option, its
+  // value and the choices.
   std::optional<int> parse(const std::vector<std::string>& arguments);
 };
 

@@ -3,10 +3,10 @@
 
 namespace tiercast::sender {
 
-// The driver has no receive interrupt, but the socket it opened is readable exactly
-// while frames wait in its ring. Finds, among this process's descriptors, the AF_PACKET
-// socket bound to interface `index`; -1 if there is none. The driver owns the
-// descriptor: it may be polled, nothing else.
+// Finds the AF_PACKET socket bound to interface `index` among this process's descriptors; -1 if
+// there is none. The driver has no receive interrupt, but this socket, which it opened, is readable
+// exactly while frames wait in its ring. The driver owns the descriptor, so callers may only poll
+// it.
 int find_packet_socket(unsigned index);
 
 }  // namespace tiercast::sender

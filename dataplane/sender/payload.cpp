@@ -35,7 +35,7 @@ class FilePayload final : public PayloadSource {
   std::size_t at_ = 0;
 };
 
-// A ring between the reading thread and the one that fills packets.
+// A ring between the thread that reads and the one that fills packets.
 class StreamPayload final : public PayloadSource {
  public:
   explicit StreamPayload(int descriptor)

@@ -31,7 +31,8 @@ constexpr unsigned kSharedBuffers = 8191;  // a receiving thread and its workers
 constexpr unsigned kCache = 64;
 constexpr unsigned kWorkerCache = 256;
 constexpr std::uint16_t kDescriptors = 512;
-// A million frames a second for two milliseconds, in which the receiving thread does not run.
+// Enough for a million frames a second during two milliseconds in which the receiving thread does
+// not run.
 constexpr std::uint16_t kReceiveDescriptors = 2048;
 constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
 constexpr std::uint16_t kJumboRoom = RTE_PKTMBUF_HEADROOM + 9216;
@@ -46,8 +47,8 @@ std::string device_choices() {
       agent::interface_names());
 }
 
-// Without a choice of cores the EAL would pin this thread to one and start an idle thread on each
-// other. Instead one lcore floats over the CPUs that the process was given.
+// Without a choice of cores, the EAL would pin this thread to one core and start an idle thread on
+// each of the others. Instead, one lcore floats over the CPUs that the process may use.
 std::string floating_lcore() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -67,7 +68,7 @@ bool has_option(const std::vector<std::string>& arguments,
   });
 }
 
-// The EAL prints its usage to standard output, which belongs to the trace.
+// The EAL prints its usage to standard output, where only the trace may go.
 int init_eal(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -93,7 +94,7 @@ Port::Port(const std::string& program, const std::vector<std::string>& eal_argum
   arguments.insert(arguments.end(), eal_arguments.begin(), eal_arguments.end());
   if (!has_option(eal_arguments, {"-l", "-c", "--lcores"})) arguments.push_back(floating_lcore());
   // Otherwise the huge pages stay allocated after the program has ended, in files that only the
-  // next run reuses.
+  // next run can reuse.
   if (!has_option(eal_arguments,
                   {"--in-memory", "--no-huge", "--huge-unlink", "--legacy-mem", "--proc-type"})) {
     arguments.push_back("--in-memory");
@@ -134,7 +135,7 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
   }
 
   const bool jumbo = ip_bytes + wire::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
-  // With a thread that receives beside the workers, frames wait in rings between them.
+  // If a thread receives beside the workers, frames wait in rings between them.
   const bool large = needs.poll || worker_lcores().front() != rte_get_main_lcore();
   const unsigned buffers = large ? kSharedBuffers : kBuffers;
   pool_ = rte_pktmbuf_pool_create("tiercast-send", buffers, kCache, needs.private_bytes,
@@ -232,7 +233,7 @@ bool Port::link_up() const {
 }
 
 void Port::on_link_change(std::function<void()> changed) {
-  // The EAL waits for a call that is under way.
+  // The EAL waits for a call in progress before it removes the callback.
   const rte_eth_dev_cb_fn call = [](std::uint16_t, rte_eth_event_type, void* self, void*) {
     static_cast<Port*>(self)->link_changed_();
     return 0;

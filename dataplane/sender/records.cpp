@@ -130,7 +130,7 @@ void WorkerRecords::write_totals(const Statistics& statistics,
   }
 }
 
-// A core that falls behind says so, once a second.
+// Warns once a second of workers that fall behind.
 void WorkerRecords::warn(const Statistics& statistics) {
   given_up_.resize(statistics.workers.size(), 0);
   for (std::size_t i = 0; i < statistics.workers.size(); ++i) {

@@ -1,5 +1,6 @@
-// The records of a running sender (docs/agents.md): five times a second those of its one session,
-// as a lab takes them; or, with many sessions, its workers' each second and the layers' at the end.
+// The records of a running sender (docs/agents.md). With a single session, as in a lab: its records
+// five times a second. With many sessions: the workers' records every second, and those of the
+// layers at the end.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ class SessionRecords {
  public:
   explicit SessionRecords(agent::Telemetry& telemetry) : telemetry_(telemetry) {}
 
-  // `second`: includes the records of each second. `statistics` must include the layers.
+  // `second`: also write what is due once a second. `statistics` must include the layers.
   void write(const Statistics& statistics, bool second);
-  // After write(), once all counts are final: the totals.
+  // Writes the totals. After write(), once all counts are final.
   void write_totals(const Statistics& statistics);
 
  private:

@@ -16,7 +16,7 @@ constexpr std::byte kProtocolIcmp{1};
 constexpr std::byte kProtocolIgmp{2};
 constexpr std::byte kIgmpQuery{0x11};
 constexpr std::size_t kIgmpBytes = 8;     // versions 1 and 2
-constexpr std::size_t kIgmpV3Bytes = 12;  // and 4 for each source
+constexpr std::size_t kIgmpV3Bytes = 12;  // plus 4 for each source
 constexpr std::byte kEchoRequest{8};
 constexpr std::byte kEchoReply{0};
 
@@ -47,13 +47,14 @@ void return_to_sender(const OwnAddress& own, std::span<std::byte> frame) {
 std::span<std::byte> answer_arp(const OwnAddress& own, std::span<std::byte> frame) {
   if (frame.size() < wire::kEthernetBytes + kArpBytes) return {};
   const auto arp = frame.subspan(wire::kEthernetBytes);
-  // Ethernet, IPv4, 6 and 4 bytes, request.
+  // Ethernet, IPv4, lengths 6 and 4, request.
   if (!starts_with(arp, {0, 1, 8, 0, 6, 4, 0, 1})) return {};
   const auto own_ip = network_order(own.ip);
   if (!holds(arp.subspan(24), own_ip)) return {};
   return_to_sender(own, frame);
   arp[7] = std::byte{2};                               // reply
-  std::copy_n(arp.begin() + 8, 10, arp.begin() + 18);  // the asker becomes the target
+  std::copy_n(arp.begin() + 8, 10, arp.begin() + 18);  // the sender of the request becomes the
+                                                       // target
   put(arp.subspan(8), own.mac);
   put(arp.subspan(14), own_ip);
   return frame.first(wire::kEthernetBytes + kArpBytes);
@@ -75,7 +76,7 @@ std::span<std::byte> answer_echo(const OwnAddress& own, std::span<std::byte> fra
   if (icmp[0] != kEchoRequest || wire::internet_checksum(icmp) != 0) return {};
   return_to_sender(own, frame);
   std::copy_n(ip.begin() + 12, 4,
-              ip.begin() + 16);  // the IPv4 checksum does not change by the swap
+              ip.begin() + 16);  // swapping the addresses does not change the IPv4 checksum
   put(ip.subspan(12), own_ip);
   icmp[0] = kEchoReply;
   icmp[2] = icmp[3] = std::byte{0};

@@ -1,4 +1,4 @@
-// The answers that a kernel would give for an address, on an interface without one.
+// The answers that a kernel would give for an address, for an interface that has no kernel.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@ struct OwnAddress {
   std::uint32_t ip = 0;  // host order
 };
 
-// Turns a request into its answer in place: an ARP request for `own` (RFC 826), or an ICMP echo
-// request to it (RFC 792). Returns the answer, which lies in `frame`; empty if `frame` is neither.
+// Turns a request into its answer, in place: an ARP request for `own` (RFC 826) or an ICMP echo
+// request to it (RFC 792). Returns the answer, which is a part of `frame`; empty if `frame` is
+// neither.
 std::span<std::byte> answer(const OwnAddress& own, std::span<std::byte> frame);
 
-// What an IPv4 frame is to IGMP (RFC 3376). Our senders are members of 224.0.0.1 alone, which no
-// IGMP message is ever sent about (RFC 3376 section 5), so no query has an answer.
+// What an IPv4 frame is in terms of IGMP (RFC 3376). Our senders are members only of 224.0.0.1, for
+// which no IGMP message is ever sent (RFC 3376 section 5), so no query needs an answer.
 enum class Igmp {
   kNone,       // another protocol
-  kQuery,      // valid: of version 1, 2 or 3, general or for a group
-  kOther,      // valid: a report or leave of others, or a type unknown here
-  kMalformed,  // wrong checksum, or a length that no version has (RFC 3376 section 7.1)
+  kQuery,      // valid: version 1, 2 or 3, general or for one group
+  kOther,      // valid: a report or leave of another host, or an unknown type
+  kMalformed,  // wrong checksum, or a length that no version allows (RFC 3376 section 7.1)
 };
-// `frame`: has a valid IPv4 header.
+// `frame` must have a valid IPv4 header.
 Igmp igmp_kind(std::span<const std::byte> frame);
 
 }  // namespace tiercast::sender

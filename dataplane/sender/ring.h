@@ -1,4 +1,4 @@
-// A queue of pointers or small values between two threads, without locks (Lamport's).
+// A lock-free queue of pointers or small values between two threads (Lamport's).
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 
 namespace tiercast::sender {
 
-// One thread pushes, one pops. The ring allocates once.
+// One thread pushes, and one pops. The ring allocates only once.
 template <typename T>
 class Ring {
  public:
   // Holds at least `capacity` values.
   explicit Ring(std::size_t capacity) : values_(std::bit_ceil(capacity)) {}
 
-  // False: full.
+  // False if the ring is full.
   bool push(const T& value) { return push(std::span(&value, 1)) == 1; }
-  // Pushes the first of `values`, as many as there is room for; returns how many.
+  // Pushes as many of the first `values` as there is room for. Returns how many.
   std::size_t push(std::span<const T> values) {
     const std::size_t head = head_.load(std::memory_order_relaxed);
     if (head - tail_seen_ + values.size() > values_.size()) {
@@ -31,9 +31,9 @@ class Ring {
     return n;
   }
 
-  // False: empty.
+  // False if the ring is empty.
   bool pop(T& value) { return pop(std::span(&value, 1)) == 1; }
-  // Pops as many as there are and `values` has room for; returns how many.
+  // Pops as many values as there are and `values` has room for. Returns how many.
   std::size_t pop(std::span<T> values) {
     const std::size_t tail = tail_.load(std::memory_order_relaxed);
     if (head_seen_ - tail < values.size()) head_seen_ = head_.load(std::memory_order_acquire);
@@ -50,9 +50,9 @@ class Ring {
  private:
   std::vector<T> values_;
   alignas(64) std::atomic<std::size_t> head_{0};
-  std::size_t tail_seen_ = 0;  // of the pushing thread
+  std::size_t tail_seen_ = 0;  // tail_ as last read by the pushing thread
   alignas(64) std::atomic<std::size_t> tail_{0};
-  std::size_t head_seen_ = 0;  // of the popping thread
+  std::size_t head_seen_ = 0;  // head_ as last read by the popping thread
 };
 
 }  // namespace tiercast::sender

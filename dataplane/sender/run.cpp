@@ -37,7 +37,7 @@ namespace {
 constexpr Duration kTendInterval = Duration::milliseconds(50);
 constexpr int kGiveWay = 10;  // steps of niceness
 
-// Of the file, or the one session of the other options.
+// The sessions of the file, or the one session of the other options.
 v1::SessionList sessions_of(const SenderOptions& options) {
   if (!options.sessions.empty()) return read_sessions(options.sessions);
   v1::SessionList list;
@@ -76,7 +76,7 @@ SenderAddresses addresses_of(const SenderOptions& options, const agent::MacAddre
 }
 
 // The EAL pins this thread to its first core. This thread and those that it starts (gRPC, HTTP) may
-// run for milliseconds at a time: they get the CPUs of `cpus` that have no worker, if there are
+// run for milliseconds at a time, so they get the CPUs of `cpus` that run no worker, if there are
 // any.
 void leave_workers_cpus(const cpu_set_t& cpus) {
   cpu_set_t others = cpus;
@@ -89,17 +89,17 @@ void leave_workers_cpus(const cpu_set_t& cpus) {
   sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
 }
 
-// Or, if there is none, to the thread that receives.
+// If there are none, they give way to the thread that receives.
 void give_way() {
   errno = 0;
-  const int niceness = getpriority(PRIO_PROCESS, 0);  // Linux: of this thread
+  const int niceness = getpriority(PRIO_PROCESS, 0);  // on Linux: that of this thread
   if (errno == 0) setpriority(PRIO_PROCESS, 0, niceness + kGiveWay);
 }
 
-// The sessions between start and end, and those who watch or control them from outside.
+// The sessions from start to end, and the interfaces through which they are watched and controlled.
 class Sending final : public agent::Activity {
  public:
-  // References must outlive the object.
+  // All references must outlive the object.
   Sending(const SenderOptions& options, const v1::SessionList& sessions,
           std::vector<SessionRequest> requests, std::uint32_t largest_packet, Port& port,
           agent::EventLoop& loop, agent::Telemetry& telemetry, Sender& sender)
@@ -118,7 +118,7 @@ class Sending final : public agent::Activity {
               }),
         service_(sender, sessions, largest_packet) {
     if (options.agent.lab.empty()) return;
-    // Nobody subscribes until the lab says so. Before Start, ARP is answered.
+    // Nobody subscribes until the lab says so. ARP is answered even before Start.
     requests_.front().top_rank = top_rank_ = -1;
     run_threads();
   }
@@ -143,7 +143,7 @@ class Sending final : public agent::Activity {
     next_tend_ = now + kTendInterval;
   }
 
-  // With many sessions, each states itself who subscribes.
+  // With many sessions, each states its own subscription.
   void membership(Time, int top_rank) override {
     if (options_.many() || top_rank == std::exchange(top_rank_, top_rank)) return;
     sender_.set_membership(requests_.front().config.session, top_rank);
@@ -172,7 +172,7 @@ class Sending final : public agent::Activity {
 
   bool finished() const override { return sender_.finished(); }
 
-  void stop(Time) override {}  // the last report did it: its counts are final
+  void stop(Time) override {}  // the last report has stopped it, and its counts are final
 
  private:
   void run_threads() {
@@ -192,7 +192,7 @@ class Sending final : public agent::Activity {
       worker_records_.write_totals(last, ended);
       return;
     }
-    // With the rates that the layers had: a session that has stopped has none.
+    // Give them the rates that the layers had, because a stopped session has none.
     last.layers = ended;
     for (std::size_t i = 0; i < std::min(ended.size(), running.layers.size()); ++i) {
       last.layers[i].rate = running.layers[i].rate;
@@ -203,7 +203,7 @@ class Sending final : public agent::Activity {
 
   const SenderOptions& options_;
   std::vector<SessionRequest> requests_;
-  int top_rank_ = kMaxLayers;  // as it was said last; of one session
+  int top_rank_ = kMaxLayers;  // as last told; for a single session
   Port& port_;
   agent::Telemetry& telemetry_;
   Sender& sender_;
@@ -247,7 +247,7 @@ int run_sender(const SenderOptions& options) {
     needs.ip_bytes = std::max(needs.ip_bytes, request.config.packet_size);
   }
 
-  agent::EventLoop loop;  // first: it blocks the signals before the EAL starts threads
+  agent::EventLoop loop;  // first, because it blocks the signals before the EAL starts threads
   agent::Telemetry telemetry(options.agent.trace, !options.agent.lab.empty());
   cpu_set_t cpus;
   sched_getaffinity(0, sizeof cpus, &cpus);
@@ -261,7 +261,9 @@ int run_sender(const SenderOptions& options) {
     }
   }
   agent::AgentOptions life = options.agent;
-  if (options.poll || options.many()) life.realtime = 0;  // it would take the CPU from all others
+  if (options.poll || options.many())
+    life.realtime = 0;  // it would take the CPU from all other
+                        // processes
   SenderSettings settings;
   settings.addresses = addresses_of(options, port.mac());
   settings.payload = options.payload;

@@ -1,13 +1,13 @@
-// tiercast-send from its options to its exit status.
+// Runs tiercast-send, from its options to its exit status.
 #pragma once
 
 #include "dataplane/sender/options.h"
 
 namespace tiercast::sender {
 
-// ConfigError names option, value and choices.
+// ConfigError names the option, its value and the choices.
 int run_sender(const SenderOptions& options);
-// --dry-run: no device, no EAL.
+// For --dry-run: uses no device and no EAL.
 int run_dry(const SenderOptions& options);
 
 }  // namespace tiercast::sender

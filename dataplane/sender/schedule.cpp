@@ -37,7 +37,7 @@ class File {
   std::FILE* file_;
 };
 
-// Nanosecond pcap (magic 0xa1b23c4d), link type Ethernet.
+// Writes pcap with nanoseconds (magic 0xa1b23c4d), link type Ethernet.
 class Capture final : public Outlet {
  public:
   explicit Capture(const std::string& path) : file_(path) {

@@ -9,11 +9,11 @@
 namespace tiercast::sender {
 namespace {
 
-// The driver does not report the clock's rate: it is first measured over this time, then followed.
-// A reading is off by about a microsecond (a trip over PCIe), so the rate by 1e-5.
+// The driver does not report the rate of its clock. It is measured over this time first, and then
+// followed. A reading is off by about a microsecond (a trip over PCIe), and so the rate by 1e-5.
 constexpr Duration kFirstMeasurement = Duration::milliseconds(100);
 constexpr Duration kMeasurement = Duration::milliseconds(1000);
-// No clock drifts so far between two readings; somebody has set it.
+// No clock drifts this far between two readings, so somebody has set it.
 constexpr double kStepNs = 1e6;
 
 }  // namespace
@@ -39,7 +39,7 @@ void SendTimestamp::sync(Time now) {
   };
   const Duration measured = now - base_.time;
   if (ticks_per_ns_ > 0 && std::abs(ticks_since(device_time(now))) > kStepNs * ticks_per_ns_) {
-    base_ = reading;  // the rate stays
+    base_ = reading;  // the rate stays the same
   } else if (measured >= kFirstMeasurement) {
     ticks_per_ns_ = ticks_since(base_.ticks) / static_cast<double>(measured.ns());
     if (measured >= kMeasurement) base_ = reading;

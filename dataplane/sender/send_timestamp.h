@@ -1,7 +1,7 @@
-// Departure by the device itself, where it offers RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP.
+// Lets the device itself time the departures, where it offers RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP.
 //
-// Follows the device's clock beside ours; each buffer then carries the time at which it is to
-// leave, in the device's clock. For devices without it, the worker waits on the TSC.
+// Follows the device's clock relative to ours. Each buffer then carries the time at which it is to
+// leave, on the device's clock. For other devices the worker waits on the TSC.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -15,34 +15,34 @@ namespace tiercast::sender {
 
 class SendTimestamp {
  public:
-  // Off.
+  // Switched off.
   SendTimestamp() = default;
-  // `read_clock` gives the device's clock, in its own unit; false if it cannot. Off where it
-  // cannot, or where the field cannot be registered.
+  // `read_clock` gives the device's clock in its own unit, or returns false if it cannot; then this
+  // is off. It is also off if the field in the buffers cannot be registered.
   using ReadClock = std::function<bool(std::uint64_t& ticks)>;
   SendTimestamp(ReadClock read_clock, const std::function<Time()>& now);
 
   bool on() const { return flag_ != 0; }
-  // About once a second: measures the device's clock against ours and follows its drift. If
-  // somebody has set the clock by more than a millisecond, its new time counts from now on.
+  // To be called about once a second: measures the device's clock against ours and follows its
+  // drift. If somebody has set it by more than a millisecond, the new time counts from then on.
   void sync(Time now);
-  // The device's time at our `time`.
+  // The device's time that corresponds to our `time`.
   std::uint64_t device_time(Time time) const;
   void mark(rte_mbuf* mbuf, Time due) const;
-  // How long before its departure a packet is handed to the device.
+  // How long before its departure a packet must be handed to the device.
   static constexpr Duration kLead = Duration::microseconds(20);
 
  private:
   ReadClock read_clock_;
   int offset_ = -1;
   std::uint64_t flag_ = 0;
-  // Both clocks at one instant.
+  // Both clocks at the same instant.
   struct Reading {
     Time time;
     std::uint64_t ticks = 0;
   };
-  Reading anchor_;  // the last one
-  Reading base_;    // from which the rate is measured
+  Reading anchor_;  // the latest reading
+  Reading base_;    // the reading from which the rate is measured
   double ticks_per_ns_ = 0;
 };
 

@@ -31,8 +31,8 @@ void pin_to(unsigned lcore) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-// A worker that sleeps takes the processor from nobody for long. If the priority is not permitted,
-// the main thread has already said so (agent/run.h).
+// A sleeping worker never keeps the processor for long. If the priority is not permitted, the main
+// thread has already said so (agent/run.h).
 void raise_priority(int realtime) {
   if (realtime == 0) return;
   sched_param parameter{};
@@ -52,8 +52,8 @@ struct Sender::State {
   SenderSettings options;
   Port& port;
   std::vector<unsigned> lcores;
-  // A thread on the main lcore receives, beside the workers. (rte_lcore_count() counts registered
-  // threads too, so it grows while they start.)
+  // Whether a thread on the main lcore receives, beside the workers. (Do not use rte_lcore_count()
+  // for this: it counts registered threads too, so it grows while they start.)
   bool own_receiver;
   std::vector<std::unique_ptr<PayloadSource>> payloads;
   std::vector<std::unique_ptr<Worker>> workers;
@@ -65,11 +65,11 @@ struct Sender::State {
   std::atomic<bool> stop_receiving{false};
   std::atomic<bool> link_up{true};
   std::atomic<bool> failed{false};
-  std::atomic_flag fails;                // the first one says why
-  std::string failure;                   // once `failed`
+  std::atomic_flag fails;  // set by the first thread that fails, which writes `failure`
+  std::string failure;     // valid once `failed`
   std::atomic<std::uint64_t> missed{0};  // as of the last tend()
 
-  mutable std::mutex mutex;  // of what follows: the controlling side
+  mutable std::mutex mutex;  // guards the members below: the controlling side
   std::map<std::uint16_t, Running> sessions;
   std::vector<std::vector<std::uint32_t>> free_slots;  // of each worker's table
   std::vector<LayerStatistics> ended;
@@ -93,8 +93,8 @@ struct Sender::State {
     while (!workers[worker]->order(command) && !failed) std::this_thread::yield();
   }
 
-  // With the mutex held: why these cannot start, or "" if they can. `ending`: they can once the
-  // sessions that are ending have ended.
+  // With the mutex held: why these sessions cannot start, or "" if they can. `ending`: they can
+  // start once those that are ending have ended.
   std::string obstacle(const std::vector<SessionRequest>& requests, bool& ending) const {
     std::set<std::uint16_t> numbers;
     std::size_t in_the_way = 0;
@@ -119,7 +119,7 @@ struct Sender::State {
         requests.size(), sessions.size() - stopping, room + sessions.size());
   }
 
-  // With the mutex held: takes back the sessions that workers have stopped.
+  // With the mutex held: takes back the sessions that the workers have stopped.
   void collect() {
     for (unsigned i = 0; i < workers.size(); ++i) {
       Session* session;
@@ -179,7 +179,7 @@ void Sender::run() {
     state.threads.emplace_back([&state, i] {
       pin_to(state.lcores[i]);
       raise_priority(state.options.realtime);
-      rte_thread_register();  // for its own cache of buffers
+      rte_thread_register();  // gives the thread its own cache of buffers
       try {
         state.workers[i]->run(state.stop, state.lcores[i]);
       } catch (const std::exception& error) {
@@ -225,7 +225,7 @@ void Sender::stop() {
     if (state.sessions.empty() || state.failed) break;
     std::this_thread::sleep_for(kEndPoll);
   }
-  // First the threads that fill the workers' rings, then those that empty them.
+  // First stop the threads that fill the workers' rings, then those that empty them.
   state.stop_receiving.store(true);
   if (state.receiving.joinable()) state.receiving.join();
   state.stop.store(true);
@@ -251,10 +251,10 @@ void Sender::start_sessions(const std::vector<SessionRequest>& requests) {
   const Time now = agent::monotonic_now();
   const auto started = static_cast<double>(std::max<std::size_t>(requests.size(), 1));
   const Duration spacing = state.options.ramp * (1 / started);
-  std::vector<State::Running> made;  // all of them, before the first one starts
+  std::vector<State::Running> made;  // make all of them before the first one starts
   auto free_slots = state.free_slots;
   for (const SessionRequest& request : requests) {
-    // The one with the most room.
+    // The worker with the most free slots.
     const auto less = [](const auto& a, const auto& b) { return a.size() < b.size(); };
     const auto worker = static_cast<unsigned>(
         std::max_element(free_slots.begin(), free_slots.end(), less) - free_slots.begin());

@@ -1,7 +1,7 @@
-// The sender: the sessions on one port, a worker per lcore.
+// The sender: the sessions on one port, with one worker per lcore.
 //
-// Threads: see README.md. Any thread but the workers' own may call the methods below; they
-// lock each other out but never a worker, which they reach through rings.
+// Threads: see README.md. Any thread except the workers' own may call the methods below. They lock
+// each other out, but never a worker, which they reach through rings.
 #pragma once
 
 #include <cstdint>
@@ -21,55 +21,59 @@ namespace tiercast::sender {
 
 struct SenderSettings {
   SenderAddresses addresses;
-  std::string payload;                    // "": the pattern; a file, "-": standard input
-  bool poll = false;                      // else the workers sleep between departures
-  int realtime = 0;                       // priority of the workers under SCHED_FIFO; 0: ordinary
-  bool trace = false;                     // tend() will take the cores' records
-  bool name_sessions = true;              // in them
-  std::uint32_t session_capacity = 1024;  // sessions that may run at once, over all workers
-  std::uint32_t largest_frame = 9018;     // bytes, tag included, that a session may send
-  Duration ramp = Duration::zero();       // over which the sessions of one start() are spread
+  std::string payload;        // "": the pattern; a file; or "-": standard input
+  bool poll = false;          // otherwise the workers sleep between departures
+  int realtime = 0;           // SCHED_FIFO priority of the workers; 0: ordinary scheduling
+  bool trace = false;         // whether tend() takes the cores' records
+  bool name_sessions = true;  // whether these name their session
+  std::uint32_t session_capacity = 1024;  // sessions that may run at the same time, over all
+                                          // workers
+  std::uint32_t largest_frame = 9018;     // bytes, including the tag, that a session may send
+  Duration ramp = Duration::zero();       // time over which the sessions of one start_sessions()
+                                          // are spread
 };
 
-// The `count` sessions of one SessionSpec. ConfigError names field, value and choices.
+// The `count` sessions of one SessionSpec. ConfigError names the field, its value and the choices.
 std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec);
-// From a file in the JSON form of tiercast.v1.SessionList.
+// Reads a file in the JSON form of tiercast.v1.SessionList.
 v1::SessionList read_sessions(const std::string& path);
 
 class Sender {
  public:
-  // `port` must outlive the object. Nothing runs before run(). ConfigError:
-  // no memory, or a payload that cannot be read.
+  // `port` must outlive the object. Nothing runs before run(). ConfigError: no memory, or the
+  // payload cannot be read.
   Sender(const SenderSettings& options, Port& port);
   ~Sender();
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // Starts the threads. stop() ends all sessions and waits for the threads; afterwards the counts
-  // are final.
+  // run() starts the threads. stop() ends all sessions and waits for the threads; the counts are
+  // then final.
   void run();
   void stop();
 
-  // Sessions start, change and stop while others run. The worker does it between two packets; the
-  // call returns once the worker has the order. ConfigError: a session of this number runs already
-  // or does not run, there is no room, or the scheme refuses. Either all requests start or none. If
-  // they need the numbers or the room of ending sessions, it waits up to two seconds for those.
+  // Sessions start, change and stop while others run. The worker does it between two packets, and
+  // the call returns once the worker has the order. ConfigError: a session of this number runs
+  // already, or does not run; there is no room; or the scheme refuses. Either all requests start or
+  // none. If they need the numbers or the room of ending sessions, the call waits for these for up
+  // to two seconds.
   void start_sessions(const std::vector<SessionRequest>& requests);
   void set_membership(std::uint16_t session, int top_rank);
   void stop_session(std::uint16_t session);
 
-  // To be called several times a second. Gives `telemetry` the cores' records since the last call,
-  // in the order of each worker's time, and frees what ended sessions held. Throws
-  // std::runtime_error with what ended a worker, if one has ended.
+  // To be called several times a second. Passes the cores' records since the last call to
+  // `telemetry`, in time order for each worker, and frees what ended sessions held. If a worker has
+  // failed, throws std::runtime_error with the reason.
   void tend(agent::Telemetry* telemetry);
-  // While the link is down, packets that are due are dropped. It is up until this says otherwise.
+  // While the link is down, packets that become due are dropped. The link counts as up until the
+  // first call.
   void set_link(bool up);
 
-  // A snapshot. `layers`: with those of every layer.
+  // Takes a snapshot. `layers`: include those of every layer.
   Statistics statistics(bool layers) const;
-  // The last figures of the sessions that have ended since the last call.
+  // The final figures of the sessions that have ended since the last call.
   std::vector<LayerStatistics> take_ended_layers();
-  // Every session of a reliable scheme has transferred its object, and there is at least one.
+  // Whether there is at least one session, and all sessions have transferred their object.
   bool finished() const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace tiercast::sender {
 
-// IEEE 802.1Q tag.
+// An IEEE 802.1Q tag.
 struct Vlan {
   std::uint16_t id = 0;       // 1..4094
   std::uint8_t priority = 0;  // 0..7
@@ -18,7 +18,7 @@ struct Vlan {
 struct SenderAddresses {
   OwnAddress own;
   agent::MacAddress gateway{};   // next hop of unicast messages
-  std::uint32_t gateway_ip = 0;  // host order; 0: `gateway` is given; else ARP finds it
+  std::uint32_t gateway_ip = 0;  // host order; 0: use `gateway` as given; otherwise ARP finds it
   std::optional<Vlan> vlan;
 };
 

@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::uint64_t kDefaultSeed = 1;
 constexpr std::size_t kMostSessions = wire::kMaxSession + 1;
-constexpr std::size_t kListed = 20;  // ranges of numbers in an error text
+constexpr std::size_t kListed = 20;  // most ranges of numbers in an error text
 
 grpc::Status invalid(const ConfigError& error) {
   return {grpc::StatusCode::INVALID_ARGUMENT, error.what()};
 }
 
-// "1, 4 to 100": the numbers of the sessions that run.
+// The numbers of the running sessions: "1, 4 to 100".
 std::string numbers_of(const std::map<std::uint32_t, v1::SessionSpec>& running) {
   std::vector<std::string> ranges;
   for (auto first = running.begin(); first != running.end();) {
@@ -38,7 +38,7 @@ std::string numbers_of(const std::map<std::uint32_t, v1::SessionSpec>& running) 
   return ranges.empty() ? "none" : fmt::format("{}", fmt::join(ranges, ", "));
 }
 
-// The `count` sessions of `spec`, one by one.
+// The `count` sessions of `spec`, each as a spec of its own.
 std::vector<v1::SessionSpec> single(const v1::SessionSpec& spec) {
   std::vector<v1::SessionSpec> all;
   const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
@@ -86,7 +86,7 @@ grpc::Status SessionService::StartSessions(grpc::ServerContext*,
     std::vector<SessionRequest> requests;
     std::vector<v1::SessionSpec> specs;
     for (const v1::SessionSpec& spec : request->sessions()) {
-      // First: it checks the spec, and so its count.
+      // First, because it checks the spec, and with it the count.
       for (SessionRequest& one : checked(spec)) requests.push_back(std::move(one));
       if (requests.size() > kMostSessions) {
         throw ConfigError(fmt::format("sessions: more than {} in one call", kMostSessions));
@@ -121,7 +121,7 @@ grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
   try {
     const std::vector<SessionRequest> requests = checked(changed);
     if (!request->parameters().empty()) {
-      // Refuses what cannot be made before it stops the running session.
+      // Try to make the new session, so that an error comes before the running one is stopped.
       const Session trial(requests.front(), 0, Time::zero());
       sender_.stop_session(static_cast<std::uint16_t>(request->session()));
       running_.erase(found);
@@ -165,7 +165,7 @@ grpc::Status SessionService::ListSessions(grpc::ServerContext*, const v1::ListSe
   response->set_time_ns(statistics.taken.ns());
   for (const LayerStatistics& layer : statistics.layers) {
     const auto found = states.find(layer.session);
-    if (found == states.end()) continue;  // it is ending
+    if (found == states.end()) continue;  // this session is ending
     v1::LayerState& out = *found->second->add_layers();
     out.set_rank(layer.rank);
     out.set_rate_bps(layer.rate.bytes_per_second());

@@ -1,4 +1,4 @@
-// tiercast.v1.Sender over a running Sender.
+// Serves tiercast.v1.Sender for a running Sender.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace tiercast::sender {
 
 class SessionService final : public v1::Sender::Service {
  public:
-  // `running`: what the sender was started with. `largest_packet`: IP bytes that its buffers have
-  // room for. The sender must outlive the object.
+  // `running`: the sessions that the sender was started with. `largest_packet`: IP bytes that fit
+  // into its buffers. The sender must outlive the object.
   SessionService(Sender& sender, const v1::SessionList& running, std::uint32_t largest_packet);
 
   grpc::Status StartSessions(grpc::ServerContext* context, const v1::StartSessionsRequest* request,
@@ -27,13 +27,13 @@ class SessionService final : public v1::Sender::Service {
                             v1::ListSessionsResponse* response) override;
 
  private:
-  // ConfigError also where the packets would be too large.
+  // Throws ConfigError also if the packets would be too large.
   std::vector<SessionRequest> checked(const v1::SessionSpec& spec) const;
-  grpc::Status not_found(std::uint32_t session) const;  // names those that run
+  grpc::Status not_found(std::uint32_t session) const;  // the message lists the running sessions
 
   Sender& sender_;
   const std::uint32_t largest_packet_;
-  std::mutex mutex_;                                  // guards what follows, and the order of calls
+  std::mutex mutex_;  // guards the members below, and keeps calls in order
   std::map<std::uint32_t, v1::SessionSpec> running_;  // each with count = 1
 };
 

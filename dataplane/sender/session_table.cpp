@@ -78,7 +78,7 @@ void SessionTable::start(Time now, Session& session) {
     flow.ecn = session.driver_->core().ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
     LayerState& layer = layers_[slot * kMaxLayers + rank];
     const bool waiting = layer.waiting;
-    std::destroy_at(&layer);  // counters from zero
+    std::destroy_at(&layer);  // counters start from zero
     std::construct_at(&layer);
     layer.waiting = waiting;
     layer.headers =
@@ -123,7 +123,7 @@ void SessionTable::stop(Time now, Session& session) {
   running_sessions_.fetch_sub(1, std::memory_order_release);
 }
 
-// After each call of a core: its timer may have moved.
+// To be called after each call of a core, whose timer may have changed.
 inline void SessionTable::after(Session& session) {
   const Time next = session.driver_->next_timer();
   if (next == session.timer_ && (next.is_never() || timers_.scheduled(session.slot_))) return;
@@ -181,7 +181,7 @@ std::optional<SessionTable::Departure> SessionTable::pop_released(Time now) {
     --waiting_;
     LayerState& layer = layers_[id];
     layer.waiting = false;
-    if (layer.released == 0) continue;  // the session was stopped
+    if (layer.released == 0) continue;  // the session was stopped in the meantime
     if (--layer.released > 0) enqueue_released(id);
     return Departure{id, now};
   }
@@ -212,11 +212,11 @@ std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
       !settings_.payload->fill({message + written, size - written})) {
     payload_underruns_.add();
   }
-  // The sum comes last: bytes that were written one by one must reach the cache before they can be
+  // The sum comes last, because bytes written one by one must reach the cache before they can be
   // read as words.
   layer.headers.write_headers(frame, next_ip_id_++);
   if (settings_.offload.udp) {
-    // The device reads all of it.
+    // The device reads the whole packet.
   } else if (plain) {
     if (layer.tail_from != head) [[unlikely]] {
       layer.tail_from = static_cast<std::uint16_t>(head);

@@ -1,7 +1,8 @@
-// The sessions of one transmitting thread: cores, timers, pacer, packets. No device and no clock.
+// The sessions of one transmitting thread: their cores, timers, pacer and packets. It has no device
+// and no clock.
 //
-// A Worker runs it over DPDK in real time, the dry run (schedule.h) in virtual time. One thread
-// calls everything except read_layers() and the counters.
+// A Worker runs it over DPDK in real time; the dry run (schedule.h) runs it in virtual time. One
+// thread calls everything except read_layers() and the counters.
 #pragma once
 
 #include <atomic>
@@ -29,30 +30,30 @@ namespace tiercast::sender {
 
 class SessionTable;
 
-// Where a core's messages beside its data packets, and its records, go.
+// Where a core's records go, and its messages other than data packets.
 class Outlet {
  public:
   virtual ~Outlet() = default;
-  // A whole frame; valid during the call.
+  // Takes a whole frame, which is valid only during the call.
   virtual void control(std::span<const std::byte> frame) = 0;
   virtual void record(Time time, std::uint16_t session, std::string_view kind,
                       std::span<const TraceField> fields) = 0;
 };
 
-// A session as it is asked for.
+// A request for a session.
 struct SessionRequest {
   std::string scheme;
   SessionConfig config;
-  int top_rank = -1;  // highest rank that is subscribed to; -1: none
+  int top_rank = -1;  // highest rank with a subscriber; -1: none
   std::string input;  // file that a reliable scheme transfers; "": none
 };
 
-// One session. The controlling thread makes it, hands it to a table, and gets it back to destroy
+// One session. The controlling thread makes it, passes it to a table, and gets it back to destroy
 // it.
 class Session final {
  public:
-  // Makes the core; ConfigError comes from the scheme. `slot`: its own place in the table. It
-  // starts at `start_at`, or when it is handed over if that is later.
+  // Makes the core, which may throw ConfigError. `slot`: the session's own place in the table. It
+  // starts at `start_at`, or when it is passed to the table if that is later.
   Session(const SessionRequest& request, std::uint32_t slot, Time start_at);
 
   const SessionConfig& config() const { return config_; }
@@ -65,7 +66,7 @@ class Session final {
 
  private:
   friend class SessionTable;
-  // Where its layers are in the pacer that all sessions of a table share.
+  // Where the session's layers are in the pacer that all sessions of a table share.
   class Places {
    public:
     explicit Places(Session& session) : session_(&session) {}
@@ -82,8 +83,8 @@ class Session final {
   bool wants_records() const;
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
-  // First the members that each departure reads. (No alignas: aligned blocks lie apart from their
-  // cores, and with 100,000 layers the table then loses 5 % to TLB misses.)
+  // The members that each departure reads come first. (No alignas: aligned blocks would lie apart
+  // from their cores, and with 100,000 layers the table would lose 5 % to TLB misses.)
   Time timer_ = Time::never();  // as scheduled
   std::optional<Driver> driver_;
   SessionTable* table_ = nullptr;
@@ -100,15 +101,15 @@ class Session final {
 class SessionTable {
  public:
   struct Settings {
-    std::uint32_t sessions = 1;  // that may run at once
+    std::uint32_t sessions = 1;  // that may run at the same time
     SenderAddresses addresses;
-    const Neighbour* gateway = nullptr;  // none: addresses.gateway
+    const Neighbour* gateway = nullptr;  // null: use addresses.gateway
     ChecksumOffload offload;
-    PayloadSource* payload = nullptr;  // none: the pattern
+    PayloadSource* payload = nullptr;  // null: the pattern
     std::size_t largest_frame = 9018;  // bytes
-    bool records = false;              // Outlet::record() is wanted
-    // Buffers given to build() hold the pattern beyond their first kFreshBytes of message, as
-    // build() left them; false: it writes every byte.
+    bool records = false;              // whether Outlet::record() is wanted
+    // True: buffers passed to build() hold the pattern beyond the first kFreshBytes of their
+    // message, as build() left them. False: build() writes every byte.
     bool prefilled = false;
   };
 
@@ -118,18 +119,18 @@ class SessionTable {
     Time due;
   };
   static constexpr std::size_t kFreshBytes = 64;
-  // What a buffer must have room for beside the frame.
+  // Room that a buffer needs besides the frame.
   static constexpr std::size_t kSpareBytes = kFreshBytes;
 
   SessionTable(const Settings& settings, Outlet& outlet);
 
-  // The session must live until stop(), and its counters be read before its slot is reused.
+  // The session must live until stop(). Its counters must be read before its slot is used again.
   void start(Time now, Session& session);
   void set_membership(Time now, Session& session, int top_rank);
   void stop(Time now, Session& session);
 
-  // The next packet that is due at `now`, or by `until` for a caller that prepares packets ahead.
-  // Packets that a window released come first, each layer in turn.
+  // The next packet that is due at `now`, or by `until` if the caller prepares packets ahead.
+  // Packets that a window released come first, one per layer in turn.
   std::optional<Departure> pop(Time now) { return pop(now, now); }
   std::optional<Departure> pop(Time now, Time until) {
     if (waiting_ > 0) [[unlikely]]
@@ -139,8 +140,8 @@ class SessionTable {
     }
     return std::nullopt;
   }
-  // Prefetches what build() will need, in two steps: the second one reads what the first one
-  // fetched.
+  // Prefetches what build() will need, in two steps, because the second step reads what the first
+  // one fetched.
   void prefetch(Layer layer) const {
     const auto* const state = reinterpret_cast<const std::byte*>(&layers_[layer]);
     __builtin_prefetch(state, 1);
@@ -150,9 +151,9 @@ class SessionTable {
     __builtin_prefetch(layers_[layer].core, 1);
     __builtin_prefetch(&layers_[layer].session->timer_);
   }
-  // Builds the packet of a departure, with the headers of `now`. Returns the frame's length in
-  // bytes; 0: the core has nothing to send. The caller then reports its fate by sent() or
-  // dropped().
+  // Builds the packet of a departure, with headers for the time `now`. Returns the frame's length
+  // in bytes; 0: the core has nothing to send. The caller then reports the packet's fate by sent()
+  // or dropped().
   std::size_t build(Layer layer, Time now, std::byte* frame);
   std::size_t header_bytes() const { return header_bytes_; }
   void sent(Layer layer) {
@@ -160,20 +161,20 @@ class SessionTable {
     sent_.add();
     sent_bytes_.add(layers_[layer].ip_bytes);
   }
-  // `built`: false if there was not even a buffer.
+  // `built`: false if there was no buffer at all.
   void dropped(Layer layer, bool built);
 
   void receive(Time now, std::uint32_t slot, std::uint16_t session, const Arrival& arrival);
-  // Runs the timer that is due first; false: none is due.
+  // Runs the timer that is due first. False if none is due.
   bool run_timer(Time now);
-  // Uses spare time.
+  // Does work ahead, in spare time.
   void prepare() {
     pacer_.prepare();
     publish();
   }
   // Updates what read() returns.
   void publish() { given_up_.store(pacer_.given_up(), std::memory_order_relaxed); }
-  // The latest time at which run() must be called again; may be too early.
+  // The latest time at which run() must be called again. May be earlier than necessary.
   Time next_deadline() const;
   Time next_departure() const { return waiting_ == 0 ? pacer_.next_departure() : Time::zero(); }
 
@@ -186,16 +187,16 @@ class SessionTable {
 
   struct alignas(64) LayerState {
     FrameTemplate headers;        // 60 bytes
-    std::uint16_t tail_from = 0;  // bytes of the message that `tail_sum` leaves out
+    std::uint16_t tail_from = 0;  // bytes of the message that `tail_sum` does not cover
     Rank rank = 0;
-    bool whole_message = false;  // the core writes its payload, too
-    // Second line.
-    const SenderCore* core = nullptr;  // the session's, to be prefetched
+    bool whole_message = false;  // the core writes the payload, too
+    // The second cache line.
+    const SenderCore* core = nullptr;  // the session's core, for prefetching
     Session* session = nullptr;
     std::uint32_t ip_bytes = 0;
     std::uint32_t tail_sum = 0;  // of the pattern from tail_from on
-    std::uint32_t released = 0;  // packets that may leave at once
-    bool waiting = false;        // stands in released_
+    std::uint32_t released = 0;  // packets that may leave now
+    bool waiting = false;        // whether it is in released_
     Counter generated, sent, dropped;
     std::atomic<double> rate{0};  // bytes/s
   };
@@ -214,7 +215,7 @@ class SessionTable {
   TimingWheel<Timer> timers_;
   std::vector<LayerState, HugePages<LayerState>> layers_;
   std::vector<Session*> sessions_;
-  std::vector<Layer> released_;  // a ring of the layers that wait: each once
+  std::vector<Layer> released_;  // a ring of the layers that wait, each once
   std::size_t first_released_ = 0;
   std::size_t waiting_ = 0;
   Time now_;

@@ -1,4 +1,4 @@
-// Sessions as they are asked for: checked, and completed with each scheme's defaults.
+// Requests for sessions: checked, and completed with each scheme's defaults.
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 

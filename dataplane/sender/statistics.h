@@ -1,9 +1,9 @@
-// What a running sender counts, and how another thread reads it: no locks, no copies on the packet
-// path.
+// What a running sender counts, and how another thread reads it, without locks or copies on the
+// packet path.
 //
-// Each Counter and SharedHistogram has one writing thread. A reader sees each figure whole, but not
-// all figures at the same instant: sums agree exactly (generated = sent + dropped, received = all
-// its fates) once the writers have stopped. Totals count from the start.
+// Each Counter and SharedHistogram has one thread that writes it. A reader sees each figure whole,
+// but not all figures at the same instant. Sums agree exactly (generated = sent + dropped, received
+// = the sum of all fates) once the writers have stopped. Totals count from the start.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-// Histogram's bins, written by one thread and read by others.
+// The bins of a Histogram, written by one thread and read by others.
 class SharedHistogram {
  public:
   void add(std::int64_t ns) {
@@ -55,48 +55,49 @@ class SharedHistogram {
 struct LayerStatistics {
   std::uint16_t session = 0;
   Rank rank = 0;
-  Rate rate;                      // as the core set it last
+  Rate rate;                      // as last set by the core
   std::uint32_t packet_size = 0;  // IP bytes
   std::uint64_t generated = 0;    // packets; sent + dropped
   std::uint64_t sent = 0;
-  std::uint64_t dropped = 0;  // no buffer, the link down, or the device refused them
+  std::uint64_t dropped = 0;  // no buffer, link down, or refused by the device
 };
 
-// Figures of one transmitting thread.
+// The figures of one transmitting thread.
 struct WorkerStatistics {
   unsigned lcore = 0;
   std::uint32_t sessions = 0;   // running now
   std::uint32_t layers = 0;     // with a rate above 0
-  std::uint64_t generated = 0;  // data packets of all layers, those of ended sessions too
+  std::uint64_t generated = 0;  // data packets of all layers, including those of ended sessions
   std::uint64_t sent = 0;
   std::uint64_t sent_bytes = 0;  // IP
   std::uint64_t dropped = 0;
-  std::uint64_t control_sent = 0;  // messages of the cores beside the data
+  std::uint64_t control_sent = 0;  // messages of the cores other than data
   std::uint64_t control_dropped = 0;
-  std::uint64_t feedback_delivered = 0;  // handed to a core, which may refuse them
+  std::uint64_t feedback_delivered = 0;  // passed to a core, which may still refuse them
   std::uint64_t feedback_refused = 0;    // by the cores
-  std::uint64_t feedback_late = 0;       // for a session that had ended meanwhile
-  std::uint64_t behind = 0;              // times that a departure was more than kBehind late
-  std::uint64_t given_up = 0;            // packets that the layers' schedules skipped after stalls
-  std::uint64_t payload_underruns = 0;   // packets that standard input had no bytes for
-  std::uint64_t trace_lost = 0;          // records that found no room
-  Histogram late;                        // departure minus due time
-  Histogram gap_error;  // |departure - the one before| against the same of the due times
+  std::uint64_t feedback_late = 0;       // for a session that had ended in the meantime
+  std::uint64_t behind = 0;              // times that a departure was late by more than kBehind
+  std::uint64_t given_up = 0;  // packets that the layers' schedules have skipped after stalls
+  std::uint64_t payload_underruns = 0;  // packets for which standard input had no bytes
+  std::uint64_t trace_lost = 0;         // records for which there was no room
+  Histogram late;                       // departure minus due time
+  Histogram gap_error;                  // |gap to the previous departure - gap of the due times|
 };
 
-// Figures of the receiving side. Each received frame has one fate: malformed, foreign, answered,
-// learned, queries, ring_full or handed_on. A frame that was handed on is then counted by a worker,
-// as feedback_delivered or feedback_late.
+// The figures of the receiving side. Each received frame has one fate: malformed, foreign,
+// answered, learned, queries, ring_full or handed_on. A worker then counts a frame that was handed
+// on, as feedback_delivered or feedback_late.
 struct FeedbackStatistics {
   std::uint64_t received = 0;   // frames
-  std::uint64_t handed_on = 0;  // valid feedback of a running session, put into its worker's ring
+  std::uint64_t handed_on = 0;  // valid feedback of a running session, put into the ring of its
+                                // worker
   std::uint64_t malformed = 0;  // wrong length, checksum or header
   std::uint64_t foreign = 0;    // valid, but for another address, port, session or scheme
   std::uint64_t answered = 0;   // ARP and ICMP echo requests
   std::uint64_t learned = 0;    // ARP of the next hop
-  std::uint64_t queries = 0;    // IGMP's, to which a member of no group owes no report
+  std::uint64_t queries = 0;    // IGMP queries, which a member of no group need not answer
   std::uint64_t ring_full = 0;  // lost because the worker did not keep up
-  std::uint64_t missed = 0;     // never received: the device had no room for them, by its own count
+  std::uint64_t missed = 0;     // never received: the device had no room, by its own count
 };
 
 struct Statistics {
@@ -104,7 +105,7 @@ struct Statistics {
   bool link_up = true;
   std::vector<WorkerStatistics> workers;
   FeedbackStatistics feedback;
-  std::vector<LayerStatistics> layers;  // of the sessions that run; by session and rank
+  std::vector<LayerStatistics> layers;  // of the running sessions, by session and rank
 };
 
 inline constexpr Duration kBehind = Duration::microseconds(100);

@@ -1,4 +1,4 @@
-// CLOCK_MONOTONIC read from the processor's time stamp counter: a few nanoseconds a reading.
+// CLOCK_MONOTONIC, read from the processor's time stamp counter in a few nanoseconds.
 #pragma once
 
 #include <rte_cycles.h>
@@ -13,9 +13,10 @@
 
 namespace tiercast::sender {
 
-// One thread calls everything. Between two calls of sync() it runs at the TSC's rate, measured
-// since its construction, which takes 10 ms (rte_get_tsc_hz() rounds to 10 MHz: up to 0.2 % off).
-// sync() steers it towards CLOCK_MONOTONIC by its rate alone, so it never jumps or goes back.
+// One thread calls everything. Between two calls of sync() the clock runs at the TSC's rate, as
+// measured since its construction. The constructor takes 10 ms for the first measurement, because
+// rte_get_tsc_hz() rounds to 10 MHz and may be 0.2 % off. sync() steers the clock towards
+// CLOCK_MONOTONIC only by its rate, so it never jumps or goes back.
 class TscClock {
  public:
   TscClock() : first_(read()) {
@@ -30,8 +31,8 @@ class TscClock {
     return Time::nanoseconds(anchor_.ns + static_cast<std::int64_t>(elapsed >> kShift));
   }
 
-  // About once a second. Corrects the offset within the next two seconds, by at most 0.05 % of the
-  // rate.
+  // To be called about once a second. Corrects the offset within the next two seconds, by at most
+  // 0.05 % of the rate.
   void sync() {
     const Reading reading = read();
     const std::int64_t own_ns = at(reading.tsc).ns();
@@ -46,7 +47,8 @@ class TscClock {
     std::uint64_t tsc;
     std::int64_t ns;
   };
-  // Both clocks at one instant: the shortest of several tries, since it was not interrupted.
+  // Reads both clocks at the same instant. Of several tries it uses the shortest, which was not
+  // interrupted.
   static Reading read() {
     Reading best{};
     std::uint64_t least = UINT64_MAX;
@@ -62,7 +64,7 @@ class TscClock {
     return best;
   }
 
-  // ns per tick, from the first reading to this one.
+  // ns per tick, from the first reading to the given one.
   double rate(const Reading& reading) const {
     return static_cast<double>(reading.ns - first_.ns) /
            static_cast<double>(reading.tsc - first_.tsc);

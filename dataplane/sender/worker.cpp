@@ -13,17 +13,17 @@
 namespace tiercast::sender {
 namespace {
 
-constexpr unsigned kBuffers = 4095;  // above the device's ring and the pool's cache
+constexpr unsigned kBuffers = 4095;  // more than the device's ring and the pool's cache
 constexpr unsigned kJumboBuffers = 2047;
 // Between two calls of Sender::tend().
 constexpr std::size_t kRecords = 4096;
 constexpr std::size_t kRecordsOfOne = 512;
-// The longest time that received frames wait where the driver cannot wake us.
+// The longest time that received frames wait if the driver cannot wake this thread.
 constexpr Duration kPollInterval = Duration::milliseconds(1);
 constexpr Duration kLongSleep = Duration::milliseconds(50);
-// The time left for building a packet before its departure, after feedback.
+// The time kept free after feedback to build a packet before its departure.
 constexpr Duration kBuildTime = Duration::nanoseconds(150);
-// What took longer was interrupted.
+// Anything that took longer was interrupted.
 constexpr Duration kLongFeedback = Duration::microseconds(5);
 
 template <std::size_t N>
@@ -47,7 +47,7 @@ Worker::Worker(const Settings& settings, Port& port)
   const std::size_t frame = settings.sessions.largest_frame + SessionTable::kSpareBytes;
   pool_ = port.make_pool("worker-" + std::to_string(settings.queue),
                          frame > 4096 ? kJumboBuffers : kBuffers, frame);
-  // What build() expects of every buffer.
+  // Set up every buffer as build() expects it.
   const std::size_t header = table_.header_bytes();
   std::vector<rte_mbuf*> all;
   while (rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_)) {
@@ -75,7 +75,7 @@ bool Worker::order(const Command& command) {
 
 std::size_t Worker::deliver(std::span<rte_mbuf* const> feedback) {
   const std::size_t delivered = feedback_.push(feedback);
-  if (!settings_.receive) wake();  // else it is this thread
+  if (!settings_.receive) wake();  // otherwise this is that thread
   return delivered;
 }
 
@@ -85,12 +85,12 @@ void Worker::wake() {
   [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
 }
 
-// Each turn hands over what is due, plans what comes next, and builds one packet ahead of its
-// departure. A worker on time sends one packet a turn; a late one up to a ring of them. With
-// nothing to prepare, it waits for the next departure on the clock alone.
+// Each turn hands over what is due, plans what comes next, and builds one packet before its
+// departure. A worker that is on time sends one packet a turn; a late one sends up to a ring of
+// them. If there is nothing to prepare, the worker only watches the clock until the next departure.
 void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
   lcore_ = lcore;
-  prctl(PR_SET_TIMERSLACK, 1ul);  // ns; of this thread
+  prctl(PR_SET_TIMERSLACK, 1ul);  // in ns; applies to this thread
   Time now = clock_.now();
   Time next_chores = now;
   next_sync_ = now;
@@ -121,7 +121,7 @@ void Worker::flush() {
   }
 }
 
-// With nothing to prepare: waits for a near departure, otherwise uses the time.
+// There is nothing to prepare: wait for a departure that is near, otherwise use the time.
 Time Worker::rest(Time now) {
   if (first_built_ != end_built_) {
     const Time due = built_[first_built_ % kBuilt].due - early_;
@@ -152,7 +152,7 @@ void Worker::plan(Time now) {
   }
 }
 
-// One, or a batch if the backlog is long.
+// Builds one packet, or a batch if the backlog is long.
 void Worker::build(Time now) {
   const Time leaving = now + early_;
   while (first_planned_ != end_planned_ && end_built_ - first_built_ < kBuilt) {
@@ -196,7 +196,7 @@ void Worker::build_first(Time now) {
   ++end_built_;
 }
 
-// What is due, in one burst (two where the ring wraps).
+// Hands over what is due in one burst, or two where the ring wraps.
 void Worker::hand_over(Time now) {
   const unsigned first = first_built_ % kBuilt;
   const unsigned most = std::min(end_built_ - first_built_, kBuilt - first);
@@ -241,8 +241,8 @@ bool Worker::chores(Time now) {
   return busy;
 }
 
-// Feedback is processed between departures, while one more would end before the next packet has to
-// be built.
+// Processes feedback between departures, as long as one more message would be done before the next
+// packet must be built.
 bool Worker::take_feedback() {
   Time now = clock_.now();
   for (unsigned n = 0; n < kFeedbackBatch; ++n) {
@@ -254,7 +254,7 @@ bool Worker::take_feedback() {
       }
     }
     if (!next_feedback() && !(settings_.receive && settings_.receive(now, 1) > 0)) return n > 0;
-    // A received frame may have been something else.
+    // The received frame may not have been feedback.
     if (next_feedback()) hand_to_core(now, feedback_batch_[feedback_next_++]);
     feedback_passed_over_ = 0;
     const Time end = clock_.now();
@@ -264,7 +264,7 @@ bool Worker::take_feedback() {
   return true;
 }
 
-// Of the next packet, built or not.
+// Of the next packet, whether it is built or not.
 Time Worker::next_departure() const {
   if (first_built_ != end_built_) return built_[first_built_ % kBuilt].due - early_;
   if (first_planned_ != end_planned_) return planned_[first_planned_ % kPlanned].due - early_;
@@ -275,7 +275,7 @@ bool Worker::next_feedback() {
   if (feedback_next_ < feedback_count_) return true;
   feedback_next_ = 0;
   feedback_count_ = static_cast<unsigned>(feedback_.pop(std::span(feedback_batch_)));
-  // Another core wrote them. The data begins where drivers put it by default.
+  // Another CPU core wrote them. The data starts where drivers put it by default.
   for (unsigned i = 0; i < feedback_count_; ++i) {
     auto* const start = reinterpret_cast<std::byte*>(feedback_batch_[i]);
     rte_prefetch0(start);
@@ -309,7 +309,7 @@ void Worker::obey(const Command& command, Time now) {
       table_.set_membership(now, *command.session, command.top_rank);
       break;
     case Command::Kind::kStop:
-      // Built packets count for their layer, whose counts are final after this.
+      // Send the built packets first, so that the counts of their layers are final after this.
       flush();
       table_.stop(now, *command.session);
       returned.push(command.session);
@@ -326,8 +326,8 @@ void Worker::sleep(Time now) {
     table_.prepare();
     return;
   }
-  // This exchange or wake()'s comes first: then wake() finds it asleep, or what was pushed before
-  // is seen here.
+  // Of this exchange and wake()'s, one comes first: either wake() finds the worker asleep, or the
+  // worker sees here what was pushed before.
   asleep_.exchange(true, std::memory_order_acq_rel);
   if (commands_.empty() && feedback_.empty()) {
     pollfd sources[2] = {{wakeup_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}};

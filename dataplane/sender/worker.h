@@ -1,4 +1,4 @@
-// One transmitting thread: a table of sessions, a transmit queue, the rings to its neighbours.
+// One transmitting thread: a table of sessions, a transmit queue, and the rings to its neighbours.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -20,8 +20,8 @@
 
 namespace tiercast::sender {
 
-// From the controlling thread, which owns the sessions. Between kStart and their return through
-// `returned` only the worker calls them.
+// A command from the controlling thread, which owns the sessions. From kStart until a session comes
+// back through `returned`, only the worker calls it.
 struct Command {
   enum class Kind { kStart, kMembership, kStop } kind = Kind::kStart;
   Session* session = nullptr;
@@ -30,9 +30,9 @@ struct Command {
 
 inline constexpr std::uint32_t kAnswer = 0xffffffff;
 
-// Describes validated feedback; lies in the private area of the buffer that holds it.
+// Describes validated feedback. It is in the private area of the buffer with the feedback.
 struct FeedbackNote {
-  std::uint32_t slot;  // kAnswer: send the frame itself, an answer of the receiving side
+  std::uint32_t slot;  // kAnswer: send the frame itself, an answer from the receiving side
   std::uint32_t from;
   std::uint32_t ip_length;
   std::uint16_t session;
@@ -44,7 +44,7 @@ struct FeedbackNote {
 inline constexpr auto kFeedbackNoteBytes =
     static_cast<std::uint16_t>(RTE_ALIGN(sizeof(FeedbackNote), RTE_MBUF_PRIV_ALIGN));
 
-// How long a repeated task takes.
+// The running time of a task that repeats.
 class RunningTime {
  public:
   void add(Duration time) {
@@ -52,19 +52,19 @@ class RunningTime {
     mean_ += difference;
     deviation_ += (difference < 0 ? -difference : difference) - deviation_ / kWeight;
   }
-  // An upper bound for nearly every time: the mean and twice the mean deviation.
+  // An upper bound that nearly always holds: the mean plus twice the mean deviation.
   Duration usual() const { return Duration::nanoseconds((mean_ + 2 * deviation_) / kWeight); }
 
  private:
   static constexpr std::int64_t kWeight = 16;
-  std::int64_t mean_ = 0;  // ns, of sixteenths, both
+  std::int64_t mean_ = 0;  // both in 1/16 ns
   std::int64_t deviation_ = 0;
 };
 
-// What a core traced, copied.
+// A copy of what a core traced.
 struct TraceRecord {
   static constexpr std::size_t kMaxFields = Contract::kMaxTraceFields;
-  static constexpr std::size_t kNameBytes = 72;  // a lab takes names of 64
+  static constexpr std::size_t kNameBytes = 72;  // labs accept names of up to 64
   struct Field {
     std::array<char, kNameBytes> name;
     double value;
@@ -82,26 +82,27 @@ class Worker final : private Outlet {
     SessionTable::Settings sessions;
     std::uint16_t queue = 0;  // transmit queue
     bool poll = false;
-    // For a worker without a receiving thread beside it: delivers at most `limit` of the received
-    // frames and returns how many.
+    // For a worker that also receives: delivers at most `limit` of the received frames and returns
+    // how many.
     std::function<unsigned(Time, unsigned limit)> receive;
-    int receive_descriptor = -1;  // readable when frames wait, for a worker that sleeps
+    int receive_descriptor = -1;  // readable while frames wait, for a worker that sleeps
   };
 
   Worker(const Settings& settings, Port& port);
   ~Worker() override;
 
-  // The thread's whole life, until `stop`; then it processes all that was delivered, so the threads
-  // that deliver and give orders must end first.
+  // Runs the thread until `stop`, then processes all that was delivered. So the threads that
+  // deliver and give orders must end first.
   void run(const std::atomic<bool>& stop, unsigned lcore);
 
-  // The controlling thread's ends.
+  // The controlling thread's ends of the rings.
   bool order(const Command& command);
   Ring<Session*> returned{1 << 16};
   Ring<TraceRecord> records;
-  // The receiving thread's: buffers with a FeedbackNote. Returns how many of the first found room.
+  // For the receiving thread: buffers with a FeedbackNote. Returns how many of them, from the first
+  // on, found room.
   std::size_t deliver(std::span<rte_mbuf* const> feedback);
-  // Wakes it if it sleeps.
+  // Wakes the worker if it sleeps.
   void wake();
   void set_link(bool up) { link_up_.store(up, std::memory_order_relaxed); }
 
@@ -109,40 +110,41 @@ class Worker final : private Outlet {
   WorkerStatistics statistics() const;
 
  private:
-  // A departure goes through two stages on its way to the device: planned, while its layer's state
+  // On its way to the device, a departure goes through two stages: planned, while its layer's state
   // comes into the cache, and built, in a buffer. Both rings are short, because a session that
   // stops still sends what they hold.
   static constexpr unsigned kPlanned = 32;
   static constexpr unsigned kBuilt = 32;
   static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);
   static constexpr Duration kBuildAhead = Duration::nanoseconds(1000);
-  static constexpr unsigned kBacklog = 8;   // overdue departures that are worth a batch
-  static constexpr unsigned kPrefetch = 4;  // departures ahead, of a session's state
-  // Chores are done when there is time, otherwise right after a hand-over; the next ones follow
-  // after kChoresSoon if there was something to do.
+  static constexpr unsigned kBacklog = 8;   // overdue departures from which a batch pays off
+  static constexpr unsigned kPrefetch = 4;  // departures ahead for which a session's state is
+                                            // prefetched
+  // Chores are done when there is time, otherwise right after a hand-over. If there was something
+  // to do, the next ones follow after kChoresSoon.
   static constexpr Duration kChores = Duration::microseconds(50);
   static constexpr Duration kChoresSoon = Duration::nanoseconds(500);
   static constexpr Duration kSpareTime = Duration::nanoseconds(300);
-  static constexpr unsigned kFeedbackBatch = 16;  // the most feedback processed in one turn
-  // After so many turns without time for feedback, one is processed all the same: congestion
-  // control must hear that a worker cannot keep up.
+  static constexpr unsigned kFeedbackBatch = 16;  // most feedback messages processed in one turn
+  // After this many turns without time for feedback, one message is processed anyway, because
+  // congestion control must learn that a worker cannot keep up.
   static constexpr unsigned kFeedbackPatience = 4;
 
   void control(std::span<const std::byte> frame) override;
   void record(Time time, std::uint16_t session, std::string_view kind,
               std::span<const TraceField> fields) override;
 
-  // The stages, last one first.
+  // The stages, the last one first.
   void hand_over(Time now);
   void plan(Time now);
   void build(Time now);
   void build_first(Time now);
   Time next_departure() const;
-  void flush();           // hands over what is under way, each when it is due
-  bool chores(Time now);  // a little of everything else; false: there was nothing to do
+  void flush();           // hands over what is in the stages, each packet when it is due
+  bool chores(Time now);  // a little of everything else; false if there was nothing to do
   Time rest(Time now);    // returns the time
-  bool take_feedback();   // some, as departures leave time; false: none waits
-  bool next_feedback();   // whether there is a next one: feedback_batch_[feedback_next_]
+  bool take_feedback();   // as much as departures leave time for; false if none waits
+  bool next_feedback();   // whether feedback_batch_[feedback_next_] is there
   void hand_to_core(Time now, rte_mbuf* mbuf);
   void obey(const Command& command, Time now);
   void sleep(Time now);
@@ -155,23 +157,23 @@ class Worker final : private Outlet {
   rte_mempool* pool_ = nullptr;
   Ring<Command> commands_{1 << 16};
   Ring<rte_mbuf*> feedback_{1 << 13};
-  // Taken from the ring, up to feedback_next_ dealt with.
+  // Feedback taken from the ring. It has been dealt with up to feedback_next_.
   std::array<rte_mbuf*, kFeedbackBatch> feedback_batch_{};
   unsigned feedback_count_ = 0;
   unsigned feedback_next_ = 0;
-  unsigned feedback_passed_over_ = 0;  // turns running in which departures left no time
-  RunningTime feedback_time_;          // that one takes
+  unsigned feedback_passed_over_ = 0;  // turns in a row in which departures left no time
+  RunningTime feedback_time_;          // time to process one message
   UniqueFd wakeup_;
   std::atomic<bool> asleep_{false};
   std::atomic<bool> link_up_{true};
 
-  // Rings; the indices run on.
+  // Both are rings; the indices are never reduced.
   std::array<SessionTable::Departure, kPlanned> planned_;
   std::array<SessionTable::Departure, kBuilt> built_;
   std::array<rte_mbuf*, kBuilt> packets_{};
   unsigned first_planned_ = 0, end_planned_ = 0;
   unsigned first_built_ = 0, end_built_ = 0;
-  Duration early_;  // before its due time a packet is handed over, to a device that waits itself
+  Duration early_;  // how long before its due time a packet is handed to a device that waits itself
   Time next_sync_;
   std::int64_t last_late_ns_ = 0;
   std::atomic<unsigned> lcore_{0};

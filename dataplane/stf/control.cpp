@@ -9,7 +9,7 @@ namespace tiercast::stf {
 namespace {
 
 constexpr std::uint64_t kMaxIndex = UINT32_MAX;
-constexpr double kPerSecond = 1e6;  // a meter's rate is written in units a microsecond
+constexpr double kPerSecond = 1e6;  // meter rates are in units per microsecond
 
 void require(const engine::Status& status) {
   if (!status.ok()) throw NameError(status.message());
@@ -69,7 +69,7 @@ void Control::add(const Command& c) {
   engine::TableEntry entry;
   entry.match = key_of(table, c.matches);
   entry.action = call_of(switch_.program(), action_named(table, c.action), c.arguments);
-  // In a script the largest priority wins, as in P4Runtime, but 0 is one.
+  // In a script the largest priority wins, as in P4Runtime, but 0 is allowed.
   if (table.needs_priority) {
     entry.priority =
         c.priority ? static_cast<std::int32_t>(small_number(*c.priority, INT32_MAX - 1)) + 1 : 1;
@@ -247,7 +247,7 @@ void Control::meter(const Command& c) {
     require(switch_.read_meter(name, index));
     return;
   }
-  // RATE:BURST of the committed rate, then of the peak rate.
+  // RATE:BURST for the committed rate, then for the peak rate.
   const std::size_t first = whole_array ? 1 : 2;
   at_most(c, first + 2);
   const auto rate = [&](std::size_t i, double& per_second, std::uint64_t& burst) {

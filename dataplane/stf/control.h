@@ -1,4 +1,4 @@
-// The commands of a script that speak to the switch's control plane.
+// The script commands for the switch's control plane.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tiercast::stf {
 class Control {
  public:
   explicit Control(engine::Switch& sw) : switch_(sw) {}
-  // Throws NameError where the switch refuses the command or a counter is not as expected.
+  // Throws NameError if the switch refuses the command, or a counter is not as expected.
   void run(const Command& command);
 
  private:
@@ -37,8 +37,8 @@ class Control {
     engine::TableEntry entry;
   };
   std::map<std::string, Labelled> labels_;
-  // bmv2's replication engine: nodes (an instance on some ports) are created, then associated with
-  // groups; a mirroring session may name a group.
+  // bmv2's replication engine: nodes (an instance on some ports) are created and then associated
+  // with groups. A mirroring session may name a group.
   struct Node {
     std::uint16_t instance;
     std::vector<std::uint32_t> ports;

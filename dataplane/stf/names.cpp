@@ -7,10 +7,10 @@ namespace tiercast::stf {
 
 namespace {
 
-// Digits of base 2^bits after a prefix; decimal has no bits a digit.
+// The digits of a number after its prefix, in base 2^bits or in decimal.
 struct Digits {
   std::string text;
-  unsigned bits;  // 4, 1; 0: decimal
+  unsigned bits;  // per digit: 4, 1; 0 for decimal
 };
 
 Digits digits_of(const std::string& text) {
@@ -46,7 +46,7 @@ engine::Bytes bytes_of(const Digits& digits) {
   return {little.rbegin(), little.rend()};
 }
 
-// Digits where `*` became one character and every other digit another.
+// The digits with `*` replaced by one character and every other digit by another.
 engine::Bytes masked(Digits digits, char star, char other, bool keep_others) {
   for (char& c : digits.text) {
     if (c == '*') {
@@ -68,7 +68,7 @@ engine::FieldMatch ternary(const std::string& text, unsigned width) {
   const Digits d = digits_of(text);
   const engine::Bytes value = masked(d, '0', '0', true);
   if (d.bits == 0) return engine::FieldMatch::ternary(value, all_ones(width));
-  // As in p4c's runner, the mask is as long as the digits that stand there.
+  // As in p4c's runner, the mask is as long as the digits given.
   return engine::FieldMatch::ternary(value, masked(d, '0', d.bits == 4 ? 'f' : '1', false));
 }
 
@@ -109,7 +109,7 @@ engine::FieldMatch match_of(const engine::KeyField& key, const std::string& text
   return {};
 }
 
-// Which key field a script's name means; p4c escapes `a[1]` as `a$1`.
+// The key field that a script's name refers to. p4c escapes `a[1]` as `a$1`.
 std::optional<std::size_t> key_index(const std::vector<engine::KeyField>& keys, std::string name) {
   const auto is = [&](const std::string& wanted) -> std::optional<std::size_t> {
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -149,7 +149,7 @@ std::string list_of(const Names& names) {
   return text.empty() ? "none" : text;
 }
 
-// The name itself, else the only one that ends with suffix.
+// The name itself if it exists, otherwise the only one that ends with `suffix`.
 std::string only_one(const std::vector<std::string>& names, const std::string& what,
                      const std::string& name, const std::string& suffix) {
   const std::string* found = nullptr;

@@ -1,6 +1,6 @@
-// How p4c's STF runner finds what a script names, and reads the values that it gives.
+// Finds what a script names, and reads its values, in the way of p4c's STF runner.
 //
-// All throw NameError, which says what was not found or does not fit.
+// All functions throw NameError, which says what was not found or does not fit.
 #pragma once
 
 #include <stdexcept>
@@ -17,16 +17,16 @@ class NameError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The table with this name, else the only one whose name ends with it.
+// The table with this name, otherwise the only one whose name ends with it.
 const engine::TableInfo& table_named(const engine::Program& program, const std::string& name);
-// Likewise among the table's actions.
+// The same among the table's actions.
 std::string action_named(const engine::TableInfo& table, const std::string& name);
-// A counter, register or meter: the name itself, else the only one of `names` that ends with
-// ".name".
+// A counter, register or meter: the one with this name, otherwise the only one of `names` that ends
+// with ".name".
 std::string extern_named(const std::vector<std::string>& names, const char* what,
                          const std::string& name);
 
-// The key fields in the table's order; a field that `matches` leaves out is 0 (exact), or matches
+// The key fields in the table's order. A field that `matches` leaves out is 0 (exact) or matches
 // everything.
 std::vector<engine::FieldMatch> key_of(const engine::TableInfo& table,
                                        const std::vector<Pair>& matches);
@@ -35,7 +35,7 @@ engine::ActionCall call_of(const engine::Program& program, const std::string& ac
 
 // "0x..", "0b.." or decimal, of any width, big endian.
 engine::Bytes number_bytes(const std::string& text);
-// The same, at most max.
+// The same as a number, at most max.
 std::uint64_t small_number(const std::string& text, std::uint64_t max);
 
 }  // namespace tiercast::stf

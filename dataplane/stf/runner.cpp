@@ -13,7 +13,7 @@ namespace tiercast::stf {
 
 namespace {
 
-// Far more than a packet's way through the switch, as after p4c's commands.
+// Far longer than a packet needs to cross the switch; p4c's runner, too, waits after commands.
 constexpr std::int64_t kAfterCommandNs = 1'000'000'000;
 constexpr std::int64_t kBetweenPacketsNs = 1'000'000;
 
@@ -55,7 +55,7 @@ class Sink final : public engine::Output {
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t) override {
     if (ports_.contains(port)) got[port].push_back(hex(frame));
   }
-  void packet_in(std::span<const std::byte>) override {}  // the CPU port is none of the script's
+  void packet_in(std::span<const std::byte>) override {}  // the CPU port is not part of the script
   void assertion_failed(std::string_view what) override {
     if (failed_assertion.empty()) failed_assertion = what;
   }
@@ -79,7 +79,7 @@ std::string at_line(int line, const std::string& what) {
   return "line " + std::to_string(line) + ": " + what;
 }
 
-// The highest port that the script leaves free: the engine always has a CPU port.
+// The highest port that the script does not use, because the engine always has a CPU port.
 std::uint32_t free_port(const std::set<std::uint32_t>& used) {
   std::uint32_t port = engine::Switch::kMaxPorts - 2;
   while (used.contains(port)) --port;
@@ -154,7 +154,7 @@ Verdict run_script(std::shared_ptr<const engine::Program> program,
           expected[port_of(c)].push_back(
               {c.line, c.data.empty() && !c.exact_length, c.data, c.exact_length});
           break;
-        case Verb::kNoPacket: break;  // whatever is not expected is an error anyway
+        case Verb::kNoPacket: break;  // any unexpected packet is an error anyway
         case Verb::kWait: now_ns += kAfterCommandNs; break;
         default:
           control.run(c);

@@ -1,4 +1,4 @@
-// Runs a script on the engine, in virtual time, and says whether the program did what it expects.
+// Runs a script on the engine in virtual time, and says whether the program behaved as expected.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ namespace tiercast::stf {
 
 struct Verdict {
   bool passed = false;
-  std::string reason;  // why it failed: the script's line, what was expected, what came
+  std::string reason;  // why it failed: the script's line, what was expected and what happened
 };
 
-// Packets on ports that the script does not name are ignored. A port's packets are compared in the
-// order in which they leave; the order between ports does not matter (as p4c's runner has it).
+// Packets on ports that the script does not name are ignored. The packets of a port are compared in
+// the order in which they leave; the order between ports does not matter (as in p4c's runner).
 Verdict run_script(std::shared_ptr<const engine::Program> program,
                    const std::vector<Command>& script);
 

@@ -11,7 +11,7 @@ namespace {
 struct Token {
   std::string text;
   int line;
-  bool symbol;  // punctuation; else a word
+  bool symbol;  // punctuation; otherwise a word
 };
 
 struct Keyword {
@@ -90,7 +90,7 @@ std::vector<Token> tokens_of(std::string_view text) {
   return tokens;
 }
 
-// One command's tokens, taken from the left.
+// Takes the tokens of one command from the left.
 class Reader {
  public:
   Reader(const Token* begin, const Token* end) : at_(begin), end_(end), line_(begin->line) {}

@@ -1,10 +1,11 @@
-// The machine's own limit: the least that a paced sender can do. One packet at a time it takes a
-// buffer, copies headers into it, writes IP id, sequence number, time stamp and IP checksum, waits
-// for the TSC and hands the packet to the driver. What tiercast-send is compared with.
+// The machine's own limit: the least work that a paced sender can do. For one packet at a time it
+// takes a buffer, copies headers into it, writes IP id, sequence number, time stamp and IP
+// checksum, waits for the TSC and hands the packet to the driver. tiercast-send is compared with
+// it.
 //
 //   tiercast-bare-loop -l 1 --vdev=net_null0 EAL-ARGUMENTS -- --rate 1e6 --size 46 --seconds 1
 //
-// The schedule is absolute: a late packet does not shift those after it. Prints one JSON object.
+// The schedule is absolute: a late packet does not delay those after it. Prints one JSON object.
 #include <fmt/format.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -29,13 +30,13 @@ namespace {
 
 constexpr unsigned kBuffers = 8191;
 constexpr std::uint16_t kDescriptors = 512;
-// Of the message behind the frame's headers, as long as RLM's: sequence number and time stamp.
+// The message behind the frame's headers is as long as RLM's: sequence number and time stamp.
 constexpr std::size_t kMessageBytes = 16;
 constexpr std::size_t kSequenceAt = wire::kFrameHeaderBytes + 8;
 constexpr std::size_t kStampAt = wire::kFrameHeaderBytes + 12;
 
 struct Options {
-  double rate = 0;  // packets/s; 0: as fast as it goes
+  double rate = 0;  // packets/s; 0: as fast as possible
   unsigned size = 46;
   double seconds = 1;
 };
@@ -78,7 +79,7 @@ struct Result {
   double seconds = 0;
 };
 
-// Measured: rte_get_tsc_hz() rounds to 10 MHz.
+// Measured, because rte_get_tsc_hz() rounds to 10 MHz.
 double tsc_hz() {
   const auto begin = std::chrono::steady_clock::now();
   const std::uint64_t first = rte_rdtsc();

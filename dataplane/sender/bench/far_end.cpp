@@ -1,30 +1,30 @@
-// Measures a DPDK sender from outside, the same way for every program: preloaded
-// (LD_PRELOAD=libtiercast-far-end.so) it stands between the program and DPDK.
+// Measures a DPDK sender from outside, the same way for every program. Preloaded
+// (LD_PRELOAD=libtiercast-far-end.so), it stands between the program and DPDK.
 //
-//   record   the TSC at each hand-over of a packet to the driver, and the packet's group, written
-//            into a mapped file by the very thread that sends
-//   ring     a device "net_ring_far" for the program, whose far end a thread of this library holds:
-//            it takes what the program sends (and can stop taking it for a while), and hands it
-//            frames at a given rate
+//   record   writes the TSC at each hand-over of a packet to the driver, and the packet's group,
+//   into
+//            a mapped file; the sending thread itself does this
+//   ring     gives the program a device "net_ring_far". A thread of this library holds its far end:
+//            it takes what the program sends (and can stop taking for a while), and hands it frames
+//            at a given rate
 //
 // TIERCAST_FAR_END holds the settings as NAME=VALUE, separated by commas:
-//   record=FILE,count=N     at most N hand-overs, of multicast data alone; FILE should be on tmpfs
-//   skip=SECONDS            of the run before the record begins
-//   ring=QUEUES             descriptors is the ring's size, a power of two (default 4096)
-//   cpu=N                   where the far end's thread runs
-//   frames=FILE,rate=PPS    hands over these frames in turn: each a big-endian 16-bit length and
-//   its bytes.
-//                           Without `ring` they arrive, at that rate, in a receive ring of
-//                           `descriptors` of whatever device the program has: made by the thread
-//                           that looks there, when it looks, so that nobody else needs a core for
-//                           it
-//   from=SECONDS,until=SECONDS        when it does (default: always)
-//   stall_after=PACKETS,stall_for=SECONDS   that it has taken; then it takes nothing for a while
+//   record=FILE,count=N     records up to N hand-overs, only of multicast data; FILE should be on
+//   tmpfs skip=SECONDS            starts the record this long after the start of the run
+//   ring=QUEUES             descriptors=N sets the ring's size, a power of two (default 4096)
+//   cpu=N                   the CPU of the far end's thread
+//   frames=FILE,rate=PPS    hands over these frames in turn; FILE has each as a big-endian 16-bit
+//                           length and its bytes. Without `ring` the frames arrive at that rate in
+//                           a receive ring of `descriptors`, whatever device the program has. They
+//                           are made by the thread that polls the ring, when it polls, so that no
+//                           other thread needs a core for it
+//   from=SECONDS,until=SECONDS              when it does this (default: always)
+//   stall_after=PACKETS,stall_for=SECONDS   after taking so many packets, takes nothing for a while
 //   arrivals=FILE           a second record: what the ring's far end took, and when
-//   report=FILE             its counts as JSON, at the end: taken, left (sent and never taken),
+//   report=FILE             the counts as JSON, at the end: taken, left (sent and never taken),
 //                           offered, refused (no room for them), unread (never taken by the
-//                           program); handed: of each frame, what the program took. Without `ring`
-//                           the first two are 0
+//                           program), and handed: for each frame, how often the program took it.
+//                           Without `ring` the first two are 0
 // A record's file: RecordHeader, `capacity` TSC values of 64 bits, `capacity` groups of 32 bits.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -60,14 +60,14 @@ namespace {
 constexpr unsigned kBurst = 32;
 constexpr unsigned kFeedbackBuffers = 16383;
 constexpr std::uint16_t kPrivateBytes =
-    64;  // as much as any program here keeps in a received frame
+    64;  // as many frames as any program here keeps after receiving them
 constexpr unsigned kDefaultDescriptors = 4096;
-constexpr std::size_t kDestinationAt = 30;  // of an IPv4 frame without a VLAN tag
+constexpr std::size_t kDestinationAt = 30;  // in an IPv4 frame without a VLAN tag
 constexpr std::size_t kVlanBytes = 4;
 constexpr double kForever = 1e9;
 
-// Start of a record's file, in host byte order. `count` and what begins with `end` are written when
-// the device is stopped.
+// The start of a record's file, in host byte order. `count`, and the members whose names begin with
+// `end`, are written when the device is stopped.
 struct RecordHeader {
   std::uint64_t tsc_hz;
   std::uint64_t capacity;
@@ -144,20 +144,20 @@ class Record {
     header_->tsc_hz = rte_get_tsc_hz();
   }
 
-  // The clocks side by side, so that an instant of one can be found on the other.
+  // Reads both clocks together, so that an instant of one can be found on the other.
   void begin(std::uint64_t first) {
     first_ = first;
     header_->start_tsc = rte_rdtsc();
     header_->start_monotonic_ns = monotonic_ns();
   }
 
-  // Called by one thread; with more than one transmit queue the order is the threads' own, so a
-  // record is for one queue.
+  // Called by one thread. With several transmit queues the order would be the threads' own, so a
+  // record covers one queue.
   void add(std::uint64_t now, rte_mbuf* const* frames, unsigned count) {
     if (now < first_) return;
     for (unsigned i = 0; i < count && count_ < capacity_; ++i) {
       const auto* bytes = rte_pktmbuf_mtod(frames[i], const unsigned char*);
-      if (bytes[0] != 0x01) continue;  // not to a group
+      if (bytes[0] != 0x01) continue;  // not sent to a group
       const std::size_t at = kDestinationAt + (bytes[12] == 0x81 ? kVlanBytes : 0);
       std::uint32_t group = 0;
       std::memcpy(&group, bytes + at, sizeof group);
@@ -227,8 +227,8 @@ std::string report_of(std::uint64_t taken, std::uint64_t left, std::uint64_t off
                      taken, left, offered, refused, unread, fmt::join(handed, ", "));
 }
 
-// A receive ring into which frames arrive at a rate, played by the thread that looks into it. What
-// finds it full is refused.
+// A receive ring into which frames arrive at a rate. The thread that polls the ring plays their
+// source. Frames that find it full are refused.
 class Arriving {
  public:
   Arriving()
@@ -288,7 +288,7 @@ class Arriving {
   const std::vector<std::string> frames_;
   const std::uint64_t descriptors_;
   rte_mempool* pool_ = nullptr;
-  double from_ = 0, until_ = 0, per_cycle_ = 0;  // cycles; frames a cycle
+  double from_ = 0, until_ = 0, per_cycle_ = 0;  // in cycles; per_cycle_: frames per cycle
   std::uint64_t offered_ = 0, refused_ = 0, waiting_ = 0;
   std::size_t next_ = 0;
   std::vector<std::uint64_t> handed_;
@@ -349,7 +349,7 @@ class FarEnd {
         static_cast<std::uint64_t>(settings().number("stall_after", kForever * kForever));
     const auto stall_cycles =
         static_cast<std::uint64_t>(settings().number("stall_for", kForever) * hz);
-    std::uint64_t resume = 0;  // 0: it has not stalled yet
+    std::uint64_t resume = 0;  // 0: has not stalled yet
     const std::uint64_t from = instant("from", 0), until = instant("until", kForever);
     const double interval = hz / settings().number("rate", 1e6);
     double due = static_cast<double>(from);
@@ -358,7 +358,7 @@ class FarEnd {
       if (resume == 0 && taken_ >= stall_after) resume = now + stall_cycles;
       if (now >= resume) take();
       if (!frames_.empty() && now >= from && now < until) {
-        // A far end that was late does not make up for it in one burst.
+        // A far end that was late does not catch up in one burst.
         if (static_cast<double>(now) - due > hz / 1000) due = static_cast<double>(now);
         for (unsigned n = 0; n < kBurst && due <= static_cast<double>(now); ++n, due += interval) {
           offer();
@@ -385,7 +385,7 @@ class FarEnd {
     }
   }
 
-  // What the program never took; it does not receive any more.
+  // Counts what the program never took, after it has stopped receiving.
   void take_back() {
     for (rte_ring* ring : to_program_) {
       void* frame = nullptr;
@@ -422,18 +422,18 @@ class FarEnd {
   rte_mempool* pool_ = nullptr;
   std::thread thread_;
   std::atomic<bool> stopping_ = false;
-  std::uint64_t taken_ = 0;    // frames that the program sent
-  std::uint64_t offered_ = 0;  // frames for the program
-  std::uint64_t refused_ = 0;  // of these: the program had left no room
+  std::uint64_t taken_ = 0;    // frames sent by the program
+  std::uint64_t offered_ = 0;  // frames offered to the program
+  std::uint64_t refused_ = 0;  // of those offered: there was no room
   std::uint64_t unread_ = 0;   // of those offered: the program never took them from its ring
-  std::vector<std::uint64_t> handed_;  // of each frame, those that the program took
-  std::uint64_t left_ = 0;             // sent by the program, and never taken
+  std::vector<std::uint64_t> handed_;  // by frame: how often the program took it
+  std::uint64_t left_ = 0;             // sent by the program and never taken
 };
 
 std::unique_ptr<FarEnd> far_end;
 std::unique_ptr<Arriving> arriving;
 
-// DPDK's own function of this name.
+// DPDK's own function with this name.
 template <typename Function>
 Function* real(const char* name) {
   auto* found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
