@@ -1,4 +1,4 @@
-"""A registry of schemes, small experiments, and a stored run made of known rows."""
+"""Fixtures: a registry of schemes, small experiments, and a stored run whose rows are all known."""
 
 from __future__ import annotations
 
@@ -52,14 +52,15 @@ Load = Callable[..., LoadedExperiment]
 
 
 def skip_if_invalid(summary: dict) -> None:
-    """Before what is said of rates in real time: nothing, where the machine could not keep up."""
+    """Skips the rest of a test, which judges rates in real time, if the machine could not keep
+    up."""
     if summary["verdict"] == "invalid":
         pytest.skip("the machine could not keep up: " + "; ".join(summary["reasons"]))
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Loads a YAML given as text; the file is `tmp_path/experiment.yaml`."""
+    """Loads an experiment given as YAML text. Its file is `tmp_path/experiment.yaml`."""
 
     def from_text(text: str = SMALL, **options: object) -> LoadedExperiment:
         path = tmp_path / "experiment.yaml"
@@ -76,8 +77,8 @@ def record_port(
     counts: dict[tuple[int, int], dict[str, float]],
     **more: float,
 ) -> None:
-    """A sample of a port: packets by session and layer, whose sum is the port's. What a count lacks
-    is 0, and what entered is all of it."""
+    """Records a sample of a port: packets by session and layer, whose sum is the port's. Counts
+    that are not given are 0, and everything is counted as having entered."""
     a, _, b = link.partition(">")
     place = {"port": float(b), "link": link}
     names = ("left", "queue_drops", "policy_drops", "pruned", "waiting", "marked")
@@ -96,8 +97,8 @@ def record_port(
 
 @pytest.fixture
 def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
-    """A run in which every figure is known: layer 0 at 1, layer 1 at 5 Mbit/s from the start, each
-    receiver gets what its path has room for, h3 with one layer and the others with two."""
+    """A run in which every figure is known: layer 0 is sent at 1 and layer 1 at 5 Mbit/s from the
+    start, and each receiver gets what its path has room for: h3 one layer, the others two."""
     loaded = load()
     recorder = Recorder(tmp_path / "results" / "run" / "rows")
     available = {3: 1e6, 4: 6e6, 5: 6e6, 6: 6e6}  # bit/s
@@ -129,8 +130,9 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
 
 @pytest.fixture
 def beside_tcp(load: Load, tmp_path: Path) -> storage.StoredRun:
-    """A session with one rate beside two TCP flows on 0-1: it and tcp1 at 2, tcp2 at 1 Mbit/s, and
-    records of its own: at odd seconds the sender's rate and who limits it, at 4 s h3's loss."""
+    """A single-rate session beside two TCP flows on 0-1. The session and tcp1 get 2 Mbit/s, tcp2 1
+    Mbit/s. The session's records give the sender's rate and who limits it at odd seconds, and h3's
+    loss at 4 s."""
     text = textwrap.dedent(SMALL).replace("scheme: sim", "scheme: single")
     text = text.replace(", layers: 2}", "}").replace("layers: 2, paper", "layers: 1, paper")
     text = text.replace("expect:", "expect:\n  - {measure: tcp_ratio, min: 0.5, max: 2}")
@@ -172,7 +174,7 @@ PROGRAMS = ("lab", "tiercast-switch s0", "tiercast-send h0", "tiercast-host h3")
 
 
 def add_health(recorder: Recorder, second: float) -> None:
-    """Of a second in which every program ran as it should."""
+    """Adds the rows of a second in which every program ran as it should."""
     for program in PROGRAMS:
         recorder.add("pause", second, program, {"longest_us": 101_000.0})
     recorder.add("pacer", second, "h0", {**LATE, "dropped": 0.0})
@@ -200,7 +202,7 @@ def store(loaded: LoadedExperiment, recorder: Recorder) -> storage.StoredRun:
     }
     context = context_of(json.loads(json.dumps(summary)))
     with recorder:
-        pass  # what it was given is written
+        pass  # everything it was given is written on exit
     frames = finish_rows(recorder.folder)
     measures = all_measures(Rows(frames), context)
     checks = validity(frames, context, bounds_of(2, {}))

@@ -1,4 +1,4 @@
-"""`tiercast run` in Mininet as a process, for tests that do something to it while it goes on."""
+"""Runs `tiercast run` in Mininet as a process, for tests that disturb it while it goes on."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .conftest import ROOT
 
 
 def processes(text: str) -> list[str]:
-    """Command lines on this machine that contain a text, without this test's own."""
+    """The command lines on this machine that contain `text`, without this test's own."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         if text.encode() in line and int(pid) != os.getpid():
             found.append(f"{pid} {line.decode(errors='replace')}")
     return found
 
 
 class Started:
-    """`tiercast run`, once it has said its run's id."""
+    """A `tiercast run` that has printed its run's id."""
 
     def __init__(self, results: Path, *arguments: str, experiment: str = "sim-smoke") -> None:
         self.results = results
@@ -37,7 +37,7 @@ class Started:
         self.run = self.process.stdout.readline().rpartition("run ")[2].strip()
 
     def wait_for(self, program: str) -> int:
-        """The process id of a program of the run."""
+        """The process id of a program of the run, once it exists."""
         found: list[int] = []
 
         def started() -> bool:

@@ -1,4 +1,4 @@
-"""What nobody should write, and what is answered: the place, the key, the value, what is valid."""
+"""Bad input is answered with the place, the key, the value and what is valid."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def refusal(load, text: str, **options: object) -> str:
         ("depth: 2", "depth: [2]", "4: topology.tree.depth: [2]; valid: a whole number"),
         ("last: 10s", "periods: {a: [1s, 2s, 3s]}", "measure.periods.a: ['1s', '2s', '3s']; valid"),
         ("min: 0.9", "min: [1]", "14: expect.1.min: [1]; valid: text or a number"),
-        # Names become folders, and lines of a terminal.
+        # Names become folders and lines on a terminal.
         ("name: small", "name: " + "x" * 65, "1: name: '"),
         ("A small tree", '"two\\nlines"', "2: title: 'two\\nlines' has more than one line"),
     ],
@@ -118,7 +118,7 @@ def test_a_network_is_a_tree_and_the_link_that_is_too_many_is_named(
     if said:
         assert refusal(load, text).startswith(said)
     else:
-        assert len(load(text).topology.links) == 4  # three, and that of the sender's host
+        assert len(load(text).topology.links) == 4  # three links, and that of the sender's host
 
 
 def test_a_switch_has_509_ports(load) -> None:
@@ -155,7 +155,7 @@ def test_what_comes_again_and_again_is_counted_before_it_is_made(load) -> None:
 def test_settings_and_files_are_answered_alike(load, key: str, value: str, said: str) -> None:
     of_setting = refusal(load, SMALL, settings=[f"{key}={value}"])
     assert of_setting.startswith(f"--set {key}={value}: {said}")
-    # The same key in the file: all but the place is the same text.
+    # The same key in the file: only the place differs.
     path = key.split(".")
     text = textwrap.dedent(SMALL)
     lines = {
@@ -202,7 +202,7 @@ def test_settings_are_blamed_themselves(load, setting: str, said: str) -> None:
 
 
 def test_a_value_that_was_set_is_not_blamed_on_the_file(load) -> None:
-    """Of a mapping that a setting replaces, the lines of before mean nothing."""
+    """If a setting replaces a mapping, the lines of the old one no longer mean anything."""
     said = refusal(load, SMALL, settings=["topology.link={rate: 6, delay: 5ms, queue: 50p}"])
     assert said.startswith("--set topology.link={rate: 6, ")
     said = refusal(load, SMALL, settings=["sessions=[{scheme: sim}]"])
@@ -329,7 +329,7 @@ def test_a_folder_named_latest_is_said_before_the_run(tmp_path: Path) -> None:
 
 
 def test_arguments_are_characters(tmp_path: Path) -> None:
-    """Bytes that are none would be written into the summary."""
+    """Bytes that are not characters would end up in the summary."""
     path = tmp_path / "x\udcff.yaml"
     path.write_text(MESH.replace(", 3-0: {}", ""))
     results = tmp_path / "results"
@@ -387,7 +387,7 @@ def damaged(stored, tmp_path: Path, name: str) -> Path:
 
 
 def answers(directory: Path) -> list[str]:
-    """Of what `report` and `explain` do with a folder: they either work, or refuse it."""
+    """What `report` and `explain` print for a folder: each either works or refuses the folder."""
     said = []
 
     def explained() -> None:
@@ -405,7 +405,7 @@ def answers(directory: Path) -> list[str]:
 
 def test_a_summary_that_is_damaged_is_bad_input(stored, tmp_path: Path) -> None:
     assert answers(damaged(stored, tmp_path, "whole")) == []
-    # The commands go the same way.
+    # The commands behave in the same way.
     directory = damaged(stored, tmp_path, "no-network")
     summary = json.loads((directory / "summary.json").read_text())
     (directory / "summary.json").write_text(json.dumps(summary | {"network": {}}))

@@ -1,4 +1,4 @@
-"""bmv2 as the switch: what it is told, and a real run where it is installed."""
+"""bmv2 as the switch: the commands that it gets, and (if it is installed) a real run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Counters:
-    """A controller of switches that say this of their port 2, and of no other."""
+    """A controller whose switches report these counts for their port 2 and none for the others."""
 
     def __init__(self) -> None:
         self.polls = 0
@@ -71,7 +71,7 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
         *("pause", "packet_in", "port"),
         *("port.session", "port.session", "port.session"),
     ]
-    assert rows[0][1] == {"longest_us": 0}  # nobody asked it
+    assert rows[0][1] == {"longest_us": 0}  # it was not asked
     assert rows[1][1] == {"packets": None, "dropped": 7}
     assert rows[2][1] == place | dict.fromkeys(PORT_COLUMNS) | {
         "rx_packets": 38, "invalid": 1, "expired": 2, "no_group": 3, "no_route": 4,
@@ -86,8 +86,8 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
 
 
 async def test_what_queues_dropped_is_said_once_they_have_drained(load, monkeypatch) -> None:
-    """The first poll is not the last: a packet comes after it. Nor is it where counts never rest.
-    s0's port 1 leads to s1, whose port 1 leads back."""
+    """Queues count as drained neither after the first poll, because a packet comes after it, nor
+    while counts change. s0's port 1 leads to s1, whose port 1 leads back."""
     monkeypatch.setattr(bmv2, "STILL_S", 0.01)
     topology = load().topology
     monkeypatch.setattr(bmv2, "_lost_between", lambda topology, fates: {("s1", 2): 3})
@@ -121,12 +121,13 @@ async def test_what_queues_dropped_is_said_once_they_have_drained(load, monkeypa
 
 
 def test_what_was_lost_between_two_switches(load) -> None:
-    """By what left the one and came in at the other; nobody knows it of hosts' links."""
+    """The loss follows from what left one switch and what came in at the other; for hosts' links it
+    is unknown."""
     topology = load().topology
     nothing = IngressFates(0, 0, 0, 0, 0, 0, 0, 0)
 
     def fates(switch: Switch) -> dict[int, PortFates]:
-        """Each port says what left there; what came in is always 9 and 1 for the controller."""
+        """Each port reports what left it. What came in is always 9, and 1 for the controller."""
         came = replace(nothing, forwarded=9, to_controller=1)
         return {
             port: PortFates(came, EgressFates(99, 10 * switch.number + port, 0, 0, 0), {})
@@ -138,7 +139,7 @@ def test_what_was_lost_between_two_switches(load) -> None:
     s0, s1 = topology.switches["s0"], topology.switches["s1"]
     assert lost["s1", s1.port_to("s0")] == s0.port_to("s1") - 10
     assert lost["s0", s0.port_to("s1")] == 10 + s1.port_to("s0") - 10
-    assert len(lost) == 2 * 2  # links 0-1 and 0-2, both ways
+    assert len(lost) == 2 * 2  # links 0-1 and 0-2, both directions
 
 
 async def test_who_does_not_answer_is_silent_since_before_he_was_asked() -> None:
@@ -149,11 +150,11 @@ async def test_who_does_not_answer_is_silent_since_before_he_was_asked() -> None
     await asyncio.sleep(0.05)
     waited_us = 1e6 * (BEAT_S + time.monotonic() - asked)
     assert watch.take_longest_us() >= waited_us
-    assert watch.take_longest_us() >= waited_us  # it still does not
+    assert watch.take_longest_us() >= waited_us  # it still does not answer
     answers.set()
     await asyncio.sleep(0)
     watch.take_longest_us()
-    assert watch.take_longest_us() == 0  # it was not asked since
+    assert watch.take_longest_us() == 0  # it has not been asked since
     asking.cancel()
 
 
@@ -170,15 +171,15 @@ def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) 
     summary = json.loads((tmp_path / "latest" / "summary.json").read_text())
     assert summary["switch"] == "bmv2"
     assert summary["complaints"] == []
-    # Its own limiter holds 1-3 to 1 Mbit/s: h3 never gets more.
+    # bmv2's own limiter holds 1-3 to 1 Mbit/s, so h3 never gets more.
     assert summary["measures"]["longest_queue"]["value"] is None
     names = {check["name"] for check in summary["validity"]["checks"]}
     assert "delay_line_late" in names and "switch_late_p99" not in names
     skip_if_invalid(summary)
     assert summary["verdict"] == "met"
 
-    # Every packet that left a switch came to the next one. Each that entered a queue and did not
-    # leave was dropped: on the one link that is too slow for two layers.
+    # Every packet that left a switch arrived at the next one. Every packet that entered a queue and
+    # did not leave was dropped: on the one link that is too slow for two layers.
     ports = load_run(tmp_path / "latest").rows["port"].sort("time_s")
     last = {row["link"]: row for row in ports.group_by("link").last().iter_rows(named=True)}
     for link, back in (("0>1", "1>0"), ("1>0", "0>1"), ("0>2", "2>0"), ("2>0", "0>2")):
@@ -189,7 +190,7 @@ def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) 
     assert last["1>3"]["marked"] > 0
 
 
-# Queues of a few packets behind which receivers join and leave all the time, and a TCP flow.
+# Queues of a few packets, behind which receivers join and leave all the time, and a TCP flow.
 CHURN = """\
 name: churn
 title: Receivers that come and go behind queues that overflow
@@ -223,7 +224,7 @@ def test_what_small_queues_drop_is_exact_while_members_come_and_go(tmp_path: Pat
     run = load_run(tmp_path / "r/latest")
     (check,) = (c for c in run.summary["validity"]["checks"] if c["name"] == "unaccounted")
     assert (check["measured"], check["bound"]) == (0, 0)
-    skip_if_invalid(run.summary)  # a frame that a socket lost is in no account
+    skip_if_invalid(run.summary)  # no account includes a frame that a socket lost
     assert run.summary["verdict"] == "met"
 
     leaves = run.rows["controller.igmp"].filter(pl.col("action") == "leave")
@@ -244,12 +245,13 @@ def test_what_small_queues_drop_is_exact_while_members_come_and_go(tmp_path: Pat
     for link in ("0>1", "1>0", "0>2", "1>3", "3>1"):
         back = ">".join(reversed(link.split(">")))
         assert last[link]["left"] == last[back]["rx_packets"], link
-    # Of other programs: what TCP's host sent entered the slow queue, and its receiver got the rest.
+    # Packets counted by other programs: what TCP's host sent entered the slow queue, and its
+    # receiver got what was not dropped.
     sent = last["0>t0"]["rx_packets"]
     assert of("1>3", "entered", -1) == sent and of("1>3", "queue_drops", -1) > 10
     assert of("1>3", "left", -1) == of("3>t3", "entered", -1) + of("3>h3", "entered", -1)
-    # What receivers saw missing was dropped there. They do not see what was dropped of a layer
-    # while they left it.
+    # Whatever the receivers missed was dropped there. They cannot see drops of a layer that they
+    # were leaving.
     received = {row["agent"]: row for row in run.rows["received"].iter_rows(named=True)}
     for agent, slow, end in (("h3", "1>3", "3>h3"), ("h5", "2>5", "2>5")):
         assert received[agent]["lost"] <= of(slow, "queue_drops", 1), agent
@@ -257,7 +259,7 @@ def test_what_small_queues_drop_is_exact_while_members_come_and_go(tmp_path: Pat
     assert received["h3"]["lost"] > 0
     assert received["h4"]["lost"] == last["1>4"]["queue_drops"] == 0
 
-    # Samples tell no more drops than the last, and never fewer than before.
+    # Earlier samples never show more drops than the last one, and drops never decrease.
     for (_, _), samples in run.rows["port"].group_by("agent", "port", maintain_order=True):
         drops = samples["queue_drops"]
         assert drops.is_sorted() and not drops.has_nulls()

@@ -1,4 +1,5 @@
-"""Runs that do not end: killed, interrupted, out of disk, refused. What is kept, what is left."""
+"""Runs that do not finish because they are killed, interrupted, out of disk space or refused: what
+is kept, and what is left behind."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def kept_run(results: Path) -> StoredRun:
 
 
 def assert_it_can_be_read(run: StoredRun, reason: str) -> None:
-    """`report` and `explain` work on it, and say first that it was broken off, and why."""
+    """`report` and `explain` work on the run, and first say that it was broken off and why."""
     assert run.summary["verdict"] == "incomplete"
     assert reason in run.reasons[0]
     end = f"its rows end at {run.end_s:.1f} s of {run.summary['duration_s']:g} s"
@@ -61,7 +62,7 @@ def assert_it_can_be_read(run: StoredRun, reason: str) -> None:
 
 
 class Virtual:
-    """A long run in virtual time, once it has rows on the disk."""
+    """A long run in virtual time that has rows on disk."""
 
     def __init__(self, results: Path) -> None:
         self.process = subprocess.Popen(
@@ -121,7 +122,7 @@ def test_ctrl_c_leaves_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_gets_full_ends_the_run_and_keeps_what_it_took(tmp_path: Path) -> None:
-    """A disk of 1 MB, in a mount namespace of its own; what it holds is then copied."""
+    """A disk of 1 MB in its own mount namespace; its contents are then copied."""
     full, kept = tmp_path / "full", tmp_path / "kept"
     full.mkdir()
     script = (
@@ -195,7 +196,7 @@ def test_kill_of_a_program_ends_the_run_and_keeps_its_rows(tmp_path: Path, progr
     assert "was ended by SIGKILL while the run went on; the end of " in error
     started.assert_nothing_is_left()
     run = kept_run(tmp_path)
-    # Killed at 5 s or later: no more than a second is lost of what the others said.
+    # Killed at 5 s or later: at most the last second of what the programs reported is lost.
     assert run.rows["received"]["time_s"].max() >= 4
     assert run.rows["port"]["time_s"].max() >= 4
     assert_it_can_be_read(run, "was ended by SIGKILL")
@@ -215,7 +216,7 @@ def test_kill_of_the_lab_leaves_rows_and_no_process(tmp_path: Path) -> None:
     run = kept_run(tmp_path)
     assert run.rows["received"]["time_s"].max() >= 4
     assert_it_can_be_read(run, "it has not ended: it goes on, or its lab was killed")
-    # Its sockets' folder goes with the next run, or whatever needs such a folder.
+    # The folder of its sockets is removed by the next run, or by whatever needs such a folder next.
     old = time.time() - 2 * MIN_AGE_S
     for left in Path("/tmp").glob(f"tiercast-scratch-{started.run}-*"):
         os.utime(left, (old, old))

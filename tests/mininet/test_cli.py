@@ -1,4 +1,4 @@
-"""The command line as a person meets it: first lines, exit statuses, nothing left behind."""
+"""The command line as a user sees it: first lines, exit statuses, nothing left behind."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     result = tiercast(*short, inside)
     assert (result.returncode, "Traceback" in result.stderr) == (EXIT_INPUT, False)
     assert f"{inside}/" in result.stderr and "Not a directory; valid: " in result.stderr
-    # A disk of 60 kB, in a mount namespace of its own.
+    # A disk of 60 kB in its own mount namespace.
     full = tmp_path / "full"
     full.mkdir()
     script = 'mount -t tmpfs -o size=60k none "$0" && exec "$@"'
@@ -167,7 +167,7 @@ def test_ctrl_c_before_a_run_begins_ends_it_without_a_trace() -> None:
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    # polars is the last large import; it hooks the signal.
+    # polars is the last large import, and it hooks the signal.
     maps = Path(f"/proc/{process.pid}/maps")
     wait_until(lambda: "polars" in maps.read_text(), "polars is imported")
     os.killpg(process.pid, signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`tiercast --install-completion`, and what the shell then completes."""
+"""`tiercast --install-completion`, and what the shell completes afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .conftest import ROOT
 
 
 def bash(home: Path, script: str) -> list[str]:
-    """Lines that it prints, in a home directory of its own."""
+    """The lines that a script prints, in its own home directory."""
     environment = {**os.environ, "HOME": str(home), "PATH": f"{ROOT}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -30,7 +30,8 @@ def completed(home: Path, line: str) -> list[str]:
 
 
 def test_bash_completes_commands_and_names(tmp_path: Path) -> None:
-    # With a command after it: bash would become its last one, and typer asks who called it.
+    # A command follows, because bash would replace itself with a last command, and typer looks at
+    # its parent process.
     said = bash(tmp_path, "tiercast --install-completion; true")
     assert said[0].startswith("bash completion installed in ")
     assert completed(tmp_path, "tiercast ru") == ["run"]

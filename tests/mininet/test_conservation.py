@@ -1,4 +1,4 @@
-"""Whether every packet is accounted for: with rows that hold, and with rows that do not."""
+"""The check that every packet is accounted for, on rows that satisfy it and rows that do not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .conftest import Load, record_port
 
 @pytest.fixture
 def rows(tmp_path: Path) -> dict[str, pl.DataFrame]:
-    """Two ports, sampled three times; each count is that of the second before it."""
+    """Two ports, sampled three times. Each count covers the second before it."""
     with Recorder(tmp_path) as recorder:
         for second in (1, 2, 3):
             what = {name: 10.0 * n * second for n, name in enumerate(
@@ -90,13 +90,13 @@ def test_queues_that_count_nothing_are_said_not_to(rows) -> None:
     assert (shown["measured"], shown["verdict"]) == ("no data", "not checked")
 
 
-# Of a switch whose queues say nothing but in the last sample, layer 0 at 1-3: entered, left, and
-# what the queue really had dropped. All is well until a line is changed.
+# For a switch whose queues report nothing before the last sample, layer 0 at 1-3: entered, left,
+# and what the queue had really dropped. The account is right until a row is changed.
 SEEN = [(10, 10, 0), (60, 20, 12), (90, 40, 25), (120, 60, 25), (125, 95, 25), (126, 101, 25)]
 
 
 def seen(folder: Path, changed: dict[int, dict[str, float | None]] | None = None):
-    """Rows of such samples, as they are read from the disk."""
+    """The rows of these samples, as read from disk."""
     with Recorder(folder) as recorder:
         for second, (entered, left, drops) in enumerate(SEEN, 1):
             last = second == len(SEEN)
@@ -120,7 +120,7 @@ def seen(folder: Path, changed: dict[int, dict[str, float | None]] | None = None
 
 
 def test_drops_that_queues_do_not_tell_are_those_of_what_was_never_served(tmp_path: Path) -> None:
-    """Never fewer than there were, by a queue's length more at most; and as many in the end."""
+    """The estimate is never too low, at most one queue length too high, and exact in the end."""
     rows = seen(tmp_path)
     layers = rows["port.session"].filter(pl.col("session") == 1)
     drops = layers["queue_drops"].to_list()
@@ -133,7 +133,7 @@ def test_drops_that_queues_do_not_tell_are_those_of_what_was_never_served(tmp_pa
     assert layers["waiting"].to_list() == [None] * 5 + [0]
     (check,) = conservation(Rows(rows))
     assert (check.measured, check.bound, check.ok) == (0, 0, True)
-    # They are stored, and read again as they are.
+    # They are stored and can be read back unchanged.
     assert read_rows(tmp_path)["port"].equals(rows["port"])
 
 
@@ -147,7 +147,7 @@ def test_drops_of_a_run_that_was_broken_off_are_no_more_than_can_be(tmp_path: Pa
 
 @pytest.mark.parametrize("second", [2, 6])
 def test_more_that_leave_than_entered(tmp_path: Path, second: int) -> None:
-    """In a sample where it is not known what waits, and at the last."""
+    """Once in a sample where it is unknown what waits, and once in the last."""
     (check,) = conservation(Rows(seen(tmp_path, {second: {"entered": 19, "queue_drops": 0}})))
     assert not check.ok
     assert check.where.startswith(f"link 1>3, session 1, layer 0, at {second}.0 s: 19 entered, but")
@@ -173,7 +173,7 @@ def test_queues_that_have_not_drained_leave_drops_unknown(tmp_path: Path) -> Non
 def test_a_run_in_which_it_does_not_hold_exits_3(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A simulator that loses a packet on 1-3."""
+    """With a simulator that loses a packet on 1-3."""
     with Recorder(tmp_path / "made") as recorder:
         record_port(recorder, 1.0, "1>3", {(1, 0): {"left": 9.0, "waiting": 1.0}})
         record_port(recorder, 20.0, "1>3", {(1, 0): {"left": 99.0}})

@@ -1,4 +1,4 @@
-"""`tiercast doctor --dpdk` on made-up machines: trees of files like /proc, /sys and /usr."""
+"""`tiercast doctor --dpdk` on artificial machines: trees of files like /proc, /sys and /usr."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def clock(step: int):
 
 @pytest.fixture
 def tuned(tmp_path: Path) -> Path:
-    """A machine on which nothing is left to be done."""
+    """A machine on which nothing needs to be done."""
     put(
         tmp_path,
         {

@@ -1,4 +1,4 @@
-"""`tiercast explain` over small stored runs, of which every row is known."""
+"""`tiercast explain` on small stored runs whose rows are all known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def text(run: storage.StoredRun, receiver: str, at: str) -> str:
 
 @pytest.fixture
 def sim(load, tmp_path) -> storage.StoredRun:
-    """h3 takes one layer from 1 s and two from 6 s to 9 s; layer 0 is cut at 4 s, layer 1 rises."""
+    """h3 has one layer from 1 s, two from 6 s and one again from 9 s; layer 0 is cut at 4 s, layer
+    1 rises."""
     recorder = Recorder(tmp_path / "results" / "sim" / "rows")
     for time_s, top in ((1.0, 0), (6.0, 1), (9.0, 0)):
         recorder.add("subscription", time_s, "h3", {"top": top})
@@ -73,7 +74,7 @@ def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:
         "lost 0 of 200 (0.0 %), marked 100 of 200 (50.0 %) packets",
         "to 1 of 2 layers since 1.0 s",
         "at most 25 packets on its path, at 1>3",
-        # In two seconds; it has layer 0 alone.
+        # In two seconds, while it has only layer 0.
         "of its packets dropped: 6 by priority at 0>1, 20 by the full queue at 1>3; "
         "marked: 100 by priority at 1>3",
         "sends 2.40 Mbit/s in layers of 0.80 + 1.60",
@@ -84,13 +85,13 @@ def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:
         "heard 3 of 4 children; longest round trip 81 ms",
     ):
         assert part in said
-    assert "menu" not in said and "layer 1 is" not in said  # 5 s is later; h3 takes layer 0 alone
+    assert "menu" not in said and "layer 1 is" not in said  # 5 s is later, and h3 has only layer 0
 
 
 def test_sim_after_a_join_tells_of_both_layers(sim) -> None:
     said = text(sim, "3", "8.5")
     assert "to 2 of 2 layers since 6.0 s (before: 1)" in said
-    assert "6 by priority at 0>1, 34 by the full queue at 1>3" in said  # of both layers
+    assert "6 by priority at 0>1, 34 by the full queue at 1>3" in said  # both layers
     assert (
         "layer 1 is not congested, by 2 of 2 reports (all reports must say so at the top)" in said
     )
@@ -120,7 +121,7 @@ def test_a_session_beside_tcp_and_records_without_an_explanation(beside_tcp) -> 
     assert "single.rate of h0 at 5.00 s: rate_Bps 250005, limiting 3, rtt_us 5000" in said
     assert "single.loss" not in said  # h3's, not h4's
     assert "single.loss of h3 at 4.00 s: loss 0.01" in text(beside_tcp, "h3", "6.5s")
-    assert "tcp1" not in text(beside_tcp, "h3", "6.5s")  # 1-3 is its bottleneck, without flows
+    assert "tcp1" not in text(beside_tcp, "h3", "6.5s")  # its bottleneck is 1-3, which no flow uses
 
 
 def test_a_scheme_has_the_sentences_of_the_module_of_its_name(
@@ -190,7 +191,7 @@ def test_command_line(sim) -> None:
 
 
 def test_every_scheme_has_sentences_whose_records_and_fields_are_documented() -> None:
-    """docs/protocols/<scheme>.md is where a reader looks a record up."""
+    """Readers look records up in docs/protocols/<scheme>.md."""
     for scheme, info in known_schemes().items():
         table = module_of(schemes.__name__, scheme).explanation
         if not isinstance(table, Sentences):

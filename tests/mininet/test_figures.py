@@ -1,4 +1,4 @@
-"""Figures of the papers: what a file says, what is judged, and runs that are kept."""
+"""Figures of the papers: what a file may contain, what is judged, and which runs are kept."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_means_over_seeds_are_judged_against_the_papers_numbers(file: Path) -> N
     assert [(one.measure, one.x, one.ok, one.verdict) for one in judged] == [
         # 0.9 ± 1.27 (two seeds, t = 12.71), within 20 %
         ("session_throughput", 1, True, "met, uncertain"),
-        ("session_throughput", 2, True, "met"),  # 1.8 / 0.9, the same of each seed
+        ("session_throughput", 2, True, "met"),  # 1.8 / 0.9, the same for each seed
         ("efficiency", 1, True, "met, uncertain"),  # 0.5 / 0.9
         ("efficiency", 2, True, "met, uncertain"),
         ("efficiency", 1, False, "not met, uncertain"),  # 0.9 ± 1.27, at least 2
@@ -198,7 +198,7 @@ def test_a_ratio_has_the_interval_of_its_residuals() -> None:
     assert ratio([1.0], [0.0]) is None
     assert ratio([1.0, None], [1.0, 1.0]) is None
     assert ratio([2.0], [4.0]) == Mean(0.5, None, 1)
-    assert ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == Mean(0.5, 0.0, 3)  # the same of each seed
+    assert ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == Mean(0.5, 0.0, 3)  # the same for each seed
     # above - 1 x below is -1, 0, 1 (s = 1); below's mean is 10.
     varied = ratio([9.0, 10.0, 11.0], [10.0, 10.0, 10.0])
     assert varied.value == 1
@@ -212,7 +212,7 @@ def test_a_ratio_has_the_interval_of_its_residuals() -> None:
         (0.8, 0.06, "met, uncertain"),
         (0.74, 0.02, "not met, uncertain"),
         (0.7, 0.04, "not met"),
-        (0.7, None, "not met"),  # of one seed nothing is known
+        (0.7, None, "not met"),  # one seed says nothing about the interval
         (1.19, 0.02, "met, uncertain"),  # the upper bound
     ],
 )
@@ -346,15 +346,15 @@ def test_every_figure_of_the_repository_loads() -> None:
     figures = all_figures(schemes, binaries.FIGURES)
     assert len(figures) >= 7
     for figure in figures:
-        # What no paper has is reported, and not required.
+        # Something that no paper gives is reported, but not required.
         required = any(one.gate for one in figure.experiment.figure.expect)
         assert figure.reference or not required, figure.name
         for task in figure.tasks(quick=False):
             task.load(schemes)
 
 
-# Figures of which the paper says how far runs, or flows, are from each other: ten runs and their
-# deviation (ERMCC 5.4, 5.5), plus or minus half of the average (MLDA V-A).
+# Figures for which the paper says how much runs or flows differ: ten runs and their deviation
+# (ERMCC 5.4, 5.5), or plus or minus half of the average (MLDA V-A).
 ABOUT_SPREAD = ("ermcc-5-4", "ermcc-table2", "mlda-10")
 
 
@@ -374,7 +374,7 @@ def test_a_run_is_known_by_what_it_follows_from(file: Path) -> None:
     assert key == key_of(first.load(schemes), 1)
     assert key != key_of(first.load(schemes), 2)
     assert key != key_of(second.load(schemes), 1)
-    # What it is called and how it is measured and judged does not change a run.
+    # What a run is called, and how it is measured and judged, does not change it.
     text = file.read_text().replace("tolerance: 20%", "tolerance: 10%").replace("10s", "5s")
     file.write_text(text.replace("name: two-points", "name: the-same-points"))
     assert key == key_of(first.load(schemes), 1)
@@ -393,9 +393,9 @@ def test_a_stored_run_is_measured_over_the_window_that_is_asked_for(
     assert last["cumulative_rate_2"] == pytest.approx(6e6)
     assert last["subscribers_2"] == pytest.approx(3)
     first = measures(0.0, 10.0)
-    assert first["subscribers_2"] == pytest.approx(1.5)  # a second layer from 5 s on
+    assert first["subscribers_2"] == pytest.approx(1.5)  # the second layer starts at 5 s
     assert first["subscribers_2@end"] == pytest.approx(3)
-    # What was taken is read again, unless how measures are taken has changed.
+    # Stored measures are used again unless the code that computes them has changed.
     kept = max(stored.directory.glob("measures-*.json"), key=lambda path: path.stat().st_mtime_ns)
     told = json.loads(kept.read_text())
     told["measures"]["subscribers_2"]["value"] = 7.0

@@ -1,4 +1,5 @@
-"""Experiments are checked before anything starts; errors name place, value and valid choices."""
+"""Experiments are checked before anything starts. Errors name the place, the value and the valid
+choices."""
 
 from __future__ import annotations
 
@@ -144,7 +145,8 @@ def test_settings_change_keys_and_parameters(load) -> None:
 
 
 def test_settings_of_a_scheme_that_is_not_there(load) -> None:
-    """In a sweep's cells they are left out; a run alone says so; a wrong name is wrong anywhere."""
+    """A sweep's cells leave them out, a single run mentions them, and a wrong name is an error in
+    both."""
     text = SMALL.replace("scheme: sim, sender: 0, layers: 2", "scheme: single, sender: 0")
     text = text.partition("expect:")[0]
     loaded = load(text, settings=["sim.delta=0.8", "topology.link.queue=20p"])
@@ -211,7 +213,7 @@ def test_events_are_checked(load) -> None:
 
 
 def test_what_is_expected_of_other_sessions_is_checked(load) -> None:
-    """Names as the run's measures have them."""
+    """The names are those that the run's measures have."""
     text = textwrap.dedent(SMALL).replace("layers: 2}\nd", "layers: 2}\n"
         "  - {scheme: sim, sender: 0, session: 7, layers: 3, receivers: [3]}\nd")  # fmt: skip
     form = "measure: efficiency, min: 0.9"
@@ -271,8 +273,8 @@ def test_a_level_that_a_switch_cannot_hold_is_named_where_it_stands(load) -> Non
 
 
 def test_a_link_counts_in_packets_of_what_crosses_it(load) -> None:
-    """The largest data packets of sessions and flows, either way: 1-3 has one session of
-    two alone, 1-4 TCP's flow, too, and 2-6 nothing."""
+    """The largest data packets of sessions and flows in either direction. 1-3 carries only one of
+    two sessions, 1-4 also the TCP flow, and 2-6 nothing."""
     first = "- {scheme: sim, sender: 0, receivers: [5], packet_size: 500B, "
     own = "session: 2, receivers: [3, 4], packet_size: 800B, layers: 2"
     second = f"- {{scheme: sim, sender: 0, {own}}}"
@@ -417,7 +419,7 @@ def test_traffic_that_comes_and_goes(load) -> None:
     (facts,) = network_summary(loaded)["sessions"]
     rivals = {agent: facts["receivers"][agent]["rivals"] for agent in ("h3", "h5")}
     assert rivals == {"h3": [], "h5": ["tcp3"]}
-    # h3's bottleneck is the link of 1 Mbit/s, which it shares with nobody that stays.
+    # h3's bottleneck is the 1 Mbit/s link, which it shares with no flow that stays.
     assert facts["receivers"]["h3"]["share"] == 1_000_000
     asked = load(textwrap.dedent(SMALL) + ON_OFF.replace("count: 2", "count: 2\n    rival: true"))
     (facts,) = network_summary(asked)["sessions"]
@@ -456,7 +458,7 @@ def test_entries_that_mean_many_flows(load) -> None:
     assert pairs[:8] == [("tcp", 0, node) for node in (3, 3, 4, 4, 5, 5, 6, 6)]
     links = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)]
     assert sorted(pairs[8:]) == [("udp", *link) for link in links]
-    # Away from the sender, wherever that is.
+    # Away from the sender, wherever the sender is.
     loaded = load(textwrap.dedent(SMALL).replace("sender: 0", "sender: 3") + entries)
     udp = {(f.source, f.destination) for f in loaded.flows.values() if f.kind == "udp"}
     assert udp == {(3, 1), (1, 0), (1, 4), (0, 2), (2, 5), (2, 6)}
@@ -486,7 +488,8 @@ def test_a_unicast_session_is_one_for_each_receiver(load) -> None:
     members = [agent for one in others for agent in one["receivers"]]
     assert members == ["h3.s7", "h4.s8", "h5.s9", "h6.s10"]
     assert [one["sender"] for one in others] == ["h0.s7", "h0.s8", "h0.s9", "h0.s10"]
-    # No two agents at a node draw the same numbers; a session alone draws those of real time.
+    # No two agents on a node draw the same numbers; a single session draws those of a run in real
+    # time.
     seeds = [one.session.seed for one in scenario(loaded, seed=3).sessions]
     assert seeds[0] == 3
     assert len(set(seeds)) == 5
@@ -509,7 +512,8 @@ def test_a_measure_may_be_of_one_udp_flow(load) -> None:
 
 
 def test_a_measure_may_be_of_one_link(load) -> None:
-    """Away from the sender of its session, node 0 or node 3; or in a direction."""
+    """By default away from the sender of its session (node 0 or node 3); or in a given
+    direction."""
     more = "  - {scheme: sim, sender: 3, session: 2, receivers: [4]}\n"
     text = textwrap.dedent(SMALL).replace("duration:", more + "duration:")
 
@@ -558,8 +562,8 @@ def test_a_file_may_extend_a_base(load, tmp_path: Path) -> None:
 
 
 def test_members_of_every_session_come_and_go(load) -> None:
-    """Session 2 starts at 4 s. h3.s2 joins at 5 s, leaves and comes back; h4.s2 would join at 2 s,
-    before its session; h5 of the first session leaves."""
+    """Session 2 starts at 4 s. h3.s2 joins at 5 s, leaves and comes back; h4.s2 should join at 2 s,
+    before its session starts; h5 of the first session leaves."""
     more = "  - {scheme: single, sender: 0, session: 2, start: 4s}\n"
     loaded = load(
         textwrap.dedent(SMALL).replace("duration:", more + "duration:")
@@ -636,7 +640,7 @@ def test_levels_of_a_tree(load) -> None:
     assert rates == {"0-1": 6, "1-2": 3, "1-3": 1, "1-4": 3, "h0": 0}
     kinds = [loaded.experiment.marking_of(name).kind for name in ("0-1", "1-2", "1-3")]
     assert kinds == ["priority", "none", "none"]
-    # As figures change them.
+    # Changed as figures do.
     again = load(text, settings=["topology.levels.L2.rate=4Mbit/s"])
     assert again.topology.links["1-2"].parameters.rate == 4 * 10**6
     for old, new, said in (

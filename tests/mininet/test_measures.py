@@ -1,6 +1,6 @@
-"""Measures against values computed by hand: a run of made-up rows each, and what is expected of it.
+"""Measures compared with values computed by hand, each on a run of made-up rows.
 
-The receivers of most of them come and go, so that what an absent one has never counts.
+In most of these runs the receivers come and go, to check that an absent one never counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def table(*columns: str, rows: list[tuple]) -> pl.DataFrame:
 
 
 def received(rows: list[tuple[float, str, float]]) -> pl.DataFrame:
-    """Bytes alone."""
+    """Rows that only have bytes."""
     return table("bytes", rows=rows).with_columns(packets=0, lost=0, marked=0)
 
 
@@ -48,8 +48,9 @@ def always(rate: float) -> tuple[tuple[float, float], ...]:
 
 # ---- two sessions with layers; receivers come and go ----------------------------------------
 
-# Of session 1 h3 is there throughout, h4 leaves for 14..18 s, h5 joins at 16 s, h6 left at 8 s: for
-# 10 + 6 + 4 + 0 = 20 s of the window together. Session 2 starts at 12 s; h4.s2 leaves at 17 s.
+# In session 1, h3 is present throughout, h4 is absent during 14..18 s, h5 joins at 16 s, and h6
+# left at 8 s: together they are present for 10 + 6 + 4 + 0 = 20 s of the window. Session 2 starts
+# at 12 s; h4.s2 leaves at 17 s.
 LAYERED = HandMade(
     Rows(
         {
@@ -65,7 +66,7 @@ LAYERED = HandMade(
                     (18.0, "h5", 2.5e5, 250, 60, 0),  # since 16 s: 1 Mbit/s
                     (20.0, "h5", 5e5, 500, 60, 0),
                     (8.0, "h6", 7e6, 7000, 0, 0),
-                    (20.0, "h6", 9e6, 9000, 500, 2000),  # it is away
+                    (20.0, "h6", 9e6, 9000, 500, 2000),  # it is absent
                     (20.0, "h3.s2", 1.5e6, 1500, 0, 150),  # since 12 s: 1.5 Mbit/s
                     (17.0, "h4.s2", 1.25e5, 125, 5, 0),  # since 12 s: 0.2 Mbit/s
                 ],
@@ -81,7 +82,7 @@ LAYERED = HandMade(
                     (18.0, "h4", 0),
                     (19.0, "h4", 1),
                     (16.0, "h5", 0),
-                    (0.0, "h6", 1),  # and never said that it left
+                    (0.0, "h6", 1),  # it never reported that it left
                     (12.0, "h3.s2", 0),
                     (12.0, "h4.s2", 0),
                     (16.0, "h4.s2", -1),
@@ -105,7 +106,7 @@ LAYERED = HandMade(
                     (13.0, "h3", 1, 3e4),
                     (18.1, "h4", 0, 5e4),
                     (19.1, "h4", 1, 7e4),
-                    (2.0, "h3.s2", 0, 6e4),  # none in the window, so that of the run counts
+                    (2.0, "h3.s2", 0, 6e4),  # none in the window, so those of the whole run count
                 ],
             ),
             "feedback": table(
@@ -125,7 +126,7 @@ LAYERED = HandMade(
                     (14.0, "s1", 1, "1>3", 22, 30, 200, 8, 20),
                     (20.0, "s1", 1, "1>3", 0, 30, 250, 15, 40),
                     (12.0, "s1", 2, "1>4", 6, 9, 0, 0, 0),
-                    (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0),  # nobody is there
+                    (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0),  # nobody is present
                     (19.0, "s1", 2, "1>4", 4, 8, 50, 5, 0),
                     (12.0, "s2", 1, "2>6", 50, 55, None, None, 7),  # its queues count nothing
                 ],
@@ -135,7 +136,8 @@ LAYERED = HandMade(
                 rows=[
                     (10.0, "s1", 1, "1>3", 1, 0, 100, 10),
                     (20.0, "s1", 1, "1>3", 1, 0, 180, 20),
-                    (20.0, "s1", 1, "1>3", 1, 1, 20, 10),  # its first is of after 10 s
+                    # its first row covers the time after 10 s
+                    (20.0, "s1", 1, "1>3", 1, 1, 20, 10),
                     (20.0, "s1", 1, "1>3", 2, 0, 50, 5),
                     (12.0, "s1", 1, "1>3", 2, 0, 10, 1),
                     (20.0, "s1", 1, "1>3", -1, -1, 90, 90),
@@ -173,13 +175,14 @@ LAYERED = HandMade(
     {
         "cumulative_rate_1": 0.8e6,  # 1e6 B in 10 s
         "cumulative_rate_2": 2.8e6,  # and 2.5e6 B
-        "cumulative_rate_1_s2": 1e6,  # 1e6 B in the 8 s of the window that it is there
+        "cumulative_rate_1_s2": 1e6,  # 1e6 B in the 8 s of the window for which it is present
         "subscribers_1": 2.0,  # 10 + 6 + 4 s of 10
         "subscribers_2": 1.2,  # h3 from 13 on, h4 until 14 and from 19 on: 7 + 4 + 1 s
         "subscribers_1_s2": 12 / 8,  # h3.s2 for 8 s, h4.s2 until 16: 4 s
         "efficiency": 0.6,  # (10 * 0.4 + 4 * 2/4 + 2 * 2/2 + 4 * 1) / 20
         "efficiency_s2": 4.5 / 13,  # (8 * 1.5/3 + 5 * 0.2/2) / 13
-        "instability": 4 * 0.04 / 20,  # h3 at 13, h4 at 14, 18 and 19 s; h5's first join is none
+        # h3 at 13, h4 at 14, 18 and 19 s; h5's first join does not count
+        "instability": 4 * 0.04 / 20,
         "instability_s2": 1 * 0.1 / 13,
         "loss": 100 / 3100,  # 10 + 30 + 60 lost, 1000 + 1500 + 500 received
         "loss_s2": 5 / 1630,
@@ -192,8 +195,8 @@ LAYERED = HandMade(
         "feedback_rate_s2": 0.5,  # 4 in 8 s
         "feedbacks": 50.0,
         "feedbacks_s2": 4.0,
-        "mean_queue": 8.0,  # 8, 22 and 0 at 1>3, 6 and 4 at 1>4 while h4 is there
-        "longest_queue": 99.0,  # of any port; 500 is of before the window
+        "mean_queue": 8.0,  # 8, 22 and 0 at 1>3, 6 and 4 at 1>4 while h4 is present
+        "longest_queue": 99.0,  # at any port; 500 was before the window
         "queue_drops": 15 / 200,  # 10 of 150 at 1>3, 5 of 50 at 1>4
         "queue_drops_1>3": 10 / 150,
         "queue_drops_2>6": None,
@@ -228,13 +231,13 @@ LAYERED = HandMade(
 
 # ---- a session beside TCP -------------------------------------------------------------------
 
-# tcp1 and tcp2 share h3's bottleneck, tcp3 h4's; h5 has none. All flows are there until 18 s, h4
-# until 14 s.
+# tcp1 and tcp2 share h3's bottleneck, tcp3 shares h4's; h5 has no rivals. All flows are present
+# until 18 s, h4 until 14 s.
 _FLOWS = {
     "tcp1": Flow("tcp", 0.0, 20.0, 1000),
     "tcp2": Flow("tcp", 0.0, 18.0, 1000),
     "tcp3": Flow("tcp", 0.0, 20.0, 1000),
-    "tcp4": Flow("tcp", 20.0, 40.0, 1000),  # never there in the window
+    "tcp4": Flow("tcp", 20.0, 40.0, 1000),  # never present in the window
     "tcp5": Flow("tcp", 0.0, 20.0, 1000, rival=False),  # background
 }
 BESIDE_TCP = HandMade(
@@ -262,7 +265,7 @@ BESIDE_TCP = HandMade(
                     (18.0, "tcp2", 3e6),  # 3 Mbit/s
                     (20.0, "tcp2", 3e6),
                     (10.0, "tcp3", 0.0),
-                    (14.0, "tcp3", 1e6),  # 2 Mbit/s, while h4 is there
+                    (14.0, "tcp3", 1e6),  # 2 Mbit/s while h4 is present
                     (18.0, "tcp3", 1.5e6),  # 1.5 Mbit/s in all
                     (20.0, "tcp3", 9e6),
                     (10.0, "tcp5", 0.0),
@@ -299,21 +302,21 @@ BESIDE_TCP = HandMade(
         flows=_FLOWS,
     ),
     {
-        "receiver_tcp_ratio_h3": 1 / 2,  # 1 of a mean of 1 and 3
+        "receiver_tcp_ratio_h3": 1 / 2,  # 1, against a mean of 1 and 3
         "receiver_tcp_ratio_h4": 3 / 2,
         "receiver_tcp_ratio_h5": None,
         "receiver_tcp_ratio_h6": None,
-        "receiver_tcp_ratio_h3.s2": 4 / 7,  # beside tcp1 alone, which stays until 20 s
+        "receiver_tcp_ratio_h3.s2": 4 / 7,  # only beside tcp1, which stays until 20 s
         "tcp_ratio": (8 * 1 / 2 + 4 * 3 / 2) / 12,
         "tcp_ratio_s2": 4 / 7,
         "tcp_ratio_to_worst": 3 / 2,  # h4 beside tcp3
         "tcp_ratio_to_best": 1 / 3,  # h3 beside tcp2
-        # 1e6 + 1.5e6 + 0 + 4e6 B in 8 + 4 + 8 + 8 s, of a mean of 1, 3 and 1.5 Mbit/s.
+        # 1e6 + 1.5e6 + 0 + 4e6 B in 8 + 4 + 8 + 8 s, against a mean of 1, 3 and 1.5 Mbit/s.
         "sessions_tcp_ratio": (8 * 6.5 / 28) / (5.5 / 3),
         "tcp_throughput": 5.5e6 / 3,
         "tcp_worst": 1e6,
         "tcp_best": 3e6,
-        "tcp_worst_s2": 5.6e6,  # tcp1 alone, 7e6 B in 10 s
+        "tcp_worst_s2": 5.6e6,  # only tcp1: 7e6 B in 10 s
         "tcp_retransmitted": 8 / 200,
         "tcp_retransmitted_s2": 1 / 100,
     },
@@ -346,7 +349,7 @@ UDP = HandMade(
     ),
     {
         "udp_throughput": 1.2e6,  # 0.5e6 + 1e6 B in 10 s
-        "udp_throughput_udp1": 0.8e6,  # in the 5 s that it is there
+        "udp_throughput_udp1": 0.8e6,  # in the 5 s for which it is present
         "udp_throughput_udp2": 1e6,  # in 8 s
         "udp_throughput_udp3": None,
         "udp_sent": 1.6e6,
@@ -357,10 +360,10 @@ UDP = HandMade(
     },
 )
 
-# ---- whom a sender listens to ---------------------------------------------------------------
+# ---- the receivers that a sender follows --------------------------------------------------------
 
-# h3 is the worst path until 12, h4 until 20, both of them from 20 to 30 s, then h3; h5 has a worse
-# one but leaves before anything moves. GRTTs are 0.25, 0.5 and 0.4 s.
+# h3 has the worst path until 12 s, h4 until 20, both from 20 to 30, and then h3; h5 has a worse one
+# but leaves before anything changes. GRTTs are 0.25, 0.5 and 0.4 s.
 MDPCC = HandMade(
     Rows(
         {
@@ -409,7 +412,7 @@ MDPCC = HandMade(
         window=(10.0, 40.0),
     ),
     {
-        # From 13 to 14 s, at 4 a second; from 21 to 21.5 s at 2; from 30.5 to 31.5 s at 2.5.
+        # From 13 to 14 s at 4 a second; from 21 to 21.5 s at 2; from 30.5 to 31.5 s at 2.5.
         "clr_delay": 4.0,
         "representatives": 3.0,
     },
@@ -447,7 +450,7 @@ ERMCC = HandMade(
     {
         "feedback_suppressed": 4.0,
         "suppression": 4 / 5,
-        # One report; 5 loss events at 1.5 receivers (h4 is there for half of the window).
+        # One report; 5 loss events at 1.5 receivers (h4 is present for half of the window).
         "feedback_of_one": 1 / (5 / 1.5),
     },
 )
@@ -470,8 +473,8 @@ PGMCC = HandMade(
 
 
 def represented(kind: str, **columns: list[int]) -> HandMade:
-    """h3 from 2 s on, h4 from 12 s, nobody from 14 s, h4 again from 15 s, h3 from 18 s; h4 is away
-    until 11 s, h5 from 16 s on."""
+    """The representative is h3 from 2 s, h4 from 12 s, nobody from 14 s, h4 again from 15 s, h3
+    from 18 s. h4 is absent until 11 s, h5 from 16 s."""
     rows = pl.DataFrame(
         {
             "time_s": [2.0, 12.0, 14.0, 15.0, 18.0, 3.0],
@@ -496,7 +499,7 @@ def represented(kind: str, **columns: list[int]) -> HandMade:
             "representative_share_h6": None,
             "representative_delay_h3": 0.0,
             "representative_delay_h4": 1.0,  # from 11 to 12 s
-            "representative_delay_h5": 6.0,  # never: all of its time
+            "representative_delay_h5": 6.0,  # never, so all of its time
             "representative_delay_h6": None,
         },
     )
@@ -564,7 +567,7 @@ def test_queues_of_switches_that_do_not_count_them_have_no_measures() -> None:
     columns = ("queue_packets", "max_queue_packets", "entered", "queue_drops")
     port = LAYERED.rows["port"].with_columns(**dict.fromkeys(columns, unknown))
     measured = all_measures(Rows({**LAYERED.rows, "port": port}), LAYERED.context)
-    # Without what entered, a share of it is not known either.
+    # If it is unknown what entered, shares of it are unknown too.
     unknowable = ("mean_queue", "longest_queue", "queue_drops", "policy_drops")
     queues = {name for name in LAYERED.expected if name.startswith(unknowable)}
     assert {measured[name] for name in queues} == {None}
@@ -580,7 +583,7 @@ def test_a_session_that_starts_after_the_window_has_no_measures() -> None:
 
 
 def test_receivers_that_never_come_are_no_receivers() -> None:
-    """The same with and without one that is absent throughout."""
+    """The result is the same with and without a receiver that is absent throughout."""
     session = LAYERED.context.session
     fewer = {agent: one for agent, one in session.receivers.items() if agent != "h6"}
     alone = replace(session, receivers=fewer)
@@ -589,7 +592,7 @@ def test_receivers_that_never_come_are_no_receivers() -> None:
     assert {name: measured[name] for name in without} == without
 
 
-# ---- what measures stand on -----------------------------------------------------------------
+# ---- what measures are built on -----------------------------------------------------------------
 
 
 def test_counter_is_read_between_rows() -> None:
@@ -599,7 +602,8 @@ def test_counter_is_read_between_rows() -> None:
 
 
 def test_a_counter_stands_still_while_its_agent_is_away() -> None:
-    """As in virtual time: a row as it leaves at 15 s, the next 0.2 s after it is back at 25 s."""
+    """As in virtual time: one row when it leaves at 15 s, the next 0.2 s after it is back at 25
+    s."""
     frame = pl.DataFrame({"time_s": [14.8, 15.0, 25.2, 25.4], "packets": [60, 70, 90, 100]})
     there = [(0.0, 15.0), (25.0, 40.0)]
     edges = np.array([14.9, 15.0, 20.0, 25.0, 25.1, 25.4, 30.0])
@@ -615,7 +619,8 @@ def test_steps_end_where_their_agent_leaves() -> None:
 
 
 def test_efficiency_of_a_link_that_changes_within_a_second() -> None:
-    """9 and 1 Mbit/s in turn, 250 ms each; what is received fills neither more than half."""
+    """The rate alternates between 9 and 1 Mbit/s every 250 ms; what is received fills at most half
+    of either."""
     steps = tuple((0.25 * n, 9e6 if n % 2 == 0 else 1e6) for n in range(80))
     times = [0.0, *(at for at, _ in steps[1:]), 20.0]
     counts = [0.0, *np.cumsum([0.5 * rate for _, rate in steps]) * 0.25 / 8]
@@ -643,7 +648,8 @@ def test_the_worst_path_that_is_never_found_has_no_delay() -> None:
 
 
 def test_only_flows_of_the_window_count() -> None:
-    """tcp2 and tcp3 are both there from 12 to 18 s, tcp1 and tcp4 before and after the window."""
+    """tcp2 and tcp3 are both present from 12 to 18 s; tcp1 and tcp4 only before and after the
+    window."""
     flows = {"tcp1": (0.0, 9.0), "tcp2": (8.0, 18.0), "tcp3": (12.0, 40.0), "tcp4": (20.0, 40.0)}
     rates = {"tcp1": 9e6, "tcp2": 2e6, "tcp3": 3e6, "tcp4": 9e6}  # B/s
     seen = context(
@@ -663,7 +669,7 @@ def test_only_flows_of_the_window_count() -> None:
     assert measured["tcp_ratio"] == pytest.approx(1e6 / 2.5e6)
     assert (measured["tcp_worst"], measured["tcp_best"]) == pytest.approx((16e6, 24e6))
     apart = replace(seen, flows=seen.flows | {"tcp2": Flow("tcp", 8.0, 12.0, 1000)})
-    assert all_measures(rows, apart)["tcp_ratio"] is None  # they are never there together
+    assert all_measures(rows, apart)["tcp_ratio"] is None  # they are never present together
 
 
 def test_sessions_that_sent_before_there_was_tcp_are_not_compared_over_that_time() -> None:
@@ -716,7 +722,7 @@ def test_the_live_view_leaves_out_who_is_away() -> None:
     for agent, rate in (("h3", 1e6), ("h4", 9e6), ("h6", 9e6)):
         for time_s in (14.0, 15.0):
             progress.take("received", time_s, agent, {"bytes": rate / 8 * time_s})
-    assert progress.received == pytest.approx(1e6)  # h4 is away at 15 s, h6 since 8 s
+    assert progress.received == pytest.approx(1e6)  # h4 is absent at 15 s, h6 since 8 s
     assert progress.efficiency == pytest.approx(0.5)
 
 

@@ -1,4 +1,4 @@
-"""Namespaces and processes of a run: made, watched, and gone afterwards (root)."""
+"""Namespaces and processes of a run are made, watched, and gone afterwards (root)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiercast_lab.run.mininet.processes import Children
 from ..patience import wait_until
 from .conftest import ROOT
 
-# Runs of this process alone: others may test on the same machine.
+# Runs that only this process uses: other tests may run on the same machine.
 RUN, OTHER, DIES = (f"{letter}{os.getpid() % 1000:03d}" for letter in "tod")
 TOPOLOGY = Topology(
     dict.fromkeys(tree_links(1, 2), LinkParameters(10**6, 0, Queue(10))), [0], [1, 2]
@@ -86,7 +86,7 @@ def test_interrupted_build_leaves_nothing() -> None:
         def checkpoint() -> None:
             nonlocal calls
             calls += 1
-            if calls == 6:  # amid the links
+            if calls == 6:  # in the middle of the links
                 os.kill(os.getpid(), signal.SIGTERM)
             interrupt.check()
 
@@ -123,7 +123,7 @@ def test_a_child_that_ignores_sigterm_is_killed_with_its_own(network, tmp_path) 
 
 
 def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
-    """Not even SIGKILL of the lab leaves a program or a namespace behind."""
+    """Even SIGKILL to the lab leaves no program and no namespace behind."""
     script = tmp_path / "lab.py"
     script.write_text(
         "import time\n"
@@ -147,7 +147,8 @@ def test_children_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
     )
     try:
         pid = int(lab.stdout.readline())
-        # Until setpriv has become the program, the kernel does not know whose death to tell it.
+        # Until setpriv has become the program, the kernel does not know whose death it should
+        # report.
         while Path(f"/proc/{pid}/comm").read_text() != "sleep\n":
             time.sleep(0.01)
     finally:

@@ -1,4 +1,5 @@
-"""One experiment in the testkit, in ns-3 and in Mininet: the same shares (docs/ns3.md)."""
+"""The same experiment in the testkit, in ns-3 and in Mininet gives the same shares
+(docs/ns3.md)."""
 
 from __future__ import annotations
 
@@ -23,16 +24,16 @@ from .conftest import ROOT, skip_if_invalid
 pytestmark = pytest.mark.slow
 
 SEEDS = (1, 2)
-# Of the smallest rate on the path, for each receiver and flow: between the means of the seeds in
-# virtual time, and from these to the one run in real time.
+# The largest difference, as a share of the smallest rate on the path, for each receiver and flow:
+# between the means over the seeds in virtual time, and from these to the one run in real time.
 BAND = 0.1
-DURATION = {"sim-smoke": ("25s", "10s"), "basic-ermcc": ("30s", "15s")}  # and the window
+DURATION = {"sim-smoke": ("25s", "10s"), "basic-ermcc": ("30s", "15s")}  # duration and window
 
 Shares = dict[str, float]
 
 
 def shares(loaded: LoadedExperiment, rates: dict[str, float]) -> Shares:
-    """bit/s of receivers and flows -> share of the smallest link rate on the path."""
+    """Converts bit/s of receivers and flows to shares of the smallest link rate on their paths."""
     topology, sender = loaded.topology, loaded.experiment.sessions[0].sender
     ends = {f"h{node}": (sender, node) for node in loaded.receivers[0]}
     ends |= {name: (flow.source, flow.destination) for name, flow in loaded.flows.items()}

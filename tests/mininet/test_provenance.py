@@ -1,4 +1,5 @@
-"""A run names the files that ran by what they held, not by what a lock says of them."""
+"""A run identifies the files that were used by their contents, not by what a lock says about
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees drawn from a seed: what they hold to, that a seed is one network, and what is refused."""
+"""Random trees: their properties, one network per seed, and what is refused."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_every_shape_is_what_was_asked(
 
 
 def test_a_seed_is_one_network(load) -> None:
-    """Written down: a network of today is to be had with the releases to come."""
+    """Written out, so that today's networks can be drawn again with future releases."""
     links = load(DRAWN).topology.links
     drawn = {name: link.parameters for name, link in links.items() if not link.attaches}
     assert {name: (one.rate, one.delay) for name, one in drawn.items()} == EXPECTED
     assert {str(one.queue) for one in drawn.values()} == {"50p"}
     other = load(DRAWN, settings=["topology.random.seed=2"]).topology.links
     assert {name: link.parameters for name, link in other.items()} != drawn
-    # As it is written down, it is the same.
+    # Written with the digits shown, the values are the same.
     for one in drawn.values():
         assert float(f"{one.rate:.3g}") == one.rate and float(f"{one.delay:.3g}") == one.delay
 

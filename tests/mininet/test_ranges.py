@@ -1,4 +1,4 @@
-"""What an experiment may say, the programs take; and rows are of the kinds that are known."""
+"""The programs accept everything that an experiment may contain, and rows have known kinds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def test_a_switch_takes_every_link() -> None:
         port = ",".join(f"{key}={value}" for key, value in (most | changes).items())
         return said(binaries.SWITCH, "--device-id=1", f"--port=1=no-such-if,{port}")
 
-    # Nothing is wrong but what is left out; beyond these the switch itself says what is valid.
+    # The only errors are about missing options; beyond these ranges the switch itself says what is
+    # valid.
     assert "neither --json nor --grpc" in link()
     assert "not a rate" in link(rate=f"{units.MAX_RATE + 10**6}bit/s")
     assert "at most 60s" in link(delay=f"{MAX_DELAY + 1}ns")
@@ -78,7 +79,7 @@ def test_parameters_that_do_not_fit_together_are_said_before_the_run(tmp_path: P
 def test_a_row_of_an_unknown_kind_ends_the_run(
     load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever writes it: a kind is a file's name."""
+    """Whoever writes it, because a kind becomes a file name."""
     simulator = tmp_path / "tiercast-ns3"
     row = '{"time_ns": 0, "agent": "h0", "kind": "../../x"}'
     simulator.write_text(f"#!/bin/sh\nread scenario; read updates\necho '{row}'\n")

@@ -1,4 +1,5 @@
-"""Rows on the disk: within a second, whole or cut at a line, and read alike before and after."""
+"""Rows reach the disk within a second, whole or cut at a line, and read the same before and after
+the run ends."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ..patience import wait_until
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Path:
-    """Rows of two kinds, not in the order of their times, as a run leaves them that breaks off."""
+    """Rows of two kinds, not in the order of time, as a run leaves them that is broken off."""
     with Recorder(tmp_path / "rows") as recorder:
         for time_s in (0.2, 0.1, 0.3):
             recorder.add("received", time_s, "h3", {"bytes": 1000, "rate_Bps": time_s})
@@ -47,7 +48,7 @@ def test_rows_are_on_the_disk_while_the_run_goes_on(tmp_path: Path) -> None:
     assert FLUSH_S < 1
     with Recorder(tmp_path) as recorder:
         recorder.add("received", 0.2, "h3", {"bytes": 1})
-        # Somebody else can read what is there: this process need not end well.
+        # Another process can read what is there, so this one need not end well.
         wait_until(lambda: len(read_rows(tmp_path).get("received", ())) == 1, "a row")
 
 
@@ -62,7 +63,7 @@ def test_the_last_line_may_be_half_a_one(rows: Path) -> None:
 
 def test_a_run_that_ends_has_parquet(rows: Path) -> None:
     before = read_rows(rows)
-    # A lab that is killed while it makes Parquet leaves a part of a file beside the lines.
+    # A lab that is killed while it writes Parquet leaves part of a file beside the lines.
     (rows / "received.parquet").write_bytes(b"PAR1")
     for frames in (read_rows(rows), finish_rows(rows), read_rows(rows)):
         assert frames.keys() == before.keys()

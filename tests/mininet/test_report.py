@@ -1,4 +1,4 @@
-"""Plots and report come from stored rows alone, and the same rows make the same bytes."""
+"""Plots and report are made only from stored rows, and the same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_pictures_show_lines(stored) -> None:
         for series in panel.series:
             wanted = [int(series.colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
             close = abs(pixels[:, :, :3] - wanted).max(axis=2) < 0.02
-            # A line crosses the picture: more than the few pixels of its label.
+            # A line crosses the picture, so it has more pixels than its label.
             assert close.sum() > 150, f"{panel.key}: no line of {series.label}"
 
 
@@ -65,7 +65,8 @@ def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:
         *("single.rate-rate_Bps", "single.rate-rtt_us"),  # `limiting` and `loss` never change
     ]
     assert [s.label for s in panels["rates-receivers"].series] == ["h3", "h4", "h5", "h6"]
-    # h3 has the 1 Mbit/s of 1-3, h4 a third of 0-1: 6 Mbit/s with two flows, h5 and h6 all of 0-2.
+    # h3 has the 1 Mbit/s of 1-3; h4 a third of 0-1, which has 6 Mbit/s and two flows; h5 and h6 all
+    # of 0-2.
     assert [r.y for r in panels["rates-receivers"].references] == [1.0, 2.0, 6.0]
     beside = panels["rates-tcp"].series
     assert [s.label for s in beside] == ["session (mean)", "tcp1", "tcp2"]
@@ -88,7 +89,7 @@ def test_sequence_numbers_have_no_panel_and_flows_begin_at_their_start(beside_tc
     traced = rows["single.rate"]
     numbers = (4_255_306_169 + traced["time_s"] * 1000).cast(int).alias("seq")
     rows["single.rate"] = traced.with_columns(numbers)
-    # As in virtual time: the first row of a flow is a second after its start.
+    # As in virtual time, the first row of a flow comes a second after its start.
     rows["tcp"] = rows["tcp"].filter(pl.col("time_s").is_between(0.999, 20.0))
     run = StoredRun(beside_tcp.directory, beside_tcp.summary)
     run.__dict__["rows"] = Rows(rows)
@@ -113,7 +114,7 @@ def test_every_session_is_drawn(stored) -> None:
     # 1, 6, 6 and 6 Mbit/s; h3's 1 again.
     rates = [series.y for series in panels["rates-sessions"].series]
     assert [rate[-1] for rate in rates] == pytest.approx([4.75, 1.0])
-    assert np.isnan(rates[1][20:30]).all() and not np.isnan(rates[1][30:]).any()  # it is away
+    assert np.isnan(rates[1][20:30]).all() and not np.isnan(rates[1][30:]).any()  # it is absent
 
 
 def test_sim_beside_tcp_has_two_panels_more(stored) -> None:
@@ -130,7 +131,7 @@ def test_the_table_of_links_tells_who_dropped_and_what_was_marked(beside_tcp) ->
     html = write_report(beside_tcp).read_text()
     table = html[html.index("<h2>Links</h2>") : html.index("All measures")]
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[1:]]
-    # 750 leave and 3 find the queue full each second, for 20 s; 2 wait.
+    # Each second 750 packets leave and 3 find the queue full, for 20 s; 2 wait.
     assert rows[-1] == ["0&gt;1", "priority", "15,062", "15,000", "60", "0", "2", "9"]
     assert rows[0][-1] == "marked, session 1"
 

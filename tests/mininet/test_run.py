@@ -20,7 +20,7 @@ pytestmark = pytest.mark.mininet
 
 @pytest.fixture
 def bystander() -> Iterator[tuple[str, str]]:
-    """A namespace and an interface that belong to somebody else."""
+    """A namespace and an interface that belong to someone else."""
     namespace = f"bystander-{os.getpid()}"
     subprocess.run(["ip", "netns", "add", namespace], check=True)
     try:
@@ -64,7 +64,7 @@ def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: tuple[str
     panels = json.JSONDecoder().raw_decode(page.partition("const panels = ")[2])[0]
     assert len(panels) >= 6 and all(panel["series"] for panel in panels)
     assert (directory / "logs" / "s1.log").exists()
-    # The papers' figures are asked of a run that may be believed. In virtual time: tests/ns3.
+    # The papers' figures are only checked on a run that can be trusted. In virtual time: tests/ns3.
     skip_if_invalid(summary)
     assert "keeps up" in out
     assert [f["name"] for f in summary["expected"] if not f["ok"]] == []

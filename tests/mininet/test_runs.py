@@ -1,4 +1,4 @@
-"""Runs that are kept, and their workers: what a key stands for, what is not whole, who dies."""
+"""Stored runs and their workers: what a key stands for, incomplete runs, workers that die."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps: what a file says, means and tables, and real runs as tasks of Ray."""
+"""Sweeps: what a file may contain, means and tables, and real runs as Ray tasks."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
     assert table["session_throughput"].to_list() == [1.5e6, 1.5e6, 1.5e6, None]
     assert summary["cells"][3]["excluded"] == "it is told apart"
     assert summary["seeds"] == [1, 2]
-    # A mean is of all seeds, or there is none.
+    # A mean covers all seeds, or there is none.
     lacking = [replace(outcomes_of(sweep)[0], measures={"efficiency": 0.5})]
     cells = results_of(sweep, lacking + outcomes_of(sweep)[1:]).cells
     assert cells[0].means["session_throughput"] is None
@@ -145,7 +145,7 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
 
 
 def population(file: Path) -> SweepSpec:
-    """Five rates of two schemes; SIM's last is left out."""
+    """Five rates and two schemes; SIM's last cell is left out."""
     text = file.read_text().replace("values: [1Mbit/s, 2Mbit/s]", "values: 1..5")
     text = text.replace("rate: 2Mbit/s}", "rate: 5..5}").replace("[1, 2]", "[1]")
     text = text.replace("topology.link.rate", "sessions.0.session")
@@ -170,7 +170,7 @@ def test_a_measure_is_distributed_over_a_population(file: Path, tmp_path: Path) 
     assert results.distributions("session_throughput") == []
     lowest = summary["distributions"][0]["lowest"]
     assert (lowest["value"], lowest["cell"]["rate"]) == (0.2, "5")
-    assert "sessions.0.session=5" in lowest["command"]  # which makes it alone
+    assert "sessions.0.session=5" in lowest["command"]  # it repeats this run
     assert summary["distributions"][0]["quantiles"]["0.5"] == 0.75
     assert (report.parent / "efficiency.png").stat().st_size > 5_000
     html = report.read_text()
@@ -280,11 +280,11 @@ def test_a_wrong_choice_is_named_on_the_command_line(file: Path) -> None:
         assert text in errors
 
 
-# ---- who makes the runs -------------------------------------------------------------------------
+# ---- workers ------------------------------------------------------------------------------------
 
 
 class Fragile(LocalWorkers):
-    """The first worker dies; `foreign`: what each says of its programs."""
+    """The first worker dies. `foreign` is what each worker says about its programs."""
 
     def __init__(self, foreign: str = "") -> None:
         super().__init__(1)
@@ -336,7 +336,7 @@ def test_a_node_with_other_programs_is_named(file: Path, tmp_path: Path) -> None
 
 
 def simulators_below(pid: int) -> list[tuple[int, int]]:
-    """(tiercast-ns3, its parent) of all descendants of a process."""
+    """(tiercast-ns3, its parent) for all descendants of a process."""
     children: dict[int, list[tuple[int, str]]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -357,7 +357,7 @@ def simulators_below(pid: int) -> list[tuple[int, int]]:
 
 
 def wait_for_simulator(pid: int, but: int = 0) -> tuple[int, int]:
-    deadline = time.monotonic() + 5 * PATIENCE_S  # Ray starts first
+    deadline = time.monotonic() + 5 * PATIENCE_S  # Ray has to start first
     while time.monotonic() < deadline:
         for found in simulators_below(pid):
             if found[0] != but:
@@ -372,7 +372,7 @@ def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_pat
     temporary.mkdir()
     environment = os.environ | {"TMPDIR": str(temporary)}
     results = tmp_path / "results"
-    # Long enough to be met while they run.
+    # Long enough to be caught while they run.
     file.write_text(file.read_text() + "set: {duration: 40s}\n")
     command = ["sweep", file, "--jobs", 1, "--results", results, "--json"]
     runs = results / "runs"
@@ -402,7 +402,7 @@ def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_pat
         assert 0.7e6 < throughput["value"] < 1.0e6  # SIM's layers fill the 1 Mbit/s link
         made = {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
         assert len(made) == 6
-        assert made | kept == made  # those of before stayed as they were
+        assert made | kept == made  # those from before are unchanged
 
         third = tiercast(*command, env=environment)
         again, errors = third.communicate()

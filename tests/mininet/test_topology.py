@@ -42,7 +42,7 @@ def test_leaves_are_hosts_and_the_sender_hangs_on_its_switch() -> None:
     assert list(topology.switches) == ["s0", "s1", "s2"]
     assert list(topology.hosts) == ["h0", "h3", "h4", "h5", "h6"]
     assert topology.hosts["h0"].switch == "s0"
-    # Links of the paper first, then the attached host's: ports are numbered in this order.
+    # Links of the paper first, then that of the attached host: ports are numbered in this order.
     assert [name for name, _ in topology.switches["s0"].ports] == ["s1", "s2", "h0"]
     assert topology.links["h0"].parameters.rate == 0
     assert topology.switches["s1"].port_to("h4") == 3
@@ -70,7 +70,8 @@ def test_ends_of_tcp_flows_are_hosts_of_their_own() -> None:
     links = dict.fromkeys([(0, 1), (1, 2), (1, 3), (1, 4)], LINK)
     topology = Topology(links, senders=[0], receivers=[2, 3], traffic=[0, 1, 3, 4])
     assert list(topology.hosts) == ["h0", "t0", "t1", "h2", "h3", "t3", "t4"]
-    # 2 receives alone and 4 ends flows alone: leaves. At 3 there are two hosts, so it is a switch.
+    # 2 only receives and 4 only ends flows, so both are leaves. At 3 there are two hosts, so it is
+    # a switch.
     assert list(topology.switches) == ["s0", "s1", "s3"]
     assert [name for name, _ in topology.switches["s0"].ports] == ["s1", "h0", "t0"]
     assert [name for name, _ in topology.switches["s1"].ports] == ["s0", "h2", "s3", "t4", "t1"]

@@ -1,4 +1,4 @@
-"""The program of TCP flows on the loopback, and flows of hosts' kernels in a real run."""
+"""The program for TCP flows on the loopback, and flows between hosts' kernels in a real run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .test_run import Started
 
 
 class Lab:
-    """The lab's end of the Unix socket, for the two ends of two flows on the loopback."""
+    """The lab's end of the Unix socket, for both ends of two flows on the loopback."""
 
     def __init__(self, folder: Path, start: float, stop: float) -> None:
         self.path = folder / "lab.sock"
@@ -51,7 +51,7 @@ class Lab:
             lines.flush()
 
     def flows(self) -> str:
-        """What the kernel says of the senders' connections, a line each."""
+        """The kernel's data on the senders' connections, one line each."""
         ports = " or ".join(f"dport = :{port}" for port in self.ports)
         command = ["ss", "-tinHO", "state", "established", ports]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -60,7 +60,7 @@ class Lab:
         wait_until(lambda: len(self.flows().splitlines()) == count, f"{count} flows")
 
     def end(self) -> dict[str, list[dict]]:
-        """Rows of either end; both programs have ended well."""
+        """The rows of both ends; both programs must have ended well."""
         rows = {}
         for role, lines in self.lines.items():
             self.connections[role].shutdown(socket.SHUT_WR)
@@ -96,7 +96,7 @@ def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
     shown = lab.flows()
     assert shown.count(" reno ") == 2
     assert shown.count(f" mss:{1000 - tcp_flows.HEADERS} ") == 2
-    lab.wait_for_flows(0)  # by themselves: the lab has said nothing
+    lab.wait_for_flows(0)  # by themselves: the lab has sent nothing
     rows = lab.end()
     programs = {role: f"tcp1-{role}" for role in rows}
     for role, name in programs.items():
@@ -112,14 +112,15 @@ def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
         counts = [row["goodput_bytes"] for row in received]
         assert counts == sorted(counts) and counts[-1] > 100_000
         assert received[-1]["bytes"] == pytest.approx(counts[-1] * 1000 / 948)
-        # Late on a busy machine, and never early.
+        # On a busy machine they may be late, but they are never early.
         times = [(row["time_ns"] - lab.start_ns) / 1e9 for row in (*received, *sent)]
         assert min(times) >= START_S and max(times) >= STOP_S
         assert all(row["cwnd"] >= 1 and row["rtt_us"] > 0 for row in sent)
 
 
 def test_both_ends_say_for_how_long_they_did_not_run(lab: Lab) -> None:
-    """Stopped before the flows begin; what the ends say last comes as the lab ends them."""
+    """They are stopped before the flows begin; the ends report the pause at the latest when the lab
+    ends them."""
     for program in lab.programs.values():
         program.send_signal(signal.SIGSTOP)
     time.sleep(0.3)
@@ -169,7 +170,7 @@ def test_a_session_and_a_flow_share_a_link(tmp_path: Path) -> None:
     figure = {f["name"]: f for f in summary["expected"]}["tcp_ratio"]
     ratio = measures["session_throughput"] / measures["tcp_throughput"]
     assert figure["measured"] == pytest.approx(ratio, rel=0.01)
-    # No packet above the MTU: the queue holds 50 packets of 1000 B, and no more.
+    # No packet exceeds the MTU: the queue holds 50 packets of 1000 B and no more.
     port = pl.read_parquet(directory / "rows/port.parquet").filter(pl.col("link") == "0>1")
     assert port["tx_bytes"][-1] / port["tx_packets"][-1] <= 1000
     assert port["max_queue_bytes"].max() <= 50 * 1000
@@ -182,7 +183,7 @@ def test_a_session_and_a_flow_share_a_link(tmp_path: Path) -> None:
             "generic-receive-offload",
             "tx-checksumming",
         }
-    # What the link carries is shared by the two: 2 Mbit/s of IP bytes, and TCP leaves none unused.
+    # The two share what the link carries, 2 Mbit/s of IP bytes, and TCP leaves nothing unused.
     skip_if_invalid(summary)
     total = measures["tcp_throughput"] + measures["session_throughput"]
     assert total == pytest.approx(2e6, rel=0.05)

@@ -41,7 +41,7 @@ def test_errors_name_value_and_valid_forms(parse, text, valid) -> None:
 
 @given(st.integers(1, 10**7))
 def test_rates_read_back(kilobits: int) -> None:
-    # Three decimals of a unit are written, so multiples of 1 kbit/s below 1 Gbit/s are exact.
+    # Units are written with three decimals, so multiples of 1 kbit/s below 1 Gbit/s are exact.
     rate = kilobits % 10**6 * 1000 or 1000
     assert units.parse_rate(units.format_rate(rate)) == rate
 

@@ -1,6 +1,6 @@
-"""Faults done to real runs: programs that are stopped, CPUs that are taken, links that are cut.
+"""Real runs that are disturbed: programs are stopped, CPUs are taken away, links are cut.
 
-A busy machine may add reasons of its own to those that are asserted here.
+A busy machine may add its own reasons to those that are asserted here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .real_run import Started
 
 pytestmark = [pytest.mark.mininet, pytest.mark.timeout(240)]
 
-# Programs of the experiments: in a command line, and as a run's reasons name them.
+# The experiments' programs: as they appear in a command line, and as a run's reasons name them.
 SMOKE = {
     "--name=h3": "tiercast-host h3",
     "--name=h0": "tiercast-send h0",
@@ -41,7 +41,7 @@ ON_BMV2 = {
 
 
 def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
-    """Of an experiment with these programs."""
+    """Starts a run of the experiment with these programs."""
     arguments = ["--set", "measure.last=1s", "--duration", f"{seconds}s"]
     if programs is ON_BMV2:
         if not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI"))):
@@ -52,13 +52,13 @@ def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
 
 
 def wait_for_second(started: Started, second: int) -> None:
-    """0 or 5: what the run says when it is there."""
+    """0 or 5. Waits for the line that the run prints at that second."""
     while not (line := started.process.stdout.readline()).startswith(f"    {second} s  rates "):
         assert line, started.process.communicate()
 
 
 def stop(started: Started, program: str, seconds: float) -> float:
-    """For how long it was stopped at least, ms."""
+    """Stops a program. Returns the least time for which it was stopped, in ms."""
     pid = started.process.pid if program == "lab" else started.wait_for(program)
     os.kill(pid, signal.SIGSTOP)
     stopped = time.monotonic()
@@ -69,7 +69,7 @@ def stop(started: Started, program: str, seconds: float) -> float:
 
 
 def reasons(started: Started, results: Path) -> dict[str, str]:
-    """Of a run that is judged invalid: by the figure that says so."""
+    """The reasons of a run that was judged invalid, by the name of the check."""
     status, out, error = started.finish()
     assert (status, error) == (EXIT_INVALID, ""), out + error
     started.assert_nothing_is_left()
@@ -79,7 +79,7 @@ def reasons(started: Started, results: Path) -> dict[str, str]:
 
 
 def pause_of(program: str, reason: str) -> float:
-    """ms, as a reason gives it."""
+    """The pause in ms that a reason states."""
     found = re.search(rf"{program} ([0-9.]+) ms \(before [0-9.]+ s\)", reason)
     assert found, reason
     return float(found[1])
@@ -89,13 +89,13 @@ def pause_of(program: str, reason: str) -> float:
     "programs", [SMOKE, BESIDE_TCP, ON_BMV2], ids=["smoke", "beside TCP", "on bmv2"]
 )
 def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> None:
-    """Of each program in turn, the first one as soon as the run begins."""
+    """Every program is stopped in turn, the first one as soon as the run begins."""
     started = start(tmp_path, programs, 5)
     wait_for_second(started, 0)
     stopped = {program: stop(started, program, 0.3) for program in programs}
     why = reasons(started, tmp_path)
     for program, named in programs.items():
-        # Four digits are shown.
+        # The reason shows four digits.
         assert pause_of(named, why["pause"]) >= 0.999 * stopped[program]
     if "--name=h0" in stopped:
         assert BOUNDS["late_max"].value < pause_of("h0", why["late_max"])
@@ -138,8 +138,9 @@ def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
 def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -> None:
     started = start(tmp_path, SMOKE, 5)
     wait_for_second(started, 0)
-    # The kernel ends each after a second on a CPU; nobody else might get there to do it. All wait
-    # for one pipe to close: who began alone would keep the next from being started.
+    # The kernel ends each process after a second on a CPU, because nothing else might get to run
+    # and end it. All of them wait for the same pipe to close, or the first would keep the next from
+    # being started.
     loop = ["prlimit", "--rttime=1000000:1000000", "chrt", "-f", "50"]
     loop += ["sh", "-c", "read line; while :; do :; done"]
     waiting, begin = os.pipe()

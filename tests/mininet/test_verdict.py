@@ -73,7 +73,7 @@ def test_a_program_that_did_not_run_is_named_with_its_longest_pause(stored) -> N
         return pl.when(here).then(us).otherwise("longest_us").alias("longest_us")
 
     assert reasons_with_pauses(stored, pauses.with_columns(longest(1, 249e3))) == []
-    # The first second and the last are of the run, and it is the longest that counts.
+    # The first and the last second belong to the run, and the longest pause counts.
     twice = pauses.with_columns(longest(1, 300e3)).with_columns(longest(20, 3001e3))
     (reason,) = reasons_with_pauses(stored, twice)
     assert reason.startswith("pause: 3001 ms > 250: tiercast-host h3 3001 ms (before 20.0 s) (")
@@ -95,7 +95,7 @@ def test_a_program_without_rows_is_named(stored) -> None:
         lost = host & pl.col("time_s").is_between(first, last)
         (reason,) = reasons_with_pauses(stored, pauses.filter(~lost))
         assert reason.startswith(f"silence: 3 s > 2.5: tiercast-host h3 {named} (")
-    # The lab says at the start who is there: a program that never says anything is missed.
+    # At the start the lab says which programs there are, so one that never reports is missed.
     start = pauses.filter(host).head(1).with_columns(time_s=pl.lit(0.0))
     (reason,) = reasons_with_pauses(stored, pl.concat([start, pauses.filter(~host)]))
     assert reason.startswith("silence: 20 s > 2.5: tiercast-host h3 20 s (before 20.0 s)")
@@ -129,7 +129,7 @@ def test_every_measure_shows_what_it_parses() -> None:
 
 
 def test_delay_lines_and_the_bounds_of_a_kind_of_switch(stored) -> None:
-    # Totals since the start, each second.
+    # Totals since the start, one row per second.
     line = {"time_s": [19.0, 20.0], "agent": "s0", "frames": [500, 1000], "late_over_1ms": [0, 11]}
     rows = dict(stored.rows)
     rows["delay_line"] = pl.DataFrame(

@@ -1,4 +1,4 @@
-"""Measures of senders with a window, against values computed by hand."""
+"""Measures of window-based senders, compared with values computed by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tiercast_lab.measures import Context, Rows, all_measures, find_spec, windows
 from tiercast_lab.measures.context import Flow, Receiver, Session
 
-# Two sessions of node 0; h3 and h6 are behind the soft bottleneck with tcp1 and tcp3, h4 and h5 are
+# Two sessions at node 0. h3 and h6 are behind the soft bottleneck with tcp1 and tcp3; h4 and h5 are
 # elsewhere with tcp2 and tcp4. h4 leaves at 15 s. The second session starts at 12 s, tcp2 at 15 s.
 SESSIONS = (
     Session(
@@ -83,7 +83,7 @@ FRAMES = {
             "time_s": [10.0, 15.0, 20.0] * 4,
             "agent": ["tcp1"] * 3 + ["tcp2"] * 3 + ["tcp3"] * 3 + ["tcp4"] * 3,
             "cwnd": [1.0] * 12,
-            # What the row at the start says is of the time before it.
+            # The row at the start covers the time before it.
             "cwnd_mean": [99.0, 19.0, 21.0, 1.0, 40.0, 44.0, *[1.0] * 6],
             "rtt_us": [0.0] * 12,
             "rtt_mean_us": [9e6, 240_000.0, 260_000.0, 9e6, 9e6, 230_000.0, *[1.0] * 6],
@@ -100,10 +100,10 @@ EXPECTED = {
     "rtt": 0.25,
     "window_balance": 20 / (100 * 0.25),
     "congestion_signals": 2.0,
-    "signals_per_receiver": 2 / 3.5,  # h4 is there for half of the window
+    "signals_per_receiver": 2 / 3.5,  # h4 is present for half of the window
     "window_cuts": 0.5,
     "forced_cuts": 0.1,
-    "packet_rate_s2": 50.0,  # 400 in the 8 s that it is there
+    "packet_rate_s2": 50.0,  # 400 in the 8 s for which it is present
     "cwnd_s2": 10.0,
     "rtt_s2": None,
     "signals_worst": 0.3,  # h3's
@@ -115,7 +115,7 @@ EXPECTED = {
     "tcp_cuts_worst": 0.4,  # tcp1's: 3 fast retransmits and a time-out
     "tcp_cuts_best": 0.1,  # tcp3's
     "tcp_cuts_mean": 0.25,
-    "tcp_cuts_worst_elsewhere": 0.4,  # tcp2's: 2 in the 5 s that it is there
+    "tcp_cuts_worst_elsewhere": 0.4,  # tcp2's: 2 in the 5 s for which it is present
     "tcp_cuts_best_elsewhere": 0.2,  # tcp4's
     "tcp_cuts_mean_elsewhere": 0.3,
     "wtcp_packet_rate": 80.0,
@@ -130,8 +130,8 @@ EXPECTED = {
     "btcp_timeouts": 0.2,
 }
 
-# The windows of both sessions in steps of 2, 4, 2 and 2 s; the second step's cell has both of its
-# neighbours, so its middle it is: cells of 4 packets, from 20 and 32 on.
+# The windows of both sessions, in steps of 2, 4, 2 and 2 s. The cell of the second step has both of
+# its neighbours, so its middle is the mode: cells of 4 packets, from 20 and from 32.
 TOGETHER = Rows(
     {
         "rla.window": pl.DataFrame(
@@ -147,7 +147,7 @@ EXPECTED_TOGETHER = {"window_mode": 22.0, "window_mode_s2": 34.0}
 
 
 def test_a_kernels_flow_has_its_samples_and_no_cuts() -> None:
-    """Mininet's rows: the window when it was sampled, and no count of its cuts."""
+    """In Mininet's rows, the window is a sample, and its cuts are not counted."""
     sampled = ROWS["tcp.sender"].select("time_s", "agent", "cwnd", "rtt_us")
     measured = all_measures(Rows({**ROWS, "tcp.sender": sampled}), CONTEXT)
     assert measured["wtcp_cwnd"] == 1.0
@@ -156,7 +156,7 @@ def test_a_kernels_flow_has_its_samples_and_no_cuts() -> None:
 
 
 def test_the_most_frequent_windows_of_two_sessions_together() -> None:
-    """Nine tenths of the time at 20 and 30 packets, the rest at 80 and 10."""
+    """For nine tenths of the time the windows are 20 and 30 packets, for the rest 80 and 10."""
     times = [0.0, 9.0]
     both = Rows(
         {
