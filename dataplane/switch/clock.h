@@ -1,4 +1,4 @@
-// The two clocks of this program, in nanoseconds.
+// The two clocks that this program uses, in nanoseconds.
 #pragma once
 
 #include <time.h>
@@ -13,9 +13,9 @@ inline std::int64_t clock_ns(clockid_t clock) {
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
-// What the engine and every message of tiercast.v1 mean by time.
+// The clock of the engine, and of every message of tiercast.v1.
 inline std::int64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
-// Only to convert the kernel's receive stamps.
+// Used only to convert the kernel's receive stamps.
 inline std::int64_t realtime_ns() { return clock_ns(CLOCK_REALTIME); }
 
 }  // namespace tiercast::vswitch

@@ -21,14 +21,14 @@
 namespace tiercast::vswitch {
 namespace {
 
-// epoll keys; below them, a key is an index into ports_.
+// epoll keys. Smaller keys are indices into ports_.
 constexpr std::uint64_t kTimerKey = 1u << 16;
 constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
 constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
-constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between checks of polled ports' links
-constexpr unsigned kRoundsPerPoll = 64;     // polled ports: rounds between checks of descriptors
-constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox, before workers wait
-constexpr std::int64_t kFired = -1;         // armed_ns_ after the timer went off
+constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between checks of the links of polled ports
+constexpr unsigned kRoundsPerPoll = 64;  // polled ports: rounds between checks of the descriptors
+constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox from which on workers wait
+constexpr std::int64_t kFired = -1;         // value of armed_ns_ after the timer has fired
 
 int checked(int result, const char* what) {
   if (result < 0) throw std::system_error(errno, std::generic_category(), what);
@@ -99,7 +99,7 @@ void DataPlane::stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  // The first worker ends after the last jobs, and then the others see it.
+  // The first worker ends after the last jobs. Then the others notice.
   ::eventfd_write(workers_[0]->wakeup.get(), 1);
   for (const auto& worker : workers_) {
     ::eventfd_write(worker->wakeup.get(), 1);
@@ -139,7 +139,7 @@ void DataPlane::run_jobs() {
 
 void DataPlane::loop(Worker& worker) {
   ::pthread_setname_np(::pthread_self(), "data-plane");
-  ::prctl(PR_SET_TIMERSLACK, 1UL);  // the default lets timers be 50 us late
+  ::prctl(PR_SET_TIMERSLACK, 1UL);  // by default, timers may be 50 us late
   if (worker.number == 0) {
     const std::lock_guard lock(engine_);
     arm_timer(monotonic_ns() + TurnWatch::kBeatNs);
@@ -159,7 +159,7 @@ void DataPlane::loop(Worker& worker) {
   }
 }
 
-// What the worker has read, and what is due by now.
+// Processes what the worker has read, and what is due by now.
 void DataPlane::work_through(Worker& worker) {
   if (pipeline_) {
     for (const Arrival& arrival : worker.arrivals) {
@@ -183,8 +183,9 @@ Health DataPlane::take_health() {
   return health_;
 }
 
-// A port has one sender at a time, so that its frames keep their order. Who finds it busy need not
-// wait: the sender looks again before it goes. Only a worker that is far ahead waits for it.
+// A port has only one sender at a time, so that its frames keep their order. A worker that finds
+// the port busy need not wait, because the sender looks again before it leaves. Only a worker that
+// is far ahead waits for it.
 void DataPlane::send_outbox(Port& port) {
   Outbox& outbox = port.outbox;
   while (outbox.waiting != 0) {
@@ -207,8 +208,8 @@ void DataPlane::send_outbox(Port& port) {
     outbox.leaving.bytes.clear();
     outbox.leaving.sizes.clear();
     sending.unlock();
-    // This increment by nothing or another worker's comes first: then its try_lock() finds the
-    // mutex free, or its frame is seen by the loop.
+    // Of this increment by zero and another worker's, one comes first: either that worker's
+    // try_lock() finds the mutex free, or the loop here sees its frame.
     outbox.waiting.fetch_add(0, std::memory_order_acq_rel);
   }
 }
@@ -219,7 +220,8 @@ void DataPlane::read(Worker& worker, Port& port) {
         {port.number, static_cast<std::uint32_t>(worker.arrivals.size()), frame});
 }
 
-// Sleeps until something happens; fills arrivals in the order of arrival over the worker's ports.
+// Sleeps until something happens. Then fills `arrivals` from the worker's ports, in order of
+// arrival.
 void DataPlane::wait_and_read(Worker& worker) {
   worker.arrivals.clear();
   worker.woken = worker.links_changed = false;
@@ -228,7 +230,7 @@ void DataPlane::wait_and_read(Worker& worker) {
   int count = 0;
   if (polled_.empty()) {
     count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), -1);
-  } else if (rounds_++ % kRoundsPerPoll == 0) {  // few system calls
+  } else if (rounds_++ % kRoundsPerPoll == 0) {  // rarely, because it takes system calls
     count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), 0);
     worker.links_changed = monotonic_ns() - links_seen_ns_ > kLinkPeriod;
   }
@@ -248,7 +250,7 @@ void DataPlane::wait_and_read(Worker& worker) {
       read(worker, *ports_[key]);
     }
   }
-  // Not std::stable_sort, which allocates.
+  // Not std::stable_sort, because that allocates.
   const auto earlier = [](const Arrival& a, const Arrival& b) {
     return a.frame.arrival_ns != b.frame.arrival_ns ? a.frame.arrival_ns < b.frame.arrival_ns
                                                     : a.order < b.order;
@@ -257,7 +259,7 @@ void DataPlane::wait_and_read(Worker& worker) {
     std::sort(worker.arrivals.begin(), worker.arrivals.end(), earlier);
 }
 
-// Setting a timer also clears its expiry, so it need never be read.
+// Setting a timer also clears its expiry, so the expiry need never be read.
 void DataPlane::arm_timer(std::int64_t due_ns) {
   if (due_ns == armed_ns_) return;
   itimerspec when{};  // zero disarms
@@ -323,7 +325,8 @@ void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
   look_at_links();
 }
 
-// Action groups leave out members whose port has no link.
+// Tells the pipeline which ports have a link, because action groups skip members whose port has
+// none.
 void DataPlane::look_at_links() {
   links_seen_ns_ = monotonic_ns();
   if (!pipeline_) return;

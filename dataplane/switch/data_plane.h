@@ -1,11 +1,11 @@
-// The data plane: one thread that alone touches the engine and the ports. It sleeps until
-// a frame arrives, an event of the engine is due, or another thread hands it work through call().
+// The data plane: a single thread that alone touches the engine and the ports. It sleeps until a
+// frame arrives, an event of the engine is due, or another thread passes it work through call().
 //
-// With more workers, each is a thread that reads its share of the ports. The engine still takes
-// one frame after the other, whoever brings it, under a lock: registers, meters and counters are
-// as with one thread. What is shared out is the larger part of the work over packet sockets, the
-// system calls: frames that leave are put in their port's outbox, and sent without that lock, in
-// the engine's order, by one thread at a time for each port.
+// With several workers, each is a thread that reads its share of the ports. The engine still takes
+// one frame after another, from any of them, under a lock, so registers, meters and counters behave
+// as with one thread. The workers share the larger part of the work with packet sockets, the system
+// calls: frames that leave are put into their port's outbox, and are sent without that lock, in the
+// engine's order, by one thread at a time per port.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,8 @@
 
 namespace tiercast::vswitch {
 
-// What to change of a port's link; absent: as it is. Units of engine::PortConfig.
+// What to change about a port's link; an absent value stays as it is. Units as in
+// engine::PortConfig.
 struct LinkChange {
   std::optional<double> rate_bps;
   std::optional<std::uint32_t> queue_packets;
@@ -46,7 +47,7 @@ struct PortReport {
   std::uint32_t number = 0;
   std::string interface;
   std::int32_t overhead_bytes = 0;
-  engine::PortStats stats;  // maxima since the previous report
+  engine::PortStats stats;  // maxima are since the previous report
   accounts::PortAccounts accounts;
   std::string policy;  // accounts::policy
   std::uint64_t kernel_drops = 0;
@@ -56,59 +57,61 @@ struct PortReport {
   std::int64_t late_max_ns = 0;
 };
 
-// Of the switch, beside its ports.
+// Figures of the switch as a whole.
 struct Health {
-  std::int64_t longest_pause_ns = 0;  // in which the data plane did not run, since the last one
+  std::int64_t longest_pause_ns = 0;  // longest time since the last report in which the data plane
+                                      // did not run
   std::uint64_t packet_ins = 0;       // since the start
   std::uint64_t packet_ins_dropped = 0;
 };
 
 class DataPlane : private engine::Output {
  public:
-  // Opens a socket per port; throws InterfaceError naming the port. workers: 1 to the number of
-  // ports; more than 1 only with ports that have a descriptor.
+  // Opens a socket for each port. Throws InterfaceError, which names the port. workers: 1 to the
+  // number of ports; more than 1 only with ports that have a descriptor.
   DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers = 1);
   ~DataPlane() override;
 
-  // What the program has to say to the control plane; called on the data-plane thread, must not
-  // block. As in engine::Output.
+  // What the program reports to the control plane, as in engine::Output. Called on the data-plane
+  // thread; a handler must not block.
   struct Handlers {
-    std::function<bool(std::span<const std::byte>)> packet_in;  // false: dropped
+    std::function<bool(std::span<const std::byte>)> packet_in;  // returns false if it was dropped
     std::function<bool(const engine::DigestList&)> digest;
     std::function<void(std::string_view, std::span<const engine::TableEntry>)> entries_expired;
   };
-  // Before start().
+  // To be called before start().
   void set_handlers(Handlers handlers);
 
-  // Set it before start() and the program; it must outlive this.
+  // To be called before start() and before a program is set. The sink must outlive this object.
   void set_trace(engine::TraceSink* sink) { trace_ = sink; }
 
   void start();
   void stop();
 
-  // Runs work on the data-plane thread, between packets, and waits for it; rethrows what it
-  // throws. While the thread does not run, runs it at once. Not from the data-plane thread.
+  // Runs `work` on the data-plane thread, between packets, waits for it, and rethrows what it
+  // throws. While the thread does not run, runs `work` at once. Not to be called from the
+  // data-plane thread.
   void call(const std::function<void()>& work);
 
-  // A switch with ports of the same numbers, none of which has a rate. From any thread.
+  // Makes a switch with the same port numbers, but no rates. May be called from any thread.
   std::unique_ptr<engine::Switch> make_switch(std::shared_ptr<const engine::Program> program,
                                               engine::Output& output) const;
 
   // --- Only inside call(). ---
 
-  // Null until the first set_program(). Its time is the present.
+  // Null until the first set_program(). Its time is the current time.
   engine::Switch* pipeline() { return pipeline_.get(); }
   void set_program(std::shared_ptr<const engine::Program> program);
-  // A frame from the control plane, with the program's packet_out header in front.
+  // Takes a frame from the control plane, which starts with the program's packet_out header.
   void packet_out(std::span<const std::byte> frame);
-  // kNotFound, kInvalidArgument.
+  // kNotFound or kInvalidArgument.
   engine::Status change_link(std::uint32_t port, const LinkChange& change);
   std::vector<PortReport> report();
   Health take_health();
-  engine::SwitchStats totals() const;  // all 0 without a pipeline
+  engine::SwitchStats totals() const;  // all 0 if there is no pipeline
 
  private:
-  // Frames on their way from the engine to a port, with several workers.
+  // With several workers: frames on their way from the engine to a port.
   struct Frames {
     std::vector<std::byte> bytes;
     std::vector<std::size_t> sizes;
@@ -116,8 +119,8 @@ class DataPlane : private engine::Output {
   struct Outbox {
     std::mutex mutex;  // guards queued
     Frames queued;
-    std::atomic<std::size_t> waiting = 0;  // frames in queued
-    std::mutex sending;                    // held by the thread that sends; guards leaving
+    std::atomic<std::size_t> waiting = 0;  // frames in `queued`
+    std::mutex sending;                    // held by the thread that sends; guards `leaving`
     Frames leaving;
   };
   struct Port {
@@ -126,21 +129,21 @@ class DataPlane : private engine::Output {
     std::unique_ptr<FramePort> frames;
     Histogram lateness;
     Outbox outbox{};
-    bool up = true;  // its link, as the pipeline knows it
+    bool up = true;  // state of the link as last told to the pipeline
   };
   struct Arrival {
     std::uint32_t port;
-    std::uint32_t order;  // as it was read
+    std::uint32_t order;  // position in the order of reading
     ReceivedFrame frame;
   };
-  // A thread, and the ports that it reads. The first one has the timer, the jobs and the
-  // changes of links too.
+  // A thread and the ports that it reads. The first worker also has the timer, the jobs and the
+  // changes of links.
   struct Worker {
     unsigned number;
     UniqueFd epoll{};
-    UniqueFd wakeup{};  // eventfd: the worker has something to do beside its ports
+    UniqueFd wakeup{};  // eventfd: the worker has something to do other than its ports
     bool woken = false;
-    bool links_changed = false;  // perhaps
+    bool links_changed = false;  // possibly changed
     std::vector<Arrival> arrivals;
     std::thread thread;
   };
@@ -167,23 +170,24 @@ class DataPlane : private engine::Output {
 
   const std::uint32_t cpu_port_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
-  std::vector<Port*> by_number_;              // null where there is no port
-  std::vector<Port*> polled_;                 // ports without a descriptor: the loop never sleeps
-  unsigned rounds_ = 0;                       // of polling
+  std::vector<Port*> by_number_;              // null if there is no such port
+  std::vector<Port*> polled_;                 // ports without a descriptor; if there are any, the
+                                              // loop never sleeps
+  unsigned rounds_ = 0;                       // rounds of polling
   std::unique_ptr<engine::Switch> pipeline_;
   engine::TraceSink* trace_ = nullptr;
   Handlers handlers_;
 
   std::vector<std::unique_ptr<Worker>> workers_;
   InterfaceEvents interface_events_;
-  std::int64_t links_seen_ns_ = 0;  // when look_at_links() was last run
+  std::int64_t links_seen_ns_ = 0;  // when look_at_links() last ran
   UniqueFd timer_;
-  std::int64_t armed_ns_ = 0;  // what timer_ is set to
+  std::int64_t armed_ns_ = 0;  // time that timer_ is set to
   Health health_;
-  TurnWatch turns_;    // of the first worker's loop
-  std::mutex engine_;  // with several workers: guards pipeline_, timer_ and the lateness
+  TurnWatch turns_;    // for the first worker's loop
+  std::mutex engine_;  // with several workers: guards pipeline_, timer_ and the lateness histogram
 
-  std::mutex mutex_;  // guards jobs_, and changes of running_ and stopping_
+  std::mutex mutex_;  // guards jobs_, and writes to running_ and stopping_
   std::vector<Job*> jobs_;
   std::atomic<bool> running_ = false;
   bool stopping_ = false;

@@ -12,12 +12,12 @@ constexpr std::uint64_t kMaxDelay = 60'000'000'000;  // ns, as on the command li
 
 double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-// Frame bytes and the port's overhead of each frame.
+// Frame bytes plus the port's overhead for each frame.
 std::uint64_t counted_bytes(std::uint64_t bytes, std::uint64_t packets, std::int32_t overhead) {
   return bytes + packets * static_cast<std::uint64_t>(static_cast<std::int64_t>(overhead));
 }
 
-// Of a port, or of a session at a port.
+// `counts` is that of a port, or of a session at a port.
 template <class Message>
 void fill(const accounts::Counts& counts, bool by_program, Message& out) {
   out.set_entered(counts.entered);

@@ -1,4 +1,4 @@
-// tiercast.v1.Switch: link parameters and port statistics, on the same address as P4Runtime.
+// tiercast.v1.Switch: link parameters and port statistics, at the same address as P4Runtime.
 #pragma once
 
 #include "dataplane/switch/data_plane.h"

@@ -95,7 +95,7 @@ void parse_port_parameter(std::string_view key, std::string_view value, engine::
   }
 }
 
-// "s1: P4Runtime and tiercast.v1 listen here": unix:/path or host:port.
+// Checks an address that P4Runtime and tiercast.v1 are to listen at: unix:/path or host:port.
 void check_address(const std::string& address) {
   const auto wrong = [&](std::string_view why) {
     return OptionError(
@@ -115,7 +115,7 @@ void check_address(const std::string& address) {
   if (!port || *port == 0) throw wrong("the port is not a number from 1 to 65535");
 }
 
-// What two switches of a process cannot share.
+// Checks that switches of one process share nothing that they cannot share.
 void check_apart(const std::vector<Options>& switches) {
   std::map<std::string, std::size_t> users;
   for (std::size_t n = 0; n < switches.size(); ++n) {
@@ -180,7 +180,8 @@ PortOption parse_port(std::string_view text, std::uint32_t cpu_port) {
   std::string_view rest = text.substr(equals + 1);
   auto comma = rest.find(',');
   port.interface = rest.substr(0, comma);
-  const bool device = port.interface.starts_with(kDevicePrefix);  // its opener checks the name
+  const bool device = port.interface.starts_with(kDevicePrefix);  // the device opener checks the
+                                                                  // name
   if (!device && (port.interface.empty() || port.interface.size() > kMaxInterfaceName))
     throw OptionError(fmt::format("{}: interface name '{}' does not have 1 to {} characters", place,
                                   port.interface, kMaxInterfaceName));
@@ -241,7 +242,7 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
   app.add_option("--trace-filter", filter,
                  "Trace only these frames: port=1,udp=5500,dst=239.192.0.8/29")
       ->needs(trace);
-  bool for_the_help = false;  // parse_switches() takes it out
+  bool for_the_help = false;  // only for --help, because parse_switches() removes this option first
   app.add_flag("--switch", for_the_help,
                "Starts the options of one of several switches; those before the first are for all");
   app.add_option("--name", options.name, "Name in log lines")->capture_default_str();

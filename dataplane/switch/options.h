@@ -1,4 +1,4 @@
-// The command line of tiercast-switch: text in, checked values out.
+// The command line of tiercast-switch, parsed and checked.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace tiercast::vswitch {
 
-// A wrong argument: the text says where, the value seen and the valid choices.
+// A wrong argument. The text says where, the value seen and the valid choices.
 class OptionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// What `--port 1=eth0,rate=6Mbit/s,...` says.
+// The values of an option such as `--port 1=eth0,rate=6Mbit/s,...`.
 struct PortOption {
   std::uint32_t number = 0;  // 1..510
   std::string interface;
@@ -28,34 +28,34 @@ struct PortOption {
 struct Options {
   std::string name = "switch";  // for log lines
   std::string json_path;        // empty: the controller sends the program
-  std::string p4info_path;      // empty: no P4Info for the program of json_path
-  std::uint64_t device_id = 0;  // P4Runtime's, not 0
+  std::string p4info_path;      // empty: no P4Info for the program in json_path
+  std::uint64_t device_id = 0;  // the P4Runtime device id; not 0
   std::vector<PortOption> ports;
   std::string grpc_address;        // "unix:/path" or "host:port"; empty: no control plane
   std::uint32_t cpu_port = 510;    // 1..510
-  unsigned workers = 1;            // threads; at most one for each port
-  std::string trace_path;          // JSON lines, "-": standard output; empty: no trace
-  std::uint64_t trace_one_in = 1;  // of the frames that trace_filter selects
+  unsigned workers = 1;            // number of threads; at most one per port
+  std::string trace_path;          // JSON lines; "-": standard output; empty: no trace
+  std::uint64_t trace_one_in = 1;  // trace one in this many of the frames that trace_filter selects
   TraceFilter trace_filter;
   std::string log_level = "info";  // trace, debug, info, warning, error, off
 };
 
 enum class ParseOutcome { kRun, kExitOk, kExitUsage };
 
-// --help and --version print to stdout (kExitOk); a wrong argument prints its error to stderr
-// (kExitUsage); else `options` is complete and consistent.
+// --help and --version print to stdout (kExitOk). A wrong argument prints an error to stderr
+// (kExitUsage). Otherwise `options` is complete and consistent.
 ParseOutcome parse_command_line(int argc, const char* const* argv, Options& options);
 
-// Of several switches in one process: what stands before the first --switch is for all of them, and
-// what follows each is one switch's. Without --switch it is one. No two may have the same device
-// id, interface, gRPC address or trace file.
+// For several switches in one process. Options before the first --switch apply to all switches;
+// those after each --switch apply to that one. Without --switch there is one switch. No two may
+// have the same device id, interface, gRPC address or trace file.
 ParseOutcome parse_switches(int argc, const char* const* argv, std::vector<Options>& switches);
 
 // Throw OptionError.
 PortOption parse_port(std::string_view text, std::uint32_t cpu_port = 510);
-// "6Mbit/s" -> 6e6 bit/s, with the units of base/quantity.h; 0 or "0bit/s" means unlimited.
+// "6Mbit/s" -> 6e6 bit/s, with the units of base/quantity.h. 0 or "0bit/s" means unlimited.
 double parse_rate(std::string_view text);
-// "5ms" -> 5'000'000 ns. Units ns, us, ms, s; 0 needs none. At most 60 s.
+// "5ms" -> 5'000'000 ns. Units are ns, us, ms and s; 0 needs none. At most 60 s.
 std::int64_t parse_duration(std::string_view text);
 
 }  // namespace tiercast::vswitch

@@ -27,7 +27,7 @@
 namespace tiercast::vswitch {
 namespace {
 
-constexpr int kUsage = 2;  // exit status of a wrong argument
+constexpr int kUsage = 2;  // exit status for a wrong argument
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -53,7 +53,7 @@ void load_program(const Options& options, DataPlane& data_plane, P4RuntimeServic
     data_plane.set_program(engine::Program::load(json, options.json_path));
     return;
   }
-  // For the error's text: it names the file.
+  // Loaded here as well, because this error text names the file.
   engine::Program::load(json, options.json_path);
   p4::v1::ForwardingPipelineConfig config;
   *config.mutable_p4info() = read_p4info(options.p4info_path);
@@ -61,7 +61,7 @@ void load_program(const Options& options, DataPlane& data_plane, P4RuntimeServic
   service.load(config);
 }
 
-// " (no route 3, expired 1)": those that are not 0.
+// Lists the counts that are not 0: " (no route 3, expired 1)".
 std::string listed(std::initializer_list<std::pair<std::string_view, std::uint64_t>> counts) {
   std::string text;
   for (const auto& [name, count] : counts)
@@ -76,7 +76,7 @@ std::string dropped_on_the_way_in(const accounts::IngressCounts& in) {
                  {"no route", in.no_route}});
 }
 
-// What the port was to send, and what became of it.
+// What the port had to send, and what became of it.
 std::string sent(const PortReport& port) {
   const accounts::Counts& counts = port.accounts.total;
   if (!port.accounts.by_program)
@@ -110,7 +110,7 @@ void set_up_log(const Options& options) {
   spdlog::set_default_logger(logger);
 }
 
-// One of the process's switches: its ports, its program, its thread, its address.
+// One switch of the process: its ports, program, thread and address.
 class LogicalSwitch {
  public:
   explicit LogicalSwitch(const Options& options)
@@ -170,7 +170,8 @@ int switch_main(int argc, const char* const* argv) {
     case ParseOutcome::kExitUsage: return kUsage;
     case ParseOutcome::kRun: break;
   }
-  // Before any thread starts: all inherit the mask, and sigwait() in the main thread gets them.
+  // Before any thread starts, because all threads inherit the mask. sigwait() in the main thread
+  // then gets these signals.
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGINT);

@@ -1,9 +1,9 @@
-// The program: options, log, ports, P4Runtime, until SIGINT or SIGTERM.
+// Runs the program: options, log, ports and P4Runtime, until SIGINT or SIGTERM.
 #pragma once
 
 namespace tiercast::vswitch {
 
-// The process's exit status: 0, or 2 for a wrong argument.
+// Returns the process's exit status: 0, or 2 for a wrong argument.
 int switch_main(int argc, const char* const* argv);
 
 }  // namespace tiercast::vswitch

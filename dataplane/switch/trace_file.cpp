@@ -118,7 +118,7 @@ bool TraceFile::wants(std::uint32_t port, std::span<const std::byte> frame) {
 void TraceFile::event(const engine::TraceEvent& event) {
   const std::string line = engine::to_json(event) + "\n";
   std::fwrite(line.data(), 1, line.size(), out_);
-  // A reader that follows the file sees a packet's end at once.
+  // So that a reader that follows the file sees the end of a packet at once.
   if (event.kind == "transmit" || event.kind == "drop" || event.kind == "packet_in")
     std::fflush(out_);
 }

@@ -1,12 +1,12 @@
 // Packets/s of the data plane of tiercast-switch-dpdk over net_null or net_ring. Prints one JSON
 // object (docs/performance.md).
 //
-//   tiercast-switch-dpdk-bench --program p4src/compiled/tiercast.json --driver net_null --workload
-//   tcp
+//   tiercast-switch-dpdk-bench --program p4src/compiled/tiercast.json --driver net_null
+//       --workload tcp
 //
-// net_null: the workload's frame is written into each buffer that the device gives; what leaves is
-// thrown away. net_ring: a thread of this program sends into port 1's ring as fast as it takes
-// them, and empties the others.
+// net_null: the workload's frame is written into each buffer that the device gives, and what leaves
+// is discarded. net_ring: a thread of this program sends into port 1's ring as fast as the ring
+// takes frames, and empties the other rings.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <rte_ethdev.h>
@@ -58,7 +58,7 @@ std::uint16_t device_id(const std::string& name) {
   return id;
 }
 
-// net_null gives buffers of zeros: the frame is written into them.
+// net_null gives buffers of zeros, so the frame must be written into them.
 std::uint16_t fill(std::uint16_t, std::uint16_t, rte_mbuf** mbufs, std::uint16_t count,
                    std::uint16_t, void* workload) {
   const auto& frame = static_cast<const Workload*>(workload)->frame;
@@ -173,7 +173,7 @@ int run(int argc, char** argv) {
                                   "--log-level=warning",
                                   "--lcores=0@(0-1)"};
   for (std::uint32_t port = 1; port <= kPorts; ++port) {
-    // Of the null devices only the first gives frames.
+    // Only the first of the null devices gives frames.
     const char* parameters = driver != "net_null" ? "" : port == 1 ? ",size=1500" : ",no-rx=1";
     eal.push_back(fmt::format("--vdev={}{}{}", driver, port, parameters));
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kQueuePackets = 50;
 constexpr std::int64_t kDelayNs = 5'000'000;
 constexpr int kFrames = 20'000;
-constexpr double kLoad = 1.5;  // offered, times the rate
+constexpr double kLoad = 1.5;  // offered load relative to the rate
 constexpr double kRates[] = {64e3, 1e6, 6e6, 10e6, 100e6, 1e9, 2.5e9, 10e9};
 
 __extension__ using Wide = unsigned __int128;
@@ -35,8 +35,8 @@ class Departures : public engine::Output {
 };
 
 struct Accuracy {
-  double rate_error = 0;          // relative
-  std::int64_t deviation_ns = 0;  // the largest
+  double rate_error = 0;          // relative error
+  std::int64_t deviation_ns = 0;  // the largest deviation
   bool queue_exact = false;
 };
 
@@ -62,7 +62,7 @@ Accuracy measure(std::shared_ptr<const engine::Program> program, double rate) {
   accuracy.queue_exact = stats.max_queue_packets == kQueuePackets && stats.queue_packets == 0 &&
                          stats.enqueued_packets + stats.dropped_packets == offered &&
                          stats.dropped_packets > 0 && out.all.size() == stats.enqueued_packets;
-  // The first frame arrived at 0 and the link was busy from then on.
+  // The first frame arrived at 0, and the link has been busy since then.
   const auto bits_per_s = static_cast<std::uint64_t>(rate);
   std::uint64_t bits = 0;
   for (const auto& departure : out.all) {

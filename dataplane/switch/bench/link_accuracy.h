@@ -1,4 +1,4 @@
-// How exact emulated links are in virtual time.
+// Measures how exact emulated links are in virtual time.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace tiercast::bench {
 
-// A link with a queue of 50 packets, kept full by TCP frames of 54 to 1514 bytes, at rates from
-// 64 kbit/s to 10 Gbit/s. A JSON object: for each rate its relative error over the whole run, the
-// largest deviation of a departure from the instant that the bits before it give (ns), and whether
-// the queue held exactly its limit and every frame left or was counted as dropped. Throws
-// std::runtime_error if the program refuses the entries.
+// Runs a link with a queue of 50 packets, kept full by TCP frames of 54 to 1514 bytes, at rates
+// from 64 kbit/s to 10 Gbit/s. Returns a JSON object with, for each rate: its relative error over
+// the whole run; the largest deviation (ns) of a departure from the instant that follows from the
+// bits before it; and whether the queue held exactly its limit and every frame left or was counted
+// as dropped. Throws std::runtime_error if the program refuses the entries.
 std::string link_accuracy(std::shared_ptr<const engine::Program> program);
 
 }  // namespace tiercast::bench

@@ -1,5 +1,6 @@
-// Figures that need no network: packets/s of the engine from memory, packets/s over DPDK devices,
-// exactness of the traffic manager in virtual time. Prints one JSON object (docs/performance.md).
+// Benchmarks that need no network: packets/s of the engine from memory, packets/s over DPDK
+// devices, and the exactness of the traffic manager in virtual time. Prints one JSON object
+// (docs/performance.md).
 //
 //   tiercast-switch-bench --program p4src/compiled/tiercast.json --router tests/data/p4/router.json
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ namespace tiercast::bench {
 namespace {
 
 constexpr int kPacketsPerRun = 200'000;
-constexpr int kRuns = 11;  // the median counts: other work on the machine only ever adds time
+constexpr int kRuns = 11;  // the median counts, because other work on the machine can only add time
 
 class Counter : public engine::Output {
  public:
@@ -49,7 +50,7 @@ std::shared_ptr<const engine::Program> load(const std::string& path) {
   return engine::Program::load(text, path);
 }
 
-// CPU time of this thread: what one core needs, whatever else runs on it.
+// CPU time of this thread: what one core needs, whatever else runs.
 std::int64_t cpu_ns() { return vswitch::clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 std::string measure(engine::Switch& to, const Counter& out, const std::string& program,
@@ -59,7 +60,7 @@ std::string measure(engine::Switch& to, const Counter& out, const std::string& p
   const auto round = [&] {
     for (int i = 0; i < kPacketsPerRun; ++i) to.receive(1, frame, now += 1000);
   };
-  round();  // the pool grows, caches warm
+  round();  // lets the pool grow and warms the caches
   std::vector<double> ns;
   ns.reserve(kRuns);
   const std::size_t allocated = allocations;

@@ -1,10 +1,11 @@
-// Sends one benchmark workload into an interface at a rate and counts what reaches others.
+// Sends one benchmark workload into an interface at a given rate and counts what reaches other
+// interfaces.
 //
 //   tiercast-veth-load --send h1 --count h2,h3 --workload sim_data --rate 20000 --seconds 1
 //
-// Prints one JSON object: sent, received (frames that the counted interfaces received meanwhile and
-// up to the moment when 0.3 s pass without one), seconds. The interfaces' own statistics count, so
-// that no socket costs time at the receiving end.
+// Prints one JSON object: sent; received (frames that the counted interfaces receive until 0.3 s
+// pass without one); seconds. It reads the interfaces' own statistics, so that no socket costs time
+// at the receiving end.
 #include <fmt/format.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -30,7 +31,8 @@ namespace tiercast::bench {
 namespace {
 
 constexpr unsigned kBatch = 16;
-constexpr std::int64_t kQuietNs = 300'000'000;  // nothing more is expected after
+constexpr std::int64_t kQuietNs = 300'000'000;  // after this long without a frame, no more are
+                                                // expected
 
 std::uint64_t received(const std::vector<std::string>& interfaces) {
   std::uint64_t sum = 0;
@@ -49,7 +51,7 @@ class Sender {
     fd_ = tiercast::UniqueFd(::socket(AF_PACKET, SOCK_RAW, 0));
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
-    address.sll_protocol = htons(ETH_P_LOOP);  // receives nothing of use
+    address.sll_protocol = htons(ETH_P_LOOP);  // a protocol of which nothing arrives
     address.sll_ifindex = static_cast<int>(::if_nametoindex(interface.c_str()));
     if (fd_.get() < 0 || address.sll_ifindex == 0 ||
         ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -63,7 +65,7 @@ class Sender {
       m.msg_hdr.msg_iovlen = 1;
     }
   }
-  // How many of at most kBatch left.
+  // Sends at most kBatch frames. Returns how many left.
   unsigned send(std::uint64_t wanted) {
     const int done = ::sendmmsg(fd_.get(), messages_.data(),
                                 static_cast<unsigned>(std::min<std::uint64_t>(wanted, kBatch)), 0);
@@ -95,7 +97,7 @@ int run(int argc, char** argv) {
   std::uint64_t sent = 0;
   while (sent < total) {
     const double elapsed = static_cast<double>(vswitch::monotonic_ns() - start) * 1e-9;
-    // The duration shows whether the sender kept up.
+    // The duration shows whether the sender kept up with the rate.
     if (elapsed > 2 * seconds) break;
     const auto due = std::min(total, static_cast<std::uint64_t>(elapsed * rate) + 1);
     if (due > sent) sent += sender.send(due - sent);

@@ -17,7 +17,7 @@ class Frame {
     while (bytes > 0) bytes_.push_back(static_cast<std::byte>(value >> --bytes * 8));
     return *this;
   }
-  // Ethernet and IPv4 headers of a packet whose IP length will be `length` bytes.
+  // The Ethernet and IPv4 headers of a packet whose IP length will be `length` bytes.
   Frame& ipv4(std::uint64_t mac, std::uint32_t to, unsigned protocol, std::size_t length) {
     put(mac, 6).put(0x020000000002, 6).put(0x0800, 2);
     const std::uint64_t words[] = {

@@ -71,7 +71,7 @@ void DpdkPort::configure() {
   check(rte_eth_rx_queue_setup(id_, 0, rx, socket, nullptr, pool_), "its receive queue");
   check(rte_eth_tx_queue_setup(id_, 0, tx, socket, nullptr), "its transmit queue");
   check(rte_eth_dev_start(id_), "starting it");
-  rte_eth_promiscuous_enable(id_);  // drivers without a filter refuse, and need none
+  rte_eth_promiscuous_enable(id_);  // drivers without a filter refuse this, and do not need it
 }
 
 DpdkPort::~DpdkPort() {
@@ -86,7 +86,7 @@ void DpdkPort::release() {
 }
 
 std::span<const ReceivedFrame> DpdkPort::receive() {
-  // Only a thread that the EAL knows has its own cache of buffers.
+  // Only a thread known to the EAL has its own cache of buffers.
   [[maybe_unused]] static thread_local const int registered = rte_thread_register();
   release();
   received_count_ = rte_eth_rx_burst(id_, 0, received_.data(), kBatch);

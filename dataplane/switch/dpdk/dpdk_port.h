@@ -1,5 +1,5 @@
-// A DPDK device as a port of the switch: one queue each way, polled. Any driver: a NIC bound to
-// vfio-pci, net_null, net_ring, net_af_packet, ...
+// A DPDK device as a port of the switch: one queue in each direction, polled. Works with any
+// driver: that of a NIC bound to vfio-pci, net_null, net_ring, net_af_packet, ...
 #pragma once
 
 #include <rte_mbuf.h>
@@ -13,13 +13,14 @@
 
 namespace tiercast::vswitch {
 
-// Once per process, before any DpdkPort: argv[0] and the EAL's arguments. Throws InterfaceError.
+// To be called once per process, before any DpdkPort is made: argv[0] and the EAL's arguments.
+// Throws InterfaceError.
 void init_eal(const std::vector<std::string>& arguments);
 
 class DpdkPort : public FramePort {
  public:
-  // device: its name in the EAL, "net_null0" or "0000:00:05.0". Throws InterfaceError, naming the
-  // devices that there are.
+  // device: its name in the EAL, such as "net_null0" or "0000:00:05.0". Throws InterfaceError,
+  // which names the devices that exist.
   explicit DpdkPort(const std::string& device);
   ~DpdkPort() override;
   DpdkPort(const DpdkPort&) = delete;
@@ -27,9 +28,9 @@ class DpdkPort : public FramePort {
 
   const std::string& interface() const override { return device_; }
   int fd() const override { return -1; }
-  // Arrival: when it was polled. Frames in several buffers are dropped and counted.
+  // The arrival time is the time of polling. Frames in several buffers are dropped and counted.
   std::span<const ReceivedFrame> receive() override;
-  // Held back until kBatch frames wait, or flush().
+  // The frame is kept back until kBatch frames wait, or until flush().
   bool send(std::span<const std::byte> frame) override;
   void flush() override;
   bool link_up() const override;

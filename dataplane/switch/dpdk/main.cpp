@@ -23,7 +23,7 @@ std::unique_ptr<tiercast::vswitch::FramePort> open_device(const std::string& dev
 int main(int argc, char** argv) {
   char** const end = argv + argc;
   char** const separator = std::find(argv, end, std::string("--"));
-  // Without "--" everything is the switch's: --help and --version need no EAL.
+  // Without "--", all arguments are the switch's, because --help and --version need no EAL.
   if (separator == end) return tiercast::vswitch::switch_main(argc, argv);
   try {
     tiercast::vswitch::init_eal({argv, separator});

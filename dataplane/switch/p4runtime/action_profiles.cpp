@@ -1,5 +1,5 @@
 // Action profiles and selectors: members, groups, and action sets ("one shots"), which are groups
-// of one entry. Quotes name sections of the P4Runtime specification.
+// that belong to one entry. Quoted names are sections of the P4Runtime specification.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string place_of(const Profile& profile) {
   return fmt::format("action profile {}", profile.name);
 }
 
-// "One Shot Action Selector Programming": a selector has either kind of groups, never both.
+// "One Shot Action Selector Programming": a selector has groups or action sets, never both.
 void require_style(const Target& target, const Profile& profile, bool one_shots) {
   const auto usage = value_of(target.pipeline.profile_usage(profile.name));
   if (one_shots ? usage.members + usage.groups != 0 : usage.action_sets != 0)
@@ -32,7 +32,7 @@ void require_selector(const Profile& profile, const char* what) {
     throw invalid(fmt::format("{} has no selector, so no {}", place_of(profile), what));
 }
 
-// The weight of a member of a group or action set as the engine's.
+// Converts the weight of a member of a group or action set for the engine.
 std::uint32_t weight_of(const Profile& profile, std::int32_t weight) {
   const std::string place = place_of(profile);
   if (profile.weights_disallowed) {
@@ -47,7 +47,7 @@ std::uint32_t weight_of(const Profile& profile, std::int32_t weight) {
   return static_cast<std::uint32_t>(weight);
 }
 
-// Member: of a group or an action set. Also makes its port canonical.
+// `Member` is that of a group or of an action set. Makes its port canonical.
 template <class Member>
 std::optional<std::uint32_t> watch_port_of(const Target& target, const Profile& profile,
                                            Member& member) {
@@ -68,7 +68,7 @@ std::optional<std::uint32_t> watch_port_of(const Target& target, const Profile& 
   return port;
 }
 
-// What the limits of a selector are about: "ActionProfile", selector_size_semantics.
+// The quantities that a selector's limits apply to: "ActionProfile", selector_size_semantics.
 struct Size {
   std::uint64_t members = 0, weight = 0;
   std::uint64_t of(const Profile& profile) const {
@@ -86,7 +86,7 @@ Size size_of(const Members& members) {
   return size;
 }
 
-// That all groups together do not become too large when `now` takes the place of `before`.
+// Checks that all groups together stay within the limit when `now` replaces `before`.
 void require_room(const Target& target, const Profile& profile, Size before, Size now) {
   if (profile.size == 0) return;
   const auto usage = value_of(target.pipeline.profile_usage(profile.name));

@@ -1,6 +1,6 @@
-// Who is primary: P4Runtime's client arbitration for one device, without any I/O.
-// Source of the rules: P4Runtime specification, "Client Arbitration and Controller Replication".
-// Not thread-safe.
+// Decides which controller is primary: P4Runtime's client arbitration for one device, without any
+// I/O. The rules are those of the P4Runtime specification, "Client Arbitration and Controller
+// Replication". Not thread-safe.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -22,13 +22,14 @@ struct ElectionId {
   auto operator<=>(const ElectionId&) const = default;
 };
 
-// What a stream must be sent (a MasterArbitrationUpdate).
+// A notice (MasterArbitrationUpdate) to be sent to a stream.
 struct ArbitrationNotice {
   StreamId stream = 0;
   std::string role;
-  std::optional<ElectionId> highest;  // ever seen for the role; absent: there was no primary yet
-  grpc::StatusCode code = grpc::OK;   // OK: you are primary; ALREADY_EXISTS: another is;
-                                      // NOT_FOUND: nobody is
+  std::optional<ElectionId> highest;  // highest id ever seen for the role; absent: there has been
+                                      // no primary
+  grpc::StatusCode code = grpc::OK;   // OK: you are primary; ALREADY_EXISTS: another is; NOT_FOUND:
+                                      // there is none
 };
 
 class Arbitration {
@@ -37,25 +38,25 @@ class Arbitration {
 
   explicit Arbitration(std::uint64_t device_id) : device_id_(device_id) {}
 
-  // A MasterArbitrationUpdate from a stream. Returns who must be told, in order, a new primary
-  // last. Throws RequestError, upon which the stream ends: NOT_FOUND (device), INVALID_ARGUMENT
-  // (election id in use), FAILED_PRECONDITION (a live stream changes device or role),
-  // RESOURCE_EXHAUSTED (more than kMaxStreamsPerRole).
+  // Takes a MasterArbitrationUpdate from a stream. Returns the streams to notify, in order; a new
+  // primary comes last. Throws RequestError, which ends the stream: NOT_FOUND (device),
+  // INVALID_ARGUMENT (election id in use), FAILED_PRECONDITION (a live stream changes its device or
+  // role), RESOURCE_EXHAUSTED (more than kMaxStreamsPerRole).
   std::vector<ArbitrationNotice> update(StreamId stream, std::uint64_t device_id,
                                         const std::string& role,
                                         std::optional<ElectionId> election_id);
 
-  // The stream has ended. Returns the streams to notify.
+  // To be called when a stream has ended. Returns the streams to notify.
   std::vector<ArbitrationNotice> disconnect(StreamId stream);
 
   bool is_primary(StreamId stream) const;
-  std::vector<StreamId> primaries() const;  // of every role that has one
+  std::vector<StreamId> primaries() const;  // one for every role that has a primary
 
   // For requests that name their sender. Throws RequestError: NOT_FOUND (device or role),
-  // PERMISSION_DENIED (not the primary).
+  // PERMISSION_DENIED (the sender is not primary).
   void require_primary(std::uint64_t device_id, const std::string& role,
                        std::optional<ElectionId> election_id) const;
-  // Throws RequestError NOT_FOUND.
+  // Throws RequestError NOT_FOUND for another device.
   void require_device(std::uint64_t device_id) const;
 
  private:

@@ -49,7 +49,7 @@ std::string prefix_mask(unsigned prefix_length, unsigned width) {
 }
 
 bool masked_by(std::string_view value, std::string_view mask) {
-  for (std::size_t i = 0; i < value.size(); ++i) {  // i: from the last byte on
+  for (std::size_t i = 0; i < value.size(); ++i) {  // i counts from the last byte
     const std::uint8_t v = at(value, value.size() - 1 - i);
     const std::uint8_t m = i < mask.size() ? at(mask, mask.size() - 1 - i) : 0;
     if ((v & m) != v) return false;

@@ -1,4 +1,4 @@
-// The cells of indirect counters, meters and registers that a request's id and index name.
+// Finds the cells of indirect counters, meters and registers that a request names by id and index.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ struct Cells {
   std::uint64_t first, last;  // [first, last)
 };
 
-// The one that entry's index names, or all without an index. place: for messages. Throws
-// RequestError INVALID_ARGUMENT (an index below 0), OUT_OF_RANGE.
+// The cell that the entry's index names, or all cells if there is no index. place: for messages.
+// Throws RequestError INVALID_ARGUMENT (an index below 0) or OUT_OF_RANGE.
 template <class Entry>
 Cells cells_of(const ProgramInfo::Array& array, const Entry& entry, const std::string& place) {
   if (!entry.has_index()) return {0, array.size};
@@ -32,7 +32,7 @@ Cells cells_of(const ProgramInfo::Array& array, const Entry& entry, const std::s
   return {cell, cell + 1};
 }
 
-// Calls use(array, index) for the cells that a read with this id selects; id 0: all arrays.
+// Calls use(array, index) for the cells that a read with this id selects. id 0 selects all arrays.
 template <class Entry, class Use>
 void select_cells(const std::map<std::uint32_t, ProgramInfo::Array>& arrays, std::uint32_t id,
                   const Entry& entry, const Use& use) {

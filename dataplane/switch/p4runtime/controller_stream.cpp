@@ -39,7 +39,7 @@ void ControllerStream::write_loop() {
     lock.unlock();
     const bool written = stream_.Write(message);
     lock.lock();
-    if (!written) {  // the controller is gone
+    if (!written) {  // the controller has gone
       queue_.clear();
       queued_bytes_ = 0;
     }

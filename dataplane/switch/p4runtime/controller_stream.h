@@ -1,5 +1,6 @@
-// The sending half of one StreamChannel: any thread queues messages, its own thread writes
-// them, so that neither the data plane nor another controller ever waits for a slow controller.
+// The sending half of one StreamChannel. Any thread may queue messages, and the stream's own thread
+// writes them, so that neither the data plane nor another controller ever waits for a slow
+// controller.
 #pragma once
 
 #include <grpcpp/support/sync_stream.h>
@@ -20,12 +21,12 @@ class ControllerStream {
   using Stream =
       grpc::ServerReaderWriter<p4::v1::StreamMessageResponse, p4::v1::StreamMessageRequest>;
   static constexpr std::size_t kMaxQueued = 4096;            // messages
-  static constexpr std::size_t kMaxQueuedBytes = 16u << 20;  // of their serialised form
+  static constexpr std::size_t kMaxQueuedBytes = 16u << 20;  // serialised
 
   explicit ControllerStream(Stream& stream);
-  ~ControllerStream();  // what is queued is still written
+  ~ControllerStream();  // still writes what is queued
 
-  // False, and the message is dropped, if kMaxQueued messages or kMaxQueuedBytes wait.
+  // False, and the message is dropped, if kMaxQueued messages or kMaxQueuedBytes bytes are waiting.
   bool push(p4::v1::StreamMessageResponse message);
 
  private:

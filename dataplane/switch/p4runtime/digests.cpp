@@ -1,4 +1,4 @@
-// Digests: how they are configured, and lists of them as messages.
+// The configuration of digests, and lists of digests as messages.
 #include "dataplane/switch/p4runtime/digests.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A list of digests as P4Runtime sends it.
+// A list of digests as a P4Runtime message.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tiercast::vswitch {
 
-// timestamp_ns: since the Epoch. Throws RequestError INTERNAL if P4Info has no such digest.
+// timestamp_ns: since the Unix epoch. Throws RequestError INTERNAL if P4Info has no such digest.
 p4::v1::DigestList digest_message(const ProgramInfo& info, const engine::DigestList& list,
                                   std::int64_t timestamp_ns);
 

@@ -1,5 +1,5 @@
-// Writes and reads P4Runtime entities on an engine's switch. Everything here runs where the switch
-// may be touched: on the data-plane thread, or on a switch that carries no traffic yet.
+// Writes and reads P4Runtime entities on an engine's switch. All of this must run where the switch
+// may be touched: on the data-plane thread, or on a switch that does not carry traffic yet.
 #pragma once
 
 #include <cstdint>
@@ -16,47 +16,47 @@
 
 namespace tiercast::vswitch {
 
-// What P4Runtime promises to give back of an entity, and the engine has no use for.
+// What P4Runtime promises to return with an entity although the engine does not need it.
 struct Annotations {
   struct Entry {
     std::uint64_t controller_metadata = 0;
     std::string metadata;
-    std::optional<p4::v1::ActionProfileActionSet> action_set;  // as it was written
+    std::optional<p4::v1::ActionProfileActionSet> action_set;  // as written
     bool empty() const { return controller_metadata == 0 && metadata.empty() && !action_set; }
   };
   struct Group {
     std::string metadata;
-    bool port_bytes = false;  // replicas were written with `port`, not `egress_port`
+    bool port_bytes = false;  // replicas were written with `port`, not with `egress_port`
   };
   std::map<std::string, Entry> entries;     // by identity()
   std::map<std::uint32_t, Entry> defaults;  // by table
   std::map<std::uint32_t, Group> groups;
   std::map<std::uint32_t, Group> clone_sessions;
-  // As they were written, by profile and group.
+  // As written, by profile and group.
   std::map<std::pair<std::uint32_t, std::uint32_t>, p4::v1::ActionProfileGroup> action_groups;
 };
 
-// The state behind Write and Read.
+// The state that Write and Read work on.
 struct Target {
   const ProgramInfo& info;
   engine::Switch& pipeline;
   Annotations& annotations;
 };
 
-// One update of a Write. Throws RequestError, and has then changed nothing.
+// Performs one update of a Write. If it throws RequestError, nothing has changed.
 void write_update(const Target& target, const p4::v1::Update& update);
 
-// An entry with its action and annotations, without direct resources.
+// An entry with its action and annotations, but without its direct resources.
 p4::v1::TableEntry entry_message(const Annotations& annotations, const ProgramInfo::Table& table,
                                  const engine::TableEntry& entry);
 
 using EntitySink = std::function<void(p4::v1::Entity&&)>;
-// All entities that one entity of a ReadRequest selects. Throws RequestError.
+// Passes all entities that one entity of a ReadRequest selects to `sink`. Throws RequestError.
 void read_entities(const Target& target, const p4::v1::Entity& request, const EntitySink& sink);
 
-// Updates that give a switch fresh from the same program the whole state of this one: members and
-// groups of action profiles, entries, default actions, multicast groups, sessions, digests, value
-// sets, configured meters, non-zero counters and registers.
+// The updates that give the whole state of this switch to a new switch with the same program:
+// members and groups of action profiles, entries, default actions, multicast groups, sessions,
+// digests, value sets, configured meters, non-zero counters and registers.
 std::vector<p4::v1::Update> snapshot(const Target& target);
 
 }  // namespace tiercast::vswitch

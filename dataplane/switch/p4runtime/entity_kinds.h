@@ -1,5 +1,5 @@
-// What write.cpp and read.cpp share: the kinds of entities that have files of their own. Errors and
-// threads as in entities.h.
+// What write.cpp and read.cpp share: the kinds of entities that have files of their own. For errors
+// and threads, see entities.h.
 #pragma once
 
 #include <optional>
@@ -20,27 +20,27 @@ T value_of(engine::Result<T>&& result) {
   return std::move(result).value();
 }
 
-// Throws INVALID_ARGUMENT unless type is MODIFY.
+// Throws INVALID_ARGUMENT if the type is not MODIFY.
 void require_modify(p4::v1::Update::Type type, const std::string& place);
 
 // --- meters.cpp ---
 engine::MeterConfig meter_config(ProgramInfo::MeterType type, const p4::v1::MeterConfig& config,
                                  const std::string& place);
 p4::v1::MeterConfig meter_message(ProgramInfo::MeterType type, const engine::MeterConfig& config);
-// Meters do not count packets: UNIMPLEMENTED if the message has counter data.
+// Meters do not count packets. UNIMPLEMENTED if the message contains counter data.
 inline void refuse_meter_counters(bool given, const std::string& place) {
   if (given) throw RequestError(grpc::UNIMPLEMENTED, place + ": meters do not count packets");
 }
 void write_meter(const Target& target, p4::v1::Update::Type type, const p4::v1::MeterEntry& entry);
 void read_meters(const Target& target, const p4::v1::MeterEntry& request, const EntitySink& sink);
 
-// --- action_profiles.cpp ---
-// What an entry of a table with an action profile does: a member, a group or an action set. old:
-// the entry that it replaces, or null. written: the action set in canonical form.
+// --- action_profiles.cpp --- Sets what an entry does in a table with an action profile: a member,
+// a group or an action set. old: the entry that is replaced, or null. written: the action set in
+// canonical form.
 void set_indirect_action(const Target& target, const ProgramInfo::Table& table,
                          const p4::v1::TableAction& action, const engine::TableEntry* old,
                          engine::TableEntry& entry, p4::v1::ActionProfileActionSet& written);
-// The same as a message; written: its action set, or null.
+// The same as a message. written: its action set, or null.
 p4::v1::TableAction indirect_action(const engine::TableEntry& entry,
                                     const p4::v1::ActionProfileActionSet* written);
 void write_member(const Target& target, p4::v1::Update::Type type,

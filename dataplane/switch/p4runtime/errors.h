@@ -1,4 +1,4 @@
-// Errors of control-plane requests, and how P4Runtime reports those of a batch.
+// Errors of control-plane requests, and how P4Runtime reports the errors of a batch.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -11,7 +11,7 @@
 
 namespace tiercast::vswitch {
 
-// A request, or an update of a batch, cannot be done.
+// A request, or an update of a batch, failed.
 class RequestError : public std::runtime_error {
  public:
   RequestError(grpc::StatusCode code, const std::string& message)
@@ -24,11 +24,12 @@ class RequestError : public std::runtime_error {
 };
 
 grpc::Status to_grpc(const engine::Status& status);
-// Throws RequestError unless status is ok.
+// Throws RequestError if status is not ok.
 void require(const engine::Status& status);
 
-// One status per update or entity of a batch: OK if all are, else UNKNOWN with a google.rpc.Status
-// whose details are a p4.v1.Error for each, in order (P4Runtime specification, "Error Reporting").
+// The status of a batch, from one status per update or entity. OK if all are OK. Otherwise UNKNOWN
+// with a google.rpc.Status, whose details are one p4.v1.Error for each, in order (P4Runtime
+// specification, "Error Reporting").
 grpc::Status batch_status(const std::vector<grpc::Status>& each);
 
 }  // namespace tiercast::vswitch

@@ -1,4 +1,5 @@
-// Indirect meters, and what a meter's configuration means. Direct meters are part of table entries.
+// Indirect meters, and the meaning of a meter's configuration. Direct meters are part of table
+// entries.
 #include <fmt/format.h>
 
 #include "dataplane/switch/p4runtime/cells.h"
@@ -9,7 +10,8 @@ namespace {
 
 using p4::config::v1::MeterSpec;
 
-constexpr std::int64_t kMaxUnits = std::int64_t{1} << 53;  // a double has every integer up to here
+constexpr std::int64_t kMaxUnits = std::int64_t{1} << 53;  // a double represents every integer up
+                                                           // to here
 
 }  // namespace
 
@@ -37,7 +39,7 @@ engine::MeterConfig meter_config(ProgramInfo::MeterType type, const p4::v1::Mete
   if (type == MeterSpec::SINGLE_RATE_THREE_COLOR) {
     out.single_rate = true;
     out.peak_burst = static_cast<std::uint64_t>(config.eburst());
-  } else {  // with equal rates and bursts two rates give two colours
+  } else {  // with equal rates and equal bursts, two rates give only two colours
     out.peak_rate = static_cast<double>(config.pir());
     out.peak_burst = static_cast<std::uint64_t>(config.pburst());
   }

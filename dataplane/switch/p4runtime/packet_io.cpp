@@ -11,7 +11,7 @@
 namespace tiercast::vswitch {
 namespace {
 
-// Bit 0 is the highest bit of the first byte.
+// Bit 0 is the most significant bit of the first byte.
 bool bit_at(std::string_view bytes, std::size_t bit) {
   return static_cast<unsigned char>(bytes[bit / 8]) >> (7 - bit % 8) & 1;
 }
@@ -20,7 +20,8 @@ void set_bit(std::string& bytes, std::size_t bit) {
   bytes[bit / 8] = static_cast<char>(bytes[bit / 8] | 1 << (7 - bit % 8));
 }
 
-// The low `width` bits of value, right-aligned big endian, to bits [offset, offset + width).
+// Writes the low `width` bits of `value`, which is right-aligned and big endian, to bits [offset,
+// offset + width).
 void put_bits(std::string& out, std::size_t offset, unsigned width, std::string_view value) {
   const std::size_t bits = value.size() * 8;
   for (std::size_t i = 0; i < std::min<std::size_t>(width, bits); ++i)

@@ -1,4 +1,4 @@
-// The headers between the program and its CPU port: P4Runtime's packet metadata as the bits that
+// The headers between the program and its CPU port: P4Runtime's packet metadata in the bits that
 // the program reads and writes (P4Info's controller_packet_metadata). Immutable.
 #pragma once
 
@@ -18,8 +18,8 @@ class PacketIo {
   // Throws RequestError INVALID_ARGUMENT if a header is not a whole number of bytes.
   explicit PacketIo(const p4::config::v1::P4Info& info);
 
-  // The packet_out header followed by the payload. Throws RequestError INVALID_ARGUMENT (a metadata
-  // field is missing, unknown or given twice), OUT_OF_RANGE (its value does not fit).
+  // Returns the packet_out header followed by the payload. Throws RequestError INVALID_ARGUMENT (a
+  // metadata field is missing, unknown or given twice) or OUT_OF_RANGE (a value does not fit).
   std::string encode(const p4::v1::PacketOut& packet) const;
 
   // Throws RequestError INVALID_ARGUMENT if the frame is shorter than the packet_in header.

@@ -108,7 +108,7 @@ void Pipelines::set(Request::Action action, const Request& request) {
       commit(std::move(rehearsal->pipeline), state);
       break;
     }
-    default: break;  // VERIFY: it was verified above
+    default: break;  // VERIFY: done above
   }
 }
 

@@ -1,9 +1,9 @@
-// The forwarding pipeline configuration: verified, saved, committed (SetForwardingPipelineConfig),
-// and what Write and Read act upon. Thread-safe; not for data-plane threads except packet_io()
-// and committed().
+// The forwarding pipeline configuration, which SetForwardingPipelineConfig verifies, saves and
+// commits, and which Write and Read work on. Thread-safe. On data-plane threads, only packet_io()
+// and committed() may be called.
 //
-// VERIFY_AND_SAVE puts the new program on a switch of its own that carries no traffic; writes and
-// reads go there until COMMIT carries its state over.
+// VERIFY_AND_SAVE puts the new program on a switch of its own, which carries no traffic. Writes and
+// reads go to that switch until COMMIT transfers its state.
 #pragma once
 
 #include <functional>
@@ -25,35 +25,35 @@ class Pipelines {
  public:
   explicit Pipelines(DataPlane& data_plane) : data_plane_(data_plane) {}
 
-  // Throws RequestError: INVALID_ARGUMENT (no config, or one that cannot be realised; or a config
-  // with COMMIT), NOT_FOUND (COMMIT without a saved config).
+  // Throws RequestError: INVALID_ARGUMENT (no config, one that cannot be realised, or a config with
+  // COMMIT), NOT_FOUND (COMMIT without a saved config).
   void set(p4::v1::SetForwardingPipelineConfigRequest::Action action,
            const p4::v1::SetForwardingPipelineConfigRequest& request);
 
   // The committed configuration. Throws RequestError FAILED_PRECONDITION if there is none.
   p4::v1::ForwardingPipelineConfig get() const;
 
-  // Runs work on what Write and Read act upon, where it may be touched. Throws RequestError
-  // FAILED_PRECONDITION if there is no pipeline, and what work throws.
+  // Runs `work` on what Write and Read work on, on a thread that may touch it. Throws RequestError
+  // FAILED_PRECONDITION if there is no pipeline, and whatever `work` throws.
   void with_target(const std::function<void(const Target&)>& work);
 
-  // Its digests may come again. Throws RequestError INVALID_ARGUMENT (no such digest),
-  // FAILED_PRECONDITION (no pipeline).
+  // The digests of the list may then come again. Throws RequestError INVALID_ARGUMENT (no such
+  // digest) or FAILED_PRECONDITION (no pipeline).
   void acknowledge_digest(const p4::v1::DigestListAck& ack);
 
-  // Of the committed configuration; null if there is none. May be called from any thread.
+  // That of the committed configuration; null if there is none. May be called from any thread.
   std::shared_ptr<const PacketIo> packet_io() const;
 
-  // What the data plane's notifications are about. Only inside its handlers.
+  // What the data plane's notifications refer to. Only to be used inside its handlers.
   struct Committed {
     const ProgramInfo& info;
     const Annotations& annotations;
   };
-  // Nothing before the first commit.
+  // Empty before the first commit.
   std::optional<Committed> committed() const;
 
  private:
-  // A configuration that the engine and P4Info agree upon.
+  // A configuration on which the engine and P4Info agree.
   struct Pipeline {
     explicit Pipeline(const p4::v1::ForwardingPipelineConfig& from);
     p4::v1::ForwardingPipelineConfig config;
@@ -61,7 +61,7 @@ class Pipelines {
     std::shared_ptr<const PacketIo> packet_io;
     Annotations annotations;
   };
-  // A pipeline on a switch whose ports lead nowhere.
+  // A pipeline on a switch whose ports lead nowhere, to try it out.
   struct Rehearsal {
     Rehearsal(const p4::v1::ForwardingPipelineConfig& config, DataPlane& data_plane);
     Target target() { return {pipeline->info, *switch_state, pipeline->annotations}; }
@@ -75,7 +75,7 @@ class Pipelines {
   DataPlane& data_plane_;
   std::unique_ptr<Pipeline> live_;
   std::unique_ptr<Rehearsal> saved_;
-  Pipeline* committed_ = nullptr;  // what runs; changes only inside DataPlane::call()
+  Pipeline* committed_ = nullptr;  // the running one; changes only inside DataPlane::call()
   mutable std::mutex packet_io_mutex_;
   std::shared_ptr<const PacketIo> packet_io_;
   mutable std::mutex mutex_;  // guards live_ and saved_

@@ -27,7 +27,7 @@ auto* find_name(const Range& range, const std::string& name) {
   return found == range.end() ? nullptr : &*found;
 }
 
-// The object of the program that P4Info names.
+// The object of the program with the name that P4Info gives.
 template <class Range>
 const auto& find_in_program(const Range& range, const std::string& name, std::string_view kind) {
   const auto* found = find_name(range, name);
@@ -73,7 +73,7 @@ engine::MatchKind kind_of(const config::MatchField& field, const std::string& pl
 
 using Shape = ProgramInfo::DigestShape;
 
-// Throws std::invalid_argument with what is not supported.
+// Throws std::invalid_argument, which says what is not supported.
 Shape shape_of(const config::P4DataTypeSpec& type, const config::P4TypeInfo& types) {
   const auto named = [](const auto& map, const std::string& name) -> const auto& {
     const auto found = map.find(name);

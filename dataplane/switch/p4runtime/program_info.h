@@ -1,5 +1,5 @@
-// P4Info and a program of the engine, joined: P4Runtime's ids to the engine's names, widths and
-// orders. Immutable.
+// P4Info joined with a program of the engine: maps P4Runtime's ids to the engine's names, widths
+// and orders. Immutable.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace tiercast::vswitch {
 
 class ProgramInfo {
  public:
-  struct Field {  // of a table's key
+  struct Field {  // one field of a table's key
     std::uint32_t id = 0;
     std::string name;
     engine::MatchKind kind = engine::MatchKind::kExact;
     unsigned width = 0;       // bits
-    bool as_ternary = false;  // an optional field that p4c hands to the engine as a ternary one
+    bool as_ternary = false;  // an optional field, which p4c passes to the engine as a ternary one
   };
-  struct Parameter {  // of an action
+  struct Parameter {  // one parameter of an action
     std::uint32_t id = 0;
     std::string name;
     unsigned width = 0;  // bits
@@ -33,12 +33,12 @@ class ProgramInfo {
     std::string name;
     std::vector<Parameter> parameters;  // in the engine's order
   };
-  struct ActionUse {  // of an action by a table
+  struct ActionUse {  // how a table uses an action
     const Action* action = nullptr;
-    bool in_entries = true;  // not @defaultonly
-    bool as_default = true;  // not @tableonly
+    bool in_entries = true;  // may be in entries (not @defaultonly)
+    bool as_default = true;  // may be the default action (not @tableonly)
   };
-  using ActionUses = std::map<std::uint32_t, ActionUse>;  // by the action's id
+  using ActionUses = std::map<std::uint32_t, ActionUse>;  // by the id of the action
   using MeterType = p4::config::v1::MeterSpec::Type;
   struct Table {
     std::uint32_t id = 0;
@@ -46,8 +46,8 @@ class ProgramInfo {
     std::vector<Field> fields;  // in the engine's order
     ActionUses actions;
     bool needs_priority = false;
-    bool is_const = false;       // entries
-    bool const_default = false;  // default action
+    bool is_const = false;       // its entries are constant
+    bool const_default = false;  // its default action is constant
     bool has_idle_timeout = false;
     std::uint32_t direct_counter = 0;  // id; 0: none
     std::uint32_t direct_meter = 0;    // id; 0: none
@@ -57,32 +57,32 @@ class ProgramInfo {
   struct Array {  // an indirect counter or meter, or a register
     std::uint32_t id = 0;
     std::string name;
-    std::uint64_t size = 0;     // cells
-    unsigned width = 0;         // bits of a register's cell; 0: not a bit<W>
+    std::uint64_t size = 0;     // number of cells
+    unsigned width = 0;         // of a register: bits of a cell; 0: not a bit<W>
     MeterType meter_type = {};  // of a meter
   };
   struct ActionProfile {
     std::uint32_t id = 0;
     std::string name;
-    ActionUses actions;            // of its tables, which have the same
-    bool has_selector = false;     // so it has groups
-    std::uint64_t size = 0;        // of all groups together; 0: not limited
-    std::uint64_t group_size = 0;  // of a group; 0: not limited
-    bool counts_weights = true;    // what these two limit: the members' weights, or the members
-    std::int32_t max_weight = 0;   // of a member; 0: not limited
+    ActionUses actions;            // those of its tables, which all have the same
+    bool has_selector = false;     // if so, it has groups
+    std::uint64_t size = 0;        // limit for all groups together; 0: no limit
+    std::uint64_t group_size = 0;  // limit for one group; 0: no limit
+    bool counts_weights = true;   // what the two limits count: the members' weights, or the members
+    std::int32_t max_weight = 0;  // limit for one member; 0: no limit
     bool weights_disallowed = false;
   };
-  // How the fields of a digest are put together.
+  // How a digest is composed of fields.
   struct DigestShape {
     enum class Kind { kBits, kBool, kStruct, kTuple, kHeader } kind = Kind::kBits;
-    std::vector<DigestShape> members;  // of the last three
-    std::size_t fields() const;        // how many there are
+    std::vector<DigestShape> members;  // for the last three kinds
+    std::size_t fields() const;        // the number of bit and bool fields
   };
   struct Digest {
     std::uint32_t id = 0;
     std::string name;
     DigestShape shape;
-    std::string unsupported;  // why it cannot be sent, or empty
+    std::string unsupported;  // why the digest cannot be sent; empty if it can
   };
   struct ValueSet {
     std::uint32_t id = 0;
@@ -91,7 +91,7 @@ class ProgramInfo {
     std::vector<Field> fields;  // in the engine's order
   };
 
-  // Throws RequestError INVALID_ARGUMENT where they disagree, naming the object.
+  // Throws RequestError INVALID_ARGUMENT if they disagree; the text names the object.
   ProgramInfo(const p4::config::v1::P4Info& info, std::shared_ptr<const engine::Program> program);
 
   const std::shared_ptr<const engine::Program>& program() const { return program_; }
@@ -103,7 +103,7 @@ class ProgramInfo {
   const std::map<std::uint32_t, Digest>& digests() const { return digests_; }
   const std::map<std::uint32_t, ValueSet>& value_sets() const { return value_sets_; }
 
-  // Throw RequestError INVALID_ARGUMENT naming the ids that exist.
+  // Throw RequestError INVALID_ARGUMENT for an unknown id; the text names those that exist.
   const Table& table(std::uint32_t id) const;
   const Array& counter(std::uint32_t id) const;
   const Array& register_array(std::uint32_t id) const;
@@ -112,13 +112,13 @@ class ProgramInfo {
   const ValueSet& value_set(std::uint32_t id) const;
   // Throws RequestError NOT_FOUND.
   const Digest& digest(std::uint32_t id) const;
-  // The table of that name, which is the program's.
+  // The table with this name, which the program must have.
   const Table& table(std::string_view name) const;
   const Digest& digest(std::string_view name) const;
-  // Of the actions of a table or action profile; place: for messages.
+  // actions: of a table or action profile. place: for messages.
   static const ActionUse& action(const ActionUses& actions, std::uint32_t id,
                                  const std::string& place);
-  // By the engine's name.
+  // The action with this name in the engine.
   static const Action& action(const ActionUses& actions, const std::string& name,
                               const std::string& place);
 

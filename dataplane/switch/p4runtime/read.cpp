@@ -16,12 +16,12 @@ void restore(const Annotations::Entry& from, p4::v1::TableEntry& to) {
   to.set_metadata(from.metadata);
 }
 
-// Calls use(entry, its message) for the entries that `filter` selects of one table.
+// Calls use(entry, its message) for the entries of one table that `filter` selects.
 template <class Use>
 void select_entries(const Target& target, const ProgramInfo::Table& table,
                     const p4::v1::TableEntry& filter, const Use& use) {
   const bool by_key = filter.match_size() != 0;
-  // A priority of 0 selects any, so it cannot be part of the key that is compared.
+  // A priority of 0 selects any priority, so it cannot be part of the key that is compared.
   const bool any_priority = table.needs_priority && filter.priority() == 0;
   engine::TableEntry key;
   if (by_key) {
@@ -102,7 +102,7 @@ void read_table(const Target& target, const p4::v1::TableEntry& request, const E
 }
 
 // Calls use(table, entry, the message that names it) for the entries whose direct resource `filter`
-// selects. resource: its id in a table, 0 where there is none.
+// selects. resource: gives the resource's id in a table, 0 if there is none.
 template <class Use>
 void select_resources(const Target& target, const p4::v1::TableEntry& filter, const char* what,
                       std::uint32_t ProgramInfo::Table::* resource, const Use& use) {
@@ -235,7 +235,7 @@ void read_replication(const Target& target, const p4::v1::PacketReplicationEngin
     read_clone_sessions(target, request.clone_session_entry(), sink);
 }
 
-// Whether a cell or value set is as a fresh switch has it.
+// Whether a cell or value set is still as in a new switch.
 bool is_initial(const Entity& entity) {
   switch (entity.entity_case()) {
     case Entity::kCounterEntry:
@@ -300,7 +300,7 @@ std::vector<p4::v1::Update> snapshot(const Target& target) {
       *update.mutable_entity() = std::move(entity);
     });
   };
-  // What entries refer to comes before them.
+  // Members and groups come before the entries that refer to them.
   Entity members, groups;
   members.mutable_action_profile_member();
   groups.mutable_action_profile_group();

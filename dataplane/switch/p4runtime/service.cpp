@@ -14,9 +14,9 @@
 namespace tiercast::vswitch {
 namespace {
 
-// Updates done before packets get a turn: a long batch must not stop the traffic.
+// Updates to perform before packets get their turn, so that a long batch does not stop the traffic.
 constexpr int kUpdatesAtOnce = 16;
-// In one message, which gRPC's clients accept up to 4 MiB.
+// Limits of one message. gRPC clients accept up to 4 MiB.
 constexpr std::size_t kEntitiesAtOnce = 512;
 constexpr std::size_t kBytesAtOnce = 1u << 20;
 
@@ -26,7 +26,7 @@ std::optional<ElectionId> election_id_of(const Request& request) {
   return ElectionId{request.election_id().high(), request.election_id().low()};
 }
 
-// Throws RequestError.
+// Whether the batch must be atomic. Throws RequestError.
 bool is_transaction(p4::v1::WriteRequest::Atomicity atomicity) {
   using p4::v1::WriteRequest;
   switch (atomicity) {
@@ -41,7 +41,7 @@ bool is_transaction(p4::v1::WriteRequest::Atomicity atomicity) {
   }
 }
 
-// Runs a request's work and turns RequestError into its status.
+// Runs the work of a request, and turns a RequestError into its status.
 template <class Work>
 grpc::Status answer(const Work& work) {
   try {
@@ -103,7 +103,7 @@ grpc::Status P4RuntimeService::Write(grpc::ServerContext*, const p4::v1::WriteRe
     }
     std::vector<grpc::Status> results;
     if (is_transaction(request->atomicity())) {
-      // Between packets as a whole: a rollback is atomic for the data plane, too.
+      // All between two packets, so that a rollback is atomic for the data plane, too.
       pipelines_.with_target(
           [&](const Target& target) { results = write_all_or_none(target, request->updates()); });
       return batch_status(results);
@@ -133,7 +133,7 @@ grpc::Status P4RuntimeService::Read(grpc::ServerContext*, const p4::v1::ReadRequ
       const std::lock_guard lock(state_mutex_);
       arbitration_.require_device(request->device_id());
       pipelines_.with_target([](const Target&) {});  // even an empty request needs a pipeline
-      std::size_t entities = 0, bytes = 0;           // of the last response
+      std::size_t entities = 0, bytes = 0;           // in the last response
       const auto sink = [&](p4::v1::Entity&& entity) {
         if (entities >= kEntitiesAtOnce || bytes >= kBytesAtOnce) {
           responses.emplace_back();
@@ -238,7 +238,7 @@ void P4RuntimeService::arbitrate(StreamId id, const p4::v1::MasterArbitrationUpd
   if (update.role().has_config())
     throw RequestError(grpc::INVALID_ARGUMENT,
                        "role.config is set: every role has access to the full pipeline here");
-  // A Write of the previous primary ends before there is a new one.
+  // A Write of the previous primary must end before there is a new one.
   const std::lock_guard state(state_mutex_);
   const std::lock_guard lock(streams_mutex_);
   notify(arbitration_.update(id, update.device_id(), update.role().name(), election_id_of(update)));
@@ -290,7 +290,7 @@ void P4RuntimeService::packet_out(StreamId id, const p4::v1::PacketOut& packet,
   }
 }
 
-// On the data-plane thread.
+// Runs on the data-plane thread.
 bool P4RuntimeService::packet_in(std::span<const std::byte> frame) {
   const auto codec = pipelines_.packet_io();
   if (!codec) return false;
@@ -304,7 +304,7 @@ bool P4RuntimeService::packet_in(std::span<const std::byte> frame) {
   return tell_primaries(message);
 }
 
-// On the data-plane thread.
+// Runs on the data-plane thread.
 bool P4RuntimeService::digest(const engine::DigestList& list) {
   const auto committed = pipelines_.committed();
   if (!committed || !has_primary()) return false;
@@ -313,7 +313,7 @@ bool P4RuntimeService::digest(const engine::DigestList& list) {
   return tell_primaries(message);
 }
 
-// On the data-plane thread.
+// Runs on the data-plane thread.
 void P4RuntimeService::entries_expired(std::string_view table_name,
                                        std::span<const engine::TableEntry> entries) {
   const auto committed = pipelines_.committed();

@@ -18,10 +18,11 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
  public:
   static constexpr const char* kApiVersion = "1.4.0";
 
-  // Takes over data_plane's handlers; data_plane must not run yet and must outlive this.
+  // Takes over data_plane's handlers. data_plane must not be running yet, and must outlive this
+  // object.
   P4RuntimeService(std::uint64_t device_id, DataPlane& data_plane);
 
-  // As a controller would with VERIFY_AND_COMMIT. Throws RequestError.
+  // Does what a controller would do with VERIFY_AND_COMMIT. Throws RequestError.
   void load(const p4::v1::ForwardingPipelineConfig& config);
 
   grpc::Status Write(grpc::ServerContext* context, const p4::v1::WriteRequest* request,
@@ -49,20 +50,21 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
   bool digest(const engine::DigestList& list);
   void entries_expired(std::string_view table, std::span<const engine::TableEntry> entries);
   bool has_primary();
-  // To the primary of every role; whether one of them takes it.
+  // Sends to the primary of every role. Returns whether one of them took the message.
   bool tell_primaries(const p4::v1::StreamMessageResponse& message);
-  // Throws RequestError PERMISSION_DENIED; what: for the message.
+  // Throws RequestError PERMISSION_DENIED. what: for the message.
   void require_primary_stream(StreamId id, const char* what);
-  // Needs streams_mutex_.
+  // The caller must hold streams_mutex_.
   void notify(const std::vector<ArbitrationNotice>& notices);
 
   const std::uint64_t device_id_;
   DataPlane& data_plane_;
   Pipelines pipelines_;
 
-  // Order of locks: state_mutex_, then streams_mutex_. The data-plane thread takes only the second,
+  // Lock state_mutex_ first, then streams_mutex_. The data-plane thread takes only the second one,
   // and nobody waits for the data plane while holding it.
-  std::mutex state_mutex_;  // one Write, Read or change of pipeline or primary at a time
+  std::mutex state_mutex_;  // allows one Write, Read or change of the pipeline or the primary at a
+                            // time
   std::mutex streams_mutex_;
   Arbitration arbitration_;
   StreamId next_stream_ = 1;

@@ -14,7 +14,7 @@ namespace {
 using p4::v1::Entity;
 using p4::v1::Update;
 
-// Reads the entry of this key, with everything beside its action.
+// A query for the entry with this key, with everything besides its action.
 Entity entry_query(const p4::v1::TableEntry& entry) {
   Entity query;
   p4::v1::TableEntry& filter = *query.mutable_table_entry();
@@ -34,7 +34,7 @@ Entity query_for(const Entity& entity) {
     case Entity::kDirectCounterEntry:
       return entry_query(entity.direct_counter_entry().table_entry());
     case Entity::kDirectMeterEntry: return entry_query(entity.direct_meter_entry().table_entry());
-    default: return entity;  // what is no key is ignored by a read
+    default: return entity;  // a read ignores what is not a key
   }
 }
 
@@ -61,7 +61,7 @@ std::vector<Update> inverse(const Target& target, const Update& update) {
     Update& back = updates.emplace_back();
     back.set_type(update.type() == Update::DELETE ? Update::INSERT : Update::MODIFY);
     *back.mutable_entity() = std::move(found);
-    // A constant entry's action cannot be written, nor was it.
+    // The action of a constant entry cannot be written, and was not.
     if (back.entity().has_table_entry() && !update.entity().table_entry().has_action() &&
         back.type() == Update::MODIFY && !back.entity().table_entry().is_default_action())
       back.mutable_entity()->mutable_table_entry()->clear_action();
@@ -79,8 +79,7 @@ std::vector<grpc::Status> write_all_or_none(
       try {
         back = inverse(target, updates[done]);
       } catch (const RequestError&) {
-        // An entry that cannot be read cannot be written either, and the write has the better
-        // error.
+        // An entry that cannot be read cannot be written either. The write gives the better error.
       }
       write_update(target, updates[done]);
       std::move(back.begin(), back.end(), std::back_inserter(undo));

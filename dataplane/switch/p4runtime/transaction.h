@@ -1,5 +1,5 @@
-// Updates that all happen, or none (P4Runtime specification, "Batch Atomicity"). Runs where
-// write_update() may.
+// Updates of which all happen or none (P4Runtime specification, "Batch Atomicity"). May run
+// wherever write_update() may.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -11,12 +11,12 @@
 
 namespace tiercast::vswitch {
 
-// The updates that give back what an update is about to change, as it is now. What an entry's idle
-// time was is not given back.
+// The updates that restore the present state of what an update is about to change. They do not
+// restore how long an entry has been idle.
 std::vector<p4::v1::Update> inverse(const Target& target, const p4::v1::Update& update);
 
-// A status per update. If one fails, what was done before it is undone, and every other update has
-// status ABORTED.
+// Returns one status per update. If one fails, those before it are undone, and all other updates
+// have status ABORTED.
 std::vector<grpc::Status> write_all_or_none(
     const Target& target, const google::protobuf::RepeatedPtrField<p4::v1::Update>& updates);
 

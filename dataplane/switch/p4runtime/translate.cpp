@@ -22,7 +22,7 @@ std::string all_ones(unsigned width) {
   return bytes;
 }
 
-// Canonical strings.
+// For canonical strings.
 bool less(const std::string& a, const std::string& b) {
   return a.size() != b.size() ? a.size() < b.size() : a < b;
 }
@@ -95,7 +95,7 @@ engine::FieldMatch value_match(const ProgramInfo::Field& field, const p4::v1::Fi
   throw invalid(place + ": unknown kind");
 }
 
-// Written and read forms of "any value" are made alike.
+// Treats all written and read forms of "any value" alike.
 bool matches_anything(const engine::FieldMatch& match, MatchKind kind) {
   return match.any || (kind == MatchKind::kLpm && match.prefix_length == 0);
 }

@@ -1,5 +1,6 @@
-// P4Runtime's messages to the engine's control types and back, by P4Info. No state.
-// Wrong input throws RequestError with the code that the P4Runtime specification asks for.
+// Converts P4Runtime's messages to the engine's control types and back, with the help of P4Info. It
+// has no state. Wrong input throws RequestError with the code that the P4Runtime specification asks
+// for.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +13,22 @@
 
 namespace tiercast::vswitch {
 
-// Match fields and priority; the action is left empty.
+// Converts the match fields and the priority; leaves the action empty.
 engine::TableEntry entry_key(const ProgramInfo::Table& table, const p4::v1::TableEntry& entry);
 
-// actions: those of the table or action profile that place names.
+// actions: those of the table or action profile named by place.
 engine::ActionCall action_call(const std::string& place, const ProgramInfo::ActionUses& actions,
                                const p4::v1::Action& action, bool is_default = false);
 p4::v1::Action action_message(const std::string& place, const ProgramInfo::ActionUses& actions,
                               const engine::ActionCall& call);
 
-// A field's match, given once at most, or none if it may be left out.
+// The match of a field. It may be given at most once, and may be missing if the field may be left
+// out.
 engine::FieldMatch field_match(
     const ProgramInfo::Field& field,
     const google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& matches,
     const std::string& place);
-// Throws unless every match is of one of the fields.
+// Throws if a match is not of one of the fields.
 void check_fields(const std::vector<ProgramInfo::Field>& fields,
                   const google::protobuf::RepeatedPtrField<p4::v1::FieldMatch>& matches,
                   const std::string& place);
@@ -36,17 +38,17 @@ void add_match(const ProgramInfo::Field& field, const engine::FieldMatch& match,
 
 engine::CounterValue counter_value(const p4::v1::CounterData& data);
 
-// Table, key fields and priority as one string: the same for the same entry, however it was
-// written.
+// The table, key fields and priority as one string. It is the same for the same entry, however the
+// entry was written.
 std::string identity(const ProgramInfo::Table& table, const engine::TableEntry& entry);
 
-// Without its action and direct resources.
+// Without the action and the direct resources.
 p4::v1::TableEntry table_entry(const ProgramInfo::Table& table, const engine::TableEntry& entry);
 p4::v1::CounterData counter_data(const engine::CounterValue& value);
 
 std::vector<engine::Replica> replicas(
     const google::protobuf::RepeatedPtrField<p4::v1::Replica>& list, const std::string& place);
-// with_port_bytes: write `port` (bytes) rather than the older `egress_port`.
+// with_port_bytes: write `port` (bytes) instead of the older `egress_port`.
 void add_replicas(const std::vector<engine::Replica>& list, bool with_port_bytes,
                   google::protobuf::RepeatedPtrField<p4::v1::Replica>& out);
 // Whether the list uses `port` (bytes).

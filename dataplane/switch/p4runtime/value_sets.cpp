@@ -1,4 +1,5 @@
-// Parser value sets. The engine compares values and masks: prefixes become masks, and back.
+// Parser value sets. The engine compares values and masks, so prefixes become masks, and masks
+// prefixes.
 #include <fmt/format.h>
 
 #include <bit>
@@ -32,7 +33,7 @@ FieldMatch as_written(const ProgramInfo::Field& field, FieldMatch match) {
   return FieldMatch::lpm(std::move(match.value), bits);
 }
 
-// The same for the same member.
+// The same string for the same member.
 std::string identity(const engine::ValueSetMember& member) {
   std::string key;
   for (const FieldMatch& part : member)

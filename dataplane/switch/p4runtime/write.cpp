@@ -65,8 +65,8 @@ void write_default(const Target& target, const ProgramInfo::Table& table, Update
   annotate(target.annotations.defaults[table.id], entry);
 }
 
-// What an entry's message says beside its key. Read before anything is changed, so that an update
-// that fails changes nothing.
+// What an entry's message says besides its key. It is read before anything changes, so that an
+// update that fails changes nothing.
 void set_action(const Target& target, const ProgramInfo::Table& table,
                 const p4::v1::TableEntry& entry, const engine::TableEntry* old,
                 engine::TableEntry& out, Annotations::Entry& notes) {
@@ -90,7 +90,7 @@ void set_options(const ProgramInfo::Table& table, const p4::v1::TableEntry& entr
     out.meter = meter_config(table.meter_type, entry.meter_config(), "table " + table.name);
 }
 
-// Only direct resources of a constant entry can be changed: "Constant Tables".
+// Of a constant entry, only the direct resources can be changed: "Constant Tables".
 void modify_constant_entry(const Target& target, const ProgramInfo::Table& table,
                            const engine::TableEntry& key, const p4::v1::TableEntry& entry) {
   if (entry.has_action())

@@ -17,7 +17,7 @@ unsigned word_at(std::span<const std::byte> data, std::size_t offset) {
   return byte_at(data, offset) << 8 | byte_at(data, offset + 1);
 }
 
-// Sum of 16-bit words in network order, the odd last byte padded with zero (RFC 1071).
+// The sum of 16-bit words in network order, with an odd last byte padded with zero (RFC 1071).
 std::uint64_t sum_words(std::span<const std::byte> data) {
   std::uint64_t sum = 0;
   std::size_t i = 0;

@@ -1,4 +1,4 @@
-// What the data plane needs of a port: frames in, frames out.
+// What the data plane needs from a port: frames in, frames out.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace tiercast::vswitch {
 
 struct ReceivedFrame {
-  std::span<const std::byte> bytes;  // Ethernet without FCS, checksums complete
+  std::span<const std::byte> bytes;  // Ethernet without FCS; checksums are complete
   std::int64_t arrival_ns = 0;       // CLOCK_MONOTONIC
 };
 
@@ -21,29 +21,29 @@ class FramePort {
 
   virtual ~FramePort() = default;
   virtual const std::string& interface() const = 0;
-  // Readable while receive() has something to do; -1: it must be asked again and again.
+  // Readable when receive() has something to do; -1: must be polled.
   virtual int fd() const = 0;
-  // Up to kBatch frames in the order of arrival; valid until the next call. Never blocks.
+  // Up to kBatch frames in order of arrival, valid until the next call. Never blocks.
   virtual std::span<const ReceivedFrame> receive() = 0;
-  // False if the frame was refused, which is then counted in send_errors(). A polled port may keep
-  // frames back until flush().
+  // False if the frame was refused; send_errors() counts it. A polled port may keep frames back
+  // until flush().
   virtual bool send(std::span<const std::byte> frame) = 0;
   virtual void flush() {}
-  // Whether its link works now: up, and with a carrier.
+  // Whether the link works now: up, and with a carrier.
   virtual bool link_up() const = 0;
-  // Totals since the port was opened: frames lost before receive(), and refused sends.
+  // Totals since the port was opened: frames lost before receive(), and refused frames.
   virtual std::uint64_t kernel_drops() = 0;
   virtual std::uint64_t send_errors() const = 0;
 };
 
 inline constexpr std::string_view kDevicePrefix = "dpdk:";
 
-// Opens the device named after kDevicePrefix. tiercast-switch-dpdk sets it before any port is
-// opened; tiercast-switch has none, and does not link DPDK.
+// Sets the function that opens the device named after kDevicePrefix. tiercast-switch-dpdk sets it
+// before any port is opened. tiercast-switch has none, and does not link DPDK.
 using DeviceOpener = std::unique_ptr<FramePort> (*)(const std::string& device);
 void set_device_opener(DeviceOpener opener);
 
-// A kernel interface, or a device. Throws InterfaceError.
+// Opens a kernel interface or a device. Throws InterfaceError.
 std::unique_ptr<FramePort> open_port(const std::string& name);
 
 }  // namespace tiercast::vswitch

@@ -1,6 +1,6 @@
 #include "dataplane/switch/port/interfaces.h"
 
-#include <net/if.h>  // first: linux/*.h then leave its flags alone
+#include <net/if.h>  // first, because linux/*.h then leave its flags alone
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,7 +25,7 @@
 namespace tiercast::vswitch {
 namespace {
 
-// A socket for interface ioctls.
+// A socket for ioctls on interfaces.
 class ControlSocket {
  public:
   explicit ControlSocket(const std::string& interface)
@@ -47,7 +47,7 @@ class ControlSocket {
   ifreq request_{};
 };
 
-// Features by the names that `ethtool -k` knows them by inside the kernel.
+// Offload features, by the names that the kernel gives them (see `ethtool -k`).
 bool is_offload(std::string_view feature) {
   constexpr std::array<std::string_view, 9> kExact = {"tx-scatter-gather",
                                                       "tx-scatter-gather-fraglist",
@@ -87,7 +87,7 @@ std::vector<std::string> feature_names(ControlSocket& socket) {
   return names;
 }
 
-// Active features as a bit per feature.
+// The active features, one bit each.
 std::vector<ethtool_get_features_block> feature_blocks(ControlSocket& socket, std::size_t count) {
   const std::size_t blocks = (count + 31) / 32;
   std::vector<std::byte> storage(sizeof(ethtool_gfeatures) +
@@ -147,7 +147,7 @@ InterfaceEvents::InterfaceEvents()
 
 void InterfaceEvents::clear() {
   std::array<char, 8192> message;
-  // What was lost (ENOBUFS) changed something, too.
+  // A lost message (ENOBUFS) means a change, too.
   while (::recv(fd_.get(), message.data(), message.size(), 0) >= 0 || errno == ENOBUFS) {
   }
 }

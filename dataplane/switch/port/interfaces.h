@@ -1,4 +1,5 @@
-// Network interfaces of this network namespace: what exists, and the switching off of offloads.
+// Network interfaces of this network namespace: finds them, watches them, and switches off their
+// offloads.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +10,7 @@
 
 namespace tiercast::vswitch {
 
-// An interface cannot serve as a port; the text names it and says what to do.
+// An interface cannot serve as a port. The text names it and says what to do.
 class InterfaceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -22,26 +23,28 @@ struct Interface {
 
 std::vector<std::string> interface_names();
 
-// Throws InterfaceError if it does not exist (naming those that do), is down, or is not Ethernet.
+// Throws InterfaceError if the interface is down, is not Ethernet, or does not exist; the text then
+// names those that do.
 Interface find_interface(const std::string& name);
 
-// Whether it exists, is up, and has a carrier.
+// Whether the interface exists, is up, and has a carrier.
 bool is_running(const std::string& name);
 
-// Says when something about this network namespace's interfaces changed.
+// Reports that something about the interfaces of this network namespace has changed.
 class InterfaceEvents {
  public:
   InterfaceEvents();                    // throws std::system_error
-  int fd() const { return fd_.get(); }  // readable: something changed since the last clear()
+  int fd() const { return fd_.get(); }  // readable if something has changed since the last clear()
   void clear();
 
  private:
   UniqueFd fd_;
 };
 
-// Switches off segmentation, receive coalescing, checksum and VLAN offloads: with them the kernel
-// hands over frames above the MTU, or unfinished ones. Returns the features that would not go off
-// (none on veth); they stay off when the process ends. An interface without ethtool has none.
+// Switches off segmentation, receive coalescing, checksum and VLAN offloads, with which the kernel
+// would deliver frames above the MTU, or unfinished ones. Returns the features that could not be
+// switched off (none on veth). They stay off when the process ends. An interface without ethtool
+// support has none.
 std::vector<std::string> disable_offloads(const std::string& name);
 
 }  // namespace tiercast::vswitch

@@ -18,7 +18,7 @@
 namespace tiercast::vswitch {
 namespace {
 
-// Bytes: room for some 14000 frames of 1 kB while the process is kept from running.
+// Bytes. Room for some 14000 frames of 1 kB while the process cannot run.
 constexpr int kReceiveBuffer = 32 << 20;
 constexpr std::int64_t kOldestStamp = 1'000'000'000;  // ns; an older stamp means a clock step
 
@@ -43,7 +43,7 @@ void PacketSocket::set_option(int level, int option, const void* value, unsigned
 }
 
 void PacketSocket::open() {
-  // Protocol 0 until bind(): nothing from other interfaces may slip in.
+  // Protocol 0 until bind(), so that no frames from other interfaces get in.
   fd_ = UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd_.get() < 0)
     throw InterfaceError(fmt::format("interface {}: packet socket: {}{}", interface_,
@@ -71,7 +71,7 @@ void PacketSocket::open() {
   set_option(SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership, sizeof membership, "promiscuous mode");
 }
 
-// Points message `slot` at its buffers; the kernel overwrites the lengths at each receive.
+// Points message `slot` at its buffers, because the kernel overwrites the lengths at each receive.
 void PacketSocket::prepare(unsigned slot) {
   vectors_[slot] = {buffer_.data() + slot * slot_size_ + kTag, slot_size_ - kTag};
   msghdr& header = messages_[slot].msg_hdr;
@@ -123,7 +123,7 @@ bool PacketSocket::accept(unsigned slot, std::int64_t realtime_offset, std::int6
   }
   std::byte* start = buffer_.data() + slot * slot_size_ + kTag;
   if (aux.tp_status & TP_STATUS_VLAN_VALID) {
-    // The kernel took the tag out of the frame; put it back behind the addresses.
+    // The kernel took the tag out of the frame. Put it back behind the addresses.
     const std::uint16_t tpid = htons(
         aux.tp_status & TP_STATUS_VLAN_TPID_VALID ? aux.tp_vlan_tpid : std::uint16_t{ETH_P_8021Q});
     const std::uint16_t tci = htons(aux.tp_vlan_tci);

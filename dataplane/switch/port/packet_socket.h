@@ -1,5 +1,5 @@
-// One AF_PACKET socket: every frame that arrives at an interface, and frames that leave by it
-// without passing a queueing discipline (so that there is no queue behind the emulated one).
+// An AF_PACKET socket. It receives every frame that arrives at an interface, and sends frames
+// without a queueing discipline, so that there is no queue behind the emulated one.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,10 +17,10 @@
 
 namespace tiercast::vswitch {
 
-// Arrival times are the kernel's stamps.
+// Arrival times are the kernel's time stamps.
 class PacketSocket : public FramePort {
  public:
-  // Opens the interface in promiscuous mode and switches its offloads off. Throws InterfaceError.
+  // Opens the interface in promiscuous mode and switches off its offloads. Throws InterfaceError.
   explicit PacketSocket(const std::string& interface);
   PacketSocket(const PacketSocket&) = delete;
   PacketSocket& operator=(const PacketSocket&) = delete;
@@ -34,7 +34,7 @@ class PacketSocket : public FramePort {
   bool link_up() const override;
 
   // Totals since the socket was opened: frames lost between the interface and receive() (socket
-  // buffer full, longer than the MTU, checksum that cannot be completed), and refused sends.
+  // buffer full, frame longer than the MTU, checksum that cannot be completed), and refused frames.
   std::uint64_t kernel_drops() override;
   std::uint64_t send_errors() const override { return send_errors_; }
 
@@ -53,7 +53,7 @@ class PacketSocket : public FramePort {
   unsigned mtu_ = 0;
   UniqueFd fd_;
   std::uint64_t kernel_drops_ = 0;
-  // Counted by the threads that receive and that send, read by others.
+  // Written by the threads that receive and send, read by others.
   std::atomic<std::uint64_t> unreadable_ = 0;
   std::atomic<std::uint64_t> send_errors_ = 0;
 
