@@ -1,4 +1,4 @@
-// IPv4 addresses (host order) and MAC addresses, and their text forms.
+// IPv4 addresses (in host order) and MAC addresses, and their text forms.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ using wire::is_multicast;
 using wire::MacAddress;
 using wire::multicast_mac;
 
-// "10.0.0.2". ConfigError names `what`, the text and the form.
+// Parses "10.0.0.2". ConfigError names `what`, the text and the expected form.
 std::uint32_t parse_ipv4(std::string_view text, std::string_view what);
 std::string format_ipv4(std::uint32_t address);
 
-// "02:00:00:00:00:0f". ConfigError as above.
+// Parses "02:00:00:00:00:0f". ConfigError as above.
 MacAddress parse_mac(std::string_view text, std::string_view what);
 std::string format_mac(const MacAddress& mac);
 

@@ -1,5 +1,5 @@
-// CLOCK_MONOTONIC, the clock of every agent and record, and the
-// kernel's receive stamps brought to it.
+// CLOCK_MONOTONIC, which all agents and records use, and the conversion of the kernel's receive
+// stamps to it.
 #pragma once
 
 #include <ctime>
@@ -10,17 +10,18 @@ namespace tiercast::agent {
 
 Time monotonic_now();
 
-// Receive stamps of sockets (SO_TIMESTAMPNS) are CLOCK_REALTIME, which may be slewed or set.
+// Receive stamps of sockets (SO_TIMESTAMPNS) use CLOCK_REALTIME, which may be slewed or set.
 class StampClock {
  public:
   StampClock() { refresh(); }
 
-  // Measures the offset between the two clocks again (three vDSO calls). Once
-  // per batch of packets is enough.
+  // Measures the offset between the two clocks (three vDSO calls). Once per batch of packets is
+  // enough.
   void refresh();
 
-  // Instant of `stamp`. A stamp that would lie after the last refresh, or kMaxAge before it, was
-  // taken across a step of the clock and is replaced by the time of that refresh.
+  // The instant of `stamp`. If the result would be after the last refresh, or more than kMaxAge
+  // before it, the realtime clock was set in between, and the time of that refresh is returned
+  // instead.
   Time to_monotonic(const std::timespec& stamp) const;
 
   static constexpr Duration kMaxAge = Duration::milliseconds(10'000);

@@ -26,7 +26,7 @@ void add_to_epoll(int epoll, int fd) {
   check(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
-// A socket's error (interface down, ICMP) is reported until it is read.
+// A socket's error (interface down, ICMP) keeps being reported until it is read.
 void clear_socket_error(int fd) {
   int error = 0;
   socklen_t length = sizeof error;
@@ -61,7 +61,7 @@ void EventLoop::watch_signals(std::function<void(int)> on_signal) {
   });
 }
 
-// Setting a timerfd also clears an unread expiry, so none is ever read.
+// Setting a timerfd also clears an unread expiry, so no expiry needs to be read.
 void EventLoop::arm(Time deadline) {
   if (deadline == armed_) return;
   itimerspec spec{};  // all zero disarms
@@ -82,7 +82,7 @@ void EventLoop::wait(Time deadline) {
   for (int i = 0; i < ready; ++i) {
     const int fd = events[static_cast<std::size_t>(i)].data.fd;
     if (fd == timer_.get()) {
-      armed_ = Time::zero();  // expired: the next arm() sets it again, whatever the deadline
+      armed_ = Time::zero();  // it has expired; the next arm() must set it, whatever the deadline
     } else {
       if ((events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0) clear_socket_error(fd);
       handlers_.at(fd)();

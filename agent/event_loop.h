@@ -1,5 +1,5 @@
-// Sleeps until a descriptor is readable or an instant is reached, to the
-// precision of a timerfd. Never spins.
+// Sleeps until a descriptor is readable or an instant is reached, with the precision of a timerfd.
+// Never spins.
 //
 // One thread calls everything. System errors are thrown as std::system_error.
 #pragma once
@@ -17,18 +17,19 @@ class EventLoop {
  public:
   using Handler = std::function<void()>;
 
-  // Takes SIGINT and SIGTERM from the process: construct it before any thread is started, so that
-  // all of them inherit the blocked signals.
+  // Blocks SIGINT and SIGTERM and handles them itself. Construct the loop before any thread is
+  // started, so that all threads inherit the blocked signals.
   EventLoop();
 
-  // `on_readable` is called from wait() for as long as `fd` is readable (level-triggered), so it
-  // must read it empty. A socket's error is cleared. `fd` must stay open while the loop is in use.
+  // Calls `on_readable` from wait() as long as `fd` is readable (level-triggered), so the handler
+  // must read all there is. The loop clears a socket's error. `fd` must stay open while the loop is
+  // in use.
   void watch(int fd, Handler on_readable);
 
-  // Called from wait() for each SIGINT and SIGTERM.
+  // Calls `on_signal` from wait() for each SIGINT and SIGTERM.
   void watch_signals(std::function<void(int signal)> on_signal);
 
-  // Returns after handlers have run, or at `deadline` (Time::never(): none), whichever is first.
+  // Returns after handlers have run or at `deadline` (Time::never(): none), whichever comes first.
   void wait(Time deadline);
 
  private:

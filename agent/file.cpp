@@ -13,7 +13,7 @@
 namespace tiercast::agent {
 
 FileView::FileView(const std::string& path) {
-  // A pipe without a writer must not keep us waiting.
+  // Non-blocking, because a pipe without a writer would make open() wait.
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0) {

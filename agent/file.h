@@ -1,4 +1,4 @@
-// The files of a reliable transfer.
+// The files that reliable transfers read and write.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tiercast::agent {
 
-// A file's bytes, mapped read-only for the life of the object. ConfigError: cannot be opened, is no
-// regular file, or is empty.
+// The bytes of a file, mapped read-only while the object lives. ConfigError: it cannot be opened,
+// is not a regular file, or is empty.
 class FileView {
  public:
   explicit FileView(const std::string& path);
@@ -24,7 +24,8 @@ class FileView {
   std::span<const std::byte> bytes_;
 };
 
-// An empty file to write to; one of that name is truncated. ConfigError: cannot be created.
+// Creates an empty file to write to, or truncates the file of that name. ConfigError: it cannot be
+// created.
 UniqueFd create_file(const std::string& path);
 
 }  // namespace tiercast::agent

@@ -1,4 +1,4 @@
-// What an agent asks of a Linux network interface.
+// What an agent needs to know of a Linux network interface.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace tiercast::agent {
 
-// Name of interface `index`; empty if there is none.
+// The name of interface `index`; empty if there is none.
 std::string interface_name(unsigned index);
-// 0 if there is none.
+// The index of the interface; 0 if there is none.
 unsigned interface_index(const std::string& name);
-// "lo, h15-eth0": for error texts.
+// The names of all interfaces, for error texts: "lo, h15-eth0".
 std::string interface_names();
 
-// IPv4 address of the interface, host order; nothing if it has none.
+// The interface's IPv4 address in host order; empty if it has none.
 std::optional<std::uint32_t> interface_ipv4(const std::string& name);
 
-// On a veth: turns off checksum, segmentation and receive offloads. They leave checksums undone and
-// glue packets together, which a packet socket at the other end would see. Returns
-// "" or what went wrong; other drivers are left alone.
+// On a veth: switches off checksum, segmentation and receive offloads, because with them a packet
+// socket at the other end would see incomplete checksums and merged packets. Returns "", or what
+// went wrong. Other drivers are left alone.
 std::string disable_veth_offloads(const std::string& name);
 
-// Asked again and again, so it keeps its socket.
+// The state of an interface. It keeps its socket, because it is asked often.
 class InterfaceState {
  public:
   explicit InterfaceState(const std::string& name);
-  // Up, and with a carrier; false if the interface is gone.
+  // Whether the interface is up and has a carrier. False if the interface has gone.
   bool running() const;
 
  private:

@@ -15,8 +15,8 @@ std::chrono::nanoseconds chrono(Duration duration) {
   return std::chrono::nanoseconds(duration.ns());
 }
 
-// With its last object gRPC 1.51 shuts its library down, and may wait 10 s for its own poller: one
-// reference that is never given back keeps the end of the program short.
+// When its last object goes, gRPC 1.51 shuts its library down and may wait 10 s for its own poller.
+// Keeping one reference for ever lets the program end quickly.
 void keep_grpc() { [[maybe_unused]] static const bool kept = (grpc_init(), true); }
 
 std::shared_ptr<grpc::Channel> make_channel(const std::string& address) {
@@ -82,7 +82,8 @@ std::uint64_t LabClient::dropped_records() const {
 }
 
 bool LabClient::connect() {
-  // Counted, not timed: a process that was stopped, or had no CPU, has not tried meanwhile.
+  // Counts attempts instead of measuring time: while a process is stopped or has no CPU, it does
+  // not try.
   constexpr Duration kAttempt = Duration::milliseconds(100);
   for (Duration tried = Duration::zero(); tried < kConnectTimeout; tried = tried + kAttempt) {
     if (channel_->WaitForConnected(std::chrono::system_clock::now() + chrono(kAttempt))) {
@@ -114,7 +115,7 @@ void LabClient::read_loop() {
         case v1::ToAgent::kMembership:
           push(LabMembership{message.membership().session(), message.membership().top_rank()});
           break;
-        case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the contract
+        case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the protocol
       }
     }
     {

@@ -1,9 +1,9 @@
-// An agent's stream to the lab (tiercast.v1.Lab/Attach), on its own two threads.
+// An agent's stream to the lab (tiercast.v1.Lab/Attach), on two threads of its own.
 //
-//   reader   connects, says Hello, blocks in Read; puts events into a queue and rings an eventfd
-//   writer   blocks until send() gives it records; writes them
-// The caller's loop watches descriptor() and takes events with poll(). Neither thread
-// touches anything of the caller.
+//   reader   connects, says Hello, blocks in Read; puts events into a queue and writes to an
+//   eventfd writer   blocks until send() gives it records, then writes them
+// The caller's loop watches descriptor() and takes events with poll(). Neither thread touches
+// anything that belongs to the caller.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -25,14 +25,14 @@ namespace tiercast::agent {
 
 struct LabWelcome {};
 struct LabStart {
-  Time said;  // by the lab
+  Time said;  // when the lab said it
 };
 struct LabStop {};
 struct LabMembership {
   std::uint32_t session;
   int top_rank;  // -1: nobody subscribes
 };
-// The stream is over although the lab did not say Stop. Always the last event.
+// The stream ended without a Stop from the lab. Always the last event.
 struct LabLost {
   std::string reason;
 };
@@ -44,21 +44,21 @@ class LabClient {
   static constexpr Duration kFinishTimeout = Duration::milliseconds(2'000);
   static constexpr std::size_t kMaxQueuedBatches = 300;  // one minute at 5 Hz
 
-  // `address`: "unix:/path" or "host:port". Connecting goes on in the background.
+  // `address`: "unix:/path" or "host:port". Connects in the background.
   LabClient(const std::string& address, const v1::Hello& hello);
   ~LabClient();
   LabClient(const LabClient&) = delete;
   LabClient& operator=(const LabClient&) = delete;
 
-  int descriptor() const { return wakeup_.get(); }  // readable when poll() has something
+  int descriptor() const { return wakeup_.get(); }  // readable when poll() has an event
   std::optional<LabEvent> poll();
 
-  // Queues records; never blocks. If the lab takes nothing for a minute, the
-  // newest are dropped and counted.
+  // Queues records without blocking. If the lab has taken nothing for a minute, the newest records
+  // are dropped and counted.
   void send(v1::Records records);
   std::uint64_t dropped_records() const;
 
-  // Writes what is queued, closes the stream and ends both threads; gives up after kFinishTimeout.
+  // Writes what is queued, closes the stream and ends both threads. Gives up after kFinishTimeout.
   void finish();
 
  private:
@@ -77,16 +77,16 @@ class LabClient {
   grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;  // set by the reader before the writer starts
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<LabEvent> events_;
   std::deque<v1::Records> outgoing_;
   std::uint64_t dropped_ = 0;
   bool finishing_ = false;
-  bool over_ = false;  // the reader has seen the end of the stream
+  bool over_ = false;  // the reader has seen the stream end
 
   std::thread reader_;
-  std::thread writer_;  // started by the reader once the stream is open
+  std::thread writer_;  // started by the reader when the stream is open
 };
 
 }  // namespace tiercast::agent

@@ -73,7 +73,7 @@ const Scheme& AgentOptions::check() {
 
 std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments) {
   try {
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    std::reverse(arguments.begin(), arguments.end());  // in the order that CLI11 expects
     app.parse(std::move(arguments));
     return std::nullopt;
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,4 @@
-// The command line that tiercast-send and tiercast-host have in common.
+// The command-line options that tiercast-send and tiercast-host share.
 #pragma once
 
 #include <optional>
@@ -17,27 +17,26 @@ namespace tiercast::agent {
 struct AgentOptions {
   std::string scheme = "sim";
   SessionConfig session;  // complete after check()
-  std::string name;       // unique in a run
+  std::string name;       // unique within a run
   std::string lab;        // address, or "": stand-alone
-  std::string trace;      // file, "-", or "": none
+  std::string trace;      // a file; "-": standard output; "": none
   Duration duration = Duration::infinite();
-  int realtime =
-      0;  // priority of the main thread under SCHED_FIFO, 1 .. 99; 0: ordinary scheduling
+  int realtime = 0;  // SCHED_FIFO priority of the main thread, 1 .. 99; 0: ordinary scheduling
 
-  std::vector<std::string> assignments;  // of --set
-  std::string duration_text;             // of --duration
+  std::vector<std::string> assignments;  // values of --set
+  std::string duration_text;             // value of --duration
 
   // Adds the options to `app`, which must not outlive this object.
   void add_to(CLI::App& app);
 
-  // After parsing: resolves scheme, parameters and duration. ConfigError
-  // names option, value and choices.
+  // To be called after parsing. Resolves scheme, parameters and duration. ConfigError names the
+  // option, its value and the choices.
   const Scheme& check();
 };
 
-// Parses `arguments` (without the program's name). Empty if the program is to go on;
-// otherwise --help or --version was answered (0) or an error was printed with a hint
-// to --help (2): the exit status.
+// Parses `arguments` (without the program's name). Empty if the program is to continue. Otherwise
+// the exit status: 0 after --help or --version, 2 after an error, which was printed with a hint at
+// --help.
 std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments);
 
 }  // namespace tiercast::agent

@@ -69,8 +69,8 @@ class Runner {
   }
 
  private:
-  // The thread sleeps between events, so it never holds the processor for long. Its threads
-  // do not inherit the priority.
+  // Sets the priority of this thread. It sleeps between events, so it never holds the processor for
+  // long. Threads that it starts do not inherit the priority.
   void set_priority() const {
     if (options_.realtime == 0) return;
     sched_param parameter{};
@@ -85,7 +85,7 @@ class Runner {
   void start(Time said) {
     const Time now = monotonic_now();
     started_ = true;
-    // A pause before the start does not concern the run; that the start was heard late does.
+    // A pause before the start does not affect the run, but a late start does.
     turns_.restart((now - said).ns());
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
     next_report_ = now + kReportInterval;
@@ -111,7 +111,7 @@ class Runner {
       ++reports_;
       report(now, reports_ % kReportsPerSecond == 0, false);
       flush();
-      // The grid is kept; instants that a stall has run over are left out.
+      // Reports keep their times. Those that a stall has skipped are left out.
       while (next_report_ <= now) next_report_ = next_report_ + kReportInterval;
     }
     if (now >= end_ || (!lab_ && activity_.finished())) ending_ = true;
@@ -157,7 +157,7 @@ class Runner {
   bool started_ = false;
   bool ending_ = false;
   int status_ = 0;
-  int top_rank_ = -1;  // as the lab last said
+  int top_rank_ = -1;  // as last told by the lab
   Time end_ = Time::never();
   Time next_report_ = Time::never();
   TurnWatch turns_;
@@ -173,7 +173,7 @@ int run_agent(const AgentOptions& options, v1::Role role, EventLoop& loop, Telem
 
 int run_main(const char* program, int argc, char** argv,
              int (*run)(const std::vector<std::string>& arguments)) {
-  signal(SIGPIPE, SIG_IGN);  // a reader of the trace that goes away is an error of write
+  signal(SIGPIPE, SIG_IGN);  // if the reader of the trace goes away, write() reports it as an error
   try {
     return run({argv + 1, argv + argc});
   } catch (const ConfigError& error) {

@@ -1,7 +1,8 @@
-// Records of what an agent does: batched for the lab, and written as JSON lines to a file.
+// Records of what an agent does: collected in batches for the lab, and written as JSON lines to a
+// file.
 //
-// A line is {"time_ns":…,"kind":"received","bytes":…}: CLOCK_MONOTONIC, then the record's fields as
-// numbers. One thread calls everything.
+// A line is {"time_ns":…,"kind":"received","bytes":…}: CLOCK_MONOTONIC, the kind, then the fields
+// as numbers. One thread calls everything.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace tiercast::agent {
 
 class Telemetry {
  public:
-  // `trace`: a file (created or emptied), "-" for standard output, or "" for none. `batches`:
+  // `trace`: a file (created or truncated), "-" for standard output, or "" for none. `batches`:
   // whether take_batch() will be called. ConfigError if the file cannot be opened.
   Telemetry(const std::string& trace, bool batches);
 
@@ -28,7 +29,7 @@ class Telemetry {
     record(time, kind, std::span(fields.begin(), fields.size()));
   }
 
-  // Writes the trace's buffer out. std::system_error if the file takes no more.
+  // Writes out the trace's buffer. std::system_error if the file cannot be written.
   void flush();
 
   // The records since the last call, in order.

@@ -1,8 +1,8 @@
-// Quantiles of durations at a fixed cost: a log-linear histogram.
+// Quantiles of durations at a fixed cost, by a log-linear histogram.
 //
-// Values are nanoseconds, 0 .. 2^63-1; a negative value counts as 0. Below 64 ns each
-// value has its own bin, above that each power of two has 32 bins: a quantile is at
-// most 3.2 % above the true value.
+// Values are nanoseconds, 0 .. 2^63-1; a negative value counts as 0. Below 64 ns each value has its
+// own bin; above that, each power of two has 32 bins. So a quantile is at most 3.2 % above the true
+// value.
 #pragma once
 
 #include <algorithm>
@@ -18,24 +18,24 @@ class Histogram {
   void add(std::int64_t ns);
   void add(const Histogram& other);
   void reset() { *this = Histogram(); }
-  // The values added since `before`, an earlier copy. Their max() may be above the largest by the
+  // The values added since `before`, which is an earlier copy. Their max() may be too high by the
   // width of a bin.
   Histogram since(const Histogram& before) const;
 
   std::uint64_t count() const { return count_; }
   std::int64_t max() const { return max_; }  // exact; 0 if empty
 
-  // For callers that keep the bins themselves.
+  // For callers that store the bins themselves.
   static constexpr unsigned kSubBits = 5;
   static constexpr std::size_t kBins = (64 - kSubBits) << kSubBits;
-  // Values below 2^(kSubBits+1) are their own bin. Above, the bin number is made of the exponent
-  // and the kSubBits bits below the leading one.
+  // Values below 2^(kSubBits+1) have their own bin. Above that, the bin number consists of the
+  // exponent and the kSubBits bits below the leading one.
   static std::size_t bin_of(std::uint64_t value) {
     if (value < (2u << kSubBits)) return value;
     const unsigned shift = static_cast<unsigned>(std::bit_width(value)) - (kSubBits + 1);
     return (static_cast<std::size_t>(shift) << kSubBits) + (value >> shift);
   }
-  static std::uint64_t upper_bound(std::size_t bin);  // the largest value that falls into `bin`
+  static std::uint64_t upper_bound(std::size_t bin);  // the largest value in `bin`
   void add_to_bin(std::size_t bin, std::uint64_t count) {
     bins_[bin] += count;
     count_ += count;
@@ -43,8 +43,8 @@ class Histogram {
   void raise_max(std::int64_t ns) { max_ = std::max(max_, ns); }
   std::uint64_t in_bin(std::size_t bin) const { return bins_[bin]; }
 
-  // The smallest bin bound that at least `share` (0 .. 1) of the values do not exceed;
-  // never above max(). 0 if empty.
+  // The smallest bin bound that at least `share` (0 .. 1) of the values do not exceed. Never above
+  // max(). 0 if there are no values.
   std::int64_t quantile(double share) const;
 
  private:

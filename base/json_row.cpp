@@ -47,14 +47,14 @@ void JsonRow::number(std::string_view of, double value) {
     return;
   }
   char text[32];
-  // Most figures are counts, for which the digits that follow are the same, and quicker.
+  // Most figures are counts. For those this way gives the same digits, faster.
   constexpr double kWhole = 1e15;  // below it, %.17g writes whole numbers without an exponent
   if (value == std::trunc(value) && std::abs(value) < kWhole && !std::signbit(value)) {
     const auto whole = static_cast<std::int64_t>(value);
     line_.append(text, std::to_chars(text, text + sizeof text, whole).ptr);
     return;
   }
-  // The shortest of the exact forms is not needed; the same bytes for the same value are.
+  // This need not be the shortest exact form, but the same value must always give the same bytes.
   std::snprintf(text, sizeof text, "%.17g", value);
   line_.append(text);
 }

@@ -12,12 +12,12 @@ struct Unit {
   double factor;
 };
 
-// A unit that ends with another's name comes before it.
+// A unit must come before any unit whose name is the end of its own.
 constexpr Unit kRateUnits[] = {
     {"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}, {"B/s", 8}};
 constexpr Unit kDurationUnits[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}};
 
-// The whole text is a number.
+// A number that takes up the whole text.
 template <class Number>
 std::optional<Number> read_number(std::string_view text) {
   Number value{};

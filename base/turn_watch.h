@@ -1,5 +1,5 @@
-// The longest pause of a program's loop. The loop turns at every beat at least, so a longer pause
-// says that the process was stopped, or had no CPU.
+// Measures the longest pause of a program's loop. The loop turns at least once per beat, so a
+// longer pause means that the process was stopped or had no CPU.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,16 @@ class TurnWatch {
  public:
   static constexpr std::int64_t kBeatNs = 100'000'000;
 
-  // The loop turns now. The first turn ends no pause.
+  // To be called when the loop turns. The first call does not end a pause.
   void turn(std::int64_t now_ns) {
     if (last_ns_ != kNone) longest_ns_ = std::max(longest_ns_, now_ns - last_ns_);
     last_ns_ = now_ns;
     if (now_ns >= next_beat_ns_) next_beat_ns_ = now_ns + kBeatNs;
   }
-  // When the loop must turn, if nothing happens before.
+  // The latest time at which the loop must turn.
   std::int64_t next_beat_ns() const { return next_beat_ns_; }
   std::int64_t last_turn_ns() const { return last_ns_; }
-  // The pauses so far do not count; one of pause_ns does.
+  // Forgets all pauses so far, and counts one of pause_ns.
   void restart(std::int64_t pause_ns) { longest_ns_ = pause_ns; }
   // The longest pause since the last call.
   std::int64_t take_longest_ns() {

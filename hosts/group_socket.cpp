@@ -13,7 +13,7 @@
 namespace tiercast::hosts {
 namespace {
 
-// About a second of 6 Mbit/s, counted as the kernel does (2304 bytes for a packet of 1000).
+// About one second at 6 Mbit/s, as the kernel counts (2304 bytes for a packet of 1000).
 constexpr int kReceiveBuffer = 2 * 1024 * 1024;
 constexpr unsigned kEcnMask = 3;
 constexpr unsigned kCe = 3;
@@ -36,12 +36,12 @@ GroupSocket::GroupSocket(const std::string& interface, std::uint16_t port)
   if (fd < 0) fail("socket");
   set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
   set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0,
-             "IP_MULTICAST_ALL");  // groups of this socket only
+             "IP_MULTICAST_ALL");  // only the groups that this socket joined
   set_option(fd, IPPROTO_IP, IP_PKTINFO, 1, "IP_PKTINFO");
   set_option(fd, IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS");
   set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS");
   set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1, "SO_RXQ_OVFL");
-  // Without CAP_NET_ADMIN the buffer stays below net.core.rmem_max.
+  // Without CAP_NET_ADMIN, net.core.rmem_max limits the buffer.
   const int size = kReceiveBuffer;
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) != 0) {
     set_option(fd, SOL_SOCKET, SO_RCVBUF, size, "SO_RCVBUF");
@@ -91,7 +91,7 @@ void GroupSocket::prepare() {
 
 std::span<const Datagram> GroupSocket::receive() {
   prepare();
-  // MSG_TRUNC: msg_len is the datagram's own length even where it exceeds the buffer.
+  // With MSG_TRUNC, msg_len is the datagram's full length even if it exceeds the buffer.
   const int count =
       recvmmsg(fd_.get(), buffers_->headers.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
   if (count < 0) {

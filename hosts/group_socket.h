@@ -1,7 +1,7 @@
-// Receives a session's groups through the kernel: IGMP joins and leaves,
-// ECN field, arrival times, drops.
+// Receives a session's groups through the kernel: IGMP joins and leaves, ECN field, arrival times,
+// drops.
 //
-// One UDP socket for all groups, so that packets of all layers are read in the order of their
+// There is one UDP socket for all groups, so that packets of all layers are read in order of
 // arrival. One thread calls everything; system errors are thrown as std::system_error.
 #pragma once
 
@@ -23,12 +23,12 @@
 namespace tiercast::hosts {
 
 struct Datagram {
-  std::span<const std::byte> message;  // its first kMaxBytes
+  std::span<const std::byte> message;  // the first kMaxBytes of it
   std::uint32_t length = 0;            // of the whole UDP payload, bytes
-  std::uint32_t source = 0;            // IPv4, host order
+  std::uint32_t source = 0;            // IPv4 address, host order
   std::uint32_t destination = 0;
   bool ce = false;
-  Time arrival;  // kernel's receive stamp, CLOCK_MONOTONIC
+  Time arrival;  // the kernel's receive stamp, as CLOCK_MONOTONIC
 };
 
 class GroupSocket {
@@ -36,12 +36,12 @@ class GroupSocket {
   static constexpr unsigned kBatch = 64;
   static constexpr std::size_t kMaxBytes = 9216;
 
-  // Receives on `interface` only. `port`: UDP destination port, shared
-  // with other processes of the host.
+  // Receives only on `interface`. `port`: the UDP destination port, which other processes of the
+  // host may use as well.
   GroupSocket(const std::string& interface, std::uint16_t port);
 
-  // IGMP membership reports leave through the kernel. Joining twice or leaving
-  // what was not joined is an error.
+  // The kernel sends the IGMP membership reports. It is an error to join a group twice, or to leave
+  // one that was not joined.
   void join(std::uint32_t group);
   void leave(std::uint32_t group);
 
@@ -49,8 +49,8 @@ class GroupSocket {
   std::span<const Datagram> receive();
 
   int descriptor() const { return fd_.get(); }
-  // Datagrams that the kernel dropped at this socket (buffer full, or a wrong UDP checksum), as
-  // told by the last one received.
+  // Datagrams that the kernel has dropped at this socket (full buffer or wrong UDP checksum), as of
+  // the last datagram received.
   std::uint32_t dropped() const { return dropped_; }
 
  private:

@@ -1,4 +1,4 @@
-// tiercast-host: members of a multicast session over the kernel's UDP sockets.
+// tiercast-host: a member of a multicast session, over the kernel's UDP sockets.
 #include <fmt/format.h>
 
 #include <cstdio>

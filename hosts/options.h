@@ -1,4 +1,4 @@
-// Command line of tiercast-host: a subcommand and its options.
+// The command line of tiercast-host: a subcommand and its options.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ struct HostOptions {
 
   // kReceive:
   std::string interface;
-  std::uint32_t sender = 0;  // IPv4, host order
-  std::string output;        // file for what a reliable scheme delivers; "": none
+  std::uint32_t sender = 0;  // IPv4 address, host order
+  std::string output;        // file for the object that a reliable scheme delivers; "": none
 
-  // `arguments` without the program's name. A value is an exit status: the program is not to go on
-  // (--help, --version, or an error was printed). ConfigError names option, value and choices.
+  // `arguments`: without the program's name. If a value is returned, the program ends with it as
+  // its exit status (--help, --version, or an error was printed). ConfigError names the option, its
+  // value and the choices.
   std::optional<int> parse(const std::vector<std::string>& arguments);
 };
 

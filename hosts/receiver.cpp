@@ -16,7 +16,7 @@
 namespace tiercast::hosts {
 namespace {
 
-// Batches taken before the core's timer is looked at again.
+// Batches to take before the core's timer is checked again.
 constexpr unsigned kMaxBatches = 8;
 constexpr Duration kLinger = Duration::seconds(2);
 
@@ -49,7 +49,7 @@ Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std
       groups_(interface, wire::kDataPort),
       feedback_(connect_feedback(interface, sender)),
       output_(std::move(output)) {
-  loop.watch(groups_.descriptor(), [] {});  // read in run(), which follows every wake-up
+  loop.watch(groups_.descriptor(), [] {});  // run(), which follows every wake-up, reads it
 }
 
 void Receiver::start(Time now) { driver_.start(now); }
@@ -63,7 +63,8 @@ void Receiver::run(Time) {
 
 Time Receiver::next_deadline() const { return driver_.next_call(); }
 
-// Not at once: the sender may ask again until it knows that this receiver has everything.
+// It waits a while, because the sender may ask again until it knows that this receiver has
+// everything.
 bool Receiver::finished() const {
   return driver_.core().counters().complete && agent::monotonic_now() - heard_ > kLinger;
 }
@@ -93,8 +94,8 @@ void Receiver::handle(const Datagram& datagram) {
 }
 
 void Receiver::send(std::span<const std::byte> message) {
-  // A refusal that the sender's host sent back for an earlier message shows up here once; the
-  // message itself then goes out.
+  // If the sender's host refused an earlier message, the error shows up here once. A second attempt
+  // then sends this message.
   ssize_t sent = ::send(feedback_.get(), message.data(), message.size(), 0);
   if (sent < 0 && errno == ECONNREFUSED) {
     ++socket_.send_errors;

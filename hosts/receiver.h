@@ -1,4 +1,4 @@
-// A receiver between its core and the kernel's sockets: joins, data, feedback, counts.
+// Connects a receiver core with the kernel's sockets: joins, data, feedback, counts.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace tiercast::hosts {
 
 class Receiver : public agent::Activity {
  public:
-  // `sender`: IPv4 address, host order; feedback goes there and data is taken from there only.
-  // `output`: the file that a reliable scheme's object is written to; none if it holds no
-  // descriptor. References must outlive the object.
+  // `sender`: IPv4 address in host order. Feedback goes there, and data is accepted only from
+  // there. `output`: the file for a reliable scheme's object; without a descriptor there is none.
+  // All references must outlive the object.
   Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
            std::uint32_t sender, UniqueFd output, agent::EventLoop& loop,
            agent::Telemetry& telemetry);
@@ -56,7 +56,7 @@ class Receiver : public agent::Activity {
   UniqueFd feedback_;  // UDP, connected to the sender's feedback port
   UniqueFd output_;
 
-  Time heard_;  // the last datagram of the session
+  Time heard_;  // when the last datagram of the session arrived
   SocketCounters socket_;
 };
 

@@ -1,5 +1,5 @@
-// The registry of schemes as JSON, for programs that check names and
-// ranges before they start a run.
+// The registry of schemes as JSON, for programs that check names and ranges before they start a
+// run.
 #pragma once
 
 #include <string>

@@ -103,7 +103,7 @@ SenderAgent::SenderAgent(VirtualNetwork& network, Records& records,
     flow.destination_port = wire::kDataPort;
     flow.ecn = driver_.core().ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
   }
-  driver_.membership(now(), -1);  // until the network says otherwise
+  driver_.membership(now(), -1);  // until the network says who subscribes
 }
 
 void SenderAgent::start() {
@@ -128,7 +128,7 @@ void SenderAgent::receive(std::span<const std::byte> frame) {
   wire::UdpPacket packet;
   if (!parse(frame, packet) || packet.destination != host_.address ||
       packet.destination_port != wire::kFeedbackPort) {
-    return;  // another program's
+    return;  // it belongs to another program
   }
   wire::CommonHeader header;
   if (wire::parse_common(packet.payload, header) != wire::Error::kOk) {
@@ -207,7 +207,7 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
   feedback_.destination_port = wire::kFeedbackPort;
 }
 
-// The seed of each start is another's, and the first is that of the same agent in real time.
+// Each start has a seed of its own. The first is that of the same agent in real time.
 void ReceiverAgent::make_driver() {
   const Scheme& scheme = find_scheme(spec_.session().scheme());
   const SessionConfig own =
@@ -247,7 +247,7 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
   if (!running() || !parse(frame, packet) || packet.destination_port != wire::kDataPort) return;
   const std::uint32_t rank = packet.destination - wire::group_address(session(), 0);
   const bool unicast = packet.destination == host_.address;
-  // A kernel hands over what its host has joined, and a host can be in several sessions.
+  // A kernel passes on only what its host has joined, and a host can be in several sessions.
   if (!unicast && (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) {
     return;
   }

@@ -1,5 +1,5 @@
-// The schemes' cores as hosts of the virtual network: what tiercast-send and tiercast-host are in
-// real time, with the same records (docs/agents.md).
+// The schemes' cores as hosts of the virtual network. They do what tiercast-send and tiercast-host
+// do in real time, and write the same records (docs/agents.md).
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace tiercast::ns3_runtime {
 
-// What both have in common: a host, a clock, and a call when the core wants one.
+// What both kinds of agent have in common: a host, a clock, and a call when the core needs one.
 class Agent : public HostEndpoint {
  public:
   Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
@@ -31,11 +31,11 @@ class Agent : public HostEndpoint {
   ~Agent() override;
 
   virtual void start() = 0;
-  // The last records; then the core leaves the session.
+  // Writes the last records, then leaves the session.
   virtual void stop() = 0;
-  // The last records of a run that is over.
+  // Writes the last records when the run is over.
   void finish();
-  // Records between those that come at their times.
+  // Writes records now, in addition to those at regular times.
   void report_now();
 
  protected:
@@ -44,9 +44,9 @@ class Agent : public HostEndpoint {
 
   static Time now();
   SessionConfig config(std::uint64_t seed) const;
-  // Its number; parse_scenario() has checked the range.
+  // The session's number. parse_scenario() has checked its range.
   std::uint16_t session() const { return static_cast<std::uint16_t>(spec_.session().session()); }
-  void call_at(Time due);  // replaces the call before
+  void call_at(Time due);  // replaces the previous call
   void begin_reports();
   virtual void act() = 0;
   virtual void report(bool second) = 0;
@@ -56,7 +56,7 @@ class Agent : public HostEndpoint {
   bool wants_records() const { return true; }
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
-  // Ignores frames that are not valid UDP packets to this host, as a kernel would.
+  // False for frames that are not valid UDP packets to this host; a kernel would ignore them, too.
   bool parse(std::span<const std::byte> frame, wire::UdpPacket& packet);
   void send_udp(const wire::UdpFlow& flow, std::span<const std::byte> payload);
 
@@ -83,7 +83,7 @@ class SenderAgent : public Agent {
   void start() override;
   void stop() override;
   void receive(std::span<const std::byte> frame) override;
-  // The highest rank that anybody subscribes to; -1: nobody.
+  // The highest rank that has a subscriber; -1: nobody subscribes.
   void membership(int top_rank);
 
  private:
@@ -109,10 +109,10 @@ class SenderAgent : public Agent {
   FeedbackCounters feedback_;
 };
 
-// May start again after it has stopped, as a new member with a new core.
+// May start again after it has stopped; it is then a new member with a new core.
 class ReceiverAgent : public Agent {
  public:
-  // A change of membership at a host: rank, and whether it joins.
+  // Called for a change of membership at a host: rank, and whether it joins.
   using Membership = std::function<void(const HostSpec&, const v1::SimulatedSession&, Rank, bool)>;
 
   ReceiverAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
@@ -140,7 +140,7 @@ class ReceiverAgent : public Agent {
   Membership membership_;
   std::uint64_t starts_ = 0;
   std::optional<ReceiverDriver<ReceiverAgent>> driver_;
-  ReceiverCounters before_;  // of the cores before this one
+  ReceiverCounters before_;  // counts of the earlier cores
   wire::UdpFlow feedback_;
   std::uint32_t sender_address_ = 0;
   SocketCounters socket_;

@@ -1,8 +1,9 @@
-// The controller of a run, which is a process beside this one: it is asked at each change of
-// membership, and answers with what the switches' tables are to become.
+// The connection to the controller of a run, which is a process of its own. It is asked at each
+// change of membership, and answers with what the switches' tables should become.
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// One line of JSON each way (docs/ns3.md); virtual time stands still meanwhile.
+// Each message is one line of JSON (docs/ns3.md). Virtual time stands still while the answer is
+// awaited.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@ namespace tiercast::ns3_runtime {
 
 class ControlLink {
  public:
-  // Told when a sender's highest rank changes, once the switches hold the change.
+  // Called when a sender's highest rank changes, after the switches have been updated.
   using TopRank = std::function<void(std::uint16_t session, int top_rank)>;
 
   ControlLink(std::istream& answers, VirtualNetwork& network, Records& records, TopRank top_rank);
 
-  // Reads one line of updates and applies it now. Throws ConfigError where the line is none, or a
-  // switch refuses.
+  // Reads one line of updates and applies it now. Throws ConfigError if the line is not valid, or
+  // if a switch refuses an update.
   void apply_next_line();
-  // `host` joins or leaves: its report reaches the switch after its link's delay.
+  // `host` joins or leaves. Its report reaches the switch after the delay of its link.
   void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
 
  private:

@@ -1,9 +1,9 @@
-// tiercast-ns3: one experiment in virtual time.
+// tiercast-ns3: runs one experiment in virtual time.
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // Standard input: the scenario, the switches' first entries, and then an answer to each question,
-// a line each. Standard output: records and questions. docs/ns3.md describes both; `tiercast run
-// --runtime ns3` starts it.
+// one line each. Standard output: records and questions. docs/ns3.md describes both; `tiercast run
+// --runtime ns3` starts this program.
 #include <ns3/rng-seed-manager.h>
 #include <ns3/simulator.h>
 
@@ -29,7 +29,7 @@ namespace {
 using namespace tiercast;
 using namespace tiercast::ns3_runtime;
 
-constexpr std::int64_t kPortsNs = 1'000'000'000;  // between records of ports and flows
+constexpr std::int64_t kPortsNs = 1'000'000'000;  // between two records of ports and flows
 
 double figure(std::uint64_t value) { return static_cast<double>(value); }
 
@@ -116,7 +116,7 @@ class Simulation {
     report_ports_later();
     ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns()));
     ns3::Simulator::Run();
-    report_ports();  // the end itself is not within Run()
+    report_ports();  // because Run() stops before events of the last instant
     report_unbalanced_ports();
     tcp_.report();
     udp_.report();
@@ -143,7 +143,7 @@ class Simulation {
     }
   }
 
-  // The rows separate what came before a link changed from what comes after.
+  // Report first, so that rows separate what came before a link's change from what comes after.
   void change(const v1::PortChange& port) {
     for (const auto& receiver : receivers_) receiver->report_now();
     network_.apply(port);
@@ -174,7 +174,7 @@ class Simulation {
     records_.send_now("{\"at_ns\":" + std::to_string(now) + "}");
   }
 
-  // Ports without rows are not sampled during the run, but their losses must be seen.
+  // Ports without rows are not sampled during the run, but their losses must be noticed.
   void report_unbalanced_ports() {
     for (const auto& view : network_.ports(false)) {
       if (!view.accounts.balanced()) report_sessions(view);

@@ -7,7 +7,7 @@
 namespace tiercast::ns3_runtime {
 namespace {
 
-// A Pareto tail has no end: beyond this any run is over (ns: 31 years).
+// A Pareto distribution has no upper end; beyond this value (31 years in ns) any run is over.
 constexpr double kMost = 1e18;
 
 }  // namespace

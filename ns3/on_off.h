@@ -1,4 +1,4 @@
-// Traffic that comes and goes: the lengths of on- and off-periods, drawn from a distribution.
+// On-off traffic: draws the lengths of on- and off-periods from a distribution.
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace tiercast::ns3_runtime {
 
-// 1 to 10^18 of the length's unit: nanoseconds or packets.
+// Returns 1 to 10^18 of the length's unit, which is nanoseconds or packets.
 std::uint64_t draw(const v1::Length& length, Rng& rng);
 
-// Random numbers of one flow's own, so that adding a flow leaves the others' periods as they are.
-// `kind` keeps TCP's and UDP's apart.
+// Each flow has its own random numbers, so that adding a flow does not change the periods of the
+// others. `kind` keeps those of TCP and UDP apart.
 Rng flow_rng(std::uint64_t seed, std::uint16_t kind, std::uint16_t number);
 
 }  // namespace tiercast::ns3_runtime

@@ -1,4 +1,4 @@
-// What a run has to say, as JSON lines on standard output.
+// Writes what a run reports, as JSON lines on standard output.
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
@@ -15,22 +15,23 @@ namespace tiercast::ns3_runtime {
 
 class Records {
  public:
-  // `every_ns`: the least time between two regular records of a kind.
-  // Silent: of agents that the scenario does not want recorded; nothing is written.
+  // `every_ns`: the shortest time between two regular records of a kind. `silent`: writes nothing,
+  // for agents that the scenario does not want recorded.
   explicit Records(std::int64_t every_ns, bool silent = false)
       : every_ns_(every_ns), silent_(silent) {}
   bool silent() const { return silent_; }
-  // Between two of them, of a kind that usually comes every `usual_ns`.
+  // The time between two records of a kind that usually comes every `usual_ns`.
   std::int64_t interval(std::int64_t usual_ns) const { return std::max(usual_ns, every_ns_); }
 
-  // {"time_ns":..., "agent":..., "kind":..., field:value...}; a figure that is not finite is null.
+  // Adds {"time_ns":..., "agent":..., "kind":..., field:value...}. A figure that is not finite
+  // becomes null.
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
            std::span<const TraceField> fields, std::string_view link = {});
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
            std::initializer_list<TraceField> fields, std::string_view link = {}) {
     add(time_ns, agent, kind, std::span(fields.begin(), fields.size()), link);
   }
-  // Writes the line and flushes everything before it: the other side waits for it.
+  // Writes the line and flushes everything, because the other side waits for it.
   void send_now(std::string_view line);
 
  private:

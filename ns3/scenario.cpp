@@ -22,7 +22,7 @@ void check(const std::string& flow, const v1::Length& length) {
           "above 1");
 }
 
-// Of either kind.
+// For flows of either kind.
 template <class Flow>
 void check(const Flow& flow) {
   if (!flow.has_on_off()) return;

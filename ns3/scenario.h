@@ -1,4 +1,4 @@
-// What tiercast-ns3 reads as its first line of input: network, program, sessions, traffic.
+// The first line of tiercast-ns3's input: network, program, sessions, traffic.
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // proto/tiercast/v1/simulation.proto describes it; the lab writes it
@@ -11,7 +11,7 @@
 
 namespace tiercast::ns3_runtime {
 
-// Throws ConfigError naming the key.
+// Throws ConfigError, which names the key.
 v1::Scenario parse_scenario(const std::string& json);
 
 }  // namespace tiercast::ns3_runtime

@@ -13,13 +13,13 @@ namespace tiercast::ns3_runtime {
 namespace {
 
 constexpr std::uint16_t kFirstPort = 5600;
-constexpr std::uint16_t kKind = 1;  // of random numbers
+constexpr std::uint16_t kKind = 1;  // of this kind's random numbers
 
 std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
 
 }  // namespace
 
-// The end of a flow at its host; others may end there, too.
+// The receiving end of a flow at its host, which may be that of other flows, too.
 class UdpFlows::Sink : public HostEndpoint {
  public:
   Sink(VirtualNetwork& network, const v1::UdpFlow& spec, std::uint16_t port)
@@ -69,7 +69,7 @@ class UdpFlows::Source {
   }
 
  private:
-  // A period of packets at the rate, the first at once.
+  // Starts a period of packets at the flow's rate. The first packet leaves at once.
   void begin() {
     const std::int64_t left = spec_.stop_ns() - now_ns();
     if (left <= 0) return;
@@ -108,7 +108,7 @@ class UdpFlows::Source {
   wire::UdpFlow flow_;
   std::vector<std::byte> frame_;
   Rng rng_;
-  std::int64_t ends_ = 0;   // of the period
+  std::int64_t ends_ = 0;   // end of the current period
   std::uint64_t sent_ = 0;  // packets
   std::uint16_t next_ip_id_ = 0;
   ns3::EventId call_;

@@ -15,7 +15,7 @@ class UdpFlows {
   UdpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
   ~UdpFlows();
 
-  // A record of each flow, now: packets and IP bytes that were sent, and that have arrived.
+  // Writes a record of each flow now: packets and IP bytes sent and received.
   void report();
 
  private:

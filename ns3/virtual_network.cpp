@@ -55,7 +55,7 @@ HostSpec::HostSpec(const v1::SimulatedHost& host)
       switch_name(host.switch_()),
       switch_port(host.switch_port()) {}
 
-// A switch, the event for its next step, and what it calls back.
+// A switch, the event for its next step, and its callbacks.
 class VirtualNetwork::Node : public engine::Output {
  public:
   Node(VirtualNetwork& network, const v1::SimulatedSwitch& spec,
@@ -110,7 +110,7 @@ class VirtualNetwork::Node : public engine::Output {
     leaving_->bytes.insert(leaving_->bytes.end(), frame.begin(), frame.end());
   }
 
-  // The controller learns of joins from the agents themselves.
+  // Agents tell the controller about joins themselves.
   void packet_in(std::span<const std::byte>) override {}
 
   VirtualNetwork& network_;

@@ -1,9 +1,9 @@
-// The switches of a run, each the very engine with the P4 program, and the links between them, on
-// ns-3's clock.
+// The switches of a run and the links between them, on ns-3's clock. Each switch is the same engine
+// as in real time, with the same P4 program.
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A link's rate, queue and delay are the engine's traffic manager's; frames that leave a switch's
-// wires together are handed to the peers in an event of its own, at that instant.
+// The engine's traffic manager implements the rate, queue and delay of a link. Frames that leave a
+// switch's wires at the same time are passed to the peers in an event of its own, at that instant.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct HostSpec {
 
   std::string name;
   std::uint32_t number;
-  std::uint32_t address;  // IPv4, host order
+  std::uint32_t address;  // IPv4 address, host order
   std::uint32_t gateway;
   wire::MacAddress mac;
   wire::MacAddress gateway_mac;
@@ -34,7 +34,7 @@ struct HostSpec {
   std::uint32_t switch_port;
 };
 
-// Whatever hangs on a port that leads to a host.
+// Something attached to a port that leads to a host.
 class HostEndpoint {
  public:
   virtual ~HostEndpoint() = default;
@@ -48,14 +48,15 @@ class VirtualNetwork {
   ~VirtualNetwork();
 
   const HostSpec& host(const std::string& name) const;
-  // Several endpoints may share a host: each hears every frame.
+  // Several endpoints may share a host; each gets every frame.
   void attach(const std::string& host, HostEndpoint& endpoint);
-  // A frame from a host into its switch, now.
+  // Sends a frame from a host into its switch, now.
   void send(const HostSpec& host, std::span<const std::byte> frame);
 
-  // Throws ConfigError for a switch that does not exist.
+  // Throws ConfigError if there is no such switch.
   engine::Switch& at(const std::string& name);
-  // After control or link changes: its next event may be another.
+  // To be called after changes by the controller or to links, because the switch's next event may
+  // have changed.
   void changed(const std::string& name);
   void apply(const v1::PortChange& change);
 
@@ -65,28 +66,28 @@ class VirtualNetwork {
     engine::PortStats stats;
     accounts::PortAccounts accounts;
   };
-  // In the order of the scenario, ports that are recorded or those that are not; maxima start
-  // again.
+  // In the order of the scenario: the ports that are recorded, or those that are not. Restarts the
+  // maxima.
   std::vector<PortView> ports(bool recorded = true);
 
  private:
   class Node;
   using Endpoints = std::vector<HostEndpoint*>;
 
-  // What a switch's port leads to.
+  // What a switch's port leads to: a switch or a host.
   struct Peer {
     Node* node = nullptr;
     std::uint32_t port = 0;
-    const Endpoints* host = nullptr;  // instead of a node
+    const Endpoints* host = nullptr;  // if set, replaces node
   };
-  // Frames that left a switch at the same time, in their order.
+  // The frames that left a switch at the same time, in their order.
   struct Flight {
     struct Frame {
       const Peer* to;
       std::size_t size;
     };
     std::vector<Frame> frames;
-    std::vector<std::byte> bytes;  // of all, one behind the other
+    std::vector<std::byte> bytes;  // of all frames, one after another
   };
 
   Flight* take_flight();
@@ -97,7 +98,7 @@ class VirtualNetwork {
   std::unordered_map<std::string, HostSpec> hosts_;
   std::unordered_map<std::string, Endpoints> endpoints_;
   std::vector<std::unique_ptr<Flight>> flights_;
-  std::vector<Flight*> landed_;  // to be used again
+  std::vector<Flight*> landed_;  // for reuse
 };
 
 }  // namespace tiercast::ns3_runtime

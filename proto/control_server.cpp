@@ -17,7 +17,7 @@
 namespace tiercast::control {
 namespace {
 
-constexpr int kMaxMessage = 64 << 20;  // bytes; a pipeline config may be some megabytes
+constexpr int kMaxMessage = 64 << 20;  // bytes; a pipeline config may have some megabytes
 
 bool somebody_serves(const std::string& path) {
   sockaddr_un address{};
@@ -30,7 +30,7 @@ bool somebody_serves(const std::string& path) {
   return connected;
 }
 
-// gRPC itself would take a socket file away from a living server.
+// Without this check, gRPC would take the socket file away from a running server.
 void check_socket_path(const std::string& option, const std::string& path) {
   struct stat status;
   if (::lstat(path.c_str(), &status) != 0) {
@@ -45,15 +45,16 @@ void check_socket_path(const std::string& option, const std::string& path) {
   ::unlink(path.c_str());
 }
 
-// gRPC's own lines explain a failure to listen at length; the error itself is ours.
+// gRPC writes lengthy lines when it cannot listen. They are suppressed, because we report the error
+// ourselves.
 void say_nothing(gpr_log_func_args*) {}
 
 }  // namespace
 
 ControlServer::ControlServer(const std::string& option, const std::string& address,
                              const std::vector<grpc::Service*>& services) {
-  // Never given back: shutting the library down may wait 10 s for its own poller (gRPC 1.51), and
-  // the process ends with the server anyway.
+  // Never released, because shutting the library down may wait 10 s for its own poller (gRPC 1.51),
+  // and the process ends with the server anyway.
   static const bool initialised = (grpc_init(), true);
   (void)initialised;
   gpr_set_log_function(say_nothing);

@@ -1,4 +1,4 @@
-// A gRPC server at one address, of the programs that are controlled.
+// A gRPC server at one address, for the programs that are controlled over gRPC.
 #pragma once
 
 #include <grpcpp/impl/codegen/service_type.h>
@@ -11,7 +11,7 @@
 
 namespace tiercast::control {
 
-// The address cannot be served; the text names it and says why.
+// The address cannot be served. The text names it and says why.
 class ListenError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -20,15 +20,15 @@ class ListenError : public std::runtime_error {
 class ControlServer {
  public:
   // `option`: the command-line option that gave the address, for error texts. `address`:
-  // "unix:/path" or "host:port". A socket file that nobody serves any more is replaced. Throws
-  // ListenError. The services must outlive this.
+  // "unix:/path" or "host:port". A socket file that nobody serves any longer is replaced. Throws
+  // ListenError. The services must outlive this object.
   ControlServer(const std::string& option, const std::string& address,
                 const std::vector<grpc::Service*>& services);
-  // Ends all calls at once and removes the socket file.
+  // Ends all calls at once, and removes the socket file.
   ~ControlServer();
 
  private:
-  std::string socket_path_;  // empty: not a Unix socket
+  std::string socket_path_;  // empty if it is not a Unix socket
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,10 +1,10 @@
 // tiercast-plain-ns3: the traffic of a session through ns-3's own nodes, for comparison.
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What a user of ns-3 would write for one sender and many receivers: a balanced tree of nodes with
-// IPv4, point-to-point links with drop-tail queues, static multicast routes, a constant rate. No
-// queue disc beside the device's queue, no IPv6, and no trace is connected. One line of JSON says
-// what arrived; `make bench-ns3` measures the process.
+// It is what a user of ns-3 would write for one sender and many receivers: a balanced tree of nodes
+// with IPv4, point-to-point links with drop-tail queues, static multicast routes, a constant rate.
+// There is no queue disc besides the device's queue, no IPv6, and no trace is connected. Prints one
+// line of JSON with what arrived; `make bench-ns3` measures the process.
 #include <ns3/command-line.h>
 #include <ns3/data-rate.h>
 #include <ns3/inet-socket-address.h>
@@ -37,12 +37,12 @@ struct Options {
   std::uint32_t fanout = 2;
   double delay_ms = 5;
   double link_mbit = 6;
-  double rate_kbit = 500;  // of IP bytes
+  double rate_kbit = 500;  // IP bytes count
   std::uint32_t packet_bytes = 1000;
   double seconds = 30;
 };
 
-// Sends packets at even distances.
+// Sends packets at equal intervals.
 class Source {
  public:
   Source(Ptr<Socket> socket, const Options& options)
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   for (std::uint32_t i = 0; i < options.depth; ++i, level *= options.fanout) inner += level;
   const std::uint32_t nodes = inner + level;
   NodeContainer all;
-  all.Create(nodes + 1);  // the last one is the sender's
+  all.Create(nodes + 1);  // the last one is the sender's node
   Ipv4StaticRoutingHelper routing;
   Ipv4ListRoutingHelper list;
   list.Add(routing, 0);
