@@ -1,7 +1,7 @@
-"""What all tests share."""
+"""Settings for all tests."""
 
 from hypothesis import HealthCheck, settings
 
-# An example that a busy machine takes long over is no failure: by default 200 ms is one.
+# An example that takes long on a busy machine is no failure. The default deadline is 200 ms.
 settings.register_profile("tiercast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tiercast")

@@ -1,4 +1,4 @@
-"""Network namespaces of a test's own (root)."""
+"""Network namespaces that a test makes for itself (root)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def ip(*arguments: str) -> None:
 
 
 def command_in(namespace: str, *command: str | os.PathLike[str]) -> list[str]:
-    """Runs the command there."""
+    """The command line that runs a command in the namespace."""
     return ["ip", "netns", "exec", namespace, *(str(word) for word in command)]
 
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """Sockets that this thread opens belong to the namespace, also afterwards."""
+    """Sockets that this thread opens here belong to the namespace, and stay there."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
         if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
@@ -36,8 +36,9 @@ def inside(namespace: str) -> Iterator[None]:
 
 
 class Namespaces:
-    """A namespace for each name, until close(). They have no IPv6: nothing but the test's frames
-    is on their links. Their names on the machine hold this process's id: tests run side by side."""
+    """One namespace per name, until close(). They have no IPv6, so that only the test's frames are
+    on their links. Their names on the machine contain this process's id, because tests run side by
+    side."""
 
     _numbers = itertools.count()
 
@@ -57,11 +58,11 @@ class Namespaces:
             raise
 
     def __getitem__(self, name: str) -> str:
-        """As `ip -n` takes it."""
+        """The namespace's name for `ip -n`."""
         return self._made[name]
 
     def join(self, a: str, interface_a: str, b: str, interface_b: str) -> None:
-        """A veth between two of them, or within one."""
+        """Makes a veth pair between two namespaces, or within one."""
         ip("-n", self[a], "link", "add", interface_a, "type", "veth",
            "peer", "name", interface_b, "netns", self[b])  # fmt: skip
         for namespace, interface in ((a, interface_a), (b, interface_b)):

@@ -1,5 +1,6 @@
-"""How long a test waits for what must happen. No test passes or fails by the machine's clock: it
-waits for a condition, and gives up when nobody could call the machine merely busy."""
+"""How long a test waits for something that must happen. No test passes or fails because of the
+machine's clock: it waits for a condition, and gives up only after a time in which no busy machine
+could fail to meet it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""docs/architecture.md says which folder may use which: checked against includes and imports."""
+"""docs/architecture.md says which folder may use which other. This test checks includes and
+imports."""
 
 import ast
 import re
@@ -131,7 +132,8 @@ def test_imports_point_downwards(folder: str) -> None:
 
 
 class LabImport:
-    """Of a module of the lab by another one, named from the lab's folder on: "run.execute"."""
+    """An import of one of the lab's modules by another. Names start at the lab's folder:
+    "run.execute"."""
 
     def __init__(self, by: str, of: str, line: int, late: bool) -> None:
         self.by, self.of, self.late = by, of, late
@@ -139,13 +141,13 @@ class LabImport:
 
 
 def lab_modules() -> dict[str, Path]:
-    """By name; a package's __init__.py has the package's."""
+    """The lab's modules by name. A package's __init__.py has the package's name."""
     names = {path: path.relative_to(LAB).with_suffix("").parts for path in LAB.rglob("*.py")}
     return {".".join(part for part in name if part != "__init__"): p for p, name in names.items()}
 
 
 def lab_imports() -> Iterator[LabImport]:
-    """Wherever they stand: at the top, in a function, under TYPE_CHECKING."""
+    """All imports, whether at the top, in a function or under TYPE_CHECKING."""
     modules = lab_modules()
     for by, path in modules.items():
         tree = ast.parse(path.read_text())

@@ -1,4 +1,4 @@
-"""What `cmake --install` puts below a prefix, which `make deb` packs: it works from there alone."""
+"""What `cmake --install` puts below a prefix, and `make deb` packs, works from there alone."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ PROGRAMS = ("switch", "send", "host", "delay-line", "stf", "switch-dpdk")
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Moved after it was installed: nothing in it names where it was."""
+    """An installation that was moved afterwards: nothing in it may name its old place."""
     folder = tmp_path_factory.mktemp("installation")
     for component in ("tiercast", "tiercast-ns3"):
         command = ["cmake", "--install", binaries.BUILD, "--component", component]
@@ -23,8 +23,8 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def installed(prefix: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`tiercast` as bin/tiercast starts it, from another folder, but with the libraries of this
-    environment: those of a package are in lib/tiercast/site-packages."""
+    """Runs `tiercast` from another folder as bin/tiercast does, but with this environment's
+    libraries; those of a package are in lib/tiercast/site-packages."""
     paths = [str(prefix / "lib/tiercast" / name) for name in ("packages", "stubs")]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("TIERCAST_")

@@ -1,4 +1,4 @@
-"""One file, VERSION, says which version this is; each program says the same."""
+"""The file VERSION is the only place that states the version, and each program reports it."""
 
 import os
 import subprocess
@@ -31,5 +31,5 @@ def test_every_program_says_the_version(name: str, monkeypatch: pytest.MonkeyPat
     said = subprocess.run(
         [*PROGRAMS[name], "--version"], capture_output=True, text=True, check=True
     )
-    name = name.removesuffix("-dpdk")  # the same program, with other ports
+    name = name.removesuffix("-dpdk")  # the same program with other ports
     assert said.stdout.split()[:2] == [name, (ROOT / "VERSION").read_text().strip()]

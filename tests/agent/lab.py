@@ -1,4 +1,4 @@
-"""A lab for tests: tiercast.v1.Lab on a Unix socket; the test says what it says."""
+"""A lab for tests: tiercast.v1.Lab on a Unix socket. The test decides what it sends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Lab(lab_pb2_grpc.LabServicer):
         self.address = f"unix:{directory}/lab.sock"
         self.hellos: queue.Queue[lab_pb2.Hello] = queue.Queue()
         self.records: list[tuple[str, str, dict[str, float]]] = []  # agent, kind, fields
-        self.detached: queue.Queue[str] = queue.Queue()  # agents that closed their half
+        # Agents that closed their half of the stream.
+        self.detached: queue.Queue[str] = queue.Queue()
         self._outboxes: dict[str, queue.Queue[lab_pb2.ToAgent | None]] = {}
         self._server = grpc.server(ThreadPoolExecutor(8))
         lab_pb2_grpc.add_LabServicer_to_server(self, self._server)

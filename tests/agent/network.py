@@ -1,5 +1,5 @@
-"""What the tests of tiercast-send and tiercast-host share: two namespaces joined by a veth, the two
-programs in them, and what they recorded. Needs root."""
+"""What the tests of tiercast-send and tiercast-host share: two namespaces joined by a veth, both
+programs in them, and their records. Needs root."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 SENDER = BUILD / "dataplane/sender/tiercast-send"
 HOST = BUILD / "hosts/tiercast-host"
 
-# DPDK without huge pages, PCI devices or files that another process could meet.
+# DPDK without huge pages, PCI devices, or files that another process could find.
 EAL = ["--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry"]
 SENDER_IP = "10.9.0.2"
 SENDER_MAC = "02:00:00:00:00:02"
@@ -32,7 +32,7 @@ SESSION = 1
 
 
 def fixed_rate(rate: str, layers: int = 5) -> list[str]:
-    """Options that keep each of so many layers at this rate."""
+    """Options that keep each of `layers` layers at this rate."""
     names = ("sim.min_rate", "sim.initial_rate", "sim.max_rate")
     return [f"--layers={layers}", *(f"--set={name}={rate}" for name in names)]
 
@@ -42,7 +42,7 @@ class Ended:
     status: int
     stdout: str
     stderr: str
-    cpu_s: float  # user and system
+    cpu_s: float  # user and system time
     records: list[dict] = field(default_factory=list)
 
     def of(self, kind: str) -> list[dict]:
@@ -54,7 +54,7 @@ class Ended:
 
 
 class Program:
-    """One of our programs, its records in a file."""
+    """One of our programs, with its records in a file."""
 
     def __init__(self, arguments: list[str], trace: Path | None):
         self.trace = trace
@@ -63,14 +63,14 @@ class Program:
         )
 
     def records(self) -> list[dict]:
-        """What stands in the file so far; its last line may still be being written."""
+        """The records in the file so far. Its last line may still be incomplete."""
         if self.trace is None or not self.trace.exists():
             return []
         text = self.trace.read_text()
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     def running(self) -> bool:
-        """Leaves the process to wait(), which takes its CPU time."""
+        """Whether it runs. Leaves the process to wait(), which takes its CPU time."""
         pid = self.process.pid
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
@@ -101,8 +101,8 @@ def sender_arguments(device: str, trace: Path | str, *options: str) -> list[str]
 
 
 class Link:
-    """Namespace S with the sender's interface, which has no address in the kernel, and namespace R
-    with the hosts' one; a veth between them."""
+    """Namespace S has the sender's interface, without an address in the kernel; namespace R has the
+    hosts' interface. A veth joins them."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -149,7 +149,7 @@ class Link:
         ip("-n", self.namespaces[end], "link", "set", interface, "up" if up else "down")
 
     def packet_socket(self, end: str) -> socket.socket:
-        """Whole frames of the end's interface."""
+        """A socket for whole frames on the end's interface."""
         with self.inside(end):
             raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
             raw.bind((f"{end.lower()}0", 3))
@@ -157,7 +157,7 @@ class Link:
         return raw
 
     def group_socket(self, group: str) -> socket.socket:
-        """A member of `group` in R; the kernel stamps what it receives."""
+        """A socket in R that is a member of `group`. The kernel stamps what it receives."""
         with self.inside("R"):
             member = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             member.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -179,7 +179,7 @@ class Link:
 
 
 def drain(member: socket.socket) -> int:
-    """How many datagrams waited for the socket."""
+    """The number of datagrams that were waiting in the socket."""
     count = 0
     while select.select([member], [], [], 0)[0]:
         member.recv(2048)

@@ -1,5 +1,5 @@
-"""A chain of four real tiercast-switches in namespaces of its own, hosts that join with the IGMP of
-their kernels, and the controller that serves them. Needs root."""
+"""A chain of four real tiercast-switches in their own namespaces, hosts that join with their
+kernels' IGMP, and the controller that serves them. Needs root."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ PORT = 5500
 
 
 class Network:
-    """h0 - s0 - s1 - s2 - s3 - h1, h2. The switches share one namespace, each host has its own."""
+    """h0 - s0 - s1 - s2 - s3 - h1, h2. The switches share one namespace; each host has its own."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -89,7 +89,7 @@ class Network:
         self.namespaces.close()
 
     def socket_in(self, host: str) -> socket.socket:
-        """A UDP socket of a host's namespace."""
+        """A UDP socket in a host's namespace."""
         with inside(self.namespace(host)):
             made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         made.setblocking(False)
@@ -121,7 +121,7 @@ class Receiver:
         return received
 
     async def receive(self, count: int) -> list[bytes]:
-        """So many datagrams."""
+        """Receives `count` datagrams."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(PATIENCE_S):
             return [await loop.sock_recv(self.socket, 2000) for _ in range(count)]

@@ -1,5 +1,5 @@
-"""What the controller's tests share: figure 1's tree, IGMP frames, and an in-process P4Runtime
-server that holds the standard's rules, so that the client meets each of them."""
+"""What the controller's tests share: the tree of figure 1, IGMP frames, and an in-process P4Runtime
+server that enforces the standard's rules, so that the client is tested against each of them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def program() -> Program:
 
 @pytest.fixture
 def socket_directory() -> Iterator[Path]:
-    """Short, since a Unix socket's path holds 107 bytes."""
+    """A short path, because the path of a Unix socket holds only 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="tiercast-") as name:
         yield Path(name)
 
 
 def binary_tree(depth: int, directory: str = "/nowhere") -> Topology:
-    """Nodes 0.. of a balanced binary tree; leaves are hosts, node 0's sender is host h0. Ports:
-    1 leads up (on s0: to h0), 2 and 3 down. SIM's figure 1 has depth 4."""
+    """A balanced binary tree with nodes 0, 1, ...; leaves are hosts, and the sender at node 0 is
+    host h0. Port 1 leads up (on s0 to h0), ports 2 and 3 lead down. SIM's figure 1 has depth 4."""
     topology = Topology()
     switches = 2**depth - 1
 
@@ -76,7 +76,7 @@ def tree_of() -> Callable[..., Topology]:
 
 
 class Igmp:
-    """IGMP frames as Scapy makes them."""
+    """IGMP frames as made by Scapy."""
 
     @staticmethod
     def v3(group: str, kind: int, sources: tuple[str, ...] = (), reporter: str = "10.0.1.2"):
@@ -108,8 +108,8 @@ def igmp() -> type[Igmp]:
 
 
 class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchServicer):
-    """Tables and multicast groups by their keys; INSERT, MODIFY and DELETE fail as P4Runtime 9
-    says; one primary, the highest election id."""
+    """Holds tables and multicast groups by their keys. INSERT, MODIFY and DELETE fail as in
+    P4Runtime 9, and the only primary is the controller with the highest election id."""
 
     def __init__(self, device_id: int):
         self.device_id = device_id
@@ -120,13 +120,13 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.pipelines_set = 0
         self.packets_out: asyncio.Queue[p4.PacketOut] = asyncio.Queue()
         self.links: list[lab_pb2.SetLinkRequest] = []
-        self.counters: dict[tuple[int, int], int] = {}  # (id, index) -> packets
+        self.counters: dict[tuple[int, int], int] = {}  # packets by (id, index)
         self.write_delay_s = 0.0
         self.answers_writes = asyncio.Event()
         self.answers_writes.set()
-        self.refuse = 0  # so many writes fail as a whole
+        self.refuse = 0  # this many writes fail as a whole
         self._streams: dict[int, tuple[grpc.aio.ServicerContext, int]] = {}
-        self._writing = asyncio.Lock()  # gRPC takes one write to a stream at a time
+        self._writing = asyncio.Lock()  # gRPC allows one write to a stream at a time
         self._server: grpc.aio.Server | None = None
 
     async def serve(self, address: str) -> None:
@@ -140,7 +140,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         await self._server.stop(grace=0)
 
     async def punt(self, program: Program, port: int, frame: bytes) -> None:
-        """A packet-in to the primary."""
+        """Sends a packet-in to the primary."""
         fields = program.p4info.controller_packet_metadata[0].metadata
         packet = p4.PacketIn(payload=frame)
         for field in fields:
@@ -186,7 +186,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.config = request.config
         self.pipelines_set += 1
         tables = [k for k, e in self.entities.items() if e.HasField("table_entry")]
-        for key in tables:  # as bmv2: groups outlive the pipeline
+        for key in tables:  # as in bmv2: groups outlive the pipeline
             del self.entities[key]
         return p4.SetForwardingPipelineConfigResponse()
 
@@ -276,7 +276,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
 
 @pytest.fixture
 async def reference_switches() -> AsyncIterator[Callable]:
-    """start(topology) -> {name: ReferenceSwitch}, each serving at its switch's address."""
+    """start(topology) returns {name: ReferenceSwitch}, each serving at its switch's address."""
     running: list[ReferenceSwitch] = []
 
     async def start(topology: Topology) -> dict[str, ReferenceSwitch]:

@@ -1,4 +1,5 @@
-"""Aggregators by the topology: who sums up, for whom, and how their summaries find the way."""
+"""The aggregators in a topology: which switches aggregate, for whom, and how their summaries are
+routed."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address
@@ -69,7 +70,7 @@ def test_slots_and_trees_by_session(tree_of) -> None:
     ]
     assert aggregators == [
         (1, 0, address("10.0.0.3"), 1),  # towards h0
-        (2, 1, address("10.0.3.2"), 2),  # h3 hangs here
+        (2, 1, address("10.0.3.2"), 2),  # h3 is attached here
     ]
 
 

@@ -1,4 +1,5 @@
-"""YAML within limits and as JSON's types: what is taken, what is refused, and in which line."""
+"""YAML within limits and with JSON's types: what is accepted, what is refused, and the line that is
+named."""
 
 import math
 import os
@@ -54,7 +55,7 @@ def refusal(text: str) -> str:
 )
 def test_values_are_jsons(text: str, value: object) -> None:
     assert read(text) == value
-    assert repr(read(text)) == repr(value)  # 1 is not True, nor 1.0
+    assert repr(read(text)) == repr(value)  # 1 is neither True nor 1.0
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_brackets_without_end_take_no_stack(opening: str) -> None:
 def test_depth_is_bounded_through_aliases_too() -> None:
     assert read("[" * MAX_DEPTH + "]" * MAX_DEPTH) is not None
     assert "nested more than" in refusal("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
-    # Three aliases, each half as deep as there may be.
+    # Three aliases, each half as deep as allowed.
     half = "[" * 31 + "{}" + "]" * 31
     text = f"a: &a {half}\nb: &b {half.replace('{}', '*a')}\n"
     assert read(text)["b"] is not None
@@ -128,7 +129,7 @@ def test_depth_is_bounded_through_aliases_too() -> None:
 
 def test_an_alias_counts_as_all_that_it_stands_for() -> None:
     tenfold = "".join(f"k{n + 1}: &k{n + 1} [{', '.join([f'*k{n}'] * 10)}]\n" for n in range(30))
-    # 10 + 100 + ... + 10,000 values fit, 100,000 more do not; the rest is never looked at.
+    # 10 + 100 + ... + 10,000 values fit, 100,000 more do not. The rest is never read.
     assert refusal(f"k0: &k0 x\n{tenfold}").startswith("x.yaml:6: more than 100000 values")
     fitting = "- a\n" * (MAX_NODES - 1)
     assert len(read(fitting)) == MAX_NODES - 1

@@ -42,8 +42,8 @@ class Run:
                 await asyncio.sleep(0.005)
 
     async def heard(self) -> None:
-        """Until all reports so far have been: each switch says them in their order, and one that is
-        malformed is named at once."""
+        """Waits until all reports so far were handled: a malformed one from each switch comes after
+        them, and is reported at once."""
         rejected = len(self.of("igmp.rejected"))
         for server in self.servers.values():
             await server.punt(self.program, 2, b"\0" * 60)
@@ -53,7 +53,7 @@ class Run:
         return [event.fields for event in self.events if event.kind == kind]
 
     async def on_switch(self, name: str) -> SessionState:
-        """What the switch does, read back from it."""
+        """What the switch does, as read back from it."""
         return (await self.controller.read_multicast(name)).forwarding()
 
 
@@ -62,7 +62,7 @@ async def start(tree_of, reference_switches, socket_directory, program):
     controllers = []
 
     async def start(depth: int = 3, run: Run | None = None, **options) -> Run:
-        """Given a run: another controller for the same switches."""
+        """Starts a controller; with `run`, another one for the same switches."""
         topology = run.topology if run else tree_of(depth, socket_directory)
         servers = run.servers if run else await reference_switches(topology)
         sessions = options.pop("sessions", [s for s in SESSIONS if s.source in topology.as_graph()])
@@ -166,7 +166,7 @@ async def test_repeated_reports_change_nothing(start, igmp) -> None:
 async def test_source_specific_joins(start, igmp) -> None:
     run = await start(depth=1)
     group = str(group_address(1, 0))
-    await run.report("h1", igmp.v3(group, 5, ("10.9.9.9",)))  # another source: not ours
+    await run.report("h1", igmp.v3(group, 5, ("10.9.9.9",)))  # another source, not ours
     await run.report("h1", igmp.v3(group, 5, ("10.0.0.2",)))
     await run.until(lambda: run.of("igmp"))
     await run.report("h1", igmp.v3(group, 6, ("10.0.0.2",)))
@@ -177,7 +177,7 @@ async def test_source_specific_joins(start, igmp) -> None:
 async def test_what_is_not_ours_or_malformed_changes_nothing(start, igmp) -> None:
     run = await start(depth=2)
     await run.report("h0", igmp.join(group_address(1, 0)))  # the source itself
-    await run.report("h3", igmp.join(group_address(1, 5)))  # a layer too many
+    await run.report("h3", igmp.join(group_address(1, 5)))  # one layer too many
     await run.report("h3", igmp.join(group_address(7, 0)))  # no such session
     await run.report("h3", igmp.join("224.0.0.251"))
     await run.report("h3", b"\0" * 60)
@@ -192,8 +192,8 @@ async def test_what_is_not_ours_or_malformed_changes_nothing(start, igmp) -> Non
 
 
 async def test_a_burst_is_coalesced_and_ends_right(start, igmp) -> None:
-    """Random joins and leaves while no switch answers a write, and then faster than they do; seed
-    7."""
+    """Random joins and leaves (seed 7) while no switch answers a write, and then faster than they
+    answer."""
     run = await start(depth=3)
     for server in run.servers.values():
         server.batches.clear()
@@ -290,8 +290,8 @@ async def test_a_lost_switch_fails_the_run(start) -> None:
 async def test_the_querier_asks_every_host_and_forgets_the_silent(
     start, igmp, monkeypatch, version
 ) -> None:
-    """Lifetime 2 * 0.4 + 0.1 s, by a clock that the test sets: h1, which answers, stays; h2,
-    silent, goes."""
+    """The lifetime is 2 * 0.4 + 0.1 s, on a clock that the test sets. h1 answers and stays; h2 is
+    silent and expires."""
     clock = SimpleNamespace(now=1000.0)
     now = {"monotonic": lambda: clock.now, "monotonic_ns": lambda: round(clock.now * 1e9)}
     for module in (controller_module, p4runtime):

@@ -1,4 +1,4 @@
-"""The columns that counters of fates have, and what is read from them."""
+"""The columns of the counters of fates, and what is read from them."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ SESSIONS = [Session(7, 3, "h0"), Session(2, 1, "h3")]
 
 
 def test_each_group_has_a_column_for_each_port(tree_of) -> None:
-    """Ports are 1 to 3, so each group has four; 0 is no port."""
+    """Ports are 1 to 3, so each group has four columns; there is no port 0."""
     for switch, columns in fate_columns(tree_of(2), SESSIONS).items():
         assert columns.first == {(7, 0): 512, (7, 1): 516, (7, 2): 520, (2, 0): 524}
         assert [(dict(e.match), dict(e.params)) for e in columns.entries()] == [
@@ -34,7 +34,7 @@ def test_as_many_groups_as_the_program_can_count(program, tree_of, ports, sessio
     assert len(cells) == len(set(cells)) == len(ports) * (8 + 4 * (1 + 8 * sessions))
     assert all(index < sizes[counter] for counter, index in cells)
     assert len(columns.entries()) <= table.size
-    # The last row of each counter ends with it.
+    # The last row of each counter ends with the last column.
     assert ("ingress_fates", sizes["ingress_fates"] - 512 + ports[-1]) in cells
     assert ("egress_fates", 3 * sizes["egress_fates"] // 4 + ports[-1]) in cells
     with pytest.raises(ConfigurationError, match=f"valid: up to {8 * sessions} groups"):
@@ -51,7 +51,7 @@ def test_what_cannot_be_counted_is_refused(tree_of) -> None:
 async def test_fates_by_port_session_and_layer(
     program, igmp, tree_of, socket_directory, reference_switches
 ) -> None:
-    """In two reads: what entered comes last, so that it is never less than what was served."""
+    """In two reads. What entered comes last, so that it is never less than what was served."""
     topology = tree_of(1, socket_directory)
     servers = await reference_switches(topology)
     sessions = [Session(7, 3, "h0"), Session(2, 1, "h1")]
@@ -69,7 +69,8 @@ async def test_fates_by_port_session_and_layer(
             ) != ports:  # fmt: skip
                 await asyncio.sleep(0.005)
 
-    # Groups 1 and 2 are the lowest layer's: to port 2, then to ports 2 and 3; 3 is the highest's.
+    # Groups 1 and 2 are the lowest layer's, to port 2 and then to ports 2 and 3; group 3 is the
+    # highest layer's.
     await change(igmp.join(group_address(7, 0)), 0, {2})
     await change(igmp.join(group_address(7, 0)), 0, {2, 3})
     await change(igmp.join(group_address(7, 2)), 2, {3})
@@ -106,12 +107,12 @@ async def test_fates_by_port_session_and_layer(
     }
     assert fates[3].egress == EgressFates(92, left=21, marked=9, policy_drops=12, pruned=13)
     assert (fates[3].egress.served, fates[3].egress.not_served) == (46, 46)
-    assert fates[2].egress.entered == 1 + 4 + 8  # a packet of a former group is one, too
+    assert fates[2].egress.entered == 1 + 4 + 8  # includes a packet of an earlier group
     with pytest.raises(ConfigurationError, match="switch 's9' is not one of: s0"):
         await controller.fates("s9")
     await controller.stop()
 
-    # A later controller does not know to which ports earlier groups led.
+    # A controller that takes over does not know to which ports earlier groups led.
     later = Controller(topology, sessions, program)
     await later.start()
     fates = await later.fates("s0")

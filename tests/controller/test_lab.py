@@ -16,12 +16,12 @@ SENDER, RECEIVER = lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER
 
 
 def fields(kind: str, value: float) -> list[lab_pb2.Field]:
-    """All of a receiver's record of this kind."""
+    """All fields of a receiver's record of this kind."""
     return [lab_pb2.Field(name=name, value=value) for name in RECEIVERS[kind]]
 
 
 class AgentStream:
-    """The agent's end."""
+    """The agent's end of a stream."""
 
     def __init__(self, address: str):
         self._channel = grpc.aio.insecure_channel(address)
@@ -105,7 +105,7 @@ async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:
     bench.service.tell_membership(1, -1)
     kind, membership = await sender.next()
     assert (kind, membership.top_rank) == ("membership", -1)
-    bench.service.tell_membership(2, 0)  # none of these agents' session
+    bench.service.tell_membership(2, 0)  # no agent here has this session
 
     await receiver.records(
         lab_pb2.Record(

@@ -1,4 +1,5 @@
-"""Policies as the entries that the program gets: fixed point by hand, and what does not fit."""
+"""Policies as the entries that the program gets: fixed-point values computed by hand, and values
+that do not fit."""
 
 from dataclasses import replace
 
@@ -97,7 +98,7 @@ def test_what_a_yaml_may_not_say(marking: object, text: str) -> None:
 
 
 def test_every_kind_has_an_action_of_the_table(program) -> None:
-    """None falls through to another's."""
+    """No kind falls through to another's action."""
     keys = {"threshold": {"threshold": 5}, "drop_tail": {"limit": 5}}
     adapter = TypeAdapter(AnyMarking)
     actions = set()
@@ -131,12 +132,12 @@ def test_a_port_without_a_rate_has_no_queue_and_no_policy() -> None:
     st.integers(10_000, 100_000_000_000),
 )
 def test_no_product_of_the_program_exceeds_32_bits(min_th, width, max_p, rate_bps) -> None:
-    """The products of lib/red.p4 and lib/red_average.p4, at the ends of their ranges."""
+    """Checks the products of lib/red.p4 and lib/red_average.p4 at the ends of their ranges."""
     marking = Red(min_th=min_th, max_th=min_th + width, max_p=max_p, gentle=True)
     try:
         p = dict(marking.entry(1, PortTraffic(rate_bps, 1000)).params)
     except ConfigurationError:
-        return  # refused; the test above says when
+        return  # refused; the test above checks when
     assert (p["max_th"] - p["min_th"]) * p["slope"] < 1 << 32
     assert p["max_th"] * p["gentle_slope"] < 1 << 32
     assert p["max_p"] + ((p["max_th"] * p["gentle_slope"]) >> 8) <= 1 << 24

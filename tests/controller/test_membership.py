@@ -1,4 +1,4 @@
-"""Membership: who keeps a place alive, and for how long."""
+"""Membership: what keeps a place of membership alive, and for how long."""
 
 from ipaddress import IPv4Address
 

@@ -1,5 +1,5 @@
-"""Trees and top groups against a definition of their own, and the order of changes: every order of
-updates that a switch may choose is safe."""
+"""Trees and top groups, compared with an independent definition, and the order of changes: every
+order of updates that a switch may choose is safe."""
 
 import random
 from collections import defaultdict
@@ -23,7 +23,7 @@ ADDRESSES = [SESSION.group(rank) for rank in range(5)]
 
 
 def from_scratch(topology, members) -> dict[str, SessionState]:
-    """By definition: a port copies a layer if a member lies behind it on the path from the source;
+    """By definition, a port copies a layer if a member lies behind it on the path from the source;
     its top group is the highest layer that it copies."""
     ports = defaultdict(lambda: defaultdict(set))
     for rank, switch, port in members:
@@ -44,7 +44,7 @@ def from_scratch(topology, members) -> dict[str, SessionState]:
 
 
 def apply(state: MulticastState, update) -> None:
-    """One update as a switch does it, INSERT, MODIFY and DELETE held to the standard."""
+    """Applies one update as a switch does, with INSERT, MODIFY and DELETE as in the standard."""
     entity = update.entity
     if isinstance(entity, MulticastGroup):
         table, key, value = state.groups, entity.mgid, entity.ports
@@ -64,8 +64,8 @@ def apply(state: MulticastState, update) -> None:
 
 
 def check_safe(state: MulticastState, before: SessionState, after: SessionState) -> None:
-    """Nothing is marked below a layer that flows, and each layer is copied as it was before or as
-    it will be, so that nobody loses a packet who stays."""
+    """Nothing is marked below a layer that flows, and each layer is copied as before or as
+    afterwards, so that no member that stays loses a packet."""
     carried = state.highest_carried()
     for key, top in state.tops.items():
         assert carried.get(key, -1) <= top, f"port, session {key}: top group {top} under {carried}"
@@ -81,7 +81,7 @@ STEPS = st.lists(
 
 
 def walk(topology, trees: SessionTrees, steps):
-    """Joins at any place and leaves of members; yields (changed switches, members) after each."""
+    """Joins at any place and leaves of members. Yields (changed switches, members) after each."""
     places = [p for p in topology.host_ports() if p != topology.attachment("h0")]
     members = set()
     for joins, rank, index in steps:
@@ -123,17 +123,17 @@ def copied(state: MulticastState) -> MulticastState:
 
 @given(steps=STEPS, seed=st.integers(), kept=st.sampled_from([0, 1, 100]))
 def test_any_order_within_batches_is_safe_and_ends_right(tree_of, steps, seed, kept) -> None:
-    """Changes of several layers at once, coalesced at random. A group that a route leads to never
-    changes, nor one of those that lost their routes last."""
+    """Changes of several layers at once, combined at random. No change touches a group that a route
+    leads to, or one that only recently lost its route."""
     topology = tree_of(2)
     trees = SessionTrees(topology, SESSION)
     groups = ReplicationGroups(kept=kept)
     installed, now, before = MulticastState(), MulticastState(), SessionState()
-    lately: list[int] = []  # lost their routes, the last one at the end
+    lately: list[int] = []  # groups that lost their routes, the latest at the end
     order = random.Random(seed)
     for _ in walk(topology, trees, steps):
         if order.random() < 0.5:
-            continue  # taken together with the next
+            continue  # combined with the next one
         after = trees.state("s0")
         desired, batches = groups.plan(installed, after)
         held = dict(now.groups)
@@ -149,7 +149,8 @@ def test_any_order_within_batches_is_safe_and_ends_right(tree_of, steps, seed, k
         lately = [mgid for mgid in (*lately, *old) if mgid not in desired.groups]
         groups.written(ADDRESSES, desired)
         installed, before = desired, after
-    # A set of ports has one group, so there are no more than sets: 5 layers, 7 sets of 3 ports.
+    # A set of ports has one group, so there are no more groups than sets: 5 layers with 7 sets of 3
+    # ports.
     assert len(now.groups) <= 35
     if kept == 0:
         assert len(now.groups) <= 5 + 5
@@ -165,8 +166,8 @@ STATES = st.builds(
 
 @given(found=STATES, steps=STEPS, seed=st.integers())
 def test_whatever_was_found_is_mended(tree_of, found, steps, seed) -> None:
-    """A state that no controller would leave. What floods already is not judged, but a route that
-    is new must lead where it should."""
+    """Starts from a state that no controller would leave. Floods that already exist are not judged,
+    but a new route must lead where it should."""
     topology = tree_of(1)
     trees = SessionTrees(topology, SESSION)
     for _ in walk(topology, trees, steps):
@@ -185,7 +186,7 @@ def test_whatever_was_found_is_mended(tree_of, found, steps, seed) -> None:
                         assert found.groups[mgid] == wanted.copies[address]
     assert found == desired
     assert found.forwarding() == wanted
-    # From there as from any state of its own.
+    # From there it continues as from any state of its own.
     groups.written((), desired)
     again, batches = groups.plan(desired, wanted)
     assert (again, batches) == (desired, [])

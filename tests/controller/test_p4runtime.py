@@ -1,4 +1,4 @@
-"""The P4Runtime client against an in-process server that holds the standard's rules."""
+"""The P4Runtime client against an in-process server that enforces the standard's rules."""
 
 import asyncio
 

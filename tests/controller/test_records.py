@@ -1,4 +1,4 @@
-"""What agents may report: each kind and field is of a list, and nothing else becomes a row."""
+"""What agents may report: every kind and field is in a list, and nothing else becomes a row."""
 
 import math
 
@@ -15,7 +15,7 @@ def test_programs_and_cores_are_heard() -> None:
         for kind, names in kinds.items():
             record = reports.record(5, kind, list(names), [1.0] * len(names))
             assert record.fields == dict.fromkeys(names, 1.0)
-        # What is not finite is not there, as in virtual time.
+        # A value that is not finite is null, as in virtual time.
         record = reports.record(5, "sim.round", ["rate_Bps", "limit_1"], [math.inf, 2.0])
         assert record.fields == {"rate_Bps": None, "limit_1": 2.0}
 
@@ -33,7 +33,7 @@ def test_programs_and_cores_are_heard() -> None:
         ("", [], [], "kind ''"),
         ("sim.other", [], [], "kind 'sim.other'"),
         ("rla.window", [], [], "kind 'rla.window'"),
-        ("layer", [], [], "kind 'layer'"),  # a sender's
+        ("layer", [], [], "kind 'layer'"),  # a sender's kind
         ("x" * 10**6, [], [], "^.{,300}$"),
         ("join", ["rank"], [0], r"fields \['rank'\] of 'join'; valid: rank, latency_us"),
         ("join", [*JOIN, "more"], [0, 1, 2], "of 'join'"),

@@ -1,5 +1,5 @@
-"""Replication groups whose ports never change: what entered each port is known whatever numbers are
-given away, and writes that fail are mended."""
+"""Replication groups whose ports never change: what entered each port is known whichever numbers
+are reused, and failed writes are repaired."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ class Counting:
         self.routes: dict = {}
         self.cells: Counter[int] = Counter()
         self.entered: Counter = Counter()
-        self.late: list = []  # packets that have looked their route up, and are not counted yet
+        self.late: list = []  # packets whose route was looked up but that are not counted yet
         self.reads = 0
 
     def apply(self, update) -> None:
@@ -59,8 +59,8 @@ class Counting:
 
 @given(seed=st.integers(), kept=st.integers(1, 6), spare=st.integers(1, 20))
 def test_what_entered_is_exact_whatever_numbers_are_given_away(seed, kept, spare) -> None:
-    """Members come and go, and packets are between their look-up and their count while they do.
-    Numbers are few, and counts are read seldom."""
+    """Members come and go while packets are between look-up and count. There are few numbers, and
+    counts are read rarely."""
     order = random.Random(seed)
     switch, groups = Counting(), ReplicationGroups(kept=kept, highest=2 * len(GROUPS) + spare)
     installed = {session.number: MulticastState() for session in SESSIONS}
@@ -102,7 +102,7 @@ def test_an_older_read_that_is_answered_later_changes_nothing() -> None:
 
 
 def test_a_group_that_was_not_made_is_made_at_the_next_attempt() -> None:
-    """The first batch fails: one of two groups is there, and no route."""
+    """The first batch fails: one of two groups exists, and no route."""
     groups = ReplicationGroups()
     wanted = SessionState({GROUPS[0]: frozenset({2}), GROUPS[1]: frozenset({3})})
     desired, _ = groups.plan(MulticastState(), wanted)
@@ -126,7 +126,7 @@ def test_as_many_groups_as_the_program_counts(program) -> None:
 
 
 def test_groups_that_nobody_asked_for_go_at_last() -> None:
-    """A switch that another controller left: what routes lead to goes after them."""
+    """A switch that another controller left. A group is removed only after the routes to it."""
     stale = MulticastState({7: frozenset({2}), 1: frozenset({3})}, {GROUPS[2]: 7})
     groups, wanted = ReplicationGroups(), SessionState({GROUPS[0]: frozenset({4})})
     groups.take_over(stale, wanted)

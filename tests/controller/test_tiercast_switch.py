@@ -1,5 +1,5 @@
-"""The controller against real tiercast-switches: a chain of four in namespaces of its own, hosts
-that join with their kernel's IGMP, and UDP datagrams that show where copies go. Needs root."""
+"""The controller against real tiercast-switches: a chain of four in their own namespaces, hosts
+that join with their kernels' IGMP, and UDP datagrams that show where copies go. Needs root."""
 
 import asyncio
 import random
@@ -35,7 +35,8 @@ async def test_kernel_joins_reach_every_switch_and_datagrams_follow(network, pro
     sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 16)
 
     async def send_to_all_layers(to_h1: int, to_h2: int) -> tuple[list[bytes], list[bytes]]:
-        """What comes to h1 and to h2: so many datagrams, or more."""
+        """Sends to all layers. Returns what arrives at h1 and at h2: at least these numbers of
+        datagrams."""
         for rank in range(5):
             sender.sendto(b"layer %d" % rank, (str(group_address(1, rank)), PORT))
         came = await h1.receive(to_h1), await h2.receive(to_h2)
@@ -54,7 +55,7 @@ async def test_kernel_joins_reach_every_switch_and_datagrams_follow(network, pro
     await run.changes(4)
     assert await send_to_all_layers(1, 1) == ([b"layer 0"], [b"layer 0"])
 
-    # Unicast, as feedback goes: h1's kernel to h0's, over four switches.
+    # Unicast, like feedback: from h1's kernel to h0's, over four switches.
     feedback = network.socket_in("h0")
     feedback.bind(("0.0.0.0", PORT + 1))
     h1.socket.sendto(b"feedback", ("10.0.0.2", PORT + 1))
@@ -78,9 +79,10 @@ async def test_kernel_joins_reach_every_switch_and_datagrams_follow(network, pro
 async def test_what_entered_is_what_the_traffic_manager_counted(
     network, program, monkeypatch, kept
 ) -> None:
-    """Datagrams flow to all layers without a break while members come and go, and overflow a queue.
-    Two count: the switch what it hands to each queue, and the controller, from packets by group
-    before they are copied. With one kept group, numbers are given to other ports all the time."""
+    """Datagrams flow to all layers without a break while members come and go, and they overflow a
+    queue. Two parties count: the switch what it hands to each queue, and the controller from
+    packets by group, counted before they are copied. With only one kept group, numbers are reused
+    all the time."""
     monkeypatch.setattr(switch_module, "ReplicationGroups", partial(ReplicationGroups, kept=kept))
     run = Run(network, program)
     await run.controller.start()
@@ -111,7 +113,7 @@ async def test_what_entered_is_what_the_traffic_manager_counted(
     sending.cancel()
 
     async def at_rest() -> None:
-        """Until all that was sent has come, and nothing waits."""
+        """Waits until everything that was sent has arrived, and nothing is waiting."""
         while True:
             looks = [(await run.controller.ports(f"s{i}")).ports for i in range(SWITCHES)]
             came = next(port.rx_packets for port in looks[0] if port.port == 2)
@@ -121,7 +123,7 @@ async def test_what_entered_is_what_the_traffic_manager_counted(
 
     async with asyncio.timeout(PATIENCE_S):
         await at_rest()
-    await asyncio.sleep(0.1)  # what is between two switches
+    await asyncio.sleep(0.1)  # some packets are between two switches
     for i in range(SWITCHES):
         ports = (await run.controller.ports(f"s{i}")).ports
         fates = await run.controller.fates(f"s{i}")
@@ -138,7 +140,7 @@ async def test_what_entered_is_what_the_traffic_manager_counted(
 
 
 async def test_every_join_and_leave_is_installed_on_four_switches(network, program) -> None:
-    """How long that takes: `make bench-joins`."""
+    """`make bench-joins` measures how long that takes."""
     run = Run(network, program)
     await run.controller.start()
     h1 = Receiver(network, "h1")
@@ -176,7 +178,8 @@ async def test_a_restarted_controller_keeps_the_trees(network, program) -> None:
 
 
 async def test_kernels_answer_general_queries(network, program) -> None:
-    """h1's kernel keeps its membership by answering; h2's interface goes down, so it expires."""
+    """h1's kernel keeps its membership by answering. h2's interface goes down, so its membership
+    expires."""
     run = Run(network, program, Querier(interval_s=1.0, max_response_s=0.3))
     await run.controller.start()
     h1, h2 = Receiver(network, "h1"), Receiver(network, "h2")

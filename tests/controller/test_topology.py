@@ -20,7 +20,7 @@ from tiercast_controller.topology import (
 
 
 def forward(topology: Topology, entries, at: str, destination: IPv4Address) -> list[str]:
-    """Walks a packet through the installed entries; the nodes that it passes."""
+    """Follows a packet through the installed entries. Returns the nodes that it passes."""
     path = [at]
     while isinstance(topology.node(at), Switch):
         host = [
@@ -51,8 +51,8 @@ def test_figure_1_routes_every_host_from_every_switch(tree_of) -> None:
 
 
 def test_a_subtree_shares_prefixes(tree_of) -> None:
-    """Behind s1 are 10.0.15.0 to 10.0.22.0: /24 + /22 + /23 + /24 cover them, and not one more;
-    a prefix with one host in it is a host entry."""
+    """Behind s1 are 10.0.15.0 to 10.0.22.0. /24 + /22 + /23 + /24 cover exactly these; a prefix
+    with a single host in it becomes a host entry."""
     topology = tree_of(4)
     left = [e for e in static_entries(topology)["s0"] if dict(e.params).get("port") == 2]
     prefixes = {str(IPv4Network(dict(e.match)["dst_addr"])) for e in left if e.table == "ipv4_lpm"}
@@ -76,7 +76,7 @@ def test_hosts_of_one_subnet_in_two_places_get_entries_of_their_own() -> None:
 
 
 def test_several_hosts_of_one_subnet_at_a_switch() -> None:
-    """A sender and the ends of TCP flows: entries of their own at their switch, a prefix from
+    """A sender and ends of TCP flows: separate entries at their switch, a shared prefix
     elsewhere."""
     topology = Topology()
     for number in (0, 1):

@@ -1,7 +1,8 @@
 """The P4 program of docs/add-a-marking.md: p4src with the page's file and patch.
 
-p4c is in no distribution, so what it makes of the program stands in hysteresis/, without the places
-of the sources, with the LOCK of p4src/compile.py. `python tests/docs/marking_program.py` renews it.
+No distribution packages p4c, so its output for this program is kept in hysteresis/, without the
+paths of the sources, and with the LOCK of p4src/compile.py. `python tests/docs/marking_program.py`
+renews it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FILES = ("tiercast.json", "tiercast.p4info.txtpb")
 
 
 def write_sources(folder: Path, page: list[Path]) -> None:
-    """`page`: the page's files."""
+    """Writes p4src with the page's files, `page`, into a folder."""
     ignored = shutil.ignore_patterns("compiled", "__pycache__")
     shutil.copytree(ROOT / "p4src", folder, ignore=ignored, dirs_exist_ok=True)
     for path in page:
@@ -35,7 +36,7 @@ def write_sources(folder: Path, page: list[Path]) -> None:
 
 @cache
 def compiler() -> Any:
-    """p4src/compile.py."""
+    """The module p4src/compile.py."""
     spec = importlib.util.spec_from_file_location("p4src_compile", ROOT / "p4src/compile.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -47,7 +48,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def compile_sources(folder: Path, out: Path) -> None:
-    """FILES and LOCK into `out`. Needs p4c."""
+    """Writes FILES and LOCK into `out`. Needs p4c."""
     subprocess.run([sys.executable, ROOT / "p4src/compile.py", folder], check=True)
     out.mkdir(exist_ok=True)
     program = json.loads((folder / "compiled/tiercast.json").read_text())

@@ -1,4 +1,4 @@
-"""The code of a guide: each fenced block that names a file becomes that file, as it stands.
+"""Writes the code of a guide: each fenced block that names a file becomes that file, unchanged.
 
 usage: page.py PAGE FOLDER
 """
@@ -16,7 +16,8 @@ def write_files(page: str, folder: Path) -> list[Path]:
     for name, code in re.findall(r"^```[a-z0-9]+ (\S+)\n(.*?)^```$", text, re.M | re.S):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text() != code:  # else what is made of it stays, too
+        # An unchanged file keeps its time stamp, so that nothing is rebuilt.
+        if not path.exists() or path.read_text() != code:
             path.write_text(code)
         written.append(path)
     assert written, f"{page}: no block names a file"

@@ -1,4 +1,4 @@
-"""docs/add-a-marking.md: its kind of marking runs as it stands there."""
+"""docs/add-a-marking.md: its kind of marking runs exactly as printed."""
 
 import os
 import shutil
@@ -58,13 +58,13 @@ def test_its_experiment_meets_its_figures(guide: Guide) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     ports = pl.read_parquet(guide.folder / "results/latest/rows/port.parquet")
     bottleneck = ports.filter(pl.col("link") == "0>1").sort("time_s")
-    # TCP halves its window for a mark: it needs no losses to give way.
+    # TCP halves its window for a mark, so it needs no losses to slow down.
     assert bottleneck["marked"][-1] > 100
     assert bottleneck["queue_drops"][-1] == 0
 
 
 def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: Guide) -> None:
-    """Below `off` nothing is marked; with `off` at `on` it is marking at a threshold."""
+    """Below `off` nothing is marked; with `off` equal to `on` it is marking at a threshold."""
     marked = {}
     for setting in (
         "kind: hysteresis, on: 20, off: 20",
@@ -78,7 +78,7 @@ def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: 
         marked[setting] = ports.filter(pl.col("link") == "0>1").sort("time_s")["marked"][-1]
     step, threshold, hysteresis, never = marked.values()
     assert hysteresis > step
-    assert abs(step - threshold) < 0.2 * threshold  # `on` or more, not above it
+    assert abs(step - threshold) < 0.2 * threshold  # `on` or more, not only more
     assert never == 0
 
 

@@ -1,4 +1,4 @@
-"""docs/add-a-measure.md: its measure runs as it stands there."""
+"""docs/add-a-measure.md: its measure runs exactly as printed."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def test_its_experiment_is_judged_by_it(tmp_path: Path) -> None:
         measures, "run", str(experiment), "--runtime", "ns3", "--results", str(tmp_path / "r")
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    # ERMCC has one rate for all: three receivers behind one queue get the same to the packet.
+    # ERMCC has a single rate, so three receivers behind one queue get the same number of packets.
     assert re.search(r"jain index .* 1\.000 .* met", run.stdout)
 
 

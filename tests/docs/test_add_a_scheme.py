@@ -1,4 +1,4 @@
-"""docs/add-a-scheme.md: its scheme, from a folder outside the tree, runs as the ten others."""
+"""docs/add-a-scheme.md: its scheme, in a folder outside the tree, runs like the ten others."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def test_a_scheme_of_the_tree_still_runs(tmp_path: Path) -> None:
 def test_a_run_whose_packets_are_refused_is_invalid_and_says_who_refused_what(
     tmp_path: Path,
 ) -> None:
-    """Of a scheme whose messages do not pass its own check."""
+    """With a scheme whose messages do not pass its own check."""
     options = ["--runtime", "ns3", "--results", str(tmp_path)]
     run = tiercast("run", str(BUILD / "aimd.yaml"), *options, build=BUILD / "broken")
     assert run.returncode == 3, run.stdout + run.stderr

@@ -1,4 +1,4 @@
-"""Each scheme's page has its table of parameters, as the programs know them."""
+"""Each scheme's page has its table of parameters as the programs report them."""
 
 from __future__ import annotations
 

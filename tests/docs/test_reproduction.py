@@ -36,7 +36,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def stored(folder: Path, name: str, commit: str | None = "abc", program: str = "1" * 64) -> Path:
-    """A run as far as its origin goes."""
+    """A stored run, as far as its origin is concerned."""
     (folder / name).mkdir()
     files = {"build/ns3/tiercast-ns3": program, f"experiments/{name}.yaml": name}
     told = {"versions": {"commit": commit}, "files": files}

@@ -48,10 +48,10 @@ from tiercast_lab.study.sweep_spec import find_sweep  # noqa: E402
 MOST_TEXT = 5000  # characters of an error
 HANG_S = 60  # of CPU, after which the kernel ends the process
 MEMORY = 4 << 30
-SMALL = 2000  # links, of networks that are described to the end
+SMALL = 2000  # links; smaller networks are described completely
 TASKS = 3  # of a figure or a sweep
 
-# What a person, or an attacker, writes where something else belongs.
+# What a person or an attacker might write where something else belongs.
 WORDS = (
     *("", " ", "~", "null", "true", "yes", "off", "010", "0x1F", "1_000", "1:30", ".inf", ".nan"),
     *("0", "-1", "1", "2", "7", "8", "9", "255", "509", "65535", "65536", "262143", "262144"),
@@ -76,11 +76,11 @@ BYTES = (
 
 @dataclass(frozen=True)
 class Seed:
-    """A file of the corpus, and how it is read."""
+    """A file of the corpus, and how to read it."""
 
     path: Path
     kind: str  # "experiment", "figure", "sweep"
-    # Of a base or a topology: an experiment or figure that uses it.
+    # For a base or a topology: an experiment or figure that uses it.
     user: Path | None = None
 
 
@@ -104,7 +104,8 @@ class Mutator:
         self._texts = texts
 
     def text(self, text: str) -> str:
-        """Several edits: of the data, which is written again, or of the characters."""
+        """Applies several edits, either to the data, which is then written again, or to the
+        characters."""
         if self._rng.random() < 0.6:
             data = yaml.safe_load(text)
             for _ in range(self._rng.choice((1, 1, 1, 1, 1, 2, 3, 8))):
@@ -117,7 +118,7 @@ class Mutator:
         return text
 
     def setting(self, text: str) -> str:
-        """As for --set: a key of the experiment, or nearly one, and a value."""
+        """A text as for --set: a key of the experiment, or nearly one, and a value."""
         keys = [".".join(map(str, path)) for path in _paths(yaml.safe_load(text)) if path]
         keys += [
             "duration",
@@ -187,7 +188,7 @@ class Mutator:
 
 
 class _Plain(yaml.SafeDumper):
-    """Aliases where a mutator repeats a value, now and then; never an error."""
+    """Uses an alias now and then where a mutator repeats a value, and never raises an error."""
 
     def represent_undefined(self, data: Any) -> yaml.Node:
         return self.represent_str(str(data))
@@ -216,7 +217,7 @@ def _at(data: Any, path: tuple[Any, ...]) -> Any:
 
 
 def _changed(data: Any, path: tuple[Any, ...], value: Any, remove: bool = False) -> Any:
-    """A copy, as far as it differs."""
+    """A copy of the data with one value changed or removed."""
     if not path:
         return value
     copy = dict(data) if isinstance(data, dict) else list(data)
@@ -228,7 +229,7 @@ def _changed(data: Any, path: tuple[Any, ...], value: Any, remove: bool = False)
 
 
 class Fuzzer:
-    """One process of them, with a folder of its own."""
+    """Makes and loads mutants in a folder of its own. Each process has one."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self._seed = seed
@@ -238,7 +239,8 @@ class Fuzzer:
         self._schemes = known_schemes()
 
     def mutant(self, number: int) -> tuple[Path, Seed, list[str], str | None]:
-        """Writes it; its file, its seed, and the settings and --duration that go with it."""
+        """Writes a mutant. Returns its file, its seed, and the settings and --duration to load it
+        with."""
         rng = random.Random(f"{self._seed}/{number}")
         chosen = rng.randrange(len(self._seeds))
         seed, text = self._seeds[chosen], self._texts[chosen]
@@ -262,7 +264,7 @@ class Fuzzer:
         return path, seed, settings, duration
 
     def load(self, path: Path, seed: Seed, settings: list[str], duration: str | None) -> str:
-        """Whether it was `loaded`, or the error that refused it."""
+        """Returns `loaded`, or the error that refused the mutant."""
         try:
             if seed.kind == "experiment":
                 self._describe(load_experiment(path, self._schemes, settings, duration))
@@ -277,7 +279,7 @@ class Fuzzer:
 
     @staticmethod
     def _describe(loaded: Any) -> None:
-        """What a run makes of it before it starts."""
+        """Does what a run does with an experiment before it starts."""
         if len(loaded.topology.links) <= SMALL:
             described_topology(loaded, 0, lambda _: "")
             described_sessions(loaded)
@@ -287,7 +289,7 @@ class Fuzzer:
 
 
 def judge(fuzzer: Fuzzer, number: int, cpu_s: float) -> tuple[str, str]:
-    """ "loaded", "refused" or "found", and what there is to say."""
+    """ "loaded", "refused" or "found", and a text about it."""
     path, *rest = fuzzer.mutant(number)
     signal.setitimer(signal.ITIMER_PROF, HANG_S)
     began = time.process_time()
@@ -302,7 +304,7 @@ def judge(fuzzer: Fuzzer, number: int, cpu_s: float) -> tuple[str, str]:
         return "found", f"{took:.1f} s of CPU time; {said[:300]}"
     if said == "loaded":
         return "loaded", f"{took:.3f}"
-    # Every error says where: a file, an option, or the program that it was given to.
+    # Every error names its place: a file, an option, or the program that was given the input.
     if len(said) > MOST_TEXT or not said.startswith(
         (str(path.parent), "--", str(binaries.EXPERIMENTS))
     ):

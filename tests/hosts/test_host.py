@@ -1,5 +1,5 @@
-"""tiercast-host recv in a namespace: IGMP joins, CE marks, counts, feedback; and a whole
-session with tiercast-send on the other end of a veth. Root."""
+"""tiercast-host recv in a namespace (IGMP joins, CE marks, counts, feedback), and a whole session
+with tiercast-send at the other end of a veth. Needs root."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_marks_losses_and_strangers_are_counted(link: Link) -> None:
         if seq in (5, 6):  # lost
             continue
         raw.send(data_frame(seq, tos=CE if seq % 4 == 0 else ECT0))
-    raw.send(data_frame(100, src="10.9.0.77"))  # not the session's sender
-    raw.send(data_frame(100, rank=3))  # not joined: the kernel keeps it
+    raw.send(data_frame(100, src="10.9.0.77"))  # not from the session's sender
+    raw.send(data_frame(100, rank=3))  # not joined, so the kernel keeps it
     raw.send(data_frame(20)[:-1] + b"\x01")  # UDP checksum: the kernel drops it
     bad = bytearray(data_frame(20))
     bad[42], bad[40], bad[41] = 9, 0, 0  # version 9, without a UDP checksum
@@ -65,7 +65,7 @@ def test_marks_losses_and_strangers_are_counted(link: Link) -> None:
 
     wait_until(lambda: socket().get("invalid") == 1, "the last packet is counted")
     # The kernel notices a wrong checksum when the packet is read, and counts it as a drop of the
-    # socket; the next packet to be queued tells.
+    # socket, which it reports with the next packet that is queued.
     raw.send(data_frame(20))
     wait_until(lambda: socket().get("dropped") == 1, "the drop is told")
     host.terminate()
@@ -115,7 +115,7 @@ def test_feedback_goes_to_the_sender_and_answers_the_request(link: Link) -> None
 
 
 def test_a_session_of_two_receivers(link: Link) -> None:
-    """Receivers add one layer after the other, here by RLM's timers, and nothing is lost."""
+    """Receivers add one layer after the other, here by RLM's timers, and lose nothing."""
     settings = {"base_rate": "400kbit/s", "step_rate": "400kbit/s", "growth": 1,
                 "join_init": "0.2s", "detect_init": "0.1s", "detect_var_init": "0s"}  # fmt: skip
     options = [
@@ -151,7 +151,7 @@ def test_a_session_of_two_receivers(link: Link) -> None:
         assert received["packets"] >= layers[0]["sent_packets"]
         joins = end.of("join")
         assert [join["rank"] for join in joins] == [0, 1, 2]
-        # How long a join takes is asked of runs that may be believed (join_latency_p99), and of
+        # How long a join takes is checked on runs that can be trusted (join_latency_p99), and in
         # virtual time.
         assert all(join["latency_us"] > 0 for join in joins)
         assert [record["top"] for record in end.of("subscription")] == [0, 1, 2, -1]
@@ -192,7 +192,7 @@ def count(program: Program, kind: str) -> int:
 
 
 def take_all(host: Program, packets: float) -> None:
-    """Waits until the host's records count so many packets."""
+    """Waits until the host's records count `packets` packets."""
     wait_until(
         lambda: any(r["packets"] >= packets for r in host.records() if r["kind"] == "received"),
         f"{packets} packets are received",
@@ -200,7 +200,7 @@ def take_all(host: Program, packets: float) -> None:
 
 
 def test_all_of_a_fast_layer_is_received(link: Link) -> None:
-    """750 packets a second. What that costs: `make bench-sender`."""
+    """750 packets per second. `make bench-sender` measures what that costs."""
     host = link.host(15, "--layers=1")
     wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
     sender = link.sender(*fixed_rate("6Mbit/s", layers=1), "--duration=2s")

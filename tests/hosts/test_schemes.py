@@ -1,5 +1,5 @@
-"""Every scheme over real UDP and DPDK: a sender and a receiver on the ends of a veth; and the files
-that the reliable ones transfer. Root."""
+"""Every scheme over real UDP and DPDK, with a sender and a receiver at the ends of a veth, and the
+files that the reliable schemes transfer. Needs root."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SCHEMES = json.loads(
     if HOST.exists()
     else "[]"
 )
-# Their receivers speak when something is lost, or when a join experiment begins; RLC's and PLM's
-# never.
+# Their receivers only send when something is lost or when a join experiment begins; RLC's and PLM's
+# never send.
 SILENT = ("ermcc", "rlm", "rlc", "plm")
 RELIABLE = ("rla", "mdpcc")
 
 
 @pytest.mark.parametrize("scheme", [one["name"] for one in SCHEMES])
 def test_a_session_runs(link: Link, scheme: str) -> None:
-    # An unlimited veth has no congestion, so the pace is bounded where the scheme has a bound, and
-    # set where it is fixed.
+    # An unlimited veth has no congestion, so the rate is bounded if the scheme has a bound, and set
+    # if its rate is fixed.
     paces = {f"{scheme}.max_rate": "2Mbit/s", f"{scheme}.layer_rate": "200kbit/s"}
     settings = [
         f"--set={parameter['name']}={paces[parameter['name']]}"

@@ -136,7 +136,7 @@ LAYERED = HandMade(
                 rows=[
                     (10.0, "s1", 1, "1>3", 1, 0, 100, 10),
                     (20.0, "s1", 1, "1>3", 1, 0, 180, 20),
-                    # its first row covers the time after 10 s
+                    # Its first row covers the time after 10 s.
                     (20.0, "s1", 1, "1>3", 1, 1, 20, 10),
                     (20.0, "s1", 1, "1>3", 2, 0, 50, 5),
                     (12.0, "s1", 1, "1>3", 2, 0, 10, 1),

@@ -1,4 +1,4 @@
-"""What receivers lost is what ports dropped, and each packet of a run is accounted for."""
+"""What receivers lose is what ports dropped, and every packet of a run is accounted for."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Each receiver is behind a link that drops in its own way, or marks. Sessions have a layer each, so
-# every receiver is sent every packet.
+# Each receiver is behind a link that drops or marks in its own way. Sessions have one layer each,
+# so every receiver is sent every packet.
 EXPERIMENT = """\
 name: drops
 title: Links that drop, each in its own way
@@ -94,8 +94,8 @@ def test_what_a_receiver_lost_is_what_the_ports_on_its_path_dropped(
     counts = samples.group_by("time_s").agg(
         dropped=pl.sum("queue_drops") + pl.sum("policy_drops"), port_marked=pl.sum("marked")
     )
-    # A loss shows at the receiver when a later packet arrives, a mark when its packet does; so the
-    # receiver is behind, and in some samples of the last ten it is not.
+    # A receiver notices a loss when a later packet arrives, and a mark when the packet itself
+    # arrives. So it lags behind the port, but in some of the last ten samples it does not.
     both = counts.sort("time_s").join_asof(received.sort("time_s"), on="time_s").drop_nulls("lost")
     for there, here in (("dropped", "lost"), ("port_marked", "marked")):
         behind = both[there] - both[here]
@@ -108,7 +108,8 @@ def test_explain_names_who_dropped_and_marked(drops: Path) -> None:
     samples = pl.read_parquet(drops / "rows/port.session.parquet")
 
     def explained(receiver: str, link: str, column: str) -> str:
-        """After the second in which a port dropped or marked the most of session 1's packets."""
+        """The explanation right after the second in which a port dropped or marked most of session
+        1's packets."""
         port = samples.filter((pl.col("link") == link) & (pl.col("session") == 1))
         at = port["time_s"][port[column].diff().arg_max()]
         command = [ROOT / "tiercast", "explain", drops, "--receiver", receiver, "--at", f"{at}s"]

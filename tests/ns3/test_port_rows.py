@@ -1,4 +1,5 @@
-"""Rows of ports in virtual time: their sums agree, and a port without rows has some if not."""
+"""Rows of ports in virtual time: their sums agree, and a port without rows gets some if they do
+not."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from tiercast_lab.run.ns3.scenario import scenario, scenario_line
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 
-# Two sessions and TCP: RED in the middle, and behind it a port that drops the tail by policy, one
-# that has a short queue, and one with room. Link 0-1 slows down and recovers.
+# Two sessions and TCP. RED is in the middle, followed by a port that drops the tail by policy, one
+# with a short queue, and one with room. Link 0-1 slows down and recovers.
 EXPERIMENT = """\
 name: accounts
 title: Ports that drop and mark
@@ -89,14 +90,14 @@ def test_each_drop_has_its_cause(rows: dict[str, pl.DataFrame]) -> None:
         return last(rows, "port", link).row(0, named=True)
 
     red = counts(RED)
-    # SIM heeds marks and RLM does not; TCP here is without ECN.
+    # SIM responds to marks and RLM does not; TCP here has no ECN.
     assert red["marked"] > 0
     assert red["policy_drops"] > 100
     by_session = last(rows, "port.session", RED).group_by("session").agg(pl.col("marked").sum())
     marks = dict(by_session.iter_rows())
     assert marks[1] == red["marked"]
     assert marks[2] == marks[-1] == 0
-    # Its policy's limit is below the queue's; the other has no policy.
+    # Its policy's limit is below the queue's; the other port has no policy.
     assert counts(DROP_TAIL)["policy_drops"] > 100
     assert counts(DROP_TAIL)["queue_drops"] == 0
     assert counts(SHORT)["queue_drops"] > 100
@@ -109,13 +110,13 @@ def test_what_left_for_a_receiver_is_what_it_received(rows: dict[str, pl.DataFra
         for session, agent in ((1, receiver), (2, f"{receiver}.s2")):
             layers = last(rows, "port.session", link).filter(pl.col("session") == session)
             received = rows["received"].filter(pl.col("agent") == agent)["packets"].max()
-            # On the link at the end: one packet in service, and 2 ms of those behind it.
+            # At the end the link holds one packet in service, and 2 ms of packets behind it.
             assert 0 <= layers["left"].sum() - received <= 4, (agent, link)
 
 
 def played(tmp_path: Path, break_columns: bool) -> list[dict[str, Any]]:
-    """The rows of 5 s in which only h15 has rows of its own. Broken: the program is told to count
-    groups where it has no cells."""
+    """The rows of a run of 5 s in which only h15 is recorded. With `break_columns` the program is
+    told to count groups where it has no cells."""
     file = ROOT / "experiments/sim-session.yaml"
     settings = ["record_receivers=1", "duration=5s", "measure.last=5s"]
     loaded = load_experiment(file, known_schemes(), settings)

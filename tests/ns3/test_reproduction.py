@@ -1,6 +1,6 @@
-"""A figure or two of each paper, as `tiercast figure NAME --quick` judges them.
+"""One or two figures of each paper, judged as by `tiercast figure NAME --quick`.
 
-The whole is `tiercast reproduce`; these are those that take seconds and were met.
+All of them are run by `tiercast reproduce`. The ones here take seconds, and were met.
 """
 
 from __future__ import annotations

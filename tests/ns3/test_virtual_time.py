@@ -1,4 +1,5 @@
-"""Experiments over ns-3: the figures of Mininet's runs, the same rows twice, TCP as TCP, errors."""
+"""Experiments over ns-3: the figures of runs in Mininet, identical rows in a second run, TCP's
+behaviour, errors."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_a_run_is_a_function_of_its_yaml_and_seed(tmp_path: Path, experiment: st
 def tcp_beside_a_trickle(
     folder: Path, traffic: str, marking: str = "none", duration: int = 40, window: str = "last: 30s"
 ) -> Path:
-    """TCP flows on a link of 2 Mbit/s, from 0 to 1; SIM beside them is held to 100 kbit/s."""
+    """TCP flows on a link of 2 Mbit/s from 0 to 1, beside SIM, which is held to 100 kbit/s."""
     experiment = folder / "tcp.yaml"
     experiment.write_text(f"""\
 name: tcp
@@ -94,9 +95,9 @@ def test_tcp_fills_a_bottleneck_and_its_flows_share_it(
     flows = f"{{kind: tcp, from: 0, to: 1, count: 2, congestion_control: {congestion_control}}}"
     directory = tcp_beside_a_trickle(tmp_path, f"  - {flows}", duration=120)
     rates = [mbit(directory, flow, 20, 120) for flow in ("tcp1", "tcp2")]
-    # 2 Mbit/s less SIM's layer; what TCP sends twice is its own loss.
+    # 2 Mbit/s less SIM's layer; retransmissions count as TCP's own loss.
     assert 1.7 < sum(rates) < 1.92, rates
-    # Drop tail is no fair queue: neither flow starves.
+    # Drop tail is not fair queueing, but neither flow may starve.
     assert min(rates) > 0.25 * max(rates), rates
 
 
@@ -140,7 +141,7 @@ def test_flows_with_ecn_are_marked_where_others_lose_packets(tmp_path: Path) -> 
     assert measured["false"]["tcp_retransmitted"] > 0.001
     for one in measured.values():
         assert one["tcp_throughput"] > 1.6e6
-    # Marks hold the queue as drops do: far from the link's 50 packets.
+    # Marks limit the queue as drops do: it stays far below the link's 50 packets.
     assert measured["true"]["mean_queue"] < 15
 
 
@@ -177,7 +178,7 @@ def test_the_window_may_end_before_the_run(tmp_path: Path) -> None:
 
 
 def test_a_session_beside_unicast_ones(tmp_path: Path) -> None:
-    """Two receivers on links of their own, with a TCP flow and a session of one's own on each."""
+    """Two receivers on separate links, each beside a TCP flow and a unicast session."""
     experiment = tmp_path / "star.yaml"
     experiment.write_text("""\
 name: star
@@ -196,10 +197,10 @@ measure: {last: 40s}
     summary = json.loads((directory / "summary.json").read_text())
     measured = {name: one["value"] for name, one in summary["measures"].items()}
     throughputs = [measured[f"{of}_throughput"] for of in ("session", "other", "tcp")]
-    assert 0.85e6 < sum(throughputs) < 1.01e6  # they fill the links together
+    assert 0.85e6 < sum(throughputs) < 1.01e6  # together they fill the links
     assert min(throughputs) > 0.15e6
     assert measured["feedbacks"] > 5
-    # One of two reports all that it loses, and the other nearly nothing.
+    # One of the two reports all of its losses, the other almost none.
     assert 0.2 < measured["suppression"] < 0.8
     shares = [measured[f"representative_share_h{node}"] for node in (1, 2)]
     assert sum(shares) == pytest.approx(1, abs=0.1)
@@ -250,14 +251,15 @@ def on_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def received_bytes(run_directory: Path, kind: str, agents: list[str]) -> pl.DataFrame:
-    """By the second, of all these flows together."""
+    """Bytes by second, for all of these flows together."""
     rows = pl.read_parquet(run_directory / f"rows/{kind}.parquet")
     mine = rows.filter(pl.col("agent").is_in(agents))
     return mine.group_by("time_s").agg(pl.col("bytes").sum()).sort("time_s")
 
 
 def test_udp_that_did_not_arrive_was_dropped(tmp_path: Path) -> None:
-    """1.5 Mbit/s into a link of 1 Mbit/s, alone on it: a third is lost, all of it at that port."""
+    """1.5 Mbit/s into a link of 1 Mbit/s, with nothing else on it: a third is lost, all of it at
+    that port."""
     (tmp_path / "udp.yaml").write_text("""\
 name: udp
 title: UDP that does not fit
@@ -277,14 +279,15 @@ measure: {last: 20s}
     assert flow["bytes"] == 1000 * flow["packets"]
     assert flow["sent_bytes"] == 1000 * flow["sent_packets"]
     under_way = flow["sent_packets"] - flow["packets"] - link["queue_drops"]
-    assert link["queue_packets"] <= under_way <= link["queue_packets"] + 2  # on the link, the wire
+    # On the link and on the wire.
+    assert link["queue_packets"] <= under_way <= link["queue_packets"] + 2
     measures = json.loads((directory / "summary.json").read_text())["measures"]
     for name, value in (("udp_sent", 1.5e6), ("udp_throughput", 1e6), ("udp_loss", 1 / 3)):
         assert measures[name]["value"] == pytest.approx(value, rel=0.01), name  # whole packets
 
 
 def test_receivers_of_every_session_that_left_count_no_more(tmp_path: Path) -> None:
-    """Of each session one receiver leaves and comes back, and the other is its only subscriber."""
+    """In each session one receiver leaves and comes back, and the other is its only subscriber."""
     (tmp_path / "members.yaml").write_text("""\
 name: members
 title: Members of two sessions
@@ -315,25 +318,26 @@ def test_udp_flows_are_on_for_their_share_of_the_time(on_off: Path) -> None:
     # 1 s of 4 at 200 kbit/s each. The standard deviation of the mean is about 8 %.
     assert flows["bytes"][-1] * 8 / 60 == pytest.approx(20 * 50e3, rel=0.25)
     single = received_bytes(on_off, "udp", ["udp1"])["bytes"].diff().drop_nulls() * 8
-    assert single.max() <= 200e3 + 8000  # a packet more or less in a second
+    assert single.max() <= 200e3 + 8000  # one packet more or less in a second
     assert single.min() == 0
 
 
 def test_tcp_transfers_have_their_mean_size(on_off: Path) -> None:
     flows = received_bytes(on_off, "tcp", [f"tcp{n}" for n in range(1, 21)])
-    # 20 packets of 1000 B, and then a second of silence; the way there and back is 40 ms and
-    # 20 packets take two or three of them. Pareto with 1.8 has no variance: hence the bounds.
+    # 20 packets of 1000 B, followed by a second of silence. The round trip is 40 ms, and 20 packets
+    # take two or three of them. Pareto with 1.8 has no variance, hence the wide bounds.
     transfers = flows["bytes"][-1] / 20e3
     assert 0.6 < transfers / (20 * 60 / 1.1) < 1.5
 
 
 def test_a_period_ends_with_what_is_on_its_way(on_off: Path) -> None:
-    """On from 5, 20 and 35 s for 10 s each, the last until 42 s, each a new connection."""
+    """On from 5, 20 and 35 s for 10 s each, the last period until 42 s. Each is a new
+    connection."""
     flow = received_bytes(on_off, "tcp", ["tcp21"])
     by_second = dict(zip(flow["time_s"].round(3), flow["bytes"].diff(), strict=True))
     grown = {t for t, size in by_second.items() if size}
     on = {*range(6, 16), *range(21, 31), *range(36, 43)}
-    # In the second after each period the rest arrives, if there is any.
+    # The rest, if any, arrives in the second after each period.
     assert on <= grown <= on | {16, 31, 43}
     sender = pl.read_parquet(on_off / "rows/tcp.sender.parquet")
     off = sender.filter((pl.col("agent") == "tcp21") & (pl.col("time_s").is_between(16, 19)))
@@ -421,8 +425,8 @@ def children_of(pid: int) -> list[int]:
 
 
 def test_tcp_as_in_ns2(tmp_path: Path) -> None:
-    """Receivers that acknowledge each packet, senders with a random time before a transmission, a
-    way back without a queue, and records of the window's cuts and means."""
+    """Receivers acknowledge each packet, senders wait a random time before a transmission, the way
+    back has no queue, and the records have the window's cuts and means."""
     experiment = tmp_path / "ns2.yaml"
     experiment.write_text("""\
 name: ns2
@@ -443,10 +447,10 @@ record_every: 5s
 """)
     _, directory = run(tmp_path / "r", str(experiment))
     sent = pl.read_parquet(directory / "rows/tcp.sender.parquet")
-    # Each 5 s, and the end.
+    # Every 5 s, and at the end.
     assert sent["time_s"].to_list() == [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0]
     settled = sent.filter(pl.col("time_s") > 10)
-    # Sawteeth between half of and all that link (10 packets) and queue (20) hold.
+    # A sawtooth between half of what link (10 packets) and queue (20) hold, and all of it.
     assert 15 < settled["cwnd_mean"].mean() < 30
     assert 0.04 < settled["rtt_mean_us"].mean() / 1e6 < 0.04 + 21 * 0.004
     cuts = settled["fast_retransmits"][-1] - settled["fast_retransmits"][0]
@@ -463,8 +467,9 @@ record_every: 5s
 
 
 def test_a_window_with_a_limit(tmp_path: Path) -> None:
-    """ns-2's window_: one flow that the limit keeps below what the link holds loses nothing; two
-    that overflow the queue cut to half of the limit, not of what they would have grown to."""
+    """ns-2's window_. One flow that the limit keeps below what the link holds loses nothing. Two
+    flows that overflow the queue cut to half of the limit, not to half of what they would have
+    grown to."""
     experiment = tmp_path / "window.yaml"
     experiment.write_text("""\
 name: window
@@ -488,11 +493,11 @@ record_every: 1s
 """)
     _, directory = run(tmp_path / "r", str(experiment))
     rows = pl.read_parquet(directory / "rows/tcp.sender.parquet").sort("time_s")
-    sent = rows.filter(pl.col("time_s") < 40)  # where they end, there is no window
+    sent = rows.filter(pl.col("time_s") < 40)  # no window exists after the flows' end
     alone, *both = sent.sort("agent", "time_s").partition_by("agent", maintain_order=True)
     assert set(alone["cwnd"]) == {8}
     assert alone["retransmitted"][-1] == 0
-    # 8 packets in a round trip: 40 ms and what serialising takes.
+    # 8 packets in a round trip, which takes 40 ms plus serialisation.
     rate = (alone["sent_packets"][-1] - alone["sent_packets"][9]) / 30
     assert 8 / 0.06 < rate < 8 / 0.04
     for flow in both:
@@ -502,8 +507,9 @@ record_every: 1s
 
 
 def test_ecn_beside_losses(tmp_path: Path) -> None:
-    """Slow start fills RED's queue until all is dropped, and marks come with the losses: a window
-    that has been cut for them is not cut again, and grows while the losses are repaired."""
+    """Slow start fills RED's queue until everything is dropped, and marks arrive together with
+    losses. A window that was cut for losses is not cut again for marks, and it grows while the
+    losses are repaired."""
     experiment = tmp_path / "ecn.yaml"
     experiment.write_text("""\
 name: ecn
@@ -528,7 +534,7 @@ record_every: 1s
     rows = pl.read_parquet(directory / "rows/tcp.sender.parquet").sort("agent", "time_s")
     sent = rows.filter((pl.col("time_s") > 5) & (pl.col("time_s") < 30))
     for flow in sent.partition_by("agent"):
-        assert flow["retransmitted"][0] > 50  # of slow start
+        assert flow["retransmitted"][0] > 50  # from slow start
         assert flow["retransmitted"][-1] == flow["retransmitted"][0]
         assert flow["cwnd_mean"].min() > 4
     received = pl.read_parquet(directory / "rows/tcp.parquet").filter(pl.col("time_s") == 30)

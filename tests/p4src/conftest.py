@@ -1,4 +1,4 @@
-"""Running switches, tiercast-switch and bmv2's, on veths in namespaces of the test's own."""
+"""Running switches, tiercast-switch and bmv2, on veths in namespaces that the tests make."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ TIERCAST = BUILD / "dataplane/switch/tiercast-switch"
 BMV2, BMV2_CLI = "simple_switch_grpc", "simple_switch_CLI"
 PSA, PSA_CLI = "psa_switch", "psa_switch_CLI"
 PORTS = (1, 2, 3, 4)
-SLOW_PORT = 4  # 100 packets of 1000 bytes in a second
+SLOW_PORT = 4  # 100 packets of 1000 bytes per second
 CPU_PORT = 510
 BMV2_GAP_S = 0.0003  # the slow link needs 10 ms for each
 ETH_P_ALL, SOL_PACKET, PACKET_IGNORE_OUTGOING = 3, 263, 23
@@ -37,7 +37,7 @@ _deselected: list[str] = []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests on bmv2 are left out where it is not installed, and named in the summary."""
+    """Deselects tests on bmv2 if it is not installed, and names them in the summary."""
     if not _missing:
         return
     left_out = [i for i in items if "bmv2" in getattr(i, "fixturenames", ()) or "[bmv2" in i.name]
@@ -61,7 +61,7 @@ def run(*command: str, **options) -> subprocess.CompletedProcess:
 
 
 class Network:
-    """Ports 1 to 4 of a switch, on veths between two namespaces; sockets at their far ends."""
+    """Ports 1 to 4 of a switch, on veths between two namespaces, with sockets at their far ends."""
 
     def __init__(self) -> None:
         self.namespaces = Namespaces("switch", "hosts")
@@ -83,7 +83,7 @@ class Network:
         self.namespaces.close()
 
     def only(self, port: int) -> bytes:
-        """The one frame that comes."""
+        """The only frame that arrives."""
         (frame,) = self.receive(port, 1)
         assert self.receive(port, 1, timeout=0.2) == []
         return frame
@@ -93,8 +93,8 @@ class Network:
             self.sockets[port].send(frame)
 
     def receive(self, port: int, count: int, timeout: float = PATIENCE_S) -> list[bytes]:
-        """Up to count frames; fewer if none comes for `timeout` seconds. A test that gives a
-        timeout expects nothing more to come."""
+        """Up to `count` frames; fewer if none arrives for `timeout` seconds. A test that gives a
+        timeout expects nothing more to arrive."""
         frames: list[bytes] = []
         self.sockets[port].settimeout(timeout)
         with contextlib.suppress(TimeoutError):
@@ -113,7 +113,7 @@ class Network:
 
 
 def cli(network: Network, program: str, commands: str) -> str:
-    """What bmv2's command line prints; tried until its Thrift server is up."""
+    """What bmv2's command line prints. Retries until its Thrift server is up."""
     for _ in range(50):
         done = network.inside_switch(program, "--thrift-port", "9090", input=commands)
         if done.returncode == 0 and "Could not connect" not in done.stdout + done.stderr:
@@ -125,7 +125,7 @@ def cli(network: Network, program: str, commands: str) -> str:
 
 
 class PsaSwitch(Network):
-    """bmv2's psa_switch with the PSA program. Entries by its command line."""
+    """bmv2's psa_switch with the PSA program. Entries are set with its command line."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def stop(process: subprocess.Popen) -> None:
 
 
 class RunningSwitch(Network):
-    """The program loaded; port 4 is slow, with a queue of 100 packets."""
+    """A switch with the program loaded. Port 4 is slow and has a queue of 100 packets."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         super().__init__()
@@ -262,7 +262,7 @@ class RunningSwitch(Network):
 
     @contextlib.contextmanager
     def policy(self, action: str, **params: int) -> Iterator[None]:
-        """What the slow port does about congestion, for a while."""
+        """While entered, the slow port has this policy for congestion."""
         made = self.entity("port_marking", {"egress_port": SLOW_PORT}, action, params)
         self.write(p4.Update.INSERT, made)
         try:
@@ -271,9 +271,10 @@ class RunningSwitch(Network):
             self.write(p4.Update.DELETE, made)
 
     def burst(self, frames: list[bytes]) -> None:
-        """Into port 2, for the slow port: all have come before a second one leaves, however slowly
-        they are sent, since the link of tiercast-switch stands still meanwhile. bmv2's cannot; and
-        it loses frames that come faster than this, before its program sees them."""
+        """Sends frames into port 2 for the slow port. In tiercast-switch all of them have arrived
+        before a second one leaves, however slowly they are sent, because its link stands still in
+        the meantime. bmv2's link cannot stand still, and bmv2 loses frames that come faster than
+        this before its program sees them."""
         if self.kind == "bmv2":
             for frame in frames:
                 self.send(2, frame)
@@ -298,7 +299,8 @@ class RunningSwitch(Network):
         self.outgoing.put(p4.StreamMessageRequest(packet=message))
 
     def packet_in(self, timeout: float = PATIENCE_S) -> tuple[int, bytes] | None:
-        """The next frame for the controller and the port that it came from; None: there is none."""
+        """The next frame for the controller and the port where it came in; None if there is
+        none."""
         try:
             packet = self.packet_ins.get(timeout=timeout)
         except queue.Empty:

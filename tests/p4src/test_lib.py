@@ -1,4 +1,4 @@
-"""The controls in p4src/lib/ know no architecture: core.p4 is all that they need."""
+"""The controls in p4src/lib/ need only core.p4 and no architecture."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def test_the_psa_program_uses_only_what_it_declares() -> None:
 
 
 def test_libraries_compile_before_any_architecture_is_known(tmp_path: Path) -> None:
-    """P4 knows a name only after its declaration; where p4c is installed, ask p4c."""
+    """In P4 a name is known only after its declaration. If p4c is installed, ask p4c."""
     program = (P4SRC / "tiercast.p4").read_text()
     _, rest = program[program.rindex("#include") :].split("\n", 1)
     includes = ["<core.p4>", *(f'"lib/{file.name}"' for file in LIB)]

@@ -1,4 +1,4 @@
-"""compiled/ holds what the sources compile to, and LOCK says so."""
+"""compiled/ holds what the sources compile to, as LOCK says."""
 
 import importlib.util
 import shutil
@@ -27,7 +27,7 @@ def copy_of_p4src(tmp_path: Path) -> Path:
 
 
 def stale_files(p4src: Path) -> list[str]:
-    """Paths whose content, presence or absence differs from LOCK."""
+    """The paths whose content, presence or absence differs from LOCK."""
     _, locked = compile_p4.read_lock(p4src)
     present = {*compile_p4.sources(p4src), *compile_p4.OUTPUTS}
     now = {name: compile_p4.sha256(p4src / name) for name in present if (p4src / name).exists()}
@@ -74,7 +74,7 @@ def test_missing_compilers_are_named(
 
 
 def test_compiling_again_gives_the_same_bytes(tmp_path: Path) -> None:
-    """With another version of p4c, or none, the hashes above are what can be tested."""
+    """With another version of p4c, or without p4c, only the hashes above can be tested."""
     locked_version, _ = compile_p4.read_lock(P4SRC)
     try:
         same_compiler = compile_p4.compiler_version() == locked_version

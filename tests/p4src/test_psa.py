@@ -1,6 +1,6 @@
-"""The PSA program on bmv2's psa_switch: forwarding, marking and RED do what they do in v1model.
+"""The PSA program on bmv2's psa_switch: forwarding, marking and RED do the same as in v1model.
 
-psa_switch tells a program no queue depth: the program reads it from the register queue_depth, which
+psa_switch gives a program no queue depth. The program reads it from the register queue_depth, which
 these tests write (p4src/tiercast_psa.p4).
 """
 
@@ -15,8 +15,8 @@ SESSION, RANK, MGID = 1, 2, 10
 GROUP = f"239.192.0.{SESSION << 3 | RANK}"
 IN, OUT = 1, 2  # ports
 NOT_ECT, ECT0, CE = 0, 2, 3
-GAP = 0.0003  # seconds between frames; psa_switch loses some of those that come faster
-BATCH = 100  # frames; the socket that receives them holds some 250
+GAP = 0.0003  # seconds between frames; psa_switch loses some that come faster
+BATCH = 100  # frames; the receiving socket holds about 250
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def psa(psa_switch):
 
 @pytest.fixture(autouse=True)
 def quiet(psa):
-    """Nothing of an earlier test is on its way, and no port has a policy or a past."""
+    """Nothing from an earlier test is on its way, and no port has a policy or an old average."""
     for port in psa.sockets:
         psa.receive(port, 1 << 30, timeout=0.1)
     psa.cli(
@@ -63,7 +63,7 @@ def depth(psa, packets: int) -> None:
 
 
 def through(psa, frames: list[bytes]) -> list[IP]:
-    """What comes out of them, in the order of sending."""
+    """The packets that come out for `frames`, in the order of sending."""
     out: list[IP] = []
     for at in range(0, len(frames), BATCH):
         batch = frames[at : at + BATCH]
@@ -95,7 +95,7 @@ def test_multicast_leaves_where_it_did_not_come_from(psa):
 
 
 def test_priority_marking_follows_the_average(psa):
-    """docs/p4.md: a <- a - (a >> 3) + (depth << 5); marked where a > threshold."""
+    """docs/p4.md: a <- a - (a >> 3) + (depth << 5); marked if a > threshold."""
     threshold = 5 << 8
     policy(psa, "priority_marking", threshold, 0)
     average = 0
@@ -109,7 +109,7 @@ def test_priority_marking_follows_the_average(psa):
         assert [packet.id for packet in out] == list(range(count))
         assert [packet.tos & 3 for packet in out] == expected
         assert psa.register("avg_queue", OUT) == average
-    # Only the top group is marked, and what can be.
+    # Only the top group is marked, and only packets that can be.
     depth(psa, 40)
     assert through(psa, [frame(to=GROUP)] * 12)[-1].tos & 3 == CE
     assert through(psa, [frame(to=GROUP, ecn=NOT_ECT)])[0].tos & 3 == NOT_ECT
@@ -117,7 +117,7 @@ def test_priority_marking_follows_the_average(psa):
 
 
 def test_an_idle_link_forgets(psa):
-    policy(psa, "priority_marking", 5 << 8, 1_000_000)  # a second: no wait is longer
+    policy(psa, "priority_marking", 5 << 8, 1_000_000)  # a second: longer than any wait
     depth(psa, 40)
     assert through(psa, [frame(to=GROUP)] * 12)[-1].tos & 3 == CE
     depth(psa, 0)
@@ -138,7 +138,7 @@ def test_threshold_marking_and_drop_tail(psa):
 
 
 def red(**changes: int) -> list[int]:
-    """Between 0 and 16 packets, p_b is 1/32 for each."""
+    """Between 0 and 16 packets, p_b rises by 1/32 per packet."""
     parameters = {
         "min_th": 0, "max_th": 16 << 8, "slope": 1 << 19, "max_p": 1 << 23, "gentle_slope": 0,
         "ecn": 1, "mark_above_max": 0, "wait": 0, "limit": 0, "idle_us": 0,
@@ -148,8 +148,9 @@ def red(**changes: int) -> list[int]:
 
 
 def test_red_marks_by_its_law(psa):
-    """With the average held at 8 packets p_b is 8/32: the distance of marks is uniform on 1 .. 4
-    (docs/p4.md). Of n packets 0.4 n are marked in the mean, the variance is n (15/12) / 2.5^3."""
+    """With the average held at 8 packets, p_b is 8/32, so the distance between marks is uniform on
+    1 .. 4 (docs/p4.md). Of n packets 0.4 n are marked on average, with variance n (15/12) /
+    2.5^3."""
     policy(psa, "red", *red())
     depth(psa, 8)
     psa.cli(f"register_write red_average {OUT} {8 << 18}")
@@ -171,7 +172,7 @@ def test_red_drops_what_cannot_be_marked(psa):
     kept = [-1, *(packet.id for packet in out)]
     assert 40 <= len(out) <= 80 and {packet.tos & 3 for packet in out} == {NOT_ECT}
     assert max(b - a for a, b in zip(kept, kept[1:], strict=False)) >= 2
-    # Above max_th everything goes; with a full queue too.
+    # Above max_th everything is dropped, also with a full queue.
     psa.cli(f"register_write red_average {OUT} {40 << 18}", f"register_write queue_depth {OUT} 40")
     assert through(psa, [frame() for _ in range(5)]) == []
     depth(psa, 1)

@@ -22,11 +22,11 @@ AGGREGATOR = {
     "upstream_port": UP,
 }  # fmt: skip
 ROUTER_MAC = "02:00:00:00:01:01"
-MAX_RTT_US = 500_000  # as the sender says: its rounds leave a busy machine time to answer
-MARKED_SESSION, TOP_RANK = 2, 3  # at the slow port; without an aggregator
-# (session, rank) -> the column of egress_fates that the group has at port 0.
+MAX_RTT_US = 500_000  # as reported by the sender: rounds long enough for a busy machine to answer
+MARKED_SESSION, TOP_RANK = 2, 3  # uses the slow port; has no aggregator
+# By (session, rank): the column of egress_fates for the group at port 0.
 COLUMNS = {(SESSION, 0): 512, (MARKED_SESSION, 0): 517, (MARKED_SESSION, TOP_RANK): 522}
-# And its replication group.
+# By (session, rank): the replication group.
 GROUPS = {(SESSION, 0): 8, (MARKED_SESSION, 0): 16, (MARKED_SESSION, TOP_RANK): 19}
 # Rows of the counters (docs/p4.md, "Fates").
 (FORWARDED, INVALID, EXPIRED, NO_GROUP, NO_ROUTE, TO_CONTROLLER, AGGREGATED, FROM_CONTROLLER) = (
@@ -59,7 +59,7 @@ def configured(switch):
 
 @pytest.fixture(autouse=True)
 def quiet(configured):
-    """Nothing of an earlier test is still on its way."""
+    """Waits until nothing from an earlier test is on its way."""
     for port in configured.sockets:
         configured.receive(port, 1 << 30, timeout=0.1)
     return configured
@@ -90,7 +90,7 @@ def record(rank: int, congested: int, rate: int) -> SimRecord:
 
 
 def group_packet(session: int, rank: int, number: int = 0) -> bytes:
-    """Of a layer, but no message of a scheme."""
+    """A packet of a layer that is no message of any scheme."""
     packet = Ether(unicast(number))
     packet[IP].dst = str(ipaddress.ip_address(group(session, rank)))
     packet.dst = f"01:00:5e:40:00:{session << 3 | rank:02x}"
@@ -107,7 +107,7 @@ def unicast(number: int, ecn: int = 2) -> bytes:
 
 
 def summary_of(frame: bytes) -> SimFeedback:
-    """It must be sound and name nobody but the aggregator."""
+    """Reads a summary. It must be valid and name nobody but the aggregator."""
     packet = Ether(frame)
     assert packet.src == "02:00:00:00:00:aa" and packet.dst == "02:00:00:00:00:02"
     assert packet[IP].src == "10.9.9.9" and packet[IP].dst == "10.0.0.2"
@@ -129,7 +129,7 @@ def records_of(message: SimFeedback) -> list[tuple[int, ...]]:
 
 def test_feedback_is_aggregated(quiet):
     switch = quiet
-    # The first round: nobody is known, so it lasts two of the sender's round-trip times.
+    # In the first round no child is known yet, so it lasts two of the sender's round-trip times.
     switch.send(UP, data(100))
     assert len(switch.receive(2, 1)) == len(switch.receive(3, 1)) == 1
     switch.send(2, feedback(20, 100, record(1, 1, 3000)))
@@ -140,9 +140,9 @@ def test_feedback_is_aggregated(quiet):
     first = summary_of(switch.only(UP))
     assert first.fb_req == 100 and first.hold_us >= 2 * MAX_RTT_US
     assert records_of(first) == [(1, 2, 1, 3000, 5000, 2)]
-    switch.only(2)  # the data went its way
+    switch.only(2)  # the data was forwarded
 
-    # A later one ends with the last child's answer. One child speaks for several groups.
+    # A later round ends with the last child's answer. A child may report on several groups.
     merged = switch.counter("feedback_merged", AGGREGATOR["slot"])
     switch.send(UP, data(101, seq=2))
     switch.receive(2, 1)
@@ -157,7 +157,7 @@ def test_feedback_is_aggregated(quiet):
     ]
     assert switch.counter("feedback_merged", AGGREGATOR["slot"]) == merged + 2
 
-    # An answer much later than the average says so upstream at once.
+    # An answer that is much later than the average is sent upstream at once.
     switch.send(UP, data(102, seq=3))
     switch.receive(2, 1)
     switch.send(2, feedback(20, 102, record(0, 0, 100)))
@@ -166,7 +166,7 @@ def test_feedback_is_aggregated(quiet):
     third = summary_of(switch.only(UP))
     assert third.subtree_rtt_us >= 299_000
 
-    # What comes after it is late, what is no message is refused; neither leaves.
+    # Answers after that are late, and what is no message is refused; neither leaves the switch.
     late = switch.counter("feedback_late", AGGREGATOR["slot"])
     refused = switch.counter("feedback_refused", AGGREGATOR["slot"])
     switch.send(2, feedback(22, 102, record(0, 1, 1)))
@@ -181,8 +181,8 @@ def grown(now: list[int], before: list[int]) -> list[int]:
 
 
 def fates(switch) -> dict[tuple[str, int, int], int]:
-    """All counts of fates: ("in", port, fate) or ("out", column, fate) -> packets. And of what
-    entered queues: ("entered", port, 0) or ("entered", 512 + group, 0)."""
+    """All counts of fates: packets by ("in", port, fate) and ("out", column, fate). And what
+    entered queues: by ("entered", port, 0) and ("entered", 512 + group, 0)."""
     ports = (*PORTS, CPU_PORT)
     found = [("in", port, switch.ingress(port)) for port in ports]
     for column in (*ports, *(first + port for first in COLUMNS.values() for port in PORTS)):
@@ -199,8 +199,8 @@ def send(switch, port: int, frame: bytes, count: int) -> None:
 
 
 def test_every_fate_is_counted_where_it_falls(quiet):
-    """As many packets of each fate as no other has, at its port and in its column, and nothing else
-    is counted."""
+    """Sends a different number of packets for each fate. They are counted at the right port and in
+    the right column, and nothing else is counted."""
     expired, wrong = Ether(unicast(0)), Ether(unicast(0))
     expired[IP].ttl = 1
     wrong[IP].chksum = 1
@@ -217,7 +217,7 @@ def test_every_fate_is_counted_where_it_falls(quiet):
         send(quiet, 2, bytes(packet), count)
     send(quiet, UP, group_packet(SESSION, 0), 9)
     send(quiet, 3, group_packet(SESSION, 0), 10)
-    send(quiet, 3, feedback(20, 1, SimRecord(rank=1, reports=1, congested=2)), 11)  # unsound
+    send(quiet, 3, feedback(20, 1, SimRecord(rank=1, reports=1, congested=2)), 11)  # invalid
     for _ in range(12):
         quiet.packet_out(2, frame)
     assert len(quiet.receive(2, 9 + 10 + 12)) == 9 + 10 + 12
@@ -302,15 +302,16 @@ def ecn_of(frames: list[bytes]) -> list[int]:
 
 
 def leave(switch, count: int) -> list[bytes]:
-    """What leaves the slow port: so many packets of tiercast-switch, whose times are ideal. Of
-    bmv2, where the machine's time decides, what comes until nothing comes for a while."""
+    """The frames that leave the slow port. From tiercast-switch, whose times are ideal, `count`
+    frames; from bmv2, where the machine decides, those that arrive until nothing comes for a
+    while."""
     if switch.kind == "bmv2":
         return switch.receive(SLOW, BURST, timeout=1)
     return switch.receive(SLOW, count) + switch.receive(SLOW, 1, timeout=0.3)
 
 
 def burst(switch, ecn: int = 2, count: int = BURST) -> list[bytes]:
-    """`count` of it leave."""
+    """Sends a burst of BURST packets, of which `count` leave."""
     switch.burst([unicast(number, ecn) for number in range(BURST)])
     return leave(switch, count)
 
@@ -324,9 +325,9 @@ def test_no_policy_marks_nothing(quiet):
 
 
 def test_priority_marking(quiet):
-    """Half of the burst is of the top group. The average (weight 1/8) passes 5 packets after a few
-    departures, and lags 7 packets behind a queue that gets shorter by one at each: so marking goes
-    on to the end, and is the top group's alone."""
+    """Half of the burst belongs to the top group. The average (weight 1/8) passes 5 packets after a
+    few departures, and then lags 7 packets behind a queue that shrinks by one per departure. So
+    marking continues to the end, and only for the top group."""
     idle_us = 5000 if quiet.kind == "bmv2" else 0
     columns = [COLUMNS[MARKED_SESSION, rank] + SLOW for rank in (0, TOP_RANK)]
     before = [quiet.egress(column) for column in columns]
@@ -336,8 +337,8 @@ def test_priority_marking(quiet):
         out = [Ether(frame)[IP] for frame in leave(quiet, BURST)]
     assert [packet.id for packet in out] == list(range(BURST))
     marks = [packet.id for packet in out if packet.tos & 3 == 3]
-    # 39 wait when the second one leaves: the average is above 5 with the third departure of them.
-    # In bmv2 fewer do, as many as it sends while they come.
+    # 39 are waiting when the second one leaves, so the average exceeds 5 at the third departure. In
+    # bmv2 fewer wait, because some leave while others arrive.
     assert marks[0] > 1 if quiet.kind == "bmv2" else marks[0] == 3
     last = marks[-1] if quiet.kind == "bmv2" else BURST - 1
     assert marks == list(range(marks[0], last + 1, 2)), "from some packet on, every second one"
@@ -351,7 +352,7 @@ def test_threshold_marking(quiet):
     with quiet.policy("threshold_marking", threshold=10):
         marks = ecn_of(burst(quiet))
     assert len(marks) == BURST
-    # 12 find at most 10 waiting; in bmv2 as many more as leave meanwhile.
+    # 12 packets find at most 10 waiting; in bmv2 more, by as many as leave in the meantime.
     assert set(marks[:12]) == {2}
     assert marks.count(3) >= 5 if quiet.kind == "bmv2" else set(marks[12:]) == {3}
 
@@ -359,7 +360,7 @@ def test_threshold_marking(quiet):
 def test_drop_tail(quiet):
     with quiet.policy("drop_tail", limit=10):
         out = burst(quiet, count=11)
-    # 11 find fewer than 10 waiting; in bmv2 as many more as leave meanwhile.
+    # 11 packets find fewer than 10 waiting; in bmv2 more, by as many as leave in the meantime.
     assert ids_of(out[:11]) == list(range(11))
     assert len(out) <= BURST - 5 if quiet.kind == "bmv2" else len(out) == 11
 
@@ -373,9 +374,9 @@ def red(**changes: int) -> dict[str, int]:
 
 
 def test_red_above_its_thresholds(quiet):
-    """Three find fewer than two waiting: those are neither marked nor dropped. In bmv2 the first
-    one waits until its thread takes it, and the third may find two; as many more as leave meanwhile
-    find fewer."""
+    """The first three packets find fewer than two waiting, and are neither marked nor dropped. In
+    bmv2 the first one waits until its thread takes it, so the third may find two; and as many more
+    as leave in the meantime find fewer."""
     bmv2 = quiet.kind == "bmv2"
     spared = 2 if bmv2 else 3
     with quiet.policy("red", **red()):
@@ -385,7 +386,7 @@ def test_red_above_its_thresholds(quiet):
         time.sleep(0.02)  # bmv2 sends a frame when its time on the link begins
         before = quiet.egress(SLOW)
         out = burst(quiet, ecn=0, count=spared)
-        # In bmv2 a dropped packet takes its time on the link.
+        # In bmv2 even a dropped packet takes its time on the link.
         wait_until(lambda: sum(grown(quiet.egress(SLOW), before)) == BURST, "all fates")
         assert ids_of(out[:spared]) == list(range(spared))
         assert len(out) < BURST if bmv2 else len(out) == spared
@@ -401,11 +402,11 @@ def test_red_below_its_thresholds(quiet):
 
 
 def test_red_marks_by_chance(quiet):
-    """p_b is a quarter of the average, which a burst raises to n^2 / 1024 at its n-th packet at
-    most: so the probabilities of 8 bursts add up to 43 at most. A mark takes between 0 and 1 of
-    them, uniformly (docs/p4.md): 86 marks are expected at most, with a standard deviation of 5.4
-    (a renewal process: variance 43 * (1/12) / (1/2)^3). Where bmv2 takes them more slowly, the
-    queue is shorter and marks are fewer."""
+    """p_b is a quarter of the average, which a burst raises to at most n^2 / 1024 at its n-th
+    packet. So the probabilities in 8 bursts add up to at most 43. The distance between marks takes
+    between 0 and 1 of this sum, uniformly (docs/p4.md): at most 86 marks are expected, with a
+    standard deviation of 5.4 (a renewal process: variance 43 * (1/12) / (1/2)^3). If bmv2 receives
+    the packets more slowly, its queue is shorter and there are fewer marks."""
     marks_by_burst = []
     with quiet.policy(
         "red", **red(max_th=1 << 16, slope=1 << 22, idle_us=5000, idle_limit_us=20_000)

@@ -1,5 +1,5 @@
 """`make bench-sender` in its check mode: every part runs, and the figures have the form that the
-charts and docs/performance.md rely on. No figure is judged here."""
+charts and docs/performance.md need. No figure is judged here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_part_runs_and_is_drawn(tmp_path: Path) -> None:
     assert 0 < results["lab"]["late_p50_us"] <= results["lab"]["late_p99_us"]
     assert results["lab"]["sender_cpu"] > 0 and results["lab"]["host_cpu"] > 0
     assert {goal["met"] for goal in results["goals"]} <= {True, False}
-    # A part by itself replaces its own figures alone.
+    # Running a single part replaces only its own figures.
     done = subprocess.run(
         [ROOT / ".venv/bin/python", ROOT / "scripts/bench_sender.py", "--check",
          f"--output={output}", "--only", "limits"],

@@ -37,7 +37,7 @@ class LoadedExperiment:
     experiment: Experiment
     topology: Topology
     receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
-    # per session: whether its scheme has layers; otherwise there is one rate for all of them
+    # For each session: whether its scheme has layers. Otherwise all its receivers get one rate.
     layered: tuple[bool, ...]
     data: dict[str, Any]
     file: str

@@ -56,7 +56,7 @@ def known_schemes() -> dict[str, SchemeInfo]:
 def require_accepted(loaded: LoadedExperiment) -> None:
     """Raises InputError if the scheme's cores refuse the combination of a session's parameters."""
     for index, session in enumerate(loaded.experiment.sessions):
-        # the copies of a unicast session share one check
+        # The copies of a unicast session share one check.
         own = session.model_copy(update={"session": 0})
         if refusal := _refusal(tuple(session_options(own))):
             raise InputError(f"{loaded.file}: sessions.{index}: {refusal}")

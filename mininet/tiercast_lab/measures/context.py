@@ -16,7 +16,7 @@ class Receiver:
     it is not."""
 
     node: int
-    # steps (s, bit/s) of the smallest link rate on its path
+    # Steps (s, bit/s) of the smallest link rate on its path.
     available: tuple[tuple[float, float], ...]
     bottleneck: str = ""  # the direction of a link, as in `port` rows: "0>1"
     # The flows at the bottleneck, if the session's share is measured at this receiver.

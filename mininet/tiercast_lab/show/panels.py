@@ -156,7 +156,7 @@ def sessions(run: StoredRun) -> Panel:
         first, *names = rates
         others = np.array([rates[name] for name in names])
         with warnings.catch_warnings():
-            # for the time before any receiver is present
+            # For the time before any receiver is present.
             warnings.simplefilter("ignore", RuntimeWarning)
             rates = {
                 first: rates[first],

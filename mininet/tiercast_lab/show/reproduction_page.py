@@ -112,7 +112,7 @@ def keep(summaries: list[dict[str, Any]]) -> None:
 def _the_commit(summaries: list[dict[str, Any]]) -> str:
     """The commit of all runs, measures and verdicts. Raises InputError if there are several."""
     commits: dict[str | None, str] = {}  # by commit: one summary that has it
-    # by program and digest: one summary that was made by it
+    # By program and digest: a summary that was made by it.
     programs: dict[str, dict[str, str]] = {}
     for one in summaries:
         commits.setdefault(one["versions"]["commit"], f"the verdict on {one['figure']}")

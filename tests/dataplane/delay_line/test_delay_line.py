@@ -60,7 +60,7 @@ def delay_line(namespace: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_all(receiver: socket.socket) -> list[bytes]:
-    """What waits for the socket."""
+    """The frames that are waiting in the socket."""
     found = []
     while select.select([receiver], [], [], 0)[0]:
         found.append(receiver.recv(2048))
@@ -72,12 +72,12 @@ def frame(number: int, size: int = 200) -> bytes:
 
 
 def wait_for(receiver: socket.socket, wanted: bytes) -> None:
-    while receiver.recv(2048) != wanted:  # it sees the frames that it sends itself, too
+    while receiver.recv(2048) != wanted:  # the socket also sees the frames that it sends
         pass
 
 
 def ready(one: socket.socket, two: socket.socket) -> None:
-    """Until frames pass; none is on its way any more."""
+    """Waits until frames pass in both directions and none is on its way any more."""
 
     def passes() -> bool:
         two.send(frame(0))
@@ -91,14 +91,14 @@ def ready(one: socket.socket, two: socket.socket) -> None:
 def test_frames_come_in_order_after_the_delay_of_their_direction(
     namespace: str, delay_line: subprocess.Popen[str]
 ) -> None:
-    """To the nanosecond: DelayLine, in virtual time."""
+    """The tests of DelayLine, in virtual time, check the delay to the nanosecond."""
     with endpoint_of(namespace, "outer1") as one, endpoint_of(namespace, "outer2") as two:
         ready(one, two)
         frames = [frame(number, 100 + number * 10) for number in range(2, 102)]
         before = time.monotonic()
         for each in frames:
             one.send(each)
-        # The other direction has no delay: what is sent later is there before.
+        # The other direction has no delay, so a frame that is sent later arrives first.
         two.send(frame(1000))
         wait_for(one, frame(1000))
         assert not [got for got in read_all(two) if got in frames]
@@ -123,7 +123,7 @@ def test_each_second_it_says_for_how_long_it_did_not_run(delay_line) -> None:
     time.sleep(0.3)
     paused = 1e6 * (time.monotonic() - stopped)
     delay_line.send_signal(signal.SIGCONT)
-    # Stopped at the moment of a report it says so in the next one.
+    # If it is stopped just as it reports, the pause is in the next report.
     assert max(line()["longest_pause_us"], line()["longest_pause_us"]) >= paused
     delay_line.send_signal(signal.SIGTERM)
 

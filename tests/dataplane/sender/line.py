@@ -1,5 +1,5 @@
 """tiercast-send with many sessions, for the tests: the program with its control socket, and the
-library that stands at the far end of its device (dataplane/sender/bench/far_end.cpp)."""
+library that stands in for the far end of its device (dataplane/sender/bench/far_end.cpp)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ HEADER = np.dtype([("tsc_hz", "<u8"), ("capacity", "<u8"), ("count", "<u8"), ("s
 
 
 def constant(session: int, rate: str, count: int = 1, layers: int = 1) -> session_pb2.SessionSpec:
-    """Layers of this rate, whatever the receivers say: RLM's sender has such."""
+    """Sessions whose layers have this rate, whatever the receivers report: RLM's sender allows
+    that."""
     parameters = {"rlm.base_rate": rate, "rlm.step_rate": rate, "rlm.growth": "1"}
     return session_pb2.SessionSpec(
         session=session, count=count, scheme="rlm", layers=layers, packet_size=500,
@@ -33,7 +34,7 @@ def constant(session: int, rate: str, count: int = 1, layers: int = 1) -> sessio
 
 
 class Line:
-    """tiercast-send with `sessions`; stopped by leaving the context of `sender()`."""
+    """tiercast-send with `sessions`. It is stopped when the context of `sender()` is left."""
 
     def __init__(self, folder: Path, sessions: list[session_pb2.SessionSpec]):
         self.folder = folder
@@ -54,9 +55,9 @@ class Line:
         urgent: bool = False,
         lcores: str = "",
     ) -> Iterator[SenderControl]:
-        """Runs until the context is left; then its exact counts stand in `records`. `urgent`: other
-        work on the machine shall not delay it; for one that sleeps nearly always. `lcores`: as the
-        EAL's -l has them."""
+        """Runs until the context is left; `records` then has its exact counts. `urgent`: other work
+        on the machine must not delay it; only for a sender that sleeps most of the time. `lcores`:
+        as for the EAL's -l."""
         command = [str(SENDER), *([f"--vdev={device}"] if device else []), *EAL]
         command += ["-l", lcores] if lcores else []
         command[command.index("-m") + 1] = "128"
@@ -94,17 +95,18 @@ class Line:
                 time.sleep(0.05)
 
     def records(self, kind: str) -> list[dict]:
-        """Those so far; the file's last line may still be being written."""
+        """The records so far. The file's last line may still be incomplete."""
         text = self.trace.read_text() if self.trace.exists() else ""
         lines = map(json.loads, text[: text.rfind("\n") + 1].splitlines())
         return [record for record in lines if record["kind"] == kind]
 
     def left_out(self) -> int:
-        """Packets that the schedules left out, because the machine was taken away."""
+        """Packets that the schedules left out because the program got no CPU."""
         return self.records("worker")[-1]["given_up_packets"]
 
     def check_counts(self) -> int:
-        """Each layer's, and that the worker's are their sums. Returns what was sent."""
+        """Checks each layer's counts, and that the worker's are their sums. Returns what was
+        sent."""
         layers = self.records("layer")
         worker = self.records("worker")[-1]
         for name in ("generated_packets", "sent_packets", "dropped_packets"):
@@ -121,22 +123,22 @@ def _json(session: session_pb2.SessionSpec) -> str:
 
 
 def departures(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """(CLOCK_MONOTONIC in ns, group address) of each hand-over that the far end recorded, in the
-    order of hand-over."""
+    """(CLOCK_MONOTONIC in ns, group address) of each hand-over that the far end recorded, in
+    order."""
     header = np.fromfile(path, HEADER, 1)[0]
     count, capacity = int(header["count"]), int(header["capacity"])
     stamps = np.fromfile(path, "<u8", count, offset=HEADER.itemsize).astype(np.int64)
     groups = np.fromfile(path, "<u4", count, offset=HEADER.itemsize + 8 * capacity)
     start_tsc, start_ns = int(header["start_tsc"]), int(header["start_ns"])
-    # As the kernel's clock measured it: DPDK's figure is rounded to 10 MHz.
+    # The tick as measured with the kernel's clock: DPDK rounds its figure to 10 MHz.
     ns_per_tick = (int(header["end_ns"]) - start_ns) / (int(header["end_tsc"]) - start_tsc)
     return (stamps - start_tsc) * ns_per_tick + start_ns, groups
 
 
 def check_rate(times: np.ndarray, per_second: float, left_out: int) -> None:
-    """The departures (ns) of one layer are those of its schedule, however late each was: never more
-    than the rate allows, and as many as it asks for but what was left out. A layer makes good one
-    packet of a stall by a second one back to back (LinePacer), so the last three may belong to a
-    stall that is not accounted for yet."""
+    """The departures (ns) of one layer follow its schedule, however late each of them was: never
+    more than the rate allows, and no fewer than it requires except for those left out. After a
+    stall a layer sends one extra packet back to back (LinePacer), so the last three may belong to a
+    stall that is not yet accounted for."""
     assert len(times) <= per_second * (times[-1] - times[0]) / 1e9 + 3
     assert len(times) + left_out >= per_second * (times[-4] - times[0]) / 1e9 - 1

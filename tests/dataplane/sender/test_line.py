@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 
 
 def rlm(session: int, count: int, packets_per_second: float, **fields: object) -> dict:
-    """Sessions whose eight layers have one fixed rate each."""
+    """Sessions whose eight layers each have one fixed rate."""
     size = fields.get("packet_size", 1000)
     rate = f"{packets_per_second * size * 8}"
     rates = {"rlm.base_rate": rate, "rlm.step_rate": rate, "rlm.growth": "1"}
@@ -63,7 +63,8 @@ def send(tmp_path: Path, device: str, sessions: list[dict], *options: str) -> En
 
 
 def check_counts(ended: Ended) -> list[dict]:
-    """generated = sent + dropped, of each layer and in all; the records of the layers."""
+    """Checks generated = sent + dropped for each layer and in all. Returns the records of the
+    layers."""
     assert ended.status == 0, ended.stderr
     layers = ended.of("layer")
     for layer in layers:
@@ -71,7 +72,7 @@ def check_counts(ended: Ended) -> list[dict]:
     worker = ended.of("worker")[-1]
     for name in ("generated_packets", "sent_packets", "dropped_packets", "sent_bytes"):
         assert worker[name] == sum(layer[name] for layer in layers)
-    # A departure that found no buffer is not among those whose lateness is known.
+    # Lateness is unknown for a departure that found no buffer.
     assert ended.of("pacer.final")[-1]["count"] <= worker["generated_packets"]
     return layers
 
@@ -84,7 +85,7 @@ def test_counts_are_exact(tmp_path: Path, mode: list[str]) -> None:
     assert len(layers) == 20 * 8 + 3
     worker = ended.of("worker")[-1]
     assert worker["dropped_packets"] == 0
-    # How many these sessions send in a second is said by the dry run, in virtual time.
+    # The dry run, in virtual time, checks how many these sessions send per second.
     assert worker["sent_packets"] > 0
 
 
@@ -102,7 +103,7 @@ def test_every_packet_of_a_capture(tmp_path: Path) -> None:
         packet = Ether(frame)
         assert (packet.src, packet[Dot1Q].vlan, packet[Dot1Q].prio) == (SENDER_MAC, 100, 5)
         again = Ether(frame)
-        del again[IP].chksum, again[UDP].chksum  # Scapy's own, computed anew
+        del again[IP].chksum, again[UDP].chksum  # so that Scapy computes its own
         assert bytes(again) == frame
         data = parse(bytes(packet[UDP].payload))
         assert packet[IP].dst == str(group_address(data.session, data.rank))
@@ -113,7 +114,7 @@ def test_every_packet_of_a_capture(tmp_path: Path) -> None:
         seqs = sent[int(layer["session"]), int(layer["rank"])]
         assert len(seqs) == layer["sent_packets"] > 1
         assert [(seq - seqs[0]) % 2**32 for seq in seqs] == list(range(len(seqs)))
-    # The stream of the payload goes on from packet to packet, whatever the session.
+    # The payload's stream continues from packet to packet, whichever the session.
     stream = b""
     for frame in frames:
         message = bytes(Ether(frame)[UDP].payload)
@@ -122,14 +123,14 @@ def test_every_packet_of_a_capture(tmp_path: Path) -> None:
 
 
 def test_a_device_that_stops_draining_costs_exactly_what_it_refuses(tmp_path: Path) -> None:
-    """Nobody empties the ring: it takes what it has room for, and refuses the rest."""
+    """Nobody empties the ring: it takes as many packets as fit, and refuses the rest."""
     command = arguments(tmp_path, "--log-level=error", [rlm(0, 10, 500)], "--duration=1s")
     far_end = "ring=1,descriptors=512,stall_after=0"
     preloaded = ["env", f"LD_PRELOAD={FAR_END}", f"TIERCAST_FAR_END={far_end}"]
     ended = run([*preloaded, *command], tmp_path / "t.jsonl")
     check_counts(ended)
     worker = ended.of("worker")[-1]
-    assert worker["sent_packets"] == 511  # a ring of 512 descriptors has room for
+    assert worker["sent_packets"] == 511  # the number that fits into a ring of 512 descriptors
     assert worker["dropped_packets"] > 0
     assert ended.of("feedback")[-1]["accepted"] == 0
 
@@ -168,7 +169,7 @@ def test_a_dry_run_needs_no_device(tmp_path: Path) -> None:
     assert plan["packets"] == 5 * 8 * 100
     assert {layer["packets"] for layer in plan["layers"]} == {100}
     assert sum(entry["count"] for entry in plan["gaps"]) == 5 * 8 * 99
-    # Each gap is 10 ms: all are in the one bin that holds it.
+    # Each gap is 10 ms, so all are in the same bin.
     assert len(plan["gaps"]) == 1
     with PcapReader(str(prefix.with_suffix(".pcap"))) as reader:
         assert sum(1 for _ in reader) == plan["packets"]
@@ -211,13 +212,14 @@ def test_link_down_gateway_and_feedback(link: Link, tmp_path: Path) -> None:
 
 
 def last(sender: Program, kind: str, field: str) -> float:
-    """What the last record of this kind says; there is one each second."""
+    """A field of the last record of this kind. There is one record per second."""
     found = [record[field] for record in sender.records() if record["kind"] == kind]
     return found[-1] if found else 0
 
 
 def send_or_drop(sender: Program, fate: str, layers: int) -> None:
-    """Waits until each of so many layers of one rate has sent, or dropped, two packets more."""
+    """Waits until each of `layers` layers with the same rate has sent (or dropped) two more
+    packets."""
     goal = last(sender, "worker", fate) + 3 * layers
     wait_until(lambda: last(sender, "worker", fate) >= goal, f"more {fate}")
 
@@ -228,7 +230,8 @@ def links(sender: Program) -> list[float]:
 
 
 def test_what_a_link_that_is_down_refuses_is_dropped(link: Link, tmp_path: Path) -> None:
-    """The link goes down twice: each layer's counts are exact, and what was sent arrives."""
+    """The link goes down twice. Each layer's counts are exact, and everything that was sent
+    arrives."""
     member = link.group_socket(str(group_address(3, 0)))
     trace = tmp_path / "t.jsonl"
     command = arguments(
@@ -254,7 +257,7 @@ def test_what_a_link_that_is_down_refuses_is_dropped(link: Link, tmp_path: Path)
 
 
 def test_a_driver_says_that_the_link_changed(link: Link, tmp_path: Path) -> None:
-    """net_tap is asked; it has an interrupt, as NICs have, but keeps it to itself."""
+    """net_tap has to be polled: it has an interrupt, as NICs do, but does not pass it on."""
     trace = tmp_path / "t.jsonl"
     command = arguments(tmp_path, "--vdev=net_tap0,iface=tap0", [rlm(3, 2, 100)])
     sender = Program(command_in(link.namespaces["S"], *command), trace)
@@ -275,7 +278,7 @@ def test_a_driver_says_that_the_link_changed(link: Link, tmp_path: Path) -> None
     reason="its peer is dpdk-testpmd, which needs two processors",
 )
 def test_a_driver_interrupts_when_the_link_changed(tmp_path: Path) -> None:
-    """net_vhost does, when a peer comes and goes."""
+    """net_vhost interrupts when a peer comes and goes."""
     trace, path = tmp_path / "t.jsonl", tmp_path / "vhost"
     sender = Program(
         arguments(tmp_path, f"--vdev=net_vhost0,iface={path}", [rlm(3, 2, 100)]), trace

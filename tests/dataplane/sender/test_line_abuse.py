@@ -1,5 +1,5 @@
-"""tiercast-send with many sessions, used badly: sessions that come and go under a flood, signals at
-any moment, clients that hold its HTTP server up, an input that ends or never comes."""
+"""tiercast-send with many sessions, misused: sessions that come and go under a flood, signals at
+any moment, clients that block its HTTP server, an input that ends or never comes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ NULL = "net_null0,no-rx=1"
 
 
 def test_a_thousand_sessions_come_and_go_while_forged_feedback_arrives(tmp_path: Path) -> None:
-    """Numbers are used again at once; whatever arrives for them meanwhile has one fate."""
+    """Numbers are reused at once. Each frame that arrives for them in the meantime has exactly one
+    fate."""
     line = Line(tmp_path, [constant(300, "400kbit/s")])
     far_end = ring(tmp_path, [*SOUND, *MALFORMED, *FOREIGN], rate=1e5, descriptors=1024)
     with line.sender(None, far_end=far_end) as control:
@@ -56,7 +57,7 @@ def test_a_thousand_sessions_come_and_go_while_forged_feedback_arrives(tmp_path:
 
 @contextmanager
 def program(command: list[str], trace: Path | None = None) -> Iterator[Program]:
-    """Ends with the context at the latest."""
+    """A program that ends, at the latest, with the context."""
     sender = Program(command, trace)
     try:
         yield sender
@@ -67,7 +68,8 @@ def program(command: list[str], trace: Path | None = None) -> Iterator[Program]:
 
 
 def files(prefix: str) -> set[Path]:
-    """What a DPDK process with this --file-prefix might leave behind; folders are DPDK's habit."""
+    """What a DPDK process with this --file-prefix might leave behind. DPDK itself leaves
+    folders."""
     folders = map(Path, ("/dev/shm", "/run/dpdk", "/dev/hugepages", "/mnt/huge"))
     found = {path for folder in folders if folder.is_dir() for path in folder.rglob("*")}
     return {path for path in found if prefix in str(path) and not path.is_dir()}
@@ -78,9 +80,9 @@ def test_nothing_is_left_by_any_end(tmp_path: Path, kind: signal.Signals) -> Non
     control = tmp_path / "control"
     command = arguments(tmp_path, f"--vdev={NULL}", [rlm(0, 2, 50)], f"--control=unix:{control}",
                         f"--metrics=127.0.0.1:{free_port()}")  # fmt: skip
-    prefix = f"tiercast-test-{os.getpid()}"  # nobody else's on this machine
+    prefix = f"tiercast-test-{os.getpid()}"  # no other process on this machine has it
     command.insert(1, f"--file-prefix={prefix}")
-    for _ in range(2):  # the second one finds what the first one left
+    for _ in range(2):  # the second run finds what the first one left
         with program(command, tmp_path / "t.jsonl") as sender:
             with SenderControl(f"unix:{control}") as calls:
                 wait_until(lambda: answers(calls), "the sender answers")  # noqa: B023
@@ -156,10 +158,11 @@ def test_http_clients_that_are_slow_partial_or_a_thousand(tmp_path: Path) -> Non
                 wait_until(lambda: sends(client, request), "the connection")
                 return client
 
-            # Both threads are held up: by one that never ends its request, one that never reads.
+            # Both threads are blocked: by a client that never ends its request, and by one that
+            # never reads.
             connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
             connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
-            # And still another one is answered, once they have had their time.
+            # Another client is still answered, after those two have used up their time.
             assert "tiercast_sender_sent_packets_total" in get(port)
         with ExitStack() as held:
             for _ in range(1000):
@@ -191,7 +194,7 @@ def reachable(port: int) -> bool:
 
 
 def from_input(tmp_path: Path, stdin: object, *options: str) -> Ended:
-    """A second of standard input, packets of 60 bytes."""
+    """Half a second of standard input, in packets of 60 bytes."""
     command = arguments(tmp_path, f"--vdev={NULL}", [rlm(0, 1, 50, packet_size=60)],
                         "--payload=-", "--duration=500ms", *options)  # fmt: skip
     done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -201,7 +204,7 @@ def from_input(tmp_path: Path, stdin: object, *options: str) -> Ended:
 
 def test_an_input_that_ends_or_never_comes_does_not_hold_it_up(tmp_path: Path) -> None:
     underruns = []
-    # At its end at once; a terminal's other end that says nothing; a writer that says nothing.
+    # An input at its end, a terminal on which nobody types, and a writer that never writes.
     terminal, _quiet = os.openpty()
     silent, writer = os.pipe()
     with (tmp_path / "short").open("w+b") as short:
@@ -215,7 +218,7 @@ def test_an_input_that_ends_or_never_comes_does_not_hold_it_up(tmp_path: Path) -
             underruns.append(worker["sent_packets"] - worker["payload_underruns"])
     for descriptor in (terminal, _quiet, silent, writer):
         os.close(descriptor)
-    # 16 bytes of 32 in a packet are the header: 200 bytes fill 12 packets and a half.
+    # 16 of a packet's 32 bytes are the header, so 200 bytes fill 12 packets and a half.
     assert underruns == [0, 0, 0, 200 // 16]
 
 

@@ -1,5 +1,5 @@
-"""Sessions of a running tiercast-send start, change and stop (tiercast.v1.Sender); its figures for
-Prometheus. No network: net_null."""
+"""Sessions of a running tiercast-send start, change and stop (tiercast.v1.Sender), and its figures
+for Prometheus. No network: net_null."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from ...patience import PATIENCE_S, wait_until
 from .line import Line, check_rate, constant, departures
 
 NULL = "net_null0"
-RATE_BPS = 40_000  # of a layer: 10 packets/s of 500 bytes
+RATE_BPS = 40_000  # per layer: 10 packets/s of 500 bytes
 
 
 def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) -> None:
-    """100 sessions of 8 layers run, one is started, one is changed, one is stopped: counts say so,
-    and their order, however late each packet is. Schedules to the nanosecond are in virtual time
-    (SenderSessions.TheyStartChangeAndStopWhileOthersRun), lateness in `make bench-sender`."""
+    """100 sessions of 8 layers run; one is started, one is changed, one is stopped. The counts and
+    the order of departures show it, however late each packet is. Schedules are checked to the
+    nanosecond in virtual time (SenderSessions.TheyStartChangeAndStopWhileOthersRun), lateness in
+    `make bench-sender`."""
     record = tmp_path / "record"
     line = Line(tmp_path, [constant(1, f"{10 * RATE_BPS}bit/s", count=100, layers=8)])
     far_end = {"record": record, "count": 1_000_000}
@@ -43,7 +44,8 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
             return [layer.sent_packets for layer in layers(session)]
 
         def send_on(packets: int = 30) -> None:
-            """All is obeyed, and a session that nobody touched has sent so many packets more."""
+            """Waits until all commands were obeyed, and an untouched session has sent `packets`
+            more packets."""
             goal = sent(20)[0] + packets
             wait_until(lambda: sent(20)[0] >= goal, "packets go on leaving")
 
@@ -54,7 +56,7 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
 
         control.change(50, top_rank=2)
         wait_until(lambda: [x.rate_Bps > 0 for x in layers(50)] == [True] * 3 + [False] * 5, "50")
-        send_on(3)  # what was ready has left
+        send_on(3)  # packets that were ready have left
         silent = sent(50)
         send_on()
         assert sent(50)[3:] == silent[3:]
@@ -77,7 +79,7 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
     def of(session: int, rank: int) -> np.ndarray:
         return np.flatnonzero(groups == int(group_address(session, rank)))
 
-    # Those that nobody touched send 100 packets/s from beginning to end, on an absolute schedule.
+    # The untouched sessions send 100 packets/s from beginning to end, on an absolute schedule.
     left_out = line.left_out()
     for session in (1, 20, 49, 53, 99):
         for rank in (0, 7):
@@ -85,7 +87,7 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
     check_rate(times[of(200, 0)], 200, left_out)
     changed = times[of(51, 0)]
     check_rate(changed[changed > changed_at], 300, left_out)
-    # Session 52 was stopped before three more packets of another one had left.
+    # Session 52 stopped before another session had sent three more packets.
     assert max(of(52, rank)[-1] for rank in range(8)) < of(20, 0)[before_52_ended + 3]
 
 
@@ -104,7 +106,7 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
                 ["packet_size = 1400", "1000"],
             ),
             (lambda: control.start([constant(3, "1Mbit/s", count=500)]), ["no room", "500", "300"]),
-            # Of several, the last of which cannot start, none does.
+            # If the last of several cannot start, none does.
             (
                 lambda: control.start([constant(5, "1Mbit/s"), constant(6, "1Mbit/s", count=500)]),
                 [],
@@ -143,7 +145,7 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
             "all layers' rates",
         )
     line.check_counts()
-    # Nor did any send for a moment.
+    # None of them sent, not even for a moment.
     assert {layer["session"] for layer in line.records("layer")} == {1, 2}
 
 
@@ -151,7 +153,8 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
     line = Line(tmp_path, [constant(1, "1Mbit/s")])
 
     def sessions(command: str, *arguments: str) -> str:
-        """In this process: starting another takes longer than all of this."""
+        """Runs a command in this process: starting another one takes longer than everything
+        here."""
         result = CliRunner().invoke(
             app, [command, f"--sender={line.control_address}", *arguments], catch_exceptions=True
         )
@@ -185,7 +188,7 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
             said = sessions(*arguments)
             assert all(text in said for text in texts), (arguments, said)
     assert "no sender answers at" in sessions("list")
-    # And as it is called, with the exit status of its errors.
+    # The same as a command, with the exit status of its errors.
     done = subprocess.run(
         [ROOT / "tiercast", "sessions", "list", "--sender=unix:/nonexistent/socket"],
         capture_output=True, text=True,
@@ -230,7 +233,7 @@ def test_prometheus_reads_the_figures(tmp_path: Path) -> None:
         count = next(s.value for s in lateness.samples if s.name.endswith("_count"))
         assert buckets[-1].labels["le"] == "+Inf" and buckets[-1].value == count > 0
         assert [b.value for b in buckets] == sorted(b.value for b in buckets)
-        # Bad input from anybody who can reach the port.
+        # Bad input from anyone who can reach the port.
         for junk in (b"\0" * 5000, b"GET /metrics\r\n\r\n", b"GET " + b"/" * 70_000 + b" HTTP/1.1"):
             with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as bad:
                 bad.sendall(junk)

@@ -1,5 +1,5 @@
-"""tiercast-send: on devices without a network (exact counts, bytes of each packet) and on a veth
-(spacing, feedback, ARP, the lab's orders). Root for the veth."""
+"""tiercast-send on devices without a network (exact counts, bytes of each packet) and on a veth
+(spacing, feedback, ARP, the lab's commands). The veth needs root."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_counts_are_exact_on_net_null(tmp_path: Path) -> None:
 
 
 def check_rate(ended: Ended, rank: int, per_second: float) -> None:
-    """A layer's records, each with the program's own time: never more packets than the rate allows,
-    however late they were; and as many as it asks for, if none was late by an interval or more,
-    which a pacer that sleeps leaves out (PROTOCOLS 0.4)."""
+    """Checks a layer's records, each with the program's own time. There are never more packets than
+    the rate allows, however late they were. If none was late by an interval or more, which a
+    sleeping pacer leaves out (PROTOCOLS 0.4), there are also no fewer."""
     records = [record for record in ended.of("layer") if record["rank"] == rank]
     times = [record["time_ns"] / 1e9 for record in records]
     sent = [record["sent_packets"] for record in records]
     assert len(records) > 3 and sent[-1] > sent[0]
-    # A record is begun at its time, and counts what has been sent when it is written.
+    # A record has the time at which it is begun, and counts what was sent until it is written.
     assert sent[-2] - sent[0] <= per_second * (times[-1] - times[0]) + 2
     if ended.of("pacer.final")[-1]["late_max_us"] < 1e6 / per_second:
         assert sent[-1] - sent[0] >= per_second * (times[-2] - times[1]) - 2
@@ -94,7 +94,7 @@ def test_every_byte_of_a_packet(tmp_path: Path) -> None:
         assert (ip.src, ip.dst) == (SENDER_IP, str(group_address(SESSION, data.rank)))
         assert ip.id == number
         assert (packet[UDP].sport, packet[UDP].dport) == (5500, 5500)
-        # Scapy's own checksums, computed anew.
+        # Scapy's own checksums, computed again.
         again = Ether(frame)
         del again[IP].chksum, again[UDP].chksum
         assert bytes(again) == frame
@@ -119,7 +119,8 @@ def test_packets_are_ecn_capable_if_marks_are_heeded(tmp_path: Path, ecn: int) -
 
 
 def test_what_leaves_arrives_at_its_rate(link: Link) -> None:
-    """750 packets a second on a veth. How late they are and what they cost: `make bench-sender`."""
+    """750 packets per second on a veth. `make bench-sender` measures how late they are and what
+    they cost."""
     members = [link.group_socket(str(group_address(SESSION, rank))) for rank in range(LAYERS)]
     sender = link.sender(*fixed_rate("1.2Mbit/s"))
     wait_until(lambda: len(sender.records()) > 15 * LAYERS, "three seconds of records")
@@ -164,14 +165,14 @@ def test_answers_arp_and_echo(link: Link) -> None:
 
 @pytest.mark.parametrize("runtime", [[], ["--max-sessions=2"]])
 def test_answers_no_igmp_query(link: Link, runtime: list[str]) -> None:
-    """It is a member of no group but 224.0.0.1, about which no IGMP message is sent."""
+    """It is a member of no group but 224.0.0.1, and for that one no IGMP message is sent."""
     sender = link.sender(*fixed_rate("100kbit/s"), *runtime)
     wait_until(lambda: bool(sender.records()), "sender runs")
     raw = link.packet_socket("R")
     for query in QUERIES:
         raw.send(query)
-    # What it answers afterwards says that it has seen them; the longest that one leaves a member
-    # to answer in is 100 ms.
+    # An answer to a later frame shows that it has seen the queries. The longest time that a query
+    # gives a member to answer is 100 ms.
     time.sleep(0.3)
     raw.send(ASKED[0])
     seen: list[Ether] = []
@@ -197,7 +198,7 @@ def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
     link.set_up("S", False)
     wait_until(lambda: any(count >= 20 for count in dropped()), "drops")
     received = drain(member)
-    link.set_up("S", True)  # the kernel may take a second more to say that the carrier is back
+    link.set_up("S", True)  # the kernel may take another second to report that the carrier is back
     assert select.select([member], [], [], PATIENCE_S)[0], "no packet after the interface came up"
     records = len(dropped())
     wait_until(lambda: len(dropped()) > records + 3, "it goes on")
@@ -223,7 +224,7 @@ def frame(message: bytes | Tiercast, *, dst: str = SENDER_IP, dport: int = 5501)
 
 
 def forged() -> tuple[list[bytes], list[bytes]]:
-    """(malformed, foreign) frames."""
+    """Frames that are (malformed, foreign)."""
     good = bytes(frame(feedback()))
     message = good[42:]
     ip_checksum, udp_checksum = bytearray(good), bytearray(good)
@@ -256,8 +257,8 @@ def test_forged_feedback_is_counted_and_ignored(link: Link) -> None:
     malformed, foreign = forged()
     for bad in [*malformed, *foreign] * 20:
         raw.send(bad)
-    # The core's own refusals: a request that it has not sent, and, behind a sound common header,
-    # fewer records than it says.
+    # Refused by the core: a request number that was never sent, and (behind a valid common header)
+    # fewer records than announced.
     raw.send(bytes(frame(feedback(fb_req=0))))
     raw.send(bytes(frame(bytes(feedback())[:-24])))
 
@@ -271,7 +272,7 @@ def test_forged_feedback_is_counted_and_ignored(link: Link) -> None:
     assert ended.status == 0, ended.stderr
     last = ended.of("feedback")[-1]
     assert last["malformed"] == 20 * len(malformed)
-    assert last["foreign"] >= 20 * len(foreign)  # the kernel's IGMP too
+    assert last["foreign"] >= 20 * len(foreign)  # includes the kernel's IGMP
     assert (last["accepted"], last["refused"]) == (0, 2)
     assert ended.of("pacer.final")[-1]["dropped"] == 0
 

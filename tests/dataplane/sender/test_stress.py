@@ -1,6 +1,6 @@
-"""tiercast-send where things go wrong at full speed: forged feedback, a device that stops draining,
-a core that is asked for more than it can. What is checked does not depend on the machine's speed:
-counts are exact and others go on."""
+"""tiercast-send when things go wrong at full speed: forged feedback, a device that stops draining,
+a core that is asked for more than it can do. The checks do not depend on the machine's speed:
+counts are exact, and other sessions continue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 SESSIONS = 20
 ANNOUNCEMENT = LAYERS["RlmAnnouncement"](source=7, rank=0)
-SENDER_MAC = "00:00:00:00:00:00"  # of a ring device
+SENDER_MAC = "00:00:00:00:00:00"  # a ring device's
 
 
 def feedback(session: int, destination: str = SENDER_IP, port: int = 5501) -> bytes:
@@ -73,7 +73,7 @@ ASKED = [bytes(Ether(src=HOST_MAC, dst="ff:ff:ff:ff:ff:ff")
 
 
 def framed(frames: list[bytes]) -> bytes:
-    """As the far end reads them."""
+    """The frames in the form that the far end reads."""
     return b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
 
 
@@ -89,31 +89,31 @@ KINDS = [*SOUND, *MALFORMED, *FOREIGN, *ASKED, *QUERIES]
 
 
 def check_fates(line: Line, report: dict) -> dict:
-    """Every frame of KINDS has one fate, whatever the load. Returns the sender's counts."""
+    """Every frame of KINDS has exactly one fate, whatever the load. Returns the sender's counts."""
     counted = line.records("feedback")[-1]
     assert report["offered"] > len(KINDS)
 
     def handed(frames: list[bytes]) -> int:
         return sum(report["handed"][KINDS.index(frame)] for frame in frames)
 
-    # What found room in the ring, and did not stay there, was received.
+    # Whatever found room in the ring, and did not stay there, was received.
     assert counted["received"] == report["offered"] - report["refused"] - report["unread"]
     assert counted["received"] == handed(KINDS)
-    # Everything received has one fate.
+    # Everything received has exactly one fate.
     fates = ("accepted", "refused", "malformed", "foreign", "late", "answered", "learned",
              "igmp_query", "ring_full")  # fmt: skip
     assert counted["received"] == sum(counted[fate] for fate in fates)
     assert counted["malformed"] == handed(MALFORMED)
     assert counted["igmp_query"] == handed(QUERIES) > 0
     assert counted["refused"] == counted["learned"] == 0
-    # Sound feedback becomes foreign when its session ends.
+    # Valid feedback becomes foreign when its session ends.
     assert counted["foreign"] >= handed(FOREIGN)
     assert 0 < counted["answered"] <= handed(ASKED)
     if counted["ring_full"] == 0:
         assert counted["answered"] == handed(ASKED)
         after_end = counted["foreign"] - handed(FOREIGN)
         assert counted["accepted"] + counted["late"] + after_end == handed(SOUND)
-    # Nothing but data, answers and what RLM's sender repeats has left: no report to a query.
+    # Only data, answers and what RLM's sender repeats have left: no report in answer to a query.
     worker = line.records("worker")[-1]
     line.check_counts()
     repeated = len(line.records("rlm.announcement")) + worker["trace_lost"]
@@ -123,7 +123,7 @@ def check_fates(line: Line, report: dict) -> dict:
 
 
 def take_all_kinds(line: Line) -> None:
-    """Waits until the sender has taken each of KINDS ten times over, and sent of each session."""
+    """Waits until the sender has received each of KINDS ten times and sent for each session."""
     wait_until(
         lambda: line.control.list_sessions().sessions[-1].layers[0].sent_packets > 10, "packets"
     )
@@ -137,7 +137,7 @@ def take_all_kinds(line: Line) -> None:
 def test_forged_and_malformed_feedback_is_counted_one_by_one(
     tmp_path: Path, rate: float, until: float
 ) -> None:
-    """Also when it goes on while the sender ends (until 1000 s)."""
+    """With `until` = 1000 s it continues while the sender ends."""
     line = Line(tmp_path, [constant(1, "400kbit/s", count=SESSIONS)])
     far_end = ring(tmp_path, KINDS, rate=rate, until=until, descriptors=1024)
     with line.sender(None, far_end=far_end):
@@ -151,8 +151,8 @@ def test_forged_and_malformed_feedback_is_counted_one_by_one(
 
 @pytest.mark.parametrize("mode", [[], ["--poll"]])
 def test_two_cores_one_sends_and_one_receives(tmp_path: Path, mode: list[str]) -> None:
-    """The first of -l takes what is received and hands it to the other, in whose table the sessions
-    are: no frame is lost uncounted on the way."""
+    """The first core of -l receives frames and hands them to the other, which has the sessions: no
+    frame is lost on the way without being counted."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("-l 0,1 needs two processors; this machine gives one")
     first, second, *_ = sorted(os.sched_getaffinity(0))
@@ -163,7 +163,7 @@ def test_two_cores_one_sends_and_one_receives(tmp_path: Path, mode: list[str]) -
     with line.sender("net_null0,no-rx=1", *mode, far_end=far_end, lcores=f"{first},{second}"):
         take_all_kinds(line)
     check_fates(line, json.loads(report_file.read_text()))
-    # Each lcore has its part: the one that receives is no worker.
+    # Each lcore has its own task: the one that receives is not a worker.
     assert {worker["lcore"] for worker in line.records("worker")} == {second}
 
 
@@ -188,7 +188,7 @@ def test_a_device_that_stops_draining_costs_what_it_refuses_and_nothing_else(
     worker = line.records("worker")[-1]
     assert worker["dropped_packets"] >= dropped
     assert report["taken"] + report["left"] == sent
-    # It went on handing over at its rate, and made nothing good in a burst afterwards.
+    # It kept handing over at its rate, and did not catch up with a burst afterwards.
     times, groups = departures(record)
     for group in np.unique(groups):
         mine = times[groups == group]
@@ -208,8 +208,8 @@ def test_a_core_that_is_asked_for_too_much_says_so_and_leaves_out(tmp_path: Path
     worker = line.records("worker")[-1]
     assert worker["given_up_packets"] > worker["generated_packets"]
     assert "is behind: it left out" in line.stderr
-    # Nobody gets more than the others, once all have started: a turn or two, after a stall of the
-    # machine in the middle of one.
+    # Once all have started, none sends more than the others, except by a turn or two after a stall
+    # of the machine in the middle of one.
     _, groups = departures(record)
     started = np.unique(groups, return_index=True)[1]
     assert len(started) == 200
@@ -218,8 +218,8 @@ def test_a_core_that_is_asked_for_too_much_says_so_and_leaves_out(tmp_path: Path
 
 
 def test_a_core_that_has_no_time_hears_some_feedback_and_counts_all(tmp_path: Path) -> None:
-    """One core is asked for more packets than it can, under a flood: departures come first, but
-    congestion control is not deaf."""
+    """One core is asked for more packets than it can send, under a flood. Departures come first,
+    but congestion control still gets some feedback."""
     line = Line(tmp_path, [constant(1, "16Gbit/s", count=SESSIONS)])  # 80 M packets/s
     (tmp_path / "frames").write_bytes(framed(KINDS))
     report = tmp_path / "report.json"

@@ -1,7 +1,7 @@
 """Random packets through bmv2's simple_switch and through the engine: the same must come out.
 
-Runs where simple_switch is installed. What bmv2 sends becomes the expectations of a script for
-tiercast-stf, so that both see one program, one order of packets and the same ports.
+Runs if simple_switch is installed. What bmv2 sends becomes the expectations of a script for
+tiercast-stf, so that both get the same program, the same order of packets and the same ports.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PORTS = (1, 2, 3, 4)
 PACKETS = 60  # they arrive at once, and bmv2's queues hold 64
 SEED = 20
 
-# The bytes of which a program's packets are made, and the shortest packet: bmv2 finds an earlier
-# packet's values in the fields of an invalid header, and ends when a stack's index is outside.
+# The bytes of which a program's packets consist, and its shortest packet. bmv2 finds values of an
+# earlier packet in the fields of an invalid header, and crashes if a stack's index is out of range.
 PACKETS_OF = {
     "hash": (bytes(range(256)), 9),
     "loop": (bytes(range(256)), 3),
@@ -79,7 +79,7 @@ def run_bmv2(program: Path, frames: list[bytes], folder: Path) -> dict[int, list
         cwd=folder,
     )
     try:
-        # Done when something has come, and then nothing for a while in which it wanted no CPU.
+        # Done when something has arrived, and then nothing for a while in which it used no CPU.
         seen = quiet = 0
 
         def done() -> bool:
@@ -98,7 +98,7 @@ def run_bmv2(program: Path, frames: list[bytes], folder: Path) -> dict[int, list
 
 
 def sleeps(pid: int) -> bool:
-    """No thread of the process runs, or waits for a CPU."""
+    """Whether no thread of the process runs or waits for a CPU."""
     threads = Path(f"/proc/{pid}/task").glob("*/stat")
     return all(stat.read_text().rpartition(")")[2].split()[0] == "S" for stat in threads)
 

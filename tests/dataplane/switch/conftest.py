@@ -1,4 +1,4 @@
-"""A tiercast-switch on veths in namespaces of this test's own, and what drives it."""
+"""A tiercast-switch on veths in the test's own namespaces, and tools to drive it."""
 
 import itertools
 import os
@@ -70,19 +70,20 @@ class HostPort:
         self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        # Every frame of a flood waits here if this process is late; SO_RCVBUF stops at rmem_max.
+        # If this process is late, all frames of a flood wait here; SO_RCVBUF is limited by
+        # rmem_max.
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
         self.socket.bind((interface, ETH_P_ALL))
 
     def send(self, frame: bytes) -> int:
-        """Returns CLOCK_REALTIME just before."""
+        """Sends a frame. Returns CLOCK_REALTIME just before."""
         now = time.time_ns()
         self.socket.send(frame)
         return now
 
     def receive(self, count: int, timeout: float = PATIENCE_S) -> list[Frame]:
-        """Up to count frames; fewer if nothing comes for `timeout` seconds. A test that gives a
-        timeout expects nothing more to come."""
+        """Up to `count` frames; fewer if nothing arrives for `timeout` seconds. A test that gives a
+        timeout expects nothing more to arrive."""
         self.socket.settimeout(timeout)
         frames: list[Frame] = []
         while len(frames) < count:
@@ -104,7 +105,7 @@ class HostPort:
 
 
 def receive_anywhere(ports: dict[int, HostPort], count: int) -> list[int]:
-    """By which ports so many frames came, in order of their numbers."""
+    """The ports by which `count` frames came, in the order of the frames' numbers."""
     came: list[int] = []
     by_socket = {port.socket: number for number, port in ports.items()}
     while len(came) < count:
@@ -117,7 +118,7 @@ def receive_anywhere(ports: dict[int, HostPort], count: int) -> list[int]:
 
 
 class Network:
-    """A namespace with p1..p4, the switch's, and one with their far ends h1..h4."""
+    """A namespace with the switch's p1..p4, and one with their far ends h1..h4."""
 
     def __init__(self) -> None:
         self.namespaces = Namespaces("switch", "hosts")
@@ -137,7 +138,7 @@ class Network:
 
 
 def tiercast_command(device_id: int, address: str, *arguments: str) -> list[str]:
-    # Real-time as in the lab: other work on the machine must not delay packets.
+    # Real-time priority as in the lab: other work on the machine must not delay packets.
     return ["chrt", "--rr", "10", str(BINARY), "--device-id", str(device_id), "--grpc", address,
             *arguments]  # fmt: skip
 
@@ -148,7 +149,7 @@ def bmv2_command(device_id: int, address: str, *arguments: str) -> list[str]:
 
 
 class SwitchProcess:
-    """A running switch: tiercast-switch, or what `command` says."""
+    """A running switch: tiercast-switch, or the program in `command`."""
 
     def __init__(self, network: Network, directory: Path, *arguments: str, device_id: int = 1,
                  path: Path | None = None, command=tiercast_command) -> None:  # fmt: skip
@@ -161,7 +162,7 @@ class SwitchProcess:
             stderr=self.log,
             stdout=self.log,
         )
-        # Try again at once: the switch needs some milliseconds to listen.
+        # Retry at once: the switch needs some milliseconds until it listens.
         backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
         self.channel = grpc.insecure_channel(self.address, options=backoff)
         try:
@@ -173,7 +174,7 @@ class SwitchProcess:
         self.lab = lab_pb2_grpc.SwitchStub(self.channel)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Exit status."""
+        """Ends the switch. Returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -187,14 +188,14 @@ class SwitchProcess:
 
 
 def connect(address: str) -> SimpleNamespace:
-    """Another switch of a process, as far as a Controller needs it."""
+    """Another switch of the same process, with what a Controller needs of it."""
     channel = grpc.insecure_channel(address)
     grpc.channel_ready_future(channel).result(timeout=PATIENCE_S)
     return SimpleNamespace(channel=channel, p4runtime=p4runtime_pb2_grpc.P4RuntimeStub(channel))
 
 
 class Controller:
-    """One StreamChannel and the requests made in its name."""
+    """A StreamChannel, and the requests made by its owner."""
 
     def __init__(self, switch: SwitchProcess, election_id: int | None = 1, device_id: int = 1,
                  role: str = "") -> None:  # fmt: skip
@@ -298,7 +299,7 @@ class P4Info:
                           bytes([port]), mac.lstrip(b"\0") or b"\0")  # fmt: skip
 
     def hosts(self) -> p4.Entity:
-        """Selects every host."""
+        """An entity that selects every host."""
         return p4.Entity(table_entry=p4.TableEntry(table_id=self.ids["ipv4_host"]))
 
     def counter(self, name: str, index: int | None = None) -> p4.Entity:
@@ -325,7 +326,7 @@ class P4Info:
 
 
 def batch_codes(error: grpc.RpcError) -> list[int]:
-    """Canonical codes of the updates of a failed batch."""
+    """The canonical codes of the updates in a failed batch."""
     details = dict(error.trailing_metadata())["grpc-status-details-bin"]
     codes = []
     for item in status_pb2.Status.FromString(details).details:
@@ -385,13 +386,13 @@ class Peer:
 
 
 def code_of(error: grpc.RpcError) -> str:
-    """Of the one update or entity, wherever it stands."""
+    """The code of the only update or entity, wherever the error contains it."""
     codes = batch_code_names(error)
     return codes[0] if codes else error.code().name
 
 
 def batch_code_names(error: grpc.RpcError) -> list[str]:
-    """Of each update or entity; none if the request was refused as a whole."""
+    """The code of each update or entity; empty if the request was refused as a whole."""
     if "grpc-status-details-bin" not in dict(error.trailing_metadata()):
         return []
     return [code_pb2.Code.Name(code) for code in batch_codes(error)]
@@ -419,7 +420,7 @@ def network() -> Iterator[Network]:
 
 @pytest.fixture
 def start(network: Network, tmp_path: Path) -> Iterator:
-    """start(*arguments) runs a switch; all are ended with the test."""
+    """start(*arguments) runs a switch. All of them are ended with the test."""
     started: list[SwitchProcess] = []
 
     def make(*arguments: str, **options) -> SwitchProcess:

@@ -1,4 +1,5 @@
-"""What a running tiercast-switch says of each port: who dropped packets, and what was marked."""
+"""What a running tiercast-switch reports for each port: who dropped packets, and what was
+marked."""
 
 import re
 import socket
@@ -11,18 +12,18 @@ from tiercast.v1 import lab_pb2
 from ...patience import wait_until
 
 PORTS = ("--port", "1=p1", "--port", "2=p2", "--port", "3=p3,rate=8bit/s,queue=8p,overhead=-14B")
-OUT = 3  # stands still until a test says otherwise: one frame in service, eight wait
+OUT = 3  # its link stands still until a test says otherwise: one frame in service, eight wait
 LAYERS = ("239.192.0.8", "239.192.0.9")  # session 1
 RIVAL = "10.0.3.2"
 REST = (-1, -1)
-# The n-th of these ten finds n - 2 waiting: the last one finds the queue full.
+# The n-th of these ten finds n - 2 waiting, so the last one finds the queue full.
 FRAMES = (*[LAYERS[0]] * 4, *[LAYERS[1]] * 3, *[RIVAL] * 3)
 COUNTS = ("entered", "left", "marked", "queue_drops", "policy_drops", "pruned", "waiting")
 MAX_TH = 15
 
 
 def frame(destination: str) -> bytes:
-    """Of the session, and able to be marked; or neither."""
+    """A frame of the session that can be marked, or one that is neither."""
     ect0 = 2 if destination in LAYERS else 0
     ip = IP(src="10.0.1.2", dst=destination, tos=ect0)
     return bytes(Ether(dst="02:00:00:00:01:00") / ip / UDP(sport=5500, dport=5500) / bytes(900))
@@ -37,7 +38,7 @@ def drop_tail(limit: int) -> tuple[str, bytes]:
 
 
 def red(ecn: bool) -> tuple[str, ...]:
-    """Above max_th, where the average will be put, ECT packets are marked if `ecn`."""
+    """Above max_th, where the test puts the average, ECT packets are marked if `ecn`."""
     thresholds = (5 << 8, MAX_TH << 8)
     slope_max_p_gentle = ((1 << 24) // 100, (1 << 24) // 10, 0)
     ecn_mark_wait = (ecn, ecn, False)
@@ -71,7 +72,7 @@ def ports_of(switch) -> dict[int, lab_pb2.PortStats]:
 
 
 def sessions(port: lab_pb2.PortStats) -> dict[tuple[int, int], dict[str, int]]:
-    """What is not 0, by session and layer; at each the sum is what entered."""
+    """Counts that are not 0, by session and layer. For each, the sum must be what entered."""
     found = {}
     for one in port.sessions:
         counts = {name: getattr(one, name) for name in COUNTS}
@@ -96,7 +97,7 @@ def set_policy(controller, p4info, policy) -> None:
 
 
 def release(network, switch, controller, p4info, left: int) -> dict:
-    """Lets all that waits go. RED's average is far above its thresholds then."""
+    """Lets everything that waits go. RED's average is then far above its thresholds."""
     average = (4 * MAX_TH << 18).to_bytes(4)
     controller.modify(p4info.register("red_average", OUT, average))
     switch.lab.SetLink(lab_pb2.SetLinkRequest(port=OUT, rate_bps=0))
@@ -112,7 +113,7 @@ def test_what_waits_and_what_the_queue_drops(network, switch, controller):
         (1, 0): {"entered": 4, "left": 1, "waiting": 3},
         (1, 1): {"entered": 3, "waiting": 3},
     }
-    # The groups go back to port 1, too.
+    # The groups also go back to port 1.
     assert sessions(ports[1]) == {
         (1, 0): {"entered": 4, "pruned": 4},
         (1, 1): {"entered": 3, "pruned": 3},
@@ -180,7 +181,7 @@ def test_why_packets_were_not_passed_on(network, switch, controller):
 
 
 def test_a_program_without_such_counters_says_what_the_queue_did(network, start, tools):
-    """again.json sends all to port 1, and counts nothing."""
+    """again.json sends everything to port 1, and counts nothing."""
     ports = ("--port", "1=p1,rate=8bit/s,queue=2p", "--port", "2=p2")
     switch = start(*ports, "--json", str(tools.TO_PORT_1))
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""tiercast-switch's ends: wrong arguments, signals, and what it leaves behind."""
+"""How tiercast-switch ends: wrong arguments, signals, and what it leaves behind."""
 
 import signal
 import socket
@@ -16,7 +16,7 @@ PORT = ("--port", "1=p1")
 
 @pytest.fixture
 def fails(network, tools, tmp_path):
-    """Runs the switch to its end; returns what it said. Exit status must be 2."""
+    """Runs the switch until it ends with exit status 2. Returns what it printed."""
 
     def run(*arguments: str) -> str:
         done = subprocess.run(
@@ -72,7 +72,7 @@ def test_p4info_that_is_none(fails, tmp_path, program):
 def test_an_address_in_use(fails, start, tmp_path):
     switch = start("--port", "2=p2")
     assert "address in use" in fails(*PORT, "--grpc", switch.address)
-    assert switch.lab.GetPorts(lab_pb2.GetPortsRequest()).ports  # not taken away from it
+    assert switch.lab.GetPorts(lab_pb2.GetPortsRequest()).ports  # it still has its device
 
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

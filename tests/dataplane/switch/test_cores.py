@@ -13,7 +13,7 @@ MAC = bytes.fromhex("020000000009")
 
 
 def udp_frame(source: int, number: int) -> bytes:
-    """To 10.0.0.9: the source's number-th."""
+    """A frame to 10.0.0.9 with a source and a number."""
     payload = struct.pack("!II", source, number).ljust(200, b"\0")
     ip = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + len(payload), 0, 0, 64, 17, 0,
                                socket.inet_aton(f"10.0.1.{source}"),
@@ -41,7 +41,7 @@ def test_two_switches_in_one_process(network, start, program, tools, tmp_path):
         controllers = [tools.Controller(both, device_id=1), tools.Controller(second, device_id=2)]
         for controller in controllers:
             assert controller.arbitration_code() == 0
-        # Each has tables of its own: the same host behind another port.
+        # Each switch has its own tables: the same host is behind another port.
         info = tools.P4Info()
         controllers[0].insert(info.host("10.0.0.9", 1, MAC))
         controllers[1].insert(info.host("10.0.0.9", 2, MAC))
@@ -69,7 +69,8 @@ def test_switches_that_share_an_interface_are_refused(network, tools):
 
 
 def test_workers_lose_and_reorder_nothing(network, start, program, tools):
-    """Three ports flood a fourth: each source's frames in order, every one counted once."""
+    """Three ports flood a fourth. Each source's frames stay in order, and every frame is counted
+    once."""
     frames = 3000
     switch = start(*program, "--workers", "4",
                    *(word for n in range(1, 5) for word in ("--port", f"{n}=p{n}")))  # fmt: skip
@@ -101,7 +102,8 @@ def test_workers_lose_and_reorder_nothing(network, start, program, tools):
 
 
 def test_workers_keep_the_links_rate(network, start, program, tools, tmp_path):
-    """8 Mbit/s, frames of 242 bytes: 0.242 ms each in ideal time, whichever thread brings them."""
+    """8 Mbit/s and frames of 242 bytes: 0.242 ms each in ideal time, whichever thread handles
+    them."""
     trace = tmp_path / "trace.jsonl"
     switch = start(*program, "--workers", "2", "--port", "1=p1,rate=8Mbit/s",
                    "--port", "2=p2", "--port", "3=p3", "--trace", str(trace))  # fmt: skip

@@ -51,7 +51,7 @@ def command(devices: list[str], *arguments: str) -> list[str]:
 
 @contextlib.contextmanager
 def running(directory: Path, devices: list[str], *arguments: str) -> Iterator[SimpleNamespace]:
-    """The switch, which polls: it takes a whole CPU until it ends with the context."""
+    """A switch that polls: it takes a whole CPU until the context ends."""
     address = f"unix:{directory}/dpdk.sock"
     log_path = directory / "dpdk.log"
     with log_path.open("w") as log:
@@ -82,7 +82,7 @@ def ports(switch) -> dict[int, lab_pb2.PortStats]:
 
 
 def probe(out_port: int, number: int, size: int = 60) -> bytes:
-    """probe.p4's frame: it leaves by out_port, and gets times written to bytes 2 to 29."""
+    """A frame for probe.p4: it leaves by out_port, with times written to bytes 2 to 29."""
     return (bytes([out_port]) + bytes(29) + number.to_bytes(4, "big")).ljust(size, b"\xaa")
 
 
@@ -130,13 +130,13 @@ def test_a_dpdk_port_has_a_link_behind_it(tmp_path, tools):
     assert stats.queue_drops == 9
     sent = read_pcap(out)
     assert [int.from_bytes(frame[30:34], "big") for frame in sent] == list(range(11))
-    # In us, and ideal: a late thread moves none of them.
+    # In us, and ideal: a late thread changes none of them.
     egress = [int.from_bytes(frame[24:30], "big") for frame in sent]
     assert [b - a for a, b in zip(egress, egress[1:], strict=False)] == [8000] * 10
 
 
 def test_a_frame_comes_back_from_a_ring_and_p4runtime_is_served(tmp_path, tools, p4info):
-    """A packet-out goes into net_ring, which gives back what is sent to it; then by the tables."""
+    """A packet-out goes into net_ring, which returns what is sent to it; then the tables decide."""
     first, out = pcap_device(tmp_path, 0, [])
     mac = bytes.fromhex("020000000009")
     frame = bytes(Ether(src="02:00:00:00:00:01") / IP(dst="10.0.2.2", ttl=9) / UDP() / bytes(40))
@@ -161,7 +161,7 @@ def test_a_frame_comes_back_from_a_ring_and_p4runtime_is_served(tmp_path, tools,
 
 
 def test_net_null_floods_and_the_switch_still_answers(tmp_path, tools):
-    """net_null receives without end: the switch goes on serving, and ends when it is told to."""
+    """net_null receives without end. The switch keeps serving, and ends when it is told to."""
     arguments = ("--port", "1=dpdk:net_null0", "--port", "2=dpdk:net_null1")
     program = str(tools.TO_PORT_1)
     with running(tmp_path, ["net_null0", "net_null1"], "--json", program, *arguments) as switch:

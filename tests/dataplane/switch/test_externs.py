@@ -1,6 +1,7 @@
-"""What externs do to packets once a controller programmed them, and what they tell it.
+"""What externs do to packets after a controller has programmed them, and what they report to it.
 
-On tiercast-switch and, where it is installed, on bmv2: what that does otherwise stands at the test.
+The tests run on tiercast-switch and, if it is installed, on bmv2. Where bmv2 differs, the test says
+how.
 """
 
 import contextlib
@@ -41,7 +42,7 @@ def ports(network):
 
 
 def answer(ports, *arguments, **options) -> int | None:
-    """The field that says what an extern did to a packet from port 1 to port 2."""
+    """The field that shows what an extern did to a packet from port 1 to port 2."""
     ports[1].send(packet(*arguments, **options))
     frames = ports[2].receive(1)
     return frames[0].data[17] if frames else None
@@ -61,7 +62,8 @@ def key(number: int = 1) -> str:
 
 @pytest.fixture
 def leaves_by(ports, tools):
-    """leaves_by(kind, key, flow) sends a packet into port 1: the port that it leaves by."""
+    """leaves_by(kind, key, flow) sends a packet into port 1 and returns the port where it
+    leaves."""
 
     def of(kind: int, key: int, flow: int) -> int:
         ports[1].send(packet(kind, key, flow))
@@ -122,8 +124,8 @@ def test_members_and_groups_choose_a_packets_way(peer, leaves_by):
     assert [leaves_by(BALANCE, 1, flow) for flow in range(3)] == [1, 1, 1]
     ways = [leaves_by(BALANCE, 2, flow) for flow in range(4)]
     assert sorted(ways) == [1, 2, 2, 2]
-    assert [leaves_by(BALANCE, 2, flow) for flow in range(4)] == ways  # a flow stays
-    # A member that changes does so in its group, too.
+    assert [leaves_by(BALANCE, 2, flow) for flow in range(4)] == ways  # each flow keeps its way
+    # When a member changes, it changes in its group, too.
     write(
         peer,
         "MODIFY",
@@ -180,7 +182,7 @@ def configure(peer, verb: str = "INSERT", **values: int) -> None:
 def test_digests_come_in_lists_once(peer, ports, process, tools):
     backup = tools.Controller(process, None)
     assert backup.arbitration_code() == 6  # ALREADY_EXISTS: it is not the primary
-    if peer.kind == "tiercast":  # bmv2 keeps what nobody asked for yet
+    if peer.kind == "tiercast":  # bmv2 keeps what nobody has asked for yet
         ports[1].send(packet(LEARN))
     configure(peer, max_list_size=2, max_timeout_ns=1000 * MS, ack_timeout_ns=60_000 * MS)
     before = time.time_ns()
@@ -189,20 +191,20 @@ def test_digests_come_in_lists_once(peer, ports, process, tools):
     full = digest(peer)
     assert full.digest_id == peer.ids["learnt_t"]
     assert learnt(full) == [[b"\x09", b"\x01", b"\x01"], [b"\x09", b"\x02", b"\x01"]]
-    if peer.kind == "tiercast":  # bmv2's clock begins with the machine
+    if peer.kind == "tiercast":  # bmv2's clock starts with the machine
         assert before <= full.timestamp <= time.time_ns()
     ports[1].send(packet(LEARN, flow=3, source=0x1234))
     old_enough = digest(peer)
     assert learnt(old_enough) == [[b"\x12\x34", b"\x03", b"\x01"]]
     assert old_enough.list_id != full.list_id
-    for flow in (1, 2):  # sent, and not acknowledged
+    for flow in (1, 2):  # sent but not acknowledged
         ports[1].send(packet(LEARN, flow=flow))
     no_message(peer.controller, 1.2)
     acknowledge(peer, full.digest_id, full.list_id)
-    if peer.kind == "tiercast":  # what a stream says next is heard after it
+    if peer.kind == "tiercast":  # the stream's next message is handled after it
         peer.controller.arbitrate(peer.controller.election_id)
         assert (peer.controller.arbitration_code(), backup.arbitration_code()) == (0, 6)
-    else:  # bmv2 answers no second arbitration
+    else:  # bmv2 does not answer a second arbitration
         time.sleep(0.3)
     for flow in (1, 2):
         ports[1].send(packet(LEARN, flow=flow))
@@ -239,7 +241,7 @@ def test_wrong_acknowledgements(peer, ports, process, tools):
     error = peer.controller.next().error
     assert error.canonical_code == INVALID_ARGUMENT
     assert error.digest_list_ack.digest_list_ack == p4.DigestListAck(digest_id=9, list_id=1)
-    acknowledge(peer, number, 12345)  # no such list: no effect
+    acknowledge(peer, number, 12345)  # no such list, so no effect
     backup = tools.Controller(process, None)
     assert backup.arbitration_code() == 6
     acknowledge(peer, number, 1, backup)
@@ -289,7 +291,7 @@ def test_idle_entries_are_reported_to_the_primary(peer, ports, process, tools):
     assert (entry.controller_metadata, entry.idle_timeout_ns) == (5, 1_000_000_000)
     if peer.kind == "tiercast":
         assert before_ns <= message.timestamp <= time.time_ns()
-        # bmv2 reports an entry once until it is hit.
+        # bmv2 reports an entry once, until it is hit.
         assert list(notification(peer).table_entry) == list(message.table_entry)
     no_message(backup)
     backup.close()
@@ -321,7 +323,7 @@ def test_idle_time_is_read(peer, ports):
     asked = time.monotonic_ns()
     [entity] = peer.controller.read(peer.entity(query))
     idle = entity.table_entry.time_since_last_hit.elapsed_ns
-    # The kernel's stamps are of another clock: a look at both may be interrupted.
+    # The kernel's stamps use another clock, and reading both may be interrupted.
     slack = 100 * MS
     assert asked - after - slack <= idle <= time.monotonic_ns() - before + slack
     [plain] = peer.controller.read(peer.entity(aged()))
@@ -355,7 +357,7 @@ KINDS = ("table_entry", "action_profile_member", "action_profile_group", "meter_
 
 
 def state(peer) -> list[bytes]:
-    """What a controller wrote, and only that."""
+    """Everything that a controller wrote, and nothing else."""
     found = []
     for kind in KINDS:
         query = peer.entity(f"{kind} {{ }}")

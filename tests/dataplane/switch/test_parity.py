@@ -1,7 +1,7 @@
-"""What a controller may ask of a switch, wrong things above all, and the code of the answer.
+"""Requests of a controller to a switch, especially wrong ones, and the code of each answer.
 
-One table for tiercast-switch and, where it is installed, for bmv2's simple_switch_grpc. A case in
-which they differ says what bmv2 answers and why we do otherwise (docs/switch.md lists these).
+One table serves tiercast-switch and, if it is installed, bmv2's simple_switch_grpc. A case in which
+they differ gives bmv2's answer and the reason why ours is different (docs/switch.md lists these).
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ import pytest
 class Case:
     name: str
     steps: tuple[str, ...]  # VERB entity; all but the last must succeed
-    answer: str  # to the last step: a code, or for READ how many entities
-    bmv2: str = ""  # its answer, where it is another
+    answer: str  # to the last step: a code, or for READ the number of entities
+    bmv2: str = ""  # bmv2's answer, if it differs
     why: str = ""
     program: str = "control"
 
@@ -64,7 +64,7 @@ RANGE, DENIED, FULL, PRECONDITION = (
     "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION")  # fmt: skip
 UNIMPLEMENTED, UNKNOWN = "UNIMPLEMENTED", "UNKNOWN"
 
-# Why we do not answer as bmv2 does. In quotes: sections of the P4Runtime specification 1.4.
+# Why our answers differ from bmv2's. Quoted titles are sections of the P4Runtime specification 1.4.
 BYTES = '"Bytestrings": what does not fit, or is empty, is OUT_OF_RANGE'
 DONT_CARE = '"Match Format": a range of every value is written by leaving the field out'
 LAX = '"Action Specification": one value for each parameter'

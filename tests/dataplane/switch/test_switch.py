@@ -1,4 +1,5 @@
-"""Frames through a running tiercast-switch: forwarding, the emulated links, packet-in and -out."""
+"""Frames through a running tiercast-switch: forwarding, the emulated links, packet-in and
+packet-out."""
 
 import array
 import contextlib
@@ -48,7 +49,7 @@ def datagram(destination: str, size: int = 1000, number: int = 0, ttl: int = 64)
 
 
 def send_burst(network, destination: str, count: int) -> None:
-    """Numbered frames into port 1, as fast as they go."""
+    """Sends numbered frames into port 1 as fast as possible."""
     frames = [datagram(destination, number=number) for number in range(count)]
     for frame in frames:
         network.ports[1].send(frame)
@@ -101,7 +102,7 @@ def test_it_says_for_how_long_it_did_not_run(switch):
     paused_us = 1e6 * (time.monotonic() - stopped)
     os.kill(switch.process.pid, signal.SIGCONT)
     assert longest_us() >= paused_us
-    # Each poll starts from zero, and a switch without work turns all the same.
+    # Each poll starts from zero, and a switch without work still runs its loop.
     wait_until(lambda: longest_us() < paused_us, "a poll without the pause")
 
 
@@ -205,7 +206,7 @@ def test_counters_and_registers(network, controller, p4info):
 
 @dataclass(frozen=True)
 class Passage:
-    """The engine's ideal times of a frame at a port, in ns: what a late machine does not move."""
+    """The engine's ideal times of a frame at a port, in ns. A late machine does not change them."""
 
     received: int
     enqueued: int
@@ -214,8 +215,8 @@ class Passage:
 
 @pytest.fixture
 def passages(tmp_path):
-    """passages(port, count) waits until so many frames have left the port: their passages, in
-    order. How late the machine was is a figure of `make bench-switch`."""
+    """passages(port, count) waits until `count` frames have left the port, and returns their
+    passages in order. `make bench-switch` measures how late the machine was."""
 
     def of(port: int, count: int) -> list[Passage]:
         def events(kind: str) -> dict[tuple[int, int], int]:
@@ -244,7 +245,8 @@ def traced_switch(start, program, tmp_path):
 
 
 def check_fifo(passed: list[Passage], rate_bps: int, delay_ns: int = 0) -> None:
-    """Frames of 1000 IP bytes leave one after the other at this rate, to the nanosecond."""
+    """Checks that frames of 1000 IP bytes leave one after the other at this rate, to the
+    nanosecond."""
     service_ns = 8_000 * 10**9 // rate_bps
     link_free = 0
     for one in passed:
@@ -253,9 +255,9 @@ def check_fifo(passed: list[Passage], rate_bps: int, delay_ns: int = 0) -> None:
 
 
 def check_never_early(passed: list[Passage], frames) -> None:
-    """No frame was on the wire before its ideal time."""
+    """Checks that no frame was on the wire before its ideal time."""
     before, realtime, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
-    slack = after - before + 1_000_000  # the clocks' offset is known to this, and as NTP slews it
+    slack = after - before + 1_000_000  # covers the error of the clocks' offset, which NTP may slew
     for one, frame in zip(passed, frames, strict=True):
         assert frame.time_ns - realtime + after >= one.transmitted - slack
 
@@ -274,7 +276,7 @@ def test_a_saturated_port_sends_at_its_rate(
     stats = ports_of(traced_switch)[3]
     assert stats.tx_packets == 150
     assert stats.tx_bytes == 150 * 1000
-    # As many wait at most as are enqueued before so many have been transmitted.
+    # At most as many are waiting as were enqueued before this number had been transmitted.
     most = max(sum(other.transmitted > one.enqueued for other in passed[:n])
                for n, one in enumerate(passed))  # fmt: skip
     assert stats.max_queue_packets == most
@@ -282,7 +284,7 @@ def test_a_saturated_port_sends_at_its_rate(
 
 
 def test_a_full_queue_drops_the_tail_and_counts_it(network, switch, controller, p4info):
-    """The link stands still until all have come: one is in service, ten wait."""
+    """The link stands still until all have arrived: one is in service, ten wait."""
     route(controller, p4info, "10.0.3.2", 3)
     switch.lab.SetLink(lab_pb2.SetLinkRequest(port=3, queue_packets=10, rate_bps=8))
     send_burst(network, "10.0.3.2", 60)
@@ -339,16 +341,16 @@ def test_port_statistics_and_lateness(network, switch, controller, p4info):
     ports = ports_of(switch)
     assert [p.name for p in ports.values()] == ["p1", "p2", "p3", "p4"]
     assert ports[1].rx_packets == 50
-    assert ports[1].rx_bytes == 50 * 1014  # no overhead set: Ethernet bytes
+    assert ports[1].rx_bytes == 50 * 1014  # no overhead is set, so Ethernet bytes count
     assert ports[4].tx_packets == 50
     assert (ports[1].kernel_drops, ports[4].send_errors) == (0, 0)
     assert 0 <= ports[4].late_p50_us <= ports[4].late_p99_us <= ports[4].late_max_us
     assert ports[4].late_max_us > 0
-    assert ports_of(switch)[4].late_max_us == 0  # nothing left since
+    assert ports_of(switch)[4].late_max_us == 0  # nothing has left since
 
 
 def host_socket(network, tools) -> socket.socket:
-    """A UDP socket behind port 1 on the kernel's stack, with its offloads on."""
+    """A UDP socket behind port 1, on the kernel's stack with its offloads on."""
     with tools.inside(network.hosts):
         return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
@@ -405,7 +407,7 @@ def test_vlan_tags_stay_in_the_frame(network, start, tools, tags):
     start("--port", "1=p1", "--port", "2=p2", "--json", str(tools.TO_PORT_1))
     network.ports[2].send(bytes(12) + tags + b"\x88\xb5" + b"payload")
     (frame,) = network.ports[1].receive(1)
-    # The receiving kernel takes the outer tag out and tells it.
+    # The receiving kernel removes the outer tag and reports it.
     assert frame.outer_tag == int.from_bytes(tags[:4], "big")
     assert frame.data[12:] == tags[4:] + b"\x88\xb5" + b"payload"
 
@@ -424,7 +426,7 @@ def test_offloads_are_off(switch, network, tools):
 
 
 def test_no_queueing_discipline_is_behind_a_port(network, controller, p4info):
-    """Frames that a packet socket bypasses past the qdisc leave no trace in its counters."""
+    """The qdisc's counters would show frames that did not bypass it."""
     tc = command_in(network.switch, "tc")
     subprocess.run([*tc, "qdisc", "replace", "dev", "p2", "root", "pfifo"], check=True)
     try:
@@ -439,7 +441,8 @@ def test_no_queueing_discipline_is_behind_a_port(network, controller, p4info):
 
 
 def test_timestamps_of_two_switches_lie_on_one_epoch(start, network, tools):
-    """A probe passes two processes, the second started later: its times are CLOCK_MONOTONIC's."""
+    """A probe passes two processes, of which the second was started later. Its times are
+    CLOCK_MONOTONIC's."""
     program = ("--json", str(tools.PROGRAMS / "probe.json"))
 
     def pass_on(sender: int, receiver: int) -> tuple[int, int]:
@@ -449,20 +452,20 @@ def test_timestamps_of_two_switches_lie_on_one_epoch(start, network, tools):
         return struct.unpack_from("!HIHI", frame.data, 18)[1::2]
 
     start("--port", "1=p1", "--port", "2=p2", *program)
-    time.sleep(1.1)  # an epoch of its own would be off by this: ten times the slack below
+    time.sleep(1.1)  # with its own epoch it would be off by this: ten times the slack below
     start("--port", "3=p3", "--port", "4=p4", *program)
     moments = [time.monotonic_ns() // 1000 & 0xFFFFFFFF]
     for sender, receiver in ((1, 2), (3, 4), (2, 1)):
         moments += pass_on(sender, receiver)
     moments.append(time.monotonic_ns() // 1000 & 0xFFFFFFFF)
-    # The kernel's stamps are of another clock: a look at both may be interrupted.
+    # The kernel's stamps use another clock, and reading both may be interrupted.
     slack = 100_000
     steps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
     assert min(steps) > -slack, moments
 
 
 def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, tools):
-    """Port 3 loses its carrier and gets it back; so do a group and an action set that watch it."""
+    """Port 3 loses its carrier and gets it back. A group and an action set that watch it follow."""
     switch = start("--port", "1=p1", "--port", "2=p2", "--port", "3=p3")
     switch.kind = "tiercast"
     peer = tools.Peer(switch, 1, "externs")
@@ -492,7 +495,7 @@ def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, t
     balance, limited = 1, 2
 
     def by_port_2() -> int:
-        """Of two flows through each table, how many leave by port 2 (the others: port 1)."""
+        """How many of two flows through each table leave by port 2; the others leave by port 1."""
         for kind in (balance, limited):
             for flow in (0, 1):
                 frame = bytes(12) + b"\x88\xb5" + bytes([kind, 1, flow, 0])
@@ -507,7 +510,7 @@ def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, t
     try:
         far_end("down")
         wait_until(lambda: by_port_2() == 0, "port 3 is known to be down")
-        # A new program does not forget it: nor a new group.
+        # A new program keeps this state, and so does a new group.
         peer.controller.set_pipeline(
             p4.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT, peer.config
         )
@@ -521,9 +524,9 @@ def test_members_that_watch_a_port_without_a_link_are_left_out(start, network, t
 
 
 def test_digests_without_a_reader_are_dropped_and_counted(start, network, tools):
-    """What waits for a stream is bounded, packets go on, and the log tells of it."""
+    """What waits for a stream is bounded, packets continue, and the log reports it."""
     switch = start("--port", "1=p1", "--port", "2=p2")
-    # A window that takes little of what is sent.
+    # A window that accepts little of what is sent.
     options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024)]
     channel = grpc.insecure_channel(switch.address, options=options)
     stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)

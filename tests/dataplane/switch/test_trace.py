@@ -1,4 +1,4 @@
-"""--trace: what a switch says of the packets that were asked for."""
+"""--trace: what a switch reports about the packets that were asked for."""
 
 import json
 import socket
@@ -30,13 +30,13 @@ class Traced:
         self._switch, self._path = switch, path
 
     def __call__(self) -> list[dict]:
-        """Stops the switch; all events."""
+        """Stops the switch. Returns all events."""
         self._switch.stop()
         return [json.loads(line) for line in self._path.read_text().splitlines()]
 
     def until(self, text: str, send: Callable[[], object]) -> int:
-        """Sends until the trace has this text, more at once each time: on a busy machine frames
-        that are sent together arrive apart. Returns how many it sent."""
+        """Sends until the trace contains this text, more frames each time: on a busy machine,
+        frames that are sent together arrive apart. Returns how many were sent."""
         sent, deadline = 0, time.monotonic() + PATIENCE_S
         while text not in self._path.read_text():
             assert time.monotonic() < deadline, f"no {text} in the trace after {sent} frames"
@@ -51,7 +51,8 @@ class Traced:
 
 @pytest.fixture
 def traced(start, program, tools, p4info, tmp_path):
-    """A switch with a host behind port 2 and a group on ports 2 and 3; send and read its trace."""
+    """A switch with a host behind port 2 and a group on ports 2 and 3. Sends, and reads its
+    trace."""
     made = []
 
     def make(*options: str):
@@ -120,7 +121,7 @@ def test_a_drop_says_who(traced, network):
 
 def test_copies_and_a_full_queue(traced, network):
     events = traced()
-    # 8 ms each on the link behind port 2, one may wait: so many until one finds no room.
+    # Each takes 8 ms on the link behind port 2, and one may wait: sends until one finds no room.
     sent = events.until('"kind":"drop"', lambda: network.ports[1].send(frame("239.192.0.9")))
     assert len(network.ports[3].receive(sent)) == sent
     assert len(network.ports[2].receive(2)) == 2
@@ -129,7 +130,7 @@ def test_copies_and_a_full_queue(traced, network):
         ["port 2, instance 1", "port 3, instance 1"]] * sent  # fmt: skip
     enqueued = of_kind(seen, "enqueue")
     assert sorted(e["port"] for e in enqueued) == [2] * sent + [3] * sent
-    # What each copy found at port 2, and what became of it, follows from when it came.
+    # What each copy found at port 2, and what happened to it, follows from its arrival time.
     dropped, dequeued = (
         {(e["packet"], e["copy"]): e for e in of_kind(seen, kind)} for kind in ("drop", "dequeue")
     )
@@ -145,10 +146,10 @@ def test_copies_and_a_full_queue(traced, network):
         assert copy not in dropped
         starts.append(max(now, link_free))
         link_free = starts[-1] + 1014 * 8 * 1000  # at 1 Mbit/s
-        if copy in dequeued:  # the last may wait still
+        if copy in dequeued:  # the last one may still be waiting
             assert dequeued[copy]["waited_ns"] == starts[-1] - now
     assert dropped
-    # A copy's number is in all its events.
+    # All events of a copy have its number.
     for copy in dropped:
         own = [e["kind"] for e in seen if (e["packet"], e["copy"]) == copy]
         assert own == ["enqueue", "drop"]
@@ -168,7 +169,7 @@ def test_filter_and_sample(traced, network):
 
 def test_a_mark_says_who(traced, network):
     events = traced()
-    # 8 ms each on the link behind port 4, which marks where two wait: so many until one is marked.
+    # Each takes 8 ms on the link behind port 4, which marks if two wait: sends until one is marked.
     events.until('"mark"', lambda: network.ports[1].send(frame("10.0.4.2")))
     marked: list[bool] = []
     while not any(marked):

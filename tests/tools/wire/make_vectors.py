@@ -1,8 +1,8 @@
 """Writes tests/data/wire/<scheme>.json: python tests/tools/wire/make_vectors.py [folder].
 
-Each message has samples whose values are chosen here. The bytes follow from the tables'
-offsets; what is wrong is made wrong on purpose, and named here, not by asking a reader: the
-readers (C++, Python, Lua) are tested with these files.
+The samples of each message have values that are chosen here. Their bytes follow from the offsets in
+the tables. Errors are made on purpose and named here, without asking a reader: the readers (C++,
+Python, Lua) are what these files test.
 """
 
 import json
@@ -28,8 +28,8 @@ BIG = 2**32 - 1
 Values = dict[str, int]
 Sample = tuple[str, Values, list[Values], str]  # text, fields, records, payload in hexadecimal
 
-# Samples; fields that are left out have their default. The first one is what the errors are made
-# of. Records in it: two where there may be two.
+# Samples. Fields that are left out have their default. The errors are made from the first sample;
+# it has two records if there may be two.
 SAMPLES: dict[str, list[Sample]] = {
     "ErmccData": [
         (
@@ -350,7 +350,7 @@ SAMPLES: dict[str, list[Sample]] = {
     ],
 }
 
-# What contradicts itself: changes of the first sample, and of its second record.
+# Values that contradict each other: changes of the first sample, and of its second record.
 CONTRADICTIONS: dict[str, list[tuple[str, Values, Values]]] = {
     "RlaData": [
         ("base after seq", dict(base=71), {}),
@@ -433,7 +433,7 @@ def places(fields: tuple[Field, ...], start: int) -> list[tuple[Field, int]]:
 
 
 def wrong(layout: Message) -> list[tuple[str, bytes, str]]:
-    """Name, message and error."""
+    """The broken messages made from a layout: name, message and error."""
     sample = SAMPLES[layout.name][0]
     right, described = build(layout, sample)
     records = len(described.get("records", []))

@@ -16,7 +16,7 @@ from .vectors import COMMON, GROUPS, VECTORS, Vector
 DISSECTOR = Path(__file__).resolve().parents[3] / "tools" / "wire" / "tiercast.lua"
 DERIVED = ["message", "payload", "error", "group.session", "group.rank"]
 READABLE = {message.scheme for message in MESSAGES}
-# The dissector reads all schemes, where a vector may expect the reader of one.
+# The dissector reads all schemes, but a vector may expect a reader of only one.
 NAMED = [
     vector
     for vector in VECTORS
@@ -33,12 +33,13 @@ def columns_of(scheme: int) -> tuple[list[str], list[str]]:
 
 
 def tshark(tmp_path: Path, capture: Path, columns: list[str]) -> list[dict[str, str]]:
-    """One row of columns a frame; a field that occurs several times is separated by commas."""
+    """One row of columns per frame. Commas separate the values of a field that occurs several
+    times."""
     command = ["tshark", "-X", f"lua_script:{DISSECTOR}", "-r", str(capture), "-T", "fields"]
     command += ["-E", "separator=;"]
     for column in columns:
         command += ["-e", f"tiercast.{column}"]
-    # Not the settings and plugins of whoever runs this.
+    # Without the settings and plugins of the user who runs this.
     environment = {**os.environ, "HOME": str(tmp_path), "WIRESHARK_CONFIG_DIR": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -58,7 +59,7 @@ def frame(message: bytes, destination: str, port: int) -> Ether:
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """What tshark says of each vector, by its name. Both ports take all types."""
+    """What tshark says about each vector, by its name. Both ports accept all types."""
     folder = tmp_path_factory.mktemp("vectors")
     capture = folder / "vectors.pcap"
     wrpcap(

@@ -44,8 +44,8 @@ BY_NAME = {message.name: message for message in MESSAGES}
 
 
 def build(layer: str, parts: dict[str, Any], derived: bool) -> bytes:
-    """derived: leave out what the layers can derive (type, scheme, kind, header_length,
-    record_count)."""
+    """Builds a message. With `derived`, it leaves out what the layers can derive (type, scheme,
+    kind, header_length, record_count)."""
     left_out = {"type", "scheme", "header_length", RECORD_COUNT} if derived else set()
     if derived and BY_NAME[layer].kind is not None:
         left_out.add("kind")
@@ -65,7 +65,7 @@ def without_reserved(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def parts_of(packet: Packet) -> dict[str, Any]:
-    """All fields in the form of the vectors; reserved ones, which must be 0, are left out."""
+    """All fields in the form of the vectors. Reserved fields, which must be 0, are left out."""
     body = packet.payload
     fields = without_reserved(body.fields)
     parts: dict[str, Any] = {"common": dict(packet.fields), "fields": fields}
@@ -99,7 +99,7 @@ def test_the_dissector_has_this_table() -> None:
     assert with_table(text) == text
 
 
-# docs/wire-format.md gives a message's bytes in the heading of its section.
+# docs/wire-format.md states a message's size in the heading of its section.
 def test_the_headings_of_the_docs_give_these_sizes() -> None:
     docs = (DATA_FOLDER.parents[1] / "docs" / "wire-format.md").read_text()
     headings = [line for line in docs.splitlines() if line.startswith("## ")]
@@ -175,7 +175,7 @@ def values(draw: st.DrawFn, fields: tuple[Field, ...]) -> dict[str, int]:
     }
 
 
-# Of a message whose parts must fit together: a change that makes any values do so.
+# For messages whose parts must fit together: changes any values so that they do.
 def fit(message: Message, fields: dict[str, int], records: list[dict[str, int]]) -> None:
     if message.name == "RlaData":
         fields["base"] = (fields["seq"] - fields["base"] % 2**31) % 2**32

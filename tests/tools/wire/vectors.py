@@ -1,4 +1,4 @@
-"""tests/data/wire-vectors.json (SIM, and groups) and tests/data/wire/*.json, read once."""
+"""Reads tests/data/wire-vectors.json (SIM, and groups) and tests/data/wire/*.json once."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DATA_TYPE = 1
 @dataclass(frozen=True)
 class Vector:
     name: str
-    layer: str  # of the message that it is, or is not quite
+    layer: str  # of the message that it is, or almost is
     scheme: int
     message: bytes
     # Of a valid message: by part ("common", "fields", "records", "payload"). Else None.
@@ -30,7 +30,7 @@ class Vector:
 
 
 def _sim(one: dict[str, Any]) -> Vector:
-    """SIM's file has all fields of a vector in one object, which P4's tests read as well."""
+    """In SIM's file all fields of a vector are in one object, which P4's tests read as well."""
     message = bytes.fromhex(one["hex"])
     layer = "SimFeedback" if message[1:2] == b"\2" else "SimData"
     parts = None
