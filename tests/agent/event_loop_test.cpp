@@ -9,8 +9,8 @@
 namespace tiercast::agent {
 namespace {
 
-// The loop's precision is measured on real networks; here only that it
-// neither returns early nor forgets. However busy the machine is, it takes less.
+// The loop's precision is measured on real networks. These tests only check that it neither returns
+// early nor forgets. However busy the machine is, it takes less than this.
 constexpr Duration kPatience = Duration::milliseconds(60'000);
 
 TEST(AgentEventLoop, WaitsUntilTheDeadline) {
@@ -51,7 +51,8 @@ TEST(AgentEventLoop, SignalsAreReported) {
 }
 
 TEST(AgentStampClock, StampsComeToTheMonotonicClock) {
-  // The offset is measured between two readings of the clock, and is off by their distance at most.
+  // The offset is measured between two readings of the clock, so it is off by at most their
+  // distance.
   const Time before_offset = monotonic_now();
   const StampClock clock;
   const Duration error = monotonic_now() - before_offset;
@@ -59,7 +60,7 @@ TEST(AgentStampClock, StampsComeToTheMonotonicClock) {
   std::timespec stamp{};
   clock_gettime(CLOCK_REALTIME, &stamp);
   const Time after = monotonic_now();
-  stamp.tv_sec -= 1;  // a stamp lies before the offset's measurement
+  stamp.tv_sec -= 1;  // a stamp from before the offset was measured
   const Time converted = clock.to_monotonic(stamp) + Duration::milliseconds(1000);
   constexpr Duration kSlewed = Duration::milliseconds(1);  // 500 ppm of two seconds, as NTP may
   EXPECT_GE(converted, before - error - kSlewed);

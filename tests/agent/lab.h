@@ -1,5 +1,5 @@
-// A lab for tests: the service of tiercast.v1 on a Unix socket, its
-// script a function of one stream.
+// A lab for tests: the service of tiercast.v1 on a Unix socket. Its script is a function that
+// handles one stream.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -29,7 +29,7 @@ v1::Records records(int value) {
   return batch;
 }
 
-// The next event, as a loop would take it: only once the descriptor is readable.
+// The next event. Takes it as a loop would, only once the descriptor is readable.
 std::optional<LabEvent> next_event(LabClient& client) {
   for (int i = 0; i < 600; ++i) {
     pollfd wait{client.descriptor(), POLLIN, 0};
@@ -54,7 +54,7 @@ TEST(AgentLabClient, HelloEventsRecordsAndOrderlyEnd) {
   });
   LabClient client(lab.address(), hello());
   client.send(records(1));
-  client.send(v1::Records());  // nothing to say is not said
+  client.send(v1::Records());  // an empty batch is not sent
   EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
   EXPECT_TRUE(std::holds_alternative<LabStart>(next_event(client).value()));
   const LabEvent event = next_event(client).value();

@@ -45,7 +45,7 @@ class Probe : public Activity {
   int runs = 0;
   std::vector<Time> reports;
   std::size_t finished_after = 0, signal_after = 0;  // reports; 0: never
-  std::chrono::milliseconds blocks{0};               // for so long it keeps the loop from turning
+  std::chrono::milliseconds blocks{0};               // keeps the loop from turning for this long
 
  private:
   Telemetry& telemetry_;
@@ -79,7 +79,7 @@ TEST(AgentRun, AloneASenderTakesEveryLayerAsSubscribed) {
   const Result result = run(endless(), v1::ROLE_SENDER, 4);
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.calls, ElementsAre("start", "membership 2", "last report", "stop"));
-  // Every fifth of a second, never early; a stall of the machine leaves some out. And the last one.
+  // One every fifth of a second, never early, and the last one. A stall of the machine skips some.
   ASSERT_EQ(result.reports.size(), 5u);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_GE(result.reports[i], before + kReportInterval * static_cast<double>(i + 1)) << i;
@@ -117,7 +117,7 @@ TEST(AgentRun, ASignalEndsItWithStatus0) {
   Probe probe(telemetry);
   probe.signal_after = 1;
   EXPECT_EQ(run_agent(endless(), v1::ROLE_SENDER, loop, telemetry, probe), 0);
-  EXPECT_EQ(probe.reports.size(), 2u);  // the one at which it came, and the last one
+  EXPECT_EQ(probe.reports.size(), 2u);  // the one of the signal, and the last one
   EXPECT_EQ(probe.calls.back(), "stop");
 }
 
@@ -149,8 +149,8 @@ TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
     stream.Write(TestLab::membership(0, 1));  // before Start: kept until then
     stream.Write(TestLab::welcome());
     stream.Write(TestLab::start());
-    stream.Write(TestLab::membership(4, 0));  // another session's
-    stream.Write(TestLab::membership(0, 7));  // more than there are layers
+    stream.Write(TestLab::membership(4, 0));  // of another session
+    stream.Write(TestLab::membership(0, 7));  // more than the session's layers
     stream.Write(TestLab::membership(0, -1));
     stream.Write(TestLab::stop());
     while (stream.Read(&message)) {

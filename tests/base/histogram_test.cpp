@@ -34,7 +34,7 @@ TEST(Histogram, NegativeCountsAsZeroAndExtremesFit) {
   EXPECT_EQ(histogram.quantile(1), std::numeric_limits<std::int64_t>::max());
 }
 
-// The promise of the header, against sorted values over nine decades.
+// The accuracy that the header promises, checked against sorted values over nine decades.
 TEST(Histogram, QuantilesAreAtMost32PerMilleAbove) {
   const unsigned seed = 7;
   SCOPED_TRACE(seed);
@@ -86,7 +86,7 @@ TEST(Histogram, WhatCameSinceAnEarlierCopy) {
   EXPECT_GE(added.max(), 50'000);
   EXPECT_LE(added.max(), 51'600);  // a bin's width, 3.2 %
   histogram.add(2'000'000);
-  EXPECT_EQ(histogram.since(before).max(), 2'000'000);  // the largest of all is exact
+  EXPECT_EQ(histogram.since(before).max(), 2'000'000);  // the overall maximum is exact
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 TEST(TurnWatch, SaysTheLongestPauseSinceItWasAsked) {
   TurnWatch turns;
-  turns.turn(5'000'000'000);  // the first: no pause ends
+  turns.turn(5'000'000'000);  // the first turn ends no pause
   turns.turn(5'000'000'300);
   turns.turn(5'000'000'400);
   EXPECT_EQ(turns.last_turn_ns(), 5'000'000'400);

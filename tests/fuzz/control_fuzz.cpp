@@ -1,4 +1,4 @@
-// Any control-plane operations, between packets: no entry, member, group or value may harm.
+// Any control-plane operations between packets: no entry, member, group or value may do harm.
 //
 // Input: program (1 byte), then operations.
 #include <fuzzer/FuzzedDataProvider.h>
@@ -40,7 +40,7 @@ class Operator {
     return list.empty() ? nullptr : &list[small() % list.size()];
   }
 
-  // Mostly right, so that it gets past the checks.
+  // Mostly valid, so that it passes the checks.
   engine::FieldMatch match(const engine::KeyField& key) {
     engine::FieldMatch m;
     m.any = in_.ConsumeProbability<float>() < 0.1;

@@ -1,4 +1,4 @@
-// Any JSON is refused with a LoadError, or loads and runs, in both forms.
+// Any JSON is refused with a LoadError, or else loads and runs, in both forms.
 #include "dataplane/engine/api/program.h"
 #include "tests/fuzz/programs.h"
 

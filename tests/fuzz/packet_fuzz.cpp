@@ -1,7 +1,7 @@
-// Any packets through any program, with the entries that it brings. The image and its flat form
-// must say the same.
+// Any packets through any program, with the program's constant entries. The image and its flat form
+// must do the same.
 //
-// Input: program (1 byte), then packets: port, gap in us, length (1 byte each), the bytes.
+// Input: program (1 byte), then packets: port, gap in us and length (1 byte each), then the bytes.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What the fuzz targets share: the programs of tests/data/p4, and an output that only counts.
+// Shared by the fuzz targets: the programs of tests/data/p4, and an output that only counts.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace tiercast::fuzz {
 
-// Those of tests/data/p4 and p4src, in the order of their names.
+// The programs of tests/data/p4 and p4src, in order of their names.
 const std::vector<std::shared_ptr<const engine::Program>>& programs();
 
-// Remembers all that a switch says, so that two can be compared.
+// Records everything that a switch reports, so that two switches can be compared.
 class Transcript final : public engine::Output {
  public:
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t due_ns) override;
@@ -29,9 +29,10 @@ class Transcript final : public engine::Output {
   std::vector<std::string> lines_;
 };
 
-// Ports 1 to 4: unlimited, slow with a short queue, delayed, and rate-limited without queue limit.
+// Adds ports 1 to 4: unlimited; slow with a short queue; delayed; rate-limited without a queue
+// limit.
 void add_ports(engine::Switch& sw);
-// Groups 1 to 4 and clone sessions 1 to 8 onto those ports.
+// Adds groups 1 to 4 and clone sessions 1 to 8, to those ports.
 void add_groups(engine::Switch& sw);
 
 }  // namespace tiercast::fuzz

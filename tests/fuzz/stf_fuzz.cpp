@@ -1,4 +1,4 @@
-// Any text is refused with a ScriptError, or runs: program (1 byte), then the script.
+// Any text is refused with a ScriptError, or else runs. Input: program (1 byte), then the script.
 #include "dataplane/stf/runner.h"
 #include "tests/fuzz/programs.h"
 

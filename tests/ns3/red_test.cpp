@@ -1,4 +1,4 @@
-// The P4 program's RED in the engine beside ns-3's RedQueueDisc: the same arrivals at either.
+// The P4 program's RED in the engine compared with ns-3's RedQueueDisc, for the same arrivals.
 // SPDX-License-Identifier: GPL-2.0-only
 #include <gtest/gtest.h>
 // Headers one by one: the modules' bring some that are not C++20.
@@ -30,15 +30,15 @@ namespace {
 constexpr std::uint32_t kPort = 2;
 constexpr std::uint32_t kIpBytes = 1000;
 constexpr std::int64_t kService = kMillisecond;  // of a packet at 8 Mbit/s
-constexpr std::size_t kPackets = 60'000;         // 16 bits tell them apart
+constexpr std::size_t kPackets = 60'000;         // 16 bits identify them
 
 struct Fate {
-  double dropped = 0, marked = 0;  // of the packets that came
-  double wait = 0;                 // in the queue, mean of those that left it: packet times
+  double dropped = 0, marked = 0;  // share of the packets that arrived
+  double wait = 0;                 // in the queue: mean over those that left it, in packet times
 };
 
-// `load`: of the link. Poisson, or gaps that are uniform between a half and one and a half of their
-// mean.
+// `load`: of the link. Gaps are exponential (Poisson), or uniform between a half and one and a half
+// of their mean.
 std::vector<std::int64_t> arrivals(double load, bool poisson) {
   std::mt19937_64 random(7);
   std::exponential_distribution<double> exponential;
@@ -52,9 +52,10 @@ std::vector<std::int64_t> arrivals(double load, bool poisson) {
   return times;
 }
 
-// RED in real numbers, with what the two do differently.
+// RED in real numbers, with the differences between the two.
 struct Model {
-  // The program: a packet that will be dropped waits until it is its turn, and counts until then.
+  // The program: a packet that will be dropped waits until its turn, and counts as waiting until
+  // then.
   bool at_departure;
 
   Fate carry(const RedParameters& red, const std::vector<std::int64_t>& times) const {
@@ -202,7 +203,7 @@ class Ns3Link {
 
   ns3::Ptr<ns3::RedQueueDisc> disc_ = ns3::CreateObject<ns3::RedQueueDisc>();
   bool busy_ = false;
-  double wait_ = 0;  // packet times, all together
+  double wait_ = 0;  // packet times, summed
 };
 
 struct Case {
@@ -216,8 +217,8 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.name << " at load " << c.load;
 }
 
-// Nobody is surprised by chance: four deviations of a count, and `relative` for what the model
-// leaves out (fixed point; p_b of each packet instead of p_a at once; when counting begins).
+// Leaves room for chance, four deviations of a count, and for what the model leaves out: `relative`
+// (fixed point; p_b for each packet instead of p_a at once; when counting begins).
 void expect_like(double seen, double model, double relative, const char* what) {
   EXPECT_NEAR(seen, model, relative * model + 4 * std::sqrt(model / kPackets)) << what;
 }
@@ -234,7 +235,8 @@ TEST_P(RedBesideNs3, SameArrivals) {
             << theirs.wait << ") packet times\n";
   if (!c.poisson) {
     // The queue neither empties nor passes the thresholds, so both drop what the link cannot carry,
-    // at the same average. Ours counts those that will be dropped, who then take no time.
+    // at the same average. The program's average includes packets that will be dropped, which then
+    // take no time.
     EXPECT_GT(theirs.dropped, 0.99 * (1 - 1 / c.load));
     EXPECT_NEAR(ours.dropped, theirs.dropped, 0.001);
     EXPECT_NEAR(ours.wait, (1 - ours.dropped) * theirs.wait, 0.03 * theirs.wait);
@@ -245,7 +247,7 @@ TEST_P(RedBesideNs3, SameArrivals) {
   } else {
     EXPECT_NEAR(ours.dropped, theirs.dropped, 0.15 * theirs.dropped);
   }
-  // And what is between them has this cause, and no other.
+  // That is the only cause of the difference between them.
   const Fate as_ours = Model{true}.carry(c.red, times);
   const Fate as_theirs = Model{false}.carry(c.red, times);
   expect_like(ours.dropped, as_ours.dropped, 0.02, "dropped by the program");

@@ -1,4 +1,4 @@
-// SIM feedback for tests: messages built and read by their layout in docs/wire-format.md.
+// SIM feedback for tests: builds and reads messages by their layout in docs/wire-format.md.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ inline std::uint64_t read(const Frame& frame, std::size_t offset, unsigned bytes
   return value;
 }
 
-// Everything that the layout fixes is checked; the frame must end with the message.
+// Checks everything that the layout fixes. The frame must end with the message.
 inline Feedback read_feedback(const Frame& frame) {
   constexpr std::size_t kUdpAt = kEthernetBytes + kIpv4Bytes, kMessage = kUdpAt + 8;
   Feedback f;

@@ -1,6 +1,6 @@
-// Whole SIM sessions over figure 1's tree in virtual time, with the program's aggregator in every
-// node between sender and receivers (`aggregation: network`): how much of the receivers' feedback
-// reaches the sender, while queues of up to 400 ms grow and drain.
+// Whole SIM sessions over the tree of figure 1 in virtual time, with the program's aggregator in
+// every node between sender and receivers (`aggregation: network`). Measures how much of the
+// receivers' feedback reaches the sender while queues of up to 400 ms grow and drain.
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -23,7 +23,7 @@ constexpr std::size_t kReceivers = 16;
 constexpr std::size_t kSimDataBytes = 32;
 
 // A switch that runs the program at a node of the tree. It sees the headers of data, takes the
-// feedback of those below, and sends its own. Queues and marks are the tree's.
+// feedback from below, and sends its own. The tree provides queues and marks.
 class AggregatorNode : public testkit::Relay {
  public:
   AggregatorNode(testkit::Simulator& simulator, Tree& tree, Tree::Node node)
@@ -74,8 +74,8 @@ class AggregatorNode : public testkit::Relay {
   Bench bench_;
 };
 
-// The sender's rounds of 90 s, without the first: nobody is known in it, so each level waits for
-// two of the sender's round-trip times, and the sender's own are over before.
+// The sender's rounds in 90 s, except the first. In the first round no child is known, so each
+// level waits for two of the sender's round-trip times, and the sender's own wait ends earlier.
 struct Rounds {
   unsigned all = 0;
   unsigned empty = 0;       // no report at all
@@ -131,11 +131,11 @@ Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss,
 
 class AggregationSession : public testing::TestWithParam<std::uint64_t> {};
 
-// The sender hears everything from the receivers themselves. Of what the switches sum up, a
-// receiver's report may come too late in a round in which its queue grew by more than its
+// The sender hears everything that comes from the receivers themselves. With summaries from
+// switches, a receiver's report may be too late in a round in which its queue grew by more than its
 // aggregator waits: receiver 25 overloads its link by a quarter whenever it has a fourth layer. The
-// bound is for one that seldom tries it, as with add_backoff; with SIM's defaults 3 to 5 % are
-// late.
+// bound holds for a receiver that seldom tries it, as with add_backoff; with SIM's defaults, 3 to 5
+// % are late.
 TEST_P(AggregationSession, TheSenderHearsAllReceivers) {
   const Rounds direct = session_rounds(GetParam(), false, 0);
   EXPECT_EQ(direct.incomplete, 0u);
@@ -146,15 +146,15 @@ TEST_P(AggregationSession, TheSenderHearsAllReceivers) {
   EXPECT_GE(rounds.reports, kReceivers * 0.995);
 }
 
-// Nobody overloads a link for long where nobody adds a layer: then every round is complete.
+// If nobody adds a layer, nobody overloads a link for long, and every round is complete.
 TEST_P(AggregationSession, RoundsAreCompleteWhereQueuesGrowSlowly) {
   const Rounds rounds = session_rounds(GetParam(), true, 0, {"sim.add_after=1000"});
   EXPECT_EQ(rounds.empty, 0u);
   EXPECT_EQ(rounds.incomplete, 0u);
 }
 
-// A lost message keeps its aggregator waiting until the time is over, but those above wait longer:
-// few reports are lost with it.
+// A lost message keeps its aggregator waiting until the time is over, but those above wait longer.
+// So few other reports are lost with it.
 TEST_P(AggregationSession, LostFeedbackTakesLittleElseWithIt) {
   constexpr double kLoss = 0.01;
   const Rounds rounds = session_rounds(GetParam(), true, kLoss);

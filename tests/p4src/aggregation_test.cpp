@@ -38,7 +38,7 @@ class Aggregation : public SwitchTest {
     set(28, kMaxRttUs);
     return packet;
   }
-  // What left towards the sender since the last call.
+  // What has left towards the sender since the last call.
   std::vector<Feedback> upstream() {
     std::vector<Feedback> out;
     for (const Frame& frame : bench.sent_on(kUp)) out.push_back(read_feedback(frame));
@@ -53,8 +53,8 @@ class Aggregation : public SwitchTest {
                          std::uint32_t congested = 0, std::uint32_t rate = 1000) {
     return {1, source, fb_req, 0, 0, {{rank, 1, congested, rate, rate, 1}}};
   }
-  // A round in which these answer 10 ms after the request; the time moves on by half a second, and
-  // data comes then.
+  // A round in which these sources answer 10 ms after the request. Then the time moves on by half a
+  // second, and data arrives.
   std::vector<Feedback> round(std::uint32_t fb_req, const std::vector<std::uint32_t>& sources) {
     request(fb_req);
     bench.advance(10 * kMillisecond);
@@ -86,8 +86,8 @@ TEST_F(Aggregation, DataGoesItsWayUnchanged) {
   for (const Sent& sent : bench.sent()) EXPECT_EQ(ip_payload(sent.frame), packet.payload);
 }
 
-// Nobody is known yet: the first round lasts two of the sender's round-trip times, and the summary
-// leaves when data shows that they are over.
+// No child is known yet, so the first round lasts two of the sender's round-trip times. The summary
+// leaves when a data packet shows that they are over.
 TEST_F(Aggregation, TheFirstRoundEndsByTimeAndACopyOfDataBecomesTheSummary) {
   request(7);
   bench.advance(10 * kMillisecond);
@@ -225,12 +225,12 @@ TEST_F(Aggregation, RequestNumbersCompareAsSerialNumbers) {
     ASSERT_EQ(out.size(), 1u) << fb_req;
     EXPECT_EQ(out[0].fb_req, fb_req);
   }
-  // An old packet, out of order, changes nothing.
+  // An old, reordered packet changes nothing.
   request(fb_req + 1);
   bench.receive(kUp, data(fb_req));
   answer(report(20, fb_req + 1));
   EXPECT_EQ(upstream().at(0).fb_req, fb_req + 1);
-  // One that is too far behind to be old is from a sender that has started anew.
+  // A packet too far behind to be old comes from a sender that has restarted.
   round(fb_req - 5000, {20});
   EXPECT_EQ(round(fb_req - 4999, {20}).at(0).fb_req, fb_req - 4999);
 }
@@ -271,8 +271,9 @@ TEST_F(Aggregation, FeedbackForARequestThatWasNeverMadeIsRefused) {
   EXPECT_TRUE(upstream().empty());
 }
 
-// The average of the maximum round-trip time, in real numbers: a larger sample at once, a smaller
-// one with weight 1/4. Upstream goes what is larger, the average or the largest of this round.
+// The average of the maximum round-trip time, in real numbers: a larger sample counts at once, a
+// smaller one with weight 1/4. What goes upstream is the larger of the average and this round's
+// maximum.
 TEST_F(Aggregation, MeasuresItsChildrensRoundTripTime) {
   std::mt19937 random(41);
   double average = 0;
@@ -320,7 +321,7 @@ TEST_F(Aggregation, ARoundLastsTwoMaximumRoundTripTimes) {
   const auto out = upstream();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].records, (std::vector<Record>{{0, 1, 0, 1000, 1000, 1}}));
-  // Too late, but it says how long the others should wait.
+  // Too late for the round, but it shows how long to wait for the others.
   bench.advance(20 * kMillisecond);
   answer(report(21, 9));
   request(10);
@@ -364,7 +365,7 @@ TEST_F(Aggregation, AChildIsForgottenAfterEightSilentRounds) {
   std::uint32_t fb_req = 8;
   for (int silent = 1; silent <= 8; ++silent, ++fb_req) {
     request(fb_req);
-    for (int i = 0; i < 64; ++i) request(fb_req);  // each looks after one cell
+    for (int i = 0; i < 64; ++i) request(fb_req);  // each packet checks one cell
     bench.clear();
     answer(report(20, fb_req));
     EXPECT_TRUE(upstream().empty()) << "waits for the other one, silent for " << silent;
@@ -522,7 +523,7 @@ TEST_F(Aggregation, UnsoundFeedbackIsRefusedWholly) {
   EXPECT_EQ(bench.cell("round_answered", 5), 0u);
 }
 
-// An aggregator's summary is what another one takes in.
+// An aggregator's summary is another aggregator's input.
 TEST_F(Aggregation, AggregatorsFormATree) {
   Bench upper;
   upper.host("10.0.0.2", kUp, kSenderMac);
@@ -551,7 +552,7 @@ TEST_F(Aggregation, AggregatorsFormATree) {
       relay();
     }
   }
-  // In the first round the upper one's time is over when the lower one's is.
+  // In the first round, the upper aggregator's time is over when the lower one's is.
   ASSERT_EQ(at_sender.size(), 7u);
   at_sender.erase(at_sender.begin());
   for (const Feedback& f : at_sender) {
@@ -578,7 +579,7 @@ TEST_F(Aggregation, RandomRoundsAddUp) {
     std::shuffle(sources.begin(), sources.end(), random);
     for (std::uint32_t source : sources) {
       Feedback f{1, source, fb_req, 0, 0, {}};
-      if (random() % 10 == 0) {  // late, since it was held
+      if (random() % 10 == 0) {  // late, because it was held
         f.fb_req = fb_req - 1;
         f.hold_us = 500'000;
       }

@@ -48,7 +48,7 @@ TableEntry entry(std::vector<FieldMatch> match, std::string action, std::vector<
   return out;
 }
 
-// Inserts, or modifies what is there.
+// Inserts the entry, or modifies it if it exists.
 void put(engine::Switch& to, std::string_view table, const TableEntry& entry) {
   const auto status = to.insert_entry(table, entry);
   must(status.code() == engine::ErrorCode::kAlreadyExists ? to.modify_entry(table, entry) : status);

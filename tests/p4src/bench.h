@@ -23,7 +23,7 @@ struct Sent {
   std::int64_t due_ns;
 };
 
-// Data of an entry in `aggregator`.
+// The action data of an entry in `aggregator`.
 struct Aggregator {
   std::uint32_t slot = 5;
   std::uint32_t id = 1001;
@@ -33,15 +33,15 @@ struct Aggregator {
   std::uint32_t upstream_port = 1;
 };
 
-// RED in the units of people; red() makes table values of it.
+// RED's parameters in ordinary units; red() makes table values from them.
 struct RedParameters {
   double min_th = 5, max_th = 15;  // packets
   double max_p = 0.1;
   bool gentle = false;
   bool ecn = true, mark_above_max = false, wait = false;
-  std::uint32_t limit = 0;  // packets; 0: none
+  std::uint32_t limit = 0;  // packets; 0: no limit
   double link_bps = 8e6;
-  double mean_packet = 500;      // bytes, of the packets that an idle time counts for
+  double mean_packet = 500;      // bytes, of the packets that an idle time could have sent
   double typical_packet = 1000;  // bytes
 
   std::uint32_t idle_rate() const;  // 19 fraction bits
@@ -63,19 +63,20 @@ inline constexpr std::uint32_t kIngressFates = 8;
 
 // A column of egress_fates: packets.
 struct EgressFates {
-  std::uint64_t left = 0;  // those marked here included
+  std::uint64_t left = 0;  // including those marked here
   std::uint64_t marked = 0;
   std::uint64_t dropped = 0;
   std::uint64_t pruned = 0;
   bool operator==(const EgressFates&) const = default;
 };
 
-// Ports 1 to 4, unlimited unless limit() says otherwise; IP bytes count (Ethernet does not).
+// Ports 1 to 4 are unlimited unless limit() says otherwise. IP bytes count, without Ethernet.
 class Bench : public engine::Output {
  public:
   Bench();
 
-  // Entries. Threshold: packets, 8 fraction bits. A call that the switch refuses fails the test.
+  // Entries. Thresholds are in packets with 8 fraction bits. The test fails if the switch refuses a
+  // call.
   void host(std::string_view to, std::uint32_t port, std::uint64_t mac);
   void prefix(std::string_view to, unsigned length, std::uint32_t port, std::uint64_t mac);
   void drop_prefix(std::string_view to, unsigned length);
@@ -93,7 +94,7 @@ class Bench : public engine::Output {
   void group_columns(std::uint32_t group_address, std::uint32_t first);
   void limit(std::uint32_t port, double rate_bps, std::uint32_t queue_packets);
 
-  // A frame that arrives at now() on a port.
+  // A frame arrives on a port, at now().
   void receive(std::uint32_t port, const Frame& frame);
   void receive(std::uint32_t port, const Packet& packet) { receive(port, packet.bytes()); }
   // Time passes.
@@ -106,17 +107,18 @@ class Bench : public engine::Output {
   // Frames that left, in the order in which they did; since the last clear().
   const std::vector<Sent>& sent() const { return sent_; }
   std::vector<Frame> sent_on(std::uint32_t port) const;
-  // Ports from which frames left, ascending, each as often as frames left there.
+  // The ports from which frames have left, in ascending order, each once per frame.
   std::vector<std::uint32_t> ports_used() const;
-  // Frames for the controller, with their packet_in header.
+  // Frames sent to the controller, with their packet_in header.
   const std::vector<Frame>& punted() const { return punted_; }
   void clear();
 
   engine::CounterValue counter(std::string_view name, std::uint32_t index) const;
-  // Packets.
+  // Counts of packets.
   std::uint64_t ingress(std::uint32_t port, IngressFate fate) const;
   EgressFates egress(std::uint32_t column) const;
-  std::uint64_t entered_port(std::uint32_t port) const;  // handed to its queue alone
+  std::uint64_t entered_port(std::uint32_t port) const;  // packets handed to this port's queue as
+                                                         // unicast
   std::uint64_t entered_group(std::uint32_t mgid) const;
   std::uint32_t avg_queue(std::uint32_t port) const;                     // packets, 8 fraction bits
   std::uint64_t cell(std::string_view name, std::uint64_t index) const;  // of a register

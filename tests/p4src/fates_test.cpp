@@ -1,4 +1,4 @@
-// What became of packets: each has one fate where it came in, and one where its service began.
+// What became of packets. Each has one fate where it arrived, and one where its service began.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ using IngressCounts = std::array<std::uint64_t, kIngressFates>;
 constexpr std::uint32_t kUp = 1;             // towards the sender
 constexpr std::uint32_t kFirstColumn = 512;  // of groups
 
-// 10.0.0.2, the sender, is behind port 1; 10.0.1.2 behind port 2; session 1's two layers go to
-// ports 2 to 4. Session 2 has columns, and nobody subscribes to it.
+// 10.0.0.2, the sender, is behind port 1; 10.0.1.2 is behind port 2. Session 1's two layers go to
+// ports 2 to 4. Session 2 has columns but no subscribers.
 class Fates : public SwitchTest {
  protected:
   Fates() {
@@ -42,7 +42,7 @@ class Fates : public SwitchTest {
     }
     return counts;
   }
-  // The frame has this fate and no other, whatever became of those before it.
+  // The frame has this fate and no other, whatever happened to earlier ones.
   void expect_fate(std::uint32_t port, const Frame& frame, IngressFate fate) {
     IngressCounts expected = ingress(port);
     ++expected[static_cast<std::size_t>(fate)];
@@ -58,7 +58,7 @@ class Fates : public SwitchTest {
 TEST_F(Fates, Forwarded) {
   expect_fate(kUp, Packet{}, IngressFate::kForwarded);
   expect_fate(kUp, layer_packet(1, 0), IngressFate::kForwarded);
-  expect_fate(2, layer_packet(1, 0), IngressFate::kForwarded);  // to the others
+  expect_fate(2, layer_packet(1, 0), IngressFate::kForwarded);  // to the other ports
 }
 
 TEST_F(Fates, Invalid) {
@@ -117,8 +117,8 @@ TEST_F(Fates, ToAndFromTheController) {
   EXPECT_EQ(bench.sent_on(3), std::vector<Frame>{Packet{}.bytes()});
 }
 
-// The copy of a data packet that becomes a summary came in nowhere; a child's last answer that
-// becomes one did.
+// The copy of a data packet that becomes a summary did not arrive anywhere. A child's last answer
+// that becomes one did.
 TEST_F(Fates, Aggregation) {
   bench.aggregate(1, {});
   const auto data = [](std::uint32_t request) {
@@ -141,7 +141,7 @@ TEST_F(Fates, Aggregation) {
   expect_fate(2, answer(20, 8), IngressFate::kAggregated);
   expect_fate(3, answer(21, 8), IngressFate::kForwarded);
   EXPECT_EQ(bench.egress(kUp), EgressFates{.left = 2});
-  expect_fate(3, answer(21, 8), IngressFate::kAggregated);  // refused: it came twice
+  expect_fate(3, answer(21, 8), IngressFate::kAggregated);  // refused, because it came twice
   EXPECT_EQ(bench.counter("summaries", Aggregator{}.slot).packets, 2u);
 }
 
@@ -162,7 +162,8 @@ TEST_F(Fates, WhatHasNoColumnOfItsOwnIsThePorts) {
   bench.subscribe(group(3, 0), 7, {2});
   bench.receive(kUp, layer_packet(3, 0));
   bench.receive(kUp, Packet{});
-  bench.receive(kCpuPort, with_port(2, layer_packet(1, 0).bytes()));  // it is sent, not replicated
+  bench.receive(kCpuPort, with_port(2, layer_packet(1, 0).bytes()));  // sent to one port, not
+                                                                      // replicated
   bench.finish();
   EXPECT_EQ(bench.egress(2), EgressFates{.left = 3});
   EXPECT_EQ(bench.egress(column(2, 1, 0)), EgressFates{});
@@ -191,17 +192,17 @@ TEST_F(Fates, MarkedAndDroppedByLayer) {
   rival.dst = address("10.0.1.2");
   bench.receive(kUp, rival);
   bench.finish();
-  // All but the first depart with an average above 0.
+  // All except the first leave with an average above 0.
   EXPECT_EQ(bench.egress(column(2, 1, 0)), EgressFates{.left = 3});
   EXPECT_EQ(bench.egress(column(2, 1, 1)), (EgressFates{.left = 3, .marked = 3}));
   EXPECT_EQ(bench.egress(2), EgressFates{.left = 1});
-  // The first on the link, and two behind it.
+  // The first is on the link, with two behind it.
   EXPECT_EQ(bench.egress(column(3, 1, 0)), (EgressFates{.left = 2, .dropped = 1}));
   EXPECT_EQ(bench.egress(column(3, 1, 1)), (EgressFates{.left = 1, .dropped = 2}));
   EXPECT_EQ(bench.egress(column(4, 1, 0)), EgressFates{.left = 3});
 }
 
-// Each way to a queue, by the counter at ingress.
+// All paths to a queue, by the counter at ingress.
 TEST_F(Fates, WhatEntersAQueueIsCountedByPortOrGroup) {
   bench.receive(kUp, layer_packet(1, 1));
   bench.receive(2, layer_packet(1, 1));  // its copy to port 2 is pruned after the queue
@@ -212,7 +213,7 @@ TEST_F(Fates, WhatEntersAQueueIsCountedByPortOrGroup) {
   EXPECT_EQ(bench.entered_port(3), 1u);
   bench.receive(2, igmp_report(group(1, 0)));
   EXPECT_EQ(bench.entered_port(kCpuPort), 1u);
-  // No queue: not valid, expired, no group, no route.
+  // None of these reach a queue: not valid, expired, no group, no route.
   for (Packet packet : {Packet{}, layer_packet(2, 0), layer_packet(1, 0)}) {
     packet.ttl = 1;
     bench.receive(kUp, packet);
@@ -246,9 +247,9 @@ TEST_F(Fates, SummariesEnterTheQueueTowardsTheSender) {
   EXPECT_EQ(bench.entered_port(kCpuPort), 0u) << "the copy's way back to ingress is no port's";
 }
 
-// Members come and go: each set of ports is a group of its own, and no group ever changes. Queues
-// overflow. What entered each is then known from ingress alone, for each layer, at any time: the
-// traffic manager, which counts for itself, says the same.
+// Members come and go. Each set of ports is a group of its own, and no group ever changes. Queues
+// overflow. What has entered each queue is then known from ingress alone, for each layer at any
+// time. The traffic manager, which counts independently, must agree.
 TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
   constexpr std::uint32_t kLayers = 3;
   std::mt19937 random(7);
@@ -299,9 +300,9 @@ TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
   EXPECT_GT(dropped, 1000u);
 }
 
-// Random packets of every kind, sound and not, into ports that mark and drop: the fates at ingress
-// add up to what came in, those at egress to what was handed to the ports, and what left is what
-// was sent.
+// Random packets of every kind, valid and invalid, to ports that mark and drop. The fates at
+// ingress add up to what arrived, those at egress to what was handed to the ports, and what left is
+// what was sent.
 TEST_F(Fates, NothingIsCountedTwiceOrNotAtAll) {
   std::mt19937 random(20261122);
   const auto below = [&](std::uint32_t bound) { return draw(random, bound); };

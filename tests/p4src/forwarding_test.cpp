@@ -1,4 +1,4 @@
-// Unicast: exact before longest prefix, the hop, the checksum, and unusual packets.
+// Unicast: exact match before longest prefix, next hop, checksum, and unusual packets.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -87,7 +87,7 @@ TEST_F(Forwarding, TheLastHopIsDropped) {
   }
 }
 
-// The checksum is adjusted word by word: every carry must come out right.
+// The checksum is adjusted word by word, and every carry must come out right.
 TEST_F(Forwarding, ChecksumsStayRightForAnyHeader) {
   constexpr unsigned kSeed = 20260101;
   std::mt19937 random(kSeed);
@@ -107,7 +107,7 @@ TEST_F(Forwarding, ChecksumsStayRightForAnyHeader) {
   }
 }
 
-// RFC 1624: the two zeros of one's complement are where adjusting goes wrong.
+// RFC 1624: adjusting goes wrong at the two zeros of one's complement.
 TEST_F(Forwarding, ChecksumsStayRightNextToZero) {
   Packet packet;
   for (unsigned id = 0; id <= 0xffff; ++id) {
@@ -144,7 +144,7 @@ TEST_F(Forwarding, HeadersThatContradictThemselvesAreDropped) {
     expect_dropped(wrong);
   }
   Packet long_header = packet;
-  long_header.ihl = 15;  // 60 bytes, which is all there is
+  long_header.ihl = 15;  // 60 bytes, the longest header
   EXPECT_EQ(ports_for(long_header), std::vector<std::uint32_t>{2});
   long_header.total_len = 59;
   expect_dropped(long_header);
@@ -181,7 +181,7 @@ TEST_F(Forwarding, FragmentsPass) {
   packet.payload = udp(5500, Frame(64));
   expect_forwarded(packet);
   packet.flags = 0;
-  packet.frag_offset = 9;  // what follows is no UDP header, though it may look like one
+  packet.frag_offset = 9;  // the bytes that follow are no UDP header, though they may look like one
   expect_forwarded(packet);
 }
 
@@ -204,7 +204,7 @@ TEST_F(Forwarding, OtherEthernetTypesAreDropped) {
   }
 }
 
-// RFC 1812, 5.3.4: each router on a segment would forward it.
+// RFC 1812, 5.3.4: otherwise each router on a segment would forward it.
 TEST_F(Forwarding, UnicastPacketsInFramesForManyAreDropped) {
   Packet packet;
   packet.dst_mac = 0xffffffffffff;

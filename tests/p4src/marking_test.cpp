@@ -1,4 +1,4 @@
-// SIM priority marking: which packets are marked, and from which average queue on.
+// SIM priority marking: which packets are marked, and from which average queue length on.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kRate = 8e6;              // bit/s
 constexpr std::int64_t kNsPerByte = 1000;  // at kRate
-constexpr std::uint32_t kPacket = 256;     // one packet in units of the average
+constexpr std::uint32_t kPacket = 256;     // one packet, in units of the average
 constexpr std::uint64_t kMac = 0x020000000202;
 
 // Port 2 is the bottleneck. Sessions 1 to 3 have subscribers for ranks 0 to 3 behind it.
@@ -30,8 +30,9 @@ class Marking : public SwitchTest {
     }
   }
 
-  // Sends a packet that finds the link idle, these right behind it, and one more: with threshold 0
-  // the average is above it when any of these departs. Whether each was marked.
+  // Sends a packet that finds the link idle, then these right behind it, and one more. With
+  // threshold 0 the average is above the threshold when any of these departs. Returns whether each
+  // was marked.
   std::vector<bool> marks(const std::vector<Packet>& packets) {
     bench.finish();
     bench.advance(kMillisecond);
@@ -77,7 +78,7 @@ TEST_F(Marking, FollowsTheTopGroupAsItChanges) {
 TEST_F(Marking, TheTopGroupCountsFromTheNextDepartureOn) {
   bench.top_group(2, 1, 0);
   for (int i = 0; i < 3; ++i) bench.receive(1, layer_packet(1, 1));
-  bench.advance(kMillisecond + kMicrosecond);  // the second is on the link, the third waits
+  bench.advance(kMillisecond + kMicrosecond);  // the second is on the link, the third is waiting
   bench.top_group(2, 1, 1);
   bench.finish();
   const auto out = bench.sent_on(2);
@@ -88,7 +89,7 @@ TEST_F(Marking, TheTopGroupCountsFromTheNextDepartureOn) {
 
 TEST_F(Marking, SessionsThatShareAPortEachHaveTheirTopGroup) {
   bench.top_group(2, 1, 3);
-  bench.top_group(2, 2, 0);  // the third session has none
+  bench.top_group(2, 2, 0);  // the third session has no top group
   std::vector<Packet> packets;
   for (std::uint32_t session = 1; session <= 3; ++session) {
     for (std::uint32_t rank = 0; rank <= 3; ++rank) packets.push_back(layer_packet(session, rank));
@@ -105,7 +106,7 @@ TEST_F(Marking, PortsDecideApart) {
   bench.subscribe(group(4, 1), 101, {2, 3, 4});
   bench.top_group(2, 4, 1);
   bench.top_group(3, 4, 0);
-  bench.top_group(4, 4, 1);  // unlimited: no queue
+  bench.top_group(4, 4, 1);  // unlimited, so there is no queue
   for (int i = 0; i < 4; ++i) {
     bench.receive(1, layer_packet(4, 0));
     bench.receive(1, layer_packet(4, 1));
@@ -139,7 +140,7 @@ TEST_F(Marking, OnlyEctPackets) {
   EXPECT_EQ(bench.egress(2).marked, 2u) << "marks made elsewhere are not counted";
 }
 
-// RFC 1624: the two zeros of one's complement are where adjusting goes wrong.
+// RFC 1624: adjusting goes wrong at the two zeros of one's complement.
 TEST_F(Marking, ChecksumsStayRightNextToZero) {
   bench.top_group(2, 1, 0);
   std::vector<Packet> packets;
@@ -162,7 +163,7 @@ TEST_F(Marking, NeitherUnicastNorOtherGroups) {
   unicast.ecn = kEct0;
   EXPECT_FALSE(is_marked(unicast));
   std::uint32_t mgid = 200;
-  // Next to 239.192.0.0/14, and with the low bits of session 1.
+  // Addresses just outside 239.192.0.0/14, with the low bits of session 1.
   for (std::string_view near : {"239.191.255.255", "239.196.0.0", "239.128.0.8", "238.192.0.8"}) {
     Packet packet;
     packet.dst = address(near);
@@ -173,7 +174,7 @@ TEST_F(Marking, NeitherUnicastNorOtherGroups) {
   }
 }
 
-// The group's address is its name; nothing behind the fixed IPv4 header is needed.
+// The group's address identifies it. Nothing after the fixed IPv4 header is needed.
 TEST_F(Marking, WhateverThePacketHolds) {
   bench.top_group(2, 1, 0);
   Packet fragment = layer_packet(1, 0);
@@ -216,7 +217,7 @@ Traffic bursts(unsigned seed, std::size_t count) {
   Traffic traffic;
   std::int64_t time_us = 1;
   for (std::size_t i = 0; i < count; ++i) {
-    // Mostly on top of each other, now and then a pause that lets the queue run empty.
+    // Mostly close together; now and then a pause lets the queue run empty.
     const std::uint32_t kind = draw(random, 40);
     time_us += kind == 0 ? 20'000 + random() % 20'000 : kind < 10 ? 2'000 : random() % 600;
     const std::uint32_t bytes = 60 + draw(random, 1441);
@@ -226,8 +227,8 @@ Traffic bursts(unsigned seed, std::size_t count) {
       packet.dst_mac = kMac;
     }
     packet.identification = static_cast<std::uint16_t>(i);
-    // A nanosecond of its own for each packet: service times are whole microseconds, so that no
-    // packet arrives at the very instant at which another departs.
+    // Each packet gets a nanosecond of its own. Service times are whole microseconds, so no packet
+    // arrives at the very instant at which another departs.
     traffic.arrivals.push_back({time_us * kMicrosecond + static_cast<std::int64_t>(i), bytes});
     traffic.packets.push_back(packet);
   }
@@ -236,7 +237,7 @@ Traffic bursts(unsigned seed, std::size_t count) {
 
 class Average : public Marking {
  protected:
-  // Runs the traffic through port 2; after each departure calls seen(index, departure).
+  // Runs the traffic through port 2. Calls seen(index, departure) after each departure.
   template <class Seen>
   void run(const Traffic& traffic, Seen seen) {
     const std::int64_t start = bench.now();
@@ -257,7 +258,7 @@ class Average : public Marking {
 };
 
 constexpr unsigned kSeed = 2000;
-constexpr std::size_t kCount = 900;  // below 1000: see bursts()
+constexpr std::size_t kCount = 900;  // must stay below 1000: see bursts()
 
 TEST_F(Average, IsTheModelsAfterEveryDeparture) {
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
@@ -272,7 +273,7 @@ TEST_F(Average, IsTheModelsAfterEveryDeparture) {
   EXPECT_GE(longest, 15u) << "the traffic is to reach lengths that matter";
 }
 
-// docs/p4.md derives it: never below the exact average, and at most 7/256 packet above.
+// docs/p4.md derives it: the average is never below the exact one, and at most 7/256 packet above.
 TEST_F(Average, ErrorOfTheFixedPointIsWithinItsBound) {
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   ExactAverage exact;
@@ -288,7 +289,7 @@ TEST_F(Average, ErrorOfTheFixedPointIsWithinItsBound) {
   EXPECT_GT(most, 3 / 256.0) << "the bound is to be of the right size";
 }
 
-// A queue that shrinks to a constant length is where the whole error stays.
+// The whole error remains when a queue shrinks to a constant length.
 TEST_F(Average, ErrorReachesItsBound) {
   constexpr std::uint32_t kLong = 30, kConstant = 10;
   Traffic traffic;
@@ -360,14 +361,16 @@ TEST_F(Average, IsKeptWhileTheLinkIsBusyAndTheQueueEmpty) {
   EXPECT_EQ(bench.avg_queue(2), 28u) << "1/8 packet, then 7/8 of that";
 }
 
-// Where a target's wait is not exactly 0 on an idle link, idle_us says what counts as idle.
+// Where a target's wait on an idle link is not exactly 0, idle_us says up to which wait the link
+// counts as idle.
 TEST_F(Average, AShortWaitCountsAsIdleUpToTheLimit) {
   for (const auto& [idle_us, counts_as_idle] : {std::pair{0u, false}, {99u, false}, {100u, true}}) {
     bench.marking(2, 0, idle_us);
     marks(std::vector<Packet>(10, layer_packet(1, 0)));
     bench.receive(1, layer_packet(1, 0));  // finds the link idle
     for (int i = 0; i < 2; ++i) bench.receive(1, layer_packet(1, 0));
-    bench.advance(3 * kMillisecond - 100 * kMicrosecond);  // the queue is empty, the link busy
+    bench.advance(3 * kMillisecond - 100 * kMicrosecond);  // the queue is empty, and the link is
+                                                           // busy
     const std::uint32_t before = bench.avg_queue(2);
     ASSERT_GT(before, 0u);
     bench.receive(1, layer_packet(1, 0));  // waits for 100 us
@@ -381,7 +384,8 @@ TEST_F(Average, APacketThatFoundOthersWaitingDidNotFindTheLinkIdle) {
   bench.receive(1, Packet{});
   for (int i = 0; i < 3; ++i) bench.receive(1, layer_packet(1, 0));
   bench.finish();
-  // The second found the queue empty, the others did not; 1 and 0 were left when they departed.
+  // The second found the queue empty, the others did not. 1 and 0 packets were left when they
+  // departed.
   EXPECT_EQ(bench.avg_queue(2), (7 * 32 + 7) / 8);
 }
 

@@ -1,4 +1,4 @@
-// The wire format's vectors through the program, and frames that are no proper ones at all.
+// The test vectors of the wire format through the program, and malformed frames.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Frame bytes_of(const std::string& hex) {
 
 class Messages : public SwitchTest {};
 
-// A switch judges no message: right or wrong, it arrives as it was sent.
+// A switch does not judge messages: right or wrong, a message arrives as it was sent.
 TEST_F(Messages, EveryVectorPassesUnchanged) {
   bench.host("10.0.1.2", 2, 0x020000000202);
   for (const auto& vector : vectors()["vectors"]) {
@@ -45,7 +45,7 @@ TEST_F(Messages, EveryVectorPassesUnchanged) {
   }
 }
 
-// Session and rank come from the address, whatever the message says.
+// Session and rank are read from the address, whatever the message says.
 TEST_F(Messages, EveryGroupAddressIsReadAsSessionAndRank) {
   bench.limit(2, 8e6, 0);
   bench.marking(2, 0);
@@ -86,7 +86,8 @@ class Malformed : public SwitchTest {
     frames_.push_back(with_options.bytes());
   }
 
-  // Two copies at most; a frame's length changes by the 2 bytes of packet_in and packet_out alone.
+  // At most two copies leave, and a frame's length changes only by the 2 bytes of packet_in and
+  // packet_out.
   void expect_survives(std::uint32_t port, const Frame& frame) {
     bench.clear();
     bench.receive(port, frame);

@@ -1,5 +1,5 @@
-// Ethernet frames with IPv4 packets, built and read for tests without anything of the program
-// under test. Numbers are in host order here and in network order in the frames.
+// Builds and reads Ethernet frames with IPv4 packets for tests, independently of the program under
+// test. Numbers are in host order here and in network order in the frames.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ inline constexpr std::uint8_t kUdp = 17;
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kIpv4Bytes = 20;
 
-// A number below `bound`.
+// A random number below `bound`.
 inline std::uint32_t draw(std::mt19937& random, std::uint32_t bound) {
   return static_cast<std::uint32_t>(random()) % bound;
 }
 
-// "10.0.3.2" as a number. The text must be an address.
+// "10.0.3.2" as a number. The text must be a valid address.
 std::uint32_t address(std::string_view dotted);
 // 239.192.0.0/14 + (session << 3 | rank)
 std::uint32_t group(std::uint32_t session, std::uint32_t rank);
 // The Ethernet address of a group (RFC 1112, 6.4).
 std::uint64_t group_mac(std::uint32_t group_address);
 
-// What is left out is computed so that the packet is correct.
+// Values left empty are computed so that the packet is correct.
 struct Packet {
   std::uint64_t dst_mac = 0x020000000101;
   std::uint64_t src_mac = 0x020000000002;
@@ -46,14 +46,14 @@ struct Packet {
   std::optional<std::uint16_t> total_len;  // bytes
   std::uint16_t identification = 0;
   std::uint8_t flags = 0;
-  std::uint16_t frag_offset = 0;  // 8 bytes
+  std::uint16_t frag_offset = 0;  // in units of 8 bytes
   std::uint8_t ttl = 64;
   std::uint8_t protocol = kUdp;
   std::optional<std::uint16_t> checksum;
   std::uint32_t src = 0x0a000002;
   std::uint32_t dst = 0x0a000102;
   Frame options;  // a multiple of 4 bytes
-  Frame payload;  // of IPv4: starts with the UDP header, if any
+  Frame payload;  // of IPv4; starts with the UDP header, if there is one
 
   Frame bytes() const;
 };
@@ -62,13 +62,13 @@ struct Packet {
 Frame udp(std::uint16_t dst_port, std::span<const std::byte> message);
 // Data of a layer, ECT(0), with a SIM header and zeros up to ip_bytes (at least 60).
 Packet layer_packet(std::uint32_t session, std::uint32_t rank, std::size_t ip_bytes = 1000);
-// As Linux sends an IGMPv2 report: TTL 1 and the Router Alert option.
+// An IGMPv2 report as Linux sends it: TTL 1 and the Router Alert option.
 Packet igmp_report(std::uint32_t group_address);
 
-// Behind a packet_in or packet_out header: 9 bits of port, 7 of padding.
+// A frame behind a packet_in or packet_out header: 9 bits of port, 7 bits of padding.
 Frame with_port(std::uint32_t port, const Frame& frame);
 
-// What a frame says; it must hold a whole IPv4 header.
+// Read a frame, which must hold a whole IPv4 header.
 std::uint64_t dst_mac(std::span<const std::byte> frame);
 std::uint64_t src_mac(std::span<const std::byte> frame);
 std::uint8_t ecn(std::span<const std::byte> frame);
@@ -76,7 +76,7 @@ std::uint8_t ttl(std::span<const std::byte> frame);
 std::uint16_t identification(std::span<const std::byte> frame);
 std::uint16_t checksum(std::span<const std::byte> frame);
 std::uint32_t dst(std::span<const std::byte> frame);
-// RFC 1071: the header's words, checksum included, sum up to 0xffff.
+// RFC 1071: the words of the header, including the checksum, add up to 0xffff.
 bool checksum_right(std::span<const std::byte> frame);
 // The bytes after the IPv4 header and its options.
 Frame ip_payload(std::span<const std::byte> frame);

@@ -1,5 +1,5 @@
-// What a first-in, first-out port does with packets, and the average that SIM makes of it: an
-// independent account, for comparison with the traffic manager and the program.
+// What a first-in, first-out port does with packets, and SIM's average of its queue: an independent
+// calculation, to compare with the traffic manager and the program.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ struct Arrival {
 };
 
 struct Departure {
-  std::int64_t time_ns;  // out of the queue, onto the link
-  std::uint32_t depth;   // packets left in the queue
+  std::int64_t time_ns;  // when it leaves the queue for the link
+  std::uint32_t depth;   // packets that remain in the queue
   bool link_was_idle;    // when the packet arrived
 };
 
-// Arrivals in order of time, none at the instant of a departure that is not its own.
+// `arrivals`: in order of time. None may be at the instant of another packet's departure.
 inline std::vector<Departure> departures(const std::vector<Arrival>& arrivals,
                                          std::int64_t ns_per_byte) {
   std::vector<Departure> out;
@@ -38,7 +38,7 @@ inline std::vector<Departure> departures(const std::vector<Arrival>& arrivals,
   return out;
 }
 
-// SIM 3.4 with weight 1/8, in real numbers: packets.
+// SIM 3.4 with weight 1/8, in real numbers. Unit: packets.
 struct ExactAverage {
   double packets = 0;
   void depart(const Departure& d) {
@@ -46,7 +46,8 @@ struct ExactAverage {
   }
 };
 
-// The same in integers, unit 1/256 packet: 7/8 of the average, rounded up, and 1/8 of the depth.
+// The same in integers, in units of 1/256 packet: 7/8 of the average, rounded up, plus 1/8 of the
+// depth.
 struct FixedPointAverage {
   std::uint32_t units = 0;
   void depart(const Departure& d) {

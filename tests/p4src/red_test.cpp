@@ -18,7 +18,7 @@ constexpr std::int64_t kNsPerByte = 1000;
 class RedTest : public SwitchTest {
  protected:
   RedTest() {
-    bench.limit(kPort, 8e6, 0);  // a packet of 1000 bytes each millisecond
+    bench.limit(kPort, 8e6, 0);  // a packet of 1000 bytes takes a millisecond
     bench.host("10.0.1.2", kPort, 0x020000000202);
   }
 
@@ -30,9 +30,10 @@ class RedTest : public SwitchTest {
     return out;
   }
 
-  // `count` packets, each judged with this average. What became of them: 'm'arked, 'd'ropped, '-'.
-  // Each comes behind one on the link and `waiting` more, and departs with the average that it is
-  // given. Those before it find fewer waiting: of them, the spacing of marks is to know nothing.
+  // Sends `count` packets, each judged with this average. Returns what became of them: 'm'arked,
+  // 'd'ropped, '-'. Each comes behind one on the link and `waiting` more, and departs with the
+  // given average. The packets before it find fewer waiting, so they must not affect the spacing of
+  // marks.
   std::string depart(double average, std::size_t count, std::uint8_t ecn = kEct0,
                      unsigned waiting = 2) {
     const double before = (average - waiting * kRedWeight) / (1 - kRedWeight);
@@ -44,7 +45,7 @@ class RedTest : public SwitchTest {
       for (unsigned n = 0; n <= waiting; ++n) bench.receive(1, packet());
       bench.receive(1, packet(ecn));
       bench.advance((waiting + 1) * kMillisecond - 1);
-      // Below min_th till now, so that the first one's count begins anew.
+      // The average was below min_th until now, so that the count starts again at the first packet.
       if (i > 0) bench.set_cell("red_until_mark", kPort, static_cast<std::uint32_t>(until_mark));
       const EgressFates earlier = bench.egress(kPort);
       bench.set_cell("red_average", kPort, cell);
@@ -77,9 +78,9 @@ std::vector<int> spacings(const std::string& fates, char what) {
   return out;
 }
 
-// The mean distance of marks at averages over the whole range. What is allowed: four deviations of
-// the mean of so many distances, and the fixed point: p_b is off by up to 1/256 packet on the
-// slope, and a mark comes when a sum passes a 16-bit random number.
+// The mean distance of marks at averages over the whole range. The tolerance is four deviations of
+// the mean of this many distances, plus the error of fixed point: p_b is off by up to 1/256 packet
+// on the slope, and a mark comes when a sum exceeds a 16-bit random number.
 void expect_law(const RedParameters& r, double average, const std::vector<int>& distances,
                 double packets) {
   const double p_b = red_p_b(r, average);
@@ -91,7 +92,7 @@ void expect_law(const RedParameters& r, double average, const std::vector<int>& 
   const double n = std::max<double>(1, static_cast<double>(distances.size()));
   double sum = 0;
   for (int d : distances) sum += d;
-  if (law.mean * 20 > packets) return;  // too few to tell
+  if (law.mean * 20 > packets) return;  // too few packets to tell
   EXPECT_NEAR(sum / n, law.mean, 4 * law.deviation / std::sqrt(n) + relative * law.mean + 1e-9)
       << "average " << average << ", p_b " << p_b << ", marks " << distances.size();
 }
@@ -137,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, Law,
                                            with(true, false, false, false, 2, 60, 0.5),
                                            with(false, true, false, true, 100, 200, 0.9)));
 
-// p_b = 0.05: each distance from 1 to 20 as often as any other.
+// p_b = 0.05: every distance from 1 to 20 is equally frequent.
 TEST_F(RedTest, DistancesOfMarksAreUniform) {
   RedParameters r;
   for (const bool wait : {false, true}) {
@@ -172,7 +173,9 @@ TEST_F(RedTest, AMarkedPacketIsOtherwiseAsItWas) {
   RedParameters r;
   r.mark_above_max = true;
   bench.red(kPort, r);
-  for (int i = 0; i < 3; ++i) bench.receive(1, packet());  // the others find two waiting, and three
+  for (int i = 0; i < 3; ++i)
+    bench.receive(1, packet());  // the second finds two waiting, the
+                                 // third finds three
   const Packet fourth = packet(kEct1), fifth = packet(kCe);
   bench.receive(1, fourth);
   bench.receive(1, fifth);
@@ -192,7 +195,7 @@ TEST_F(RedTest, ADroppedPacketTakesNoTimeOnTheLink) {
   r.mean_packet = 1000;  // 1 ms each
   bench.red(kPort, r);
   for (int i = 0; i < 6; ++i) bench.receive(1, packet(i == 5 ? kEct0 : kNotEct));
-  bench.advance(3 * kMillisecond - 1);  // three have departed, which found none or one waiting
+  bench.advance(3 * kMillisecond - 1);  // three have departed; they found none or one waiting
   bench.set_cell("red_average", kPort, 16u << 18);
   EXPECT_EQ(bench.egress(kPort).dropped, 0u);
   bench.advance(1);
@@ -207,7 +210,7 @@ TEST_F(RedTest, ADroppedPacketTakesNoTimeOnTheLink) {
               4 * std::pow(1 - kRedWeight, 10 + 1), 0.002);
 }
 
-// ns-2's `qlen > 1`, where qlen leaves out the packet on the link and the one that comes.
+// ns-2's `qlen > 1`, where qlen includes neither the packet on the link nor the arriving one.
 TEST_F(RedTest, WhoFindsFewerThanTwoWaitingIsSpared) {
   RedParameters r;
   r.mark_above_max = true;
@@ -236,19 +239,19 @@ TEST_F(RedTest, AFullQueueDrops) {
   EXPECT_EQ(out, (std::vector<std::uint16_t>{0, 1, 2, 3, 4})) << "those that found 0 to 3 waiting";
 }
 
-// Bursts with pauses between them, against the average in real numbers: ns-2's, which counts the
-// packets that an idle link could have sent, and then this one.
+// Bursts with pauses in between, compared with the average in real numbers. As in ns-2, it counts
+// the packets that an idle link could have sent, and then the arriving one.
 TEST_F(RedTest, AverageFollowsItsDefinition) {
   constexpr unsigned kSeed = 51;
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   std::mt19937 random(kSeed);
   RedParameters r;
-  r.min_th = 1000;  // the average alone is of interest
+  r.min_th = 1000;  // only the average is of interest
   r.max_th = 2000;
   bench.red(kPort, r);
   double average = 0, largest = 0, worst = 0;
   std::int64_t link_free_ns = 0;
-  std::vector<std::int64_t> ends;  // of packets on the link or waiting, ends of transmission
+  std::vector<std::int64_t> ends;  // when the packets on the link or waiting will have been sent
   for (int burst = 0; burst < 400; ++burst) {
     bench.advance(static_cast<std::int64_t>(random() % 60'000) * kMicrosecond +
                   (random() % 20 == 0 ? 300 * kMillisecond : 0));
@@ -266,7 +269,7 @@ TEST_F(RedTest, AverageFollowsItsDefinition) {
       link_free_ns = std::max(now, link_free_ns) + 1000 * kNsPerByte;
       ends.push_back(link_free_ns);
       bench.receive(1, packet());
-      if (ends.size() == 1) {  // it has departed: the register is that of this packet
+      if (ends.size() == 1) {  // it has departed, so the register belongs to this packet
         const double seen = static_cast<double>(bench.cell("red_average", kPort)) / kUnit;
         worst = std::max(worst, std::abs(seen - average) / std::max(average, 0.05));
       }
@@ -277,7 +280,7 @@ TEST_F(RedTest, AverageFollowsItsDefinition) {
   EXPECT_LT(worst, 0.04);
 }
 
-// Every idle time up to its limit, within the bound of lib/red_idle_decay.p4.
+// Every idle time up to its limit, within the bound given in lib/red_idle_decay.p4.
 TEST_F(RedTest, IdleDecayIsWithinItsBound) {
   RedParameters r;
   r.mean_packet = 1000;  // 1 ms each

@@ -1,4 +1,4 @@
-// Marking above a threshold and drop tail at a limit, by the queue's length itself.
+// Marking above a threshold and drop tail at a limit, by the current queue length.
 #include <gtest/gtest.h>
 
 #include "tests/p4src/bench.h"
@@ -12,7 +12,7 @@ class Threshold : public SwitchTest {
     bench.limit(2, 8e6, 0);
     bench.host("10.0.1.2", 2, 0x020000000202);
   }
-  // The first finds the link idle, the second nothing waiting, and so on.
+  // The first finds the link idle, the second finds nothing waiting, and so on.
   std::vector<Frame> burst(int count, std::uint8_t ecn) {
     bench.finish();
     bench.advance(kMillisecond);

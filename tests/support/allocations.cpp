@@ -19,7 +19,7 @@ CountAllocations::~CountAllocations() { counting = before_; }
 
 }  // namespace tiercast
 
-// Not inlined: GCC would take the pair of malloc and free for a mismatch.
+// Not inlined, because GCC would take the pair of malloc and free for a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (tiercast::counting) {
     ++tiercast::counted.count;

@@ -1,5 +1,5 @@
 // Counts what operator new hands out, for tests of code that must not allocate. Link
-// tiercast_allocations: it replaces operator new in the whole program.
+// tiercast_allocations, which replaces operator new in the whole program.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ struct Allocations {
   std::size_t bytes = 0;
 };
 
-// So far, while counting was on.
+// The allocations so far, made while counting was on.
 Allocations allocations();
 
-// Turns counting on or off for a scope. It is off at first.
+// Switches counting on or off in a scope. It is off at first.
 class CountAllocations {
  public:
   explicit CountAllocations(bool on = true);

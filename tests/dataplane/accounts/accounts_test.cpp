@@ -1,4 +1,4 @@
-// The law of accounts.h: what the traffic manager counts and what the P4 program counts agree.
+// The equation of accounts.h: the traffic manager's counts and the P4 program's counts must agree.
 #include "dataplane/accounts/accounts.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using namespace p4test;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// group() follows docs/wire-format.md alone.
+// group() follows only docs/wire-format.md.
 TEST(AccountsLabel, IsOneMoreThanSessionAndRankOfTheGroup) {
   const auto label = by_group().label;
   for (const std::uint32_t session : {0u, 1u, 2u, 255u, 256u, 32767u}) {
@@ -45,9 +45,9 @@ TEST(AccountsLabel, OfAnyOtherAddressIs0) {
 }
 
 constexpr std::uint32_t kUp = 1;   // towards the sender
-constexpr std::uint32_t kOut = 2;  // whose accounts are looked at
+constexpr std::uint32_t kOut = 2;  // the port whose accounts are checked
 constexpr std::uint32_t kLayers = 3;
-constexpr std::uint32_t kSessions = 2;  // that have columns; a third has none
+constexpr std::uint32_t kSessions = 2;  // that have columns; a third one has none
 
 // 10.0.0.2, the sender, is behind port 1 and 10.0.1.2 behind port 2, where packets take 1 ms.
 class Accounts : public SwitchTest {
@@ -93,9 +93,9 @@ TEST_F(Accounts, NothingCameNothingIsThere) {
 
 TEST_F(Accounts, WhatTheQueueDropsIsItsAlone) {
   bench.limit(kOut, 8e6, 3);
-  send(1, 0, 2);  // one on the link, one waits
+  send(1, 0, 2);  // one on the link, one waiting
   send(1, 1);
-  send_tcp(3);  // one more has room
+  send_tcp(3);  // there is room for one more
   send(2, 0);
   EXPECT_THAT(sessions(),
               ElementsAre(SessionCounts{-1, -1, {.entered = 3, .queue_drops = 2, .waiting = 1}},
@@ -113,7 +113,7 @@ TEST_F(Accounts, WhatTheQueueDropsIsItsAlone) {
 
 TEST_F(Accounts, DropTailOfTheProgramIsAPolicy) {
   bench.drop_tail(kOut, 2);
-  send(1, 0, 3);  // one on the link, two wait
+  send(1, 0, 3);  // one on the link, two waiting
   send(1, 1, 2);  // they find two
   send_tcp();
   bench.finish();
@@ -181,7 +181,7 @@ TEST_F(Accounts, WhatCameInAndWasNotPassedOn) {
   EXPECT_EQ(accounts(kOut).ingress, IngressCounts());
 }
 
-// A summary is made of a copy of a data packet, and is no packet of the session's any more.
+// A summary is made from a copy of a data packet, but no longer counts as a packet of the session.
 TEST_F(Accounts, SummariesAreFeedback) {
   bench.aggregate(1, {});
   Packet data = layer_packet(1, 0);
@@ -213,8 +213,8 @@ TEST_F(Accounts, ANewProgramBeginsAnew) {
   EXPECT_THAT(sessions(), IsEmpty());
 }
 
-// Random traffic of every kind through random policies, links, trees: at any instant, at every port
-// and for every layer, nothing is counted twice or not at all.
+// Random traffic of every kind through random policies, links and trees. At any instant, at every
+// port and for every layer, nothing is counted twice or missed.
 TEST_F(Accounts, BalanceAtAnyInstant) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -309,7 +309,7 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
       EXPECT_EQ(all.total.waiting, 0u);
     }
   }
-  // Each of them has happened, or there is nothing to see here.
+  // Each of these must have happened, otherwise the test shows nothing.
   const Counts seen = accounts().total;
   for (const std::uint64_t count :
        {seen.left, seen.marked, seen.queue_drops, seen.policy_drops, seen.pruned}) {

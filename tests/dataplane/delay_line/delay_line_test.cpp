@@ -26,7 +26,7 @@ TEST(DelayLine, FramesComeOutInOrderExactlyTheDelayLater) {
   line.put(bytes("second"), 200);
   EXPECT_EQ(line.next_due(), 5'000'100);
   EXPECT_FALSE(line.take(5'000'099));
-  // A late caller gets each frame with the time at which it was due.
+  // A late caller gets each frame together with the time at which it was due.
   auto out = line.take(9'000'000);
   ASSERT_TRUE(out);
   EXPECT_EQ(text(out->frame), "first");

@@ -1,4 +1,4 @@
-// Once warm, no packet allocates: operator new is counted while packets pass.
+// Once warm, packets cause no allocation: operator new is counted while packets pass.
 #include <array>
 
 #include "tests/dataplane/engine/testing.h"
@@ -66,13 +66,13 @@ TEST(Allocation, NoneOnTheWayOfAPacket) {
   std::int64_t now = 0;
   const auto run = [&](int packets) {
     for (int i = 0; i < packets; ++i) {
-      now += 300'000;  // more than the links carry: queues fill and overflow
+      now += 300'000;  // more than the links carry, so queues fill and overflow
       sw.receive(1, frames[static_cast<std::size_t>(i) % frames.size()], now);
       if (i % 7 == 0) sw.advance(sw.next_event() == Switch::kNever ? now : now + 100);
     }
   };
   const CountAllocations counting;
-  run(20000);  // until the pool holds the largest number of frames that ever wait at once
+  run(20000);  // until the pool holds the largest number of frames that ever wait at the same time
   const std::size_t before = allocations().count, sent = out.frames;
   run(20000);
   const std::size_t during = allocations().count - before;
@@ -106,7 +106,8 @@ TEST(Allocation, NoneForALabelThatIsKnown) {
   EXPECT_GT(sw.stats(2).dropped_packets, 0u);
 }
 
-// New digests, known ones, and more than there is room for; lists that are taken and acknowledged.
+// New digests, known ones, and more than there is room for, with lists that are taken and
+// acknowledged.
 TEST(Allocation, NoneOnTheWayOfADigest) {
   struct Reader : Silent {
     bool digest(const DigestList& list) override {

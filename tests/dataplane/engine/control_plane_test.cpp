@@ -1,4 +1,4 @@
-// The control API: what it takes, what it reads back, and how it says no.
+// The control API: what it accepts, what it reads back, and how it refuses.
 #include <gmock/gmock.h>
 
 #include "tests/dataplane/engine/testing.h"

@@ -1,4 +1,4 @@
-// P4's arithmetic, as the program expressions.p4 computes it, against C++'s.
+// P4's arithmetic, as the program expressions.p4 computes it, compared with C++'s.
 #include <array>
 #include <random>
 
@@ -113,9 +113,9 @@ TEST(Parser, LookaheadSelectsAndShortPacketsStopParsing) {
   marked[kOperandBytes + 1] = std::byte{0xad};
   bench.receive(1, marked);
   ASSERT_EQ(bench.out.sent.size(), 1u);
-  EXPECT_EQ(bench.out.sent[0].frame, marked);  // the results were payload
+  EXPECT_EQ(bench.out.sent[0].frame, marked);  // the results were part of the payload
 
-  // The operands are there, the results are not: they stay what they are.
+  // The operands are in the frame, the results are not. The bytes that are there stay unchanged.
   Frame cut = frame_of(o);
   cut.resize(kOperandBytes + 10);
   bench.receive(1, cut);

@@ -1,5 +1,5 @@
-// State that the control plane and packets share: meters, digests, value sets, action selectors,
-// idle time-outs, custom CRCs; and what a program says through Output.
+// State that the control plane and packets share (meters, digests, value sets, action selectors,
+// idle time-outs, custom CRCs), and what a program reports through Output.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -18,7 +18,7 @@ constexpr const char* kPaths = "MyIngress.paths";
 constexpr std::int64_t kMs = 1'000'000;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// Everything that a switch says, in both forms of a program.
+// Records everything that a switch reports, for both forms of a program.
 class Externs : public ::testing::TestWithParam<bool> {
  protected:
   struct Listener : Recorder {
@@ -66,8 +66,8 @@ class Externs : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Forms, Externs, ::testing::Values(true, false),
                          [](const auto& form) { return form.param ? "Flat" : "Image"; });
 
-// RFC 2698: a bucket holds burst + rate * time, so that over any time t at most that is let
-// through, and all of it if there is enough to send.
+// RFC 2698: a bucket holds burst + rate * time. Over any time t, at most that much passes, and all
+// of it if enough is offered.
 TEST(Meter, LetsThroughItsRatesAndBursts) {
   Meter meter;
   meter.configure(MeterConfig{1000, 50, 3000, 200, false}, 5);
@@ -79,7 +79,7 @@ TEST(Meter, LetsThroughItsRatesAndBursts) {
   EXPECT_EQ(seen[Meter::kGreen] + seen[Meter::kYellow] + seen[Meter::kRed], kPackets);
 }
 
-// RFC 2697: what the full committed bucket leaves fills the excess bucket.
+// RFC 2697: what overflows the full committed bucket fills the excess bucket.
 TEST(Meter, SingleRateSavesAnExcessBurst) {
   Meter meter;
   meter.configure(MeterConfig{100, 2, 0, 3, true}, 0);
@@ -138,7 +138,7 @@ TEST_P(Externs, DigestsAreGatheredAndNotRepeated) {
   const std::string name = sw->program().digests().at(0).name;
   EXPECT_THAT(sw->program().digests()[0].widths, ElementsAre(8, 9));
   receive({5});
-  EXPECT_TRUE(out.digests.empty());  // nobody asked
+  EXPECT_TRUE(out.digests.empty());  // no config, so no digests
   EXPECT_OK(sw->configure_digest(name, DigestConfig{2, 10 * kMs, 100 * kMs}));
 
   receive({5}, kMs);
@@ -198,7 +198,7 @@ TEST_P(Externs, DigestsThatNobodyTookMayComeAgain) {
   EXPECT_EQ(sw->switch_stats().dropped_digests, 3u);
 }
 
-// What is kept is bounded; against a set that remembers everything.
+// What is kept is bounded. Compared with a set that remembers everything.
 TEST(DigestGatherer, IsBoundedAndForgetsWhatIsAcknowledged) {
   DigestGatherer gatherer({32});
   gatherer.configure(DigestConfig{0, kSecond, kSecond});
@@ -293,7 +293,7 @@ TEST_P(Externs, SelectorsChooseAmongMembers) {
   EXPECT_OK(sw->delete_group(kPaths, 7));
 }
 
-// The group that an entry has for itself, and weights far beyond what could be laid out.
+// The group that belongs to an entry, and weights far beyond what could be laid out.
 TEST_P(Externs, ActionSetsAreGroupsOfOneEntry) {
   start("selector");
   const auto forward = [](unsigned port) {
@@ -399,7 +399,7 @@ TEST_P(Externs, IdleTimeOutsHaveALeastValue) {
   EXPECT_EQ(out.expired.size(), 9 * 3u);
 }
 
-// All entries are looked at, so time-outs that end close to each other are reported together.
+// A scan covers all entries, so time-outs that end close together are reported together.
 TEST_P(Externs, IdleEntriesAreLookedForAtMostOnceAMicrosecondForEach) {
   start("idle");
   for (unsigned key = 0; key < 200; ++key) {

@@ -1,4 +1,4 @@
-// Deficit round robin: flows share a link by bytes, whoever sends more (fair_queue.h).
+// Deficit round robin: flows share a link by bytes, whichever sends more (fair_queue.h).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +19,7 @@ struct Flow {
   std::uint16_t destination_port = 5500;
 };
 
-// Also a frame of probe.p4 for port 2, whose numbers lie under the headers.
+// Also a valid frame of probe.p4 for port 2, whose numbers are where the headers are.
 Frame frame_of(const Flow& flow, std::size_t bytes = 100) {
   Frame frame(bytes);
   const auto set = [&](std::size_t at, unsigned value) {
@@ -52,7 +52,8 @@ TEST(FairQueue, AFlowIsSourceDestinationProtocolAndPorts) {
   EXPECT_NE(one, flow({.destination_port = 5501}));
   // The layers of a session have groups of their own.
   EXPECT_EQ(flow({.destination = {239, 192, 0, 8}}), flow({.destination = {239, 192, 0, 9}}));
-  // What is not IPv4, or too short to say, is one flow; nothing is read beyond the frame.
+  // Frames that are not IPv4, or are too short to tell, form one flow. Nothing is read beyond the
+  // frame.
   Frame other = frame_of({});
   other[12] = std::byte{0x86};
   EXPECT_EQ(FairQueue::flow_of(other), 0u);
@@ -75,7 +76,7 @@ class FairPort : public ::testing::Test {
   void send(const Flow& flow, std::size_t bytes, int count) {
     for (int i = 0; i < count; ++i) bench.receive(1, frame_of(flow, bytes));
   }
-  // Bytes that left so far, by source port.
+  // Bytes that have left so far, by source port.
   std::map<unsigned, std::size_t> sent() const {
     std::map<unsigned, std::size_t> bytes;
     for (const auto& one : bench.out.sent)
@@ -86,8 +87,8 @@ class FairPort : public ::testing::Test {
 };
 
 TEST_F(FairPort, FlowsThatWaitShareTheLinkByBytes) {
-  // Every 10 ms what would fill the link alone, in large packets and in small ones; a third flow
-  // sends little.
+  // Every 10 ms, two flows each send what would fill the link, one in large packets and one in
+  // small ones. A third flow sends little.
   for (int step = 0; step < 500; ++step) {
     bench.now = step * 10'000'000LL;
     bench.sw.advance(bench.now);
@@ -106,7 +107,7 @@ TEST_F(FairPort, LimitsAreEachFlows) {
   send({.source_port = 1}, 1000, 50);
   send({.source_port = 2}, 1000, 5);
   bench.finish();
-  EXPECT_EQ(sent().at(1), 21'000u);  // one in service, and 20 that wait
+  EXPECT_EQ(sent().at(1), 21'000u);  // one in service, and 20 waiting
   EXPECT_EQ(sent().at(2), 5'000u);
 }
 

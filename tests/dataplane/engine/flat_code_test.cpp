@@ -1,5 +1,5 @@
-// Flat code against the image that it was made from: random entries, frames and times through two
-// switches, which must send the same frames at the same times and keep the same state.
+// Compares flat code with the image that it was made from. Random entries, frames and times go
+// through two switches, which must send the same frames at the same times and keep the same state.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -28,7 +28,7 @@ class Traffic {
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
   bool chance(double p) { return std::uniform_real_distribution<>(0, 1)(random_) < p; }
 
-  // A SIM data packet, with some fields drawn and some bytes then damaged.
+  // A SIM data packet with random values in some fields, and then some bytes damaged.
   Frame frame() {
     FrameBuilder f;
     const std::uint64_t to = chance(0.5) ? 0xefc00008 + below(3) : 0x0a000001 + below(3);
@@ -62,7 +62,7 @@ class Traffic {
     return frame;
   }
 
-  // A value for a key or an argument: small, or cut out of a frame where a field may stand.
+  // A value for a key or an argument: small, or taken from a place in a frame where a field may be.
   std::uint64_t value(unsigned bits) {
     const unsigned width = std::min(bits, 63u);
     const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
@@ -133,7 +133,7 @@ struct One {
   Switch sw;
 };
 
-// Fields of headers that egress reads: by the lower bits of any of them packets can be labelled.
+// Fields of headers that egress reads. The lower bits of any of them can serve as labels.
 std::vector<LabelRule> possible_labels(const Image& image) {
   std::vector<LabelRule> rules;
   for (const Header& header : image.headers) {
@@ -149,7 +149,7 @@ std::vector<LabelRule> possible_labels(const Image& image) {
   return rules;
 }
 
-// Wants every other frame.
+// Traces every other frame.
 class EveryOther : public TraceSink {
  public:
   bool wants(std::uint32_t, std::span<const std::byte>) override { return frames_++ % 2 == 0; }
@@ -166,7 +166,7 @@ class EveryOther : public TraceSink {
 
 class FlatCode : public ::testing::TestWithParam<const char*> {};
 
-// sink: of the switch that runs flat code.
+// `sink` belongs to the switch that runs flat code.
 void expect_same(const std::shared_ptr<const Program>& code, TraceSink* sink) {
   ASSERT_TRUE(code->image().flat.present());
   const std::vector<LabelRule> labels = possible_labels(code->image());
@@ -253,8 +253,9 @@ INSTANTIATE_TEST_SUITE_P(Programs, FlatCode,
                                            "probe"),
                          [](const auto& one) { return std::string(one.param); });
 
-// tiercast.p4 drops what has a wrong IPv4 checksum. Both forms verify it on the header's bytes, so
-// comparing them says nothing: RFC 1071 does, also where the sum is 0 or 0xffff.
+// tiercast.p4 drops packets with a wrong IPv4 checksum. Both forms verify it on the header's bytes,
+// so comparing the forms would prove nothing. RFC 1071 is the reference, also where the sum is 0 or
+// 0xffff.
 TEST(Checksum, IsVerifiedAsRfc1071Says) {
   for (const bool flat : {true, false}) {
     SCOPED_TRACE(flat);
@@ -278,7 +279,7 @@ TEST(Checksum, IsVerifiedAsRfc1071Says) {
         while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
         return sum;
       };
-      // Now and then the other words sum up to 0xffff, so that the checksum is 0.
+      // Now and then the other words add up to 0xffff, so that the checksum is 0.
       if (n % 4 == 0) words[2] = (words[2] + 0xffff - folded()) & 0xffff;
       const std::uint64_t good = ~folded() & 0xffff;
       const std::uint64_t choices[] = {good, good ^ 1ull << random() % 16, ~good & 0xffff, 0,

@@ -1,4 +1,5 @@
-// v1model's ways of a packet: tables, checksums, replication, CPU port, clones, second passes.
+// A packet's paths through v1model: tables, checksums, replication, CPU port, clones, second
+// passes.
 #include <gmock/gmock.h>
 
 #include "tests/dataplane/engine/testing.h"
@@ -145,7 +146,7 @@ TEST_F(Router, AParserErrorKeepsTheFrame) {
   version5[kIp] = std::byte{0x55};
   bench.receive(3, version5);
   EXPECT_EQ(bench.out.punted.size(), 2u);
-  bench.receive(3, {});  // nothing at all
+  bench.receive(3, {});  // an empty frame
   EXPECT_EQ(bench.out.punted.size(), 3u);
 }
 

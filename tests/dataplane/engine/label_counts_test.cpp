@@ -1,4 +1,4 @@
-// What enters a port's queue, by label: it is dropped, it waits, or its turn has come.
+// What enters a port's queue, by label: a packet is dropped, waits, or has had its turn.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -67,8 +67,8 @@ TEST_F(Labels, ServedAtOnceOnAnIdleLink) {
 
 TEST_F(Labels, DropTail) {
   port({.rate_bps = 8e6, .queue_packets = 3});
-  send(7, 2);  // one in service, one waits
-  send(3, 4);  // two wait, and the queue is full
+  send(7, 2);  // one in service, one waiting
+  send(3, 4);  // two waiting, and the queue is full
   send(9);
   EXPECT_THAT(counts(), ElementsAre(LabelCounts{3, 4, 2, 0}, LabelCounts{7, 2, 0, 1},
                                     LabelCounts{9, 1, 1, 0}));
@@ -88,7 +88,7 @@ TEST_F(Labels, BytesLimitTheQueueToo) {
 }
 
 TEST_F(Labels, AFairQueuesLimitIsEachFlows) {
-  // All of these frames are one flow: they are no IPv4.
+  // All of these frames are one flow, because they are not IPv4.
   port({.rate_bps = 8e6, .queue_packets = 2, .fair_queueing = true});
   send(1, 2);
   send(2, 3);
@@ -133,7 +133,7 @@ TEST_F(Labels, ARemovedPortDropsWhatWaits) {
   EXPECT_OK(bench.sw.remove_port(2));
   const auto dropped = ElementsAre(LabelCounts{1, 2, 1, 1}, LabelCounts{2, 3, 3, 0});
   EXPECT_THAT(counts(), dropped);
-  send(1);  // there is no port that it could enter
+  send(1);  // there is no port to enter
   EXPECT_THAT(counts(), dropped);
   port({.rate_bps = 8e6, .fair_queueing = true});
   send(1, 2);
@@ -206,7 +206,7 @@ TEST_F(Labels, FromTheCpuPortItIs0) {
   EXPECT_THAT(counts(), ElementsAre(LabelCounts{0, 1, 0, 1}));
 }
 
-// Flat code and traced packets hold the field alike.
+// Flat code and traced packets see the same field.
 TEST_F(Labels, ATracedPacketHasTheSame) {
   struct All : TraceSink {
     bool wants(std::uint32_t, std::span<const std::byte>) override { return true; }
@@ -234,7 +234,7 @@ TEST(LabelTable, CountsAsAMapDoes) {
   LabelTable table;
   std::map<std::uint32_t, LabelCounts> wanted;
   for (int i = 0; i < 200'000; ++i) {
-    // Few labels, groups of eight in a row far apart, and any number.
+    // Few labels; groups of eight in a row, far apart; or any number.
     const auto kind = random() % 3;
     const auto label =
         static_cast<std::uint32_t>(kind == 0   ? random() % 10
@@ -252,8 +252,8 @@ TEST(LabelTable, CountsAsAMapDoes) {
   EXPECT_EQ(table.all(), all);
 }
 
-// Random traffic through random links: at every instant the queue holds what its labels say, and
-// what the test handed in and got out is what they count.
+// Random traffic through random links. At every instant the queue holds what the labels' counts
+// say, and the counts match what the test handed in and got out.
 TEST_F(Labels, BalanceAtAnyInstant) {
   std::mt19937 random(20261122);
   const auto below = [&](std::uint32_t bound) {

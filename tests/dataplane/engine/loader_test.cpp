@@ -1,4 +1,4 @@
-// What is loaded, what is refused, and how the refusal reads.
+// Which programs load, which are refused, and how the refusal reads.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -121,7 +121,8 @@ TEST(Loader, SurvivesEveryTruncation) {
   }
 }
 
-// Whatever is damaged: loaded or refused, never another exception, and what loads runs.
+// However a program is damaged, it loads or is refused; there is no other exception, and what loads
+// also runs.
 TEST(Loader, SurvivesDamage) {
   std::mt19937 random(3);
   const std::vector<std::string> values = {"null", "0",    "-1",    "\"\"",       "[]",    "{}",

@@ -1,4 +1,4 @@
-// Look-ups by each match kind, through programs and against a model.
+// Lookups of each match kind, through programs and compared with a model.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -45,7 +45,7 @@ TEST_F(Matching, TernaryTakesTheHighestPriority) {
   EXPECT_EQ(port_of(key(0, 0x1234, 7)), 4u);
   EXPECT_EQ(port_of(key(0, 0x5555, 7)), 4u);
   EXPECT_EQ(port_of(key(0, 0x5555, 8)), 1u);
-  // The same match with another priority is another entry.
+  // The same match with another priority is a different entry.
   EXPECT_OK(ternary(0x1200, 0xff00, 0, 0, 30, 5));
   EXPECT_EQ(port_of(key(0, 0x12ff, 7)), 5u);
   EXPECT_EQ(ternary(0x1200, 0xff00, 0, 0, 30, 5).code(), ErrorCode::kAlreadyExists);
@@ -155,7 +155,7 @@ TEST_F(Matching, ConstantEntriesAreThereAndStay) {
   EXPECT_EQ(bench.sw.read_entries("MyIngress.fixed")->size(), 2u);
 }
 
-// The table alone, large, with changes: longest prefix against a search.
+// Only the table, a large one with changes: longest prefix compared with a search.
 TEST(MatchTable, LongestPrefixAgreesWithASearch) {
   const auto program = load_program("matching");
   const Image& image = program->image();
@@ -212,7 +212,8 @@ TEST(MatchTable, LongestPrefixAgreesWithASearch) {
   EXPECT_EQ(table.size(), routes.size());
 }
 
-// Exact keys of one field and of two, with insertions, changes and removals, against a map.
+// Exact keys of one field and of two fields, with insertions, changes and removals, compared with a
+// map.
 TEST(MatchTable, ExactAgreesWithAMap) {
   const auto program = load_program("router");
   const Image& image = program->image();
@@ -229,7 +230,7 @@ TEST(MatchTable, ExactAgreesWithAMap) {
     std::map<KeyOf, std::pair<std::uint32_t, std::vector<Cell>>> wanted;  // action, arguments
     const auto some_key = [&] {
       KeyOf key;
-      // Values at both ends of the field, so that fields that run into each other show.
+      // Values at both ends of the field, so that fields that overlap would show.
       for (const Key& k : layout->keys) {
         const Cell low = random() % 12, top = low_mask(k.width);
         key.push_back(random() % 2 == 0 ? low : top - low);

@@ -1,5 +1,5 @@
-// The passes over flat code: random code leaves the same in the cells that matter before and after
-// them, and what they are for happens.
+// The passes over flat code. Random code must leave the same values in the cells that matter before
+// and after them, and each pass must achieve what it is for.
 #include "dataplane/engine/flat/optimize.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kFields = 8;  // cells 2 to 9, of these widths
 constexpr std::uint32_t kWidths[kFields] = {1, 1, 8, 9, 16, 32, 48, 64};
 constexpr std::uint32_t kFirstField = 2;   // after the scratch cell and the header's validity
-constexpr std::uint32_t kTemporaries = 6;  // nobody looks at them afterwards
+constexpr std::uint32_t kTemporaries = 6;  // not read afterwards
 constexpr std::uint32_t kCells = kFirstField + kFields + kTemporaries;
 
 class Nowhere : public Output {
@@ -29,7 +29,7 @@ Cell width_of(std::uint32_t cell) {
   return is_field ? kWidths[cell - kFirstField] : kCellBits;
 }
 
-// A program whose ingress is `code`, and that keeps the fields for later.
+// A program whose ingress is `code`, and which keeps the fields for later.
 Image image_of(std::vector<FlatInstruction> code) {
   Image image;
   image.phv_cells = kCells;
@@ -68,7 +68,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(engine_() % n); }
-  // Small numbers are frequent, so that comparisons meet and bits are 0 or 1.
+  // Small numbers are frequent, so that comparisons succeed and bits are 0 or 1.
   Cell number() {
     const std::uint32_t kind = below(4);
     return kind < 2 ? below(3) : kind == 2 ? low_mask(below(64)) : engine_();
@@ -79,7 +79,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Straight and branching code of every operation on cells; jumps lead forwards.
+// Straight and branching code with every operation on cells. Jumps go forwards.
 std::vector<FlatInstruction> random_code(Random& random, std::uint32_t length) {
   std::vector<FlatInstruction> code;
   for (std::uint32_t at = 0; at + 1 < length; ++at) {
@@ -177,7 +177,7 @@ TEST(Optimize, WhatWasComputedIsUsedAgain) {
             (std::vector{FlatOp::kAdd, FlatOp::kMultiply, FlatOp::kEnd}));
 }
 
-// As p4c writes a chain of if-else over an enumeration that was set just before.
+// p4c writes a chain of if-else like this over an enumeration that was just set.
 TEST(Optimize, JumpsWithAKnownOutcomeDisappear) {
   EXPECT_EQ(optimized({{.op = FlatOp::kSet, .d = kTemporary, .i = 3},
                        {.op = FlatOp::kJumpNotEqualI, .x = kTemporary, .target = 3, .i = 1},

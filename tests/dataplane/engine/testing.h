@@ -1,4 +1,4 @@
-// What the engine's tests share: programs of tests/data/p4, frames, and an output that remembers.
+// Shared by the engine's tests: programs of tests/data/p4, frames, and an output that records.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using Frame = std::vector<std::byte>;
 std::string program_text(const std::string& name);
 std::shared_ptr<const Program> load_program(const std::string& name);
 
-// Appends big-endian numbers: bits is a multiple of 8, at most 64.
+// Appends big-endian numbers. `bits`: a multiple of 8, at most 64.
 class FrameBuilder {
  public:
   FrameBuilder& put(std::uint64_t value, unsigned bits);
@@ -30,9 +30,9 @@ class FrameBuilder {
  private:
   Frame frame_;
 };
-// `bytes` bytes of a frame, from offset.
+// The number in `bytes` bytes of a frame, from `offset` on.
 std::uint64_t number_at(const Frame& frame, std::size_t offset, std::size_t bytes);
-// A byte string of the control plane.
+// A byte string as the control plane uses.
 Bytes big_endian(std::uint64_t value, std::size_t bytes);
 
 class Recorder : public Output {
@@ -59,7 +59,7 @@ class Bench {
  public:
   explicit Bench(const std::string& program, Switch::Options options = {});
   void receive(std::uint32_t port, const Frame& frame) { sw.receive(port, frame, now); }
-  // Everything that is due, however late.
+  // Performs everything that is due, however late.
   void finish();
   Recorder out;
   Switch sw;

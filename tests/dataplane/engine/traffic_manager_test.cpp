@@ -1,4 +1,4 @@
-// The traffic manager as physics: what a link of so many bit/s must do, to the nanosecond.
+// The traffic manager as physics: what a link of a given rate must do, to the nanosecond.
 #include <gmock/gmock.h>
 
 #include <deque>
@@ -77,13 +77,14 @@ TEST_F(Link, OverheadCounts) {
   port({.rate_bps = 1e6, .overhead_bytes = 24});
   send(kSecond, 101);
   bench.finish();
-  port({.rate_bps = 1e6, .overhead_bytes = -1000});  // nothing left: no time
+  port({.rate_bps = 1e6, .overhead_bytes = -1000});  // no bytes left, so no time
   send(2 * kSecond, 101);
   bench.finish();
   EXPECT_THAT(dues(), ElementsAre(1'000'000, kSecond + 1'000'000, 2 * kSecond));
 }
 
-// Saturated: the n-th frame is out when n frames' bits have passed, rounded down, at any rate.
+// Saturated: the n-th frame is out when the bits of n frames have passed, rounded down, at any
+// rate.
 TEST_F(Link, ASaturatedLinkKeepsItsRateExactly) {
   for (const double rate : {64e3, 1e6, 6e6, 7e6, 1e9, 10e9}) {
     SCOPED_TRACE(rate);
@@ -134,7 +135,7 @@ TEST_F(Link, ACallerThatIsLateMovesNothing) {
     std::int64_t at = 0;
     for (int i = 0; i < 300; ++i) {
       at += random() % 2'000'000;
-      // Between arrivals this caller wakes up only so often; the arrival carries its own time.
+      // Between arrivals this caller wakes up only every `step`. An arrival carries its own time.
       for (std::int64_t t = b.now; t < at; t += step) b.sw.advance(t);
       b.now = at;
       b.receive(1, probe(30 + random() % 1400));
@@ -158,7 +159,7 @@ TEST_F(Link, OnePacketQueue) {
   EXPECT_EQ(bench.sw.stats(kOut).queue_packets, 1u);
   EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 1u);
   EXPECT_EQ(bench.sw.stats(kOut).dropped_bytes, 1000u);
-  send(1'000'000, 1000);  // at the instant when the first leaves: there is room
+  send(1'000'000, 1000);  // at the instant when the first one leaves, so there is room
   bench.finish();
   EXPECT_THAT(dues(), ElementsAre(1'000'000, 2'000'000, 3'000'000));
   const PortStats stats = bench.sw.stats(kOut);
@@ -171,7 +172,7 @@ TEST_F(Link, OnePacketQueue) {
 
 TEST_F(Link, ByteLimitIsExact) {
   port({.rate_bps = 8e6, .queue_bytes = 3000, .overhead_bytes = -14});
-  send(0, 1014);  // in service: counts for nothing
+  send(0, 1014);  // in service: does not count
   for (int i = 0; i < 3; ++i) send(1, 1014);
   EXPECT_EQ(bench.sw.stats(kOut).queue_bytes, 3000u);
   EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 0u);
@@ -246,12 +247,12 @@ TEST_F(Link, TimestampsWrapAtTheirWidth) {
   EXPECT_EQ(told(sent().at(0).frame).ingress_us, (std::uint64_t{1} << 32) + 7);
 }
 
-// deq_timedelta is 0 exactly if the link was idle: 1 ns of waiting is told as 1 us.
+// deq_timedelta is 0 only if the link was idle: 1 ns of waiting is reported as 1 us.
 TEST_F(Link, ZeroWaitMeansIdle) {
   port({.rate_bps = 8e6});
   send(0, 1000);
   send(999'999, 1000);    // 1 ns before the link is free
-  send(2'000'000, 1000);  // the instant at which it is
+  send(2'000'000, 1000);  // the instant at which it becomes free
   send(9'000'000, 1000);  // long after
   bench.finish();
   ASSERT_EQ(sent().size(), 4u);
@@ -270,7 +271,7 @@ TEST_F(Link, AFrameDroppedInEgressTakesNoTime) {
   EXPECT_THAT(dues(), ElementsAre(1'000'000, 2'000'000));
   EXPECT_EQ(bench.sw.stats(kOut).egress_dropped_packets, 1u);
   EXPECT_EQ(bench.sw.stats(kOut).dropped_packets, 0u);
-  // Dropped at an idle link: it stays idle.
+  // A packet dropped at an idle link leaves the link idle.
   send(3'000'000, 1000, 1);
   send(3'000'000, 1000);
   bench.finish();
@@ -290,7 +291,7 @@ TEST_F(Link, ANewRateAppliesToWhatIsLeft) {
   send(10'000'000, 1000);
   send(10'000'000, 1000);
   bench.now = 10'500'000;
-  port({});  // unlimited: all is out at once
+  port({});  // unlimited: everything leaves at once
   bench.finish();
   EXPECT_THAT(dues(), ElementsAre(10'500'000, 10'500'000));
 }
@@ -339,7 +340,7 @@ TEST_F(Link, ARemovedPortForgetsItsFrames) {
 
 TEST_F(Link, TimeDoesNotRunBackwards) {
   send(1000, 100);
-  send(400, 100);  // a stamp from another port, drained later
+  send(400, 100);  // a stamp from another port, which was read later
   EXPECT_THAT(dues(), ElementsAre(1000, 1000));
 }
 
@@ -365,14 +366,14 @@ std::vector<Offered> offered_load(double rate, std::uint64_t seed) {
   return all;
 }
 
-// What the link must do: times in units of 1 / rate ns, so that nothing is rounded.
+// What the link must do, with times in units of 1 / rate ns, so that nothing is rounded.
 class Reference {
  public:
   explicit Reference(const PortConfig& config) : config_(config) {}
   void offer(const Offered& frame) {
     const auto rate = static_cast<UnsignedWord>(config_.rate_bps);
     const UnsignedWord now = static_cast<UnsignedWord>(frame.at) * rate;
-    // Whole nanoseconds: an event of the link at 5.3 ns is performed at 5 ns.
+    // In whole nanoseconds: an event of the link at 5.3 ns is performed at 5 ns.
     while (!starts_.empty() && starts_.front() / rate <= static_cast<UnsignedWord>(frame.at)) {
       starts_.pop_front();
       waiting_bytes_ -= sizes_.front();
@@ -391,8 +392,8 @@ class Reference {
       sizes_.push_back(frame.bytes);
       waiting_bytes_ += frame.bytes;
     }
-    // A frame that finds the link idle starts now; at the end of the one before, if that was within
-    // this nanosecond.
+    // A frame that finds the link idle starts now, or when the previous frame ended, if that was
+    // within this nanosecond.
     free_ = (idle && free_ / rate < static_cast<UnsignedWord>(frame.at) ? now : free_) +
             static_cast<UnsignedWord>(frame.bytes) * 8 * 1'000'000'000;
     departures.push_back(static_cast<std::int64_t>(free_ / rate) + config_.delay_ns);
@@ -406,7 +407,7 @@ class Reference {
 
  private:
   const PortConfig config_;
-  std::deque<UnsignedWord> starts_;  // of service, of the frames that wait
+  std::deque<UnsignedWord> starts_;  // when the waiting frames start their service
   std::deque<std::uint32_t> sizes_;
   std::uint64_t waiting_bytes_ = 0;
   UnsignedWord free_ = 0;

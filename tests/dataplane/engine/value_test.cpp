@@ -1,4 +1,4 @@
-// Numbers and bit fields, against plain arithmetic where it can say the same.
+// Numbers and bit fields, compared with plain arithmetic where that is possible.
 #include "dataplane/engine/packet/value.h"
 
 #include <gtest/gtest.h>

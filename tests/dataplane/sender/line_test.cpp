@@ -50,7 +50,7 @@ Bytes random_bytes(std::size_t size, std::uint64_t seed) {
   return bytes;
 }
 
-// Every size from the smallest to 9000 bytes, byte for byte as the plain writer makes them.
+// Every size from the smallest to 9000 bytes, compared byte for byte with the plain writer.
 TEST(SenderFrameTemplate, WritesWhatThePlainWriterWrites) {
   const Bytes payload = random_bytes(9000, 1);
   for (std::uint32_t ip_bytes = 28; ip_bytes <= 9000; ip_bytes += ip_bytes < 200 ? 1 : 37) {
@@ -77,10 +77,10 @@ TEST(SenderFrameTemplate, EveryNumberHasItsChecksum) {
   }
 }
 
-// A UDP checksum that comes out as zero is sent as 0xffff: zero would mean that there is none.
+// A UDP checksum of zero is sent as 0xffff, because zero would mean that there is none.
 TEST(SenderFrameTemplate, AChecksumOfZeroIsSentAsAllOnes) {
   const FrameTemplate headers(flow(), {}, 30, {});
-  Bytes frame(46);  // headers are made for 28 bytes and more, of which 2 are payload here
+  Bytes frame(46);  // headers need packets of at least 28 bytes; 2 of these are payload
   bool seen = false;
   for (unsigned value = 0; value <= 0xffff; ++value) {
     wire::put16(frame, 42, static_cast<std::uint16_t>(value));
@@ -103,7 +103,7 @@ TEST(SenderFrameTemplate, ATagStandsBehindTheAddresses) {
   EXPECT_EQ(tagged, plain);
 }
 
-// The device adds the rest: the field holds the pseudo header's sum, not inverted.
+// The device adds the rest: the field holds the sum of the pseudo header, not inverted.
 TEST(SenderFrameTemplate, WithOffloadTheSumOfThePseudoHeaderIsLeft) {
   const FrameTemplate headers(flow(), {}, 60, {.ipv4 = true, .udp = true});
   Bytes frame(74);
@@ -214,7 +214,8 @@ TEST(SenderNeighbour, AsksUntilItIsAnswered) {
   }
 }
 
-// The rate is measured, not what the processor or DPDK says of it; and no sync() sets it back.
+// The rate is measured instead of taken from the processor or DPDK, and no sync() sets the clock
+// back.
 TEST(SenderTscClock, KeepsToTheKernelsClockAndNeverGoesBack) {
   TscClock clock;
   Time last = clock.now();
@@ -384,7 +385,7 @@ TEST(SenderSessions, TheyStartChangeAndStopWhileOthersRun) {
   run(40);
   EXPECT_EQ(sent[1], 80);
   EXPECT_EQ(sent[2], 0);
-  // Its counts stay until its slot is used again.
+  // Its counts remain until its slot is used again.
   const auto layers = sessions.layers();
   ASSERT_EQ(layers.size(), 16u);
   EXPECT_EQ(layers[8].sent, 20u);
@@ -394,7 +395,7 @@ TEST(SenderSessions, TheyStartChangeAndStopWhileOthersRun) {
   run(50);
   EXPECT_EQ(sent[1], 80);
   EXPECT_EQ(sent[2], 320);
-  // No departure of the first one was moved by any of this, by no nanosecond.
+  // None of this moved a departure of the first session, not even by a nanosecond.
   for (SessionTable::Layer layer = 0; layer < 8; ++layer) {
     const std::vector<std::int64_t>& due = sessions.dues.at(layer);
     ASSERT_EQ(due.size(), 50u);
@@ -476,8 +477,8 @@ TEST(SenderSessions, FeedbackReachesTheCoreOfItsSessionAndForgedIsCounted) {
   };
   deliver(session.slot(), 5, size);
   for (std::size_t cut = 0; cut < size; ++cut) deliver(session.slot(), 5, cut);
-  deliver(session.slot(), 6, size);  // another session's
-  deliver(3, 5, size);               // nobody there
+  deliver(session.slot(), 6, size);  // of another session
+  deliver(3, 5, size);               // there is no such session
   deliver(99, 5, size);
   WorkerStatistics totals;
   sessions.table->read(totals);
@@ -488,7 +489,7 @@ TEST(SenderSessions, FeedbackReachesTheCoreOfItsSessionAndForgedIsCounted) {
   EXPECT_GT(sessions.kinds["sim.round"], 0);
 }
 
-// What RLM's sender repeats to the group, byte for byte as the plain writer makes it, and tagged.
+// What RLM's sender repeats to the group: the same bytes as from the plain writer, and tagged.
 TEST(SenderSessions, ControlMessagesAreWholeFrames) {
   Bytes plain;
   for (const bool tagged : {false, true}) {
@@ -509,7 +510,7 @@ TEST(SenderSessions, ControlMessagesAreWholeFrames) {
       EXPECT_EQ(wire::get16(frame, 12), 0x8100);
       EXPECT_EQ(wire::get16(frame, 14), 5u << 13 | 100u);
       frame.erase(frame.begin() + 12, frame.begin() + 16);
-      // All but the number, and the checksum with it.
+      // Compare everything except the number and the checksum that depends on it.
       for (const std::size_t at : {18u, 19u, 24u, 25u}) frame[at] = plain[at];
       EXPECT_EQ(frame, plain);
     }

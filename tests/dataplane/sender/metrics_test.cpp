@@ -74,7 +74,8 @@ TEST(SenderMetrics, FeedbackIsCountedOnceByItsFate) {
   EXPECT_EQ(fates["malformed"], 7);
 }
 
-// Prometheus's rules: cumulative, ascending, the last bucket infinite and equal to the count.
+// Prometheus's rules: buckets are cumulative and in ascending order, and the last one is infinite
+// and equals the count.
 TEST(SenderMetrics, HistogramsAreCumulativeAndComplete) {
   const auto found = families();
   const auto& lateness = found.at("tiercast_sender_lateness_seconds").metric[0].histogram;
@@ -114,7 +115,7 @@ TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {
   const std::string table = view.draw(statistics);
   EXPECT_THAT(table, HasSubstr("link DOWN"));
   EXPECT_THAT(table, HasSubstr("14.8 M"));
-  EXPECT_THAT(table, HasSubstr("1.5 us"));  // of the new ones alone
+  EXPECT_THAT(table, HasSubstr("1.5 us"));  // of the new ones only
   EXPECT_THAT(table, HasSubstr("7 malformed"));
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5);
 }

@@ -46,7 +46,7 @@ TEST(SenderOptions, ErrorsNameOptionAndValue) {
   EXPECT_THAT(error_of({"--address", "10.0.0.2"}), HasSubstr("before '--'"));
 }
 
-// The path that a lab drives takes all that it takes without one, but other sessions.
+// With a lab, the sender accepts all that it accepts without one, except other sessions.
 TEST(SenderOptions, ALabHasOneSession) {
   const std::vector<std::string> lab{"--", "--address", "10.0.0.2", "--lab", "unix:/x"};
   const auto with = [&](std::initializer_list<std::string> more) {

@@ -95,7 +95,7 @@ TEST(SenderResponder, NoTruncationIsAnsweredOrReadBeyond) {
   }
 }
 
-// 10.0.0.1 asks by IGMP: IPv4 with the option Router Alert, as all queriers do.
+// 10.0.0.1 sends an IGMP query: IPv4 with the Router Alert option, as all queriers do.
 Bytes igmp_frame(std::uint32_t to, std::initializer_list<unsigned> message) {
   Bytes igmp = bytes(message);
   if (igmp.size() >= 4) put_checksum(igmp, 2);
@@ -137,7 +137,7 @@ Bytes igmp_frame(std::uint32_t to, std::initializer_list<unsigned> message) {
 constexpr std::uint32_t kAllSystems = 0xe0000001;
 constexpr std::uint32_t kGroup = 0xefc00009;  // 239.192.0.9: a layer's
 
-// A member of 224.0.0.1 alone owes no report to any of them (RFC 3376 section 5).
+// A member of only 224.0.0.1 owes no report to any of them (RFC 3376 section 5).
 TEST(SenderResponder, KnowsEveryIgmpQueryAndAnswersNone) {
   const Bytes queries[] = {
       igmp_frame(kAllSystems, {0x11, 0, 0, 0, 0, 0, 0, 0}),                  // version 1
@@ -165,7 +165,7 @@ TEST(SenderResponder, TellsBrokenQueriesAndOthersReportsFromQueries) {
   EXPECT_EQ(kind({0x22, 0, 0, 0, 0, 0, 0, 0}), Igmp::kOther);      // of version 3, empty
   EXPECT_EQ(kind({}), Igmp::kMalformed);
   EXPECT_EQ(kind({0x11, 100, 0, 0, 0, 0, 0}), Igmp::kMalformed);
-  // Between the lengths of versions 2 and 3, and with fewer sources than it says.
+  // A length between those of versions 2 and 3, and fewer sources than the message says.
   EXPECT_EQ(kind({0x11, 100, 0, 0, 0, 0, 0, 0, 2, 125}), Igmp::kMalformed);
   EXPECT_EQ(kind({0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 0, 2, 10, 0, 0, 2}), Igmp::kMalformed);
   EXPECT_EQ(kind({0x11, 10, 0, 0, 239, 192, 0, 9, 2, 125, 255, 255}), Igmp::kMalformed);

@@ -1,5 +1,5 @@
-// The arithmetic of departures by a device's clock, against clocks as devices have them. No device
-// here offers RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP.
+// The arithmetic of departures by a device's clock, tested with clocks as devices have them. No
+// device here offers RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP.
 #include "dataplane/sender/send_timestamp.h"
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// Ours is told by the test; the device's is a function of it, read with an error.
+// The test sets our clock. The device's clock is a function of it, read with an error.
 struct Clocks {
   double ticks_per_ns = 1;
   double drift_ppm = 0;         // of its rate
-  double drift_growth_ppm = 0;  // a second
+  double drift_growth_ppm = 0;  // per second
   double offset = 1e15;
   double reading_error_ns = 0;  // alternately early and late
   bool readable = true;
@@ -38,7 +38,7 @@ struct Clocks {
       return readable;
     };
   }
-  // Made as the worker makes it, which sleeps between its first two readings.
+  // Made as the worker makes it, sleeping between its first two readings.
   SendTimestamp make() {
     int calls = 0;
     return SendTimestamp(reader(), [this, &calls] {
@@ -46,7 +46,7 @@ struct Clocks {
       return Time::nanoseconds(now_ns);
     });
   }
-  // Of a departure so long ahead, in ns of the device's clock.
+  // The error of a departure this far ahead, in ns of the device's clock.
   double error_ns(const SendTimestamp& timestamp, std::int64_t ahead_ns) {
     const std::int64_t at = now_ns;
     now_ns += ahead_ns;
@@ -57,7 +57,7 @@ struct Clocks {
   }
 };
 
-// Doubles of 2^53 ns and the clock's own ticks.
+// The resolution of doubles at 2^53 ns, and of the clock's own ticks.
 constexpr double kResolutionNs = 50;
 
 TEST(SenderSendTimestamp, FollowsAClockThatDrifts) {
@@ -67,7 +67,7 @@ TEST(SenderSendTimestamp, FollowsAClockThatDrifts) {
       clocks.drift_growth_ppm = 0.1;
       SendTimestamp timestamp = clocks.make();
       for (int second = 0; second < 60; ++second) {
-        // What it drifts more in the second since the rate was measured, at the most.
+        // At most what it drifts in the second since the rate was measured.
         ASSERT_LT(clocks.error_ns(timestamp, kSecond), 200 + kResolutionNs) << second;
         ASSERT_LT(clocks.error_ns(timestamp, SendTimestamp::kLead.ns()), kResolutionNs);
         clocks.now_ns += kSecond;
@@ -80,7 +80,8 @@ TEST(SenderSendTimestamp, FollowsAClockThatDrifts) {
 TEST(SenderSendTimestamp, ReadingsAreOffByATripOverPcie) {
   Clocks clocks{.drift_ppm = 30, .reading_error_ns = 1000};
   SendTimestamp timestamp = clocks.make();
-  // The first tenth of a second says the rate to 2e-5; a second later it is known to 2e-6.
+  // The first tenth of a second gives the rate to within 2e-5; a second later it is known to within
+  // 2e-6.
   EXPECT_LT(clocks.error_ns(timestamp, kSecond), 22'000);
   for (int second = 0; second < 10; ++second) {
     clocks.now_ns += kSecond;
@@ -89,7 +90,8 @@ TEST(SenderSendTimestamp, ReadingsAreOffByATripOverPcie) {
   }
 }
 
-// A worker that starts right after the first measurement must not measure over the instant between.
+// A worker that starts right after the first measurement must not measure over the short time in
+// between.
 TEST(SenderSendTimestamp, AReadingSoonAfterAnotherDoesNotSpoilTheRate) {
   Clocks clocks{.reading_error_ns = 1000};
   SendTimestamp timestamp = clocks.make();
@@ -100,7 +102,7 @@ TEST(SenderSendTimestamp, AReadingSoonAfterAnotherDoesNotSpoilTheRate) {
   }
 }
 
-// By hand, or by a PTP daemon: in either direction, its new time counts and the rate stays.
+// Set by hand or by a PTP daemon, in either direction: the new time counts, and the rate stays.
 TEST(SenderSendTimestamp, AClockThatIsSetCountsFromThenOn) {
   for (const double step : {10e9, -10e9, 5e6, -5e6}) {
     Clocks clocks{.drift_ppm = 50};

@@ -1,4 +1,4 @@
-// How a script is read, how its names and numbers are understood, and how its errors read.
+// How a script is parsed, how its names and numbers are understood, and how its errors read.
 #include "dataplane/stf/script.h"
 
 #include <gmock/gmock.h>
@@ -97,7 +97,7 @@ TEST(StfNames, KeysMayBeShort) {
   EXPECT_THROW(key_of(info, {{"y", "1"}}), NameError);
 }
 
-// As in p4c's runner a ternary mask is as long as the digits, an lpm prefix as many bits.
+// As in p4c's runner, a ternary mask is as long as the digits, and an lpm prefix has as many bits.
 TEST(StfNames, MasksAndPrefixesComeFromTheDigits) {
   const auto ternary = key_of(table(engine::MatchKind::kTernary, 16), {{"x", "0x1*2"}})[0];
   EXPECT_EQ(ternary.value, std::string("\x01\x02"));

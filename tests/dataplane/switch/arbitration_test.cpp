@@ -1,5 +1,4 @@
-// The rules are those of the P4Runtime specification, "Client Arbitration and Controller
-// Replication".
+// The rules come from the P4Runtime specification, "Client Arbitration and Controller Replication".
 #include "dataplane/switch/p4runtime/arbitration.h"
 
 #include <gtest/gtest.h>
@@ -116,7 +115,7 @@ TEST_F(ArbitrationTest, WithoutElectionIdNobodyIsEverPrimary) {
 TEST_F(ArbitrationTest, AnElectionIdInUseIsInvalid) {
   update(1, 5);
   EXPECT_EQ(refused(2, 5), grpc::INVALID_ARGUMENT);
-  EXPECT_EQ(refused(1, 5), grpc::OK);  // its own, again
+  EXPECT_EQ(refused(1, 5), grpc::OK);  // its own id again
   update(2, 4);
   EXPECT_EQ(refused(1, 4), grpc::INVALID_ARGUMENT);
   EXPECT_TRUE(arbitration_.is_primary(1));

@@ -14,7 +14,7 @@ std::vector<std::byte> bytes(std::initializer_list<unsigned> values) {
   return out;
 }
 
-// 10.0.0.1:1024 -> 10.0.0.2:5500 with payload "abc" and a meaningless checksum.
+// 10.0.0.1:1024 -> 10.0.0.2:5500 with payload "abc" and an invalid checksum.
 std::vector<std::byte> udp_frame() {
   return bytes({2,    0,    0,    0,    0, 2,  2,    0,    0,   0,   0,  1, 0x08, 0x00,  //
                 0x45, 0,    0,    31,   0, 0,  0,    0,    64,  17,  0,  0, 10,   0,

@@ -1,4 +1,4 @@
-// Writes and reads of P4Runtime entities on a program, in protobuf's text format.
+// Writes and reads P4Runtime entities of a program, in protobuf's text format.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -43,7 +43,7 @@ Message parse_text(const std::string& text) {
 
 class EntityFixture : public ::testing::Test {
  protected:
-  // json: a file; p4info: text. The switch has ports 1 to 4.
+  // json: a file. p4info: text. The switch has ports 1 to 4.
   EntityFixture(const std::string& json, const std::string& p4info)
       : p4info_(parse_text<p4::config::v1::P4Info>(p4info)),
         info_(p4info_, engine::Program::load(read_file(json), json)),
@@ -51,7 +51,7 @@ class EntityFixture : public ::testing::Test {
     for (std::uint32_t port = 1; port <= 4; ++port) EXPECT_TRUE(pipeline_.set_port(port, {}).ok());
   }
 
-  // "$name" stands for the id of the object of that name.
+  // Replaces "$name" by the id of the object with that name.
   std::string with_ids(std::string text) const {
     const auto replace = [&](const auto& objects) {
       for (const auto& object : objects)
@@ -102,7 +102,7 @@ class EntityFixture : public ::testing::Test {
     return grpc::OK;
   }
 
-  // Read gives back what was written.
+  // Checks that Read returns what was written.
   void expect_symmetric(const std::string& text) {
     const auto found = read(text);
     ASSERT_EQ(found.size(), 1u) << text;
@@ -111,14 +111,14 @@ class EntityFixture : public ::testing::Test {
         << entity(text).ShortDebugString();
   }
 
-  // The order of entries is no state.
+  // The order of entries is not part of the state.
   static std::string text_of(const std::vector<Update>& updates) {
     std::multiset<std::string> lines;
     for (const Update& each : updates) lines.insert(each.ShortDebugString() + "\n");
     return std::accumulate(lines.begin(), lines.end(), std::string());
   }
 
-  // A snapshot of this switch gives a fresh one the same state.
+  // Checks that a snapshot of this switch gives a new one the same state.
   void expect_snapshot_is_whole() {
     const auto updates = snapshot(target_);
     engine::Switch fresh(info_.program(), engine::Switch::Options(), output_);
@@ -129,11 +129,11 @@ class EntityFixture : public ::testing::Test {
     EXPECT_EQ(text_of(snapshot(target)), text_of(updates));
   }
 
-  // Each of the updates is undone when a later one fails.
+  // Checks that each of the updates is undone when a later one fails.
   void expect_undone(const std::vector<Update>& updates) {
     const std::string before = text_of(snapshot(target_));
     google::protobuf::RepeatedPtrField<Update> batch(updates.begin(), updates.end());
-    batch.Add();  // has no entity
+    batch.Add();  // invalid: no entity
     const auto results = write_all_or_none(target_, batch);
     ASSERT_EQ(results.size(), updates.size() + 1);
     for (std::size_t i = 0; i < updates.size(); ++i)

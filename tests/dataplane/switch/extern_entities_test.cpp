@@ -1,5 +1,6 @@
-// Writes and reads of the P4Runtime entities of externs: meters, action profiles, digests, value
-// sets, idle timeouts; on the programs in tests/data/p4, with a P4Info for what is used of each.
+// Writes and reads of the P4Runtime entities of externs (meters, action profiles, digests, value
+// sets, idle timeouts), on the programs in tests/data/p4, with a P4Info for the parts that are
+// used.
 #include "dataplane/switch/p4runtime/digests.h"
 #include "tests/dataplane/switch/entity_fixture.h"
 
@@ -71,7 +72,7 @@ TEST_F(DirectMeterTest, StandsInTheEntryAndAsAnEntityOfItsOwn) {
   expect_undone({update(Update::MODIFY, meter("")), update(Update::MODIFY, mark(config)),
                  update(Update::DELETE, entry(""))});
   EXPECT_EQ(modify(meter("")), grpc::NOT_FOUND);
-  // An entry that is modified without a config has none any more.
+  // An entry that is modified without a config loses its config.
   EXPECT_EQ(insert(mark(config)), grpc::OK);
   EXPECT_EQ(modify(mark("")), grpc::OK);
   EXPECT_FALSE(read(meter("")).at(0).direct_meter_entry().has_config());
@@ -194,7 +195,7 @@ TEST_F(SelectorTest, GroupsKeepTheirLimits) {
   EXPECT_EQ(insert(group("members { member_id: 1 weight: 5 } max_size: 5")), grpc::OK);
   EXPECT_EQ(modify(group("members { member_id: 1 weight: 5 } max_size: 6")),
             grpc::INVALID_ARGUMENT);
-  // The weights of all groups are at most 8.
+  // The weights of all groups may add up to at most 8.
   EXPECT_EQ(insert(group("members { member_id: 1 weight: 4 }", 8)), grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(insert(group("members { member_id: 1 weight: 3 }", 8)), grpc::OK) << message_;
   EXPECT_EQ(modify(group("members { member_id: 1 weight: 4 }", 8)), grpc::RESOURCE_EXHAUSTED);
@@ -227,11 +228,11 @@ TEST_F(SelectorTest, ActionSetsAreReadBackAsTheyWereWritten) {
   expect_snapshot_is_whole();
   EXPECT_EQ(insert(entry(set(choice(2, "weight: 5")), 2)), grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(insert(entry(set(choice(2, "weight: 4")), 2)), grpc::OK) << message_;
-  // What it replaces makes room for it.
+  // It gets the room of what it replaces.
   EXPECT_EQ(modify(entry(set(choice(2, "weight: 5")), 2)), grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(modify(entry(set(choice(4, "weight: 4")), 2)), grpc::OK) << message_;
   expect_symmetric(entry(set(choice(4, "weight: 4")), 2));
-  // Without an action the action stays.
+  // Without an action in the message, the action stays.
   EXPECT_EQ(modify(R"(table_entry { table_id: 1 match { field_id: 1 exact { value: "\002" } } })"),
             grpc::OK)
       << message_;

@@ -18,7 +18,7 @@ TEST(Ewma, FirstSampleSetsTheValue) {
   EXPECT_DOUBLE_EQ(average.value(), 7);
 }
 
-// PROTOCOLS 13.1: feed 2^32-3 .. 3 with one hole, exactly one loss.
+// PROTOCOLS 13.1: 2^32-3 .. 3 with one hole give exactly one loss.
 TEST(GapDetector, CountsOneLossAcrossTheWrap) {
   GapDetector gaps;
   std::uint32_t lost = 0;
@@ -52,7 +52,7 @@ TEST(GapDetector, FarJumpsAreARestartedSender) {
   EXPECT_EQ(gaps.receive(5001 + (1 << 16)), 1u << 16);
   EXPECT_EQ(gaps.receive(400'000'000), 0u);
   EXPECT_EQ(gaps.receive(400'000'002), 1u);
-  EXPECT_EQ(gaps.receive(400'000'002 - (1 << 12)), 0u);  // backwards: a restart too
+  EXPECT_EQ(gaps.receive(400'000'002 - (1 << 12)), 0u);  // backwards: also a restart
   EXPECT_EQ(gaps.receive(400'000'004 - (1 << 12)), 1u);
 }
 

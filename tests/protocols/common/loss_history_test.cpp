@@ -11,9 +11,9 @@
 namespace tiercast {
 namespace {
 
-constexpr Duration kInterval = Duration::milliseconds(10);  // between packets, where not said
+constexpr Duration kInterval = Duration::milliseconds(10);  // between packets, unless given
 
-// Packets at a fixed distance, of which some are dropped.
+// Packets at equal intervals, some of which are dropped.
 class Stream {
  public:
   explicit Stream(const LossHistory::Options& options = {}, std::uint32_t seq = 1000)
@@ -32,7 +32,7 @@ class Stream {
     seq_ += packets;
     now_ = now_ + kInterval * packets;
   }
-  // Eight closed intervals of `length` and an open one of one packet.
+  // Makes eight closed intervals of `length` and an open one of one packet.
   void fill(unsigned length) {
     send(length);
     for (int i = 0; i < 9; ++i) {
@@ -44,7 +44,7 @@ class Stream {
   }
 
   LossHistory history;
-  Duration window = Duration::milliseconds(5);  // every loss an event of its own
+  Duration window = Duration::milliseconds(5);  // every loss is an event of its own
   std::uint32_t lost = 0;
   unsigned events = 0;
   unsigned firsts = 0;
@@ -81,7 +81,7 @@ TEST(LossHistory, DiscountsOldIntervalsWhileTheOpenOneIsLong) {
   stream.send(298);
   const double df = 200.0 / 300;
   EXPECT_NEAR(stream.history.loss_event_rate(), (1 + 5 * df) / (300 + 500 * df), 1e-9);
-  // The event that ends it keeps the discount of those before.
+  // The event that ends the open interval keeps the discount of the earlier ones.
   stream.drop(1);
   stream.send(1);
   EXPECT_NEAR(stream.history.loss_event_rate(), (1 + 5 * df) / (300 + 500 * df), 1e-9);
@@ -106,7 +106,7 @@ TEST(LossHistory, LossesWithinARoundTripAreOneEvent) {
   }
   EXPECT_EQ(stream.events, 1u);
   EXPECT_EQ(stream.lost, 5u);
-  stream.drop(1);  // ten intervals after the first: not later than it by more than the window
+  stream.drop(1);  // ten intervals after the first, which is not later by more than the window
   stream.send(1);
   EXPECT_EQ(stream.events, 1u);
   stream.drop(1);
@@ -114,7 +114,7 @@ TEST(LossHistory, LossesWithinARoundTripAreOneEvent) {
   EXPECT_EQ(stream.events, 2u);
 }
 
-// RFC 5348, 5.2: the times of losses are interpolated, so a long gap is several events.
+// RFC 5348, 5.2: the times of losses are interpolated, so a long gap contains several events.
 TEST(LossHistory, ALongGapIsSeveralEvents) {
   Stream stream;
   stream.window = kInterval * 9.5;
@@ -153,7 +153,7 @@ TEST(LossHistory, TheFirstIntervalIsSynthesised) {
   stream.send(98);
   stream.drop(1);
   stream.send(1);
-  stream.history.set_first_interval(300);  // known better later
+  stream.history.set_first_interval(300);  // a better value came later
   EXPECT_EQ(stream.history.closed_interval(0), 100);
   EXPECT_EQ(stream.history.closed_interval(1), 300);
   for (int i = 0; i < 8; ++i) {
@@ -162,7 +162,7 @@ TEST(LossHistory, TheFirstIntervalIsSynthesised) {
     stream.send(1);
   }
   const double before = stream.history.loss_event_rate();
-  stream.history.set_first_interval(5000);  // forgotten by now
+  stream.history.set_first_interval(5000);  // the interval is forgotten by now
   EXPECT_EQ(stream.history.loss_event_rate(), before);
 }
 
@@ -175,7 +175,7 @@ TEST(LossHistory, NoEventNoLoss) {
   EXPECT_EQ(stream.history.open_interval(), 1000u);
 }
 
-// PROTOCOLS 13.1: feed 2^32-3 .. 3 with one hole, exactly one loss.
+// PROTOCOLS 13.1: 2^32-3 .. 3 with one hole give exactly one loss.
 TEST(LossHistory, CountsOneLossAcrossTheWrap) {
   Stream stream({}, 0xfffffffd);
   stream.send(3);
@@ -215,7 +215,7 @@ TEST(LossHistory, ToleratesReorderingAsFarAsAsked) {
   }
 }
 
-// A model without cleverness: the whole list of lost packets and marks, walked from its start.
+// A simple model: it keeps the whole list of lost packets and marks and walks it from the start.
 TEST(LossHistory, AgreesWithTheWholeHistory) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -266,7 +266,7 @@ TEST(RttEstimator, HasTcpsGains) {
   EXPECT_EQ(rtt.timeout(), Duration::milliseconds(300));
   rtt.update(Duration::milliseconds(180));
   EXPECT_EQ(rtt.srtt(), Duration::milliseconds(110));
-  EXPECT_NEAR(rtt.rttvar().seconds(), 0.0575, 1e-9);  // the error counts before srtt moves
+  EXPECT_NEAR(rtt.rttvar().seconds(), 0.0575, 1e-9);  // the error is taken before srtt moves
   rtt.reset();
   EXPECT_FALSE(rtt.valid());
 }

@@ -163,7 +163,7 @@ TEST(Registry, WrongConfigsAreRefusedWithTheMember) {
   EXPECT_THAT(error_of([&] { sim.make_sender(config); }), HasSubstr("sim.min_rate 2Mbit/s"));
 }
 
-// A lab makes a table of each kind, and takes no others.
+// A lab makes a table for each kind of record, and accepts no others.
 TEST(Registry, EverySchemeListsItsRecords) {
   for (const Scheme& scheme : schemes()) {
     const std::string prefix = std::string(scheme.name) + ".";
@@ -177,7 +177,7 @@ TEST(Registry, EverySchemeListsItsRecords) {
   }
 }
 
-// Runtimes tell sessions apart by it, before a core sees a message.
+// Runtimes distinguish sessions by it before a core sees a message.
 TEST(Registry, EverySchemeWritesItsOwnId) {
   for (const Scheme& scheme : schemes()) {
     SCOPED_TRACE(std::string(scheme.name));

@@ -1,4 +1,4 @@
-// The drivers' side of core.h's contract, with cores that do what a test says.
+// The drivers' side of the contract in core.h, with cores whose behaviour each test defines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ SessionConfig config() {
 
 using Log = std::vector<std::string>;
 
-// What a core of either kind is here: it notes each call, and does `then` with the sink.
+// A core of either kind. It notes each call, and runs `then` with the sink.
 template <class Base>
 class Trial : public Base {
  public:
@@ -54,7 +54,7 @@ class Trial : public Base {
   Time next_timer() const override { return next; }
   void stop(Time, Sink& sink) override { note("stop", sink); }
 
-  std::function<void(Sink&)> then;  // once
+  std::function<void(Sink&)> then;  // runs once
   Time next = Time::never();
   bool stuck = false;
 
@@ -103,7 +103,7 @@ struct SenderEnd {
     EXPECT_LE(departure.due, now);
     log.push_back("packet of " + std::to_string(departure.layer));
   }
-  // What the driver says of a core that does `then` when it receives something.
+  // What the driver says about a core that runs `then` when it receives something.
   std::string refusal(std::function<void(Sink&)> then) {
     core->then = std::move(then);
     try {
@@ -271,7 +271,7 @@ TEST(SenderDriver, ATimerThatStandsStillIsRefusedBeforeItHangsARun) {
     for (std::uint32_t i = 0; i < TimerWatch::kMaxCalls; ++i) end.driver->run(at(ms));
   };
   turn(2);
-  turn(3);  // time went on between
+  turn(3);  // time has passed in between
   EXPECT_THROW(end.driver->run(at(3)), ContractError);
 }
 
@@ -291,7 +291,7 @@ TEST(ReceiverDriver, ACoreIsCalledBetweenStartAndStopOnly) {
   EXPECT_THAT(end.log, ElementsAre("start", "timer", "stop"));
 }
 
-// Of each subscription the first packet; one that was on its way before the join is none of it.
+// The first packet of each subscription. One that was on its way before the join does not count.
 TEST(ReceiverDriver, TheFirstPacketAfterAJoinIsSaidWithItsLatency) {
   ReceiverEnd end;
   end.driver->start(at(0));

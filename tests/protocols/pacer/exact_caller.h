@@ -1,4 +1,4 @@
-// Times and rates of packets of 1000 bytes, and a caller of a pacer that is never late.
+// Times and rates for packets of 1000 bytes, and a caller of a pacer that is never late.
 #pragma once
 
 #include <cstdint>

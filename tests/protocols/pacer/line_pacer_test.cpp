@@ -30,8 +30,8 @@ TEST(LinePacer, StartsAtOnceAndKeepsTheInterval) {
     EXPECT_EQ(dues[i], ms(100 + 4.0 * static_cast<double>(i)));
 }
 
-// From one packet in ten seconds to one in 40 ns: as many as the rate says over twenty intervals or
-// 20 ms, none early, and no rounding that adds up.
+// From one packet in ten seconds to one in 40 ns: the rate is met over twenty intervals or 20 ms,
+// no packet is early, and rounding does not accumulate.
 TEST(LinePacer, EveryRateFromTenSecondsToFortyNanoseconds) {
   for (const double per_second : {0.1, 1.0, 33.0, 1e3, 150.7, 1e6, 14'880'952.0, 25e6}) {
     LinePacer pacer(3);
@@ -75,7 +75,7 @@ TEST(LinePacer, AStoppedLayerIsSilentAndAFlappingOneGainsNothing) {
     pacer.set_rate(ms(9.9999), 0, Rate::bytes_per_second(bad), kBytes);
     EXPECT_EQ(pacer.running(), 0u);
   }
-  pacer.set_rate(ms(50), 7, interval(10), kBytes);  // does not exist
+  pacer.set_rate(ms(50), 7, interval(10), kBytes);  // no such layer
   EXPECT_TRUE(pacer.next_departure().is_never());
 }
 
@@ -87,7 +87,8 @@ TEST(LinePacer, AfterAStallAtMostTwoLeaveBackToBackAndTheRestIsCounted) {
     unsigned burst = 0;
     while (pacer.pop(ms(stall_ms))) ++burst;
     EXPECT_EQ(burst, 2u) << stall_ms;
-    // One interval on, or, where two packets made good all that was lost, the old schedule.
+    // One interval after the burst, or the old schedule if two packets made up for all that was
+    // lost.
     EXPECT_FALSE(pacer.pop(ms(std::min(stall_ms + 4, 12.0) - 0.01))) << stall_ms;
     EXPECT_TRUE(pacer.pop(ms(stall_ms + 4))) << stall_ms;
     const double owed = std::floor(stall_ms / 4) - 2;
@@ -95,9 +96,9 @@ TEST(LinePacer, AfterAStallAtMostTwoLeaveBackToBackAndTheRestIsCounted) {
   }
 }
 
-// 100 us are taken away, 1,488 intervals of 67.2 ns. Never two packets closer than three quarters
-// of an interval, but for the one burst of two; and after a millisecond the count is that of the
-// rate.
+// 100 us are lost, which are 1,488 intervals of 67.2 ns. Two packets are never closer than three
+// quarters of an interval, except in the one burst of two. After a millisecond the count is that of
+// the rate.
 TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   LinePacer pacer(1);
   const double per_second = 14'880'952;
@@ -108,7 +109,7 @@ TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   for (std::int64_t now = 0; now < 2'000'000; now += now == 500'000 ? 100'000 : 5) {
     while (pacer.pop(ns(now))) {
       ++count;
-      close += now - last < 45 ? 1 : 0;  // 50.4 ns less the step of this clock
+      close += now - last < 45 ? 1 : 0;  // 50.4 ns minus the step of this clock
       last = now;
     }
   }
@@ -117,10 +118,9 @@ TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   EXPECT_EQ(pacer.given_up(), 0u);
 }
 
-// A caller that keeps packets ready, and hands over at each poll what is due by then, with stalls
-// of up to 2 ms: of a layer there is never more than one ready that is not due yet, and no more
-// than two leave at one poll, the one that was ready included. Nothing is lost but what is owed
-// still.
+// A caller that prepares packets, and hands over at each poll what is due by then, with stalls of
+// up to 2 ms. A layer never has more than one prepared packet that is not due yet, and at most two
+// packets leave at one poll, including the prepared one. Nothing is lost except what is still owed.
 TEST(LinePacer, PacketsReadyAheadDoNotMakeABurst) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -175,8 +175,8 @@ TEST(LinePacer, LayersDueTogetherTakeTurns) {
   EXPECT_EQ(order, (std::vector<LinePacer::Layer>{0, 1, 2, 0, 1, 2}));
 }
 
-// An overloaded caller, which serves one packet in 50 ns where 60 M a second are due: every layer
-// of one rate gets the same share.
+// An overloaded caller serves one packet in 50 ns while 60 M a second are due: all layers of one
+// rate get the same share.
 TEST(LinePacer, UnderOverloadLayersOfOneRateGetEqualShares) {
   constexpr std::uint32_t kLayers = 600;
   LinePacer pacer(kLayers);
@@ -191,8 +191,8 @@ TEST(LinePacer, UnderOverloadLayersOfOneRateGetEqualShares) {
   EXPECT_GT(pacer.given_up(), 0u);
 }
 
-// Over random rates, changes, starts and idle times: never early, in the order of due times, and as
-// many packets as the rates amount to.
+// Over random rates, changes, starts and idle times: packets are never early, come in the order of
+// their due times, and their number follows from the rates.
 TEST(LinePacer, PropertiesHoldOverRandomChanges) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -215,7 +215,7 @@ TEST(LinePacer, PropertiesHoldOverRandomChanges) {
       rate[layer] = rng.uniform() < 0.2 ? 0 : std::pow(10, rng.uniform() * 7 - 2);
       ++changes[layer];
       pacer.set_rate(now, layer, Rate::bytes_per_second(rate[layer] * kBytes), kBytes);
-      // 1 us .. 10 ms, at times minutes
+      // 1 us .. 10 ms, and now and then minutes
       const bool idle = step % 100 == 99;
       if (idle) {
         for (std::uint32_t k = 0; k < kLayers; ++k) {
@@ -238,11 +238,12 @@ TEST(LinePacer, PropertiesHoldOverRandomChanges) {
   }
 }
 
-// Against a queue of exact due times: thousands of layers from one packet in a second to 14.88 M a
-// second, random changes, polls that come when something is due or up to 60 ns later and often
-// between, prepare() in all rhythms, silences. What is due leaves at that poll, in its order.
+// Compared with a priority queue of exact due times: thousands of layers from one packet a second
+// to 14.88 M a second, random changes, polls when something is due, up to 60 ns later and often in
+// between, prepare() at any rhythm, and silences. What is due leaves at that poll, in order.
 TEST(LinePacer, DeparturesAreThoseOfAPriorityQueue) {
-  struct Instant {  // exact: a rounding of a fast layer's phase would grow when it becomes slow
+  struct Instant {  // exact, because rounding a fast layer's phase would matter when it becomes
+                    // slow
     std::int64_t ns = 0;
     long double part = 0;
     auto operator<=>(const Instant&) const = default;
@@ -274,7 +275,7 @@ TEST(LinePacer, DeparturesAreThoseOfAPriorityQueue) {
     auto now = static_cast<std::int64_t>(rng.below(1'000'000'000'000));
     const auto change = [&](std::uint32_t k, double per_second) {
       pacer.set_rate(ns(now), k, Rate::bytes_per_second(per_second * kBytes), kBytes);
-      // In the pacer's unit, 2^-32 ns, as it rounds it.
+      // In the pacer's unit, 2^-32 ns, rounded as the pacer does.
       const long double interval =
           per_second > 0
               ? std::floor(std::ldexp(kBytes / (per_second * kBytes) * 1e9, 32)) / 4294967296.0L
@@ -329,7 +330,7 @@ TEST(LinePacer, DeparturesAreThoseOfAPriorityQueue) {
           next = std::min(next, queue.top().at.ns + 2 + static_cast<std::int64_t>(rng.below(60)));
         }
         next = std::max(next, now);
-        if (rng.uniform() < 0.2) {  // too soon
+        if (rng.uniform() < 0.2) {  // too early
           now += static_cast<std::int64_t>(static_cast<double>(next - now) * rng.uniform());
           poll();
           if (HasFatalFailure()) return;
@@ -344,13 +345,13 @@ TEST(LinePacer, DeparturesAreThoseOfAPriorityQueue) {
   }
 }
 
-// Overloaded, stalled, and changed meanwhile: what left and what was given up are what the rates
-// asked for, to a packet of each layer.
+// Overloaded, stalled, and changed in between: the packets that left and those given up add up to
+// what the rates asked for, to within a packet per layer.
 TEST(LinePacer, WhatIsNotSentIsCountedToAPacket) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
-    // Of one layer the bound is sharp; of many their errors could hide one another.
+    // For one layer the bound is sharp; with many, their errors could cancel.
     const auto layers = static_cast<std::uint32_t>(seed % 3 == 0 ? 1 + rng.below(300) : 1);
     LinePacer pacer(layers);
     const bool changing = seed % 2 == 0;
@@ -371,7 +372,7 @@ TEST(LinePacer, WhatIsNotSentIsCountedToAPacket) {
         all = 0;
         for (const double r : rate) all += r;
       }
-      // At twice the pace that one pop a step keeps up with, with stalls of up to 100 ms.
+      // At twice the pace that one pop per step can keep up with, with stalls of up to 100 ms.
       const double wait = rng.uniform() < 1e-3 ? rng.uniform() * 1e8 : rng.uniform() * 4e9 / all;
       const auto wait_ns = static_cast<std::int64_t>(wait);
       asked += all * static_cast<double>(wait_ns) * 1e-9;
@@ -384,7 +385,7 @@ TEST(LinePacer, WhatIsNotSentIsCountedToAPacket) {
   }
 }
 
-// The wheel itself against a set of due times: entries come and go, some are overdue when they are
+// The wheel compared with a set of due times. Entries come and go, some are overdue when they are
 // scheduled, and time stands still or passes by nanoseconds to minutes.
 TEST(TimingWheel, FindsWhatIsDue) {
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
@@ -394,7 +395,8 @@ TEST(TimingWheel, FindsWhatIsDue) {
     const std::int64_t resolution = size > TimingWheel<WheelNode>::kMaxWalk ? 64 : 1;
     TimingWheel<WheelNode> wheel(size);
     std::set<std::pair<std::int64_t, std::uint32_t>> waiting;  // by wanted
-    std::vector<std::int64_t> wanted(size);                    // due, or scheduled if that is later
+    std::vector<std::int64_t> wanted(size);                    // the due time, or the time of
+                                                               // scheduling if that is later
     auto now = static_cast<std::int64_t>(rng.below(1'000'000'000'000'000));
     const double prepares = rng.uniform() < 0.3 ? 0 : rng.uniform();
     const double least = 1 + rng.uniform() * 4, most = least + rng.uniform() * 7;
@@ -465,7 +467,7 @@ TEST(LinePacer, SlowAndFarLayersAreFound) {
   LinePacer pacer(3);
   pacer.set_rate(ms(0), 0, interval(30'000), kBytes);
   pacer.set_rate(ms(0), 1, interval(3'600'000), kBytes);           // an hour
-  pacer.set_rate(ms(0), 2, Rate::bytes_per_second(1e-9), kBytes);  // held to a day
+  pacer.set_rate(ms(0), 2, Rate::bytes_per_second(1e-9), kBytes);  // limited to a day
   std::map<LinePacer::Layer, int> count;
   for (double now = 0; now <= 86'400e3; now += 50) {
     while (const auto d = pacer.pop(ms(now))) {

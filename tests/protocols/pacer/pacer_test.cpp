@@ -24,7 +24,7 @@ TEST(Pacer, StartsAtOnceAndKeepsTheInterval) {
     EXPECT_EQ(dues[i], ms(100 + 4.0 * static_cast<double>(i)));
 }
 
-// 3,000,000 intervals of 333.3.. us: a rounding of 0.33 ns each would add up to a millisecond.
+// 3,000,000 intervals of 333.3.. us: rounding each by 0.33 ns would add up to a millisecond.
 TEST(Pacer, RoundingDoesNotAccumulate) {
   Pacer pacer(1);
   pacer.set_rate(Time::zero(), 0, Rate::bytes_per_second(3'000'000), kBytes);
@@ -66,7 +66,7 @@ TEST(Pacer, AStoppedLayerIsSilentAndAFlappingOneGainsNothing) {
     pacer.set_rate(ms(50), 0, Rate::bytes_per_second(bad), kBytes);
     EXPECT_TRUE(pacer.next_departure().is_never());
   }
-  pacer.set_rate(ms(50), 7, interval(10), kBytes);  // does not exist
+  pacer.set_rate(ms(50), 7, interval(10), kBytes);  // no such layer
   EXPECT_TRUE(pacer.next_departure().is_never());
 }
 
@@ -98,15 +98,16 @@ TEST(Pacer, LayersDueTogetherTakeTurns) {
   for (Pacer::Layer layer = 0; layer < 3; ++layer)
     pacer.set_rate(ms(0), layer, interval(4), kBytes);
   std::vector<Pacer::Layer> order;
-  // Late by two intervals: each layer owes two packets, and sends the second only when all have
+  // Two intervals late, each layer owes two packets, and sends the second one only when all have
   // sent one.
   ASSERT_TRUE(pacer.next_departure() <= ms(6));
   while (const auto departure = pacer.pop(ms(6))) order.push_back(departure->layer);
   EXPECT_EQ(order, (std::vector<Pacer::Layer>{0, 1, 2, 0, 1, 2}));
 }
 
-// Over random rates, changes and starts: never early, never later than a tick by the wheel's doing,
-// in the order of due times to within a tick, and as many packets as the rates amount to.
+// Over random rates, changes and starts: packets are never early, the wheel never makes them late
+// by more than a tick, they come in the order of their due times to within a tick, and their number
+// follows from the rates.
 TEST(Pacer, PropertiesHoldOverRandomChanges) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -141,7 +142,7 @@ TEST(Pacer, PropertiesHoldOverRandomChanges) {
       now = now + wait;
     }
     for (std::uint32_t k = 0; k < kLayers; ++k) {
-      // Each start sends one packet at once or waits out an interval; each change keeps the phase.
+      // Each start sends one packet at once or waits for an interval; each change keeps the phase.
       EXPECT_NEAR(sent[k], expected[k], 1 + changes[k]) << "layer " << k;
     }
   }
@@ -151,7 +152,7 @@ TEST(Pacer, SlowAndFarLayersAreFound) {
   Pacer pacer(3);
   pacer.set_rate(ms(0), 0, interval(30'000), kBytes);              // above 17 s: the third level
   pacer.set_rate(ms(0), 1, interval(3'600'000), kBytes);           // an hour
-  pacer.set_rate(ms(0), 2, Rate::bytes_per_second(1e-9), kBytes);  // held to a day
+  pacer.set_rate(ms(0), 2, Rate::bytes_per_second(1e-9), kBytes);  // limited to a day
   std::map<Pacer::Layer, int> count;
   run_exactly(pacer, ms(86'400e3), [&](const Pacer::Departure& d, Time at) {
     ++count[d.layer];
@@ -162,8 +163,8 @@ TEST(Pacer, SlowAndFarLayersAreFound) {
   EXPECT_EQ(count[2], 2);
 }
 
-// A million departures; a pacer that searched through its layers would take hours. What a departure
-// costs is a figure of `make bench-protocols`.
+// A million departures. A pacer that searched through its layers would take hours. `make
+// bench-protocols` measures the cost of a departure.
 TEST(Pacer, AHundredThousandLayersGetTheirRates) {
   constexpr std::uint32_t kLayers = 100'000;
   Pacer pacer(kLayers);

@@ -1,4 +1,4 @@
-// SessionPacing for tests of schemes with a highest rate: that no layer is ever set above it.
+// SessionPacing for tests of schemes with a highest rate: checks that no layer is set above it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // A sender core and receiver cores joined by a channel that loses, repeats, reorders and alters
-// messages, each with a clock of its own, in virtual time: for properties that must hold whatever
-// comes. Links and queues are the testkit's business.
+// messages, each with a clock of its own, in virtual time. For properties that must hold whatever
+// happens. For links and queues, see the testkit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,13 +29,13 @@ struct RigConfig {
   unsigned layers = 3;
   std::uint32_t packet_size = 1000;
   std::uint64_t seed = 1;
-  Time start = Time::zero() + Duration::seconds(1);  // of the sender's clock
-  Duration clock_step;  // receiver i's clock is ahead of the sender's by i + 1 of these
-  Duration delay = Duration::milliseconds(20);  // each way
-  double loss = 0;                              // of each message to each member, 0 .. 1; these all
+  Time start = Time::zero() + Duration::seconds(1);  // on the sender's clock
+  Duration clock_step;  // receiver i's clock is ahead of the sender's by i + 1 times this
+  Duration delay = Duration::milliseconds(20);  // one way
+  double loss = 0;  // of each message to each member, 0 .. 1; so are the next ones
   double duplicate = 0;
   double reorder = 0;                     // late by up to ten times the delay
-  double alter = 0;                       // one byte changed or the end cut off
+  double alter = 0;                       // one byte changed, or the end cut off
   Rate cap = Rate::mbit_per_second(100);  // no layer may be faster
   std::vector<std::string> set;
 };
@@ -62,7 +62,7 @@ class Rig {
     sender_->start(now_);
     for (unsigned i = 0; i < config_.receivers; ++i) join(i);
   }
-  // A member (again): a fresh core, as after a restart.
+  // A member joins, perhaps again. It gets a new core, as after a restart.
   void join(unsigned i) {
     make(i);
     members_[i].alive = true;
@@ -76,7 +76,7 @@ class Rig {
     members_[i].joined = {};
     update_membership();
   }
-  // Without a word: the network goes on as if it were there until forget().
+  // The member stops without notice. The network keeps it until forget().
   void die(unsigned i) { members_[i].alive = false; }
   void forget(unsigned i) {
     members_[i].joined = {};
@@ -112,7 +112,7 @@ class Rig {
   Time now() const { return now_; }
   std::uint64_t feedback() const { return feedback_; }
   std::uint64_t controls() const { return controls_; }
-  // Messages that went either way, the last 64: material for forgeries.
+  // The last 64 messages in either direction, as material for forgeries.
   const std::vector<std::vector<std::byte>>& heard() const { return heard_; }
   std::function<void(unsigned receiver, std::span<const std::byte>)> on_feedback;
 
@@ -147,7 +147,7 @@ class Rig {
     unsigned i;
     std::optional<ReceiverDriver<Member>> driver;
     bool alive = false;
-    std::array<bool, kMaxLayers> joined{};  // as the network has it
+    std::array<bool, kMaxLayers> joined{};  // as the network knows it
     Time watched = Time::never();
   };
   struct Event {
@@ -162,7 +162,7 @@ class Rig {
     }
   };
 
-  // What the sender's driver asks for.
+  // The functions that the sender's driver needs.
   void send(Destination to, std::span<const std::byte> message) {
     ++controls_;
     ASSERT_GT(message.size(), 0u);
@@ -238,7 +238,7 @@ class Rig {
     if (rng_.uniform() < 0.3) {
       message.resize(rng_.below(message.size() + 1));
     } else {
-      // Headers are where it matters.
+      // Alter the headers, where it matters.
       const std::size_t header = std::min<std::size_t>(message.size(), 40);
       message[rng_.below(header)] = static_cast<std::byte>(rng_.next());
     }
@@ -276,7 +276,7 @@ class Rig {
       members_[i].watched = Time::never();
       if (!members_[i].alive) continue;
       members_[i].driver->run(clock(i));
-      // Stricter than the contract, which allows a few calls at one instant.
+      // Stricter than the contract, which allows a few calls at the same instant.
       ASSERT_GT(members_[i].driver->next_call(), clock(i)) << "a timer that never ends";
       watch(i);
     }

@@ -1,7 +1,6 @@
-// A scheme's cores in a network that loses, doubles, reorders, truncates, alters and invents
-// messages, for property tests. Checks what must hold for every scheme: no rate that is negative,
-// NaN or above the cap, no timer that never advances, and data that flow again once the network is
-// well.
+// A scheme's cores in a network that loses, duplicates, reorders, truncates, alters and invents
+// messages, for property tests. Checks what must hold for every scheme: no rate is negative, NaN or
+// above the cap, no timer keeps time from advancing, and data flow again once the network is well.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +21,7 @@ namespace tiercast {
 
 class HostileNetwork {
  public:
-  // `start`: the first instant; `cap`: no rate may exceed it.
+  // `start`: the first instant. `cap`: no rate may exceed it.
   HostileNetwork(std::string_view scheme, std::uint64_t seed, Time start, Rate cap,
                  const std::vector<std::string>& set = {})
       : scheme_(find_scheme(scheme)), rng_(seed), now_(start) {
@@ -30,7 +29,7 @@ class HostileNetwork {
     config_.seed = seed;
     config_.parameters = Parameters(scheme_.parameters);
     for (const std::string& assignment : set) config_.parameters.set(assignment);
-    // A cap is reached in floating point.
+    // The cap is reached only to floating-point accuracy.
     sender_.emplace(scheme_.make_sender(config_), Contract(scheme_, config_), *this,
                     CappedPacing(config_, cap * (1 + 1e-9)));
     sender_->start(now_);
@@ -38,13 +37,13 @@ class HostileNetwork {
     for (int i = 0; i < 4; ++i) add_receiver();
   }
 
-  // What the network does to each message, as probabilities.
+  // What the network does to messages, as probabilities per message unless stated.
   struct Weather {
     double loss = 0.01;
     double twice = 0;
     double altered = 0;
     double invented = 0;     // per millisecond: random bytes, or an altered old message
-    double come_and_go = 0;  // per millisecond: a receiver leaves, dies or comes
+    double come_and_go = 0;  // per millisecond: a receiver leaves, dies or arrives
     Duration reordering;     // largest additional delay
   };
 
@@ -107,7 +106,7 @@ class HostileNetwork {
     if (chance(0.2)) bytes.resize(rng_.below(bytes.size() + 1));
     if (chance(0.1)) bytes.resize(bytes.size() + rng_.below(8));
     for (std::uint64_t n = 1 + rng_.below(4); n > 0 && !bytes.empty(); --n) {
-      // Behind the common header as a rule: a message refused there tests little.
+      // Usually after the common header, because a message that is refused there tests little.
       const std::size_t from = bytes.size() > 8 && !chance(0.1) ? 8 : 0;
       const std::size_t span = std::min<std::size_t>(bytes.size() - from, 64);
       constexpr std::uint8_t kExtremes[] = {0, 1, 0x7f, 0x80, 0xff};
@@ -148,7 +147,7 @@ class HostileNetwork {
     }
   }
 
-  // What the sender's driver asks for.
+  // The functions that the sender's driver needs.
   void send(Destination to, std::span<const std::byte> message) {
     post(0, to, {message.begin(), message.end()});
   }
@@ -209,12 +208,12 @@ class HostileNetwork {
   std::uint64_t data_packets_ = 0;
 };
 
-// The life that every scheme must survive: a minute of good weather, a minute of bad, and a minute
-// in which receivers that are there get data again.
+// What every scheme must survive: a minute of good weather, a minute of bad weather, and a minute
+// in which the remaining receivers get data again.
 inline void survives_bad_weather(std::string_view scheme, const std::vector<std::string>& set,
                                  std::uint64_t seed, Rate cap) {
   SCOPED_TRACE("seed " + std::to_string(seed));
-  // Half the runs begin 30 s before the sender's microseconds wrap in 32 bits.
+  // Half of the runs start 30 s before the sender's 32-bit microseconds wrap.
   const Time start =
       seed % 2 == 0 ? Time::zero() : Time::nanoseconds(((1ll << 32) - 30'000'000) * 1000);
   HostileNetwork net(scheme, seed, start, cap, set);
@@ -229,7 +228,7 @@ inline void survives_bad_weather(std::string_view scheme, const std::vector<std:
   net.run(Duration::seconds(60), bad);
   if (testing::Test::HasFatalFailure()) return;
   EXPECT_GT(net.invalid(), 0u);
-  // Nobody may be left of those who came and went.
+  // Those who came and went may have left nobody, so let receivers join again.
   HostileNetwork::Weather refill;
   refill.come_and_go = 0.01;
   net.run(Duration::seconds(1), refill);

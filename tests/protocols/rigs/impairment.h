@@ -1,4 +1,4 @@
-// A lossy last hop in front of a host of the testkit: drops, repeats and overtakes.
+// A lossy last hop in front of a testkit host: drops, repeats and reorders packets.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ class Impairment : public PacketSink {
  public:
   struct Rates {
     double loss = 0;       // 0 .. 1
-    double duplicate = 0;  // arrives twice
-    double late = 0;       // is overtaken by what follows within `lateness`
+    double duplicate = 0;  // packets that arrive twice
+    double late = 0;       // packets overtaken by what follows within `lateness`
     Duration lateness = Duration::milliseconds(15);
   };
 
-  // To be attached to the Tree in the host's place.
+  // Attach this to the Tree instead of the host.
   Impairment(Simulator& simulator, PacketSink& host, const Rates& rates, std::uint64_t seed)
       : simulator_(simulator), host_(host), rates_(rates), rng_(seed) {}
 
@@ -29,7 +29,7 @@ class Impairment : public PacketSink {
     if (rng_.uniform() < rates_.duplicate) pass(packet);
   }
 
-  // More losses, for example the same ones at several hosts.
+  // Further losses, such as the same ones at several hosts.
   std::function<bool(const Packet&)> lose;
 
  private:

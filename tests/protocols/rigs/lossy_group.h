@@ -1,5 +1,5 @@
 // A sender core and receiver cores over a network without queues that loses, repeats and reorders:
-// what a reliable scheme has to bear. Virtual time, everything from one seed.
+// what a reliable scheme must cope with. Virtual time; everything follows from one seed.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ struct LossyGroupConfig {
   std::string scheme;
   std::vector<std::string> set;
   std::size_t receivers = 1;
-  double loss = 0;        // of each copy of a packet, independent, towards receivers
+  double loss = 0;        // of each copy of a packet, independently, towards receivers
   double ack_loss = 0;    // towards the sender
-  double duplicates = 0;  // of each copy, either way
-  Duration delay = Duration::milliseconds(20);  // each way
+  double duplicates = 0;  // of each copy, in either direction
+  Duration delay = Duration::milliseconds(20);  // one way
   Duration reordering;  // each copy is later by a random time in [0, reordering]
   std::uint32_t packet_size = 1000;
   std::uint64_t seed = 1;
@@ -53,7 +53,7 @@ class LossyGroup {
     }
   }
 
-  // The sender, and the receivers from `first` to `last` (exclusive).
+  // Starts the sender and the receivers from `first` to `last` (exclusive).
   void start(std::size_t first, std::size_t last) {
     sender_->driver.start(now());
     sender_->wake();
@@ -69,7 +69,7 @@ class LossyGroup {
     receivers_[i]->driver.stop(now());
     receivers_[i]->alive = false;
   }
-  // Without a word; revive() lets it hear and speak again.
+  // Stops a receiver without notice; revive() starts it again.
   void die(std::size_t i) { receivers_[i]->alive = false; }
   void revive(std::size_t i) {
     receivers_[i]->alive = true;
@@ -90,11 +90,11 @@ class LossyGroup {
   std::uint64_t unicasts() const { return unicasts_; }
   std::uint64_t data_packets() const { return data_packets_; }
   std::uint64_t feedback_packets() const { return feedback_packets_; }
-  // The last messages of each direction, to be mutated.
+  // The last messages in each direction, to be mutated.
   const std::vector<std::byte>& last_data() const { return last_data_; }
   const std::vector<std::byte>& last_feedback() const { return last_feedback_; }
 
-  // As if it came from receiver `from`, now.
+  // Delivers a message now, as if from receiver `from`.
   void to_sender(std::vector<std::byte> message, std::size_t from) {
     sender_->take(message, address(from));
   }
@@ -199,7 +199,7 @@ class LossyGroup {
     ReceiverDriver<ReceiverEnd> driver;
     bool alive = false;
     bool in_order = true;
-    double loss = -1;  // below 0: the group's
+    double loss = -1;  // negative: that of the group
     Duration extra;
     std::vector<std::byte> object;
   };
@@ -242,9 +242,9 @@ inline std::vector<std::byte> random_bytes(std::size_t size, std::uint64_t seed)
   return bytes;
 }
 
-// A message that nobody sent, to the sender as if from receiver `who`, or to that receiver: random
-// bytes, or the direction's last message with some of its first `within` bytes altered, and now and
-// then cut.
+// A forged message, to the sender as if from receiver `who`, or to that receiver: random bytes, or
+// the last message of that direction with some of its first `within` bytes altered, sometimes
+// truncated.
 inline void forge(LossyGroup& group, Rng& rng, std::size_t who, std::size_t within) {
   const auto mutated = [&](std::vector<std::byte> message) {
     if (message.empty()) return message;

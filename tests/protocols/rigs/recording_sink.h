@@ -1,4 +1,4 @@
-// A Sink that records, and what else tests of single cores need.
+// A Sink that records, and other things that tests of single cores need.
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ struct RecordingSink : Sink {
   std::map<std::string, std::map<std::string, double>> last_trace;
 };
 
-// Of a core by itself.
+// The configuration of a single core.
 inline SessionConfig core_config(std::string_view scheme, unsigned layers,
                                  const std::vector<std::string>& set = {}) {
   SessionConfig config;

@@ -1,5 +1,5 @@
 // The topology of RLA's simulations (RLA 5, figure 6; PROTOCOLS 5.7): a tree of four levels with 27
-// leaves; a TCP flow to each leaf beside the multicast session.
+// leaves, and a TCP flow to each leaf beside the multicast session.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 namespace tiercast::testkit {
 
 struct Figure6Options {
-  int bottleneck_level = 1;  // 1 .. 4: all links of this level
+  int bottleneck_level = 1;  // 1 .. 4: all links of this level are bottlenecks
   bool red = true;
   unsigned sessions = 1;
   bool tcp = true;
-  // The bottlenecks' rate: so many packets of 1000 bytes a second for each flow on them.
+  // The rate of the bottlenecks, in packets of 1000 bytes per second for each flow on them.
   double share = 100;
   std::uint64_t seed = 1;
   std::vector<std::string> set;
@@ -60,8 +60,8 @@ class Figure6 {
         link.red->seed = options.seed * 100 + node;
       }
       tree.configure(node, link);
-      // The paper's acknowledgements meet no queue: 27 at the same instant would overflow 20
-      // packets.
+      // Acknowledgements meet no queue, as in the paper. Otherwise 27 at the same instant would
+      // overflow 20 packets.
       tree.up(node).set_rate(Rate::zero());
     }
     std::vector<Tree::Node> leaves;
@@ -92,7 +92,7 @@ class Figure6 {
   }
 
   struct Result {
-    double rate = 0;  // packets/s that all receivers have
+    double rate = 0;  // packets/s that all receivers got
     double cwnd = 0;
     double rtt = 0;  // s
     double signals = 0;
@@ -104,7 +104,7 @@ class Figure6 {
     double mean_tcp = 0;
     double tcp_cuts = 0;  // per flow
   };
-  // Over the next `seconds`.
+  // Measures over the next `seconds`.
   std::vector<Result> measure(double seconds) {
     std::vector<Result> results(sessions.size());
     std::vector<std::uint64_t> tcp_then, cuts_then;
