@@ -1,6 +1,6 @@
-// Cores, drivers and the pacer allocate nothing after construction: operator new is counted while
-// figure 1's session runs, inside the cores only (the testkit around them allocates for each
-// packet).
+// Cores, drivers and the pacer allocate nothing after construction. operator new is counted while a
+// session on figure 1's topology runs, but only inside the cores (the testkit around them allocates
+// for each packet).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace tiercast::testkit {
 namespace {
 
-// Hands a core's answers to the runtime, which may allocate.
+// Passes a core's answers on to the runtime, which may allocate.
 class UncountedSink : public Sink {
  public:
   explicit UncountedSink(Sink& to) : to_(to) {}
@@ -123,7 +123,8 @@ class CountedReceiver final : public Counted<ReceiverCore> {
   }
 };
 
-// `name`'s scheme with counted cores. One at a time: a scheme's makers are plain functions.
+// The scheme `name` with counted cores. Only one at a time, because a scheme's makers are plain
+// functions.
 Scheme counted(std::string_view name) {
   static const Scheme* original;
   original = &find_scheme(name);
@@ -154,7 +155,7 @@ void expect_none(std::string_view name) {
   config.session = 1;
   config.layers = scheme.layered ? 5 : 1;
   config.parameters = Parameters(scheme.parameters);
-  // Five of its 20 kbit/s would fit through every link: nobody would ever leave a layer.
+  // Five layers of 20 kbit/s would fit through every link, and nobody would ever leave a layer.
   if (name == "plm") config.parameters.set("plm.layer_rate=1.2Mbit/s");
   const Duration jitter = Duration::milliseconds(2);
   SenderHost sender(simulator, figure.tree, 0, scheme, config, jitter);
@@ -167,7 +168,7 @@ void expect_none(std::string_view name) {
   const std::size_t before = allocations().count;
   sender.start();
   for (const auto& receiver : receivers) receiver->start();
-  simulator.run_for(Duration::seconds(60));  // layers come and go, losses are met
+  simulator.run_for(Duration::seconds(60));  // layers come and go, and losses occur
   std::uint64_t packets = 0, changes = 0;
   for (const auto& receiver : receivers) {
     packets += receiver->counters().packets;
@@ -207,8 +208,8 @@ TEST(Allocation, ThePacerMakesNone) {
   EXPECT_GT(departures, 100'000u);
 }
 
-// A sender that the test's clock drives, and a receiver that hears all of its packets: everything
-// is counted, the drivers and the pacer with their cores.
+// A sender driven by the test's clock, and a receiver that gets all of its packets. Everything is
+// counted: the drivers and the pacer with their cores.
 struct OneToOne {
   explicit OneToOne(const Scheme& scheme) {
     SessionConfig config;
@@ -287,8 +288,8 @@ class NullSink : public Sink {
   void trace(std::string_view, std::span<const TraceField>) override {}
 };
 
-// ERMCC 3.3: a source's memory is the same whoever reports: bytes allocated by its constructor and
-// while so many receivers report after each packet.
+// ERMCC 3.3: a source's memory does not depend on the number of receivers. Counts the bytes
+// allocated by its constructor, and while this many receivers report after each packet.
 TEST(State, OfErmccsSourceIsTheSameForAnyNumberOfReceivers) {
   const auto bytes = [](std::uint32_t receivers) {
     const Scheme& scheme = find_scheme("ermcc");
@@ -325,7 +326,8 @@ TEST(State, OfErmccsSourceIsTheSameForAnyNumberOfReceivers) {
   EXPECT_EQ(bytes(10'000), one);
 }
 
-// MDP-CC, parameter estimation: what the sender keeps of receivers is five representatives.
+// MDP-CC, "parameter estimation": the only state that the sender keeps of receivers is five
+// representatives.
 TEST(State, OfMdpccsSenderIsTheSameForAnyNumberOfReceivers) {
   struct ProbeSink : NullSink {
     void send(Destination, std::span<const std::byte> message) override {

@@ -1,4 +1,5 @@
-// Who sends ECN-capable packets heeds their marks (RFC 3168, 5), whatever scheme the registry has.
+// A scheme that sends ECN-capable packets must respond to their marks (RFC 3168, 5). Checked for
+// every scheme in the registry.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,7 +12,7 @@
 namespace tiercast::testkit {
 namespace {
 
-// Counts data packets by their ECN field, and marks all ECT ones when it is asked to.
+// Counts data packets by their ECN field, and marks all ECT ones on request.
 class Marker : public Relay {
  public:
   Marker(Tree& tree, Tree::Node node, bool marks) : tree_(tree), node_(node), marks_(marks) {
@@ -49,7 +50,7 @@ struct Outcome {
   ReceiverCounters receiver;
 };
 
-// Two minutes behind 1 Mbit/s, alone.
+// Two minutes alone behind 1 Mbit/s.
 Outcome run(const Scheme& scheme, const std::vector<std::string>& set, bool marks) {
   LinkConfig link;
   link.rate = Rate::mbit_per_second(1);

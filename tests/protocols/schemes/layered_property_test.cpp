@@ -1,5 +1,5 @@
-// What must hold whatever comes, for the layered schemes of fixed or reported rates: seeded random
-// channels, members, clocks and forgeries.
+// What must always hold for the layered schemes with fixed or reported rates, with random channels,
+// members, clocks and forgeries from a seed.
 #include <cstdio>
 
 #include "tests/protocols/rigs/core_rig.h"
@@ -17,8 +17,8 @@ class Layered : public testing::TestWithParam<std::tuple<const char*, std::uint6
     std::printf("%s, seed %lu\n", config.scheme.c_str(), static_cast<unsigned long>(config.seed));
     return config;
   }
-  // Data flows, and receivers are heard: the session lives. PLM paces nothing, and leaves a session
-  // that loses a tenth for half a minute.
+  // Data flows, and receivers are heard, so the session is alive. PLM has no pacing, and leaves a
+  // session that loses a tenth of its packets for half a minute.
   void expect_alive(Rig& rig, unsigned receiver, Duration patience) const {
     const bool plm = rig.scheme() == "plm";
     const std::uint64_t packets = rig.receiver(receiver).counters().packets;
@@ -45,7 +45,7 @@ TEST_P(Layered, LivesThroughLossRepetitionAndReordering) {
   rig.run_for(Duration::seconds(200));
   const std::uint64_t invalid = rig.sender().invalid();
   expect_alive(rig, 0, Duration::seconds(60));
-  EXPECT_EQ(invalid, 0u);  // what is lost or repeated is not wrong
+  EXPECT_EQ(invalid, 0u);  // lost or repeated messages are not invalid
 }
 
 TEST_P(Layered, LivesThroughForgedAndTruncatedMessages) {
@@ -61,7 +61,7 @@ TEST_P(Layered, LivesThroughForgedAndTruncatedMessages) {
     if (rng.uniform() < 0.8 && !rig.heard().empty()) {
       forged = rig.heard()[rng.below(rig.heard().size())];
       for (std::size_t n = rng.below(6); n > 0 && forged.size() > 8; --n) {
-        // Behind the common header, so that most of them get through to the scheme.
+        // After the common header, so that most of them get through to the scheme.
         forged[8 + rng.below(std::min<std::size_t>(forged.size(), 48) - 8)] =
             static_cast<std::byte>(rng.next());
       }
@@ -81,7 +81,7 @@ TEST_P(Layered, LivesThroughForgedAndTruncatedMessages) {
 TEST_P(Layered, LivesThroughClocksAndNumbersAtTheirWrap) {
   RigConfig wrap = config();
   Rng rng(wrap.seed);
-  // 2^32 us on the sender's clock within the run; the receivers' clocks wrap at other times.
+  // The sender's clock passes 2^32 us during the run; the receivers' clocks wrap at other times.
   wrap.start = Time::zero() + Duration::microseconds(1LL << 32) - Duration::seconds(60);
   wrap.clock_step = Duration::seconds(-20 + 40 * rng.uniform());
   wrap.loss = 0.01;
@@ -91,7 +91,7 @@ TEST_P(Layered, LivesThroughClocksAndNumbersAtTheirWrap) {
   const ReceiverCounters before = rig.receiver(1).counters();
   rig.run_for(Duration::seconds(120));
   const ReceiverCounters after = rig.receiver(1).counters();
-  // A wrap is no loss: the share stays the channel's 1 %.
+  // A wrap is not a loss: the loss rate stays the channel's 1 %.
   EXPECT_LT(static_cast<double>(after.lost - before.lost),
             0.03 * static_cast<double>(after.packets - before.packets));
   expect_alive(rig, 0, Duration::seconds(60));
@@ -127,7 +127,7 @@ TEST_P(Layered, LivesThroughMembersThatComeAndGo) {
   expect_alive(rig, 3, Duration::seconds(60));
 }
 
-// Whoever hears nothing back does not send for ever at the rate of better times, and recovers.
+// A core that gets no answers does not keep sending at its earlier rate for ever, and it recovers.
 TEST_P(Layered, SurvivesASilentChannel) {
   RigConfig silent = config();
   Rig rig(silent);

@@ -1,5 +1,5 @@
-// An experiment's network, session and TCP flows in the testkit: JSON in, the rates of its window
-// out. tests/mininet/test_parity.py writes and reads it.
+// Runs an experiment's network, session and TCP flows in the testkit: JSON in, rates over its
+// window out. tests/mininet/test_parity.py drives it.
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ Json run(const Json& json) {
   Simulator simulator;
   const std::vector<Tree::Node> parents = json.at("parents");
   const bool marking = json.at("marking");
-  // The controller's time from a report to the changed tables.
+  // The time that the controller takes from a report to changed tables.
   Tree tree(simulator, parents, LinkConfig{}, Duration::nanoseconds(json.at("control_delay_ns")));
   for (Tree::Node node = 1; node < tree.size(); ++node) {
     tree.configure(node, link_config(json.at("links").at(node - 1), marking));

@@ -1,4 +1,4 @@
-// The virtual network itself, before anything trusts it.
+// Tests the virtual network itself, so that other tests can trust it.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -56,7 +56,7 @@ TEST(Simulator, RunsCallsInOrderOfTimeThenOfAsking) {
   b.set_call(Time::nanoseconds(10));
   c.set_call(Time::nanoseconds(20));
   simulator.at(Time::nanoseconds(20), [&] { log.push_back(4); });
-  a.set_call(Time::nanoseconds(20));  // asked again: now behind the others
+  a.set_call(Time::nanoseconds(20));  // asked again, so it is now after the others
   simulator.run_until(Time::nanoseconds(30));
   EXPECT_EQ(log, (std::vector<int>{2, 3, 4, 1}));
   EXPECT_EQ(simulator.now(), Time::nanoseconds(30));
@@ -98,7 +98,8 @@ TEST(Link, UnlimitedRateIsPropagationAlone) {
   EXPECT_EQ(recorder.arrivals[99], Time::zero() + Duration::milliseconds(5));
 }
 
-// Offered 12 Mbit/s on 6: what arrives in 10 s is 6 Mbit/s to the packet, and the rest is dropped.
+// 12 Mbit/s are offered to 6 Mbit/s: exactly 6 Mbit/s arrive in 10 s, to the packet, and the rest
+// is dropped.
 TEST(Link, ASaturatedLinkCarriesItsRate) {
   Simulator simulator;
   Recorder recorder(simulator);
@@ -134,8 +135,8 @@ TEST(Link, ABoundInBytesHoldsToo) {
   EXPECT_EQ(link.stats().dropped, 1u);  // the fourth of 1000 B; 500 B still fit
 }
 
-// Ten packets at once on an idle link. Departures see 0, 8, 7 .. 0 waiting; the EWMA (weight 1/8)
-// starts from 0 at the first.
+// Ten packets at once on an idle link. The departures see 0, 8, 7 .. 0 waiting; the EWMA (weight
+// 1/8) starts from 0 at the first.
 TEST(Link, MarksExactlyWhereTheAverageExceedsTheThreshold) {
   Simulator simulator;
   Recorder recorder(simulator);
@@ -151,7 +152,7 @@ TEST(Link, MarksExactlyWhereTheAverageExceedsTheThreshold) {
     EXPECT_EQ(recorder.packets[i].ce, average > 2) << "packet " << i;
   }
   EXPECT_EQ(link.stats().marked, 7u);
-  link.send(data());  // idle before: the average starts again from 0
+  link.send(data());  // the link was idle, so the average starts again from 0
   EXPECT_EQ(link.average_queue(), 0);
 }
 
@@ -195,7 +196,7 @@ TEST(Link, LeavesPacketsThatAreNotEcnCapableUnmarked) {
 }
 
 TEST(Red, SparesAPacketThatFindsFewerThanTwoWaiting) {
-  // The average is above all thresholds from the first packet that finds another one on.
+  // The average is above all thresholds as soon as a packet finds another one.
   RedConfig all;
   all.weight = 1;
   all.min_threshold = 0.1;
@@ -280,7 +281,7 @@ TEST_F(TreeTest, ASecondJoinerIsGraftedAtTheNearestBranch) {
   tree.join(3, kSession, 0);
   run_ms(100);
   tree.join(4, kSession, 0);
-  run_ms(15.1);  // node 1 has the group already
+  run_ms(15.1);  // node 1 already has the group
   tree.send(0, data());
   run_ms(100);
   EXPECT_EQ(hosts[3]->arrivals.size(), 1u);
@@ -347,12 +348,13 @@ TEST_F(TreeTest, EachLinkKnowsItsTopGroup) {
   EXPECT_EQ(narrow.down(2).stats().marked, 5u);
 }
 
-// PROTOCOLS 13.1: averages of 6, 10 and 14 give p_b = 0.01, 0.05 and 0.09. More than n packets lie
-// between two marks with probability (1 - (n+1) p_b) / (1 - p_b); their sum is the mean gap.
+// PROTOCOLS 13.1: averages of 6, 10 and 14 give p_b = 0.01, 0.05 and 0.09. There are more than n
+// packets between two marks with probability (1 - (n+1) p_b) / (1 - p_b); their sum is the mean
+// gap.
 TEST(Red, MarksWithTheProbabilityOfItsAverage) {
   for (const auto& [queue, p_b] : {std::pair{6.0, 0.01}, {10.0, 0.05}, {14.0, 0.09}}) {
     RedConfig config;
-    config.weight = 1;  // the average is the queue
+    config.weight = 1;  // the average equals the queue
     Red red(config);
     constexpr int kPackets = 400'000;
     int marks = 0;
@@ -413,8 +415,9 @@ TEST(Tcp, FillsALink) {
   EXPECT_LT(flow.srtt(), Duration::milliseconds(170));  // 50 ms and a full queue of 100 ms
 }
 
-// Slow start drops half of a window of two pipes. Filled one hole a round trip, with a full queue
-// and a window that dupacks inflate, these took half a minute (RFC 6582, 4: "slow but steady").
+// Slow start drops half of a window of two pipes. At one hole per round trip, with a full queue and
+// a window that duplicate acknowledgements inflate, repair would take half a minute (RFC 6582, 4:
+// "slow but steady").
 TEST(Tcp, SlowStartsOvershootEndsWithinSeconds) {
   Dumbbell net(1, 50);
   TcpFlow flow(net.simulator, net.tree, 0, 2, 100);
@@ -435,7 +438,7 @@ TEST(Tcp, FlowsShareALink) {
   const std::uint64_t then_b = b.delivered_packets();
   net.simulator.run_for(Duration::seconds(300));
   EXPECT_NEAR(net.mbit(a, then_a, 300) / net.mbit(b, then_b, 300), 1, 0.2);
-  // RED holds the queue at 5 to 15 packets where the path takes 25: a cut empties the link.
+  // RED keeps the queue at 5 to 15 packets, but the path needs 25, so a cut empties the link.
   EXPECT_GT(net.mbit(a, then_a, 300) + net.mbit(b, then_b, 300), 3.2);
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Modulo 65535 arithmetic instead of folding carries: ones' complement addition
-// by another way than the code's.
+// Ones' complement addition in another way than the code's: arithmetic modulo 65535 instead of
+// folding carries.
 std::uint32_t sum_mod_65535(std::span<const std::byte> bytes) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -155,8 +155,8 @@ TEST(AgentUdpFrame, AbsentUdpChecksumIsAllowed) {
   EXPECT_EQ(parse_udp_frame(frame, packet), FrameError::kOk);
 }
 
-// Every truncation and 200,000 random mutations: no crash, and nothing
-// outside the frame in the payload.
+// Every truncation and 200,000 random mutations: no crash, and the payload never reaches beyond the
+// frame.
 TEST(AgentUdpFrame, NoInputReadsBeyondTheFrame) {
   const Bytes good = frame_of(100);
   UdpPacket packet;

@@ -43,7 +43,7 @@ Json read(const std::string& path) {
   return Json::parse(file);
 }
 
-// Every message's fields by their names in the vectors; records as an array.
+// The fields of every message by their names in the vectors; records are an array.
 Json fields(const SimData& m) {
   return {{"rank", m.rank},
           {"rate_epoch", m.rate_epoch},
@@ -225,7 +225,7 @@ Json fields(const PgmccConfirmation& m) {
   return {{"kind", PgmccConfirmation::kKind}, {"source", m.source}, {"missing", m.missing}};
 }
 Json fields(const RlmData& m) { return {{"rank", m.rank}, {"seq", m.seq}}; }
-// An announcement's parser is told in which direction it goes.
+// The parser of an announcement needs the direction.
 template <Type type>
 struct Announcement : RlmAnnouncement {};
 template <Type type>
@@ -238,8 +238,8 @@ Json fields(const RlcData& m) {
 }
 Json fields(const RlmAnnouncement& m) { return {{"rank", m.rank}, {"source", m.source}}; }
 
-// Parses; if that succeeds, `parts` gets what was read, and `again`, a copy of the message, is
-// written over.
+// Parses a message. If that succeeds, `parts` gets what was read, and the message is written again
+// over `again`, a copy of it.
 template <class Message>
 Error read_as(std::span<const std::byte> message, Json& parts, Bytes& again) {
   Message m;
@@ -286,8 +286,8 @@ const std::map<std::string, Reader> kReaders = {
     {"RlmAnnouncementReflection", read_as<Announcement<Type::kControl>>},
 };
 
-// SIM's vectors have all fields in one object, and do not name their message: an unknown or missing
-// type is an error of whichever was hoped for.
+// SIM's vectors have all fields in one object and do not name their message. An unknown or missing
+// type is an error for either message.
 std::vector<Json> vectors() {
   std::vector<Json> all;
   const Json sim = read("wire-vectors.json");
@@ -314,13 +314,14 @@ std::vector<Json> vectors() {
 }
 
 TEST(WireVectors, EveryVectorParsesToItsFieldsOrItsError) {
-  std::map<std::string, std::pair<unsigned, unsigned>> seen;  // valid and not, by message
+  std::map<std::string, std::pair<unsigned, unsigned>> seen;  // by message: number of valid and of
+                                                              // invalid vectors
   for (const Json& vector : vectors()) {
     SCOPED_TRACE(vector["name"].get<std::string>());
     const std::string layer = vector["message"];
     const Bytes message = from_hex(vector["hex"]);
     Json parts;
-    // What is written over the headers is what was read from them.
+    // Writing the headers again must give the bytes that were read.
     Bytes again = message;
     const std::size_t header = message.size() < 6 ? 0 : get16(message, 4);
     std::fill_n(again.begin(), std::min(header, again.size()), std::byte{0xee});
@@ -374,9 +375,9 @@ TEST(Wire, WritingOutsideTheRangesWritesNothing) {
   EXPECT_EQ(write(feedback, out), 0u);
 }
 
-// Random bytes, and valid messages with some bytes changed and the end cut off: whatever is
-// accepted is written back to the same bytes. (Run with the sanitizers, this is also the test that
-// parsing reads nothing beyond.)
+// Random bytes, and valid messages with changed bytes or a truncated end: whatever is accepted is
+// written back to the same bytes. (With the sanitizers, this also tests that parsing reads nothing
+// beyond the message.)
 TEST(Wire, WhateverIsAcceptedIsCanonical) {
   std::vector<std::pair<Reader, Bytes>> valid;
   for (const Json& vector : vectors()) {
@@ -397,7 +398,7 @@ TEST(Wire, WhateverIsAcceptedIsCanonical) {
       if (rng.uniform() < 0.2) message.resize(rng.below(message.size() + 1));
     }
     const auto heap =
-        std::make_unique<std::byte[]>(message.size());  // exact, so that overreads are seen
+        std::make_unique<std::byte[]>(message.size());  // exact size, so that overreads are noticed
     std::copy(message.begin(), message.end(), heap.get());
     Json parts;
     Bytes again = message;

@@ -1,4 +1,4 @@
-// ERMCC in a hostile network, over seeds; see hostile.h.
+// ERMCC in a hostile network, with several seeds; see hostile.h.
 #include <gtest/gtest.h>
 
 #include "tests/protocols/rigs/hostile.h"

@@ -83,7 +83,7 @@ TEST(ErmccTrac, MeanAndDeviationAreThePapers) {
   EXPECT_EQ(time.deviation(), 1.5);  // as TCP begins
 }
 
-// A receiver that gets 1000-byte packets at 100 a second.
+// A receiver that gets packets of 1000 bytes, 100 a second.
 class ErmccReceiver : public testing::Test {
  protected:
   explicit ErmccReceiver(const std::vector<std::string>& set = {}) : receiver_(config(set)) {
@@ -198,7 +198,8 @@ TEST_F(ErmccReceiver, AnOvertakenHeaderDoesNotBringTheOldCrBack) {
   EXPECT_TRUE(sink_.sent.empty());
 }
 
-// Each portion of a tenth asks about a tenth of the receivers, and all ten ask everybody once.
+// Each portion of a tenth asks about a tenth of the receivers, and ten portions ask each receiver
+// once.
 TEST(ErmccAsk, PortionsAreDisjointAndReachEverybody) {
   constexpr std::uint32_t kTenth = 429496729;
   std::array<int, 10> answers{};
@@ -229,7 +230,7 @@ TEST(ErmccAsk, PortionsAreDisjointAndReachEverybody) {
   for (const int n : answers) EXPECT_NEAR(n, 200, 60);  // binomial: deviation 13
 }
 
-// The source, with packets leaving every 10 ms whatever its rate says.
+// The source. Its packets leave every 10 ms, whatever its rate is.
 class ErmccSource : public testing::Test {
  protected:
   explicit ErmccSource(const std::vector<std::string>& set = {}) : sender_(config(set)) {
@@ -297,7 +298,7 @@ TEST_F(ErmccSource, OneCutAnRttAndNoneUpwards) {
   feedback(5, 40'000, 40'000, 0);
   run(0.02);
   feedback(5, 20'000, 20'000, 0, 0);
-  EXPECT_DOUBLE_EQ(rate(), 30'800);  // within the RTT; but mu is taken
+  EXPECT_DOUBLE_EQ(rate(), 30'800);  // within the RTT, so no cut; but mu is taken
   EXPECT_EQ(sender_.mu_hat(), 20'000);
   run(0.2);
   const double before = rate();
@@ -322,20 +323,20 @@ TEST_F(ErmccSource, ASlowerReceiverBecomesCrAndOthersAreIgnored) {
 TEST_F(ErmccSource, InTheLongerRttPeriodDistanceDecidesAmongSimilarOnes) {
   run(1);
   feedback(5, 40'000, 40'000, 2'000, 5);  // RTT 60 ms
-  feedback(6, 40'000, 30'000, 2'000, 3);  // slower, but nearer
+  feedback(6, 40'000, 30'000, 2'000, 3);  // slower but nearer
   EXPECT_EQ(sender_.cr(), 5u);
-  feedback(7, 40'000, 45'000, 2'000, 20);  // farther, but faster by more than sigma
+  feedback(7, 40'000, 45'000, 2'000, 20);  // farther away, but faster by more than sigma
   EXPECT_EQ(sender_.cr(), 5u);
-  feedback(8, 40'000, 41'000, 2'000, 10);  // farther, similar
+  feedback(8, 40'000, 41'000, 2'000, 10);  // farther away and similar
   EXPECT_EQ(sender_.cr(), 8u);
   EXPECT_NEAR(sender_.rtt().seconds(), 0.11, 1e-9);
   EXPECT_EQ(traced("ermcc.cr", "reason"), static_cast<double>(Sender::Reason::kLongerRtt));
-  run(0.1);  // of the 200 ms that began with 5, which 8 did not begin anew
+  run(0.1);  // in the 200 ms that began with 5, which 8 did not restart
   feedback(9, 40'000, 38'000, 2'000, 15);
   EXPECT_EQ(sender_.cr(), 9u);
   run(0.11);
   feedback(10, 40'000, 38'000, 2'000, 30);
-  EXPECT_EQ(sender_.cr(), 9u);  // the period is over: similar is not slower
+  EXPECT_EQ(sender_.cr(), 9u);  // the period is over: similar does not count as slower
 }
 
 TEST_F(ErmccSource, ASilentCrTurnsInactiveAfterTmaxAtTheFullBottleneck) {
@@ -350,7 +351,7 @@ TEST_F(ErmccSource, ASilentCrTurnsInactiveAfterTmaxAtTheFullBottleneck) {
   EXPECT_NEAR((now_ - full).seconds(), 2, 0.12);  // an RTT's grain
   EXPECT_EQ(traced("ermcc.cr", "reason"), static_cast<double>(Sender::Reason::kSilent));
   EXPECT_FALSE(header().cr_valid);
-  // Anybody's feedback is welcome now, also that of the old one.
+  // Feedback from anybody is accepted now, including the old CR.
   feedback(5, 50'000, 50'000, 1'000);
   EXPECT_TRUE(sender_.cr_valid());
 }
@@ -393,7 +394,7 @@ TEST_F(ErmccSource, DuplicatesAndWhatWasNeverSentAreRefused) {
   EXPECT_DOUBLE_EQ(rate(), grown);
   EXPECT_EQ(sender_.invalid(), 0u);
   feedback(5, 1, 1, 1, static_cast<std::uint32_t>(-1));  // the next packet
-  feedback(5, 1, 1, 1, 100'000);                         // before the first
+  feedback(5, 1, 1, 1, 100'000);                         // before the first packet
   EXPECT_EQ(sender_.invalid(), 2u);
   EXPECT_DOUBLE_EQ(rate(), grown);
 }

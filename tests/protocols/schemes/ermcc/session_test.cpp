@@ -1,5 +1,5 @@
-// Whole ERMCC sessions in virtual time (PROTOCOLS 4.7, 13.2). Tolerances are named, seeds printed,
-// and each host's processing is late by up to 2 ms at random.
+// Whole ERMCC sessions in virtual time (PROTOCOLS 4.7, 13.2). Tolerances are named, seeds are
+// printed, and each host's processing is late by up to 2 ms at random.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ LinkConfig link(double mbit, std::int64_t delay_ms, bool red = false) {
   return config;
 }
 
-// A source at the centre, and receivers behind one link each.
+// A source at the centre, and receivers, each behind one link.
 class Star {
  public:
   Star(unsigned receivers, const LinkConfig& link, std::uint64_t seed,
@@ -90,7 +90,7 @@ class Star {
     return static_cast<double>(multicast_->receiver(0).counters().bytes - bytes_) * 8e-6 /
            seconds();
   }
-  // Of the i-th flow, in the order of adding.
+  // Rate of the i-th flow, in the order in which they were added.
   double tcp_mbit(std::size_t i) const {
     return static_cast<double>(tcps_[i].flow->delivered_packets() - tcps_[i].packets) * 8e-3 /
            seconds();
@@ -110,7 +110,7 @@ class Star {
   std::uint64_t sent() const { return sent_; }
   std::uint64_t suppressed() const { return suppressed_; }
   double rate_mbit() { return multicast_->sender().rate(0).mbit_per_second(); }
-  // At the latest change before `when`; -1: none.
+  // The CR after the latest change before `when`; -1: none.
   int cr(double when) const {
     int cr = -1;
     for (const Change& change : changes_) {
@@ -162,8 +162,8 @@ class Star {
   std::vector<std::uint64_t> unicast_bytes_;
 };
 
-// Half to twice a TCP flow's share, with drop tail (where TCP gets more: its acknowledgements see
-// shorter queues) and RED (where ERMCC does: 0.75 is more than 0.5).
+// Half to twice a TCP flow's share. With drop tail TCP gets more, because its acknowledgements see
+// shorter queues; with RED ERMCC gets more, because 0.75 is more than 0.5.
 class ErmccShare : public testing::TestWithParam<std::tuple<std::uint64_t, double, bool>> {};
 
 TEST_P(ErmccShare, OfABottleneckIsOfTcpsOrder) {
@@ -178,8 +178,8 @@ TEST_P(ErmccShare, OfABottleneckIsOfTcpsOrder) {
               ratio);
   EXPECT_GE(ratio, 0.5);
   EXPECT_LE(ratio, 2);
-  // And the link is used, but for what RED's 5 to 15 packets cannot bridge of 30 on the way at 6
-  // Mbit/s.
+  // The link is used, except for what RED's 5 to 15 packets cannot bridge of the 30 packets on the
+  // way at 6 Mbit/s.
   EXPECT_GE(star.multicast_mbit() + star.tcp_mbit(0), 0.75 * mbit);
 }
 
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, ErmccShare,
                          testing::Combine(testing::Values(1, 2, 3), testing::Values(1, 2, 6),
                                           testing::Bool()));
 
-// E1: per receiver a TCP flow and a unicast ERMCC flow; 64 receivers. Means of two runs.
+// E1: 64 receivers, each with a TCP flow and a unicast ERMCC flow. Means of two runs.
 TEST(ErmccSession, SixtyFourReceiversShareAndKeepSilent) {
   double multicast = 0, unicast = 0, tcp = 0, sent = 0, suppressed = 0;
   for (const std::uint64_t seed : {1u, 2u}) {
@@ -217,7 +217,7 @@ TEST(ErmccSession, SixtyFourReceiversShareAndKeepSilent) {
   EXPECT_LE(multicast / tcp, 1.6);
 }
 
-// Each receiver behind a bottleneck of its own, with a TCP flow: losses that are not simultaneous.
+// Each receiver is behind a bottleneck of its own, with a TCP flow, so losses are not simultaneous.
 TEST(ErmccSession, TheRateDoesNotDropToZeroWithTheGroup) {
   std::map<unsigned, double> rate;
   for (const unsigned n : {1u, 4u, 16u, 64u}) {
@@ -233,7 +233,7 @@ TEST(ErmccSession, TheRateDoesNotDropToZeroWithTheGroup) {
   for (const auto& [n, mbit] : rate) EXPECT_GE(mbit / rate[1], 0.7) << n << " receivers";
 }
 
-// E6: a cut to a smaller share leaves TCP more.
+// E6: a larger beta, a cut to a smaller share, leaves TCP less.
 TEST(ErmccSession, TcpGetsLessTheLargerBetaIs) {
   double last = 1;
   for (const char* beta :
@@ -250,8 +250,8 @@ TEST(ErmccSession, TcpGetsLessTheLargerBetaIs) {
   }
 }
 
-// E3: the bottleneck moves every 200 s. Receivers beyond the third have links of their own without
-// other traffic; 8 instead of 32 of them. Six runs.
+// E3: the bottleneck moves every 200 s. Receivers after the third have links of their own without
+// other traffic; there are 8 of them instead of 32. Six runs.
 class ErmccTracking : public testing::TestWithParam<bool> {};
 
 TEST_P(ErmccTracking, TheCrIsTheSlowestReceiver) {
@@ -288,8 +288,8 @@ TEST_P(ErmccTracking, TheCrIsTheSlowestReceiver) {
   for (int period = 0; period < 5; ++period) {
     std::printf("period %d: right for %.2f of the time; %.3f Mbit/s of %.2f\n", period,
                 right[period], mbit[period], kFair[period]);
-    // What a link with drop tail loses, all flows lose together, and a receiver behind another one
-    // may look as slow for a while; RED tells them apart.
+    // With drop tail all flows lose packets together, and a receiver behind another link may look
+    // as slow for a while. RED lets them be told apart.
     EXPECT_GE(right[period], red ? 0.9 : 0.6) << "period " << period;
     EXPECT_GE(mbit[period], 0.5 * kFair[period]) << "period " << period;
     EXPECT_LE(mbit[period], 2 * kFair[period]) << "period " << period;
@@ -300,7 +300,7 @@ TEST_P(ErmccTracking, TheCrIsTheSlowestReceiver) {
 INSTANTIATE_TEST_SUITE_P(Queues, ErmccTracking, testing::Bool(),
                          [](const auto& param) { return param.param ? "Red" : "DropTail"; });
 
-// Lemma 2: from a receiver's being slower in its own eyes to its being CR, 2 max RTT pass at most.
+// Lemma 2: at most 2 max RTT pass from when a receiver sees itself as slower until it is the CR.
 TEST(ErmccSession, AWorseningReceiverIsCrWithinTwoRoundTrips) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     Star star(4, link(2, 20), seed);
@@ -319,15 +319,15 @@ TEST(ErmccSession, AWorseningReceiverIsCrWithinTwoRoundTrips) {
     const auto change = std::find_if(star.changes().begin(), star.changes().end(),
                                      [](const Star::Change& c) { return c.cr == 3; });
     ASSERT_NE(change, star.changes().end());
-    // The largest RTT: 40 ms, and a full queue of 50 packets at 300 kbit/s.
+    // The largest RTT: 40 ms plus a full queue of 50 packets at 300 kbit/s.
     EXPECT_LE((change->at - slower).seconds(), 2 * (0.04 + 50 * 8e-3 / 0.3));
     EXPECT_LE((change->at - slower).seconds(), 2);
     EXPECT_LT(star.rate_mbit(), 0.45);  // and the source follows
   }
 }
 
-// Lemma 1: from the CR's improvement to the next CR, (sqrt(2Q/s) + W/Delta) RTT pass at most, with
-// Delta = s/RTT, and T_max, which the paper's proof leaves out.
+// Lemma 1: at most (sqrt(2Q/s) + W/Delta) RTT pass from the CR's improvement to the next CR, with
+// Delta = s/RTT, plus T_max, which the paper's proof leaves out.
 TEST(ErmccSession, AnImprovingCrIsReplacedWithinThePapersBound) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     Star star(3, link(2, 20), seed);
@@ -369,8 +369,8 @@ TEST(ErmccSession, TheSlowestReceiverLeavesInWordsOrDies) {
       ASSERT_GT(star.changes().size(), before);
       EXPECT_EQ(star.changes()[before].cr, -1);  // within a round trip
     }
-    // Until then the rate grows by a packet per RTT of the old CR, 0.85 s behind its full queue:
-    // from 0.5 to 2 Mbit/s in 0.85^2 * 187 = 135 s.
+    // Until then the rate grows by a packet per RTT of the old CR, which is 0.85 s behind its full
+    // queue. So it takes 0.85^2 * 187 = 135 s from 0.5 to 2 Mbit/s.
     star.run_until(300);
     EXPECT_GE(star.cr(300), 2);
     EXPECT_GT(star.rate_mbit(), 1.2);  // of the others' 2 Mbit/s
@@ -381,7 +381,7 @@ TEST(ErmccSession, ASlowLatecomerSlowsTheSessionWithinSeconds) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     Star star(3, link(2, 20), seed);
     star.tree().set_rate(2, Rate::kbit_per_second(250));
-    star.at(0.2, [&] { star.multicast().receiver(1).stop(); });  // joins below, anew
+    star.at(0.2, [&] { star.multicast().receiver(1).stop(); });  // joins again below
     star.run_until(60);
     ASSERT_GT(star.rate_mbit(), 1.2);
     const Scheme& scheme = find_scheme("ermcc");
@@ -409,7 +409,7 @@ TEST(ErmccSession, AFifthOfTheFeedbackLostIsBorne) {
   EXPECT_LE(star.rate_mbit(), 1.5);
 }
 
-// Without feedback the rate goes to the cap, and no further; with it, back.
+// Without feedback the rate rises to the cap and no further; with feedback it comes back.
 TEST(ErmccSession, AllFeedbackLostLeavesTheCap) {
   Star star(2, link(1, 20), 7, {"ermcc.max_rate=2Mbit/s"});
   for (std::size_t i = 0; i < 2; ++i) star.multicast().receiver(i).set_send_loss(1);
@@ -417,12 +417,12 @@ TEST(ErmccSession, AllFeedbackLostLeavesTheCap) {
   EXPECT_DOUBLE_EQ(star.rate_mbit(), 2);
   for (std::size_t i = 0; i < 2; ++i) star.multicast().receiver(i).set_send_loss(0);
   star.run_until(70);
-  // The link's rate, and what is added while 50 kB of queue fill: sqrt(2 Q s) / RTT.
+  // The link's rate, plus what is added while the queue of 50 kB fills: sqrt(2 Q s) / RTT.
   EXPECT_LE(star.rate_mbit(), 1 + std::sqrt(2 * 50e3 * 1e3) / 0.44 * 8e-6);
 }
 
-// 200 receivers behind one full link lose the same packets: without a CR all of them answer, or the
-// portion asked.
+// 200 receivers behind one full link lose the same packets. Without a CR all of them answer, or the
+// portion that is asked.
 TEST(ErmccSession, AskingAPortionKeepsTheFirstAnswersFew) {
   const auto answers = [](const char* fraction) {
     Simulator simulator;

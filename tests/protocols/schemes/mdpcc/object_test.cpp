@@ -1,4 +1,4 @@
-// MDP-CC delivers a file whole: repair by NACKs, their suppression, the end of a transfer.
+// MDP-CC delivers a whole file: repair by NACKs, their suppression, the end of a transfer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<std::byte> random_object(std::size_t bytes, std::uint64_t seed) {
   return object;
 }
 
-// One link of 10 Mbit/s to node 1, and hosts behind it.
+// One link of 10 Mbit/s to node 1, with hosts behind it.
 class Transfer {
  public:
   Transfer(unsigned receivers, std::size_t bytes, const Impairment::Rates& rates,
@@ -111,14 +111,15 @@ TEST(MdpccObject, IsTheSameFile27Times) {
     transfer.start();
     EXPECT_TRUE(transfer.run(Duration::seconds(300)));
     transfer.expect_all_whole();
-    // Every second segment at least is lost somewhere: 1 - 0.95^27 = 75 %.
+    // At least every second segment is lost somewhere: 1 - 0.95^27 = 75 %.
     EXPECT_GT(transfer.core().repairs(), 150u);
   }
 }
 
-// The same losses for all, as behind a shared link: of each round's NACKs few are sent. With
-// lambda = ln(100) + 1 and T = 4 GRTT, those that fall within one GRTT after the first, before
-// which nobody can have heard it, are about e^(lambda / 4) = 4, whether of 27 or of 200.
+// All receivers have the same losses, as behind a shared link, so only few NACKs are sent per
+// round. With lambda = ln(100) + 1 and T = 4 GRTT, about e^(lambda / 4) = 4 NACKs fall within one
+// GRTT after the first one, before anybody can have heard it. This holds for 27 and for 200
+// receivers.
 TEST(MdpccObject, NacksAreSuppressed) {
   for (const unsigned receivers : {27u, 200u}) {
     Transfer transfer(receivers, 300'000, {}, 4);
@@ -160,7 +161,7 @@ TEST(MdpccObject, LateNacksAreAnswered) {
   transfer.hosts[1]->start();
   ASSERT_TRUE(transfer.run(Duration::seconds(100)));
   transfer.simulator.run_for(Duration::seconds(60));
-  transfer.hosts[2]->start();  // hears of the object from a probe, at most 30 s later
+  transfer.hosts[2]->start();  // learns of the object from a probe, at most 30 s later
   transfer.simulator.run_for(Duration::seconds(60));
   EXPECT_TRUE(transfer.run(Duration::seconds(100)));
   transfer.expect_all_whole();
@@ -199,7 +200,7 @@ TEST(MdpccObject, TooLargeIsRefused) {
   EXPECT_NO_THROW(scheme.make_sender(config));
 }
 
-// Catches what an ObjectReceiver delivers.
+// Collects what an ObjectReceiver delivers.
 class Delivered : public Sink {
  public:
   void send(Destination, std::span<const std::byte>) override {}
@@ -251,7 +252,7 @@ TEST_F(ObjectReceiverTest, AsksForHolesThatNobodyElseAskedFor) {
   heard.record_count = 1;
   heard.segments[0] = {7, 1};
   receiver.heard(heard);
-  EXPECT_TRUE(data(2));  // came late
+  EXPECT_TRUE(data(2));  // arrived late
   wire::MdpccNack nack;
   ASSERT_EQ(receiver.timer(at, timing, nack), Asking::kNack);
   ASSERT_EQ(nack.record_count, 3);
@@ -259,7 +260,7 @@ TEST_F(ObjectReceiverTest, AsksForHolesThatNobodyElseAskedFor) {
   EXPECT_EQ(nack.segments[1].first, 6u);
   EXPECT_EQ(nack.segments[2].first, 8u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(nack.segments[i].count, 1u);
-  // Silent for K + 2 GRTTs, then it asks again.
+  // It is silent for K + 2 GRTTs, then asks again.
   EXPECT_EQ(receiver.next_timer(), at + Duration::milliseconds(600));
   EXPECT_EQ(receiver.timer(receiver.next_timer(), timing, nack), Asking::kNothing);
   const Time again = receiver.next_timer();

@@ -1,5 +1,5 @@
-// MDP-CC under anything: noise, forgeries, members that come and go, numbers at their wrap. Never a
-// crash, never a rate that is negative, NaN or above the cap, never a session that stands still.
+// MDP-CC with noise, forgeries, members that come and go, and numbers that wrap. It never crashes,
+// no rate is negative, NaN or above the cap, and no session stands still.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kCap = 2.5e6;  // bytes/s: 20 Mbit/s
 
-// Keeps what a core says, and checks it.
+// Records what a core sends, and checks it.
 class Watch : public Sink {
  public:
   void send(Destination, std::span<const std::byte> message) override {
@@ -40,7 +40,7 @@ class Watch : public Sink {
   std::vector<std::byte> sent;
 };
 
-// A valid message of some kind with random content that keeps its shape.
+// A valid message of some kind, with random values that keep its structure.
 std::vector<std::byte> random_message(Rng& rng, std::uint16_t session) {
   const auto u32 = [&] { return static_cast<std::uint32_t>(rng.next() >> (rng.below(33))); };
   const auto u16 = [&] { return static_cast<std::uint16_t>(rng.next()); };
@@ -197,8 +197,8 @@ TEST(MdpccProperty, NoiseNeverBreaksAReceiver) {
   }
 }
 
-// A random network, random members, and somebody who forges messages to both sides; in the end the
-// object has arrived at all that are still there.
+// A random network, random members, and somebody who forges messages in both directions. In the end
+// all members that are still there have the object.
 TEST(MdpccProperty, ASessionSurvivesAndFinishes) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
@@ -248,7 +248,7 @@ TEST(MdpccProperty, ASessionSurvivesAndFinishes) {
     };
     sender.set_trace(check);
     sender.start();
-    // Some leave or die; the first stays.
+    // Some leave or die. The first one stays.
     for (unsigned i = 1; i < hosts; ++i) {
       if (rng.uniform() < 0.7) continue;
       simulator.at(simulator.now() + Duration::seconds(10 + 10 * rng.uniform()),
@@ -256,7 +256,7 @@ TEST(MdpccProperty, ASessionSurvivesAndFinishes) {
                      dies ? host->die() : host->stop();
                    });
     }
-    // Noise, to the sender and to all.
+    // Noise to the sender and to all.
     for (int i = 0; i < 200; ++i) {
       auto message = std::make_shared<std::vector<std::byte>>(random_message(rng, 1));
       damage(*message, rng);
@@ -266,7 +266,8 @@ TEST(MdpccProperty, ASessionSurvivesAndFinishes) {
       packet.multicast = false;
       packet.to = static_cast<std::uint32_t>(rng.below(hosts + 1));
       if (packet.to > 0) ++packet.to;
-      // What carries payload of this object cannot be told from the genuine one: not forged here.
+      // A forged message with payload of this object could not be told from a genuine one, so none
+      // is made.
       wire::MdpccData data;
       if (wire::parse(*message, data) == wire::Error::kOk && data.segment_count > 0) continue;
       packet.message = std::move(message);

@@ -38,7 +38,7 @@ TEST(MdpccRepresentatives, TheLowestRateIsTheClr) {
   EXPECT_EQ(list.offer(member(3, 500)), Change::kNewClr);
   EXPECT_EQ(list.clr()->id, 3u);
   EXPECT_EQ(list.size(), 3u);
-  EXPECT_EQ(list.offer(member(3, 5000)), Change::kUpdated);  // stays until another one speaks
+  EXPECT_EQ(list.offer(member(3, 5000)), Change::kUpdated);  // stays until another one reports
   EXPECT_EQ(list.offer(member(1, 1000)), Change::kNewClr);
   // About the same rate, and a longer round trip.
   EXPECT_EQ(list.offer(member(4, 1090, 101)), Change::kNewClr);
@@ -52,7 +52,7 @@ TEST(MdpccRepresentatives, AreAtMostFiveAndTheHighestRateGoes) {
   EXPECT_EQ(list.offer(member(7, 4500)), Change::kJoined);
   EXPECT_EQ(list.size(), 5u);
   EXPECT_EQ(list.find(5), nullptr);
-  // One whose RTT is unknown may be taught it, in place of one that knows.
+  // A receiver with an unknown RTT may replace one that knows its RTT, in order to learn it.
   EXPECT_EQ(list.offer(member(8, 9000, 100, false)), Change::kJoined);
   EXPECT_EQ(list.find(7), nullptr);
   EXPECT_EQ(list.offer(member(9, 10, 100, false)), Change::kNewClr);
@@ -97,13 +97,13 @@ TEST_F(MdpccGoalRate, StartsWithAPacketPerGrttAndDoubles) {
   clr.rate = bps(5000);
   rate.response(now, clr, true, grtt);
   EXPECT_EQ(rate.rate(), bps(5000));
-  // Without data on its way, what arrives says nothing.
+  // If no data was on its way, a response tells nothing.
   clr.rate = bps(1e6);
   EXPECT_EQ(rate.response(now, clr, false, grtt), Reason::kNone);
   EXPECT_EQ(rate.rate(), bps(5000));
 }
 
-// A packet per RTT each RTT: 1000 B / 0.1 s.
+// One packet per RTT in each RTT: 1000 B / 0.1 s.
 TEST_F(MdpccGoalRate, RisesLinearlyToTheGoal) {
   GoalRate rate = make();
   const Representative clr = member(1, 25'000);
@@ -162,7 +162,7 @@ TEST_F(MdpccGoalRate, TheCapHolds) {
   }
 }
 
-// A sender or receiver between nothing but its inputs and outputs.
+// A sender or receiver on its own, with only its inputs and outputs.
 class Wire : public Sink {
  public:
   void send(Destination to, std::span<const std::byte> message) override {
@@ -241,7 +241,7 @@ class MdpccSender : public ::testing::Test {
   }
   Sender sender{session()};
   Wire sink;
-  // The clock's microseconds wrap within the test.
+  // The clock's microseconds wrap during the test.
   Time now = Time::zero() + Duration::microseconds((std::int64_t{1} << 32) - 300'000);
 };
 
@@ -257,7 +257,7 @@ TEST_F(MdpccSender, ProbesOncePerGrtt) {
 
 TEST_F(MdpccSender, MeasuresRoundTripsWithoutTheHoldingTime) {
   wire::MdpccReport report = answer(7, 2000);
-  report.response_us += 400'000;  // held for 400 ms; the microseconds wrap meanwhile
+  report.response_us += 400'000;  // held for 400 ms, in which the microseconds wrap
   now = now + ms(480);
   sink.give(sender, now, report);
   ASSERT_NE(sender.representatives().clr(), nullptr);
@@ -269,7 +269,8 @@ TEST_F(MdpccSender, MeasuresRoundTripsWithoutTheHoldingTime) {
             wire::kMdpccClr | wire::kMdpccRtt | wire::kMdpccStart);
 }
 
-// PROTOCOLS 6.3: up at once by three quarters, down by a tenth per GRTT, never below the peak.
+// PROTOCOLS 6.3: rises at once by three quarters of the difference, falls by a tenth per GRTT, and
+// never below the peak.
 TEST_F(MdpccSender, GrttFollowsTheLongestPath) {
   const wire::MdpccReport report = answer(7, 2000);
   now = now + ms(900);
@@ -322,7 +323,7 @@ TEST_F(MdpccSender, RefusesForgedReports) {
   report.session = 4;
   sink.give(sender, now, report);
   report = answer(7, 2000);
-  report.reflected = true;  // what only a sender says
+  report.reflected = true;  // a form that only senders use
   sink.give(sender, now, report);
   EXPECT_EQ(sender.invalid(), 6u);
   EXPECT_EQ(sender.representatives().size(), 0u);
@@ -404,7 +405,7 @@ TEST_F(MdpccReceiver, OthersWaitAndSayHowLong) {
   receiver.timer(at, sink);
   ASSERT_EQ(sink.reports.size(), 1u);
   EXPECT_EQ(sink.reports[0].response_us, 5000u + (at - now).us());
-  // Then silence for K GRTTs, and until the probe after that.
+  // Then silence for K GRTTs and until the next probe.
   EXPECT_EQ(receiver.next_timer(), at + ms(400));
   probe(false);
   EXPECT_EQ(receiver.next_timer(), at + ms(400));
@@ -425,7 +426,8 @@ TEST_F(MdpccReceiver, ALowerReportSilencesAHigherOne) {
   const Time at = receiver.next_timer();
   sink.give(receiver, now, heard);
   EXPECT_EQ(receiver.next_timer(), at);
-  heard.flags = wire::kMdpccRtt;  // whoever knows its RTT does not silence who does not
+  heard.flags = wire::kMdpccRtt;  // a receiver that knows its RTT does not suppress one that does
+                                  // not
   heard.rate = 1000;
   sink.give(receiver, now, heard);
   EXPECT_EQ(receiver.next_timer(), at);
@@ -444,8 +446,8 @@ TEST_F(MdpccReceiver, ALossEventIsToldAtOnceAndEndsSlowStart) {
   ASSERT_EQ(sink.reports.size(), 2u);
   const wire::MdpccReport& report = sink.reports.back();
   EXPECT_EQ(report.flags, wire::kMdpccRtt | wire::kMdpccEvent);
-  // The interval before is what TCP would have had at the rate received, 100 kB/s, with an RTT
-  // of 50 ms (PROTOCOLS 1.3): then the rate asked for is that rate.
+  // The interval before is the one that TCP would have had at the received rate of 100 kB/s with an
+  // RTT of 50 ms (PROTOCOLS 1.3). So the rate asked for is that rate.
   EXPECT_NEAR(report.rate, 100'000, 2'000);
   TcpPath path;
   path.rtt = ms(50);

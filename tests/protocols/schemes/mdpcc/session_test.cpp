@@ -11,7 +11,8 @@
 namespace tiercast::testkit {
 namespace {
 
-// Node 1 behind the bottleneck (PROTOCOLS 6.7: 1 Mbit/s, edges 10 Mbit/s), hosts at 2, 3, ...
+// Node 1 is behind the bottleneck (PROTOCOLS 6.7: 1 Mbit/s, edges 10 Mbit/s); hosts are at 2, 3,
+// ...
 struct Bottleneck {
   Bottleneck(unsigned hosts, const LinkConfig& bottleneck)
       : tree(simulator, parents(hosts), edge(), Duration::milliseconds(10)) {
@@ -73,11 +74,11 @@ TEST(MdpccSession, AloneFillsTheLink) {
   }
 }
 
-// Shares of 1 Mbit/s between one session and k TCP flows, and then between it and one.
+// Shares of 1 Mbit/s between one session and k TCP flows, and later between it and one of them.
 struct Shares {
   double mdpcc = 0;
   double least_tcp = 0;  // Mbit/s
-  double after = 0;      // with one TCP flow left
+  double after = 0;      // with one TCP flow remaining
 };
 
 Shares share_with_tcp(unsigned k, std::uint64_t seed) {
@@ -128,15 +129,15 @@ TEST(MdpccSession, SharesWithTcpAndReturns) {
       mean_after += shares.after / kSeeds;
       EXPECT_GE(shares.least_tcp, 0.5 * fair);
     }
-    // PROTOCOLS 13.6: 0.6 to 1.6 of the fair share, and within 25 % of half in the end.
+    // PROTOCOLS 13.6: 0.6 to 1.6 of the fair share, and within 25 % of half at the end.
     EXPECT_GE(mean, 0.6 * fair);
     EXPECT_LE(mean, 1.6 * fair);
     EXPECT_NEAR(mean_after, 0.5, 0.125);
   }
 }
 
-// MDP-CC, ECN simulation results (figure 4): RED that marks leaves no loss after startup, and
-// about the same shares; a FIFO queue has loss throughout.
+// MDP-CC, ECN simulation results (figure 4): with RED that marks there is no loss after startup,
+// and the shares are about the same. A FIFO queue has losses all the time.
 TEST(MdpccSession, MarksReplaceLoss) {
   for (const bool ecn : {false, true}) {
     SCOPED_TRACE(ecn);
@@ -165,7 +166,8 @@ TEST(MdpccSession, MarksReplaceLoss) {
       EXPECT_GT(now.marked, then.marked + 20);
     } else {
       EXPECT_GT(lost, 0.001);
-      EXPECT_GT(link_now.dropped, link_then.dropped + now.lost - then.lost);  // TCP's too
+      EXPECT_GT(link_now.dropped,
+                link_then.dropped + now.lost - then.lost);  // includes TCP's losses
     }
     EXPECT_GE(mbit(now, then, 300), 0.5 * 0.6);
     EXPECT_LE(mbit(now, then, 300), 0.5 * 1.6);
@@ -173,9 +175,9 @@ TEST(MdpccSession, MarksReplaceLoss) {
 }
 
 // Two branches of receivers; the bottleneck moves from one to the other. With up to three receivers
-// a branch both have representatives. With twenty, all five are of the old bottleneck, and the new
-// one is found by a report that had to wait: on average within five GRTTs, at worst after a
-// back-off and a pause of K = 4 GRTTs each.
+// per branch, both branches have representatives. With twenty, all five are at the old bottleneck,
+// and the new one is found by a report that had to wait: on average within five GRTTs, at worst
+// after a back-off and a pause of K = 4 GRTTs each.
 TEST(MdpccSession, TheWorstPathIsFoundWhenItMoves) {
   for (const unsigned each : {2u, 3u, 20u}) {
     const unsigned seeds = each < 20 ? 3 : 12;
@@ -204,7 +206,7 @@ TEST(MdpccSession, TheWorstPathIsFoundWhenItMoves) {
       tree.set_rate(2, Rate::mbit_per_second(0.5));
       const std::uint64_t dropped = tree.down(2).stats().dropped;
       while (tree.down(2).stats().dropped == dropped) simulator.run_for(Duration::milliseconds(1));
-      // From the first loss on, PROTOCOLS 13.6: five GRTTs.
+      // PROTOCOLS 13.6: five GRTTs from the first loss on.
       const Time lost_at = simulator.now();
       const Duration grtt = core(session).grtt();
       while (list.clr()->id < 3 + each && simulator.now() < lost_at + Duration::seconds(20)) {
@@ -221,7 +223,7 @@ TEST(MdpccSession, TheWorstPathIsFoundWhenItMoves) {
   }
 }
 
-// No drop to zero: the rate with 64 receivers behind one bottleneck is that with one.
+// No drop to zero: the rate with 64 receivers behind one bottleneck equals that with one.
 TEST(MdpccSession, ManyReceiversBehindOneLinkAreAsOne) {
   for (const unsigned receivers : {1u, 8u, 64u}) {
     SCOPED_TRACE(receivers);
@@ -235,7 +237,7 @@ TEST(MdpccSession, ManyReceiversBehindOneLinkAreAsOne) {
     const std::uint64_t reports = core(session).reports();
     net.simulator.run_for(Duration::seconds(60));
     EXPECT_GE(mbit(session.receiver(0).counters(), then, 60), 0.85);
-    // Five representatives answer each probe; the others together about once in K GRTTs.
+    // Five representatives answer each probe; all others together answer about once in K GRTTs.
     const double per_second = static_cast<double>(core(session).reports() - reports) / 60;
     std::printf("%u receivers: %.1f reports/s, GRTT %.0f ms\n", receivers, per_second,
                 core(session).grtt().seconds() * 1e3);
@@ -243,7 +245,7 @@ TEST(MdpccSession, ManyReceiversBehindOneLinkAreAsOne) {
   }
 }
 
-// A receiver that leaves or dies as the CLR does not hold the session.
+// A CLR that leaves or dies does not hold up the session.
 TEST(MdpccSession, GoesOnWithoutItsSlowestReceiver) {
   for (const bool dies : {false, true}) {
     SCOPED_TRACE(dies);
@@ -258,7 +260,7 @@ TEST(MdpccSession, GoesOnWithoutItsSlowestReceiver) {
     EXPECT_LT(core(session).rate().mbit_per_second(), 0.4);
     if (dies) {
       session.receiver(0).die();
-      tree.leave(3, 1, 0);  // its kernel's membership times out
+      tree.leave(3, 1, 0);  // its host's membership times out
     } else {
       session.receiver(0).stop();
     }

@@ -1,4 +1,4 @@
-// MLDA's sender and receiver cores, each alone.
+// MLDA's sender and receiver cores, each on its own.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,7 +22,7 @@ struct MldaSink : RecordingSink {
   void send(Destination to, std::span<const std::byte> message) override {
     out.push_back({to, {message.begin(), message.end()}});
   }
-  // The messages of one kind that went out since the last call of clear().
+  // The messages of one kind sent since the last call of clear().
   template <class Message>
   std::vector<Message> all() const {
     std::vector<Message> found;
@@ -64,7 +64,7 @@ class MldaSender : public testing::Test {
     sender_->start(now_, sink_);
     sender_->membership(now_, 0, sink_);
   }
-  // Until the next sender report; returns it.
+  // Runs until the next sender report and returns it.
   wire::MldaSenderReport next_report() {
     sink_.clear();
     while (sink_.all<wire::MldaSenderReport>().empty()) {
@@ -134,7 +134,7 @@ TEST_F(MldaSender, ShapesItsLayersByTheReportsOfTheCycle) {
   EXPECT_EQ(sink_.rates[1], Rate::zero());
   sender_->membership(now_, 2, sink_);
   EXPECT_NEAR(sink_.rates[1].bits_per_second(), 350e3, 10);
-  // The slow one has left: the next cycle knows nothing of it.
+  // The slow receiver has left, and the next cycle knows nothing of it.
   report(1000, 2);
   report(600, 3);
   next_report();
@@ -183,7 +183,7 @@ TEST_F(MldaSender, RepeatsReportsOnTheLayerTheyName) {
   EXPECT_EQ(reflection.rx_time_us, 5u);
   EXPECT_EQ(reflection.rate, from_kbit(150));
   for (int i = 0; i < 10; ++i) report(150, 9);
-  EXPECT_EQ(sink_.out.size(), 2u);  // the bound of a cycle
+  EXPECT_EQ(sink_.out.size(), 2u);  // the limit of a cycle
   next_report();
   report(150, 9);
   EXPECT_EQ(sink_.all<wire::MldaReflection>().size(), 1u);
@@ -191,7 +191,7 @@ TEST_F(MldaSender, RepeatsReportsOnTheLayerTheyName) {
 
 TEST_F(MldaSender, PairsAreBackToBackAndPartOfTheRate) {
   begin();
-  EXPECT_NEAR(sink_.rates[0].bits_per_second(), 100e3 - 16e3, 1);  // two of 1000 B a second
+  EXPECT_NEAR(sink_.rates[0].bits_per_second(), 100e3 - 16e3, 1);  // two of 1000 B per second
   for (int i = 0; i < 3; ++i) {
     const Time then = now_;
     do {
@@ -214,7 +214,7 @@ TEST_F(MldaSender, PairsAreBackToBackAndPartOfTheRate) {
     EXPECT_EQ(pairs, (std::vector<int>{1, 2, 0}));
     EXPECT_EQ(seqs[1], seqs[0] + 1);
   }
-  // At the lowest rate pairs become rarer: half of the packets at most.
+  // At the lowest rate pairs become rarer: they are at most half of the packets.
   next_report();
   report(0);
   EXPECT_NEAR(sink_.rates[0].bits_per_second(), 10e3, 1);
@@ -222,7 +222,7 @@ TEST_F(MldaSender, PairsAreBackToBackAndPartOfTheRate) {
 
 TEST_F(MldaSender, RefusesWhatWasNotAskedFor) {
   begin();
-  report(100);  // sr_seq 0: of no report that was sent
+  report(100);  // sr_seq 0 belongs to no report that was sent
   EXPECT_EQ(sender_->invalid(), 1u);
   next_report();
   ++last_.sr_seq;
@@ -276,7 +276,7 @@ class MldaReceiver : public testing::Test {
     const auto bytes = bytes_of(message);
     receiver_->receive(now_, {bytes, ip_length, ce, 1}, sink_);
   }
-  // A report with layers of these rates, in kbit/s.
+  // A report with layers of these rates in kbit/s.
   void sender_report(const std::vector<double>& kbit, std::uint32_t max_rtt_us = 0) {
     wire::MldaSenderReport report;
     report.session = 9;
@@ -286,8 +286,7 @@ class MldaReceiver : public testing::Test {
     for (std::size_t k = 0; k < kbit.size(); ++k) report.rate[k] = from_kbit(kbit[k]);
     receive(report);
   }
-  // `seconds` of one layer at `kbit`, of which each `lose_each`-th packet is lost or marked (0:
-  // none).
+  // `seconds` of one layer at `kbit`, with every `lose_each`-th packet lost or marked (0: none).
   void data(Rank rank, double kbit, double seconds, unsigned lose_each = 0, bool mark = false) {
     const auto packets = static_cast<unsigned>(std::lround(kbit * seconds / 8));
     for (unsigned i = 1; i <= packets; ++i) {
@@ -329,7 +328,7 @@ class MldaReceiver : public testing::Test {
   Time sent_at() { return Time::zero() + Duration::microseconds(reported().rx_time_us); }
 
   static constexpr double kObservation = 7.0 / 3;
-  static constexpr double kPast = 0.01;  // just behind an instant
+  static constexpr double kPast = 0.01;  // just after an instant
   Time now_ = Time::zero() + Duration::seconds(100);
   std::uint32_t one_way_us_ = 40'000;
   MldaSink sink_;
@@ -342,7 +341,7 @@ TEST_F(MldaReceiver, ObservesThenReportsWithinTheSpread) {
   begin();
   EXPECT_EQ(sink_.joined, std::vector<Rank>{0});
   data(0, 100, 3);
-  EXPECT_TRUE(receiver_->next_timer().is_never());  // no sender report, nothing to answer
+  EXPECT_TRUE(receiver_->next_timer().is_never());  // no sender report, so nothing to answer
   sender_report({100});
   const Time began = now_;
   data(0, 100, kObservation + kPast);
@@ -357,7 +356,8 @@ TEST_F(MldaReceiver, ObservesThenReportsWithinTheSpread) {
   EXPECT_EQ(report.loss, 0u);
   EXPECT_TRUE(report.asks_rtt);
   EXPECT_EQ(report.rtt_us, 0u);
-  // 28 packets in the window are 96 kbit/s. No bottleneck is known: A_exp = (1 - 1/e) of that.
+  // 28 packets in the window are 96 kbit/s. The bottleneck is not known, so A_exp is (1 - 1/e) of
+  // that.
   EXPECT_NEAR(kbit_of(report.rate), 96 * (2 - std::exp(-1)), 0.1);
 }
 
@@ -367,11 +367,11 @@ TEST_F(MldaReceiver, LossIsThatOfItsWindowAlone) {
   sender_report({1000}, 100'000);
   data(0, 1000, kObservation, 25);
   run_for(kPast);
-  data(0, 1000, 0.3, 2);  // and behind it: others' failed joins
+  data(0, 1000, 0.3, 2);  // and after it: failed joins of others
   run_for(2);
   const wire::MldaReceiverReport report = reported();
   EXPECT_NEAR(report.loss / 4294967295.0, 0.04, 0.005);
-  // r (1 - sqrt(0.04)) = 0.8 of the 960 kbit/s received; TCP's share is less.
+  // r (1 - sqrt(0.04)) = 0.8 of the 960 kbit/s received; TCP's share is smaller.
   EXPECT_NEAR(kbit_of(report.rate), 768, 30);
 }
 
@@ -395,7 +395,8 @@ TEST_F(MldaReceiver, JoinsAtTheEndOfItsWindowAndLeavesAfterTheNext) {
   data(0, 100, 0.1);
   run_for(kPast);
   EXPECT_EQ(sink_.joined, std::vector<Rank>{1});  // 157 >= 100 + 50, and < 650
-  // Two layers now, a quarter is lost. TCP at 0.5 s round trip: far less than 150 kbit/s.
+  // There are two layers now, and a quarter is lost. TCP at a round trip of 0.5 s gets far less
+  // than 150 kbit/s.
   data(0, 200, kObservation / 2, 4);
   data(1, 100, kObservation / 2 - 0.1, 4);
   run_for(2);
@@ -421,10 +422,10 @@ TEST_F(MldaReceiver, ASimilarReportSuppressesItsOwn) {
   run_for(kPast);
   const double own = receiver_->share().bits_per_second() / 1000;
   receive(reflection(own * 1.25, true));  // two subintervals away
-  receive(reflection(own, false));        // of one whose round-trip time is known
+  receive(reflection(own, false));        // of one that knows its round-trip time
   wire::MldaReflection old = reflection(own, true);
   --old.sr_seq;
-  receive(old);  // of the cycle before
+  receive(old);  // of the previous cycle
   EXPECT_LE(receiver_->next_timer(), now_ + Duration::seconds(1.5));
   receive(reflection(own, true));
   run_for(5);
@@ -433,7 +434,7 @@ TEST_F(MldaReceiver, ASimilarReportSuppressesItsOwn) {
 }
 
 TEST_F(MldaReceiver, MeasuresItsRoundTripTimeByItsOwnEcho) {
-  for (const std::uint32_t one_way_us : {40'000u, 3'000'000'000u}) {  // clocks as they please
+  for (const std::uint32_t one_way_us : {40'000u, 3'000'000'000u}) {  // clocks with any offset
     one_way_us_ = one_way_us;
     sink_.clear();
     begin();
@@ -443,9 +444,9 @@ TEST_F(MldaReceiver, MeasuresItsRoundTripTimeByItsOwnEcho) {
     echo(80);
     ASSERT_TRUE(receiver_->rtt().valid());
     EXPECT_NEAR(receiver_->rtt().rtt().seconds(), 0.08, 1e-5);
-    echo(300);  // a second echo of the same report says nothing
+    echo(300);  // a second echo of the same report is ignored
     EXPECT_NEAR(receiver_->rtt().rtt().seconds(), 0.08, 1e-5);
-    one_way_us_ += 20'000;  // a queue forward
+    one_way_us_ += 20'000;  // a queue builds up on the way down
     data(0, 100, 20);
     EXPECT_NEAR(receiver_->rtt().rtt().seconds(), 0.1, 1e-3);
     sink_.clear();
@@ -482,7 +483,7 @@ TEST_F(MldaReceiver, ALaterSenderReportCancelsWhatWasScheduled) {
   run_for(2);
   EXPECT_EQ(reported().sr_seq, sr_seq_);
   EXPECT_GE(sent_at(), began + Duration::seconds(kObservation));
-  // A repeated one does not.
+  // A repeated report does not.
   --sr_seq_;
   sink_.clear();
   sender_report({100});
@@ -505,8 +506,8 @@ TEST_F(MldaReceiver, NeverLeavesTheBaseLayerUntilItStops) {
   EXPECT_TRUE(receiver_->next_timer().is_never());
 }
 
-// MLDA III-C: for lambda = 10 and T_rand = 5 c (1.5 s and 0.3 s) 10,000 receivers send fewer than
-// ten reports an event; PROTOCOLS 13.5 allows 15.
+// MLDA III-C: for lambda = 10 and T_rand = 5 c (1.5 s and 0.3 s), 10,000 receivers send fewer than
+// ten reports per event. PROTOCOLS 13.5 allows 15.
 TEST(MldaSuppression, TenThousandReceiversSendAHandfulOfReports) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     RigConfig config;
@@ -530,10 +531,11 @@ TEST(MldaSuppression, TenThousandReceiversSendAHandfulOfReports) {
   }
 }
 
-// O(1): the sender holds no member, whatever their number; and a receiver holds no other.
+// O(1): the sender keeps no members, whatever their number, and a receiver keeps no other
+// receivers.
 TEST(MldaState, DoesNotGrowWithTheNumberOfReceivers) {
   EXPECT_LE(sizeof(Sender), 1024u);
-  EXPECT_LE(sizeof(Receiver), 2048u);  // and 100 samples of packet pairs, allocated once
+  EXPECT_LE(sizeof(Receiver), 2048u);  // plus 100 samples of packet pairs, allocated once
 }
 
 }  // namespace

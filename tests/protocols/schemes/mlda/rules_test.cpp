@@ -51,7 +51,7 @@ TEST(MldaLdaPlus, AddsTheLeastOfItsThreeIncreases) {
   EXPECT_NEAR(in_kbit(e.adapt(kbit(900), path(5))), 985.6, kExact * 985.6);
   LdaPlus f(kbit(1000));
   EXPECT_NEAR(in_kbit(f.adapt(kbit(100), path(10))), 159.3, kExact * 159.3);
-  // A_TCP: 520 for T = 5 s; R far away, so that the others are larger.
+  // A_TCP: 520 for T = 5 s. R is far away, so that the other bounds are larger.
   LdaPlus g(kbit(1e6));
   LdaPlus::Path wide = path(5);
   wide.bottleneck = kbit(1e9);
@@ -108,9 +108,9 @@ TEST(MldaLayering, DividesTheRangeOfTheReports) {
   EXPECT_NEAR(in_kbit(three.rate[2]), 350, 1e-9);
   EXPECT_NEAR(in_kbit(three.cumulative(3)), 900, 1e-9);
   EXPECT_EQ(three.rate[3], Rate::zero());
-  // 30 kbit/s above the base layer are one layer of at least 20, not two.
+  // 30 kbit/s above the base layer give one layer of at least 20, not two.
   EXPECT_EQ(divide(kbit(60), kbit(100), 0.9, 3, kbit(20)).count, 2u);
-  // alpha r_max < r_min: the printed formula would be negative.
+  // alpha r_max < r_min: the formula as printed would be negative.
   EXPECT_EQ(divide(kbit(95), kbit(100), 0.9, 3, kbit(20)).count, 1u);
   EXPECT_EQ(divide(kbit(20), kbit(1e7), 0.9, 1, kbit(20)).count, 1u);
   EXPECT_EQ(divide(kbit(20), kbit(1e7), 0.9, kMaxLayers, kbit(20)).count, kMaxLayers);
@@ -184,7 +184,7 @@ TEST(MldaPacketPair, TakesTheSamplesThatMostAgreeOn) {
   for (int i = 0; i < 60; ++i) {
     now = now + Duration::seconds(1);
     pairs.receive(now, seq++, 1, 1000);
-    // 1000 B at 1 Mbit/s are 8 ms; a third of the pairs has another packet in between.
+    // 1000 B at 1 Mbit/s take 8 ms. A third of the pairs has another packet in between.
     const double between = i % 3 == 0 ? 8e-3 + 12e-3 * rng.uniform() : 8e-3;
     now = now + Duration::seconds(between);
     pairs.receive(now, seq++, 2, 1000);
@@ -222,7 +222,7 @@ TEST(MldaPacketPair, TheOldestSampleIsReplaced) {
   EXPECT_NEAR(pairs.estimate().mbit_per_second(), 2, 1e-6);
 }
 
-// The forward delay rises from 50 to 150 ms; the clocks are 1000 s apart and wrap.
+// The forward delay rises from 50 to 150 ms. The clocks are 1000 s apart and wrap.
 TEST(MldaRtt, FollowsTheOneWayDelayBetweenMeasurements) {
   RttTracker rtt(0.5, 0.05);
   EXPECT_FALSE(rtt.valid());
@@ -231,7 +231,7 @@ TEST(MldaRtt, FollowsTheOneWayDelayBetweenMeasurements) {
   EXPECT_EQ(rtt.rtt(), Duration::milliseconds(120));
   for (int i = 0; i < 200; ++i) rtt.packet(offset + 150'000);
   EXPECT_NEAR(rtt.rtt().seconds(), 0.220, 1e-3);
-  // The next sample counts half.
+  // The next sample has weight one half.
   rtt.measured(Time::zero() + Duration::seconds(10), Duration::milliseconds(200), offset + 150'000);
   EXPECT_NEAR(rtt.rtt().seconds(), 0.210, 1e-3);
 }
@@ -306,7 +306,7 @@ TYPED_TEST(MldaWire, EveryTruncationIsRefused) {
   }
 }
 
-// Whatever is accepted can be written again as it came: no field has a second form.
+// A message that is accepted can be written back to the same bytes: no field has a second form.
 TYPED_TEST(MldaWire, AMutationIsRefusedOrReadAsItStands) {
   Rng rng(1);
   for (int i = 0; i < 20'000; ++i) {

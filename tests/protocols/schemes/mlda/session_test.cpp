@@ -1,5 +1,5 @@
-// Whole MLDA sessions in virtual time: the set-ups of MLDA IV and V-A as PROTOCOLS 7.7 has them.
-// Tolerances are those of PROTOCOLS 13.5 where no other reason stands beside them.
+// Whole MLDA sessions in virtual time: the set-ups of MLDA IV and V-A as in PROTOCOLS 7.7.
+// Tolerances are those of PROTOCOLS 13.5 unless another reason is given.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr Duration kControlDelay = Duration::milliseconds(10);
 
-// RED with thresholds at 0.3 and 0.8 of a buffer of so many seconds (MLDA IV-A.2, V-A).
+// RED with thresholds at 0.3 and 0.8 of a buffer of this many seconds (MLDA IV-A.2, V-A).
 LinkConfig red(double mbit, double delay_s, std::uint64_t seed, double buffer_s = 0.15,
                double packet_size = 1000) {
   LinkConfig link;
@@ -56,7 +56,7 @@ class Flows {
     simulator_.at(simulator_.now() + Duration::seconds(2 * rng_.uniform()),
                   [flow] { flow->start(); });
   }
-  // For the caller to start.
+  // Adds a flow that the caller starts.
   TcpFlow& add_later(Tree::Node to, const TcpConfig& config) {
     flows_.push_back(std::make_unique<TcpFlow>(simulator_, tree_, 0, to, next_id_++, config));
     to_.push_back(to);
@@ -96,7 +96,7 @@ class Flows {
 // Pareto number of packets (1.1, mean 20), off for a Pareto time (1.8, mean 0.5 s) (MLDA IV-A.3).
 class Background : public Actor {
  public:
-  // On the link from `node`'s parent; nobody at `node` wants it.
+  // Uses the link from `node`'s parent. Nobody at `node` receives it.
   Background(Simulator& simulator, Tree& tree, Tree::Node node, std::uint64_t seed)
       : Actor(simulator), link_(tree.down(node)), node_(node), rng_(seed), processes_(kProcesses) {
     interval_ = (link_.config().rate * (0.5 / kProcesses)).time_for(kPacket);
@@ -193,8 +193,8 @@ TEST_P(MldaSeeds, M1SharesEveryRouterWithEightTcpConnections) {
   EXPECT_LE(mean, 1.25);
 }
 
-// M2: a slow receiver joins and leaves. The base layer follows it, the fastest receiver does not
-// notice.
+// M2: a slow receiver joins and leaves. The base layer follows it, and the fastest receiver does
+// not notice.
 TEST_P(MldaSeeds, M2TheBaseLayerFollowsTheSlowestReceiver) {
   const std::vector<double> mbit = {0.8, 2.4, 4, 6, 8, 10};
   Star star(mbit, GetParam());
@@ -236,8 +236,8 @@ TEST_P(MldaSeeds, M2TheBaseLayerFollowsTheSlowestReceiver) {
   EXPECT_NEAR(after.received_mbit[4] / before.received_mbit[4], 1, 0.1);
 }
 
-// M3: receivers behind shared links. n1, n2, n3 have the same capacity and different round-trip
-// times; n4 can nearly carry two layers, n5 behind it cannot.
+// M3: receivers behind shared links. n1, n2 and n3 have the same capacity and different round-trip
+// times. n4 can nearly carry two layers; n5 behind it cannot.
 TEST_P(MldaSeeds, M3EqualCapacityGivesEqualRatesAndFailedJoinsDoNoHarm) {
   //      0
   //      1 R1: 1.1 Mbit/s
@@ -272,12 +272,12 @@ TEST_P(MldaSeeds, M3EqualCapacityGivesEqualRatesAndFailedJoinsDoNoHarm) {
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(result.received_mbit[i], mean, 0.05 * mean) << "n" << i + 1;
   }
-  EXPECT_GE(mean, 0.35);                      // of 0.55 free on the average
-  EXPECT_GE(result.received_mbit[4], 0.085);  // half of the 0.17 free at n5's router
+  EXPECT_GE(mean, 0.35);                      // of 0.55 that is free on average
+  EXPECT_GE(result.received_mbit[4], 0.085);  // half of the 0.17 that is free at n5's router
 }
 
-// M4: one receiver, two TCP connections, 300 kbit/s, packets of 500 bytes; measured, as the paper
-// did, over the whole time. Paper: 80 to 110 kbit/s.
+// M4: one receiver, two TCP connections, 300 kbit/s, packets of 500 bytes. Measured over the whole
+// time, as in the paper, which has 80 to 110 kbit/s.
 TEST_P(MldaSeeds, M4SharesANarrowLinkWithTwoTcpConnections) {
   Simulator simulator;
   Tree tree(simulator, {0, 0}, red(0.3, 0.02, GetParam(), 0.2, 500), kControlDelay);
@@ -309,9 +309,9 @@ TEST_P(MldaSeeds, M4SharesANarrowLinkWithTwoTcpConnections) {
   EXPECT_LE(mbit / flows.mbit(1), 1.1);
 }
 
-// M5: eight sessions and eight TCP connections, 1.5 Mbit/s, 0.42 s, packets of 1024 bytes. Paper:
-// 0.90 of TCP. Sessions of one receiver have one layer. The mean over seeds: one run's eight shares
-// depend much on who starts first.
+// M5: eight sessions and eight TCP connections, 1.5 Mbit/s, 0.42 s, packets of 1024 bytes. The
+// paper has 0.90 of TCP. Sessions with one receiver have one layer. The result is the mean over
+// seeds, because one run's eight shares depend much on which starts first.
 TEST(Mlda, M5EightSessionsShareWithEightTcpConnections) {
   double mean = 0;
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
@@ -371,7 +371,7 @@ TEST_P(MldaSeeds, SharesADropTailLinkWithOneTcpConnection) {
   }
 }
 
-// The same with a queue that the paper has, RED at 0.3 and 0.8 of 50 packets (0.2 s).
+// The same with the paper's queue: RED at 0.3 and 0.8 of 50 packets (0.2 s).
 TEST_P(MldaSeeds, SharesARedLinkWithOneTcpConnection) {
   Simulator simulator;
   LinkConfig access;

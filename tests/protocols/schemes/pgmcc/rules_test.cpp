@@ -31,7 +31,7 @@ TEST(Pgmcc, TheLossFilterForgetsFiveHundredOf65536) {
   EXPECT_NEAR(Settings::from(config_with()).loss_constant, 0.99237, 1e-5);
 }
 
-// All below `top` acknowledged.
+// Acknowledges all packets below `top`.
 std::uint32_t all = 0xffffffff;
 
 TEST(PgmccWindow, GrowsByOnePerPacketToSsthreshAndThenByOnePerRoundTrip) {
@@ -67,7 +67,7 @@ TEST(PgmccWindow, ALossHalvesItOnceUntilFeedbackForWhatLeftLater) {
   ASSERT_GE(n, 10u);
   const std::uint32_t first = window.send();
   for (std::uint32_t i = 1; i < n; ++i) seq = window.send();
-  // `first` is missing. Two packets after it prove nothing, three do.
+  // `first` is missing. Two later packets do not prove a loss, three do.
   EXPECT_FALSE(window.acknowledge(first + 2, ~(1u << 2)).cut);
   const double grown = window.w();
   EXPECT_GT(grown, before);
@@ -76,14 +76,15 @@ TEST(PgmccWindow, ALossHalvesItOnceUntilFeedbackForWhatLeftLater) {
   EXPECT_TRUE(outcome.cut);
   EXPECT_EQ(outcome.lost, 1u);
   EXPECT_DOUBLE_EQ(window.w(), grown / 2);
-  // T falls by W/2, and the packet acknowledged and the one lost are under way no more.
+  // T falls by W/2, and the acknowledged packet and the lost one are no longer under way.
   EXPECT_DOUBLE_EQ(window.tokens(), tokens - grown / 2 + 2);
-  // first + 4 is lost too: it left before the cut.
+  // first + 4 is lost too, but it left before the cut.
   const Window::Outcome again = window.acknowledge(first + 7, ~(1u << 7 | 1u << 3));
   EXPECT_EQ(again.lost, 1u);
   EXPECT_FALSE(again.cut);
   EXPECT_DOUBLE_EQ(window.w(), grown / 2);
-  // All else arrives, and what leaves then makes it grow again: T and what is under way make up W.
+  // Everything else arrives, and packets sent from then on make the window grow again: T plus the
+  // packets under way make up W.
   window.acknowledge(seq, all);
   EXPECT_NEAR(window.tokens(), window.w(), 1);
   const std::uint32_t more = window.sendable();
@@ -154,17 +155,17 @@ TEST(PgmccReceiver, MeasuresLossAfterThreeLaterPackets) {
   Receiver receiver(config);
   Spy spy;
   receiver.start(Time::zero(), spy);
-  // 2^32 - 3 .. 3 with one hole: exactly one loss (PROTOCOLS 13.1).
+  // 2^32 - 3 .. 3 with one hole give exactly one loss (PROTOCOLS 13.1).
   for (const std::uint32_t seq : {0xfffffffdu, 0xfffffffeu, 0u, 1u}) hand(receiver, spy, seq, 9, 1);
   EXPECT_EQ(receiver.loss(), 0);
-  hand(receiver, spy, 2, 9, 1);  // 0xffffffff has three after it now
+  hand(receiver, spy, 2, 9, 1);  // now three packets have arrived after 0xffffffff
   EXPECT_NEAR(receiver.loss(), 500.0 / 65536, 1e-9);
   hand(receiver, spy, 3, 9, 1);
   EXPECT_EQ(receiver.counters().lost, 1u);
   ASSERT_EQ(spy.sent.size(), 1u);
   EXPECT_EQ(spy.sent[0].kind, wire::PgmccFeedback::Kind::kNak);
   EXPECT_EQ(spy.sent[0].missing, 0xffffffffu);
-  // Late by two: no loss. Marked: a loss.
+  // Late by two packets: no loss. Marked: a loss.
   for (const std::uint32_t seq : {5u, 6u, 4u, 7u, 8u, 9u, 10u, 11u}) hand(receiver, spy, seq, 9, 1);
   EXPECT_EQ(receiver.counters().lost, 1u);
   hand(receiver, spy, 12, 9, 1, true);
@@ -204,7 +205,7 @@ TEST(PgmccReceiver, AConfirmationSuppressesItsNak) {
   EXPECT_TRUE(spy.sent.empty());
 }
 
-// A sender to which receivers report as the test wants.
+// A sender to which receivers report as each test says.
 struct Election : ::testing::Test {
   Election() : sender(config_with()) {
     sender.start(now, spy);
@@ -262,7 +263,7 @@ TEST_F(Election, WhoIsSlowerThanThreeQuartersTakesOver) {
   EXPECT_EQ(sender.acker(), 5u);
   report(4, 0.1, 0.05, Kind::kNak);
   EXPECT_EQ(sender.acker(), 4u);
-  EXPECT_EQ(spy.confirmed.size(), 1u);  // one packet was named, one confirmation
+  EXPECT_EQ(spy.confirmed.size(), 1u);  // one packet was named, so there is one confirmation
   EXPECT_EQ(sender.counts().switches, 3u);
 }
 
@@ -276,12 +277,12 @@ TEST_F(Election, SilenceAndLeavingEndATerm) {
   now = sender.next_timer();
   sender.timer(now, spy);
   leave();
-  EXPECT_FALSE(sender.has_acker());  // two in a row
+  EXPECT_FALSE(sender.has_acker());  // two time-outs in a row
   EXPECT_FALSE(last.has_acker);
   report(5, 0.1, 0, Kind::kDummyNak);
   EXPECT_EQ(sender.acker(), 5u);
   report(4, 0.1, 0, Kind::kLeaving);
-  EXPECT_TRUE(sender.has_acker());  // not its term
+  EXPECT_TRUE(sender.has_acker());  // the feedback was not for its turn
   report(5, 0.1, 0, Kind::kLeaving);
   EXPECT_FALSE(sender.has_acker());
   EXPECT_FALSE(last.has_acker);

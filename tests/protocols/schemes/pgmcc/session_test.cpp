@@ -1,4 +1,5 @@
-// PGMCC's sessions: its share beside TCP, the election of the slowest, and whatever may come.
+// PGMCC's sessions: their share beside TCP, the election of the slowest receiver, and hostile
+// networks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +13,8 @@
 namespace tiercast::testkit {
 namespace {
 
-// Receivers behind links of their own, in turn behind one without limit; sender at node 0.
+// Receivers, each behind a link of its own, all behind one without a limit. The sender is at node
+// 0.
 struct Star {
   Star(const std::vector<double>& mbit, std::uint64_t seed, double delay_ms = 20,
        std::vector<std::string> set = {})
@@ -63,7 +65,7 @@ TEST(PgmccSession, AloneItFillsItsLink) {
   Star star({1}, 1);
   star.session->start();
   star.simulator.run_for(Duration::seconds(20));
-  EXPECT_NEAR(star.rate(60), 125, 0.1 * 125);  // 1 Mbit/s; a window of 10 to 30 packets over it
+  EXPECT_NEAR(star.rate(60), 125, 0.1 * 125);  // 1 Mbit/s with a window of 10 to 30 packets
 }
 
 TEST(PgmccSession, SharesALinkWithTcp) {
@@ -90,14 +92,16 @@ TEST(PgmccSession, TheSlowestBecomesTheAcker) {
   star.session->start();
   star.simulator.run_for(Duration::seconds(30));
   EXPECT_EQ(star.sender().acker(), 3u);
-  // The first link falls to a quarter. Its receiver loses most of what is sent, and its NAKs say so
-  // within some round trips; the loss filter's memory is 131 packets, a third of a second here.
+  // The first link falls to a quarter of its rate. Its receiver loses most packets, and its NAKs
+  // say so within a few round trips. The loss filter's memory is 131 packets, a third of a second
+  // here.
   star.tree.set_rate(2, Rate::mbit_per_second(1));
   star.simulator.run_for(Duration::seconds(2));
   EXPECT_EQ(star.sender().acker(), 2u);
   star.simulator.run_for(Duration::seconds(10));
   EXPECT_NEAR(star.rate(40), 125, 0.12 * 125);
-  // And the bottleneck moves back: the link's receiver no longer loses, the other one does.
+  // The bottleneck moves back: this link's receiver no longer loses packets, but the other one
+  // does.
   star.tree.set_rate(2, Rate::mbit_per_second(4));
   star.simulator.run_for(Duration::seconds(60));
   EXPECT_EQ(star.sender().acker(), 3u);
@@ -114,7 +118,7 @@ TEST(PgmccSession, AnAckerThatDiesIsReplaced) {
   EXPECT_TRUE(star.sender().has_acker());
   EXPECT_NE(star.sender().acker(), 2u);
   EXPECT_GT(star.rate(40), 300);
-  // One that leaves is replaced at once.
+  // An acker that leaves is replaced at once.
   const std::uint32_t acker = star.sender().acker();
   const std::uint64_t timeouts = star.sender().counts().timeouts;
   star.session->receiver(acker - 2).stop();
@@ -125,7 +129,7 @@ TEST(PgmccSession, AnAckerThatDiesIsReplaced) {
 }
 
 TEST(PgmccSession, TheRateDoesNotFallToZeroWithTheNumberOfReceivers) {
-  // Equal links with a TCP on each: the acker is always one of them.
+  // Equal links with a TCP flow on each: the acker is always one of their receivers.
   const auto share = [](std::size_t n) {
     Star star(std::vector<double>(n, 1.0), 1);
     star.session->start();
@@ -135,8 +139,8 @@ TEST(PgmccSession, TheRateDoesNotFallToZeroWithTheNumberOfReceivers) {
   };
   const double one = share(1);
   EXPECT_NEAR(one, 62.5, 0.5 * 62.5);
-  // Each of 64 links loses at times of its own; the one that just did wins the election. The
-  // acker's window is still TCP's, so the share falls by less than half.
+  // Each of 64 links loses packets at different times, and the one that just did wins the election.
+  // The acker's window is still like TCP's, so the share falls by less than half.
   EXPECT_GT(share(16) / one, 0.5);
 }
 
@@ -166,7 +170,8 @@ TEST(PgmccSession, NaksOfASharedLossAreSuppressed) {
   };
   const std::uint64_t without = naks("pgmcc.nak_backoff=0");
   const std::uint64_t with = naks("pgmcc.nak_backoff=1s");
-  // 63 receivers draw from 1 s. A confirmation takes 10 to 60 ms, in which at most 4 of them speak.
+  // 63 receivers draw their times from 1 s. A confirmation takes 10 to 60 ms, in which at most 4 of
+  // them send.
   EXPECT_GT(without, 10'000u);
   EXPECT_LT(with, without / 10);
 }
@@ -181,7 +186,8 @@ TEST_P(PgmccProperty, GarbageNeitherCrashesNorStopsASession) {
   config.loss = 0.02;
   config.duplicates = 0.02;
   config.reordering = Duration::milliseconds(5);
-  config.start = Time::zero() + Duration::seconds(4294.967296 - 10);  // the clock on the wire wraps
+  config.start = Time::zero() + Duration::seconds(4294.967296 - 10);  // the 32-bit clock in
+                                                                      // messages wraps
   LossyGroup group(config);
   group.start();
   Rng rng(GetParam());

@@ -69,7 +69,7 @@ class PlmReceiver : public testing::Test {
     wire::write(data, bytes);
     receiver_->receive(now_, {bytes, 500, false, 1}, sink_);
   }
-  // A pair of 500 bytes that left a queue with a share of so many kbit/s.
+  // A pair of 500 bytes that left a queue with this share in kbit/s.
   void pair(double kbit, Rank rank = 0) {
     packet(rank, 1);
     now_ = now_ + Duration::seconds(4 / kbit);
@@ -102,12 +102,12 @@ TEST_F(PlmReceiver, JoinsAsManyLayersAsTheLeastPairOfACheckPeriodAllows) {
   pair(150);
   pair(105);
   pair(120);
-  EXPECT_EQ(level(), 1);  // not before the period's end
+  EXPECT_EQ(level(), 1);  // not before the end of the period
   pass(1);
   EXPECT_EQ(level(), 5);  // 5 x 20 < 105
   for (int i = 0; i < 4; ++i) pair(1000);
   pass(1);
-  EXPECT_EQ(level(), 8);  // there are no more
+  EXPECT_EQ(level(), 8);  // there are no more layers
   EXPECT_TRUE(sink_.sent.empty());
 }
 
@@ -124,7 +124,7 @@ TEST_F(PlmReceiver, APairBelowItsRateTakesItDownAtOnce) {
   EXPECT_EQ(level(), 3);
   for (int i = 0; i < 2; ++i) pair(150);
   pass(1);
-  EXPECT_EQ(level(), 3);  // 60.5 is the least
+  EXPECT_EQ(level(), 3);  // 60.5 is the smallest share
 }
 
 TEST_F(PlmReceiver, WhoseShareIsLessThanOneLayerLeavesAndComesBack) {

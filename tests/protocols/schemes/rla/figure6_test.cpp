@@ -1,5 +1,5 @@
-// RLA beside TCP on the topology of its paper (RLA 5, figure 6; PROTOCOLS 5.7 and 13.4), 200 s of
-// it. The paper's TCP is SACK in ns-2; the testkit's is NewReno.
+// RLA beside TCP on the topology of its paper (RLA 5, figure 6; PROTOCOLS 5.7 and 13.4), for 200 s.
+// The paper's TCP is SACK in ns-2; the testkit's is NewReno.
 #include "tests/protocols/schemes/rla/figure6.h"
 
 #include <gtest/gtest.h>
@@ -13,20 +13,20 @@ constexpr double kReceivers = 27;
 
 // What holds in every case (RLA 5.1).
 void expect_the_laws(const Figure6::Result& r) {
-  // Each of 27 troubled receivers is listened to once in 27 times: binomial with about 100 cuts, a
-  // standard deviation of 10 %.
+  // Each of 27 troubled receivers is listened to once in 27 times. With about 100 cuts, the
+  // binomial standard deviation is 10 %.
   EXPECT_NEAR(r.cuts * kReceivers / r.signals, 1, 0.35);
   EXPECT_LE(r.forced, 3);
-  // cwnd = rate RTT; the RTT here is the farthest receiver's smoothed one, the rate counts packets
-  // when all have them: 8 %.
+  // cwnd = rate RTT. The RTT here is the smoothed one of the farthest receiver, and the rate counts
+  // packets when all receivers have them: 8 %.
   EXPECT_NEAR(r.cwnd / (r.rate * r.rtt), 1, 0.08);
 }
 
 TEST(RlaFigure6, RedAtTheSharedLink) {
   Figure6Options options;
   options.bottleneck_level = 1;
-  // The testkit's hosts take no time to answer, so that a packet that all have acknowledged would
-  // always be followed by the next one into the queue that their TCPs have just filled.
+  // The testkit's hosts answer without delay. So a packet that all have acknowledged would always
+  // be followed by the next one into the queue that their TCPs have just filled.
   options.set = {"rla.overhead=0.005"};
   Figure6 figure(options);
   figure.simulator.run_for(Duration::seconds(60));
@@ -44,7 +44,8 @@ TEST(RlaFigure6, RedAtEachLeaf) {
   figure.simulator.run_for(Duration::seconds(60));
   const Figure6::Result r = figure.measure(200)[0];
   expect_the_laws(r);
-  // Theorem I: a third of TCP's, to sqrt(3 n) of it. PROTOCOLS 13.4 asks for more: 0.8 to 2.2.
+  // Theorem I: between a third of TCP's rate and sqrt(3 n) times it. PROTOCOLS 13.4 is stricter:
+  // 0.8 to 2.2.
   EXPECT_GT(r.rate / r.worst_tcp, 0.8);
   EXPECT_LT(r.rate / r.worst_tcp, 2.2);
 }
@@ -53,7 +54,7 @@ TEST(RlaFigure6, DropTailAtTheSharedLink) {
   Figure6Options options;
   options.bottleneck_level = 1;
   options.red = false;
-  options.set = {"rla.overhead=0.000357"};  // a packet at 28 x 100 a second (RLA 3.1)
+  options.set = {"rla.overhead=0.000357"};  // a packet at 28 x 100 per second (RLA 3.1)
   Figure6 figure(options);
   figure.simulator.run_for(Duration::seconds(60));
   const Figure6::Result r = figure.measure(200)[0];
@@ -71,7 +72,7 @@ TEST(RlaFigure6, TwoSessionsShareEqually) {
   Figure6 figure(options);
   figure.simulator.run_for(Duration::seconds(60));
   const auto r = figure.measure(200);
-  // 65.1 and 65.9 in the paper, over 2900 s; about 60 cuts each in 200 s are a spread of 10 %.
+  // 65.1 and 65.9 in the paper, over 2900 s. With about 60 cuts each in 200 s, the spread is 10 %.
   EXPECT_NEAR(r[0].rate / r[1].rate, 1, 0.3);
   EXPECT_NEAR((r[0].rate + r[1].rate) / 2, 65.5, 0.3 * 65.5);
 }
@@ -103,15 +104,15 @@ TEST(RlaFigure6, ThreeReceiversBehindOneLinkShareItWithTcp) {
     simulator.run_for(Duration::seconds(70));
     const auto own = static_cast<double>(session.receiver(0).counters().packets - own_then);
     const auto its = static_cast<double>(tcp.delivered_packets() - tcp_then);
-    // Three signals at once, each listened to once in three: the window keeps (5/6)^3 = 0.58 of
-    // itself on average where TCP's keeps a half, and sometimes all.
+    // Three signals at once, each listened to once in three: on average the window keeps (5/6)^3 =
+    // 0.58 of itself, and sometimes all of it, where TCP's keeps a half.
     EXPECT_GT(own / its, 0.5);
     EXPECT_LT(own / its, 2);
   }
 }
 
 TEST(RlaFigure6, OneReceiverOrManyGetAboutTheSame) {
-  // No drop to zero: all behind one link, which they lose packets at together.
+  // No drop to zero, although all receivers are behind one link, where they lose packets together.
   const auto rate = [](unsigned receivers) {
     Simulator simulator;
     LinkConfig link;

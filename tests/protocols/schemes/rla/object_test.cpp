@@ -1,5 +1,5 @@
-// RLA as a reliable transport: the object arrives whole and in order at every receiver, whatever
-// the network does to packets; and a receiver that missed a part says so.
+// RLA as a reliable transport: the object arrives complete and in order at every receiver, whatever
+// the network does to packets. A receiver that missed a part says so.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +51,8 @@ TEST(RlaObject, AFileToTwentySevenReceiversUnderLossAndReorderingIsTheSameFile) 
     config.reordering = Duration::milliseconds(10);
     LossyGroup group(config);
     group.start();
-    // A window of 2 to 5 packets per RTT of 50 ms, for 1073 packets: a minute, as measured.
+    // A window of 2 to 5 packets per RTT of 50 ms, for 1073 packets, takes about a minute
+    // (measured).
     ASSERT_TRUE(finishes(group, Duration::seconds(120)));
     for (std::size_t i = 0; i < 27; ++i) expect_whole(group, i, config.object);
     EXPECT_EQ(rla_sender(group).counts().dropped, 0u);
@@ -70,7 +71,8 @@ TEST(RlaObject, AnyLengthArrives) {
   }
 }
 
-// The seed whose packet numbers start just below 2^32: as in Sender's constructor, the second draw.
+// A seed with which packet numbers start just below 2^32; they are the second draw, as in Sender's
+// constructor.
 std::uint64_t seed_that_wraps() {
   for (std::uint64_t seed = 1;; ++seed) {
     Rng rng(seed);
@@ -91,7 +93,7 @@ TEST(RlaObject, NumbersAndClocksWrapUnderWay) {
   ASSERT_TRUE(finishes(group, Duration::seconds(60)));
   EXPECT_GT(group.now().seconds(), 4295);
   EXPECT_LT(rla_sender(group).min_last_ack(), 1000u);
-  // No time-out may come of a round-trip time that wrapped.
+  // A round-trip time that wrapped must not cause a time-out.
   EXPECT_LE(rla_sender(group).counts().timeouts, 2u);
   for (std::size_t i = 0; i < 5; ++i) expect_whole(group, i, config.object);
 }
@@ -104,13 +106,15 @@ TEST(RlaObject, FewRequestersAreServedByUnicast) {
   group.start();
   ASSERT_TRUE(finishes(group, Duration::seconds(60)));
   for (std::size_t i = 0; i < 10; ++i) expect_whole(group, i, config.object);
-  // Binomial(10, 0.03): of the packets that somebody loses 98.9 % are lost by one or two.
+  // Binomial(10, 0.03): 98.9 % of the packets that are lost at all are lost by one or two
+  // receivers.
   EXPECT_GT(group.unicasts(), 10 * rla_sender(group).counts().multicasts);
   EXPECT_EQ(group.unicasts(), rla_sender(group).counts().unicasts);
 }
 
 TEST(RlaObject, AReceiverThatWaitsTooLongIsServedAtOnce) {
-  // Receiver 1 hears late, so the sender would wait for its word before it repeats a packet.
+  // Receiver 1 gets packets late, so the sender would wait for its report before it repeats a
+  // packet.
   const auto slowest_hole = [](const std::vector<std::string>& set) {
     LossyGroupConfig config = group_config(2, 400'000);
     config.set = set;
@@ -138,7 +142,8 @@ TEST(RlaObject, TheReceiversBufferBoundsTheWindow) {
   }
   ASSERT_TRUE(group.sender().finished());
   EXPECT_EQ(most, 1u);  // cwnd alone would have allowed more
-  // 639 packets, 8 per round trip of 40 ms: 3.2 s and the first ramp; without the bound 0.5 s.
+  // 639 packets at 8 per round trip of 40 ms take 3.2 s plus the first ramp; without the bound 0.5
+  // s.
   EXPECT_NEAR(group.now().seconds() - 1.02, 3.2, 0.6);
   for (std::size_t i = 0; i < 3; ++i) expect_whole(group, i, config.object);
 }
@@ -216,7 +221,8 @@ TEST(RlaObject, TheSlowestIsDroppedIfThatIsAskedFor) {
   EXPECT_EQ(dropped, 0u);
   const std::uint64_t without = run({"rla.drop_slow_ratio=5"}, dropped);
   EXPECT_EQ(dropped, 1u);
-  // The window goes with 1/sqrt(p): the others' 4 x 0.0005 / 4 against 0.05 / n; at least 3 times.
+  // The window is proportional to 1/sqrt(p): the others' 4 x 0.0005 / 4 against 0.05 / n; at least
+  // 3 times.
   EXPECT_GT(without, 3 * with);
 }
 
@@ -225,7 +231,7 @@ TEST(RlaObject, LeavingLetsTheWindowGo) {
   LossyGroup group(config);
   group.start();
   group.run_for(Duration::seconds(1.3));
-  group.set_loss(2, 1);  // hears nothing more, and goes
+  group.set_loss(2, 1);  // gets nothing any more, and leaves
   group.run_for(Duration::milliseconds(100));
   group.stop_receiver(2);
   group.run_for(Duration::milliseconds(200));
@@ -246,7 +252,7 @@ TEST(RlaObject, AnInterruptionOfEverythingEnds) {
   ASSERT_FALSE(group.sender().finished());
   group.set_loss(1);
   group.run_for(Duration::seconds(60));
-  EXPECT_EQ(rla_sender(group).receivers(), 4u);  // nobody goes on, so nobody is dropped
+  EXPECT_EQ(rla_sender(group).receivers(), 4u);  // no receiver makes progress, so none is dropped
   group.set_loss(0);
   ASSERT_TRUE(finishes(group, Duration::seconds(120)));
   for (std::size_t i = 0; i < 4; ++i) expect_whole(group, i, config.object);
@@ -282,7 +288,8 @@ TEST(RlaObject, NothingIsSentBeforeSomebodyIsThereAndNothingAfterAllHaveLeft) {
   EXPECT_TRUE(group.sender().next_timer().is_never());
 }
 
-// --- Anything may come ---------------------------------------------------------------------------
+// --- Hostile networks
+// -----------------------------------------------------------------------------
 
 class RlaProperty : public ::testing::TestWithParam<std::uint64_t> {};
 
@@ -307,7 +314,7 @@ TEST_P(RlaProperty, GarbageNeitherCrashesNorStopsASession) {
     forge(group, rng, rng.below(6), 56);
     expect_sane(group);
   }
-  // Left alone, the session goes on: strangers that never speak are dropped, and receivers that
+  // Left alone, the session goes on: strangers that never report are dropped, and receivers that
   // followed a forged packet come back.
   group.run_for(Duration::seconds(100));
   const std::uint64_t then = rla_sender(group).counts().acknowledged;

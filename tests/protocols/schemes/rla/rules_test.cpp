@@ -32,7 +32,7 @@ TEST(RlaListening, LossesWithinTwoRoundTripsAreOneSignal) {
   Listener listener(0.125, 0);
   EXPECT_NE(rla.loss(at(1), listener, kRtt, kRtt, 10), Reaction::kSamePeriod);
   EXPECT_EQ(rla.loss(at(1.1), listener, kRtt, kRtt, 11), Reaction::kSamePeriod);
-  // The start of the period is not moved by the losses in it.
+  // Losses in a period do not move its start.
   EXPECT_EQ(rla.loss(at(1.2), listener, kRtt, kRtt, 12), Reaction::kSamePeriod);
   EXPECT_NE(rla.loss(at(1.201), listener, kRtt, kRtt, 13), Reaction::kSamePeriod);
   EXPECT_EQ(rla.signals(), 2u);
@@ -65,7 +65,8 @@ TEST(RlaListening, ARareLossIsNoReasonToCut) {
   Listener less_rare(0.125, 1);
   EXPECT_NE(rla.loss(at(now), less_rare, kRtt, kRtt, 2000), Reaction::kRare);
   EXPECT_EQ(rla.num_trouble_rcvr(), 2u);
-  // Silence demotes, as the sample that it would be: (7 x 100 + 15300) / 8 is 20 x 100.
+  // Silence makes a receiver untroubled, like the sample that it would be: (7 x 100 + 15300) / 8 is
+  // 20 x 100.
   for (const std::uint64_t packets : {17299u, 17300u}) {
     rla.begin_recount();
     rla.recount_interval(often);
@@ -92,7 +93,7 @@ TEST(RlaListening, OneOfNSignalsIsListenedTo) {
 }
 
 TEST(RlaListening, ACutIsForcedWhenTheLastIsTooLongAgo) {
-  // Two receivers, so that draws are needed; awnd stays 1: 2 x 1 x 100 ms.
+  // Two receivers, so that draws are needed. awnd stays 1: 2 x 1 x 100 ms.
   RandomListening rla(settings(), 1);
   Listener a(0.125, 0);
   rla.loss(at(1), a, kRtt, kRtt, 10);
@@ -106,7 +107,7 @@ TEST(RlaListening, ACutIsForcedAfterRoundTripsOfTheWindowNotOfANearReceiver) {
   Listener near(0.125, 0), far(0.125, 0);
   rla.loss(at(1), far, kRtt, kRtt, 10);
   ASSERT_EQ(rla.randomized_cuts(), 1u);
-  // 2 awnd round trips are 200 ms of the window's, 20 ms of the near receiver's.
+  // 2 awnd round trips are 200 ms with the window's RTT, but 20 ms with the near receiver's.
   EXPECT_EQ(rla.loss(at(1.15), near, kRtt * 0.1, kRtt, 20), Reaction::kIgnored);
   EXPECT_EQ(rla.loss(at(1.25), near, kRtt * 0.1, kRtt, 30), Reaction::kForcedCut);
 }
@@ -144,20 +145,20 @@ TEST(RlaListening, GrowsAsTcpDoes) {
   EXPECT_DOUBLE_EQ(rla.cwnd(), 1024);  // rla.max_window
 }
 
-// RLA 4.2 (PROTOCOLS 5.6): two independent receivers whose packets are congestion signals with
-// probabilities p1 and p2. Where the window has no drift,
-// W^2 = 4 (1 - (p1 + p2)/2 + p1 p2/4) / (p1 + p2 - p1 p2/4).
+// RLA 4.2 (PROTOCOLS 5.6): two independent receivers, whose packets are congestion signals with
+// probabilities p1 and p2. The window has no drift where W^2 = 4 (1 - (p1 + p2)/2 + p1 p2/4) / (p1
+// + p2 - p1 p2/4).
 constexpr Duration kShort = Duration::milliseconds(100);  // two of them pass between packets
 double drift(double window, double p1, double p2, std::uint64_t seed) {
-  RandomListening rla(settings({"rla.forced_cut=1e9", "rla.eta=1e6"}), seed);  // n = 2 throughout
+  RandomListening rla(settings({"rla.forced_cut=1e9", "rla.eta=1e6"}), seed);  // n = 2 all the time
   Listener one(0.125, 0), two(0.125, 0);
-  rla.timeout(at(0));                                // out of slow start
+  rla.timeout(at(0));                                // leaves slow start
   const auto recount = [&](std::uint64_t packets) {  // as the sender does once per RTT
     rla.begin_recount();
     for (const Listener* l : {&one, &two}) rla.recount_interval(*l);
     for (Listener* l : {&one, &two}) rla.recount_troubled(*l, packets);
   };
-  for (int i = 0; i < 100; ++i) {  // both troubled, before anything is counted
+  for (int i = 0; i < 100; ++i) {  // makes both troubled before anything is counted
     rla.loss(at(i), one, kShort, kShort, static_cast<std::uint64_t>(i) * 100);
     rla.loss(at(i), two, kShort, kShort, static_cast<std::uint64_t>(i) * 100);
   }
@@ -191,8 +192,9 @@ TEST(RlaListening, TwoReceiversMeetTheWindowOfThePaper) {
     const double formula =
         std::sqrt(4 * (1 - (c.p1 + c.p2) / 2 + c.p1 * c.p2 / 4) / (c.p1 + c.p2 - c.p1 * c.p2 / 4));
     EXPECT_NEAR(formula, c.window, 1e-3);
-    // Near W the drift is -(2/W^2)(w - W). Standard error of the mean of 4e6 packets: W/2 sqrt(p)
-    // / 2000, below 4e-4 W: a bias of 2 % of W shows, and 6 % on either side must have its sign.
+    // Near W the drift is -(2/W^2)(w - W). The standard error of the mean of 4e6 packets is W/2
+    // sqrt(p) / 2000, below 4e-4 W. So a bias of 2 % of W would show, and 6 % on either side must
+    // give the right sign.
     const double slope = 2 / (c.window * c.window);
     EXPECT_NEAR(drift(c.window, c.p1, c.p2, 11), 0, 0.03 * c.window * slope);
     EXPECT_GT(drift(0.94 * c.window, c.p1, c.p2, 12), 0);
@@ -372,9 +374,9 @@ TEST(RlaWire, WhatIsWrongIsNamed) {
   EXPECT_EQ(data_error(6, 0x80), "session");
   EXPECT_EQ(data_error(8, 8), "reserved");
   EXPECT_EQ(data_error(9, 1), "reserved");
-  EXPECT_EQ(data_error(11, 9), "short");   // payload beyond the message
+  EXPECT_EQ(data_error(11, 9), "short");   // payload longer than the message
   EXPECT_EQ(data_error(23, 6), "record");  // base after seq
-  EXPECT_EQ(data_error(11, 0), "ok");      // a stream's
+  EXPECT_EQ(data_error(11, 0), "ok");      // of a stream
   data[31] = std::byte{1};
   EXPECT_EQ(data_error(11, 0), "record");  // a stream has no offset
   EXPECT_EQ(wire::parse(std::span(data).first(31), d), wire::Error::kShort);
@@ -383,7 +385,7 @@ TEST(RlaWire, WhatIsWrongIsNamed) {
   EXPECT_EQ(ack_error(8, 16), "reserved");
   EXPECT_EQ(ack_error(9, 4), "record_count");
   EXPECT_EQ(ack_error(9, 3), "length");
-  EXPECT_EQ(ack_error(27, 10), "record");  // a run that begins at cum_ack
+  EXPECT_EQ(ack_error(27, 10), "record");  // a run that starts at cum_ack
   EXPECT_EQ(ack_error(31, 12), "record");  // an empty run
   EXPECT_EQ(wire::parse(std::span(ack).first(39), a), wire::Error::kShort);
   ack.push_back({});

@@ -26,7 +26,7 @@ TEST(RlcSettings, CumulativeRatesDouble) {
   EXPECT_THROW(Settings::from(rlc_config(4, {"rlc.burst=126ms"})), ConfigError);
 }
 
-// 100 packets/s on layer 0, bursts of 50 ms before points 250 ms apart.
+// 100 packets/s on layer 0, and bursts of 50 ms before points that are 250 ms apart.
 TEST(RlcSender, BurstsDoubleTheRateBeforeAPointAndAPauseFollows) {
   RecordingSink sink;
   Sender sender(rlc_config(3, {"rlc.base_rate=800kbit/s", "rlc.burst=50ms"}));
@@ -34,7 +34,7 @@ TEST(RlcSender, BurstsDoubleTheRateBeforeAPointAndAPauseFollows) {
   sender.membership(at_ms(0), 2, sink);
   const double full[] = {100e3, 100e3, 200e3};  // B/s
   std::vector<std::byte> message(972);
-  std::map<Rank, std::vector<int>> points;  // number of the point, of packets that say so
+  std::map<Rank, std::vector<int>> points;  // by rank: numbers of the points that packets carried
   for (int n = 1; n <= 8; ++n) {
     const int probed = n % 4 == 0 ? 2 : n % 2 == 0 ? 1 : 0;  // layers up to this one
     for (const auto& [at, factor] : {std::pair{-50, 2.0}, {0, 0.0}, {50, 1.0}}) {
@@ -76,7 +76,7 @@ TEST(RlcSender, AStallOfHoursEndsAtOnceAndKeepsThePoints) {
   EXPECT_GT(sender.next_timer(), later);
   EXPECT_LE(sender.next_timer(), later + Duration::milliseconds(250));
   sender.receive(later, {std::vector<std::byte>(16), 44, false, 1}, sink);
-  EXPECT_EQ(sender.invalid(), 1u);  // there is nothing that a receiver may say
+  EXPECT_EQ(sender.invalid(), 1u);  // receivers have nothing to say
 }
 
 class RlcReceiver : public testing::Test {
@@ -121,7 +121,7 @@ TEST_F(RlcReceiver, JoinsAtTheSecondPointOfItsHighestLayer) {
   begin();
   packet(0);
   point(0);
-  EXPECT_EQ(top(), 0);  // nothing is known of the time before the first
+  EXPECT_EQ(top(), 0);  // nothing is known of the time before the first point
   packet(0);
   point(0);
   EXPECT_EQ(top(), 1);
@@ -129,13 +129,13 @@ TEST_F(RlcReceiver, JoinsAtTheSecondPointOfItsHighestLayer) {
   EXPECT_EQ(top(), 1);  // the same point
   point(0);
   point(0);
-  EXPECT_EQ(top(), 1);  // not the highest layer's
+  EXPECT_EQ(top(), 1);  // not a point of the highest layer
   point(1);
-  EXPECT_EQ(top(), 2);  // nothing was lost since it was a point of layer 0
+  EXPECT_EQ(top(), 2);  // nothing was lost since the last point of layer 0
   climb_to(3);
   point(3);
   point(3);
-  EXPECT_EQ(top(), 3);  // there is no other
+  EXPECT_EQ(top(), 3);  // there is no higher layer
   EXPECT_TRUE(sink_.sent.empty());
 }
 
@@ -144,7 +144,7 @@ TEST_F(RlcReceiver, ALossBetweenPointsPutsTheJoinOff) {
   packet(0);
   point(0);
   lose(0);
-  EXPECT_EQ(top(), 0);  // the base layer is kept
+  EXPECT_EQ(top(), 0);  // the base layer stays
   point(0);
   EXPECT_EQ(top(), 0);
   point(0);
@@ -159,7 +159,7 @@ TEST_F(RlcReceiver, LeavesAtALossAndIsDeafForAWhile) {
   lose(0);
   lose(2);
   EXPECT_EQ(top(), 2);
-  packet(3);  // still under way
+  packet(3);  // still on its way
   EXPECT_EQ(receiver_->counters().lost, 3u);
   now_ = now_ + Duration::seconds(9.9);
   lose(0);
@@ -205,8 +205,8 @@ LinkConfig plain(double mbit) {
   return link;
 }
 
-// 62.5 kbit/s and its doubles behind 700: 500 fit. The bursts before the points show that 1000 do
-// not, so that joins are rare; and receivers behind one link stay together.
+// 62.5 kbit/s and doubling layers behind 700 kbit/s: 500 fit. The bursts before the points show
+// that 1000 do not fit, so joins are rare, and receivers behind one link stay together.
 TEST(RlcSession, SettlesAtTheHighestLevelThatFitsAndReceiversStayTogether) {
   for (const std::uint64_t seed : {1, 2}) {
     Simulator simulator;

@@ -37,7 +37,7 @@ TEST(RlmSettings, LayersDoubleOrAreUniformUpToTheCap) {
   const Settings papers = Settings::from(rlm_config(6));
   const double kbit[] = {32, 64, 128, 256, 512, 1024};
   for (std::size_t k = 0; k < 6; ++k) EXPECT_EQ(papers.rate[k], Rate::kbit_per_second(kbit[k]));
-  // SIM 4.2.7: the bottom group 1 Mbit/s, each upper one 4 / (n_g - 1).
+  // SIM 4.2.7: the bottom group has 1 Mbit/s, each upper one 4 / (n_g - 1).
   const Settings uniform =
       Settings::from(rlm_config(5, {"rlm.base_rate=1Mbit/s", "rlm.step_rate=1Mbit/s",
                                     "rlm.growth=1", "rlm.max_rate=4.5Mbit/s"}));
@@ -70,7 +70,7 @@ TEST(RlmSender, SendsAtFixedRatesAndRepeatsAnnouncements) {
     sender.receive(now, {bytes, 44, false, 5}, sink);
   };
   for (int i = 0; i < 5; ++i) announce(at_ms(2000), bytes_of(1, 3, wire::Type::kFeedback));
-  ASSERT_EQ(sink.sent.size(), 2u);  // the bound of a second
+  ASSERT_EQ(sink.sent.size(), 2u);  // the limit per second
   wire::RlmAnnouncement repeated;
   ASSERT_EQ(wire::parse(sink.sent[0], wire::Type::kControl, repeated), wire::Error::kOk);
   EXPECT_EQ(repeated.source, 3u);
@@ -92,7 +92,7 @@ class RlmReceiver : public testing::Test {
     receiver_ = std::make_unique<Receiver>(rlm_config(4, set));
     receiver_->start(now_, sink_);
   }
-  // Packets on every joined layer each 10 ms, timers as they come.
+  // Sends packets on every joined layer every 10 ms, and runs timers when they are due.
   void run_for(double seconds) {
     const Time end = now_ + Duration::seconds(seconds);
     while (now_ < end) {
@@ -155,8 +155,8 @@ TEST_F(RlmReceiver, JoinsLayerAfterLayerAndAnnouncesEach) {
     EXPECT_EQ(announcement.source, 77u);
   }
   EXPECT_GE(waits[0], 2.5);          // T_J / 2
-  EXPECT_LE(waits[0], 2.5 + 20.02);  // and below 4 T_J more
-  EXPECT_GE(waits[1], 9 - 0.02);     // the last experiment is recent for T_D + 2 var
+  EXPECT_LE(waits[0], 2.5 + 20.02);  // plus less than 4 T_J
+  EXPECT_GE(waits[1], 9 - 0.02);     // the last experiment counts as recent for T_D + 2 var
   run_for(100);
   EXPECT_EQ(top(), 3);
   EXPECT_EQ(receiver_->state(), State::kSteady);
@@ -170,7 +170,7 @@ TEST_F(RlmReceiver, JoinTimersAreHalfTjAndATruncatedExponential) {
     config.seed = static_cast<std::uint64_t>(seed);
     Receiver receiver(config);
     receiver.start(Time::zero(), sink_);
-    // The detection timer of 8 s comes first where the join timer is longer.
+    // The detection timer of 8 s comes first if the join timer is longer.
     Time next = receiver.next_timer();
     if (next == Time::zero() + Duration::seconds(8)) {
       receiver.timer(next, sink_);
@@ -196,12 +196,12 @@ TEST_F(RlmReceiver, AFailedExperimentIsDroppedAndBackedOff) {
   EXPECT_EQ(top(), 0);
   EXPECT_EQ(receiver_->state(), State::kDrop);
   EXPECT_EQ(receiver_->t_join(1), 10);
-  EXPECT_EQ(receiver_->t_join(2), 10);  // no layer above is tried more often
+  EXPECT_EQ(receiver_->t_join(2), 10);  // no higher layer is tried more often
   EXPECT_EQ(receiver_->t_join(0), 5);
   // D = 1 s: T_D = 5 + (1 - 5) / 4, var = 2 + (4 - 2) / 4.
   EXPECT_NEAR(receiver_->t_detect(), 4, 0.01);
   EXPECT_NEAR(receiver_->t_detect_var(), 2.5, 0.01);
-  lose();  // what is still under way does not count
+  lose();  // packets still on their way do not count
   EXPECT_EQ(receiver_->t_join(1), 10);
   const Time then = now_;
   run_until_state(State::kSteady);
@@ -211,7 +211,7 @@ TEST_F(RlmReceiver, AFailedExperimentIsDroppedAndBackedOff) {
     run_for(1);
     lose();
   }
-  EXPECT_EQ(receiver_->t_join(1), 60);  // the longest
+  EXPECT_EQ(receiver_->t_join(1), 60);  // the maximum
 }
 
 TEST_F(RlmReceiver, SteadyStateRelaxesItsLayersJoinTimer) {
@@ -222,7 +222,7 @@ TEST_F(RlmReceiver, SteadyStateRelaxesItsLayersJoinTimer) {
   run_until_top(1, 1000);
   EXPECT_EQ(receiver_->t_join(1), 10);
   run_for(60);
-  EXPECT_EQ(receiver_->t_join(1), 5);  // the floor
+  EXPECT_EQ(receiver_->t_join(1), 5);  // the minimum
 }
 
 TEST_F(RlmReceiver, LossWithoutAnExperimentGoesThroughHysteresisAndMeasurement) {
@@ -233,7 +233,7 @@ TEST_F(RlmReceiver, LossWithoutAnExperimentGoesThroughHysteresisAndMeasurement) 
   const Time then = now_;
   run_until_state(State::kMeasurement);
   EXPECT_NEAR((now_ - then).seconds(), 5 + 1.5 * 2, 0.05);
-  lose();  // a little is borne
+  lose();  // a few losses are tolerated
   EXPECT_EQ(receiver_->state(), State::kMeasurement);
   const Time measured = now_;
   run_until_state(State::kSteady);
@@ -242,13 +242,13 @@ TEST_F(RlmReceiver, LossWithoutAnExperimentGoesThroughHysteresisAndMeasurement) 
 
 TEST_F(RlmReceiver, MeasurementDropsAboveAQuarterOverTenPackets) {
   begin();
-  run_until_top(3, 200);  // the last layer: no experiment is left
+  run_until_top(3, 200);  // the last layer: no experiment remains
   run_for(12);
   ASSERT_EQ(receiver_->state(), State::kSteady);
   lose();
   run_until_state(State::kMeasurement);
   const int before = top();
-  for (int i = 0; i < 4; ++i) lose();  // half is lost, of fewer than ten packets
+  for (int i = 0; i < 4; ++i) lose();  // half of fewer than ten packets is lost
   EXPECT_EQ(receiver_->state(), State::kMeasurement);
   for (int i = 0; i < 10 && receiver_->state() == State::kMeasurement; ++i) lose();
   EXPECT_EQ(receiver_->state(), State::kDrop);
@@ -265,7 +265,7 @@ TEST_F(RlmReceiver, LearnsFromTheExperimentsOfOthers) {
   EXPECT_EQ(receiver_->t_join(1), 10);
   EXPECT_EQ(receiver_->t_detect(), 5);                 // not its own experiment
   EXPECT_EQ(receiver_->state(), State::kMeasurement);  // the base layer was joined 2 s ago
-  // Two levels above: backed off too, and so are those above it.
+  // Two levels above: it is backed off too, and so are those above it.
   begin();
   run_for(2);
   heard(2);
@@ -273,14 +273,14 @@ TEST_F(RlmReceiver, LearnsFromTheExperimentsOfOthers) {
   EXPECT_EQ(receiver_->t_join(1), 5);
   EXPECT_EQ(receiver_->t_join(2), 10);
   EXPECT_EQ(receiver_->t_join(3), 10);
-  // Nothing pending any more.
+  // Nothing is pending any more.
   begin({"rlm.join_init=60"});
   heard(1);
   run_for(9.1);
   lose();
   EXPECT_EQ(receiver_->t_join(1), 60);
   EXPECT_EQ(receiver_->state(), State::kHysteresis);
-  // Its own announcement, come back, is no news.
+  // Its own announcement, which comes back, is ignored.
   begin();
   run_for(2);
   heard(1, 77);
@@ -401,8 +401,8 @@ SessionOptions rlm(std::uint64_t seed, std::vector<Tree::Node> receivers) {
   return options;
 }
 
-// 32, 96, 224, 480, 992 kbit/s behind 600: four layers fit. Experiments with the fifth cost time at
-// a level too many and, after a drop, at times at one too few.
+// 32, 96, 224, 480, 992 kbit/s behind 600: four layers fit. During experiments with the fifth, the
+// level is one too high, and after a drop it may be one too low.
 TEST(RlmSession, SettlesAtTheHighestLevelThatFits) {
   for (const std::uint64_t seed : {1, 2, 3, 4}) {
     Simulator simulator;
@@ -460,8 +460,8 @@ TEST(RlmSession, ManyReceiversShareTheirExperiments) {
   EXPECT_LT(eight, 4 * one);
 }
 
-// SIM 4.2.7, figure 8: links 1-3, 1-4, 2-5, 14-30 and 2-6 in ascending order from an interval of
-// width 4 b around 3 Mbit/s; RLM at 1 to 5 Mbit/s. SIM is the more efficient.
+// SIM 4.2.7, figure 8: links 1-3, 1-4, 2-5, 14-30 and 2-6 have ascending rates from an interval of
+// width 4 b around 3 Mbit/s; RLM uses 1 to 5 Mbit/s. SIM is more efficient.
 TEST(RlmSession, IsLessEfficientThanSimOnBottlenecksThatDoNotFitItsLayers) {
   for (const double b : {0.4, 1.0}) {
     double mean[2] = {0, 0};

@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Drives one receiver as a sender would: rounds in which a request is answered, and the rate then
+// Drives one receiver as a sender would: in each round a request is answered, and then the rate
 // changes.
 class SimReceiver : public testing::Test {
  protected:
@@ -75,7 +75,7 @@ TEST_F(SimReceiver, AnswersEachRequestOnceAndANewcomerAfterTwoPackets) {
   EXPECT_EQ(sink_.feedback(0).hold_us, 10'000u);  // it saw the request one packet earlier
   EXPECT_EQ(sink_.feedback(0).source, 77u);
   for (int i = 0; i < 6; ++i) {
-    ++fb_req_;  // through the wrap
+    ++fb_req_;  // past the wrap
     packet(0, false);
     packet(0, false);
   }
@@ -85,7 +85,7 @@ TEST_F(SimReceiver, AnswersEachRequestOnceAndANewcomerAfterTwoPackets) {
     EXPECT_EQ(sink_.feedback(i).records[0].reports, 1u);
     EXPECT_EQ(sink_.feedback(i).records[0].receivers, 1u);
   }
-  fb_req_ -= 1;  // an old number is no request
+  fb_req_ -= 1;  // an old number is not a request
   packet(0, false);
   EXPECT_EQ(sink_.sent.size(), 7u);
 }
@@ -110,7 +110,7 @@ TEST_F(SimReceiver, ReportsItsReceivedRateInIpBytes) {
 
 TEST_F(SimReceiver, AddsWhenTheRateFallsThreeTimesThoughItIsUncongested) {
   make(3);
-  for (int i = 0; i < 10; ++i) round(false, +100);  // as it wishes
+  for (int i = 0; i < 10; ++i) round(false, +100);  // as it wants
   round(false, -100);
   round(false, -100);
   round(false, +100);
@@ -125,7 +125,7 @@ TEST_F(SimReceiver, CutsCountFromWhenItWasLastCongested) {
   round(false, -100);
   round(false, -100);
   round(true, +100);
-  round(false, -100);  // answers the congestion of the round before
+  round(false, -100);  // the answer to the congestion of the previous round
   round(false, -100);
   round(false, -100);
   EXPECT_THAT(sink_.joined, ElementsAre(0));
@@ -152,7 +152,9 @@ TEST_F(SimReceiver, DropsWhenCongestedThreeTimesUnlessTheRateFalls) {
   make(3);
   for (int i = 0; i < 4; ++i) round(false, -100);
   ASSERT_EQ(receiver_->counters().top, 1);
-  for (int i = 0; i < 6; ++i) round(true, -100);  // the sender obliges: no reason to leave
+  for (int i = 0; i < 6; ++i)
+    round(true, -100);  // the sender reduces the rate, so there is no
+                        // reason to leave
   EXPECT_THAT(sink_.left, IsEmpty());
   round(true, +100);
   EXPECT_THAT(sink_.left, ElementsAre(1));
@@ -182,7 +184,7 @@ TEST_F(SimReceiver, AnyLossIsCongestion) {
   for (int i = 0; i < 2; ++i) round(false, +100, 1);
   EXPECT_EQ(sink_.feedback(sink_.sent.size() - 1).records[0].congested, 1u);
   EXPECT_THAT(sink_.left, IsEmpty());
-  round(false, +100);  // the third congested notification is answered by a higher rate
+  round(false, +100);  // the third congested notification is answered with a higher rate
   EXPECT_THAT(sink_.left, ElementsAre(1));
 }
 
@@ -226,7 +228,7 @@ TEST_F(SimReceiver, WaitsLongerForALayerThatItAddedInVain) {
   overflow();
   EXPECT_EQ(rounds_until_added(), first + 9);   // 12
   for (int i = 0; i < 6; ++i) round(false, 0);  // it serves for 2 drop_after notifications
-  overflow();                                   // then the network has changed: no haste
+  overflow();  // then the network has changed, so there is no hurry
   ASSERT_EQ(receiver_->counters().top, 1);
   while (receiver_->counters().top == 1) round(true, 0);
   EXPECT_EQ(rounds_until_added(), first);

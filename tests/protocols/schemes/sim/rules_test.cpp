@@ -52,7 +52,7 @@ TEST(SimCongested, TopGroupFollowsItsFastestReceiver) {
 TEST(SimCongested, MiddleGroupsFollowTheMajorityOnlyWithAMenu) {
   EXPECT_TRUE(group_congested(2, 5, false, {4, 1}));
   EXPECT_FALSE(group_congested(2, 5, true, {4, 1}));
-  EXPECT_FALSE(group_congested(2, 5, true, {4, 2}));  // a tie is no majority
+  EXPECT_FALSE(group_congested(2, 5, true, {4, 2}));  // a tie is not a majority
   EXPECT_TRUE(group_congested(2, 5, true, {4, 3}));
 }
 
@@ -96,7 +96,7 @@ TEST(SimChildren, ForgetsTheSilentButNotTheLate) {
   EXPECT_EQ(children.count(), 2u);
 }
 
-// Against a std::set, over colliding and removed sources.
+// Compared with a std::set, over sources that collide or were removed.
 TEST(SimChildren, BehavesLikeASet) {
   Rng rng(3);
   Children children(64);

@@ -44,7 +44,7 @@ class SimSender : public testing::Test {
     const auto rate = static_cast<std::uint32_t>(mbit * 125e3);
     return {rank, 1, congested ? 1u : 0u, rate, rate, 1};
   }
-  // Lets the timers run until the next request is out, then waits `rtt` for the answers to come.
+  // Runs the timers until the next request is out, then waits `rtt_ms` for the answers.
   void next_request(double rtt_ms = 40) {
     const std::uint32_t before = sender_->fb_req();
     while (sender_->fb_req() == before) {
@@ -54,13 +54,13 @@ class SimSender : public testing::Test {
     data(0);
     now_ = now_ + Duration::seconds(rtt_ms * 1e-3);
   }
-  // A round with one record from each of sources 1, 2, ...
+  // A round with one record from each of the sources 1, 2, ...
   void round(const std::vector<wire::SimRecord>& records) {
     next_request();
     std::uint32_t source = 0;
     for (const wire::SimRecord& record : records) feedback(++source, sender_->fb_req(), {record});
   }
-  // Makes the sources of the following rounds known.
+  // Makes the sources of the following rounds known to the sender.
   void introduce(unsigned sources) {
     data(0);
     now_ = now_ + Duration::milliseconds(40);
@@ -96,7 +96,7 @@ TEST_F(SimSender, AGroupRunsFromItsFirstToItsLastSubscriber) {
   EXPECT_TRUE(sender_->next_timer().is_never());
 }
 
-// What a receiver gets follows the reports of its own group alone, whatever the groups below do.
+// What a receiver gets depends only on the reports of its own group, whatever the groups below do.
 TEST_F(SimSender, AddsOrMultipliesTheCumulativeRateByTheReportsOfEachGroup) {
   make(3);
   introduce(3);
@@ -148,7 +148,7 @@ TEST_F(SimSender, AggregatedRecordsAreSummedByRank) {
   feedback(1, sender_->fb_req(), {{0, 10, 0, 1000, 2000, 10}, {2, 4, 4, 5000, 6000, 4}});
   feedback(2, sender_->fb_req(), {{0, 5, 1, 900, 1500, 5}, {2, 3, 2, 5000, 9000, 3}});
   EXPECT_LT(sender_->rate(0), initial_);  // 1 of 15
-  EXPECT_GT(sender_->rate(2), initial_);  // 6 of 7: not all
+  EXPECT_GT(sender_->rate(2), initial_);  // 6 of 7, not all
 }
 
 TEST_F(SimSender, FinishesWhenAllHaveAnsweredAndIgnoresDuplicates) {
@@ -178,7 +178,7 @@ TEST_F(SimSender, EstimatesTheMaximumRttWithoutTheHold) {
   EXPECT_NEAR(sender_->max_rtt().seconds(), 0.050, 0.0005);
 }
 
-// A receiver behind a long queue answers too late for its round; the timer must grow until it is
+// A receiver behind a long queue answers too late for its round. The timer must grow until it is
 // heard.
 TEST_F(SimSender, LateFeedbackLengthensTheTimer) {
   make(1);
@@ -234,7 +234,7 @@ TEST_F(SimSender, TheMenuLimitsMiddleGroups) {
   }
   ASSERT_TRUE(sender_->menu().active);
   Rate cumulative = sender_->rate(0);
-  // Layer 0 alone is above the first limits here: the middle groups go down to the minimum, not
+  // Here layer 0 alone exceeds the first limits: the middle groups go down to the minimum, not
   // below.
   for (Rank k = 1; k <= 3; ++k) {
     cumulative += sender_->rate(k);
@@ -251,7 +251,7 @@ TEST_F(SimSender, NumbersWrapInTheHeaders) {
   const wire::SimData first = data(0);
   const wire::SimData second = data(0);
   EXPECT_EQ(second.seq, first.seq + 1);
-  round({report(0, true)});  // from here on, a round is an epoch and a request
+  round({report(0, true)});  // from here on, each round has one epoch and one request
   const wire::SimData start = data(0);
   for (int i = 0; i < 70'000; ++i) round({report(0, true)});  // rate_epoch wraps at 65,536
   EXPECT_EQ(data(0).rate_epoch, static_cast<std::uint16_t>(start.rate_epoch + 70'000));
@@ -271,16 +271,16 @@ TEST_F(SimSender, CountsWhatItRefuses) {
   const std::uint32_t request = sender_->fb_req();
   feedback(1, request, {report(0, false)});
   next_request();
-  EXPECT_EQ(sender_->invalid(), 0u);  // a first answer, and the timer
+  EXPECT_EQ(sender_->invalid(), 0u);  // a first answer, and then the timer
 
-  feedback(1, sender_->fb_req() + 1, {report(0, false)});   // not asked yet
-  feedback(1, sender_->fb_req() - 40, {report(0, false)});  // long ago
+  feedback(1, sender_->fb_req() + 1, {report(0, false)});   // not requested yet
+  feedback(1, sender_->fb_req() - 40, {report(0, false)});  // requested long ago
   feedback(1, sender_->fb_req(), {report(2, false)});       // no such layer
-  feedback(2, sender_->fb_req(), {report(0, false)});       // one child too many
-  sender_->receive(now_, {{}, 28, false, 1}, sink_);        // nothing
+  feedback(2, sender_->fb_req(), {report(0, false)});       // one child more than allowed
+  sender_->receive(now_, {{}, 28, false, 1}, sink_);        // an empty message
   EXPECT_EQ(sender_->invalid(), 5u);
 
-  feedback(1, request, {report(0, false)});            // late, and known
+  feedback(1, request, {report(0, false)});            // late, but the child is known
   feedback(1, sender_->fb_req(), {report(0, false)});  // the answer; it ends the round
   feedback(1, sender_->fb_req(), {report(0, false)});  // again
   EXPECT_EQ(sender_->invalid(), 5u);

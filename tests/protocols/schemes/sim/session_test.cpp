@@ -1,5 +1,5 @@
-// Whole SIM sessions in virtual time (PROTOCOLS 3.7 and 13.3). Tolerances are named, seeds printed,
-// and each host's processing is late by up to 2 ms at random.
+// Whole SIM sessions in virtual time (PROTOCOLS 3.7 and 13.3). Tolerances are named, seeds are
+// printed, and each host's processing is late by up to 2 ms at random.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -32,8 +32,8 @@ SessionOptions options(std::uint64_t seed, std::vector<Tree::Node> receivers, un
 
 class Figure2 : public testing::TestWithParam<std::uint64_t> {};
 
-// S1: cumulative rates 1/2/3/5/6 Mbit/s and the text's subscriptions, over 20 s that begin after 70
-// s.
+// S1: cumulative rates of 1/2/3/5/6 Mbit/s and the subscriptions that the text gives, over 20 s
+// from 70 s on.
 TEST_P(Figure2, ConvergesToTheBottlenecks) {
   std::printf("seed %lu\n", static_cast<unsigned long>(GetParam()));
   Simulator simulator;
@@ -56,7 +56,7 @@ TEST_P(Figure2, ConvergesToTheBottlenecks) {
   EXPECT_NEAR(result.subscribers[2], 11, 0.5);
   EXPECT_NEAR(result.subscribers[1], 12, 0.5);
   EXPECT_EQ(result.subscribers[0], 16);
-  // Four hops: 15 ms for the report, up to 15 ms to graft, 20 ms of propagation, one packet
+  // Four hops: 15 ms for the report, up to 15 ms to graft, 20 ms of propagation, and one packet
   // interval.
   EXPECT_LE(session.worst_join_latency(), Duration::milliseconds(100));
 }
@@ -79,7 +79,7 @@ TEST(SimSession, TheSameSeedGivesTheSameRun) {
   EXPECT_NE(run(5), run(6));
 }
 
-// One receiver behind 4 Mbit/s: the link is filled, whatever the number of layers.
+// One receiver behind 4 Mbit/s fills the link, whatever the number of layers.
 TEST(SimSession, OneReceiverFillsItsLink) {
   for (const unsigned layers : {1u, 2u, 5u}) {
     Simulator simulator;
@@ -94,7 +94,7 @@ TEST(SimSession, OneReceiverFillsItsLink) {
   }
 }
 
-// S6: two sessions get 3, 2 and 1 Mbit/s each, if they start together or one after the other.
+// S6: two sessions get 3, 2 and 1 Mbit/s each, whether they start together or one after the other.
 class Figure7 : public testing::TestWithParam<Duration> {};
 
 TEST_P(Figure7, TwoSessionsShareTheirBottlenecks) {
@@ -128,8 +128,8 @@ TEST_P(Figure7, TwoSessionsShareTheirBottlenecks) {
 INSTANTIATE_TEST_SUITE_P(SecondStarts, Figure7,
                          testing::Values(Duration::zero(), Duration::seconds(60)));
 
-// All but the slowest receivers leave: the upper layers stop, and those that stay keep their
-// service.
+// All but the slowest receivers leave. The upper layers stop, and the remaining receivers keep
+// their service.
 TEST(SimSession, LayersStopWithTheirLastReceiver) {
   Simulator simulator;
   Figure1 figure(simulator);
@@ -146,7 +146,7 @@ TEST(SimSession, LayersStopWithTheirLastReceiver) {
   EXPECT_EQ(session.sender().rate(0), Rate::zero());
 }
 
-// A receiver that dies without a word: its link still gets packets, and nobody else notices.
+// A receiver dies without notice. Its link still gets packets, and nobody else notices.
 TEST(SimSession, ADeadReceiverIsForgotten) {
   Simulator simulator;
   Figure1 figure(simulator);
