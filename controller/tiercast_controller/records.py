@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-# Of the programs, as docs/agents.md lists them; protocols/core/rows.h, dataplane/sender/records.cpp
-# and hosts/receiver.cpp write them.
+# Of the programs, as docs/agents.md lists them; protocols/core/rows.h,
+# dataplane/sender/metrics/records.cpp and hosts/receiver.cpp write them.
 _LATENESS = ("late_p50_us", "late_p99_us", "late_p999_us", "late_max_us", "count", "dropped")
 _PAUSE = ("longest_us",)
 SENDERS: Mapping[str, tuple[str, ...]] = {

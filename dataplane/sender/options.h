@@ -8,7 +8,7 @@
 
 #include "agent/address.h"
 #include "agent/options.h"
-#include "dataplane/sender/sender_addresses.h"
+#include "dataplane/sender/frames/sender_addresses.h"
 
 namespace tiercast::sender {
 

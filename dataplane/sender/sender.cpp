@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "agent/clock.h"
-#include "dataplane/sender/feedback_receiver.h"
-#include "dataplane/sender/worker.h"
+#include "dataplane/sender/worker/feedback_receiver.h"
+#include "dataplane/sender/worker/worker.h"
 
 namespace tiercast::sender {
 namespace {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "agent/telemetry.h"
-#include "dataplane/sender/port.h"
-#include "dataplane/sender/sender_addresses.h"
-#include "dataplane/sender/session_table.h"
-#include "dataplane/sender/statistics.h"
+#include "dataplane/sender/frames/sender_addresses.h"
+#include "dataplane/sender/metrics/statistics.h"
+#include "dataplane/sender/port/port.h"
+#include "dataplane/sender/sessions/session_table.h"
 #include "tiercast/v1/session.pb.h"
 
 namespace tiercast::sender {

@@ -11,14 +11,14 @@
 #include <map>
 #include <thread>
 
-#include "dataplane/sender/frame_template.h"
-#include "dataplane/sender/neighbour.h"
-#include "dataplane/sender/payload.h"
-#include "dataplane/sender/ring.h"
-#include "dataplane/sender/schedule.h"
+#include "dataplane/sender/frames/frame_template.h"
+#include "dataplane/sender/frames/neighbour.h"
+#include "dataplane/sender/frames/payload.h"
 #include "dataplane/sender/sender.h"
-#include "dataplane/sender/session_table.h"
-#include "dataplane/sender/tsc_clock.h"
+#include "dataplane/sender/sessions/schedule.h"
+#include "dataplane/sender/sessions/session_table.h"
+#include "dataplane/sender/worker/ring.h"
+#include "dataplane/sender/worker/tsc_clock.h"
 #include "protocols/base/rng.h"
 #include "protocols/wire/bytes.h"
 #include "protocols/wire/rlm.h"

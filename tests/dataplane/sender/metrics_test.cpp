@@ -1,4 +1,4 @@
-#include "dataplane/sender/metrics.h"
+#include "dataplane/sender/metrics/prometheus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "dataplane/sender/live_view.h"
+#include "dataplane/sender/metrics/live_view.h"
 
 namespace tiercast::sender {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/sender/responder.h"
+#include "dataplane/sender/frames/responder.h"
 
 #include <gtest/gtest.h>
 

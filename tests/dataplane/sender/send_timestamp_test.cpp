@@ -1,6 +1,6 @@
 // The arithmetic of departures by a device's clock, tested with clocks as devices have them. No
 // device here offers RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP.
-#include "dataplane/sender/send_timestamp.h"
+#include "dataplane/sender/port/send_timestamp.h"
 
 #include <gtest/gtest.h>
 #include <rte_eal.h>

@@ -1,4 +1,4 @@
-#include "dataplane/sender/worker.h"
+#include "dataplane/sender/worker/worker.h"
 
 #include <poll.h>
 #include <rte_prefetch.h>

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "agent/file.h"
-#include "dataplane/sender/frame_template.h"
-#include "dataplane/sender/neighbour.h"
-#include "dataplane/sender/payload.h"
-#include "dataplane/sender/statistics.h"
+#include "dataplane/sender/frames/frame_template.h"
+#include "dataplane/sender/frames/neighbour.h"
+#include "dataplane/sender/frames/payload.h"
+#include "dataplane/sender/metrics/statistics.h"
 #include "protocols/base/huge_pages.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"

@@ -1,4 +1,4 @@
-#include "dataplane/sender/port.h"
+#include "dataplane/sender/port/port.h"
 
 #include <fmt/format.h>
 #include <rte_eal.h>
@@ -18,7 +18,7 @@
 
 #include "agent/interface.h"
 #include "base/unique_fd.h"
-#include "dataplane/sender/packet_socket.h"
+#include "dataplane/sender/port/packet_socket.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/udp_frame.h"
 

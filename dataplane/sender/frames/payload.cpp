@@ -1,4 +1,4 @@
-#include "dataplane/sender/payload.h"
+#include "dataplane/sender/frames/payload.h"
 
 #include <poll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "dataplane/sender/link_watch.h"
+#include "dataplane/sender/port/link_watch.h"
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

@@ -1,4 +1,4 @@
-#include "dataplane/sender/metrics.h"
+#include "dataplane/sender/metrics/prometheus.h"
 
 #include <fmt/format.h>
 #include <prometheus/collectable.h>

@@ -10,11 +10,11 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/sender/neighbour.h"
-#include "dataplane/sender/port.h"
-#include "dataplane/sender/sender_addresses.h"
-#include "dataplane/sender/statistics.h"
-#include "dataplane/sender/worker.h"
+#include "dataplane/sender/frames/neighbour.h"
+#include "dataplane/sender/frames/sender_addresses.h"
+#include "dataplane/sender/metrics/statistics.h"
+#include "dataplane/sender/port/port.h"
+#include "dataplane/sender/worker/worker.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {

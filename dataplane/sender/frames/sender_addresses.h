@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "dataplane/sender/responder.h"
+#include "dataplane/sender/frames/responder.h"
 
 namespace tiercast::sender {
 

@@ -1,4 +1,4 @@
-#include "dataplane/sender/neighbour.h"
+#include "dataplane/sender/frames/neighbour.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/sender/statistics.h"
+#include "dataplane/sender/metrics/statistics.h"
 
 namespace prometheus {
 class Exposer;

@@ -1,4 +1,4 @@
-#include "dataplane/sender/frame_template.h"
+#include "dataplane/sender/frames/frame_template.h"
 
 #include <algorithm>
 #include <vector>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/sender/session_table.h"
+#include "dataplane/sender/sessions/session_table.h"
 
 namespace tiercast::sender {
 

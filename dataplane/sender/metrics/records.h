@@ -9,7 +9,7 @@
 
 #include "agent/telemetry.h"
 #include "base/histogram.h"
-#include "dataplane/sender/statistics.h"
+#include "dataplane/sender/metrics/statistics.h"
 
 namespace tiercast::sender {
 

@@ -1,4 +1,4 @@
-#include "dataplane/sender/schedule.h"
+#include "dataplane/sender/sessions/schedule.h"
 
 #include <fmt/format.h>
 

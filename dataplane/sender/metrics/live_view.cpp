@@ -1,4 +1,4 @@
-#include "dataplane/sender/live_view.h"
+#include "dataplane/sender/metrics/live_view.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "dataplane/sender/responder.h"
+#include "dataplane/sender/frames/responder.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::sender {

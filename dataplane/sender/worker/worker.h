@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "dataplane/sender/port.h"
-#include "dataplane/sender/ring.h"
-#include "dataplane/sender/send_timestamp.h"
-#include "dataplane/sender/session_table.h"
-#include "dataplane/sender/statistics.h"
-#include "dataplane/sender/tsc_clock.h"
+#include "dataplane/sender/metrics/statistics.h"
+#include "dataplane/sender/port/port.h"
+#include "dataplane/sender/port/send_timestamp.h"
+#include "dataplane/sender/sessions/session_table.h"
+#include "dataplane/sender/worker/ring.h"
+#include "dataplane/sender/worker/tsc_clock.h"
 
 namespace tiercast::sender {
 

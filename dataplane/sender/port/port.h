@@ -16,7 +16,7 @@
 
 #include "agent/address.h"
 #include "agent/interface.h"
-#include "dataplane/sender/frame_template.h"
+#include "dataplane/sender/frames/frame_template.h"
 
 namespace tiercast::sender {
 

@@ -7,7 +7,7 @@
 
 #include "agent/event_loop.h"
 #include "base/unique_fd.h"
-#include "dataplane/sender/port.h"
+#include "dataplane/sender/port/port.h"
 
 namespace tiercast::sender {
 

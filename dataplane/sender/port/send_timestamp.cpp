@@ -1,4 +1,4 @@
-#include "dataplane/sender/send_timestamp.h"
+#include "dataplane/sender/port/send_timestamp.h"
 
 #include <rte_mbuf_dyn.h>
 

@@ -1,4 +1,4 @@
-#include "dataplane/sender/session_table.h"
+#include "dataplane/sender/sessions/session_table.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "dataplane/sender/packet_socket.h"
+#include "dataplane/sender/port/packet_socket.h"
 
 #include <linux/if_packet.h>
 #include <sys/socket.h>

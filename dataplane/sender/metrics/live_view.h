@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "dataplane/sender/statistics.h"
+#include "dataplane/sender/metrics/statistics.h"
 
 namespace tiercast::sender {
 

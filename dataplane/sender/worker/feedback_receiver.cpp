@@ -1,4 +1,4 @@
-#include "dataplane/sender/feedback_receiver.h"
+#include "dataplane/sender/worker/feedback_receiver.h"
 
 #include <rte_prefetch.h>
 

@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-#include "dataplane/sender/sender_addresses.h"
+#include "dataplane/sender/frames/sender_addresses.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::sender {

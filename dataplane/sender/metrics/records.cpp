@@ -1,4 +1,4 @@
-#include "dataplane/sender/records.h"
+#include "dataplane/sender/metrics/records.h"
 
 #include <fmt/format.h>
 
