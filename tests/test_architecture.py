@@ -25,18 +25,21 @@ MAY_USE = {
     "hosts": {"base", "protocols", "agent"},
     "ns3": {"base", "dataplane/engine", "dataplane/accounts", "protocols"},
 }
-# The engine's rooms, from the ground floor up: a room includes itself and what lies below.
-ENGINE = "dataplane/engine"
-ENGINE_FLOORS = (
-    {"packet"},
-    {"queues"},
-    {"control"},
-    {"image"},
-    {"arch", "tables", "flat"},
-    {"run", "load"},
-    {"arch/v1model"},
-    {"api"},
-)
+# Rooms of large folders, from the ground floor up: a room includes itself and what lies below.
+# "" is what lies in the folder itself.
+FLOORS: dict[str, tuple[set[str], ...]] = {
+    "dataplane/engine": (
+        {"packet"},
+        {"queues"},
+        {"control"},
+        {"image"},
+        {"arch", "tables", "flat"},
+        {"run", "load"},
+        {"arch/v1model"},
+        {"api"},
+    ),
+    "dataplane/sender": ({"frames", "metrics"}, {"port", "sessions"}, {"worker"}, {""}),
+}
 WITHOUT_GRPC_OR_DPDK = ("base", "protocols", "dataplane/engine", "dataplane/accounts")
 PYTHON_MAY_IMPORT = {
     "controller/tiercast_controller": {"tiercast_controller"},
@@ -88,15 +91,20 @@ def test_includes_point_downwards(folder: str) -> None:
                 )
 
 
-def test_engine_rooms_include_downwards() -> None:
-    floor = {room: n for n, rooms in enumerate(ENGINE_FLOORS) for room in rooms}
-    for path in tracked(ENGINE, ".h", ".cpp"):
-        room = str(path.parent.relative_to(ROOT / ENGINE))
+@pytest.mark.parametrize("folder", FLOORS)
+def test_rooms_include_downwards(folder: str) -> None:
+    floor = {room: n for n, rooms in enumerate(FLOORS[folder]) for room in rooms}
+    seen = set()
+    for path in tracked(folder, ".h", ".cpp"):
+        room = path.parent.relative_to(ROOT / folder).as_posix().removeprefix(".")
         if room == "bench":
             continue
         assert room in floor, f"{path}: no room `{room}`; rooms: {', '.join(sorted(floor))}"
-        for used in re.findall(rf'^#include "{ENGINE}/([\w/]+)/\w+\.h"', path.read_text(), re.M):
+        seen.add(room)
+        includes = re.findall(rf'^#include "{folder}/((?:\w+/)*)\w+\.h"', path.read_text(), re.M)
+        for used in (include.rstrip("/") for include in includes):
             assert used == room or floor[used] < floor[room], f"{path}: includes {used}/"
+    assert seen == set(floor), f"{folder}: rooms without files"
 
 
 def test_headers_form_no_circle() -> None:

@@ -27,6 +27,7 @@
 #include "dataplane/sender/sender.h"
 #include "dataplane/sender/session_service.h"
 #include "dataplane/sender/sessions/schedule.h"
+#include "dataplane/sender/sessions/session_list.h"
 #include "dataplane/sender/worker/worker.h"
 #include "proto/control_server.h"
 #include "protocols/wire/udp_frame.h"

@@ -15,7 +15,6 @@
 #include "dataplane/sender/metrics/statistics.h"
 #include "dataplane/sender/port/port.h"
 #include "dataplane/sender/sessions/session_table.h"
-#include "tiercast/v1/session.pb.h"
 
 namespace tiercast::sender {
 
@@ -32,11 +31,6 @@ struct SenderSettings {
   Duration ramp = Duration::zero();       // time over which the sessions of one start_sessions()
                                           // are spread
 };
-
-// The `count` sessions of one SessionSpec. ConfigError names the field, its value and the choices.
-std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec);
-// Reads a file in the JSON form of tiercast.v1.SessionList.
-v1::SessionList read_sessions(const std::string& path);
 
 class Sender {
  public:

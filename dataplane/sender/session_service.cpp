@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/sender/sessions/session_list.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {

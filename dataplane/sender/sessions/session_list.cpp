@@ -1,15 +1,16 @@
-// Requests for sessions: checked, and completed with each scheme's defaults.
+#include "dataplane/sender/sessions/session_list.h"
+
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "dataplane/sender/sender.h"
 #include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
+
 std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
   const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
   check_range("session", spec.session(), 0, wire::kMaxSession);

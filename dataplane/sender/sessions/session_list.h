@@ -1,0 +1,18 @@
+// Requests for sessions: checked, and completed with each scheme's defaults.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dataplane/sender/sessions/session_table.h"
+#include "tiercast/v1/session.pb.h"
+
+namespace tiercast::sender {
+
+// The `count` sessions of one SessionSpec. ConfigError names the field, its value and the
+// choices.
+std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec);
+// Reads a file in the JSON form of tiercast.v1.SessionList.
+v1::SessionList read_sessions(const std::string& path);
+
+}  // namespace tiercast::sender

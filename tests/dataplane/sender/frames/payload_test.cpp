@@ -1,0 +1,48 @@
+#include "dataplane/sender/frames/payload.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <span>
+#include <string>
+
+#include "protocols/base/units.h"
+
+namespace tiercast::sender {
+namespace {
+
+TEST(SenderPayload, AFileIsSentOverAndOver) {
+  const std::string path = testing::TempDir() + "/payload";
+  std::ofstream(path) << "abcde";
+  const auto source = open_payload(path);
+  std::string text(12, ' ');
+  ASSERT_TRUE(source->fill(std::as_writable_bytes(std::span(text))));
+  EXPECT_EQ(text, "abcdeabcdeab");
+  ASSERT_TRUE(source->fill(std::as_writable_bytes(std::span(text).first(3))));
+  EXPECT_EQ(text.substr(0, 3), "cde");
+  EXPECT_THROW(open_payload("/nonexistent"), ConfigError);
+  std::remove(path.c_str());
+}
+
+TEST(SenderPayload, AStreamThatRunsDryIsFilledWithZeros) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "hello", 5), 5);
+  close(ends[1]);
+  const auto source = read_payload(ends[0]);
+  std::string text;
+  while (text.size() < 5) {  // until the reading thread has had its turn
+    std::string part(1, ' ');
+    if (source->fill(std::as_writable_bytes(std::span(part)))) text += part;
+  }
+  EXPECT_EQ(text, "hello");
+  std::string dry(3, 'x');
+  EXPECT_FALSE(source->fill(std::as_writable_bytes(std::span(dry))));
+  EXPECT_EQ(dry, std::string(3, '\0'));
+  close(ends[0]);
+}
+
+}  // namespace
+}  // namespace tiercast::sender
