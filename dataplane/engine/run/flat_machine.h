@@ -6,13 +6,13 @@
 #include <span>
 
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/checksums.h"
-#include "dataplane/engine/run/externs.h"
-#include "dataplane/engine/run/headers.h"
-#include "dataplane/engine/run/interpreter.h"
-#include "dataplane/engine/run/packet_state.h"
-#include "dataplane/engine/run/parser.h"
-#include "dataplane/engine/run/table_hits.h"
+#include "dataplane/engine/run/interpreter/interpreter.h"
+#include "dataplane/engine/run/interpreter/table_hits.h"
+#include "dataplane/engine/run/parse/checksums.h"
+#include "dataplane/engine/run/parse/parser.h"
+#include "dataplane/engine/run/state/externs.h"
+#include "dataplane/engine/run/state/headers.h"
+#include "dataplane/engine/run/state/packet_state.h"
 #include "dataplane/engine/tables/match_table.h"
 
 namespace tiercast::engine {

@@ -5,15 +5,15 @@
 
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/calculations.h"
-#include "dataplane/engine/run/checksums.h"
-#include "dataplane/engine/run/deparser.h"
-#include "dataplane/engine/run/externs.h"
 #include "dataplane/engine/run/flat_machine.h"
-#include "dataplane/engine/run/headers.h"
-#include "dataplane/engine/run/interpreter.h"
-#include "dataplane/engine/run/parser.h"
-#include "dataplane/engine/run/table_hits.h"
+#include "dataplane/engine/run/interpreter/calculations.h"
+#include "dataplane/engine/run/interpreter/interpreter.h"
+#include "dataplane/engine/run/interpreter/table_hits.h"
+#include "dataplane/engine/run/parse/checksums.h"
+#include "dataplane/engine/run/parse/deparser.h"
+#include "dataplane/engine/run/parse/parser.h"
+#include "dataplane/engine/run/state/externs.h"
+#include "dataplane/engine/run/state/headers.h"
 
 namespace tiercast::engine {
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/calculations.h"
-#include "dataplane/engine/run/interpreter.h"
-#include "dataplane/engine/run/packet_state.h"
+#include "dataplane/engine/run/interpreter/calculations.h"
+#include "dataplane/engine/run/interpreter/interpreter.h"
+#include "dataplane/engine/run/state/packet_state.h"
 
 namespace tiercast::engine {
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/headers.h"
+#include "dataplane/engine/run/state/headers.h"
 
 #include <algorithm>
 #include <cstring>

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/externs.h"
-#include "dataplane/engine/run/packet_state.h"
+#include "dataplane/engine/run/state/externs.h"
+#include "dataplane/engine/run/state/packet_state.h"
 
 namespace tiercast::engine {
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/table_hits.h"
+#include "dataplane/engine/run/interpreter/table_hits.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/calculations.h"
+#include "dataplane/engine/run/interpreter/calculations.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/externs.h"
+#include "dataplane/engine/run/state/externs.h"
 
 namespace tiercast::engine {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/externs.h"
-#include "dataplane/engine/run/interpreter.h"
-#include "dataplane/engine/run/packet_state.h"
+#include "dataplane/engine/run/interpreter/interpreter.h"
+#include "dataplane/engine/run/state/externs.h"
+#include "dataplane/engine/run/state/packet_state.h"
 
 namespace tiercast::engine {
 

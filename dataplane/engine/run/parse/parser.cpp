@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/parser.h"
+#include "dataplane/engine/run/parse/parser.h"
 
 #include <algorithm>
 

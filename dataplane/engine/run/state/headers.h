@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/packet_state.h"
+#include "dataplane/engine/run/state/packet_state.h"
 
 namespace tiercast::engine {
 

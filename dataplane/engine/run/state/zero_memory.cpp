@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/zero_memory.h"
+#include "dataplane/engine/run/state/zero_memory.h"
 
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/deparser.h"
+#include "dataplane/engine/run/parse/deparser.h"
 
 #include <cstring>
 

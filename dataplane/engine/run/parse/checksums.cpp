@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/checksums.h"
+#include "dataplane/engine/run/parse/checksums.h"
 
 #include <cstring>
 

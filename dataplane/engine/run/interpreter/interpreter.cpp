@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/interpreter.h"
+#include "dataplane/engine/run/interpreter/interpreter.h"
 
 #include <algorithm>
 #include <type_traits>

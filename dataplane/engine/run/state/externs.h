@@ -7,7 +7,7 @@
 
 #include "dataplane/engine/control/control.h"
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/zero_memory.h"
+#include "dataplane/engine/run/state/zero_memory.h"
 #include "dataplane/engine/tables/meter.h"
 
 namespace tiercast::engine {

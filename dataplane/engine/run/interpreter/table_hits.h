@@ -2,9 +2,9 @@
 #pragma once
 
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/calculations.h"
-#include "dataplane/engine/run/externs.h"
-#include "dataplane/engine/run/packet_state.h"
+#include "dataplane/engine/run/interpreter/calculations.h"
+#include "dataplane/engine/run/state/externs.h"
+#include "dataplane/engine/run/state/packet_state.h"
 #include "dataplane/engine/tables/match_table.h"
 
 namespace tiercast::engine {

@@ -5,10 +5,10 @@
 
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/calculations.h"
-#include "dataplane/engine/run/externs.h"
-#include "dataplane/engine/run/headers.h"
-#include "dataplane/engine/run/packet_state.h"
+#include "dataplane/engine/run/interpreter/calculations.h"
+#include "dataplane/engine/run/state/externs.h"
+#include "dataplane/engine/run/state/headers.h"
+#include "dataplane/engine/run/state/packet_state.h"
 
 namespace tiercast::engine {
 
