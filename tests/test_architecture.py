@@ -42,6 +42,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"api"},
     ),
     "dataplane/sender": ({"frames", "metrics"}, {"port", "sessions"}, {"worker"}, {""}),
+    "dataplane/switch/p4runtime": ({"translate"}, {"entities"}, {""}),
 }
 WITHOUT_GRPC_OR_DPDK = ("base", "protocols", "dataplane/engine", "dataplane/accounts")
 PYTHON_MAY_IMPORT = {

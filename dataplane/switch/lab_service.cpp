@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "dataplane/switch/clock.h"
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 namespace {

@@ -19,8 +19,8 @@
 #include "dataplane/switch/data_plane.h"
 #include "dataplane/switch/lab_service.h"
 #include "dataplane/switch/options.h"
-#include "dataplane/switch/p4runtime/errors.h"
 #include "dataplane/switch/p4runtime/service.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 #include "dataplane/switch/port/interfaces.h"
 #include "proto/control_server.h"
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "dataplane/switch/p4runtime/bytestring.h"
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/translate/bytestring.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/switch/data_plane.h"
-#include "dataplane/switch/p4runtime/entities.h"
+#include "dataplane/switch/p4runtime/entities/entities.h"
 #include "dataplane/switch/p4runtime/packet_io.h"
-#include "dataplane/switch/p4runtime/program_info.h"
+#include "dataplane/switch/p4runtime/translate/program_info.h"
 #include "p4/v1/p4runtime.pb.h"
 
 namespace tiercast::vswitch {

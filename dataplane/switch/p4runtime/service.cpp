@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dataplane/switch/clock.h"
-#include "dataplane/switch/p4runtime/digests.h"
-#include "dataplane/switch/p4runtime/errors.h"
-#include "dataplane/switch/p4runtime/transaction.h"
+#include "dataplane/switch/p4runtime/entities/digests.h"
+#include "dataplane/switch/p4runtime/entities/transaction.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 namespace {

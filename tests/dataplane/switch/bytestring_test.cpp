@@ -1,9 +1,9 @@
 // Vectors: P4Runtime specification, "Bytestrings", tables of valid and invalid encodings.
-#include "dataplane/switch/p4runtime/bytestring.h"
+#include "dataplane/switch/p4runtime/translate/bytestring.h"
 
 #include <gtest/gtest.h>
 
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 namespace {

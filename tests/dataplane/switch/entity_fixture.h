@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/switch/p4runtime/entities.h"
-#include "dataplane/switch/p4runtime/errors.h"
-#include "dataplane/switch/p4runtime/transaction.h"
+#include "dataplane/switch/p4runtime/entities/entities.h"
+#include "dataplane/switch/p4runtime/entities/transaction.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 

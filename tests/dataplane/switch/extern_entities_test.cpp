@@ -1,7 +1,7 @@
 // Writes and reads of the P4Runtime entities of externs (meters, action profiles, digests, value
 // sets, idle timeouts), on the programs in tests/data/p4, with a P4Info for the parts that are
 // used.
-#include "dataplane/switch/p4runtime/digests.h"
+#include "dataplane/switch/p4runtime/entities/digests.h"
 #include "tests/dataplane/switch/entity_fixture.h"
 
 namespace tiercast::vswitch {

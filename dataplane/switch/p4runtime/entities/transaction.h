@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "dataplane/switch/p4runtime/entities.h"
+#include "dataplane/switch/p4runtime/entities/entities.h"
 #include "p4/v1/p4runtime.pb.h"
 
 namespace tiercast::vswitch {

@@ -1,9 +1,9 @@
 // The configuration of digests, and lists of digests as messages.
-#include "dataplane/switch/p4runtime/digests.h"
+#include "dataplane/switch/p4runtime/entities/digests.h"
 
 #include <fmt/format.h>
 
-#include "dataplane/switch/p4runtime/entity_kinds.h"
+#include "dataplane/switch/p4runtime/entities/entity_kinds.h"
 
 namespace tiercast::vswitch {
 namespace {

@@ -1,10 +1,10 @@
-#include "dataplane/switch/p4runtime/bytestring.h"
+#include "dataplane/switch/p4runtime/translate/bytestring.h"
 
 #include <fmt/format.h>
 
 #include <bit>
 
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 namespace {

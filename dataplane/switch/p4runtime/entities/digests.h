@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "dataplane/engine/control/control.h"
-#include "dataplane/switch/p4runtime/program_info.h"
+#include "dataplane/switch/p4runtime/translate/program_info.h"
 #include "p4/v1/p4runtime.pb.h"
 
 namespace tiercast::vswitch {

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "dataplane/switch/p4runtime/errors.h"
-#include "dataplane/switch/p4runtime/program_info.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
+#include "dataplane/switch/p4runtime/translate/program_info.h"
 
 namespace tiercast::vswitch {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dataplane/engine/control/control.h"
-#include "dataplane/switch/p4runtime/program_info.h"
+#include "dataplane/switch/p4runtime/translate/program_info.h"
 #include "p4/v1/p4runtime.pb.h"
 
 namespace tiercast::vswitch {

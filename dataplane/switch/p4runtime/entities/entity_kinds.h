@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "dataplane/switch/p4runtime/entities.h"
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/entities/entities.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 

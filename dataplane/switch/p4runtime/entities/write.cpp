@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "dataplane/switch/p4runtime/bytestring.h"
-#include "dataplane/switch/p4runtime/cells.h"
-#include "dataplane/switch/p4runtime/entity_kinds.h"
-#include "dataplane/switch/p4runtime/translate.h"
+#include "dataplane/switch/p4runtime/entities/cells.h"
+#include "dataplane/switch/p4runtime/entities/entity_kinds.h"
+#include "dataplane/switch/p4runtime/translate/bytestring.h"
+#include "dataplane/switch/p4runtime/translate/translate.h"
 
 namespace tiercast::vswitch {
 

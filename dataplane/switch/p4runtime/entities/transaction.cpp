@@ -1,12 +1,12 @@
-#include "dataplane/switch/p4runtime/transaction.h"
+#include "dataplane/switch/p4runtime/entities/transaction.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "dataplane/switch/p4runtime/errors.h"
-#include "dataplane/switch/p4runtime/translate.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
+#include "dataplane/switch/p4runtime/translate/translate.h"
 
 namespace tiercast::vswitch {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/switch/p4runtime/translate.h"
+#include "dataplane/switch/p4runtime/translate/translate.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "dataplane/switch/p4runtime/bytestring.h"
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/translate/bytestring.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 namespace {

@@ -2,8 +2,8 @@
 // entries.
 #include <fmt/format.h>
 
-#include "dataplane/switch/p4runtime/cells.h"
-#include "dataplane/switch/p4runtime/entity_kinds.h"
+#include "dataplane/switch/p4runtime/entities/cells.h"
+#include "dataplane/switch/p4runtime/entities/entity_kinds.h"
 
 namespace tiercast::vswitch {
 namespace {

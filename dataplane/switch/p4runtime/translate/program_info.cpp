@@ -1,4 +1,4 @@
-#include "dataplane/switch/p4runtime/program_info.h"
+#include "dataplane/switch/p4runtime/translate/program_info.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 namespace tiercast::vswitch {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/switch/p4runtime/errors.h"
+#include "dataplane/switch/p4runtime/translate/errors.h"
 
 #include <fmt/format.h>
 
