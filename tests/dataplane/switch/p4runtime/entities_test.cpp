@@ -1,5 +1,5 @@
 // Writes and reads of P4Runtime entities on the compiled tiercast.p4.
-#include "tests/dataplane/switch/entity_fixture.h"
+#include "tests/dataplane/switch/p4runtime/entity_fixture.h"
 
 namespace tiercast::vswitch {
 namespace {

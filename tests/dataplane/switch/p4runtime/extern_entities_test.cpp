@@ -2,7 +2,7 @@
 // sets, idle timeouts), on the programs in tests/data/p4, with a P4Info for the parts that are
 // used.
 #include "dataplane/switch/p4runtime/entities/digests.h"
-#include "tests/dataplane/switch/entity_fixture.h"
+#include "tests/dataplane/switch/p4runtime/entity_fixture.h"
 
 namespace tiercast::vswitch {
 namespace {
