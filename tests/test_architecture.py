@@ -42,6 +42,14 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"api"},
     ),
     "dataplane/sender": ({"frames", "metrics"}, {"port", "sessions"}, {"worker"}, {""}),
+    "protocols": (
+        {"base"},
+        {"pacer", "wire"},
+        {"core"},
+        {"common", "driver"},
+        {f"schemes/{path.name}" for path in (ROOT / "protocols/schemes").glob("*/")},
+        {"testkit"},
+    ),
     "dataplane/switch/p4runtime": ({"translate"}, {"entities"}, {""}),
 }
 WITHOUT_GRPC_OR_DPDK = ("base", "protocols", "dataplane/engine", "dataplane/accounts")

@@ -7,8 +7,8 @@
 #include "protocols/common/layered_reception.h"
 #include "protocols/common/mean_deviation.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/ermcc/messages.h"
 #include "protocols/schemes/ermcc/settings.h"
-#include "protocols/wire/ermcc.h"
 
 namespace tiercast::ermcc {
 

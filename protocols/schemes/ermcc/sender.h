@@ -9,8 +9,8 @@
 #include "protocols/common/ewma.h"
 #include "protocols/common/mean_deviation.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/ermcc/messages.h"
 #include "protocols/schemes/ermcc/settings.h"
-#include "protocols/wire/ermcc.h"
 
 namespace tiercast::ermcc {
 

@@ -13,8 +13,8 @@
 #include "protocols/base/rng.h"
 #include "protocols/base/units.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/mdpcc/messages.h"
 #include "protocols/schemes/mdpcc/segment_set.h"
-#include "protocols/wire/mdpcc.h"
 
 namespace tiercast::mdpcc {
 

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "protocols/base/units.h"
+#include "protocols/schemes/mdpcc/messages.h"
 #include "protocols/schemes/mdpcc/segment_set.h"
-#include "protocols/wire/mdpcc.h"
 
 namespace tiercast::mdpcc {
 

@@ -9,9 +9,9 @@
 #include "protocols/common/loss_history.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/mdpcc/messages.h"
 #include "protocols/schemes/mdpcc/object_receiver.h"
 #include "protocols/schemes/mdpcc/settings.h"
-#include "protocols/wire/mdpcc.h"
 
 namespace tiercast::mdpcc {
 

@@ -9,7 +9,7 @@
 
 #include "protocols/base/units.h"
 #include "protocols/common/rtt_estimator.h"
-#include "protocols/wire/mdpcc.h"
+#include "protocols/schemes/mdpcc/messages.h"
 
 namespace tiercast::mdpcc {
 

@@ -8,10 +8,10 @@
 
 #include "protocols/core/core.h"
 #include "protocols/schemes/mdpcc/goal_rate.h"
+#include "protocols/schemes/mdpcc/messages.h"
 #include "protocols/schemes/mdpcc/object_sender.h"
 #include "protocols/schemes/mdpcc/representatives.h"
 #include "protocols/schemes/mdpcc/settings.h"
-#include "protocols/wire/mdpcc.h"
 
 namespace tiercast::mdpcc {
 

@@ -4,7 +4,7 @@
 
 #include "protocols/common/loss_history.h"
 #include "protocols/core/session_config.h"
-#include "protocols/wire/mdpcc.h"
+#include "protocols/schemes/mdpcc/messages.h"
 
 namespace tiercast::mdpcc {
 namespace {

@@ -10,10 +10,10 @@
 #include "protocols/core/core.h"
 #include "protocols/schemes/mlda/layering.h"
 #include "protocols/schemes/mlda/lda_plus.h"
+#include "protocols/schemes/mlda/messages.h"
 #include "protocols/schemes/mlda/packet_pair.h"
 #include "protocols/schemes/mlda/rtt_tracker.h"
 #include "protocols/schemes/mlda/settings.h"
-#include "protocols/wire/mlda.h"
 
 namespace tiercast::mlda {
 

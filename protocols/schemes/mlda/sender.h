@@ -9,8 +9,8 @@
 #include "protocols/base/rng.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/mlda/layering.h"
+#include "protocols/schemes/mlda/messages.h"
 #include "protocols/schemes/mlda/settings.h"
-#include "protocols/wire/mlda.h"
 
 namespace tiercast::mlda {
 

@@ -8,8 +8,8 @@
 #include "protocols/common/rate_meter.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/pgmcc/messages.h"
 #include "protocols/schemes/pgmcc/settings.h"
-#include "protocols/wire/pgmcc.h"
 
 namespace tiercast::pgmcc {
 

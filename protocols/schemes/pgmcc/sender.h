@@ -7,9 +7,9 @@
 
 #include "protocols/common/rtt_estimator.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/pgmcc/messages.h"
 #include "protocols/schemes/pgmcc/settings.h"
 #include "protocols/schemes/pgmcc/window.h"
-#include "protocols/wire/pgmcc.h"
 
 namespace tiercast::pgmcc {
 

@@ -7,8 +7,8 @@
 
 #include "protocols/common/layered_reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/plm/messages.h"
 #include "protocols/schemes/plm/settings.h"
-#include "protocols/wire/plm.h"
 
 namespace tiercast::plm {
 

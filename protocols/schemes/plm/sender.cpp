@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "protocols/base/rng.h"
-#include "protocols/wire/plm.h"
+#include "protocols/schemes/plm/messages.h"
 
 namespace tiercast::plm {
 

@@ -12,8 +12,8 @@
 #include "protocols/common/rate_meter.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/rla/messages.h"
 #include "protocols/schemes/rla/settings.h"
-#include "protocols/wire/rla.h"
 
 namespace tiercast::rla {
 

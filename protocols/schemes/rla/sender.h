@@ -14,10 +14,10 @@
 #include "protocols/core/core.h"
 #include "protocols/schemes/rla/listening.h"
 #include "protocols/schemes/rla/members.h"
+#include "protocols/schemes/rla/messages.h"
 #include "protocols/schemes/rla/repairs.h"
 #include "protocols/schemes/rla/scoreboard.h"
 #include "protocols/schemes/rla/settings.h"
-#include "protocols/wire/rla.h"
 
 namespace tiercast::rla {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "protocols/core/session_config.h"
-#include "protocols/wire/rla.h"
+#include "protocols/schemes/rla/messages.h"
 
 namespace tiercast::rla {
 namespace {

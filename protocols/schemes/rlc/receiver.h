@@ -7,8 +7,8 @@
 
 #include "protocols/common/layered_reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/rlc/messages.h"
 #include "protocols/schemes/rlc/settings.h"
-#include "protocols/wire/rlc.h"
 
 namespace tiercast::rlc {
 

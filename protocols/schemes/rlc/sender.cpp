@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "protocols/base/rng.h"
-#include "protocols/wire/rlc.h"
+#include "protocols/schemes/rlc/messages.h"
 
 namespace tiercast::rlc {
 namespace {

@@ -12,8 +12,8 @@
 #include "protocols/base/rng.h"
 #include "protocols/common/layered_reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/rlm/messages.h"
 #include "protocols/schemes/rlm/settings.h"
-#include "protocols/wire/rlm.h"
 
 namespace tiercast::rlm {
 

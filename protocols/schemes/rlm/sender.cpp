@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "protocols/base/rng.h"
-#include "protocols/wire/rlm.h"
+#include "protocols/schemes/rlm/messages.h"
 
 namespace tiercast::rlm {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "protocols/core/session_config.h"
-#include "protocols/wire/rlm.h"
+#include "protocols/schemes/rlm/messages.h"
 
 namespace tiercast::rlm {
 namespace {

@@ -9,8 +9,8 @@
 #include "protocols/common/gap_detector.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/sim/messages.h"
 #include "protocols/schemes/sim/settings.h"
-#include "protocols/wire/sim.h"
 
 namespace tiercast::sim {
 

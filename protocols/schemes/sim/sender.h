@@ -11,8 +11,8 @@
 #include "protocols/core/core.h"
 #include "protocols/schemes/sim/children.h"
 #include "protocols/schemes/sim/menu.h"
+#include "protocols/schemes/sim/messages.h"
 #include "protocols/schemes/sim/settings.h"
-#include "protocols/wire/sim.h"
 
 namespace tiercast::sim {
 

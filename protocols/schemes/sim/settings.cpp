@@ -1,7 +1,7 @@
 #include "protocols/schemes/sim/settings.h"
 
 #include "protocols/core/session_config.h"
-#include "protocols/wire/sim.h"
+#include "protocols/schemes/sim/messages.h"
 
 namespace tiercast::sim {
 namespace {

@@ -8,9 +8,9 @@
 #include "protocols/common/loss_history.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
+#include "protocols/schemes/tfmcc/messages.h"
 #include "protocols/schemes/tfmcc/received_rate.h"
 #include "protocols/schemes/tfmcc/settings.h"
-#include "protocols/wire/tfmcc.h"
 
 namespace tiercast::tfmcc {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "protocols/core/core.h"
+#include "protocols/schemes/tfmcc/messages.h"
 #include "protocols/schemes/tfmcc/settings.h"
-#include "protocols/wire/tfmcc.h"
 
 namespace tiercast::tfmcc {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "protocols/core/registry.h"
-#include "protocols/wire/sim.h"
+#include "protocols/schemes/sim/messages.h"
 
 namespace tiercast {
 

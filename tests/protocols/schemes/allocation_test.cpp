@@ -15,9 +15,9 @@
 #include "protocols/driver/receiver_driver.h"
 #include "protocols/driver/sender_driver.h"
 #include "protocols/pacer/pacer.h"
+#include "protocols/schemes/ermcc/messages.h"
+#include "protocols/schemes/mdpcc/messages.h"
 #include "protocols/testkit/session.h"
-#include "protocols/wire/ermcc.h"
-#include "protocols/wire/mdpcc.h"
 #include "tests/support/allocations.h"
 
 namespace tiercast::testkit {

@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "protocols/schemes/ermcc/messages.h"
+#include "protocols/schemes/mdpcc/messages.h"
+#include "protocols/schemes/mlda/messages.h"
+#include "protocols/schemes/pgmcc/messages.h"
+#include "protocols/schemes/plm/messages.h"
+#include "protocols/schemes/rla/messages.h"
+#include "protocols/schemes/rlc/messages.h"
+#include "protocols/schemes/rlm/messages.h"
+#include "protocols/schemes/sim/messages.h"
+#include "protocols/schemes/tfmcc/messages.h"
 #include "protocols/wire/bytes.h"
-#include "protocols/wire/ermcc.h"
-#include "protocols/wire/mdpcc.h"
-#include "protocols/wire/mlda.h"
-#include "protocols/wire/pgmcc.h"
-#include "protocols/wire/plm.h"
-#include "protocols/wire/rla.h"
-#include "protocols/wire/rlc.h"
-#include "protocols/wire/rlm.h"
-#include "protocols/wire/sim.h"
-#include "protocols/wire/tfmcc.h"
 
 namespace tiercast::wire {
 namespace {

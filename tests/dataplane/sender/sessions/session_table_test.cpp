@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "protocols/schemes/rlm/messages.h"
+#include "protocols/schemes/sim/messages.h"
 #include "protocols/wire/bytes.h"
-#include "protocols/wire/rlm.h"
-#include "protocols/wire/sim.h"
 #include "tests/dataplane/sender/samples.h"
 
 namespace tiercast::sender {

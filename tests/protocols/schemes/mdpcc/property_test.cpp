@@ -8,8 +8,8 @@
 
 #include "protocols/base/rng.h"
 #include "protocols/core/registry.h"
+#include "protocols/schemes/mdpcc/messages.h"
 #include "protocols/testkit/hosts.h"
-#include "protocols/wire/mdpcc.h"
 #include "tests/protocols/rigs/impairment.h"
 
 namespace tiercast::testkit {

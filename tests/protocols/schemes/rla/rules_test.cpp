@@ -9,9 +9,9 @@
 
 #include "protocols/common/id_table.h"
 #include "protocols/schemes/rla/listening.h"
+#include "protocols/schemes/rla/messages.h"
 #include "protocols/schemes/rla/rla.h"
 #include "protocols/schemes/rla/scoreboard.h"
-#include "protocols/wire/rla.h"
 
 namespace tiercast::rla {
 namespace {

@@ -1,4 +1,4 @@
-#include "protocols/wire/rla.h"
+#include "protocols/schemes/rla/messages.h"
 
 #include "protocols/base/serial.h"
 #include "protocols/wire/bytes.h"

@@ -1,4 +1,4 @@
-#include "protocols/wire/plm.h"
+#include "protocols/schemes/plm/messages.h"
 
 #include "protocols/wire/bytes.h"
 

@@ -1,4 +1,4 @@
-#include "protocols/wire/rlm.h"
+#include "protocols/schemes/rlm/messages.h"
 
 #include "protocols/wire/bytes.h"
 

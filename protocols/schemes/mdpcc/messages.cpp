@@ -1,4 +1,4 @@
-#include "protocols/wire/mdpcc.h"
+#include "protocols/schemes/mdpcc/messages.h"
 
 #include "protocols/wire/bytes.h"
 

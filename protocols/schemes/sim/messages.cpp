@@ -1,4 +1,4 @@
-#include "protocols/wire/sim.h"
+#include "protocols/schemes/sim/messages.h"
 
 #include "protocols/wire/bytes.h"
 

@@ -1,4 +1,4 @@
-#include "protocols/wire/pgmcc.h"
+#include "protocols/schemes/pgmcc/messages.h"
 
 #include "protocols/wire/bytes.h"
 

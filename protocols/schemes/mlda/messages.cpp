@@ -1,4 +1,4 @@
-#include "protocols/wire/mlda.h"
+#include "protocols/schemes/mlda/messages.h"
 
 #include "protocols/wire/bytes.h"
 

@@ -1,4 +1,4 @@
-#include "protocols/wire/rlc.h"
+#include "protocols/schemes/rlc/messages.h"
 
 #include "protocols/wire/bytes.h"
 

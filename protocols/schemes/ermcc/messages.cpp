@@ -1,4 +1,4 @@
-#include "protocols/wire/ermcc.h"
+#include "protocols/schemes/ermcc/messages.h"
 
 #include "protocols/wire/bytes.h"
 

@@ -1,4 +1,4 @@
-#include "protocols/wire/tfmcc.h"
+#include "protocols/schemes/tfmcc/messages.h"
 
 #include "protocols/wire/bytes.h"
 
