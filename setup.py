@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 FOLDERS = ("controller", "mininet", "tools/wire")
-# Installed below share/tiercast/ under the same names (tiercast_controller/installation.py).
+# Installed below share/tiercast/ under the same names (tiercast_controller/base/installation.py).
 DATA = ("VERSION", "experiments/**/*.yaml", "p4src/compiled/*")
 
 

@@ -23,7 +23,7 @@ from bench_switch import machine
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "build/python"), str(ROOT / "controller")]
 
-from tiercast_controller.program import Program  # noqa: E402
+from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
 from tests.controller.chain import Network, Receiver, Run  # noqa: E402
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from tiercast_controller.program import Program as P4Program
+from tiercast_controller.p4runtime.program import Program as P4Program
 from tiercast_controller.virtual import VirtualController
 from tiercast_lab.base import binaries
 from tiercast_lab.base.machine import describe

@@ -355,8 +355,8 @@ def running(command: list[str], far_end: dict[str, object] | None = None) -> Ite
 
 def control_of(folder: Path) -> Any:
     """Connects to the sender's tiercast.v1 service once it answers."""
-    from tiercast_controller.errors import AgentError
-    from tiercast_controller.sender import SenderControl
+    from tiercast_controller.agents.sender import SenderControl
+    from tiercast_controller.base.errors import AgentError
 
     control = SenderControl(f"unix:{folder}/control")
     deadline = time.monotonic() + 20

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiercast_controller.installation import IN_CHECKOUT, ROOT
+from tiercast_controller.base.installation import IN_CHECKOUT, ROOT
 from tiercast_lab.base import binaries
 
 PROGRAMS = ("switch", "send", "host", "delay-line", "stf", "switch-dpdk")

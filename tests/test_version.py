@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from tiercast_controller.installation import ROOT
+from tiercast_controller.base.installation import ROOT
 from tiercast_lab.base import binaries
 
 PROGRAMS = {

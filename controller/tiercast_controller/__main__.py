@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .config import EXAMPLE, Config
-from .controller import Event
-from .errors import ConfigurationError, ControllerError
-from .installation import VERSION
-from .lab import Agent
-from .records import Record
+from tiercast_controller.agents.lab import Agent
+from tiercast_controller.agents.records import Record
+from tiercast_controller.base.errors import ConfigurationError, ControllerError
+from tiercast_controller.base.installation import VERSION
+from tiercast_controller.config import EXAMPLE, Config
+from tiercast_controller.controller import Event
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2

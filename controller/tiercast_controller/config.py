@@ -12,15 +12,14 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from . import bounded_yaml
-from .controller import Controller, Event, Querier
-from .errors import ConfigurationError
-from .lab import RecordSink
-from .limits import MAX_LAYERS, MAX_SESSION
-from .marking import AnyMarking, Marking, PortPolicy
-from .program import Program
-from .strict import Strict
-from .topology import (
+from tiercast_controller.agents.lab import RecordSink
+from tiercast_controller.base import bounded_yaml
+from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
+from tiercast_controller.base.strict import Strict
+from tiercast_controller.controller import Controller, Event, Querier
+from tiercast_controller.network.marking import AnyMarking, Marking, PortPolicy
+from tiercast_controller.network.topology import (
     MAX_PORT,
     Aggregation,
     Host,
@@ -28,6 +27,7 @@ from .topology import (
     Switch,
     Topology,
 )
+from tiercast_controller.p4runtime.program import Program
 
 EXAMPLE = """\
 program: {json: p4src/compiled/tiercast.json, p4info: p4src/compiled/tiercast.p4info.txtpb}

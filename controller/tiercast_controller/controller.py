@@ -16,19 +16,19 @@ from typing import Any
 
 from tiercast.v1 import lab_pb2
 
-from .aggregation import aggregation_entries
-from .errors import ConfigurationError, ControllerError, SwitchError
-from .fates import COUNTERS, PortFates, fate_columns
-from .igmp import IgmpError, Message, general_query, parse_frame
-from .lab import Agent, LabService, RecordSink
-from .membership import NEVER, UNKNOWN_REPORTER, Member, Membership
-from .multicast import MulticastState, SessionTrees, route, top_group
-from .p4runtime import PacketIn
-from .program import Program, TableEntry
-from .records import Record
-from .routing import static_entries
-from .switch import ManagedSwitch
-from .topology import Session, Topology, group_address, session_and_rank
+from tiercast_controller.agents.lab import Agent, LabService, RecordSink
+from tiercast_controller.agents.records import Record
+from tiercast_controller.base.errors import ConfigurationError, ControllerError, SwitchError
+from tiercast_controller.multicast.igmp import IgmpError, Message, general_query, parse_frame
+from tiercast_controller.multicast.membership import NEVER, UNKNOWN_REPORTER, Member, Membership
+from tiercast_controller.multicast.trees import MulticastState, SessionTrees, route, top_group
+from tiercast_controller.network.aggregation import aggregation_entries
+from tiercast_controller.network.fates import COUNTERS, PortFates, fate_columns
+from tiercast_controller.network.routing import static_entries
+from tiercast_controller.network.topology import Session, Topology, group_address, session_and_rank
+from tiercast_controller.p4runtime.client import PacketIn
+from tiercast_controller.p4runtime.program import Program, TableEntry
+from tiercast_controller.switch import ManagedSwitch
 
 log = logging.getLogger(__name__)
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from .aggregation import SUMMARY_CLONES
-from .errors import SwitchError
-from .fates import Entered, entered_group_cell, entered_port_cell
-from .installer import Installer
-from .multicast import MulticastState, SessionState, SessionTrees, from_entities
-from .p4runtime import P4RuntimeClient, updates_to
-from .program import Program, TableEntry
-from .replication import ReplicationGroups
-from .topology import Switch
+from tiercast_controller.base.errors import SwitchError
+from tiercast_controller.multicast.installer import Installer
+from tiercast_controller.multicast.replication import ReplicationGroups
+from tiercast_controller.multicast.trees import (
+    MulticastState,
+    SessionState,
+    SessionTrees,
+    from_entities,
+)
+from tiercast_controller.network.aggregation import SUMMARY_CLONES
+from tiercast_controller.network.fates import Entered, entered_group_cell, entered_port_cell
+from tiercast_controller.network.topology import Switch
+from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
+from tiercast_controller.p4runtime.program import Program, TableEntry
 
 STATIC_TABLES = ("ipv4_host", "ipv4_lpm", "port_marking", "group_columns", "aggregator")
 MULTICAST_TABLES = ("ipv4_multicast", "top_group")

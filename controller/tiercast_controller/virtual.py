@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .aggregation import SUMMARY_CLONES, aggregation_entries
-from .fates import fate_columns
-from .multicast import CloneSession, MulticastGroup, MulticastState, Op, SessionTrees, Update
-from .program import Program
-from .replication import ReplicationGroups
-from .routing import static_entries
-from .topology import Session, Topology
+from tiercast_controller.multicast.replication import ReplicationGroups
+from tiercast_controller.multicast.trees import (
+    CloneSession,
+    MulticastGroup,
+    MulticastState,
+    Op,
+    SessionTrees,
+    Update,
+)
+from tiercast_controller.network.aggregation import SUMMARY_CLONES, aggregation_entries
+from tiercast_controller.network.fates import fate_columns
+from tiercast_controller.network.routing import static_entries
+from tiercast_controller.network.topology import Session, Topology
+from tiercast_controller.p4runtime.program import Program
 
 
 class VirtualController:

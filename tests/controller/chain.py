@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tiercast_controller.controller import Controller, Event, Querier
-from tiercast_controller.marking import PriorityMarking
-from tiercast_controller.program import Program
-from tiercast_controller.topology import Host, Session, Switch, Topology, group_address
+from tiercast_controller.network.marking import PriorityMarking
+from tiercast_controller.network.topology import Host, Session, Switch, Topology, group_address
+from tiercast_controller.p4runtime.program import Program
 
 from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S

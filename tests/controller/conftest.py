@@ -17,9 +17,9 @@ from p4.v1 import p4runtime_pb2_grpc
 from scapy.all import IP, Ether
 from scapy.layers.igmp import IGMP, IGMPv3_MR, IGMPv3_MR_Group
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
-from tiercast_controller.marking import PriorityMarking
-from tiercast_controller.program import Program
-from tiercast_controller.topology import Host, Switch, Topology
+from tiercast_controller.network.marking import PriorityMarking
+from tiercast_controller.network.topology import Host, Switch, Topology
+from tiercast_controller.p4runtime.program import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "p4src/compiled"

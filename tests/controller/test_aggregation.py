@@ -5,9 +5,9 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 
 import pytest
-from tiercast_controller.aggregation import aggregation_entries
-from tiercast_controller.errors import ConfigurationError
-from tiercast_controller.topology import Session, Switch, Topology
+from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.network.aggregation import aggregation_entries
+from tiercast_controller.network.topology import Session, Switch, Topology
 
 IN_NETWORK = Session(1, 5, "h0", aggregation="network")
 

@@ -8,8 +8,8 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_controller import bounded_yaml
-from tiercast_controller.bounded_yaml import MAX_BYTES, MAX_DEPTH, MAX_NODES, YamlError
+from tiercast_controller.base import bounded_yaml
+from tiercast_controller.base.bounded_yaml import MAX_BYTES, MAX_DEPTH, MAX_NODES, YamlError
 
 JSON = st.recursive(
     st.none()

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.config import EXAMPLE, Config
-from tiercast_controller.errors import ConfigurationError
-from tiercast_controller.marking import PriorityMarking
+from tiercast_controller.network.marking import PriorityMarking
 
 from ..patience import PATIENCE_S
 

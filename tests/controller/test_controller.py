@@ -10,14 +10,14 @@ import grpc
 import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import controller as controller_module
-from tiercast_controller import p4runtime
-from tiercast_controller.aggregation import aggregation_entries
+from tiercast_controller.base.errors import ConfigurationError, SwitchError
 from tiercast_controller.controller import Controller, Querier
-from tiercast_controller.errors import ConfigurationError, SwitchError
-from tiercast_controller.igmp import Type, parse_frame
-from tiercast_controller.multicast import SessionState, SessionTrees
-from tiercast_controller.routing import static_entries
-from tiercast_controller.topology import Session, group_address
+from tiercast_controller.multicast.igmp import Type, parse_frame
+from tiercast_controller.multicast.trees import SessionState, SessionTrees
+from tiercast_controller.network.aggregation import aggregation_entries
+from tiercast_controller.network.routing import static_entries
+from tiercast_controller.network.topology import Session, group_address
+from tiercast_controller.p4runtime import client as p4runtime
 
 from ..patience import PATIENCE_S
 

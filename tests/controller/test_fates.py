@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.controller import Controller
-from tiercast_controller.errors import ConfigurationError
-from tiercast_controller.fates import EgressFates, FateColumns, IngressFates, fate_columns
-from tiercast_controller.topology import Session, group_address
+from tiercast_controller.network.fates import EgressFates, FateColumns, IngressFates, fate_columns
+from tiercast_controller.network.topology import Session, group_address
 from tiercast_controller.virtual import VirtualController
 
 from ..patience import PATIENCE_S

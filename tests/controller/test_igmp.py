@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.all import IP, Ether
 from scapy.layers.igmp import IGMP, IGMPv3_MQ, IGMPv3_MR, IGMPv3_MR_Group
-from tiercast_controller.igmp import (
+from tiercast_controller.multicast.igmp import (
     GroupRecord,
     IgmpError,
     RecordType,

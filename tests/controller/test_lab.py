@@ -5,10 +5,10 @@ import asyncio
 import grpc
 import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
-from tiercast_controller.errors import AgentError, ConfigurationError
-from tiercast_controller.lab import LabService
-from tiercast_controller.records import RECEIVERS
-from tiercast_controller.topology import Session
+from tiercast_controller.agents.lab import LabService
+from tiercast_controller.agents.records import RECEIVERS
+from tiercast_controller.base.errors import AgentError, ConfigurationError
+from tiercast_controller.network.topology import Session
 
 from ..patience import PATIENCE_S
 

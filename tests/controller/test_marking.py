@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
-from tiercast_controller.errors import ConfigurationError, ParameterError
-from tiercast_controller.marking import (
+from tiercast_controller.base.errors import ConfigurationError, ParameterError
+from tiercast_controller.network.marking import (
     KINDS,
     AnyMarking,
     DropTail,

@@ -7,7 +7,8 @@ from collections import defaultdict
 import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_controller.multicast import (
+from tiercast_controller.multicast.replication import ReplicationGroups
+from tiercast_controller.multicast.trees import (
     MulticastGroup,
     MulticastState,
     Op,
@@ -15,8 +16,7 @@ from tiercast_controller.multicast import (
     SessionTrees,
     route,
 )
-from tiercast_controller.replication import ReplicationGroups
-from tiercast_controller.topology import Session, group_address
+from tiercast_controller.network.topology import Session, group_address
 
 SESSION = Session(1, 5, "h0")
 ADDRESSES = [SESSION.group(rank) for rank in range(5)]

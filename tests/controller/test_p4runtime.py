@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 from tiercast.v1 import lab_pb2
-from tiercast_controller.errors import (
+from tiercast_controller.base.errors import (
     ConfigurationError,
     NotPrimaryError,
     SwitchError,
     UnsupportedError,
 )
-from tiercast_controller.multicast import MulticastGroup, Op, Update, route, top_group
-from tiercast_controller.p4runtime import P4RuntimeClient, WriteError, updates_to
-from tiercast_controller.program import Program, entry
-from tiercast_controller.topology import group_address
+from tiercast_controller.multicast.trees import MulticastGroup, Op, Update, route, top_group
+from tiercast_controller.network.topology import group_address
+from tiercast_controller.p4runtime.client import P4RuntimeClient, WriteError, updates_to
+from tiercast_controller.p4runtime.program import Program, entry
 
 from ..patience import PATIENCE_S
 

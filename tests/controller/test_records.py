@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from tiercast_controller.records import MAX_FIELDS, RECEIVERS, SENDERS, Reports
+from tiercast_controller.agents.records import MAX_FIELDS, RECEIVERS, SENDERS, Reports
 
 SENDER = Reports(sender=True, scheme="sim", cores=("sim.round", "sim.menu"))
 RECEIVER = Reports(sender=False, scheme="sim", cores=("sim.round", "sim.menu"))

@@ -8,10 +8,16 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_controller.errors import SwitchError
-from tiercast_controller.multicast import MulticastGroup, MulticastState, Op, SessionState, plan
-from tiercast_controller.replication import MAX_GROUP, ReplicationGroups
-from tiercast_controller.topology import Session
+from tiercast_controller.base.errors import SwitchError
+from tiercast_controller.multicast.replication import MAX_GROUP, ReplicationGroups
+from tiercast_controller.multicast.trees import (
+    MulticastGroup,
+    MulticastState,
+    Op,
+    SessionState,
+    plan,
+)
+from tiercast_controller.network.topology import Session
 
 SESSIONS = [Session(1, 2, "h0"), Session(9, 1, "h1")]
 GROUPS = [session.group(rank) for session in SESSIONS for rank in range(session.layers)]

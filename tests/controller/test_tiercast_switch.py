@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from tiercast_controller import switch as switch_module
 from tiercast_controller.controller import Querier
-from tiercast_controller.replication import KEPT, ReplicationGroups
-from tiercast_controller.topology import group_address
+from tiercast_controller.multicast.replication import KEPT, ReplicationGroups
+from tiercast_controller.network.topology import group_address
 
 from ..patience import PATIENCE_S
 from .chain import PORT, SWITCHES, Network, Receiver, Run, ip

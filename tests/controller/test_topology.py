@@ -6,10 +6,10 @@ import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_controller.errors import ConfigurationError
-from tiercast_controller.marking import DropTail, PriorityMarking
-from tiercast_controller.routing import static_entries
-from tiercast_controller.topology import (
+from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.network.marking import DropTail, PriorityMarking
+from tiercast_controller.network.routing import static_entries
+from tiercast_controller.network.topology import (
     Host,
     Session,
     Switch,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tiercast_controller.fates import EgressFates, IngressFates, PortFates
+from tiercast_controller.network.fates import EgressFates, IngressFates, PortFates
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.topology import Switch
 from tiercast_lab.results.storage import load_run

@@ -7,7 +7,13 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tiercast_controller.marking import DropTail, PortPolicy, PriorityMarking, Red, ThresholdMarking
+from tiercast_controller.network.marking import (
+    DropTail,
+    PortPolicy,
+    PriorityMarking,
+    Red,
+    ThresholdMarking,
+)
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.schemes import known_schemes

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tiercast_controller.installation import ROOT
+from tiercast_controller.base.installation import ROOT
 from tiercast_lab.base import binaries
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiercast_controller.installation import ROOT
+from tiercast_controller.base.installation import ROOT
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, Interrupted
 from tiercast_lab.base.interrupt import Interrupt
@@ -48,9 +48,9 @@ def test_a_key_stands_for_all_that_makes_the_run(
         path.write_text(path.read_text() + "# changed\n")
         return programs() != known
 
-    assert changed("controller/tiercast_controller/multicast.py")
+    assert changed("controller/tiercast_controller/multicast/trees.py")
     assert changed("mininet/tiercast_lab/run/ns3/runtime.py")
-    assert changed("controller/tiercast_controller/marking.py")
+    assert changed("controller/tiercast_controller/network/marking.py")
     assert not changed("mininet/tiercast_lab/run/mininet/runtime.py")
     assert not changed("mininet/tiercast_lab/show/plots.py")
     info = tmp_path / "info"

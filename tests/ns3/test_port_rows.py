@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tiercast_controller.program import Program
+from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.virtual import VirtualController
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loading import load_experiment

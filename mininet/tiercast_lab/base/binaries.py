@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from tiercast_controller.bounded_yaml import kind_of_file, shown
-from tiercast_controller.installation import DATA, IN_CHECKOUT, ROOT
+from tiercast_controller.base.bounded_yaml import kind_of_file, shown
+from tiercast_controller.base.installation import DATA, IN_CHECKOUT, ROOT
 
 from tiercast_lab.base.errors import InputError, closest
 

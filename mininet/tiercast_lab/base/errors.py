@@ -17,7 +17,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from tiercast_controller.bounded_yaml import NO_CHARACTER, shown
+from tiercast_controller.base.bounded_yaml import NO_CHARACTER, shown
 
 EXIT_MET = 0
 EXIT_NOT_MET = 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller.installation import IN_CHECKOUT, ROOT, VERSION
+from tiercast_controller.base.installation import IN_CHECKOUT, ROOT, VERSION
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tiercast_controller.bounded_yaml import shown
+from tiercast_controller.base.bounded_yaml import shown
 
 MAX_RATE = 10**12  # bit/s; tiercast-switch accepts no more (dataplane/switch/options.cpp)
 MAX_TIME = 10**15  # ns: eleven days

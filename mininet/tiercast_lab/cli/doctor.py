@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
-from tiercast_controller.installation import IN_CHECKOUT
+from tiercast_controller.base.installation import IN_CHECKOUT
 
 from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import InputError

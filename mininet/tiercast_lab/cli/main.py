@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from tiercast_controller.errors import ConfigurationError
-from tiercast_controller.installation import VERSION
+from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.installation import VERSION
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import (

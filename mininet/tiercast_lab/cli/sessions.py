@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from tiercast_controller.limits import MAX_LAYERS, MAX_SESSION
+from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.base.units import format_rate
@@ -16,7 +16,7 @@ from tiercast_lab.base.units import format_rate
 # gRPC is imported where it is used, so that the other commands need not wait for it.
 if TYPE_CHECKING:
     from tiercast.v1 import sender_pb2, session_pb2
-    from tiercast_controller.sender import SenderControl
+    from tiercast_controller.agents.sender import SenderControl
 
 app = typer.Typer(
     help="Sessions of a tiercast-send that was started with --control.", no_args_is_help=True
@@ -129,8 +129,8 @@ def stop(sender: Address, session: Number) -> None:
 @contextmanager
 def _connect(address: str) -> Iterator[SenderControl]:
     """Connects to the sender. Its errors become errors of the command line."""
-    from tiercast_controller.errors import AgentError, RefusedError
-    from tiercast_controller.sender import SenderControl
+    from tiercast_controller.agents.sender import SenderControl
+    from tiercast_controller.base.errors import AgentError, RefusedError
 
     try:
         with SenderControl(address) as control:

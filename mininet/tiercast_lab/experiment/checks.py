@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from tiercast_controller.bounded_yaml import shown
-from tiercast_controller.errors import ParameterError
-from tiercast_controller.limits import MAX_SESSION
-from tiercast_controller.topology import MAX_PORT
+from tiercast_controller.base.bounded_yaml import shown
+from tiercast_controller.base.errors import ParameterError
+from tiercast_controller.base.limits import MAX_SESSION
+from tiercast_controller.network.topology import MAX_PORT
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, closest, listed

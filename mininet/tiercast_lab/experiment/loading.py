@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeGuard
 
-from tiercast_controller.bounded_yaml import kind_of_file, shown
+from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 
 from tiercast_lab.base import binaries, units
 from tiercast_lab.base.errors import InputError, among

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from tiercast_controller.bounded_yaml import shown
-from tiercast_controller.limits import MAX_LAYERS, MAX_SESSION
-from tiercast_controller.marking import AnyMarking, Marking, PriorityMarking
-from tiercast_controller.strict import Strict, require_known
+from tiercast_controller.base.bounded_yaml import shown
+from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
+from tiercast_controller.base.strict import Strict, require_known
+from tiercast_controller.network.marking import AnyMarking, Marking, PriorityMarking
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among

@@ -10,8 +10,8 @@ from operator import mul
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from tiercast_controller.marking import AnyMarking
-from tiercast_controller.strict import Strict
+from tiercast_controller.base.strict import Strict
+from tiercast_controller.network.marking import AnyMarking
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.experiment.quantities import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller import bounded_yaml
-from tiercast_controller.bounded_yaml import MAX_DEPTH, Node, YamlError, shown
+from tiercast_controller.base import bounded_yaml
+from tiercast_controller.base.bounded_yaml import MAX_DEPTH, Node, YamlError, shown
 
 from tiercast_lab.base.errors import InputError, listed, require_characters
 

@@ -7,7 +7,7 @@ Rows are polars frames, one per kind of record, each with `time_s` (since the st
 A receiver or flow does not count while it is absent; session.py states the rule for receivers.
 """
 
-from tiercast_controller.plugins import import_files
+from tiercast_controller.base.plugins import import_files
 
 from tiercast_lab.measures.catalogue import (
     PLUGINS,

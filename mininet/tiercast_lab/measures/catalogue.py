@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tiercast_controller.plugins import files_of
+from tiercast_controller.base.plugins import files_of
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.measures.context import Context

@@ -18,7 +18,7 @@ from io import FileIO
 from pathlib import Path
 
 import polars as pl
-from tiercast_controller.bounded_yaml import kind_of_file
+from tiercast_controller.base.bounded_yaml import kind_of_file
 
 from tiercast_lab.base.errors import InputError, RunFailed, writing
 from tiercast_lab.results.queue_drops import with_queue_drops

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from tiercast_controller.bounded_yaml import kind_of_file
+from tiercast_controller.base.bounded_yaml import kind_of_file
 
 from tiercast_lab.base.errors import InputError, writing
 from tiercast_lab.base.frames import as_float

@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from tiercast_controller.limits import MAX_LAYERS
+from tiercast_controller.base.limits import MAX_LAYERS
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.measures import find_spec

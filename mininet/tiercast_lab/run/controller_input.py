@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Interface
 
-from tiercast_controller import topology as control
+from tiercast_controller.network import topology as control
 
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 

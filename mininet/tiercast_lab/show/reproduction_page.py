@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller.installation import IN_CHECKOUT, ROOT
+from tiercast_controller.base.installation import IN_CHECKOUT, ROOT
 
 from tiercast_lab.base import machine
 from tiercast_lab.base.errors import InputError

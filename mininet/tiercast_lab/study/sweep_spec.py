@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
-from tiercast_controller.bounded_yaml import shown
-from tiercast_controller.strict import Strict, require_known
+from tiercast_controller.base.bounded_yaml import shown
+from tiercast_controller.base.strict import Strict, require_known
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among

@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import Protocol
 
 import tiercast_controller
-from tiercast_controller import marking
-from tiercast_controller.installation import ROOT
-from tiercast_controller.plugins import files_of
+from tiercast_controller.base.installation import ROOT
+from tiercast_controller.base.plugins import files_of
+from tiercast_controller.network import marking
 
 import tiercast_lab
 from tiercast_lab.base import binaries

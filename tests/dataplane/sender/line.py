@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 from tiercast.v1 import session_pb2
-from tiercast_controller.errors import AgentError
-from tiercast_controller.sender import SenderControl
+from tiercast_controller.agents.sender import SenderControl
+from tiercast_controller.base.errors import AgentError
 
 from ...agent.network import BUILD, EAL, SENDER, SENDER_IP
 from ...patience import PATIENCE_S

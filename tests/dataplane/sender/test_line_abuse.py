@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tiercast_controller.errors import AgentError
-from tiercast_controller.sender import SenderControl
+from tiercast_controller.agents.sender import SenderControl
+from tiercast_controller.base.errors import AgentError
 
 from ...agent.network import EAL, SENDER, SENDER_IP, Ended, Program, run
 from ...patience import PATIENCE_S, wait_until

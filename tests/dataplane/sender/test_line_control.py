@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tiercast.v1 import session_pb2
-from tiercast_controller.errors import RefusedError
+from tiercast_controller.base.errors import RefusedError
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.cli.sessions import app
 from tiercast_wire import group_address

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tiercast_controller.controller import Controller
-from tiercast_controller.fates import EgressFates, PortFates
+from tiercast_controller.network.fates import EgressFates, PortFates
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiercast_controller.agents.lab import Agent
+from tiercast_controller.agents.records import Record
+from tiercast_controller.base.errors import ControllerError
 from tiercast_controller.controller import Controller, Event
-from tiercast_controller.errors import ControllerError
-from tiercast_controller.lab import Agent
-from tiercast_controller.program import Program
-from tiercast_controller.records import Record
+from tiercast_controller.p4runtime.program import Program
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller.program import Program
-from tiercast_controller.records import RECEIVERS, SENDERS
+from tiercast_controller.agents.records import RECEIVERS, SENDERS
+from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.virtual import VirtualController
 
 from tiercast_lab.base import binaries

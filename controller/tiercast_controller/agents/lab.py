@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
-from .errors import AgentError, ConfigurationError
-from .records import Record, Reports
-from .topology import Session
+from tiercast_controller.agents.records import Record, Reports
+from tiercast_controller.base.errors import AgentError, ConfigurationError
+from tiercast_controller.network.topology import Session
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import grpc
 from tiercast.v1 import sender_pb2, sender_pb2_grpc, session_pb2
 
-from .errors import AgentError, RefusedError
+from tiercast_controller.base.errors import AgentError, RefusedError
 
 _MAX_MESSAGE = 64 << 20  # bytes; 100,000 layers are listed in some megabytes
 _TIMEOUT_S = 30.0

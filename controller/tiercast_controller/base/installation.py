@@ -23,8 +23,8 @@ def _prefix() -> Path:
     )
 
 
-IN_CHECKOUT = (_HERE.parents[2] / _MARK).is_file()
+IN_CHECKOUT = (_HERE.parents[3] / _MARK).is_file()
 # The checkout's folder, or the prefix.
-ROOT = _HERE.parents[2] if IN_CHECKOUT else _prefix()
+ROOT = _HERE.parents[3] if IN_CHECKOUT else _prefix()
 DATA = ROOT if IN_CHECKOUT else ROOT / "share/tiercast"
 VERSION = (DATA / _MARK).read_text().strip()

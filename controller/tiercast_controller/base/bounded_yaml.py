@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from .errors import ConfigurationError
+from tiercast_controller.base.errors import ConfigurationError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64

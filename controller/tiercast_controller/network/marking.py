@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from .errors import ConfigurationError, ParameterError
-from .plugins import import_files
-from .program import TableEntry
-from .program import entry as table_entry
-from .strict import Strict
+from tiercast_controller.base.errors import ConfigurationError, ParameterError
+from tiercast_controller.base.plugins import import_files
+from tiercast_controller.base.strict import Strict
+from tiercast_controller.p4runtime.program import TableEntry
+from tiercast_controller.p4runtime.program import entry as table_entry
 
 _QUEUE_BITS = 8  # fraction bits of a queue's length in packets
 _PROBABILITY_BITS = 24  # of a probability, and of one a packet

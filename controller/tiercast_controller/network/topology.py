@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 from typing import TYPE_CHECKING, Literal, get_args
 
-from .errors import ConfigurationError
-from .limits import MAX_LAYERS, MAX_SESSION
-from .marking import PortPolicy
+from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
+from tiercast_controller.network.marking import PortPolicy
 
 if TYPE_CHECKING:  # who has no graph of it need not wait for its import
     import networkx as nx

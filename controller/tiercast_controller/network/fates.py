@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from ipaddress import IPv4Address
 
-from .errors import ConfigurationError
-from .program import TableEntry, entry
-from .topology import Session, Topology
+from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.network.topology import Session, Topology
+from tiercast_controller.p4runtime.program import TableEntry, entry
 
 COUNTERS = INGRESS, ENTERED, EGRESS = "ingress_fates", "entered", "egress_fates"
 PORTS = 512  # columns of ingress_fates, and the first ones of egress_fates and entered

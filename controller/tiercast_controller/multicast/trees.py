@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from .program import TableEntry, entry
-from .routing import shortest_path_tree
-from .topology import Session, Topology, session_and_rank
+from tiercast_controller.network.routing import shortest_path_tree
+from tiercast_controller.network.topology import Session, Topology, session_and_rank
+from tiercast_controller.p4runtime.program import TableEntry, entry
 
 # A group address, and the ports that get a copy of what is sent to it: one at least.
 Copies = tuple[IPv4Address, frozenset[int]]

@@ -16,7 +16,7 @@ from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
-from .errors import ConfigurationError
+from tiercast_controller.base.errors import ConfigurationError
 
 # A match value: an integer where the match is exact, (value, prefix length) where it is lpm.
 MatchValue = int | tuple[int, int]

@@ -6,7 +6,7 @@ import os
 from importlib import util
 from pathlib import Path
 
-from .errors import ConfigurationError
+from tiercast_controller.base.errors import ConfigurationError
 
 
 def files_of(variable: str) -> list[Path]:

@@ -7,10 +7,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from .errors import SwitchError
-from .multicast import MulticastState, SessionState, Update
-from .replication import ReadCounts, ReplicationGroups
-from .topology import Session
+from tiercast_controller.base.errors import SwitchError
+from tiercast_controller.multicast.replication import ReadCounts, ReplicationGroups
+from tiercast_controller.multicast.trees import MulticastState, SessionState, Update
+from tiercast_controller.network.topology import Session
 
 log = logging.getLogger(__name__)
 

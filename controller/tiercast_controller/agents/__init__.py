@@ -1,0 +1,1 @@
+"""Senders and receivers: their connections, their records, a sender's sessions."""

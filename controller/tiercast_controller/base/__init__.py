@@ -1,0 +1,1 @@
+"""What any part of the controller, and the lab, may use."""

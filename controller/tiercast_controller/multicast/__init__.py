@@ -1,0 +1,1 @@
+"""From IGMP reports to what each switch copies where."""

@@ -1,0 +1,1 @@
+"""A compiled program by its names, what is written to a switch, and a switch's client."""
