@@ -60,9 +60,14 @@ PYTHON_MAY_IMPORT = {
 }
 OUR_PYTHON = {"tiercast_controller", "tiercast_lab", "tiercast_wire"}
 
-LAB = ROOT / "mininet" / "tiercast_lab"
-# Of the lab, from the ground up: a package imports those before it alone.
-LAB_FLOORS = ("base", "measures", "experiment", "results", "run", "study", "show", "cli")
+LAB = ROOT / "mininet/tiercast_lab"
+CONTROLLER = ROOT / "controller/tiercast_controller"
+# Of a Python package, from the ground up: a room imports those before it alone. Modules in the
+# package itself may import all of them.
+PYTHON_FLOORS = {
+    LAB: ("base", "measures", "experiment", "results", "run", "study", "show", "cli"),
+    CONTROLLER: ("base", "p4runtime", "network", "multicast", "agents"),
+}
 # Imports inside functions, and under TYPE_CHECKING, are late. They are allowed where a command
 # starts sooner for them, and hold to the floors as all others do.
 MAY_IMPORT_LATE = {
@@ -151,25 +156,25 @@ def test_imports_point_downwards(folder: str) -> None:
                 assert module in PYTHON_MAY_IMPORT[folder], f"{path}: imports {module}"
 
 
-class LabImport:
-    """An import of one of the lab's modules by another. Names start at the lab's folder:
+class Import:
+    """An import of one of a package's modules by another. Names start at the package:
     "run.execute"."""
 
-    def __init__(self, by: str, of: str, line: int, late: bool) -> None:
+    def __init__(self, package: str, by: str, of: str, line: int, late: bool) -> None:
         self.by, self.of, self.late = by, of, late
-        self.place = f"{LAB.name}.{by}, line {line}: imports {of}"
+        self.place = f"{package}.{by}, line {line}: imports {of}"
 
 
-def lab_modules() -> dict[str, Path]:
-    """The lab's modules by name. A package's __init__.py has the package's name."""
-    names = {path: path.relative_to(LAB).with_suffix("").parts for path in LAB.rglob("*.py")}
+def modules(package: Path) -> dict[str, Path]:
+    """A package's modules by name. The __init__.py of a folder has the folder's name."""
+    names = {p: p.relative_to(package).with_suffix("").parts for p in package.rglob("*.py")}
     return {".".join(part for part in name if part != "__init__"): p for p, name in names.items()}
 
 
-def lab_imports() -> Iterator[LabImport]:
+def imports(package: Path) -> Iterator[Import]:
     """All imports, whether at the top, in a function or under TYPE_CHECKING."""
-    modules = lab_modules()
-    for by, path in modules.items():
+    known = modules(package)
+    for by, path in known.items():
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
@@ -181,27 +186,36 @@ def lab_imports() -> Iterator[LabImport]:
                 continue
             for name in whole:
                 top, _, of = name.partition(".")
-                if top == LAB.name:
-                    of = of if of in modules else of.rpartition(".")[0]
-                    yield LabImport(by, of, node.lineno, late=node not in tree.body)
+                if top == package.name:
+                    of = of if of in known else of.rpartition(".")[0]
+                    yield Import(package.name, by, of, node.lineno, late=node not in tree.body)
 
 
-def test_lab_packages_are_the_floors() -> None:
-    packages = {path.parent.name for path in LAB.glob("*/__init__.py")}
-    assert packages == set(LAB_FLOORS)
+@pytest.mark.parametrize("package", PYTHON_FLOORS, ids=lambda package: package.name)
+def test_python_rooms_are_the_floors(package: Path) -> None:
+    assert {path.parent.name for path in package.glob("*/__init__.py")} == set(
+        PYTHON_FLOORS[package]
+    )
+
+
+def test_every_module_of_the_lab_is_in_a_room() -> None:
     assert {path.stem for path in LAB.glob("*.py")} == {"__init__", "__main__"}
 
 
-def test_lab_imports_point_downwards() -> None:
-    for one in lab_imports():
+@pytest.mark.parametrize("package", PYTHON_FLOORS, ids=lambda package: package.name)
+def test_python_rooms_import_downwards(package: Path) -> None:
+    # What is in no room stands above all of them; the package's own __init__.py, below.
+    floor = {room: n for n, room in enumerate(PYTHON_FLOORS[package])} | {"": -1}
+    above = len(floor)
+    for one in imports(package):
         by, of = one.by.split(".")[0], one.of.split(".")[0]
-        if by in LAB_FLOORS and of in LAB_FLOORS:
-            assert LAB_FLOORS.index(of) <= LAB_FLOORS.index(by), one.place
+        assert floor.get(of, above) <= floor.get(by, above), one.place
 
 
-def test_lab_modules_import_each_other_in_no_circle() -> None:
+@pytest.mark.parametrize("package", PYTHON_FLOORS, ids=lambda package: package.name)
+def test_python_modules_import_each_other_in_no_circle(package: Path) -> None:
     graph: dict[str, set[str]] = {}
-    for one in lab_imports():
+    for one in imports(package):
         graph.setdefault(one.by, set()).add(one.of)
     try:
         TopologicalSorter(graph).prepare()
@@ -210,7 +224,7 @@ def test_lab_modules_import_each_other_in_no_circle() -> None:
 
 
 def test_late_imports_of_the_lab_are_those_with_a_reason() -> None:
-    late = [one for one in lab_imports() if one.late]
+    late = [one for one in imports(LAB) if one.late]
     for one in late:
         assert one.by in MAY_IMPORT_LATE, one.place
     assert {one.by for one in late} == set(MAY_IMPORT_LATE), "one that imports nothing late"
@@ -219,7 +233,7 @@ def test_late_imports_of_the_lab_are_those_with_a_reason() -> None:
 def test_modules_of_the_lab_are_found_by_name_where_it_is_known() -> None:
     computed = {
         name
-        for name, path in lab_modules().items()
+        for name, path in modules(LAB).items()
         if re.search(r"\b(importlib|__import__)\b", path.read_text())
     }
     assert computed == FINDS_BY_NAME

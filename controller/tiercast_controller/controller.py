@@ -27,7 +27,8 @@ from tiercast_controller.network.fates import COUNTERS, PortFates, fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, Topology, group_address, session_and_rank
 from tiercast_controller.p4runtime.client import PacketIn
-from tiercast_controller.p4runtime.program import Program, TableEntry
+from tiercast_controller.p4runtime.entities import TableEntry
+from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.switch import ManagedSwitch
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,8 @@ from tiercast_controller.network.aggregation import SUMMARY_CLONES
 from tiercast_controller.network.fates import Entered, entered_group_cell, entered_port_cell
 from tiercast_controller.network.topology import Switch
 from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
-from tiercast_controller.p4runtime.program import Program, TableEntry
+from tiercast_controller.p4runtime.entities import TableEntry
+from tiercast_controller.p4runtime.program import Program
 
 STATIC_TABLES = ("ipv4_host", "ipv4_lpm", "port_marking", "group_columns", "aggregator")
 MULTICAST_TABLES = ("ipv4_multicast", "top_group")

@@ -10,18 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiercast_controller.multicast.replication import ReplicationGroups
-from tiercast_controller.multicast.trees import (
-    CloneSession,
-    MulticastGroup,
-    MulticastState,
-    Op,
-    SessionTrees,
-    Update,
-)
+from tiercast_controller.multicast.trees import MulticastState, SessionTrees
 from tiercast_controller.network.aggregation import SUMMARY_CLONES, aggregation_entries
 from tiercast_controller.network.fates import fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, Topology
+from tiercast_controller.p4runtime.entities import CloneSession, MulticastGroup, Op, Update
 from tiercast_controller.p4runtime.program import Program
 
 

@@ -8,15 +8,9 @@ import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 from tiercast_controller.multicast.replication import ReplicationGroups
-from tiercast_controller.multicast.trees import (
-    MulticastGroup,
-    MulticastState,
-    Op,
-    SessionState,
-    SessionTrees,
-    route,
-)
+from tiercast_controller.multicast.trees import MulticastState, SessionState, SessionTrees, route
 from tiercast_controller.network.topology import Session, group_address
+from tiercast_controller.p4runtime.entities import MulticastGroup, Op
 
 SESSION = Session(1, 5, "h0")
 ADDRESSES = [SESSION.group(rank) for rank in range(5)]

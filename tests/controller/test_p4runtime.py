@@ -10,10 +10,11 @@ from tiercast_controller.base.errors import (
     SwitchError,
     UnsupportedError,
 )
-from tiercast_controller.multicast.trees import MulticastGroup, Op, Update, route, top_group
+from tiercast_controller.multicast.trees import route, top_group
 from tiercast_controller.network.topology import group_address
 from tiercast_controller.p4runtime.client import P4RuntimeClient, WriteError, updates_to
-from tiercast_controller.p4runtime.program import Program, entry
+from tiercast_controller.p4runtime.entities import MulticastGroup, Op, Update, entry
+from tiercast_controller.p4runtime.program import Program
 
 from ..patience import PATIENCE_S
 

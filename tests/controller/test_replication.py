@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiercast_controller.base.errors import SwitchError
 from tiercast_controller.multicast.replication import MAX_GROUP, ReplicationGroups
-from tiercast_controller.multicast.trees import (
-    MulticastGroup,
-    MulticastState,
-    Op,
-    SessionState,
-    plan,
-)
+from tiercast_controller.multicast.trees import MulticastState, SessionState, plan
 from tiercast_controller.network.topology import Session
+from tiercast_controller.p4runtime.entities import MulticastGroup, Op
 
 SESSIONS = [Session(1, 2, "h0"), Session(9, 1, "h1")]
 GROUPS = [session.group(rank) for session in SESSIONS for rank in range(session.layers)]

@@ -16,7 +16,8 @@ import pytest
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
-from tiercast_controller.p4runtime.program import Program, entry
+from tiercast_controller.p4runtime.entities import entry
+from tiercast_controller.p4runtime.program import Program
 
 from ..namespaces import Namespaces, command_in, inside
 from ..patience import PATIENCE_S, wait_until

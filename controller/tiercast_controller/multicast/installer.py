@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable
 
 from tiercast_controller.base.errors import SwitchError
 from tiercast_controller.multicast.replication import ReadCounts, ReplicationGroups
-from tiercast_controller.multicast.trees import MulticastState, SessionState, Update
+from tiercast_controller.multicast.trees import MulticastState, SessionState
 from tiercast_controller.network.topology import Session
+from tiercast_controller.p4runtime.entities import Update
 
 log = logging.getLogger(__name__)
 

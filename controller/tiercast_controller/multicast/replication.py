@@ -16,7 +16,8 @@ from ipaddress import IPv4Address
 from itertools import islice
 
 from tiercast_controller.base.errors import SwitchError
-from tiercast_controller.multicast.trees import Copies, MulticastState, SessionState, Update, plan
+from tiercast_controller.multicast.trees import Copies, MulticastState, SessionState, plan
+from tiercast_controller.p4runtime.entities import Update
 
 MAX_GROUP = 16383  # the counter's cells of groups; twice as many as there can be routes
 # Groups without a route that a switch keeps. A packet that looked its route up just before this

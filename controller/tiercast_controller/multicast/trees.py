@@ -8,7 +8,6 @@ plan() turns one state into another in batches; see there for the order. Pure: n
 
 from __future__ import annotations
 
-import enum
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,47 +15,10 @@ from ipaddress import IPv4Address
 
 from tiercast_controller.network.routing import shortest_path_tree
 from tiercast_controller.network.topology import Session, Topology, session_and_rank
-from tiercast_controller.p4runtime.program import TableEntry, entry
+from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
 
 # A group address, and the ports that get a copy of what is sent to it: one at least.
 Copies = tuple[IPv4Address, frozenset[int]]
-
-
-class Op(enum.Enum):
-    INSERT = "INSERT"
-    MODIFY = "MODIFY"
-    DELETE = "DELETE"
-
-
-@dataclass(frozen=True)
-class MulticastGroup:
-    """A replication group of the packet replication engine: one copy per port."""
-
-    mgid: int  # 1..16383
-    ports: frozenset[int]
-
-    def __str__(self) -> str:
-        return f"multicast group {self.mgid} -> ports {sorted(self.ports)}"
-
-
-@dataclass(frozen=True)
-class CloneSession:
-    """A clone session of the packet replication engine with one replica."""
-
-    number: int  # 1..65535
-    port: int
-
-    def __str__(self) -> str:
-        return f"clone session {self.number} -> port {self.port}"
-
-
-@dataclass(frozen=True)
-class Update:
-    op: Op
-    entity: TableEntry | MulticastGroup | CloneSession
-
-    def __str__(self) -> str:
-        return f"{self.op.value} {self.entity}"
 
 
 @dataclass

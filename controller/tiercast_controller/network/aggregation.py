@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network.routing import shortest_path_tree
 from tiercast_controller.network.topology import CPU_PORT, Session, Switch, Topology
-from tiercast_controller.p4runtime.program import TableEntry, entry
+from tiercast_controller.p4runtime.entities import TableEntry, entry
 
 MAX_SLOTS = 256  # sessions that one switch can aggregate
 # From its one replica's egress the copies that become summaries go back to ingress.

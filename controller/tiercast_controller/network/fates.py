@@ -16,7 +16,7 @@ from ipaddress import IPv4Address
 
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network.topology import Session, Topology
-from tiercast_controller.p4runtime.program import TableEntry, entry
+from tiercast_controller.p4runtime.entities import TableEntry, entry
 
 COUNTERS = INGRESS, ENTERED, EGRESS = "ingress_fates", "entered", "egress_fates"
 PORTS = 512  # columns of ingress_fates, and the first ones of egress_fates and entered

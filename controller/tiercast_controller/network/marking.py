@@ -20,8 +20,8 @@ from pydantic_core import PydanticCustomError
 from tiercast_controller.base.errors import ConfigurationError, ParameterError
 from tiercast_controller.base.plugins import import_files
 from tiercast_controller.base.strict import Strict
-from tiercast_controller.p4runtime.program import TableEntry
-from tiercast_controller.p4runtime.program import entry as table_entry
+from tiercast_controller.p4runtime.entities import TableEntry
+from tiercast_controller.p4runtime.entities import entry as table_entry
 
 _QUEUE_BITS = 8  # fraction bits of a queue's length in packets
 _PROBABILITY_BITS = 24  # of a probability, and of one a packet

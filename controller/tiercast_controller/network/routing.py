@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, summarize_address_range
 
 from tiercast_controller.network.topology import Host, Topology
-from tiercast_controller.p4runtime.program import TableEntry, entry
+from tiercast_controller.p4runtime.entities import TableEntry, entry
 
 # Places in the list of all hosts in the order of their addresses: (first, after the last) each.
 Runs = list[tuple[int, int]]

@@ -20,8 +20,14 @@ from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
 from tiercast_controller.base.errors import NotPrimaryError, SwitchError, UnsupportedError
-from tiercast_controller.multicast.trees import CloneSession, MulticastGroup, Op, Update
-from tiercast_controller.p4runtime.program import Program, TableEntry, decode
+from tiercast_controller.p4runtime.entities import (
+    CloneSession,
+    MulticastGroup,
+    Op,
+    TableEntry,
+    Update,
+)
+from tiercast_controller.p4runtime.program import Program, decode
 
 log = logging.getLogger(__name__)
 

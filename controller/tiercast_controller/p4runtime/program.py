@@ -7,8 +7,7 @@ come from P4Info, so another program with the same names works unchanged.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -17,49 +16,7 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
 from tiercast_controller.base.errors import ConfigurationError
-
-# A match value: an integer where the match is exact, (value, prefix length) where it is lpm.
-MatchValue = int | tuple[int, int]
-
-
-@dataclass(frozen=True)
-class TableEntry:
-    """One entry, by names. Two entries with equal `key` are the same entry to a switch."""
-
-    table: str
-    match: tuple[tuple[str, MatchValue], ...]
-    action: str
-    params: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def key(self) -> tuple[str, tuple[tuple[str, MatchValue], ...]]:
-        return (self.table, self.match)
-
-    def exact(self, field: str) -> int:
-        """The value of a match field that is matched as a whole."""
-        value = dict(self.match)[field]
-        assert not isinstance(value, tuple), f"{self.table}: {field} has a prefix length"
-        return value
-
-    def __str__(self) -> str:
-        match = ", ".join(
-            f"{name}={value[0]:#x}/{value[1]}" if isinstance(value, tuple) else f"{name}={value:#x}"
-            for name, value in self.match
-        )
-        params = ", ".join(f"{name}={value:#x}" for name, value in self.params)
-        return f"{self.table}[{match}] -> {self.action}({params})"
-
-
-def entry(
-    table: str,
-    match: Mapping[str, MatchValue],
-    action: str,
-    params: Mapping[str, int] | None = None,
-) -> TableEntry:
-    """A TableEntry from mappings, in one canonical order."""
-    return TableEntry(
-        table, tuple(sorted(match.items())), action, tuple(sorted((params or {}).items()))
-    )
+from tiercast_controller.p4runtime.entities import TableEntry
 
 
 def encode(value: int, bitwidth: int, what: str) -> bytes:

@@ -1,0 +1,87 @@
+"""What is written to a switch: table entries by names, replication groups, clone sessions."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# A match value: an integer where the match is exact, (value, prefix length) where it is lpm.
+MatchValue = int | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """One entry, by names. Two entries with equal `key` are the same entry to a switch."""
+
+    table: str
+    match: tuple[tuple[str, MatchValue], ...]
+    action: str
+    params: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, MatchValue], ...]]:
+        return (self.table, self.match)
+
+    def exact(self, field: str) -> int:
+        """The value of a match field that is matched as a whole."""
+        value = dict(self.match)[field]
+        assert not isinstance(value, tuple), f"{self.table}: {field} has a prefix length"
+        return value
+
+    def __str__(self) -> str:
+        match = ", ".join(
+            f"{name}={value[0]:#x}/{value[1]}" if isinstance(value, tuple) else f"{name}={value:#x}"
+            for name, value in self.match
+        )
+        params = ", ".join(f"{name}={value:#x}" for name, value in self.params)
+        return f"{self.table}[{match}] -> {self.action}({params})"
+
+
+def entry(
+    table: str,
+    match: Mapping[str, MatchValue],
+    action: str,
+    params: Mapping[str, int] | None = None,
+) -> TableEntry:
+    """A TableEntry from mappings, in one canonical order."""
+    return TableEntry(
+        table, tuple(sorted(match.items())), action, tuple(sorted((params or {}).items()))
+    )
+
+
+class Op(enum.Enum):
+    INSERT = "INSERT"
+    MODIFY = "MODIFY"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True)
+class MulticastGroup:
+    """A replication group of the packet replication engine: one copy per port."""
+
+    mgid: int  # 1..16383
+    ports: frozenset[int]
+
+    def __str__(self) -> str:
+        return f"multicast group {self.mgid} -> ports {sorted(self.ports)}"
+
+
+@dataclass(frozen=True)
+class CloneSession:
+    """A clone session of the packet replication engine with one replica."""
+
+    number: int  # 1..65535
+    port: int
+
+    def __str__(self) -> str:
+        return f"clone session {self.number} -> port {self.port}"
+
+
+@dataclass(frozen=True)
+class Update:
+    op: Op
+    entity: TableEntry | MulticastGroup | CloneSession
+
+    def __str__(self) -> str:
+        return f"{self.op.value} {self.entity}"
