@@ -22,7 +22,8 @@ FileView::FileView(const std::string& path) {
   if (!S_ISREG(status.st_mode)) {
     throw ConfigError(fmt::format("{}: not a regular file", path));
   }
-  if (status.st_size <= 0) throw ConfigError(fmt::format("{}: nothing to send in it", path));
+  if (status.st_size <= 0)
+    throw ConfigError(fmt::format("{}: the file is empty, so there is nothing to send", path));
   const auto size = static_cast<std::size_t>(status.st_size);
   void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (at == MAP_FAILED) throw ConfigError(fmt::format("{}: {}", path, std::strerror(errno)));

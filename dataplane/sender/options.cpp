@@ -83,20 +83,21 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   app.add_option("--gateway", own_gateway,
                  "IPv4 address of that next hop; ARP finds its MAC address");
   app.add_flag("--poll", poll, "never sleep between departures: for NICs and benchmarks");
-  app.add_option("--sessions", sessions,
-                 "file of sessions, as JSON (see below); without it one, by the options above")
+  app.add_option(
+         "--sessions", sessions,
+         "file of sessions, as JSON (see below); without it, one session by the options above")
       ->check(CLI::ExistingFile);
   app.add_option("--max-sessions", max_sessions,
-                 "sessions that there is room for; by default those that are given")
+                 "sessions that may run at a time; by default as many as are given")
       ->check(CLI::Range(1, wire::kMaxSession + 1));
   std::string ramp_text;
   app.add_option("--ramp", ramp_text, "start the sessions spread over this time, such as 1s")
       ->type_name("TIME");
   app.add_option("--payload", payload,
-                 "what packets carry: a file, over and over, or - for standard input; by default "
+                 "payload of packets: a file, repeated, or - for standard input; by default "
                  "byte i holds i mod 256");
   std::string vlan_text;
-  app.add_option("--vlan", vlan_text, "tag of all frames")->type_name("ID[:PRIORITY]");
+  app.add_option("--vlan", vlan_text, "VLAN tag of all frames")->type_name("ID[:PRIORITY]");
   app.add_option("--metrics", metrics,
                  "serve figures to Prometheus over HTTP at ADDRESS:PORT, such as 127.0.0.1:9464")
       ->type_name("ADDRESS:PORT");

@@ -104,7 +104,7 @@ struct Sender::State {
       const bool runs = found != sessions.end() && !found->second.stopping;
       if (!numbers.insert(number).second || runs) {
         ending = false;
-        return fmt::format("session {} runs already", number);
+        return fmt::format("session {} is running already", number);
       }
       if (found != sessions.end()) ++in_the_way;
     }
@@ -115,7 +115,7 @@ struct Sender::State {
         sessions.begin(), sessions.end(), [](const auto& entry) { return entry.second.stopping; }));
     ending = room + stopping >= requests.size();
     return fmt::format(
-        "no room for {} more sessions: {} run, and room was made for {} (--max-sessions)",
+        "no room for {} more sessions: {} are running, and there is room for {} (--max-sessions)",
         requests.size(), sessions.size() - stopping, room + sessions.size());
   }
 

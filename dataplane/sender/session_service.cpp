@@ -75,8 +75,8 @@ std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec)
 }
 
 grpc::Status SessionService::not_found(std::uint32_t session) const {
-  return {grpc::StatusCode::NOT_FOUND, fmt::format("session {} does not run; those that run: {}",
-                                                   session, numbers_of(running_))};
+  return {grpc::StatusCode::NOT_FOUND,
+          fmt::format("session {} is not running; running: {}", session, numbers_of(running_))};
 }
 
 grpc::Status SessionService::StartSessions(grpc::ServerContext*,
@@ -95,7 +95,7 @@ grpc::Status SessionService::StartSessions(grpc::ServerContext*,
       for (v1::SessionSpec& one : single(spec)) {
         if (running_.contains(one.session())) {
           return {grpc::StatusCode::ALREADY_EXISTS,
-                  fmt::format("session {} runs already", one.session())};
+                  fmt::format("session {} is running already", one.session())};
         }
         specs.push_back(std::move(one));
       }

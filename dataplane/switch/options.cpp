@@ -243,8 +243,9 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
                  "Trace only these frames: port=1,udp=5500,dst=239.192.0.8/29")
       ->needs(trace);
   bool for_the_help = false;  // only for --help, because parse_switches() removes this option first
-  app.add_flag("--switch", for_the_help,
-               "Starts the options of one of several switches; those before the first are for all");
+  app.add_flag(
+      "--switch", for_the_help,
+      "Starts the options of one of several switches; options before the first are for all");
   app.add_option("--name", options.name, "Name in log lines")->capture_default_str();
   app.add_option("--log-level", options.log_level)
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))

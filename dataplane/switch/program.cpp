@@ -97,8 +97,9 @@ void log_totals(std::uint64_t device_id, DataPlane& data_plane) {
                  dropped_on_the_way_in(port.accounts.ingress), sent(port), port.kernel_drops,
                  port.send_errors);
   if (const Health health = data_plane.take_health(); health.packet_ins_dropped != 0)
-    spdlog::warn("{} of {} packets for the controller dropped: none was there, or it did not read",
-                 health.packet_ins_dropped, health.packet_ins);
+    spdlog::warn(
+        "{} of {} packets for the controller dropped: it was not connected, or did not read",
+        health.packet_ins_dropped, health.packet_ins);
   if (const std::uint64_t digests = data_plane.totals().dropped_digests; digests != 0)
     spdlog::warn("{} digests dropped: they came faster than a controller read them", digests);
 }

@@ -92,7 +92,7 @@ void Parameters::require_rising(std::initializer_list<std::string_view> names) c
     const std::size_t i = index_of(name);
     all += (all.empty() ? "" : ", ") + std::string(name) + " " + shown(infos_[i], values_[i]);
   }
-  throw ConfigError(all + ": they must rise in this order");
+  throw ConfigError(all + ": each must be at least the one before");
 }
 
 }  // namespace tiercast

@@ -68,7 +68,7 @@ class TimerWatch {
     at_ = now;
     if (calls_ > kMaxCalls) [[unlikely]] {
       contract.refuse("next_timer: timer() was called " + std::to_string(kMaxCalls) +
-                      " times at one instant, and is due then still");
+                      " times at one instant, and is still due");
     }
   }
 

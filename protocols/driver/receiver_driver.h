@@ -92,13 +92,14 @@ class ReceiverDriver final : private Sink {
   void send(Destination to, std::span<const std::byte> message) override {
     if (to.kind != Destination::Kind::kSender) {
       contract_.refuse(
-          "send: a receiver speaks to the sender alone, which reflects what all shall hear");
+          "send: a receiver may send only to the sender, which reflects messages to the group");
     }
     runtime_.send(message);
   }
   void join(Rank rank) override {
     contract_.check_layer("join", rank);
-    if (joined(rank)) contract_.refuse("join: layer " + std::to_string(rank) + ", which is joined");
+    if (joined(rank))
+      contract_.refuse("join: layer " + std::to_string(rank) + ", which is already joined");
     joined_ |= bit(rank);
     waiting_ |= bit(rank);
     joined_at_[rank] = runtime_.join(rank);

@@ -131,8 +131,8 @@ class SenderDriver final : private Sink {
     contract_.check_record(kind, fields);
     runtime_.trace(now_, kind, fields);
   }
-  void join(Rank) override { contract_.refuse("join: a sender subscribes to nothing"); }
-  void leave(Rank) override { contract_.refuse("leave: a sender subscribes to nothing"); }
+  void join(Rank) override { contract_.refuse("join: a sender has no subscriptions"); }
+  void leave(Rank) override { contract_.refuse("leave: a sender has no subscriptions"); }
   void deliver(std::uint64_t, std::span<const std::byte>) override {
     contract_.refuse("deliver: a sender receives no object");
   }

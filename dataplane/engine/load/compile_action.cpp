@@ -294,7 +294,7 @@ void Compiler::primitive(const Json& node) {
     value(p.item(0));
     emit(Op::kAssert, static_cast<std::uint32_t>(image_.assertions.size()));
     const std::string source = node.source();
-    image_.assertions.push_back(op + (source.empty() ? "" : " at " + source) + " does not hold");
+    image_.assertions.push_back(op + (source.empty() ? "" : " at " + source) + " failed");
   } else if (!image_.architecture->primitive(*this, node)) {
     node.refuse("primitive `" + op + "` is not supported");
   }

@@ -235,7 +235,7 @@ std::vector<Cell> Compiler::arguments(const Json& data, const Action& action) co
 TableEntry Compiler::table_entry(const Json& node, const Table& table) const {
   TableEntry entry;
   const auto& keys = node.at("match_key").items();
-  if (keys.size() != table.keys.size()) node.refuse("an entry with another number of key fields");
+  if (keys.size() != table.keys.size()) node.refuse("an entry with the wrong number of key fields");
   bool needs_priority = false;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     switch (table.keys[i].kind) {

@@ -40,7 +40,7 @@ void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
   if (!state.exited) run_nodes(in_egress ? image.egress_start : image.ingress_start, state, run);
   const bool to_group = !in_egress && state.phv[image.verdict.group] != 0;
   if (state.assertion_failed) {
-    run.drop("an assertion does not hold");
+    run.drop("an assertion failed");
   } else if (!state.resubmit && !to_group && state.phv[image.verdict.port] == options.drop_port) {
     run.drop("the program drops it");
   }

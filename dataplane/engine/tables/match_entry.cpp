@@ -127,14 +127,15 @@ Status MatchTable::to_key(const TableEntry& entry, Entry& out) const {
 Status MatchTable::set_action(Entry& out, const TableEntry& entry) const {
   if (layout_.profile != kNone) {
     if (!entry.action.name.empty()) {
-      return wrong("table " + layout_.name + " has an action profile: an entry has no action");
+      return wrong("table " + layout_.name +
+                   " has an action profile: its entries refer to the profile instead of an action");
     }
     out.member = entry.member;
     out.group = entry.group;
     return {};
   }
   if (entry.member || entry.group || entry.action_set) {
-    return wrong("table " + layout_.name + " has no action profile: an entry has an action");
+    return wrong("table " + layout_.name + " has no action profile: its entries need an action");
   }
   ResolvedCall call;
   Status s = resolve_call(image_, "table " + layout_.name, layout_.actions, entry.action, call);

@@ -245,7 +245,7 @@ class Arriving {
     until_ = now + settings().number("until", kForever) * hz;
     per_cycle_ = settings().number("rate", 1e6) / hz;
     if (rte_eth_add_rx_callback(port, 0, on_receive, this) == nullptr) {
-      fail("the device's receive queue cannot be stood before");
+      fail("cannot put a ring in front of the device's receive queue");
     }
   }
 

@@ -93,7 +93,7 @@ constexpr OfWorker<std::uint64_t> kCounts[] = {
      "Data packets without a buffer, on a link that was down, or refused by the device.",
      &WorkerStatistics::dropped},
     {kCounter, "skipped_packets_total",
-     "Packets that layers' schedules left out after stalls; never generated.",
+     "Packets that layers' schedules skipped after stalls; never generated.",
      &WorkerStatistics::given_up},
     {kCounter, "behind_total", "Departures that were more than 100 us late.",
      &WorkerStatistics::behind},
@@ -103,17 +103,17 @@ constexpr OfWorker<std::uint64_t> kCounts[] = {
      &WorkerStatistics::control_dropped},
     {kCounter, "payload_underruns_total", "Packets that the input had no bytes for.",
      &WorkerStatistics::payload_underruns},
-    {kCounter, "lost_records_total", "Records of the trace that found no room.",
+    {kCounter, "lost_records_total", "Trace records dropped for lack of room.",
      &WorkerStatistics::trace_lost},
 };
 
 constexpr OfWorker<Histogram> kHistograms[] = {
     {MetricType::Histogram, "lateness_seconds",
-     "Hand-over of a data packet to the device, minus its instant. The sum is up to 3.2 % high.",
+     "Time from when a data packet is due to its hand-over. The sum is up to 3.2 % high.",
      &WorkerStatistics::late},
     {MetricType::Histogram, "gap_error_seconds",
-     "Gap between successive data packets, against that of their instants. The sum is up to 3.2 % "
-     "high.",
+     "Difference between the gap of two data packets and that of their due times. "
+     "The sum is up to 3.2 % high.",
      &WorkerStatistics::gap_error},
 };
 

@@ -136,7 +136,7 @@ void WorkerRecords::warn(const Statistics& statistics) {
   for (std::size_t i = 0; i < statistics.workers.size(); ++i) {
     const WorkerStatistics& worker = statistics.workers[i];
     if (worker.given_up > given_up_[i]) {
-      fmt::print(stderr, "{}: core {} is behind: it left out {} packets in this second\n", name_,
+      fmt::print(stderr, "{}: core {} is behind: it skipped {} packets in this second\n", name_,
                  worker.lcore, worker.given_up - given_up_[i]);
     }
     given_up_[i] = worker.given_up;

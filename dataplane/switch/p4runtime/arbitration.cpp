@@ -56,8 +56,8 @@ std::vector<ArbitrationNotice> Arbitration::update(StreamId stream, std::uint64_
                                      election_id->high, election_id->low, role_name));
   if (live == role_of_.end() && role.streams.size() >= kMaxStreamsPerRole)
     throw RequestError(grpc::RESOURCE_EXHAUSTED,
-                       fmt::format("role '{}' has {} open streams, the most there may be",
-                                   role_name, role.streams.size()));
+                       fmt::format("role '{}' has {} open streams, which is the maximum", role_name,
+                                   role.streams.size()));
 
   const bool was_primary = role.primary() == stream;
   role_of_[stream] = role_name;

@@ -81,7 +81,7 @@ std::string PacketIo::encode(const p4::v1::PacketOut& packet) const {
     for (const Field& field : packet_out_.fields)
       valid.push_back(fmt::format("{} ({})", field.id, field.name));
     throw RequestError(grpc::INVALID_ARGUMENT,
-                       fmt::format("packet_out: {} metadata fields, where the program has: {}",
+                       fmt::format("packet_out: {} metadata fields; the program has: {}",
                                    packet.metadata_size(), fmt::join(valid, ", ")));
   }
   return frame + packet.payload();
@@ -89,9 +89,8 @@ std::string PacketIo::encode(const p4::v1::PacketOut& packet) const {
 
 p4::v1::PacketIn PacketIo::decode(std::span<const std::byte> frame) const {
   if (frame.size() < packet_in_.bytes)
-    throw RequestError(grpc::INVALID_ARGUMENT,
-                       fmt::format("packet_in: {} bytes, where its header has {}", frame.size(),
-                                   packet_in_.bytes));
+    throw RequestError(grpc::INVALID_ARGUMENT, fmt::format("packet_in: {} bytes; its header has {}",
+                                                           frame.size(), packet_in_.bytes));
   const std::string_view bytes(reinterpret_cast<const char*>(frame.data()), frame.size());
   p4::v1::PacketIn packet;
   std::size_t offset = 0;

@@ -140,7 +140,7 @@ def test_faults_of_the_list_are_named(tmp_path: Path) -> None:
     for sessions, text in [
         ([{"session": 1, "scheme": "udp"}], "unknown scheme 'udp'"),
         ([{"session": 1, "packet_size": 20}], "packet_size = 20"),
-        ([{"session": 1}, {"session": 1}], "session 1 runs already"),
+        ([{"session": 1}, {"session": 1}], "session 1 is running already"),
     ]:
         ended = send(tmp_path, null, sessions, "--duration=1s")
         assert ended.status == 2

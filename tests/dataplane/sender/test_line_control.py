@@ -95,7 +95,7 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
     line = Line(tmp_path, [constant(1, "1Mbit/s", count=2, layers=2)])
     with line.sender(NULL) as control:
         for call, texts in (
-            (lambda: control.start([constant(2, "1Mbit/s")]), ["session 2 runs already"]),
+            (lambda: control.start([constant(2, "1Mbit/s")]), ["session 2 is running already"]),
             (lambda: control.start([constant(40_000, "1Mbit/s")]), ["session", "40000", "32767"]),
             (
                 lambda: control.start([session_pb2.SessionSpec(session=9, scheme="sym")]),
@@ -168,7 +168,7 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
         rows = [row.split() for row in sessions("list").splitlines()]
         assert rows[0] == ["session", "scheme", "layers", "sending", "rate", "sent", "dropped"]
         assert [row[:4] for row in rows[1:]] == [["5", "rlm", "3", "3"], ["6", "rlm", "3", "2"]]
-        with pytest.raises(InputError, match="session 7 does not run; those that run: 5 to 6"):
+        with pytest.raises(InputError, match="session 7 is not running; running: 5 to 6"):
             app(["stop", f"--sender={line.control_address}", "7"], standalone_mode=False)
     with pytest.raises(RunFailed, match="no sender answers"):
         app(["list", f"--sender={line.control_address}"], standalone_mode=False)
@@ -180,7 +180,7 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
             (("start", "9", "--scheme=rlm", "--set=rlm.x=1"), ("rlm.x", "rlm.base_rate")),
             (("start", "9", "--scheme=rlm", "--set=rlm.base_rate=fast"), ("rlm.base_rate", "fast")),
             (("start", "9", "--packet-size=20000"), ("packet_size = 20000", "46 to 9000")),
-            (("start", "5"), ("session 5 runs already",)),
+            (("start", "5"), ("session 5 is running already",)),
             (("start", "9", f"--file={tmp_path}"), ("either",)),
             (("start", f"--file={tmp_path}"), (str(tmp_path),)),
             (("stop", "7"), ("session 7 does not run", "5 to 6")),

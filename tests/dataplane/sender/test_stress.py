@@ -207,7 +207,7 @@ def test_a_core_that_is_asked_for_too_much_says_so_and_leaves_out(tmp_path: Path
     line.check_counts()
     worker = line.records("worker")[-1]
     assert worker["given_up_packets"] > worker["generated_packets"]
-    assert "is behind: it left out" in line.stderr
+    assert "is behind: it skipped" in line.stderr
     # Once all have started, none sends more than the others, except by a turn or two after a stall
     # of the machine in the middle of one.
     _, groups = departures(record)

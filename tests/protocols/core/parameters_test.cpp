@@ -116,7 +116,7 @@ TEST(Parameters, ThoseThatHaveToRiseAreNamedWithTheirValues) {
   p.set("sim.min_rate=2Mbit/s");
   EXPECT_EQ(error_of(check),
             "sim.min_rate 2Mbit/s, sim.initial_rate 300kbit/s, sim.max_rate 100Mbit/s: "
-            "they must rise in this order");
+            "each must be at least the one before");
 }
 
 TEST(Parameters, EveryDefaultIsInsideItsRangeAndHasASource) {

@@ -335,7 +335,7 @@ TEST(ReceiverDriver, WhatTheContractForbidsIsRefusedWithItsPlaceAndValue) {
   EXPECT_THAT(end.log, ElementsAre("start", "receive", "join 1", "send", "deliver at 5",
                                    "trace trial.state"));
   EXPECT_THAT(end.refusal([](Sink& s) { s.join(1); }),
-              HasSubstr("trial, session 12: join: layer 1, which is joined"));
+              HasSubstr("trial, session 12: join: layer 1, which is already joined"));
   EXPECT_THAT(end.refusal([](Sink& s) { s.join(3); }), HasSubstr("join: layer 3; valid: 0 to 2"));
   EXPECT_THAT(end.refusal([](Sink& s) { s.leave(0); }), HasSubstr("leave: layer 0"));
   EXPECT_THAT(end.refusal([](Sink& s) { s.leave(3); }), HasSubstr("leave: layer 3"));

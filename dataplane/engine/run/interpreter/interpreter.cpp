@@ -355,8 +355,8 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
       case Op::kLoopIfZero:
         if (i.op == Op::kLoopIfZero && !(*--top == Value{0})) break;
         if (++loops > kMaxLoops) {
-          output_.assertion_failed("an action's loop goes round more than " +
-                                   std::to_string(kMaxLoops) + " times");
+          output_.assertion_failed("an action's loop runs more than " + std::to_string(kMaxLoops) +
+                                   " times");
           packet.assertion_failed = packet.exited = true;
           return 0;
         }

@@ -23,7 +23,7 @@ std::string place_of(const Profile& profile) {
 void require_style(const Target& target, const Profile& profile, bool one_shots) {
   const auto usage = value_of(target.pipeline.profile_usage(profile.name));
   if (one_shots ? usage.members + usage.groups != 0 : usage.action_sets != 0)
-    throw invalid(fmt::format("{} is programmed with {}: both at once is not possible",
+    throw invalid(fmt::format("{} has {} already; a selector has either groups or action sets",
                               place_of(profile), one_shots ? "members and groups" : "action sets"));
 }
 
@@ -134,7 +134,7 @@ engine::ActionGroup group_of(const Target& target, const Profile& profile,
   std::set<std::uint32_t> seen;
   for (auto& each : *entry.mutable_members()) {
     if (!seen.insert(each.member_id()).second)
-      throw invalid(fmt::format("{}, group {}: member {} is given twice: weights do that",
+      throw invalid(fmt::format("{}, group {}: member {} is given twice; use weights instead",
                                 place_of(profile), entry.group_id(), each.member_id()));
     const std::uint32_t weight = weight_of(profile, each.weight());
     group.members.push_back({each.member_id(), weight, watch_port_of(target, profile, each)});
@@ -251,8 +251,8 @@ void write_action_group(const Target& target, Update::Type type,
   check_max_size(profile, entry);
   if (type == Update::MODIFY &&
       entry.max_size() != target.annotations.action_groups[{profile.id, id}].max_size())
-    throw invalid(
-        fmt::format("{}: max_size {} is not what it was made with", place, entry.max_size()));
+    throw invalid(fmt::format("{}: max_size {} differs from the group's; it cannot be changed",
+                              place, entry.max_size()));
   p4::v1::ActionProfileGroup written = entry;
   const engine::ActionGroup group = group_of(target, profile, written);
   const Size size = size_of(group.members);

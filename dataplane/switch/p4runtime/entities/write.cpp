@@ -155,7 +155,8 @@ void write_entry(const Target& target, Update::Type type, const p4::v1::TableEnt
 engine::TableEntry resource_key(const Target& target, const ProgramInfo::Table& table,
                                 const p4::v1::TableEntry& entry, const std::string& place) {
   if (entry.is_default_action())
-    throw RequestError(grpc::UNIMPLEMENTED, place + ": the default action's cannot be written");
+    throw RequestError(grpc::UNIMPLEMENTED,
+                       place + ": that of the default action cannot be written");
   const engine::TableEntry key = entry_key(table, entry);
   require(target.pipeline.read_entry(table.name, key).status());
   return key;

@@ -48,8 +48,7 @@ engine::FieldMatch lpm_match(const p4::v1::FieldMatch::LPM& lpm, unsigned width,
                     place, lpm.prefix_len(), width));
   const auto prefix = static_cast<unsigned>(lpm.prefix_len());
   if (trailing_zeros(value, width) < width - prefix)
-    throw invalid(
-        fmt::format("{}: bits of the value behind the prefix of {} are set", place, prefix));
+    throw invalid(fmt::format("{}: the value has bits set beyond its prefix of {}", place, prefix));
   return engine::FieldMatch::lpm(std::move(value), prefix);
 }
 
@@ -78,7 +77,7 @@ engine::FieldMatch value_match(const ProgramInfo::Field& field, const p4::v1::Fi
                                const std::string& place) {
   const MatchKind kind = kind_of(match, place);
   if (kind != field.kind)
-    throw invalid(fmt::format("{}: a match of kind {}, where the table has {}", place,
+    throw invalid(fmt::format("{}: a match of kind {}; the table's is {}", place,
                               engine::to_string(kind), engine::to_string(field.kind)));
   switch (kind) {
     case MatchKind::kExact:
@@ -193,7 +192,7 @@ engine::ActionCall action_call(const std::string& place, const ProgramInfo::Acti
     call.arguments.push_back(canonical(found->value(), parameter.width, parameter_place));
   }
   if (static_cast<std::size_t>(action.params_size()) != use.action->parameters.size())
-    throw invalid(fmt::format("{}, action {}: {} parameters, where it has {}", place, call.name,
+    throw invalid(fmt::format("{}, action {}: {} parameters; it has {}", place, call.name,
                               action.params_size(), use.action->parameters.size()));
   return call;
 }
