@@ -25,7 +25,7 @@ namespace tiercast::agent {
 
 struct LabWelcome {};
 struct LabStart {
-  Time said;  // when the lab said it
+  Time sent_at;  // when the lab sent it
 };
 struct LabStop {};
 struct LabMembership {

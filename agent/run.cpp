@@ -82,11 +82,11 @@ class Runner {
     }
   }
 
-  void start(Time said) {
+  void start(Time sent_at) {
     const Time now = monotonic_now();
     started_ = true;
     // A pause before the start does not affect the run, but a late start does.
-    turns_.restart((now - said).ns());
+    turns_.restart((now - sent_at).ns());
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
     next_report_ = now + kReportInterval;
     activity_.start(now);
@@ -131,7 +131,7 @@ class Runner {
   void handle(const LabWelcome&) {}
   void handle(const LabStart& start_of_run) {
     if (started_) return;
-    start(start_of_run.said);
+    start(start_of_run.sent_at);
     activity_.membership(monotonic_now(), top_rank_);
   }
   void handle(const LabStop&) { ending_ = true; }

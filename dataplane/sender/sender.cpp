@@ -251,20 +251,20 @@ void Sender::start_sessions(const std::vector<SessionRequest>& requests) {
   const Time now = agent::monotonic_now();
   const auto started = static_cast<double>(std::max<std::size_t>(requests.size(), 1));
   const Duration spacing = state.options.ramp * (1 / started);
-  std::vector<State::Running> made;  // make all of them before the first one starts
+  std::vector<State::Running> prepared;  // make all of them before the first one starts
   auto free_slots = state.free_slots;
   for (const SessionRequest& request : requests) {
     // The worker with the most free slots.
     const auto less = [](const auto& a, const auto& b) { return a.size() < b.size(); };
     const auto worker = static_cast<unsigned>(
         std::max_element(free_slots.begin(), free_slots.end(), less) - free_slots.begin());
-    const Time start_at = now + spacing * static_cast<double>(made.size());
-    made.push_back(
+    const Time start_at = now + spacing * static_cast<double>(prepared.size());
+    prepared.push_back(
         {std::make_unique<Session>(request, free_slots[worker].back(), start_at), worker, false});
     free_slots[worker].pop_back();
   }
   state.free_slots = std::move(free_slots);
-  for (State::Running& running : made) {
+  for (State::Running& running : prepared) {
     Session* const session = running.session.get();
     const unsigned worker = running.worker;
     const std::uint16_t number = session->config().session;

@@ -305,12 +305,12 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
   engine::Switch::Options options;
   options.cpu_port = cpu_port_;
   options.label = accounts::by_group();
-  auto made = std::make_unique<engine::Switch>(std::move(program), options, output);
+  auto result = std::make_unique<engine::Switch>(std::move(program), options, output);
   for (const auto& port : ports_) {
-    const engine::Status status = made->set_port(port->number, {}, monotonic_ns());
+    const engine::Status status = result->set_port(port->number, {}, monotonic_ns());
     if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
   }
-  return made;
+  return result;
 }
 
 void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {

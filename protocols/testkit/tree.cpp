@@ -117,23 +117,23 @@ void Tree::leave(Node node, std::uint16_t session, Rank rank) {
 }
 
 void Tree::graft(Node node, Node child, Group group) {
-  std::vector<Node>& wanted = grafted_[node][group];
-  if (std::find(wanted.begin(), wanted.end(), child) != wanted.end()) return;
-  wanted.push_back(child);
-  std::sort(wanted.begin(), wanted.end());
+  std::vector<Node>& children = grafted_[node][group];
+  if (std::find(children.begin(), children.end(), child) != children.end()) return;
+  children.push_back(child);
+  std::sort(children.begin(), children.end());
   update_top(node, child, group.first);
-  if (wanted.size() > 1 || node == 0) return;
+  if (children.size() > 1 || node == 0) return;
   simulator_.at(simulator_.now() + up_[node]->config().delay,
                 [this, node, group] { graft(parents_[node], node, group); });
 }
 
 void Tree::prune(Node node, Node child, Group group) {
-  std::vector<Node>& wanted = grafted_[node][group];
-  const auto at = std::find(wanted.begin(), wanted.end(), child);
-  if (at == wanted.end()) return;
-  wanted.erase(at);
+  std::vector<Node>& children = grafted_[node][group];
+  const auto at = std::find(children.begin(), children.end(), child);
+  if (at == children.end()) return;
+  children.erase(at);
   update_top(node, child, group.first);
-  if (!wanted.empty() || node == 0) return;
+  if (!children.empty() || node == 0) return;
   simulator_.at(simulator_.now() + up_[node]->config().delay,
                 [this, node, group] { prune(parents_[node], node, group); });
 }
@@ -141,19 +141,19 @@ void Tree::prune(Node node, Node child, Group group) {
 void Tree::update_top(Node node, Node child, std::uint16_t session) {
   int link_top = -1;
   int node_top = -1;
-  for (const auto& [group, wanted] : grafted_[node]) {
-    if (group.first != session || wanted.empty()) continue;
+  for (const auto& [group, children] : grafted_[node]) {
+    if (group.first != session || children.empty()) continue;
     node_top = std::max<int>(node_top, group.second);
-    if (std::find(wanted.begin(), wanted.end(), child) != wanted.end()) {
+    if (std::find(children.begin(), children.end(), child) != children.end()) {
       link_top = std::max<int>(link_top, group.second);
     }
   }
   down_[child]->set_top_group(session, link_top);
   if (node != 0) return;
-  const auto told = membership_.find(session);
-  if (told == membership_.end() || told->second.first == node_top) return;
-  told->second.first = node_top;
-  told->second.second(node_top);
+  const auto membership = membership_.find(session);
+  if (membership == membership_.end() || membership->second.first == node_top) return;
+  membership->second.first = node_top;
+  membership->second.second(node_top);
 }
 
 unsigned Tree::subscribers(std::uint16_t session, Rank rank) const {

@@ -22,10 +22,10 @@ class PipelineWriter {
   // Writes each node once, as soon as possible after the one that leads to it.
   void write(std::uint32_t start) {
     end_ = out_.label();
-    want(start);
-    while (!wanted_.empty() && !too_long()) {
-      std::uint32_t node = wanted_.back();
-      wanted_.pop_back();
+    enqueue(start);
+    while (!pending_.empty() && !too_long()) {
+      std::uint32_t node = pending_.back();
+      pending_.pop_back();
       if (written_.contains(node)) continue;
       while (node != kNone && !written_.contains(node) && !too_long()) {
         written_.insert(node);
@@ -48,8 +48,8 @@ class PipelineWriter {
     return found->second;
   }
 
-  Label want(std::uint32_t node) {
-    if (node != kNone) wanted_.push_back(node);
+  Label enqueue(std::uint32_t node) {
+    if (node != kNone) pending_.push_back(node);
     return label_of(node);
   }
 
@@ -57,7 +57,7 @@ class PipelineWriter {
   std::uint32_t write_node(const Node& node) {
     switch (node.kind) {
       case Node::Kind::kCondition:
-        out_.condition(node.condition, want(node.if_false));
+        out_.condition(node.condition, enqueue(node.if_false));
         return node.if_true;
       case Node::Kind::kAction:
         out_.statements(image_.actions[node.index].code);
@@ -78,15 +78,15 @@ class PipelineWriter {
     const std::size_t targets = out_.targets().size();
     out_.emit({.op = FlatOp::kTable, .target = static_cast<std::uint32_t>(targets), .i = index});
     for (std::size_t a = 0; a < table.actions.size(); ++a) out_.targets().push_back(out_.label());
-    out_.targets().push_back(want(table.next_without_action));
+    out_.targets().push_back(enqueue(table.next_without_action));
     for (std::size_t a = 0; a < table.actions.size() && !too_long(); ++a) {
       out_.bind(out_.targets()[targets + a]);
       out_.statements(image_.actions[table.actions[a]].code);
       if (table.next_by_hit) {
-        out_.emit_jump({.op = FlatOp::kJumpHit}, want(table.next[0]));
-        out_.jump(want(table.next[1]));
+        out_.emit_jump({.op = FlatOp::kJumpHit}, enqueue(table.next[0]));
+        out_.jump(enqueue(table.next[1]));
       } else {
-        out_.jump(want(table.next[a]));
+        out_.jump(enqueue(table.next[a]));
       }
     }
     return table.next_without_action;
@@ -97,7 +97,7 @@ class PipelineWriter {
   Label end_ = 0;
   std::map<std::uint32_t, Label> labels_;  // by node
   std::set<std::uint32_t> written_;
-  std::vector<std::uint32_t> wanted_;
+  std::vector<std::uint32_t> pending_;
 };
 
 // Writes the parser's states in the order in which they can be reached, and selects as chains of

@@ -91,7 +91,7 @@ void find_extracted_fields(Image& image) {
   parsed.add(outside);
   parsed.add(queued);
   // What is live after each extraction.
-  CellSet wanted(image.phv_cells);
+  CellSet parsed_reads(image.phv_cells);
   const FlatGraph parser = to_blocks(image, flat, flat.parser);
   const std::vector<CellSet> live = live_at_blocks(image, parser, parsed, kReads);
   for (std::uint32_t b : in_order(parser)) {
@@ -102,12 +102,12 @@ void find_extracted_fields(Image& image) {
     if (block.last.op == FlatOp::kRunState) return;
     live_before(image, block.last, parsed, now, kReads);
     for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
-      if (i->op == FlatOp::kExtract) wanted.add(now);
+      if (i->op == FlatOp::kExtract) parsed_reads.add(now);
       live_before(image, *i, parsed, now, kReads);
     }
   }
   for (HeaderPlan& plan : image.header_plans) {
-    std::erase_if(plan.flat_read, [&](const FieldPlan& f) { return !wanted.has(f.cell); });
+    std::erase_if(plan.flat_read, [&](const FieldPlan& f) { return !parsed_reads.has(f.cell); });
   }
 }
 

@@ -158,12 +158,12 @@ void Compiler::log_message(const Json& parameters) {
       piece += text[i];
     }
   }
-  const std::size_t wanted = format.pieces.size();
+  const std::size_t expected = format.pieces.size();
   format.pieces.push_back(std::move(piece));
   // Without arguments p4c writes {}, an object, instead of a list.
   const std::size_t given = arguments.is_array() ? arguments.items().size() : 0;
-  if (wanted != given) {
-    parameters.refuse("log_msg: \"" + text + "\" takes " + std::to_string(wanted) +
+  if (expected != given) {
+    parameters.refuse("log_msg: \"" + text + "\" takes " + std::to_string(expected) +
                       " arguments, found " + std::to_string(given));
   }
   for (std::size_t i = 0; i < given; ++i) value(arguments.item(i));
@@ -179,9 +179,9 @@ std::uint32_t Compiler::calculation_named(const Json& name) const {
 }
 
 std::uint32_t Compiler::field_list(const Json& id) const {
-  const std::uint32_t wanted = small(id);
-  const auto found = field_lists_.find(wanted);
-  if (found == field_lists_.end() && wanted != 0) id.refuse("no field list with this id");
+  const std::uint32_t list_id = small(id);
+  const auto found = field_lists_.find(list_id);
+  if (found == field_lists_.end() && list_id != 0) id.refuse("no field list with this id");
   return found == field_lists_.end() ? 0 : found->second;
 }
 

@@ -15,9 +15,9 @@ LabelCounts& LabelTable::insert(std::uint32_t label) {
     }
   }
   ++used_;
-  LabelCounts& made = entries_[place(label)];
-  made.label = label;
-  return made;
+  LabelCounts& entry = entries_[place(label)];
+  entry.label = label;
+  return entry;
 }
 
 std::vector<LabelCounts> LabelTable::all() const {

@@ -58,8 +58,8 @@ MatchTable* ProgramState::table(std::string_view name) {
   return nullptr;
 }
 
-SwitchCore::SwitchCore(std::shared_ptr<const Image> image, SwitchOptions wanted, Output& to)
-    : options(std::move(wanted)),
+SwitchCore::SwitchCore(std::shared_ptr<const Image> image, SwitchOptions given_options, Output& to)
+    : options(std::move(given_options)),
       output(to),
       program(std::make_unique<ProgramState>(std::move(image), ports_down, *this)) {
   if (options.cpu_port >= kPortNumbers) {

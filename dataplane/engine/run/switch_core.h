@@ -112,8 +112,8 @@ class SwitchCore {
   void drop(Packet* packet, const char* where, const char* reason);
 
   // Traces (switch_trace.cpp). Only for a traced packet.
-  [[gnu::cold]] void tell(const Packet& packet, std::string_view kind) {
-    tracer.tell(packet, kind, clock_ns);
+  [[gnu::cold]] void report(const Packet& packet, std::string_view kind) {
+    tracer.report(packet, kind, clock_ns);
   }
   [[gnu::cold]] void tell_refused(const Packet& packet, std::uint32_t port);
   [[gnu::cold]] void tell_replicate(const Packet& packet, std::uint32_t group,

@@ -20,8 +20,8 @@ std::vector<std::string> replica_texts(const std::vector<Replica>& replicas) {
 void SwitchCore::choose_trace(Packet& packet, std::uint32_t port) {
   tracer.choose(packet, port);
   if (packet.trace == 0) return;
-  tracer.tell(packet, "receive", clock_ns,
-              {{"port", std::int64_t{port}}, {"bytes", std::int64_t{packet.buffer->size}}});
+  tracer.report(packet, "receive", clock_ns,
+                {{"port", std::int64_t{port}}, {"bytes", std::int64_t{packet.buffer->size}}});
 }
 
 void SwitchCore::parse_traced(const Packet& packet, PacketState& state) {
@@ -30,7 +30,7 @@ void SwitchCore::parse_traced(const Packet& packet, PacketState& state) {
     names.push_back(program->image.parser_states[index].name);
   std::vector<std::pair<std::string_view, TraceValue>> fields = {{"states", std::move(names)}};
   if (state.error != 0) fields.emplace_back("error", std::int64_t{state.error});
-  tracer.tell(packet, "parse", clock_ns, std::move(fields));
+  tracer.report(packet, "parse", clock_ns, std::move(fields));
 }
 
 void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
@@ -48,25 +48,25 @@ void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
 
 void SwitchCore::tell_replicate(const Packet& packet, std::uint32_t group,
                                 const std::vector<Replica>& replicas) {
-  tracer.tell(packet, "replicate", clock_ns,
-              {{"group", std::int64_t{group}}, {"copies", replica_texts(replicas)}});
+  tracer.report(packet, "replicate", clock_ns,
+                {{"group", std::int64_t{group}}, {"copies", replica_texts(replicas)}});
 }
 
 void SwitchCore::tell_clone(const Packet& original, const Packet& copy, std::uint32_t session,
                             const CloneSession& config) {
-  tracer.tell(copy, "clone", clock_ns,
-              {{"session", std::int64_t{session}},
-               {"of", std::int64_t{original.copy}},
-               {"copies", replica_texts(config.replicas)}});
+  tracer.report(copy, "clone", clock_ns,
+                {{"session", std::int64_t{session}},
+                 {"of", std::int64_t{original.copy}},
+                 {"copies", replica_texts(config.replicas)}});
 }
 
 void SwitchCore::tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes) {
   const PortStats& queue = ports->stats(port);
-  tracer.tell(packet, "enqueue", clock_ns,
-              {{"port", std::int64_t{port}},
-               {"bytes", std::int64_t{bytes}},
-               {"waiting_packets", std::int64_t{queue.queue_packets}},
-               {"waiting_bytes", static_cast<std::int64_t>(queue.queue_bytes)}});
+  tracer.report(packet, "enqueue", clock_ns,
+                {{"port", std::int64_t{port}},
+                 {"bytes", std::int64_t{bytes}},
+                 {"waiting_packets", std::int64_t{queue.queue_packets}},
+                 {"waiting_bytes", static_cast<std::int64_t>(queue.queue_bytes)}});
 }
 
 void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port) {
@@ -79,26 +79,26 @@ void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port) {
 
 void SwitchCore::tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,
                               std::int64_t now_ns) {
-  tracer.tell(packet, "dequeue", now_ns,
-              {{"port", std::int64_t{port}},
-               {"enq_qdepth", std::int64_t{packet.enq_qdepth}},
-               {"deq_qdepth", std::int64_t{waiting}},
-               {"waited_ns", now_ns - packet.time_ns}});
+  tracer.report(packet, "dequeue", now_ns,
+                {{"port", std::int64_t{port}},
+                 {"enq_qdepth", std::int64_t{packet.enq_qdepth}},
+                 {"deq_qdepth", std::int64_t{waiting}},
+                 {"waited_ns", now_ns - packet.time_ns}});
 }
 
 void SwitchCore::tell_leaves(const Packet& packet, std::uint32_t port) {
   const std::int64_t bytes = packet.buffer->size;
   if (port == options.cpu_port) {
-    tracer.tell(packet, "packet_in", packet.time_ns, {{"bytes", bytes}});
+    tracer.report(packet, "packet_in", packet.time_ns, {{"bytes", bytes}});
   } else {
-    tracer.tell(packet, "transmit", packet.time_ns,
-                {{"port", std::int64_t{port}}, {"bytes", bytes}});
+    tracer.report(packet, "transmit", packet.time_ns,
+                  {{"port", std::int64_t{port}}, {"bytes", bytes}});
   }
 }
 
 void SwitchCore::tell_drop(const Packet& packet, std::string_view where, std::string_view reason) {
-  tracer.tell(packet, "drop", clock_ns,
-              {{"where", std::string(where)}, {"reason", std::string(reason)}});
+  tracer.report(packet, "drop", clock_ns,
+                {{"where", std::string(where)}, {"reason", std::string(reason)}});
 }
 
 }  // namespace tiercast::engine

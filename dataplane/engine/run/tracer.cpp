@@ -50,18 +50,18 @@ void Tracer::number_copy(const Packet& original, Packet& copy) {
   copy.copy = ++copies_;
 }
 
-void Tracer::tell(const Packet& packet, std::string_view kind, std::int64_t time_ns,
-                  std::vector<std::pair<std::string_view, TraceValue>> fields) {
+void Tracer::report(const Packet& packet, std::string_view kind, std::int64_t time_ns,
+                    std::vector<std::pair<std::string_view, TraceValue>> fields) {
   if (sink_ != nullptr) sink_->event({kind, time_ns, packet.trace, packet.copy, std::move(fields)});
 }
 
 void Tracer::Run::branch(const Image& image, const Node& node, bool taken) {
   const Place& place = image.places[node.place];
-  tracer_.tell(packet_, "branch", time_ns_,
-               {{"pipeline", std::string(pipeline_)},
-                {"source", place.source},
-                {"condition", place.text},
-                {"taken", taken}});
+  tracer_.report(packet_, "branch", time_ns_,
+                 {{"pipeline", std::string(pipeline_)},
+                  {"source", place.source},
+                  {"condition", place.text},
+                  {"taken", taken}});
 }
 
 void Tracer::Run::table(const Image& image, const Table& layout, MatchTable& table,
@@ -95,7 +95,7 @@ void Tracer::Run::table(const Image& image, const Table& layout, MatchTable& tab
     fields.emplace_back("action", declared.name);
     fields.emplace_back("data", std::move(data));
   }
-  tracer_.tell(packet_, "table", time_ns_, std::move(fields));
+  tracer_.report(packet_, "table", time_ns_, std::move(fields));
 }
 
 void Tracer::Run::run(Machine& machine, const Image& image, const Action& action,
@@ -156,15 +156,15 @@ void Tracer::Run::step(const Image& image, const Action& action, const Statement
       {"changes", std::move(changes)},
   };
   if (mark) fields.emplace_back("mark", true);
-  tracer_.tell(packet_, "step", time_ns_, std::move(fields));
+  tracer_.report(packet_, "step", time_ns_, std::move(fields));
 }
 
 void Tracer::Run::drop(std::string_view reason) {
-  tracer_.tell(packet_, "drop", time_ns_,
-               {{"where", std::string(pipeline_)},
-                {"reason", std::string(reason)},
-                {"by", dropped_by_},
-                {"source", dropped_at_}});
+  tracer_.report(packet_, "drop", time_ns_,
+                 {{"where", std::string(pipeline_)},
+                  {"reason", std::string(reason)},
+                  {"by", dropped_by_},
+                  {"source", dropped_at_}});
 }
 
 }  // namespace tiercast::engine

@@ -23,8 +23,8 @@ class Tracer {
   // Makes `copy` a traced copy of a traced packet.
   void number_copy(const Packet& original, Packet& copy);
   // Sends an event about a packet.
-  void tell(const Packet& packet, std::string_view kind, std::int64_t time_ns,
-            std::vector<std::pair<std::string_view, TraceValue>> fields = {});
+  void report(const Packet& packet, std::string_view kind, std::int64_t time_ns,
+              std::vector<std::pair<std::string_view, TraceValue>> fields = {});
 
   // The observer that the interpreter calls while it runs one pipeline for one packet.
   class Run {

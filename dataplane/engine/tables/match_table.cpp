@@ -307,11 +307,11 @@ Status MatchTable::insert_checked(const TableEntry& entry, std::int64_t now_ns) 
     return {ErrorCode::kInvalidArgument,
             "table " + layout_.name + " has no key: only its default action can be set"};
   }
-  auto made = std::make_unique<Entry>();
-  if (Status s = to_key(entry, *made); !s.ok()) return s;
-  if (Status s = set_action(*made, entry); !s.ok()) return s;
+  auto added = std::make_unique<Entry>();
+  if (Status s = to_key(entry, *added); !s.ok()) return s;
+  if (Status s = set_action(*added, entry); !s.ok()) return s;
   if (Status s = check_options(entry); !s.ok()) return s;
-  if (find(*made) != kFree) {
+  if (find(*added) != kFree) {
     return {ErrorCode::kAlreadyExists,
             "table " + layout_.name + " already has " + entry_text(entry)};
   }
@@ -320,13 +320,13 @@ Status MatchTable::insert_checked(const TableEntry& entry, std::int64_t now_ns) 
             "table " + layout_.name + " is full: its size is " + std::to_string(layout_.max_size)};
   }
   if (profile_ != nullptr) {
-    if (Status s = profile_->bind(entry, made->binding); !s.ok()) return s;
+    if (Status s = profile_->bind(entry, added->binding); !s.ok()) return s;
   }
-  if (entry.counter) made->counter = *entry.counter;
-  made->meter.configure(entry.meter, now_ns);
-  set_timeout(*made, entry.idle_timeout_ns, now_ns);
+  if (entry.counter) added->counter = *entry.counter;
+  added->meter.configure(entry.meter, now_ns);
+  set_timeout(*added, entry.idle_timeout_ns, now_ns);
   const auto index = static_cast<std::uint32_t>(entries_.size());
-  entries_.push_back(std::move(made));
+  entries_.push_back(std::move(added));
   if (has_ranges_) {
     sort_ranges();
   } else {

@@ -24,7 +24,7 @@ ObjectSender::ObjectSender(std::span<const std::byte> object, std::uint32_t segm
     : object_(object),
       segment_size_(segment_size),
       segment_count_(count_segments(object.size(), segment_size, max_segments)),
-      wanted_(segment_count_),
+      requested_(segment_count_),
       repaired_(segment_count_),
       repaired_before_(segment_count_) {}
 
@@ -34,11 +34,11 @@ std::span<const std::byte> ObjectSender::segment(std::uint32_t number) const {
 }
 
 std::optional<std::uint32_t> ObjectSender::take(Time now) {
-  if (wanted_.size() > 0) {
-    std::uint32_t segment = wanted_.next(cursor_, segment_count_);
-    if (segment == segment_count_) segment = wanted_.next(0, segment_count_);
+  if (requested_.size() > 0) {
+    std::uint32_t segment = requested_.next(cursor_, segment_count_);
+    if (segment == segment_count_) segment = requested_.next(0, segment_count_);
     cursor_ = segment + 1;
-    wanted_.erase(segment);
+    requested_.erase(segment);
     repaired_.insert(segment);
     quiet_since_ = now;
     return segment;
@@ -50,7 +50,7 @@ std::optional<std::uint32_t> ObjectSender::take(Time now) {
 
 std::uint32_t ObjectSender::request(Time now, const wire::MdpccNack& nack) {
   if (endless()) return 0;
-  std::uint32_t news = 0;
+  std::uint32_t added = 0;
   for (std::size_t i = 0; i < nack.record_count; ++i) {
     const wire::MdpccSegments& range = nack.segments[i];
     const std::uint64_t end =
@@ -58,11 +58,11 @@ std::uint32_t ObjectSender::request(Time now, const wire::MdpccNack& nack) {
     for (std::uint64_t at = range.first; at < end; ++at) {
       const auto segment = static_cast<std::uint32_t>(at);
       if (repaired_.contains(segment) || repaired_before_.contains(segment)) continue;
-      if (wanted_.insert(segment)) ++news;
+      if (requested_.insert(segment)) ++added;
     }
   }
   quiet_since_ = now;
-  return news;
+  return added;
 }
 
 void ObjectSender::begin_epoch() {

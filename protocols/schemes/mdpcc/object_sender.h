@@ -40,9 +40,11 @@ class ObjectSender {
   // Begins an epoch. An epoch lasts one GRTT.
   void begin_epoch();
 
-  bool flushing() const { return !endless() && next_new_ == segment_count_ && wanted_.size() == 0; }
+  bool flushing() const {
+    return !endless() && next_new_ == segment_count_ && requested_.size() == 0;
+  }
   // Whether the next segment is a repair.
-  bool repairing() const { return wanted_.size() > 0; }
+  bool repairing() const { return requested_.size() > 0; }
   // The time of the last segment sent or NACK received, whichever is later.
   Time quiet_since() const { return quiet_since_; }
 
@@ -51,7 +53,7 @@ class ObjectSender {
   const std::uint32_t segment_size_;
   const std::uint32_t segment_count_;
   std::uint32_t next_new_ = 0;
-  SegmentSet wanted_;  // asked for, and not sent since
+  SegmentSet requested_;  // asked for, and not sent since
   std::uint32_t cursor_ = 0;
   SegmentSet repaired_;         // in this epoch
   SegmentSet repaired_before_;  // in the epoch before

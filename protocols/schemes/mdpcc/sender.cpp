@@ -176,7 +176,7 @@ void Sender::sample_grtt(Duration rtt) {
 void Sender::take(Time now, const wire::MdpccNack& nack, Sink& sink) {
   ++nacks_;
   if (!running_) return;
-  const std::uint32_t news = object_.request(now, nack);
+  const std::uint32_t added = object_.request(now, nack);
   finished_ = false;
   if (idle_interval_ != kFirstIdleInterval) {
     idle_interval_ = kFirstIdleInterval;
@@ -184,7 +184,7 @@ void Sender::take(Time now, const wire::MdpccNack& nack, Sink& sink) {
   }
   // Tell the group what has been asked for, also if the repairs still wait, but then at most once
   // per GRTT.
-  if (news > 0 || now - reflected_at_ >= advertised_grtt()) {
+  if (added > 0 || now - reflected_at_ >= advertised_grtt()) {
     reflected_at_ = now;
     wire::MdpccNack reflection = nack;
     reflection.reflected = true;
@@ -193,7 +193,7 @@ void Sender::take(Time now, const wire::MdpccNack& nack, Sink& sink) {
   }
   const TraceField fields[] = {{"receiver", static_cast<double>(nack.source)},
                                {"ranges", static_cast<double>(nack.record_count)},
-                               {"new_segments", static_cast<double>(news)}};
+                               {"new_segments", static_cast<double>(added)}};
   sink.trace("mdpcc.nack_received", fields);
 }
 

@@ -60,7 +60,7 @@ Member* Sender::add(std::uint32_t source, std::uint32_t address, std::uint32_t c
                     Sink& sink) {
   Member* const member = members_.add(now_, source, address, counts_.packets);
   if (member == nullptr) {
-    stranger_at_ = now_;
+    unknown_receiver_at_ = now_;
     return nullptr;
   }
   member->judged = cum_ack;
@@ -105,7 +105,7 @@ void Sender::hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink) {
   // While data flows, its first packet will make the newcomer report. Until then, the newcomer
   // would hold up the window.
   if (started_ && board_.members() > 0) {
-    stranger_at_ = now_;
+    unknown_receiver_at_ = now_;
     return;
   }
   Member* member = members_.find(ack.source);
@@ -463,7 +463,7 @@ void Sender::drop_silent(Sink& sink) {
   const std::uint32_t base = board_.base();
   const Duration patience =
       std::max(members_.max_timeout(), settings_.min_timeout) * settings_.drop_timeouts;
-  bool others = !stranger_at_.is_never() && now_ - stranger_at_ <= patience;
+  bool others = !unknown_receiver_at_.is_never() && now_ - unknown_receiver_at_ <= patience;
   members_.for_each_active([&](Member& member) {
     if (board_.cum_ack(member.slot) == base) {
       ++member.timeouts;

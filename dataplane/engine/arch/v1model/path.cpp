@@ -71,7 +71,7 @@ void V1modelPath::run_ingress(Packet* packet, InstanceType type, std::uint32_t k
     if (!core_.next_generation(*packet)) {
       return core_.drop(packet, "ingress", "resubmitted too often");
     }
-    if (packet->trace != 0) core_.tell(*packet, "resubmit");
+    if (packet->trace != 0) core_.report(*packet, "resubmit");
     kept_list = state.again_fields;
     keep_fields(kept_list, state.phv);
     type = kResubmitted;
@@ -151,7 +151,7 @@ bool V1modelPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiti
 }
 
 void V1modelPath::recirculate(const Packet& packet, std::uint32_t fields) {
-  if (packet.trace != 0) core_.tell(packet, "recirculate");
+  if (packet.trace != 0) core_.report(packet, "recirculate");
   Packet* round = core_.copy_frame(packet);
   round->trace = packet.trace;
   round->copy = packet.copy;
