@@ -1,1 +1,2 @@
-"""The tiercast controller: P4Runtime to every switch, multicast trees from IGMP, agents' server."""
+"""The tiercast controller: programs every switch over P4Runtime, builds multicast trees from IGMP,
+and serves the agents."""

@@ -1,4 +1,4 @@
-"""python -m tiercast_controller CONFIG: runs the controller against switches given in a YAML."""
+"""python -m tiercast_controller CONFIG: runs the controller against the switches in a YAML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The YAML of a controller that runs on its own. `python -m tiercast_controller --help` shows one.
+"""Reads the YAML of a controller that runs on its own. `python -m tiercast_controller --help` shows
+an example.
 
 Errors name the file, the place in it, the value and what is wrong with it.
 """
@@ -48,7 +49,7 @@ sessions:
 
 
 def _mac(value: object) -> object:
-    """ "02:00:00:00:00:01" to its 48 bits."""
+    """Converts "02:00:00:00:00:01" to its 48 bits."""
     if isinstance(value, str):
         parts = value.split(":")
         if len(parts) == 6 and all(len(p) == 2 for p in parts):
@@ -96,7 +97,7 @@ class LinkPart(_Part):
     port: Port
     to: str
     to_port: Port | None = None
-    # What markings depend on, both ways (marking.PortTraffic).
+    # The properties that a marking depends on, for both directions (marking.PortTraffic).
     rate_bps: int = Field(default=0, ge=0)
     packet_bytes: int = Field(default=1000, ge=1)
     idle_us: int = Field(default=0, ge=0)

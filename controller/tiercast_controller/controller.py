@@ -1,7 +1,8 @@
-"""The controller of a run: from IGMP reports to multicast trees, and the agents' server.
+"""The controller of a run: builds multicast trees from IGMP reports and serves the agents.
 
-Open this file first. A packet-in goes: parse (igmp) -> membership -> trees (multicast) -> one
-installer per switch and session -> event, and Membership to the session's sender.
+Open this file first. A packet-in passes through: parser (igmp), membership, trees (multicast), one
+installer per switch and session. Then there is an event, and the session's sender gets a Membership
+message.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from tiercast_controller.switch import ManagedSwitch
 
 log = logging.getLogger(__name__)
 
-_ROBUSTNESS = 2  # lost queries or reports that a membership survives (RFC 3376 8.1)
+_ROBUSTNESS = 2  # queries or reports that may be lost before a membership expires (RFC 3376 8.1)
 
 
 @dataclass(frozen=True)
 class Querier:
-    """General queries to every host port, so that members that vanish silently expire."""
+    """Sends general queries to every host port, so that members that vanish silently expire."""
 
     interval_s: float = 125.0  # RFC 3376 8.2
     max_response_s: float = 10.0  # RFC 3376 8.3; 0.1..25.5
     version: int = 3  # 2 or 3
-    address: IPv4Address = IPv4Address("0.0.0.0")  # source of queries (RFC 4541 2.1.1)
+    address: IPv4Address = IPv4Address("0.0.0.0")  # the source address of queries (RFC 4541 2.1.1)
 
     @property
     def lifetime_s(self) -> float:
@@ -53,7 +54,7 @@ class Querier:
 
 @dataclass(frozen=True)
 class Event:
-    """What the controller saw or did. Kinds and their fields:
+    """Something that the controller saw or did. The kinds and their fields:
 
     igmp           action ("join", "leave", "expire"), switch, port, group, session, rank,
                    reporter, install_us (report received -> every switch holds the change),
@@ -83,17 +84,16 @@ class Controller:
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
     ):
-        """lab_address: where agents attach, "unix:/path"; None: no Lab service. agents: names of
-        those that may; None: any. querier: None sends no queries, and members never expire.
-        epoch_ns: zero of the run's time, CLOCK_MONOTONIC; None: now. Raises ConfigurationError.
-        Needs a running event loop.
-        """
+        """`lab_address` is where agents attach, "unix:/path"; None runs no Lab service. `agents`
+        holds the names of those that may attach; None allows any. With `querier` None, no queries
+        are sent and members never expire. `epoch_ns` is the zero of the run's time,
+        CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises ConfigurationError."""
         topology.check(list(sessions))
         if querier is not None:
             _query(querier)
         self.topology = topology
         self.epoch_ns = time.monotonic_ns() if epoch_ns is None else epoch_ns
-        # Fails with the first SwitchError that cannot be repaired: the run is void from then on.
+        # Fails with the first SwitchError that cannot be repaired. From then on the run is void.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._querier = querier
         self._on_event = on_event or (lambda event: None)
@@ -118,16 +118,18 @@ class Controller:
             lambda session: self._told[session],
             agents,
         )
-        self._told = dict.fromkeys(self._trees, -1)  # session -> top rank its sender knows
+        # by session: the top rank that its sender knows
+        self._told = dict.fromkeys(self._trees, -1)
         self._change = 0
         self._told_change = dict.fromkeys(self._trees, 0)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, timeout_s: float = 15) -> None:
-        """Every switch has the program, routes, marking and aggregators; the Lab service listens.
+        """Returns when every switch has its program, routes, marking and aggregators, and the Lab
+        service listens.
 
-        Multicast state that an earlier controller left is taken over: its members stay until
-        they leave or, with a querier, expire. Raises SwitchError or ConfigurationError.
+        Multicast state that an earlier controller left is taken over: its members stay until they
+        leave or, with a querier, expire. Raises SwitchError or ConfigurationError.
         """
         managed = self._switches.values()
         found = await _all(m.start(self._static[m.switch.name], timeout_s) for m in managed)
@@ -146,25 +148,26 @@ class Controller:
             await self._lab.serve(self._lab_address)
 
     async def wait_agents(self, names: Iterable[str], timeout_s: float = 15) -> None:
-        """Waits until all have attached. Raises AgentError naming those that have not."""
+        """Waits until all these agents have attached. Raises AgentError with the names of those
+        that have not."""
         await self._lab.wait_agents(names, timeout_s)
 
     def start_sessions(self, numbers: Iterable[int] | None = None) -> None:
-        """Starts the agents of these sessions, present and future; None: of all."""
+        """Starts the present and future agents of these sessions (None: of all)."""
         self._lab.start_sessions(numbers)
 
     def stop_agents(self, names: Iterable[str] | None = None) -> None:
-        """Asks agents to end; None: all. Raises AgentError where one is not attached."""
+        """Asks agents (None: all) to end. Raises AgentError if one is not attached."""
         self._lab.stop_agents(names)
 
     async def wait_agents_ended(self, timeout_s: float = 5) -> None:
-        """Waits until none is attached, so all last records are in. Raises AgentError naming the
-        rest."""
+        """Waits until no agent is attached, so that all last records are in. Raises AgentError with
+        the names of the rest."""
         await self._lab.wait_detached(timeout_s)
 
     async def stop(self, timeout_s: float = 5) -> None:
-        """Ends agents, then everything else. The switches keep their state. Raises AgentError
-        where agents did not end in time; everything is closed then, too."""
+        """Ends the agents, then everything else. The switches keep their state. Raises AgentError
+        if agents did not end in time; even then everything is closed."""
         try:
             self._lab.stop_agents()
             await self._lab.wait_detached(timeout_s)
@@ -175,7 +178,7 @@ class Controller:
             await self._lab.close()
             await asyncio.gather(*(m.close() for m in self._switches.values()))
             if self.failed.done() and not self.failed.cancelled():
-                self.failed.exception()  # seen
+                self.failed.exception()  # marks the exception as retrieved
             self.failed.cancel()
 
     async def set_link(
@@ -189,8 +192,8 @@ class Controller:
         delay_ns: int | None = None,
         rx_delay_ns: int | None = None,
     ) -> None:
-        """Changes what is given of a port; 0 as rate or queue: unlimited. Raises UnsupportedError
-        on a switch without tiercast.v1."""
+        """Changes the given properties of a port; a rate or queue of 0 means unlimited. Raises
+        UnsupportedError if the switch has no tiercast.v1."""
         self.topology.neighbour(switch, port)
         await self._managed(switch).client.set_link(
             lab_pb2.SetLinkRequest(
@@ -204,35 +207,36 @@ class Controller:
         )
 
     async def ports(self, switch: str) -> lab_pb2.GetPortsResponse:
-        """Statistics of a switch's ports; resets "since the last" figures. Raises
-        UnsupportedError on a switch without tiercast.v1."""
+        """The statistics of a switch's ports. Resets figures "since the last" call. Raises
+        UnsupportedError if the switch has no tiercast.v1."""
         return await self._managed(switch).client.get_ports()
 
     async def ping(self, switch: str) -> None:
-        """Sends the switch a short request. Raises SwitchError if there is no answer for 10 s."""
+        """Sends the switch a short request. Raises SwitchError if it does not answer within 10
+        s."""
         await self._managed(switch).client.running_cookie(timeout_s=10)
 
     def packet_ins_dropped(self, switch: str) -> int:
-        """Packets from a switch that came faster than they were handled here."""
+        """The number of packets that a switch sent faster than they could be handled here."""
         return self._managed(switch).client.packet_in_dropped
 
     async def counter(self, switch: str, name: str) -> dict[int, tuple[int, int]]:
-        """A counter of the P4 program, such as "summaries": index -> (packets, bytes)."""
+        """A counter of the P4 program, such as "summaries": (packets, bytes) by index."""
         return await self._managed(switch).client.read_counter(name)
 
     async def fates(self, switch: str) -> dict[int, PortFates]:
-        """What happened to the packets at each port, since the switch loaded the program. Those
-        that entered queues are read last, so they are never fewer than those that were served."""
+        """What happened to the packets at each port since the switch loaded the program. The
+        packets that entered queues are read last, so they are never fewer than those served."""
         managed, columns = self._managed(switch), self._columns[switch]
         packets = await managed.client.read_cells(columns.cells())
         return columns.fates(packets, await managed.read_entered(columns.ports))
 
     async def register(self, switch: str, name: str) -> dict[int, int]:
-        """A register of the P4 program: index -> value. Raises UnsupportedError on bmv2."""
+        """A register of the P4 program: values by index. Raises UnsupportedError on bmv2."""
         return await self._managed(switch).client.read_register(name)
 
     def members(self) -> list[Member]:
-        """Group members by place, as reported."""
+        """The group members by place, as reported."""
         return list(self._membership.members())
 
     def installed(self, switch: str, session: int) -> MulticastState:
@@ -240,7 +244,7 @@ class Controller:
         return self._managed(switch).installer(session).installed
 
     async def read_multicast(self, switch: str) -> MulticastState:
-        """What a switch reports that it holds, for all sessions."""
+        """What a switch reports to hold, for all sessions."""
         return await self._managed(switch).read_multicast()
 
     # ------------------------------------------------------------------ packets and membership
@@ -265,7 +269,7 @@ class Controller:
             named = session_and_rank(record.group)
             tree = self._trees.get(named[0]) if named else None
             if named is None or tree is None or named[1] >= tree.session.layers:
-                # Hosts also report groups such as mDNS's, which belong to no session.
+                # Hosts also report groups that belong to no session, such as mDNS's.
                 continue
             source = self.topology.host(tree.session.source).interface.ip
             wants = record.wants(source)
@@ -289,7 +293,8 @@ class Controller:
         since_ns: int,
         changed: set[str],
     ) -> None:
-        """Sends changed switches their new state, all at once, and reports when all hold it."""
+        """Sends all changed switches their new state at once, and reports when all of them hold
+        it."""
         tree = self._trees[member.session]
         self._change += 1
         change, top_rank = self._change, tree.top_rank()
@@ -315,7 +320,7 @@ class Controller:
                 install_us=(time.monotonic_ns() - since_ns) / 1e3,
                 switches=len(changed),
             )
-            # Sent once the path is ready, so that a layer's first packet finds it.
+            # Sent only when the path is ready, so that a layer's first packet finds it.
             self._tell(member.session, change, top_rank)
 
         self._spawn(finish(), f"{action} of {member}")
@@ -344,8 +349,8 @@ class Controller:
 
     async def _query_hosts(self, querier: Querier) -> None:
         frame = _query(querier)
-        # Checks for expired members more often than it sends queries, so that a membership
-        # ends within 1/8 of an interval of its time.
+        # Expired members are looked for more often than queries are sent, so that a membership ends
+        # at most 1/8 of an interval late.
         period = querier.interval_s / 8
         next_query = time.monotonic()
         while True:
@@ -402,7 +407,7 @@ class Controller:
         if isinstance(error, ControllerError):
             self._fail(error)
         else:
-            # A bug of ours: the run must not look healthy.
+            # A bug in tiercast: the run must not look healthy.
             log.error("%s: %r", task.get_name(), error, exc_info=error)
             self._fail(SwitchError(f"internal error in {task.get_name()}: {error!r}"))
 
@@ -426,7 +431,7 @@ def _query(querier: Querier) -> bytes:
 
 
 def _check_program(program: Program, static: dict[str, list[TableEntry]]) -> None:
-    """Whether the program has every table, action and parameter that will be written."""
+    """Checks that the program has every table, action and parameter that will be written."""
     for entries in static.values():
         for item in entries:
             program.encode_entry(item)
@@ -437,7 +442,7 @@ def _check_program(program: Program, static: dict[str, list[TableEntry]]) -> Non
 
 
 async def _all(work: Iterable[Awaitable[Any]]) -> list[Any]:
-    """Results in order; the first error, after all have ended."""
+    """The results in order. Raises the first error, after all work has ended."""
     results = await asyncio.gather(*work, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -1,4 +1,4 @@
-"""One switch of the run: its client, and what the controller has put there."""
+"""One switch of the run: its client, and what the controller has written to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiercast_controller.p4runtime.program import Program
 
 STATIC_TABLES = ("ipv4_host", "ipv4_lpm", "port_marking", "group_columns", "aggregator")
 MULTICAST_TABLES = ("ipv4_multicast", "top_group")
-_BATCH = 500  # updates per write of static entries, well under gRPC's 4 MiB
+_BATCH = 500  # updates per write of static entries: well under gRPC's 4 MiB
 
 
 class ManagedSwitch:
@@ -32,13 +32,13 @@ class ManagedSwitch:
         self.client = P4RuntimeClient(switch.name, switch.device_id, switch.address, program)
         self._on_failure = on_failure
         self._groups = ReplicationGroups()
-        # Whether this controller made all groups that counted since the program was loaded.
+        # Whether this controller made every group that has counted since the program was loaded.
         self._made_all_groups = False
         self._installers: dict[int, Installer] = {}
 
     async def start(self, static: list[TableEntry], timeout_s: float) -> MulticastState:
-        """Connects, loads the program and the static entries. Returns the multicast state that an
-        earlier controller left."""
+        """Connects and loads the program and the static entries. Returns the multicast state that
+        an earlier controller left."""
         await self.client.connect(timeout_s)
         self._made_all_groups = await self.client.set_pipeline()
         self.client.lost.add_done_callback(self._on_lost)
@@ -51,7 +51,7 @@ class ManagedSwitch:
         return await self.read_multicast()
 
     async def set_up_sessions(self, found: MulticastState, trees: Iterable[SessionTrees]) -> None:
-        """Changes what was found to what the trees need, and removes everything else."""
+        """Changes the state that was found to what the trees need, and removes everything else."""
         trees = list(trees)
         wanted = SessionState()
         for tree in trees:
@@ -80,8 +80,8 @@ class ManagedSwitch:
         return from_entities(entries, await self.client.read_groups())
 
     async def read_entered(self, ports: Iterable[int]) -> Entered | None:
-        """What has entered the ports' queues; None on a switch on which an earlier controller's
-        groups have counted, too, since nobody knows their ports."""
+        """What has entered the ports' queues. None if groups of an earlier controller have counted
+        too, since nobody knows their ports."""
         if not self._made_all_groups:
             return None
         alone = {entered_port_cell(port): port for port in ports}
@@ -103,5 +103,5 @@ class ManagedSwitch:
     def _on_lost(self, lost: asyncio.Future[None]) -> None:
         if not lost.cancelled():
             reason = lost.exception()
-            assert isinstance(reason, SwitchError)  # as the client says
+            assert isinstance(reason, SwitchError)  # the client only sets this type
             self._on_failure(reason)

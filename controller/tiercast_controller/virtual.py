@@ -1,7 +1,7 @@
 """The controller's decisions without switches, sockets or a clock, for a run in virtual time.
 
-The same routes, marking, trees and order of changes as Controller's; whoever simulates the switches
-asks at each join and leave, and gets updates to carry out in their order.
+Routes, marking, trees and the order of changes are the same as Controller's. The simulator of the
+switches asks at each join and leave, and carries out the updates that it gets, in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiercast_controller.p4runtime.program import Program
 
 class VirtualController:
     def __init__(self, topology: Topology, sessions: Sequence[Session], program: Program):
-        """Raises ConfigurationError where they do not fit together."""
+        """Raises ConfigurationError if the arguments do not fit together."""
         topology.check(list(sessions))
         self._topology = topology
         self._program = program
@@ -49,7 +49,7 @@ class VirtualController:
         return updates
 
     def change(self, host: str, session: int, rank: int, joins: bool) -> list[dict[str, Any]]:
-        """Updates after a host's report; none where it changes nothing."""
+        """The updates that follow a host's report; empty if it changes nothing."""
         tree = self._trees[session]
         switch, port = self._topology.attachment(host)
         if (switch, port) == (tree.source_switch, tree.source_port):
@@ -65,11 +65,12 @@ class VirtualController:
         return updates
 
     def top_rank(self, session: int) -> int:
-        """The highest rank with a member anywhere; -1: nobody."""
+        """The highest rank that has a member anywhere; -1 if there are no members."""
         return self._trees[session].top_rank()
 
     def _described(self, switch: str, update: Update) -> dict[str, Any]:
-        """By the names and in the order of the program, values as hexadecimal byte strings."""
+        """An update with the program's names and in its order, with values as hexadecimal byte
+        strings."""
         entity, head = update.entity, {"switch": switch, "op": update.op.name.lower()}
         if isinstance(entity, MulticastGroup):
             return head | {"group": entity.mgid, "ports": sorted(entity.ports)}

@@ -1,1 +1,1 @@
-"""Senders and receivers: their connections, their records, a sender's sessions."""
+"""Senders and receivers: their connections, their records, and a sender's sessions."""

@@ -1,7 +1,7 @@
-"""The Lab service of tiercast.v1: agents (senders and receivers) attach here.
+"""The Lab service of tiercast.v1, to which agents (senders and receivers) attach.
 
-Each agent is one stream. What it says is checked before anything is done with it; an agent that
-says Hello wrongly gets a status that names the value and the valid choices.
+Each agent has one stream. Every message is checked before it is used. An agent whose Hello is wrong
+gets a status that names the value and the valid choices.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DRAIN_S = 1.0
 @dataclass(eq=False)
 class Agent:
     name: str
-    sender: bool  # else a receiver
+    sender: bool  # otherwise a receiver
     scheme: str
     session: int
     id: int
@@ -42,7 +42,8 @@ class Agent:
     outbox: asyncio.Queue[lab_pb2.ToAgent | None] = field(default_factory=asyncio.Queue)
 
 
-# Awaited before the next message of the same agent is read, so a slow sink slows the agents down.
+# Awaited before the next message of the same agent is read, so that a slow sink slows the agents
+# down.
 RecordSink = Callable[[Agent, Sequence[Record]], Awaitable[None]]
 
 
@@ -65,9 +66,9 @@ class LabService(lab_pb2_grpc.LabServicer):
         top_rank: Callable[[int], int],
         names: Collection[str] | None = None,
     ):
-        """on_agent is called with "attached", "detached" (after Stop, or by itself) or
-        "lost". top_rank(session) is what a sender is told when it starts. names: of the agents
-        that may attach; None: any that is a name."""
+        """`on_agent` is called with "attached", "detached" (after Stop, or on the agent's own
+        decision) or "lost". `top_rank(session)` is what a sender is told when it starts. `names`
+        holds the agents that may attach; None allows any valid name."""
         self.agents: dict[str, Agent] = {}
         self._names = names
         self._sessions = {session.number: session for session in sessions}
@@ -94,7 +95,8 @@ class LabService(lab_pb2_grpc.LabServicer):
             await self._server.stop(grace=0.5)
 
     async def wait_agents(self, names: Iterable[str], timeout_s: float) -> None:
-        """Waits until all are attached. Raises AgentError naming those that are not."""
+        """Waits until all these agents are attached. Raises AgentError with the names of those that
+        are not."""
         wanted = set(names)
         try:
             async with asyncio.timeout(timeout_s), self._changed:
@@ -104,7 +106,8 @@ class LabService(lab_pb2_grpc.LabServicer):
             raise AgentError(f"not attached within {timeout_s:g} s: {missing}") from None
 
     async def wait_detached(self, timeout_s: float) -> None:
-        """Waits until no agent is attached. Raises AgentError naming those that still are."""
+        """Waits until no agent is attached. Raises AgentError with the names of those that still
+        are."""
         try:
             async with asyncio.timeout(timeout_s), self._changed:
                 await self._changed.wait_for(lambda: not self.agents)
@@ -113,7 +116,8 @@ class LabService(lab_pb2_grpc.LabServicer):
             raise AgentError(f"not ended within {timeout_s:g} s after Stop: {left}") from None
 
     def start_sessions(self, numbers: Iterable[int] | None = None) -> None:
-        """Sends Start to agents of these sessions (None: all), and to those that attach later."""
+        """Sends Start to the agents of these sessions (None: of all), including those that attach
+        later."""
         numbers = set(self._sessions if numbers is None else numbers)
         unknown = numbers - self._sessions.keys()
         if unknown:
@@ -123,7 +127,7 @@ class LabService(lab_pb2_grpc.LabServicer):
             self._start_if_due(agent)
 
     def stop_agents(self, names: Iterable[str] | None = None) -> None:
-        """Sends Stop to these agents (None: all); each sends its last records and ends."""
+        """Sends Stop to these agents (None: to all). Each sends its last records and ends."""
         for name in list(self.agents) if names is None else names:
             agent = self.agents.get(name)
             if agent is None:
@@ -134,12 +138,12 @@ class LabService(lab_pb2_grpc.LabServicer):
                 agent.outbox.put_nowait(lab_pb2.ToAgent(stop=lab_pb2.Stop()))
 
     def tell_membership(self, session: int, top_rank: int) -> None:
-        """To the session's senders that have started."""
+        """Tells the session's senders, if they have started, the top rank."""
         for agent in self.agents.values():
             if agent.sender and agent.started and agent.session == session:
                 agent.outbox.put_nowait(_membership(session, top_rank))
 
-    # The rpc's name and its form for asyncio; the stub knows only generators.
+    # The rpc's name, in the form for asyncio; the stub only has the type of generators.
     async def Attach(  # type: ignore[override]  # noqa: N802
         self, requests: AsyncIterator[lab_pb2.FromAgent], context: _Context
     ) -> None:
@@ -158,8 +162,8 @@ class LabService(lab_pb2_grpc.LabServicer):
             await self._announce("attached", agent)
             async for message in messages:
                 await self._take(agent, message)
-            # A broken stream ends the messages as a finished one does; that it is broken, gRPC
-            # says a moment later, by cancelling us here.
+            # A broken stream ends the messages just as a finished one does. gRPC reports the break
+            # a moment later, by cancelling this call.
             await asyncio.sleep(_BROKEN_STREAM_S)
             await self._drain(agent, writer)
             how = "detached"

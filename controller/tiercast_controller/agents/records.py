@@ -1,7 +1,7 @@
-"""What agents may report: the kinds of records with their fields (docs/agents.md).
+"""The kinds of records that agents may report, and their fields (docs/agents.md).
 
-An agent is not trusted: a kind becomes the name of a table, a field that of a column, and a run is
-judged by what they hold.
+Agents are not trusted: a kind becomes the name of a table, a field becomes the name of a column,
+and a run is judged by their contents.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-# Of the programs, as docs/agents.md lists them; protocols/core/rows.h,
-# dataplane/sender/metrics/records.cpp and hosts/receiver.cpp write them.
+# Written by the programs, as listed in docs/agents.md: see protocols/core/rows.h,
+# dataplane/sender/metrics/records.cpp and hosts/receiver.cpp.
 _LATENESS = ("late_p50_us", "late_p99_us", "late_p999_us", "late_max_us", "count", "dropped")
 _PAUSE = ("longest_us",)
 SENDERS: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ RECEIVERS: Mapping[str, tuple[str, ...]] = {
     "socket": ("dropped", "invalid", "foreign", "send_errors"),
     "pause": _PAUSE,
 }
-MAX_FIELDS = 64  # of a record of a core
+MAX_FIELDS = 64  # in a record of a core
 _FIELD = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}")
 _OF_EVERY_ROW = ("time_s", "time_ns", "agent", "kind")
 _WORD = re.compile("[a-z][a-z0-9_]{0,63}")
@@ -46,12 +46,12 @@ class Record:
 
     time_ns: int  # CLOCK_MONOTONIC at the agent
     kind: str
-    fields: dict[str, float | None]  # None: not finite
+    fields: dict[str, float | None]  # None: the value was not finite
 
 
 class Reports:
-    """What an agent may say. `cores`: kinds that its scheme's cores trace; None: any of the form
-    `<scheme>.<word>`."""
+    """What an agent may report. `cores` are the kinds that its scheme's cores trace; None allows
+    any of the form `<scheme>.<word>`."""
 
     def __init__(self, sender: bool, scheme: str, cores: Collection[str] | None) -> None:
         self._own = SENDERS if sender else RECEIVERS
@@ -59,7 +59,7 @@ class Reports:
         self._cores = None if cores is None else frozenset(cores)
 
     def record(self, time_ns: int, kind: str, names: list[str], values: list[float]) -> Record:
-        """ValueError names the kind or the field, and the valid ones."""
+        """Checks a record. Raises ValueError with the wrong kind or field, and the valid ones."""
         wanted = self._own.get(kind)
         if wanted is None:
             self._check_of_core(kind, names)

@@ -1,4 +1,4 @@
-"""Sessions of a running tiercast-send: tiercast.v1.Sender, from the controller's side."""
+"""Controls the sessions of a running tiercast-send over tiercast.v1.Sender."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiercast.v1 import sender_pb2, sender_pb2_grpc, session_pb2
 
 from tiercast_controller.base.errors import AgentError, RefusedError
 
-_MAX_MESSAGE = 64 << 20  # bytes; 100,000 layers are listed in some megabytes
+_MAX_MESSAGE = 64 << 20  # bytes; a list of 100,000 layers takes some megabytes
 _TIMEOUT_S = 30.0
 _NOBODY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
@@ -22,7 +22,7 @@ class SenderControl:
     """Every call raises RefusedError with the sender's reason, or AgentError if nobody answers."""
 
     def __init__(self, address: str):
-        """Address: "unix:/path" or "host:port"."""
+        """`address` is "unix:/path" or "host:port"."""
         self.address = address
         options = [
             ("grpc.max_receive_message_length", _MAX_MESSAGE),
@@ -38,7 +38,7 @@ class SenderControl:
         self._channel.close()
 
     def start(self, sessions: Sequence[session_pb2.SessionSpec]) -> None:
-        """All of them, or none."""
+        """Starts all of these sessions, or none."""
         self._call(
             self._stub.StartSessions, sender_pb2.StartSessionsRequest(sessions=list(sessions))
         )
@@ -46,8 +46,8 @@ class SenderControl:
     def change(
         self, session: int, top_rank: int | None = None, parameters: Mapping[str, str] | None = None
     ) -> None:
-        """`top_rank`: the highest rank that anybody subscribes to, -1: nobody. `parameters`: with
-        any, the session's congestion control restarts."""
+        """Changes a session. `top_rank` is the highest rank that anyone subscribes to, or -1. If
+        `parameters` are given, the session's congestion control restarts."""
         request = sender_pb2.ChangeSessionRequest(session=session, parameters=parameters or {})
         if top_rank is not None:
             request.top_rank = top_rank

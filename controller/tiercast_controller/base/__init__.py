@@ -1,1 +1,1 @@
-"""What any part of the controller, and the lab, may use."""
+"""Helpers that any part of the controller, and the lab, may use."""

@@ -1,12 +1,12 @@
-"""YAML as JSON's types, within limits, each value with its line.
+"""Reads YAML as JSON's types, within limits, and remembers the line of each value.
 
-Mappings (keys are text), lists, text, whole numbers of 64 bits, finite numbers, true, false, null.
-Where YAML 1.1 and 1.2 read a word differently, it is refused unless it is a number of JSON: `yes`,
-`010`, `0x1F`, `1_000` and `1:30` need quotes or another spelling, `1e5` is a number, and a date is
-text. Tags, directives, a second document, NaN and infinity are refused, too.
+Values are mappings (keys are text), lists, text, 64-bit whole numbers, finite numbers, true, false
+and null. A word that YAML 1.1 and 1.2 read differently is refused, unless it is a number in JSON:
+`yes`, `010`, `0x1F`, `1_000` and `1:30` need quotes or another spelling; `1e5` is a number; a date
+is text. Tags, directives, a second document, NaN and infinity are refused, too.
 
-The limits hold while the text is read, before anything is built of it: 300,000 brackets take no
-stack, and aliases of aliases no more time than a file within the limits.
+The limits hold while the text is read, before anything is built from it: 300,000 brackets use no
+stack, and aliases of aliases take no more time than a file within the limits.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from tiercast_controller.base.errors import ConfigurationError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
-MAX_NODES = 100_000  # values, an alias counted as all that it stands for
+MAX_NODES = 100_000  # values; an alias counts as everything that it stands for
 
-# libyaml's where PyYAML has it: ten times as fast.
+# libyaml's parser, if PyYAML has it: it is ten times as fast.
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-NO_CHARACTER = re.compile("[\ud800-\udfff]")  # half of a pair of UTF-16; a byte that is no UTF-8
+NO_CHARACTER = re.compile("[\ud800-\udfff]")  # half of a UTF-16 pair: a byte that is not UTF-8
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class YamlError(ConfigurationError):
-    """The text names file and line, what is there and what is valid; `reason` is without place."""
+    """The text names file and line, what is there and what is valid; `reason` is the text without
+    the place."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
@@ -43,15 +44,16 @@ class YamlError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`value`: None, bool, int, float, str, list[Node], or {key: (line of the key, Node)}."""
+    """A value: None, bool, int, float, str, list[Node], or {key: (line of the key, Node)}."""
 
     value: Any
-    line: int  # from 1
-    size: int = 1  # nodes, its own included
-    depth: int = 0  # lists and mappings around the innermost value, its own included
+    line: int  # counted from 1
+    size: int = 1  # number of nodes, including this one
+    depth: int = 0  # lists and mappings around the innermost value, including this one
 
     def plain(self) -> Any:
-        """As JSON has it; what an alias stands for is copied, so that nothing is shared."""
+        """The value as JSON would have it. What an alias stands for is copied, so nothing is
+        shared."""
         if isinstance(self.value, list):
             return [one.plain() for one in self.value]
         if isinstance(self.value, dict):
@@ -60,7 +62,7 @@ class Node:
 
 
 def read(path: Path) -> Node:
-    """A mapping. Raises YamlError."""
+    """Reads a file whose root is a mapping. Raises YamlError."""
     root = parse(read_text(path), str(path))
     if not isinstance(root.value, dict):
         raise YamlError(f"{path}:1", "the file must be a mapping of keys to values")
@@ -68,17 +70,17 @@ def read(path: Path) -> Node:
 
 
 def read_text(path: Path) -> str:
-    """A regular file of at most MAX_BYTES, at once: never waits for a FIFO or a device.
+    """Reads a regular file of at most MAX_BYTES at once, and never waits for a FIFO or a device.
     Raises YamlError."""
     kind = kind_of_file(path)
     if kind not in ("a file", ""):
         raise YamlError(str(path), f"{kind}; valid: a file")
     try:
-        # If it has become a FIFO meanwhile, do not wait for it either.
+        # If the file has become a FIFO in the meantime, do not wait for it either.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             content = file.read(MAX_BYTES + 1) or b""
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
         raise YamlError(str(path), getattr(error, "strerror", None) or str(error)) from None
     if len(content) > MAX_BYTES:
         raise YamlError(str(path), f"more than {MAX_BYTES} bytes; valid: at most so many")
@@ -90,7 +92,7 @@ def read_text(path: Path) -> str:
 
 
 def kind_of_file(path: Path) -> str:
-    """ "a file", "a directory", "a FIFO", ...; empty where there is none."""
+    """ "a file", "a directory", "a FIFO", ...; empty if there is none."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -107,12 +109,12 @@ def kind_of_file(path: Path) -> str:
 
 
 def parse(text: str, place: str) -> Node:
-    """`place`: of the text, for errors: `place:line: ...`. Raises YamlError."""
+    """Parses a text. `place` names its origin in errors: `place:line: ...`. Raises YamlError."""
     return _Reader(text, place).document()
 
 
 def _line_of(event: yaml.Event) -> int:
-    assert event.start_mark is not None  # as it is in events that a parser made
+    assert event.start_mark is not None  # a parser's events always have a mark
     return event.start_mark.line + 1
 
 
@@ -121,7 +123,7 @@ class _Reader:
         self._text = text
         self._place = place
         self._nodes = 0
-        self._anchors: dict[str, Node | None] = {}  # None: it is being read
+        self._anchors: dict[str, Node | None] = {}  # None: still being read
 
     def document(self) -> Node:
         if found := re.search("^%", self._text, re.MULTILINE):
@@ -132,14 +134,14 @@ class _Reader:
             raise self._refused(line, f"{found[0]!r} is not a character; valid: UTF-8")
         try:
             self._parser = _Parser(self._text)
-        except yaml.YAMLError as error:  # SafeLoader looks at characters at once
+        except yaml.YAMLError as error:  # SafeLoader checks characters at once
             raise self._explained(error) from None
         try:
-            self._next()  # the stream's start
+            self._next()  # the start of the stream
             if isinstance(event := self._next(), yaml.StreamEndEvent):
                 return Node(None, 1)
             root = self._value(self._next(), 0)
-            self._next()  # the document's end
+            self._next()  # the end of the document
             if not isinstance(event := self._next(), yaml.StreamEndEvent):
                 raise self._refused(_line_of(event), "a second document; valid: one")
             return root
@@ -155,7 +157,7 @@ class _Reader:
     def _value(self, event: yaml.Event, depth: int) -> Node:
         line = _line_of(event)
         if isinstance(event, yaml.AliasEvent):
-            return self._meant(event, line, depth)
+            return self._anchored(event, line, depth)
         assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         if event.tag is not None:
             raise self._refused(
@@ -178,7 +180,7 @@ class _Reader:
         items = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             items.append(self._value(event, depth + 1))
-        return _holding(items, items, line)
+        return _container(items, items, line)
 
     def _mapping(self, line: int, depth: int) -> Node:
         entries: dict[str, tuple[int, Node]] = {}
@@ -190,9 +192,9 @@ class _Reader:
             if key in entries:
                 raise self._refused(at, f"key {shown(key)} is given twice; valid: once")
             entries[key] = at, self._value(self._next(), depth + 1)
-        return _holding(entries, [node for _, node in entries.values()], line)
+        return _container(entries, [node for _, node in entries.values()], line)
 
-    def _meant(self, event: yaml.AliasEvent, line: int, depth: int) -> Node:
+    def _anchored(self, event: yaml.AliasEvent, line: int, depth: int) -> Node:
         name = event.anchor
         if name not in self._anchors:
             raise self._refused(line, f"no anchor {shown(name)} before it")
@@ -211,7 +213,7 @@ class _Reader:
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Any:
         text = self._text_of(event, line)
-        if not event.implicit[0]:  # in quotes, or a block
+        if not event.implicit[0]:  # quoted, or a block
             return text
         if text in _WORDS:
             return _WORDS[text]
@@ -236,13 +238,13 @@ class _Reader:
         if isinstance(error, yaml.MarkedYAMLError):
             mark = error.problem_mark or error.context_mark
             return self._refused(mark.line + 1 if mark else 1, str(error.problem))
-        # A character that YAML does not have; its place counts bytes.
+        # A character that is not allowed in YAML; its position counts bytes.
         position = getattr(error, "position", 0)
         line = self._text.encode(errors="replace").count(b"\n", 0, position) + 1
         return self._refused(line, str(getattr(error, "reason", error)))
 
 
-def _holding(value: Any, nodes: list[Node], line: int) -> Node:
+def _container(value: Any, nodes: list[Node], line: int) -> Node:
     size = 1 + sum(node.size for node in nodes)
     return Node(value, line, size, 1 + max((node.depth for node in nodes), default=0))
 
@@ -272,19 +274,21 @@ _AMBIGUOUS = {
 
 
 def _ambiguous(text: str) -> str:
-    """What YAML 1.1 and 1.2 read differently, and what to write instead."""
+    """Why YAML 1.1 and 1.2 read the text differently, and what to write instead; empty if they
+    agree."""
     return next((why for form, why in _AMBIGUOUS.items() if re.fullmatch(form, text)), "")
 
 
 def number_of(text: str) -> int | float | None:
-    """None where a text is not a JSON number. Infinite beyond what a float holds."""
+    """The number that a text means in JSON; None if it means none. Infinite beyond a float's
+    range."""
     if _WHOLE.fullmatch(text):
-        return int(text[:22])  # more digits are more than 64 bits whichever they are
+        return int(text[:22])  # with more digits it exceeds 64 bits anyway
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value in an error: as Python writes it, its middle left out where it is long."""
+    """A value for an error message: as Python writes it, with the middle left out if it is long."""
     if isinstance(value, str) and len(value) > 2 * most:
         value = value[:most] + "…" + value[-most // 2 :]
     text = repr(value)

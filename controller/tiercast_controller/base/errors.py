@@ -1,17 +1,18 @@
-"""The errors this package raises; each text names the place, the value and the valid choices."""
+"""The errors that this package raises. Each text names the place, the value and the valid
+choices."""
 
 
 class ControllerError(Exception):
-    """Base of every error of this package."""
+    """The base of all errors of this package."""
 
 
 class ConfigurationError(ControllerError):
-    """Topology, sessions or program do not fit together. Nothing was sent to a switch."""
+    """Topology, sessions and program do not fit together. Nothing was sent to a switch."""
 
 
 class ParameterError(ConfigurationError):
-    """A policy's parameters are out of range, or do not fit together: `parameters` are their
-    names, as the policy has them."""
+    """Parameters of a policy are out of range or do not fit together. `parameters` holds their
+    names."""
 
     def __init__(self, text: str, *parameters: str) -> None:
         super().__init__(text)
@@ -19,20 +20,20 @@ class ParameterError(ConfigurationError):
 
 
 class SwitchError(ControllerError):
-    """A switch refused a request, or cannot be reached."""
+    """A switch refused a request or cannot be reached."""
 
 
 class NotPrimaryError(SwitchError):
-    """Another controller holds this switch with a higher election id."""
+    """Another controller with a higher election id holds this switch."""
 
 
 class UnsupportedError(SwitchError):
-    """The switch does not offer this service (bmv2 has no tiercast.v1, PI reads no registers)."""
+    """The switch does not offer this service (bmv2 has no tiercast.v1; PI reads no registers)."""
 
 
 class AgentError(ControllerError):
-    """An agent did not attach in time, or was lost."""
+    """An agent did not attach in time, or the connection to it was lost."""
 
 
 class RefusedError(AgentError):
-    """An agent refused a request, and says why."""
+    """An agent refused a request and gave its reason."""

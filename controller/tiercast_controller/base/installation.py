@@ -1,8 +1,8 @@
-"""Where tiercast's own files are: in a checkout, or in an installation below a prefix.
+"""Finds tiercast's own files, in a checkout or in an installation below a prefix.
 
-An installation has programs in bin/ and data in share/tiercast/, which are named there as in a
+An installation has programs in bin/ and data in share/tiercast/, under the same names as in a
 checkout: VERSION, experiments/, p4src/compiled/. The Python packages may be anywhere below the
-prefix, so that it can be /usr, a folder of one's own or a virtual environment.
+prefix, so the prefix can be /usr, any other folder or a virtual environment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Python files outside the tree that add markings or measures."""
+"""Loads Python files from outside the tree that add markings or measures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from tiercast_controller.base.errors import ConfigurationError
 
 
 def files_of(variable: str) -> list[Path]:
-    """That the environment's variable lists, separated by ":"."""
+    """The files listed in the environment variable, separated by ":"."""
     return [Path(name) for name in os.environ.get(variable, "").split(os.pathsep) if name]
 
 
 def import_files(variable: str, page: str) -> None:
-    """ConfigurationError for a file that cannot be read, or that fails. `page` has an example."""
+    """Imports these files. Raises ConfigurationError for one that cannot be read or that fails.
+    `page` names the page that has an example."""
     for path in files_of(variable):
         try:
             spec = util.spec_from_file_location(f"{variable.lower()}_{path.stem}", path)

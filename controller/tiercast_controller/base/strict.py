@@ -1,4 +1,4 @@
-"""Models of YAML: unknown keys are errors, values do not change."""
+"""The base of models of YAML: unknown keys are errors, and values are not converted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 
 class Strict(BaseModel):
-    """Values are of the types that the file gives them: "5" is not a number, 1 is not true."""
+    """Values have the types that the file gives them: "5" is not a number, and 1 is not true."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
@@ -26,7 +26,7 @@ class Strict(BaseModel):
 
 
 def require_known(data: Iterable[str], valid: Iterable[str]) -> None:
-    """The error names the first key that is not among the valid ones."""
+    """Raises an error that names the first key that is not valid."""
     valid = list(valid)
     for key in data:
         if key not in valid:

@@ -1,1 +1,1 @@
-"""From IGMP reports to what each switch copies where."""
+"""From IGMP reports to the copies that each switch makes."""

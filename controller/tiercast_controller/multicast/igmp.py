@@ -1,7 +1,7 @@
-"""IGMP versions 1, 2 and 3: a strict parser of frames and the general queries of a querier.
+"""IGMP versions 1, 2 and 3: a strict parser of frames, and the general queries of a querier.
 
-Formats are those of RFC 1112, RFC 2236 and RFC 3376. Nothing but IgmpError leaves the parser,
-whatever the bytes.
+The formats are those of RFC 1112, RFC 2236 and RFC 3376. Whatever the bytes, the parser raises
+nothing but IgmpError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ALL_SYSTEMS = IPv4Address("224.0.0.1")
 
 
 class IgmpError(ValueError):
-    """The frame is not a well-formed IGMP message; the text says which field is wrong, and how."""
+    """The frame is not a well-formed IGMP message. The text says which field is wrong and how."""
 
 
 class Type(enum.IntEnum):
@@ -29,7 +29,7 @@ class Type(enum.IntEnum):
 
 
 class RecordType(enum.IntEnum):
-    """Group record types of RFC 3376, 4.2.12."""
+    """The group record types of RFC 3376, 4.2.12."""
 
     IS_INCLUDE = 1
     IS_EXCLUDE = 2
@@ -48,8 +48,8 @@ class GroupRecord:
     def wants(self, source: IPv4Address) -> bool | None:
         """Whether the reporter now wants `group` from `source`; None: the record does not say.
 
-        A session has one source, so a filter of any length comes down to this one answer: an
-        any-source join is EXCLUDE(), a source-specific one ALLOW(source) or INCLUDE(source). The
+        A session has one source, so a filter of any length comes down to this one answer. An
+        any-source join is EXCLUDE(); a source-specific one is ALLOW(source) or INCLUDE(source). The
         answers are exact: ALLOW and BLOCK change only the sources that they list.
         """
         listed = source in self.sources
@@ -64,9 +64,9 @@ class GroupRecord:
 
 @dataclass(frozen=True)
 class Message:
-    """A report or leave as group records, whatever its version; a query has none.
+    """A report or leave of any version, as group records. A query has none.
 
-    Versions 1 and 2 know no sources: their report is TO_EXCLUDE(), their leave TO_INCLUDE().
+    Versions 1 and 2 know no sources: their report becomes TO_EXCLUDE(), their leave TO_INCLUDE().
     """
 
     type: Type
@@ -75,7 +75,7 @@ class Message:
 
 
 def parse_frame(frame: bytes) -> Message:
-    """Parses an Ethernet frame with an IPv4 packet with an IGMP message. Raises IgmpError."""
+    """Parses an Ethernet frame that holds an IPv4 packet with an IGMP message. Raises IgmpError."""
     if len(frame) < 14:
         raise IgmpError(f"frame of {len(frame)} bytes is shorter than an Ethernet header (14)")
     (ethertype,) = struct.unpack_from("!H", frame, 12)
@@ -108,8 +108,8 @@ def _parse_ipv4(packet: bytes) -> Message:
 def parse_message(message: bytes, reporter: IPv4Address) -> Message:
     """Parses the payload of an IPv4 packet. Raises IgmpError.
 
-    Octets behind the fields are covered by the checksum and otherwise ignored, as RFC 2236 2.5 and
-    RFC 3376 4.2.11 ask.
+    The checksum covers bytes after the known fields; otherwise they are ignored, as required by RFC
+    2236 2.5 and RFC 3376 4.2.11.
     """
     if len(message) < 8:
         raise IgmpError(f"IGMP message of {len(message)} bytes is shorter than 8")
@@ -161,7 +161,7 @@ def _group(address: bytes) -> IPv4Address:
 
 
 def checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071); 0 over data that holds its own correct checksum."""
+    """The Internet checksum (RFC 1071). It is 0 for data that contains its own correct checksum."""
     if len(data) % 2:
         data += b"\0"
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
@@ -175,13 +175,14 @@ def general_query(
 ) -> bytes:
     """A general query as an Ethernet frame (RFC 2236 3, RFC 3376 4.1).
 
-    version: 2 or 3. max_response_s: hosts answer within it, 0.1..25.5 (steps of 0.1).
-    interval_s: between queries, told to version 3 hosts, up to 31744. Raises ValueError.
+    `version` is 2 or 3. Hosts answer within `max_response_s`, 0.1..25.5 (in steps of 0.1).
+    `interval_s`, up to 31744, is the time between queries and is only told to hosts with version 3.
+    Raises ValueError.
     """
     tenths = round(max_response_s * 10)
     if not 1 <= tenths <= 255:
         raise ValueError(f"max_response_s is {max_response_s}, not within 0.1..25.5")
-    # Below 128 a code is the value itself, in both versions; above, version 3 has a float.
+    # Below 128 the code is the value itself in both versions; above, version 3 uses a float.
     code = tenths if version == 2 else _float_code(tenths)
     body = struct.pack("!BBHI", Type.QUERY, code, 0, 0)
     if version == 3:
@@ -211,7 +212,7 @@ def general_query(
 
 
 def _float_code(value: int) -> int:
-    """The 8-bit floating point of RFC 3376 4.1.1, rounded down; exact below 128."""
+    """The 8-bit floating point of RFC 3376 4.1.1: rounded down, and exact below 128."""
     if value < 128:
         return value
     exponent = min(7, max(0, value.bit_length() - 8))

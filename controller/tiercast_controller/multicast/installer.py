@@ -1,5 +1,5 @@
-"""Brings the multicast state of one session on one switch to its target, one change at a
-time. Changes that arrive during a write are combined in the next."""
+"""Brings the multicast state of one session on one switch to its target, one change at a time.
+Changes that arrive during a write are combined in the next one."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Installer:
         on_failure: Callable[[SwitchError], None],
         installed: MulticastState,
     ):
-        """groups: the switch's, of all sessions. on_failure: called when the switch still refuses
-        after ATTEMPTS. installed: this session's part."""
+        """`groups` are those of the switch, for all sessions. `on_failure` is called if the switch
+        still refuses after ATTEMPTS. `installed` is this session's part of what the switch
+        holds."""
         self.installed = installed
         self._target = SessionState()
         self._session = session.number
@@ -46,8 +47,8 @@ class Installer:
         self._task: asyncio.Task[None] | None = None
 
     def set_target(self, target: SessionState) -> asyncio.Future[None]:
-        """The future is done when the switch holds `target`, or a later one; it fails with the
-        SwitchError that prevented it."""
+        """The future is done when the switch holds `target` or a later one. It fails with the
+        SwitchError that prevented this."""
         self._target = target
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(done)

@@ -1,8 +1,8 @@
-"""Which members are behind which port: by (group, switch, port), from IGMP reports.
+"""Tracks which members are behind which port, by (group, switch, port), from IGMP reports.
 
-Every reporter is tracked, so a leave takes effect at once when nobody else on the port remains.
-Versions 1 and 2 let hosts that share a link suppress their reports, which hides members behind one
-another; a port that leads to one host, as all of ours do, has no such case. Pure: `now` is passed.
+Every reporter is tracked, so a leave takes effect at once if no other reporter remains on the port.
+With versions 1 and 2, hosts that share a link suppress each other's reports, which hides members; a
+port that leads to a single host, as all of ours do, avoids this. The time is passed in (`now`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ipaddress import IPv4Address
 
 NEVER = float("inf")
 
-# Stands for any host that joined before this controller started: any leave ends it.
+# Stands for any host that joined before this controller started. Any leave removes it.
 UNKNOWN_REPORTER = IPv4Address(0)
 
 
 @dataclass(frozen=True)
 class Member:
-    """A place of membership: what trees lead to."""
+    """A place of membership: where a tree has to lead."""
 
     session: int
     rank: int
@@ -29,7 +29,7 @@ class Member:
 
 class Membership:
     def __init__(self, lifetime_s: float = NEVER):
-        """lifetime_s: a member that is silent for this long is gone; NEVER without a querier."""
+        """A member that is silent for `lifetime_s` is gone. NEVER if there is no querier."""
         self._lifetime_s = lifetime_s
         self._reporters: dict[Member, dict[IPv4Address, float]] = {}
 
@@ -51,7 +51,8 @@ class Membership:
         return self._drop_if_empty(member)
 
     def expire(self, now_s: float) -> list[Member]:
-        """Forgets reporters that were not heard in time; returns places that lost their last."""
+        """Forgets reporters that were not heard in time. Returns the places that lost their last
+        one."""
         gone = []
         for member, reporters in list(self._reporters.items()):
             for reporter in [r for r, deadline in reporters.items() if deadline <= now_s]:

@@ -1,10 +1,11 @@
-"""The replication groups of one switch: which number copies what to which ports, and what each has
-counted.
+"""The replication groups of one switch: which group number copies what to which ports, and how many
+packets each group has counted.
 
-A group's ports never change. A group belongs to one group address with one set of ports; members
-that come and go change the route from the address to a group. So the program's counter `entered`,
-which counts packets by group before they are copied, says what entered each port's queue
-(docs/p4.md, "Fates"). No clock, and no I/O but a read of counts that is passed in.
+The ports of a group never change. A group belongs to one group address with one set of ports. When
+members come and go, the route of the address is changed to another group. So the program's counter
+`entered`, which counts packets by group before they are copied, tells how many packets entered each
+port's queue (docs/p4.md, "Fates"). This module has no clock; its only I/O is a function, passed in,
+that reads counts.
 """
 
 from __future__ import annotations
@@ -19,45 +20,45 @@ from tiercast_controller.base.errors import SwitchError
 from tiercast_controller.multicast.trees import Copies, MulticastState, SessionState, plan
 from tiercast_controller.p4runtime.entities import Update
 
-MAX_GROUP = 16383  # the counter's cells of groups; twice as many as there can be routes
-# Groups without a route that a switch keeps. A packet that looked its route up just before this
-# changed still finds its old group, and a set of ports that returns needs no new one.
+MAX_GROUP = 16383  # the counter's cells for groups: twice as many as there can be routes
+# The number of groups without a route that a switch keeps. A packet that looked up its route just
+# before a change still finds its old group, and a set of ports that returns needs no new group.
 KEPT = 1024
 _COUNTED_AT_ONCE = 64
 
-# Reads cells of groups: number -> packets since the switch loaded the program.
+# Reads the cells of groups: packets since the switch loaded the program, by group number.
 ReadCounts = Callable[[Iterable[int]], Awaitable[Mapping[int, int]]]
 
 
 class ReplicationGroups:
-    """Use: make_room, where counts matter; plan; carry out its batches; written."""
+    """Usage: make_room (where counts matter), plan, carry out the batches, written."""
 
     def __init__(self, kept: int = KEPT, highest: int = MAX_GROUP):
-        """kept: groups without a route, before the oldest is given to other ports. highest: number
-        that a group can have."""
+        """`kept` is the number of groups without a route that may exist before the oldest gets
+        other ports. `highest` is the highest group number."""
         self._kept = kept
         self._highest = highest
         self._numbers: dict[Copies, int] = {}
         self._copies: dict[int, Copies] = {}  # the inverse
-        self._held: dict[int, frozenset[int]] = {}  # by the switch, so far as written
-        # By address: groups that a route points to, or may after an unfinished write.
+        self._held: dict[int, frozenset[int]] = {}  # what the switch holds, as far as written
+        # By address: the groups that a route leads to, or may lead to after an unfinished write.
         self._routed: dict[IPv4Address, set[int]] = defaultdict(set)
-        # The others, in the order in which they lost their routes: number -> serial number of that
-        # loss. And those of them that have been counted since.
+        # The other groups in the order in which they lost their routes: a serial number of that
+        # loss, by group number. _final holds those that have been counted since.
         self._unrouted: dict[int, int] = {}
         self._final: set[int] = set()
         self._losses = 0
-        self._foreign: set[int] = set()  # found on the switch, and not kept
-        self._last = 0  # number given of those that never were
+        self._foreign: set[int] = set()  # found on the switch, but not kept
+        self._last = 0  # the last number given for the first time
         self._never_given = highest
-        self._counted: dict[int, int] = {}  # number -> what its cell held when last read
+        self._counted: dict[int, int] = {}  # by number: the cell's value when last read
         self._entered: dict[tuple[IPv4Address, int], int] = defaultdict(int)
 
     # ------------------------------------------------------------------------------ numbers
 
     def take_over(self, found: MulticastState, wanted: SessionState) -> None:
-        """Keeps the groups that an earlier controller left and that are wanted; the next plan
-        removes the others. Before anything else."""
+        """Keeps those groups of an earlier controller that are wanted; the next plan removes the
+        others. To be called first."""
         self._held = dict(found.groups)
         for address, ports in wanted.copies.items():
             number = found.routes.get(address, 0)
@@ -73,7 +74,7 @@ class ReplicationGroups:
         while numbers := self._to_count(wanted):
             lost = {number: self._unrouted[number] for number in numbers}
             self.count(await read(numbers))
-            # One that was in use meanwhile has to be read again.
+            # A group that was used in the meantime has to be read again.
             self._final |= {n for n in numbers if self._unrouted.get(n) == lost[n]}
 
     def _to_count(self, wanted: SessionState) -> list[int]:
@@ -87,8 +88,9 @@ class ReplicationGroups:
     def plan(
         self, installed: MulticastState, wanted: SessionState
     ) -> tuple[MulticastState, list[list[Update]]]:
-        """The state with numbers, and batches that lead to it from `installed`. Groups that nothing
-        needs any more stay on the switch. Raises SwitchError without a free number."""
+        """The desired state with group numbers, and the batches that lead to it from `installed`.
+        Groups that are no longer needed stay on the switch. Raises SwitchError if there is no free
+        number."""
         desired = MulticastState(tops=dict(wanted.tops))
         for address, ports in wanted.copies.items():
             number = self._numbers.get((address, ports)) or self._take((address, ports))
@@ -104,14 +106,15 @@ class ReplicationGroups:
         return desired, batches
 
     def found(self, held: Mapping[int, frozenset[int]], desired: MulticastState) -> None:
-        """What the switch holds of the groups that a failed write should have made."""
+        """Records which groups of a failed write the switch holds."""
         for number in desired.groups:
             self._held.pop(number, None)
             if number in held:
                 self._held[number] = held[number]
 
     def written(self, addresses: Iterable[IPv4Address], desired: MulticastState) -> None:
-        """All batches of a plan have been. `addresses`: all that it could have changed."""
+        """Records that all batches of a plan were written. `addresses` are all those that the plan
+        could have changed."""
         for number in self._foreign:
             self._held.pop(number, None)
         self._foreign.clear()
@@ -134,7 +137,7 @@ class ReplicationGroups:
         return number
 
     def _unused(self) -> int:
-        """A number that was never given; 0: none is left."""
+        """A number that was never used; 0 if none is left."""
         if not self._never_given:
             return 0
         self._never_given -= 1
@@ -156,11 +159,12 @@ class ReplicationGroups:
     # ------------------------------------------------------------------------------ counts
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers that have been given."""
+        """The numbers that are in use."""
         return iter(list(self._copies))
 
     def count(self, packets: Mapping[int, int]) -> None:
-        """What cells of groups hold: number -> packets since the switch loaded the program."""
+        """Takes the value of groups' cells: packets since the switch loaded the program, by
+        number."""
         for number, held in packets.items():
             before = self._counted.get(number, 0)
             if held <= before:  # nothing new, or an older read that was answered later
@@ -172,5 +176,5 @@ class ReplicationGroups:
 
     @property
     def entered(self) -> Mapping[tuple[IPv4Address, int], int]:
-        """(group address, port) -> packets that entered the port's queue, as of the last counts."""
+        """Packets that entered a port's queue, by (group address, port), as of the last counts."""
         return self._entered

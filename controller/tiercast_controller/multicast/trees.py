@@ -1,9 +1,10 @@
-"""What multicast forwarding needs on each switch, and the order in which it may be changed.
+"""The state that multicast forwarding needs on each switch, and the order in which it may change.
 
-SessionTrees grows one tree per layer towards the session's source, and says which ports of a switch
-copy each layer. MulticastState is what a switch holds for it: replication groups, the routes to
-them, and the top group of each port (SIM 3.4); the groups' numbers are given in replication.py.
-plan() turns one state into another in batches; see there for the order. Pure: no I/O, no clock.
+SessionTrees grows one tree per layer towards the session's source and gives, for each switch, the
+ports that get a copy of each layer. MulticastState is what a switch holds for that: replication
+groups, the routes to them, and the top group of each port (SIM 3.4). replication.py assigns the
+groups' numbers. plan() turns one state into another in batches and explains their order. This
+module has no I/O and no clock.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from tiercast_controller.network.routing import shortest_path_tree
 from tiercast_controller.network.topology import Session, Topology, session_and_rank
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
 
-# A group address, and the ports that get a copy of what is sent to it: one at least.
+# A group address, and the ports (at least one) that get a copy of each packet sent to it.
 Copies = tuple[IPv4Address, frozenset[int]]
 
 
 @dataclass
 class MulticastState:
-    groups: dict[int, frozenset[int]] = field(default_factory=dict)  # mgid -> egress ports
-    routes: dict[IPv4Address, int] = field(default_factory=dict)  # group address -> mgid
-    tops: dict[tuple[int, int], int] = field(default_factory=dict)  # (port, session) -> rank
+    groups: dict[int, frozenset[int]] = field(default_factory=dict)  # egress ports by group id
+    routes: dict[IPv4Address, int] = field(default_factory=dict)  # group id by group address
+    tops: dict[tuple[int, int], int] = field(default_factory=dict)  # rank by (port, session)
 
     def highest_carried(self) -> dict[tuple[int, int], int]:
-        """(port, session) -> highest rank that leaves through the port."""
+        """The highest rank that leaves through a port, by (port, session)."""
         carried: dict[tuple[int, int], int] = {}
         for address, mgid in self.routes.items():
             named = session_and_rank(address)
@@ -40,7 +41,7 @@ class MulticastState:
         return carried
 
     def of_session(self, session: int) -> MulticastState:
-        """The part of one session; groups are those that its routes lead to."""
+        """The part of one session, with the groups that its routes lead to."""
         routes = {
             a: m for a, m in self.routes.items() if (session_and_rank(a) or (-1,))[0] == session
         }
@@ -51,17 +52,18 @@ class MulticastState:
         )
 
     def forwarding(self) -> SessionState:
-        """What it does, by whatever groups."""
+        """What the switch does, whichever groups it uses for that."""
         ports = {a: self.groups.get(m, frozenset()) for a, m in self.routes.items()}
         return SessionState({a: copies for a, copies in ports.items() if copies}, dict(self.tops))
 
 
 @dataclass
 class SessionState:
-    """What a switch should do for a session, or for several."""
+    """What a switch should do for one or more sessions."""
 
-    copies: dict[IPv4Address, frozenset[int]] = field(default_factory=dict)  # of Copies
-    tops: dict[tuple[int, int], int] = field(default_factory=dict)  # (port, session) -> rank
+    # Group address and ports, as in Copies.
+    copies: dict[IPv4Address, frozenset[int]] = field(default_factory=dict)
+    tops: dict[tuple[int, int], int] = field(default_factory=dict)  # rank by (port, session)
 
     def merge(self, other: SessionState) -> None:
         self.copies.update(other.copies)
@@ -103,7 +105,7 @@ class SessionTrees:
         return changed
 
     def top_rank(self) -> int:
-        """The highest rank with a member anywhere; -1: nobody."""
+        """The highest rank that has a member anywhere; -1 if there are no members."""
         for rank in reversed(range(self.session.layers)):
             if self._ports[rank][self.source_switch]:
                 return rank
@@ -116,7 +118,7 @@ class SessionTrees:
             ports = self._ports[rank].get(switch)
             if ports:
                 state.copies[self.session.group(rank)] = frozenset(ports)
-        # Ranks rise, so the last one that a port carries is its top group.
+        # Ranks ascend, so the last one that a port carries is its top group.
         for rank in range(self.session.layers):
             for port in self._ports[rank].get(switch, ()):
                 state.tops[port, self.session.number] = rank
@@ -128,14 +130,16 @@ class SessionTrees:
 
 
 def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update]]:
-    """Batches that lead from `installed` to `desired`; each must be done before the next begins.
+    """The batches that lead from `installed` to `desired`. Each must be done before the next
+    begins.
 
-    A switch may process a batch in any order (P4Runtime 12.2), so within a batch no order can mark
-    a group that is not a port's top group, or copy a group to a port that did not ask for it:
+    A switch may process a batch in any order (P4Runtime 12.2). In any order within these batches,
+    no group is marked that is not a port's top group, and none is copied to a port that did not ask
+    for it:
 
       1. top groups rise, before the higher group flows; groups are made, before a route leads there
-      2. routes change; top groups of ports that had none, or need none any more
-      3. top groups fall, after the higher group has stopped; groups that no route needs go
+      2. routes change; ports that need a top group get one, and ports that need none lose theirs
+      3. top groups fall, after the higher group has stopped; groups that no route needs are removed
 
     A top group that is set too high marks nothing, so between batches a port marks too little at
     worst.
@@ -188,7 +192,7 @@ def route(address: IPv4Address, mgid: int) -> TableEntry:
 def from_entities(
     entries: Iterable[TableEntry], groups: Mapping[int, frozenset[int]]
 ) -> MulticastState:
-    """The state that was read back from a switch; entries of other tables are skipped."""
+    """The state that was read back from a switch. Entries of other tables are skipped."""
     state = MulticastState(groups=dict(groups))
     for item in entries:
         params = dict(item.params)

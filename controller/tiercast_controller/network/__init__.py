@@ -1,1 +1,2 @@
-"""The network as a run is told of it, and what follows from it alone for each switch. Pure."""
+"""The network as described to the controller, and what each switch needs because of it alone. No
+I/O."""

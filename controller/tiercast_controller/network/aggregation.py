@@ -1,8 +1,9 @@
-"""Feedback aggregation in the network (SIM 3.1): the switches that aggregate, and their entries.
+"""Aggregation of feedback in the network (SIM 3.1): the switches that aggregate, and their entries.
 
 Every switch between a session's source and a host that could receive it is an aggregator. Its
-parent is the next one towards the source, and the source's host for the last. The entries follow
-from the topology alone: a switch that no feedback reaches has nothing to aggregate.
+parent is the next aggregator towards the source or, for the last one, the source's host. The
+entries depend only on the topology: a switch that no feedback reaches simply has nothing to
+aggregate.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from tiercast_controller.network.topology import CPU_PORT, Session, Switch, Topo
 from tiercast_controller.p4runtime.entities import TableEntry, entry
 
 MAX_SLOTS = 256  # sessions that one switch can aggregate
-# From its one replica's egress the copies that become summaries go back to ingress.
-SUMMARY_CLONES = {1: CPU_PORT}  # clone session -> port
+# The copies that become summaries return to ingress from the egress of this one replica.
+SUMMARY_CLONES = {1: CPU_PORT}  # ports by clone session
 
 
 def aggregation_entries(
     topology: Topology, sessions: Sequence[Session]
 ) -> dict[str, list[TableEntry]]:
-    """For each switch: `aggregator`, and the routes to the aggregators that are parents.
+    """For each switch: its entry of `aggregator`, and the routes to the aggregators that are
+    parents.
 
-    Slots count the aggregated sessions in their order. Raises ConfigurationError.
+    Slots number the aggregated sessions in their order. Raises ConfigurationError.
     """
     entries: dict[str, dict[TableEntry, None]] = {s.name: {} for s in topology.switches}
     aggregated = [s for s in sessions if s.aggregation == "network"]
@@ -40,14 +42,14 @@ def aggregation_entries(
             if isinstance(parent, Switch):
                 to = _address(parent, session)
                 route = {"port": port, "dst_mac": parent.mac}
-                # A dictionary as an ordered set: sessions share routes.
+                # A dictionary as an ordered set, because sessions share routes.
                 entries[name][entry("ipv4_host", {"dst_addr": to}, "forward", route)] = None
             else:
                 to = int(parent.interface.ip)
             own = _address(switch, session)
             parameters = {
                 "slot": slot,
-                # As unique as the address, and apart from receivers' numbers.
+                # As unique as the address, and distinct from receivers' numbers.
                 "id": own,
                 "address": own,
                 "parent": to,

@@ -1,11 +1,11 @@
-"""What happened to packets at each port, from the P4 counters `ingress_fates`, `entered` and
+"""What happened to the packets at each port, from the P4 counters `ingress_fates`, `entered` and
 `egress_fates`.
 
-A counter of fates is a matrix with a row for each fate. Columns of `egress_fates` are ports, by
-their numbers, and groups at ports, where `group_columns` says so (docs/p4.md, "Fates"). Here the
-columns are assigned: they follow from the topology and the sessions, so they are the same after
-every restart. `entered` has cells of ports and of replication groups, whose ports replication.py
-knows.
+A counter of fates is a matrix with one row per fate. The columns of `egress_fates` are ports, by
+their numbers, and groups at ports, as assigned in the table `group_columns` (docs/p4.md, "Fates").
+The columns are assigned here. They depend only on the topology and the sessions, so they are the
+same after every restart. The cells of `entered` are ports and replication groups; replication.py
+knows the groups' ports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiercast_controller.network.topology import Session, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry
 
 COUNTERS = INGRESS, ENTERED, EGRESS = "ingress_fates", "entered", "egress_fates"
-PORTS = 512  # columns of ingress_fates, and the first ones of egress_fates and entered
+PORTS = 512  # columns of ingress_fates, and the first columns of egress_fates and entered
 EGRESS_COLUMNS = 33280
 EGRESS_ROWS = 4
 MAX_GROUPS = 8192  # entries of group_columns
@@ -27,7 +27,7 @@ MAX_GROUPS = 8192  # entries of group_columns
 
 @dataclass(frozen=True)
 class IngressFates:
-    """Packets that came in through a port; each has one fate."""
+    """The packets that came in through a port. Each has exactly one fate."""
 
     # In the order of the program's IngressFate.
     forwarded: int
@@ -46,14 +46,14 @@ class IngressFates:
 
 @dataclass(frozen=True)
 class EgressFates:
-    """Packets that were handed to a port's queue; each is dropped by the queue, waits, or is
-    served: it leaves, is dropped, or is pruned."""
+    """The packets that were handed to a port's queue. Each is dropped by the queue, waits, or is
+    served; a served packet leaves, is dropped or is pruned."""
 
     entered: int | None  # None: not known
     left: int
-    marked: int  # at this port, of those that left
+    marked: int  # by this port, among those that left
     policy_drops: int  # by the port's policy
-    pruned: int  # copies that would have left where they came in
+    pruned: int  # copies that would have left through the port where they came in
 
     @property
     def served(self) -> int:
@@ -61,7 +61,7 @@ class EgressFates:
 
     @property
     def not_served(self) -> int | None:
-        """What the queue dropped, and what waits."""
+        """The packets that the queue dropped, and those that wait."""
         return None if self.entered is None else self.entered - self.served
 
     def __add__(self, other: EgressFates) -> EgressFates:
@@ -76,17 +76,17 @@ class EgressFates:
 
 @dataclass(frozen=True)
 class Entered:
-    """Packets that have entered ports' queues."""
+    """The packets that have entered ports' queues."""
 
-    alone: Mapping[int, int]  # by port: for this port alone
+    alone: Mapping[int, int]  # by port: sent to this port only
     copies: Mapping[tuple[IPv4Address, int], int]  # by group address and port
 
 
 @dataclass(frozen=True)
 class PortFates:
     ingress: IngressFates
-    rest: EgressFates  # of packets of no session's group
-    layers: Mapping[tuple[int, int], EgressFates]  # (session, rank)
+    rest: EgressFates  # packets of no session's group
+    layers: Mapping[tuple[int, int], EgressFates]  # by (session, rank)
 
     @property
     def egress(self) -> EgressFates:
@@ -94,7 +94,7 @@ class PortFates:
 
 
 class FateColumns:
-    """The columns of one switch, and what is read from them."""
+    """The columns of one switch, and how to read them."""
 
     def __init__(self, ports: Iterable[int], sessions: Sequence[Session]):
         self.ports = sorted(ports)
@@ -105,7 +105,7 @@ class FateColumns:
         }
         last = max(self.ports, default=0)
         width = last + 1
-        # Of each group, the column of port 0: (session, rank) -> column.
+        # For each group (session, rank), the column of port 0.
         self.first = {group: PORTS + width * i for i, group in enumerate(self._groups)}
         most = min(MAX_GROUPS, (EGRESS_COLUMNS - PORTS) // width)
         if len(self._groups) > most:
@@ -121,7 +121,7 @@ class FateColumns:
         ]
 
     def cells(self) -> Iterator[tuple[str, int]]:
-        """(counter, index) of all that `fates` needs."""
+        """The cells, as (counter, index), that `fates` needs."""
         for port in self.ports:
             yield from _cells(INGRESS, port)
             for first in (0, *self.first.values()):
@@ -130,7 +130,7 @@ class FateColumns:
     def fates(
         self, packets: Mapping[tuple[str, int], int], entered: Entered | None
     ) -> dict[int, PortFates]:
-        """By port; `packets`: of each of cells()."""
+        """The fates by port. `packets` holds the packets of each of cells()."""
 
         def egress(port: int, first: int = 0, address: IPv4Address | None = None) -> EgressFates:
             cells = _cells(EGRESS, first + port)
@@ -162,7 +162,7 @@ def entered_group_cell(mgid: int) -> tuple[str, int]:
 
 
 def _cells(counter: str, column: int) -> list[tuple[str, int]]:
-    """One column, by fate."""
+    """The cells of one column, by fate."""
     columns, rows = (
         (PORTS, len(fields(IngressFates))) if counter == INGRESS else (EGRESS_COLUMNS, EGRESS_ROWS)
     )
@@ -170,8 +170,8 @@ def _cells(counter: str, column: int) -> list[tuple[str, int]]:
 
 
 def fate_columns(topology: Topology, sessions: Sequence[Session]) -> dict[str, FateColumns]:
-    """By switch. Raises ConfigurationError where a switch has more groups and ports than the
-    program has columns."""
+    """The columns by switch. Raises ConfigurationError if a switch has more groups and ports than
+    the program has columns."""
     columns = {}
     for switch in topology.switches:
         try:

@@ -1,4 +1,4 @@
-"""Entries that follow from the topology alone: unicast routes and the ports' marking."""
+"""Table entries that depend only on the topology: unicast routes and the ports' marking."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ipaddress import IPv4Address, summarize_address_range
 from tiercast_controller.network.topology import Host, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry
 
-# Places in the list of all hosts in the order of their addresses: (first, after the last) each.
+# Each is (first, after the last): places in the list of all hosts, sorted by address.
 Runs = list[tuple[int, int]]
 
 
 def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
-    """For each switch: ipv4_host, ipv4_lpm and port_marking."""
+    """For each switch: its entries of ipv4_host, ipv4_lpm and port_marking."""
     hosts = _Hosts(topology.hosts)
     behind = _behind(topology, hosts.hosts)
     return {
@@ -29,8 +29,8 @@ def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
 def shortest_path_tree(topology: Topology, root: str) -> dict[str, str]:
     """For each node except the root: the next node on its shortest path to the root.
 
-    Hops count; among equals the first by name wins, so every caller gets the same tree. Hosts
-    forward nothing, so paths go through switches only.
+    Paths are measured in hops. Among equals the first by name wins, so that every caller gets the
+    same tree. Hosts do not forward, so paths lead only through switches.
     """
     parent: dict[str, str] = {}
     level = [root]
@@ -50,7 +50,7 @@ def shortest_path_tree(topology: Topology, root: str) -> dict[str, str]:
 
 
 def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Runs]]:
-    """switch -> next hop -> the hosts that are reached by it."""
+    """For each switch and next hop: the hosts that are reached through it."""
     result: dict[str, dict[str, Runs]] = {switch.name: {} for switch in topology.switches}
     if not topology.is_tree:
         for place, host in enumerate(hosts):
@@ -59,7 +59,8 @@ def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Ru
                     runs = result[switch].setdefault(hop, [])
                     runs[:] = _joined([*runs, (place, place + 1)])
         return result
-    # In a tree: those of the neighbour's subtree, or all others. No search for each host.
+    # In a tree, a next hop leads to its subtree or to everything else, so no search per host is
+    # needed.
     places = {host.name: place for place, host in enumerate(hosts)}
     root = next(iter(result))
     upstream = shortest_path_tree(topology, root)
@@ -94,15 +95,16 @@ def _others(runs: Runs, count: int) -> Runs:
 
 
 class _Hosts:
-    """All hosts in the order of their addresses."""
+    """All hosts, sorted by address."""
 
     def __init__(self, hosts: Iterable[Host]) -> None:
         self.hosts = sorted(hosts, key=lambda host: host.interface.ip)
         self.addresses = [int(host.interface.ip) for host in self.hosts]
         networks = [host.interface.network for host in self.hosts]
-        self.first = [int(network.network_address) for network in networks]  # of each one's subnet
+        # the first address of each host's subnet
+        self.first = [int(network.network_address) for network in networks]
         self.last = [int(network.broadcast_address) for network in networks]
-        # Where a subnet does not follow on the one before.
+        # The places where a subnet does not directly follow the one before.
         self.gaps = [
             place
             for place in range(1, len(networks))
@@ -113,8 +115,8 @@ class _Hosts:
         return a >= 0 and b < len(self.hosts) and self.first[a] == self.first[b]
 
     def prefixes(self, begin: int, end: int) -> Iterator[tuple[tuple[int, int] | None, range]]:
-        """Divides a run into those of one prefix, as (address, length), and single ones without.
-        Subnets that reach beyond the run are not whole."""
+        """Splits a run of hosts into those that share a prefix, as (address, length), and single
+        hosts. A subnet that extends beyond the run cannot be covered."""
         whole, stop = begin, end
         while whole < stop and self.same_subnet(begin - 1, whole):
             whole += 1
@@ -137,10 +139,11 @@ class _Hosts:
 def _routes(
     topology: Topology, switch: str, hosts: _Hosts, behind: dict[str, Runs]
 ) -> Iterator[TableEntry]:
-    """A single host gets a /32 in ipv4_host; hosts behind one next hop share prefixes in ipv4_lpm.
+    """A single host gets a /32 in ipv4_host; several hosts behind one next hop share prefixes in
+    ipv4_lpm.
 
-    A prefix is shared only where it is made of whole subnets behind that hop, so it never covers
-    a host elsewhere.
+    A prefix is shared only if it consists of whole subnets behind that hop, so it never covers a
+    host elsewhere.
     """
     for hop, runs in behind.items():
         forward = {"port": topology.port_to(switch, hop), "dst_mac": topology.node(hop).mac}

@@ -1,4 +1,4 @@
-"""The network as the controller is told of it: switches, hosts, links, sessions. Pure data.
+"""The network as described to the controller: switches, hosts, links, sessions. Pure data.
 
     topology = Topology()
     topology.add_switch(Switch("s0", device_id=1, address="unix:/x/s0", mac=0x020000010000))
@@ -6,8 +6,8 @@
     topology.connect("s0", 1, "h0")
     topology.connect("s0", 2, "s1", 1, marking=PriorityMarking().at(2_000_000, 1000))
 
-`as_graph` makes a networkx graph of it, whose nodes hold a Switch or a Host under "node", and whose
-edges hold {switch name: port number} under "ports"; from_graph takes one that a caller has built.
+`as_graph` makes a networkx graph of it. Its nodes hold a Switch or a Host under "node", and its
+edges hold {switch name: port number} under "ports". from_graph takes such a graph from a caller.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.network.marking import PortPolicy
 
-if TYPE_CHECKING:  # who has no graph of it need not wait for its import
+if TYPE_CHECKING:  # only callers that use a graph wait for its import
     import networkx as nx
 
 MAX_PORT = 509  # CPU_PORT follows, and 511 drops
@@ -35,8 +35,8 @@ class Switch:
     name: str
     device_id: int  # P4Runtime's, 64 bits
     address: str  # of its gRPC server: "unix:/path" or "host:port"
-    mac: int = 0  # 48 bits; destination of frames that other switches forward to it
-    ip: IPv4Address | None = None  # its own, as an aggregator of feedback
+    mac: int = 0  # 48 bits: the destination of frames that other switches forward to it
+    ip: IPv4Address | None = None  # its own address as an aggregator of feedback
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,21 @@ class Host:
     mac: int  # 48 bits
 
 
-# What aggregates a session's feedback (SIM 3.1): only the sender, or each switch of its tree too.
+# What aggregates a session's feedback (SIM 3.1): only the sender, or also each switch of its tree.
 Aggregation = Literal["sender", "network"]
 
 
 @dataclass(frozen=True)
 class Session:
-    """One layered session; its groups' addresses name it and their ranks (SIM 3.1)."""
+    """One layered session. The addresses of its groups contain its number and their ranks (SIM
+    3.1)."""
 
     number: int  # 0..32767
     layers: int  # 1..8
-    source: str  # name of the sender's host
+    source: str  # the name of the sender's host
     scheme: str = "sim"
     aggregation: Aggregation = "sender"
-    # Kinds of records that the scheme's cores trace; None: not known here.
+    # The kinds of records that the scheme's cores trace; None: not known here.
     records: tuple[str, ...] | None = None
 
     def group(self, rank: int) -> IPv4Address:
@@ -80,11 +81,11 @@ def session_and_rank(group: IPv4Address) -> tuple[int, int] | None:
 
 
 class Topology:
-    """Every method raises ConfigurationError where names, ports or addresses do not fit."""
+    """Every method raises ConfigurationError if names, ports or addresses do not fit together."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Switch | Host] = {}
-        # Of each link both ways: node -> neighbour -> {switch: port}.
+        # For each link, in both directions: node -> neighbour -> {switch: port}.
         self._links: dict[str, dict[str, dict[str, int]]] = {}
         self._neighbour: dict[str, dict[int, str]] = {}  # switch -> port -> node
         self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
@@ -149,7 +150,7 @@ class Topology:
         self._links[switch][other] = self._links[other][switch] = ports
 
     def set_marking(self, switch: str, port: int, marking: PortPolicy | None) -> None:
-        """None: nothing is marked at this port, and only the queue's limit drops."""
+        """None: this port marks nothing, and only its queue's limit drops packets."""
         self.neighbour(switch, port)
         if marking is None:
             self._marking.get(switch, {}).pop(port, None)
@@ -205,16 +206,16 @@ class Topology:
         return self._links[switch][neighbour][switch]
 
     def neighbours(self, node: str) -> list[str]:
-        """Nodes that a link joins with it, by name."""
+        """The nodes that are linked to it, sorted by name."""
         return sorted(self._links[node])
 
     @property
     def is_tree(self) -> bool:
-        """Where all nodes are joined, as `check` asks for."""
+        """Whether the network is a tree, provided that it is connected, which `check` ensures."""
         return sum(map(len, self._links.values())) == 2 * (len(self._nodes) - 1)
 
     def attachment(self, host: str) -> tuple[str, int]:
-        """The switch and port that a host is attached to. A host has one link."""
+        """The switch and port to which a host is attached. A host has exactly one link."""
         links = list(self._links[self.host(host).name].values())
         if len(links) != 1:
             raise ConfigurationError(f"host {host} has {len(links)} links, not 1")
@@ -222,7 +223,7 @@ class Topology:
         return switch, port
 
     def host_ports(self) -> Iterator[tuple[str, int]]:
-        """Ports whose link leads to a host: where group members can be."""
+        """The ports whose link leads to a host: the places where group members can be."""
         for switch, ports in self._neighbour.items():
             for port, name in ports.items():
                 if isinstance(self.node(name), Host):
@@ -236,7 +237,7 @@ class Topology:
         return dict(self._marking.get(switch, {}))
 
     def check(self, sessions: list[Session]) -> None:
-        """Whether hosts, addresses and sessions fit together."""
+        """Checks that hosts, addresses and sessions fit together."""
         if not self.switches:
             raise ConfigurationError("the topology has no switch")
         if len(parts := self._parts()) > 1:
@@ -279,7 +280,7 @@ class Topology:
         self._links[name] = {}
 
     def _parts(self) -> list[set[str]]:
-        """Nodes that links join, part by part."""
+        """The connected parts of the network, as sets of nodes."""
         parts: list[set[str]] = []
         left = dict.fromkeys(self._nodes)
         while left:

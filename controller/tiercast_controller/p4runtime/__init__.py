@@ -1,1 +1,1 @@
-"""A compiled program by its names, what is written to a switch, and a switch's client."""
+"""A compiled program by its names, the entities written to a switch, and a client for it."""

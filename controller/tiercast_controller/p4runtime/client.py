@@ -1,7 +1,7 @@
-"""A P4Runtime client for one switch, whichever it is: tiercast-switch or bmv2.
+"""A P4Runtime client for one switch of either kind: tiercast-switch or bmv2.
 
-Open this file for arbitration, the pipeline, writes with readable errors, reads, packet-in and
-packet-out. tiercast.v1's Switch service stands on the same address and shares the channel.
+This file has arbitration, the pipeline, writes with readable errors, reads, packet-in and
+packet-out. tiercast.v1's Switch service is at the same address and shares the channel.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tiercast_controller.p4runtime.program import Program, decode
 
 log = logging.getLogger(__name__)
 
-PACKET_IN_QUEUE = 4096  # packets; more are dropped and counted
+PACKET_IN_QUEUE = 4096  # packets; any more are dropped and counted
 _OPS = {Op.INSERT: p4.Update.INSERT, Op.MODIFY: p4.Update.MODIFY, Op.DELETE: p4.Update.DELETE}
-# One copy per port: instances need only be distinct per port.
+# There is one copy per port, and instances need only be distinct per port.
 _REPLICA_INSTANCE = 1
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
-    # Switches start beside the controller: try again at once, not after a second.
+    # Switches start at the same time as the controller, so retry at once, not after a second.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
@@ -46,15 +46,15 @@ _CHANNEL_OPTIONS = [
 
 @dataclass(frozen=True)
 class PacketIn:
-    time_ns: int  # CLOCK_MONOTONIC at reception by the controller
-    port: int  # that the packet came in through
+    time_ns: int  # CLOCK_MONOTONIC when the controller received it
+    port: int  # where the packet came in
     frame: bytes
 
 
 @dataclass(frozen=True)
 class FailedUpdate:
     update: Update
-    code: str  # of gRPC, such as "ALREADY_EXISTS"
+    code: str  # from gRPC, such as "ALREADY_EXISTS"
     text: str
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class FailedUpdate:
 
 
 class WriteError(SwitchError):
-    """Some updates of a batch failed; the others were applied (CONTINUE_ON_ERROR)."""
+    """Some updates of a batch failed. The others were applied (CONTINUE_ON_ERROR)."""
 
     def __init__(self, switch: str, failed: Sequence[FailedUpdate], total: int):
         self.failed = failed
@@ -71,9 +71,9 @@ class WriteError(SwitchError):
 
 
 class P4RuntimeClient:
-    """Use: connect(), set_pipeline(), then anything; close() at the end.
+    """Usage: connect(), set_pipeline(), then any method, and close() at the end.
 
-    `lost` fails with a SwitchError when the stream ends or another controller takes the switch.
+    `lost` fails with a SwitchError if the stream ends or another controller takes over the switch.
     """
 
     def __init__(self, name: str, device_id: int, address: str, program: Program):
@@ -84,7 +84,7 @@ class P4RuntimeClient:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._device_id = device_id
         self._address = address
-        # A restarted controller has a later time, so a higher id, and wins (P4Runtime 5).
+        # A restarted controller has a later time, hence a higher id, and wins (P4Runtime 5).
         self._election_id = p4.Uint128(high=0, low=time.time_ns())
         self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
         self._p4 = p4runtime_pb2_grpc.P4RuntimeStub(self._channel)
@@ -96,7 +96,7 @@ class P4RuntimeClient:
         self._primary: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def connect(self, timeout_s: float = 10) -> None:
-        """Becomes primary. Raises NotPrimaryError, or SwitchError when nobody answers in time."""
+        """Becomes primary. Raises NotPrimaryError, or SwitchError if nothing answers in time."""
         self._stream = self._p4.StreamChannel(wait_for_ready=True)
         self._reader = asyncio.create_task(self._read_stream(), name=f"{self.name} stream")
         request = p4.StreamMessageRequest()
@@ -104,7 +104,7 @@ class P4RuntimeClient:
         request.arbitration.election_id.CopyFrom(self._election_id)
         try:
             async with asyncio.timeout(timeout_s):
-                # A stream that the switch refused cannot be written; its reader has the reason.
+                # A stream that the switch refused cannot be written to; its reader has the reason.
                 with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
                     await self._stream.write(request)
                 await asyncio.shield(self._primary)
@@ -114,7 +114,7 @@ class P4RuntimeClient:
             ) from None
 
     async def close(self) -> None:
-        """Gives up the switch; its state does not change."""
+        """Releases the switch. Its state does not change."""
         if not self.lost.done():
             self.lost.cancel()
         if self._stream is not None:
@@ -123,13 +123,13 @@ class P4RuntimeClient:
             await asyncio.gather(self._reader, return_exceptions=True)
         for future in (self._primary, self.lost):
             if future.done() and not future.cancelled():
-                future.exception()  # seen: no warning about an error nobody waited for
+                future.exception()  # marks the exception as retrieved, to avoid asyncio's warning
         await self._channel.close()
 
     async def set_pipeline(self, timeout_s: float = 30) -> bool:
-        """Loads the program unless the switch runs it already; returns whether it was loaded.
+        """Loads the program unless the switch already runs it. Returns whether it was loaded.
 
-        Loading clears a switch's tables; a controller that restarts finds them as it left them.
+        Loading clears a switch's tables. A controller that restarts finds them as it left them.
         """
         cookie = self.program.cookie
         running = await self.running_cookie(timeout_s)
@@ -156,7 +156,8 @@ class P4RuntimeClient:
         return True
 
     async def running_cookie(self, timeout_s: float) -> int | None:
-        """Cookie of the program that the switch runs (0: it has none); None: it runs no program."""
+        """The cookie of the program that the switch runs (0: it has none). None: it runs no
+        program."""
         request = p4.GetForwardingPipelineConfigRequest(
             device_id=self._device_id,
             response_type=p4.GetForwardingPipelineConfigRequest.COOKIE_ONLY,
@@ -170,7 +171,7 @@ class P4RuntimeClient:
         return response.config.cookie.cookie
 
     async def write(self, updates: Sequence[Update], timeout_s: float = 5) -> None:
-        """One batch, in which the switch chooses the order. Raises WriteError."""
+        """Writes one batch, in any order that the switch chooses. Raises WriteError."""
         if not updates:
             return
         request = p4.WriteRequest(device_id=self._device_id, election_id=self._election_id)
@@ -182,8 +183,8 @@ class P4RuntimeClient:
             raise self._write_error(updates, error) from None
 
     async def set_clone_sessions(self, sessions: Mapping[int, int]) -> None:
-        """Clone session -> port of its replica, whether or not the switch has it already: not every
-        switch can be read. Raises WriteError."""
+        """Sets clone sessions, each with the port of its one replica, whether or not the switch has
+        them already: not every switch can be read. Raises WriteError."""
         wanted = [CloneSession(number, port) for number, port in sessions.items()]
         try:
             await self.write([Update(Op.INSERT, session) for session in wanted])
@@ -205,7 +206,7 @@ class P4RuntimeClient:
         ]
 
     async def read_groups(self) -> dict[int, frozenset[int]]:
-        """All multicast groups: mgid -> egress ports."""
+        """All multicast groups: egress ports by group id."""
         wanted = p4.Entity()
         wanted.packet_replication_engine_entry.multicast_group_entry.SetInParent()
         groups = {}
@@ -218,7 +219,7 @@ class P4RuntimeClient:
         return groups
 
     async def read_counter(self, counter: str) -> dict[int, tuple[int, int]]:
-        """All cells of an indexed counter: index -> (packets, bytes)."""
+        """All cells of an indexed counter: (packets, bytes) by index."""
         wanted = p4.Entity(
             counter_entry=p4.CounterEntry(counter_id=self.program.counter_id(counter))
         )
@@ -231,7 +232,7 @@ class P4RuntimeClient:
         }
 
     async def read_cells(self, cells: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Some cells of indexed counters, in one request: (counter, index) -> packets."""
+        """Some cells of indexed counters, in one request: packets by (counter, index)."""
         wanted, names = [], {}
         for counter, index in cells:
             identifier = self.program.counter_id(counter)
@@ -246,7 +247,7 @@ class P4RuntimeClient:
         }
 
     async def read_register(self, register: str) -> dict[int, int]:
-        """All cells of a register of bits. Raises UnsupportedError on bmv2."""
+        """All cells of a register of bit<> values, by index. Raises UnsupportedError on bmv2."""
         wanted = p4.Entity(
             register_entry=p4.RegisterEntry(register_id=self.program.register_id(register))
         )
@@ -266,14 +267,14 @@ class P4RuntimeClient:
             raise SwitchError(f"{self.name}: packet-out failed: the stream is closed") from error
 
     async def set_link(self, request: lab_pb2.SetLinkRequest, timeout_s: float = 5) -> None:
-        """Raises UnsupportedError on bmv2."""
+        """Changes a link. Raises UnsupportedError on bmv2."""
         try:
             await self._links.SetLink(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._error(f"SetLink of port {request.port}", error) from None
 
     async def get_ports(self, timeout_s: float = 5) -> lab_pb2.GetPortsResponse:
-        """Raises UnsupportedError on bmv2."""
+        """The statistics of all ports. Raises UnsupportedError on bmv2."""
         try:
             return await self._links.GetPorts(lab_pb2.GetPortsRequest(), timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
@@ -291,7 +292,7 @@ class P4RuntimeClient:
         group = message.packet_replication_engine_entry.multicast_group_entry
         group.multicast_group_id = entity.mgid
         for port in sorted(entity.ports):
-            # The newer field `port` is unknown to bmv2.
+            # bmv2 does not know the newer field `port`.
             group.replicas.add(egress_port=port, instance=_REPLICA_INSTANCE)
         return message
 
@@ -352,7 +353,8 @@ class P4RuntimeClient:
         return kind(f"{self.name}: {what}: {code.name}: {error.details()}")
 
     def _write_error(self, updates: Sequence[Update], error: grpc.aio.AioRpcError) -> SwitchError:
-        """P4Runtime 12.3: details hold one p4.v1.Error per update, OK for those that succeeded."""
+        """The failed updates. P4Runtime 12.3: the details hold one p4.v1.Error per update, OK for
+        those that succeeded."""
         for key, value in error.trailing_metadata() or ():
             if key != "grpc-status-details-bin" or not isinstance(value, bytes):
                 continue
@@ -374,7 +376,8 @@ class P4RuntimeClient:
 def updates_to(
     installed: Iterable[TableEntry], desired: Iterable[TableEntry]
 ) -> list[list[Update]]:
-    """Batches that turn one set of entries into another; correct entries are not touched."""
+    """Batches of updates that turn one set of entries into another. Correct entries are left
+    alone."""
     old = {e.key: e for e in installed}
     new = {e.key: e for e in desired}
     delete = [Update(Op.DELETE, e) for key, e in old.items() if key not in new]

@@ -1,4 +1,5 @@
-"""What is written to a switch: table entries by names, replication groups, clone sessions."""
+"""The entities that are written to a switch: table entries by names, replication groups, clone
+sessions."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# A match value: an integer where the match is exact, (value, prefix length) where it is lpm.
+# A match value: an integer for an exact match, (value, prefix length) for lpm.
 MatchValue = int | tuple[int, int]
 
 
 @dataclass(frozen=True)
 class TableEntry:
-    """One entry, by names. Two entries with equal `key` are the same entry to a switch."""
+    """One entry, by names. To a switch, two entries with equal `key` are the same entry."""
 
     table: str
     match: tuple[tuple[str, MatchValue], ...]
@@ -24,7 +25,7 @@ class TableEntry:
         return (self.table, self.match)
 
     def exact(self, field: str) -> int:
-        """The value of a match field that is matched as a whole."""
+        """The value of a match field that is matched exactly."""
         value = dict(self.match)[field]
         assert not isinstance(value, tuple), f"{self.table}: {field} has a prefix length"
         return value
@@ -44,7 +45,7 @@ def entry(
     action: str,
     params: Mapping[str, int] | None = None,
 ) -> TableEntry:
-    """A TableEntry from mappings, in one canonical order."""
+    """A TableEntry from mappings, in canonical order."""
     return TableEntry(
         table, tuple(sorted(match.items())), action, tuple(sorted((params or {}).items()))
     )
@@ -58,7 +59,7 @@ class Op(enum.Enum):
 
 @dataclass(frozen=True)
 class MulticastGroup:
-    """A replication group of the packet replication engine: one copy per port."""
+    """A replication group of the packet replication engine, with one copy per port."""
 
     mgid: int  # 1..16383
     ports: frozenset[int]
@@ -69,7 +70,7 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class CloneSession:
-    """A clone session of the packet replication engine with one replica."""
+    """A clone session of the packet replication engine, with one replica."""
 
     number: int  # 1..65535
     port: int

@@ -1,7 +1,7 @@
-"""A compiled P4 program: names to P4Runtime ids and back.
+"""A compiled P4 program: translates names to P4Runtime ids and back.
 
-Open this file for how an entry named in Python becomes a message. No id is written in code: all
-come from P4Info, so another program with the same names works unchanged.
+This file turns an entry named in Python into a message. No id is written in code: all of them come
+from P4Info, so another program with the same names works unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def decode(value: bytes) -> int:
     return int.from_bytes(value, "big")
 
 
-# What P4Info holds of these kinds.
+# The kinds of objects in P4Info.
 _Object = TypeVar(
     "_Object",
     p4info_pb2.Table,
@@ -49,7 +49,7 @@ _Item = TypeVar("_Item")
 
 
 class _Names(Generic[_Item]):
-    """Objects of one kind by full name, or by the last part of the name where that is unique."""
+    """The objects of one kind, by full name or, if it is unique, by the last part of the name."""
 
     def __init__(self, kind: str, items: Iterable[tuple[str, int, _Item]]):
         self.kind = kind
@@ -110,7 +110,7 @@ class Program:
 
     @classmethod
     def load(cls, json: Path | str, p4info: Path | str) -> Program:
-        """Reads p4c's outputs. Raises ConfigurationError naming the file."""
+        """Reads p4c's outputs. Raises ConfigurationError with the file's name."""
         try:
             text = Path(p4info).read_text(encoding="utf-8")
             device_config = Path(json).read_bytes()
@@ -139,7 +139,8 @@ class Program:
         return self._registers[register].preamble.id
 
     def encode_entry(self, entry: TableEntry) -> p4runtime_pb2.TableEntry:
-        """Raises ConfigurationError where a name is unknown or a value too wide."""
+        """The entry as a message. Raises ConfigurationError if a name is unknown or a value too
+        wide."""
         table = self._tables[entry.table]
         fields = self._match_fields[table.preamble.id]
         message = p4runtime_pb2.TableEntry(table_id=table.preamble.id)
@@ -194,8 +195,9 @@ class Program:
         )
 
     def describe_entry(self, entry: TableEntry) -> dict[str, Any]:
-        """By full names, match fields and parameters in the program's order and as hexadecimal
-        byte strings; an lpm field with its prefix length beside it. Raises as encode_entry."""
+        """The entry by full names, with match fields and parameters in the program's order and as
+        hexadecimal byte strings; an lpm field also has its prefix length. Raises the same errors as
+        encode_entry."""
         message = self.encode_entry(entry)
         table, action = self._tables[entry.table], self._actions[entry.action]
         fields = {field.field_id: field for field in message.match}
@@ -222,7 +224,7 @@ class Program:
         }
 
     def encode_packet_out(self, payload: bytes, **values: int) -> p4runtime_pb2.PacketOut:
-        """A packet-out; fields of its header that are not given are zero (padding)."""
+        """A packet-out. Fields of its header that are not given are zero (padding)."""
         fields = self._header("packet_out")
         for name in values:
             fields[name]
