@@ -80,7 +80,7 @@ def go_first() -> None:
 CHILD: dict[str, Any] = {"start_new_session": True, "preexec_fn": go_first, "text": True}
 
 
-def _said(process: subprocess.Popen[str]) -> str:
+def _error_output(process: subprocess.Popen[str]) -> str:
     """The error output of a process that was started with a pipe for it."""
     assert process.stderr is not None
     return process.stderr.read()
@@ -585,7 +585,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         def end(name: str, process: subprocess.Popen[str]) -> None:
             _, status, usage = os.wait4(process.pid, 0)
             if status != 0:
-                raise SystemExit(f"bench-sender: in a lab: {name}: {_said(process)}")
+                raise SystemExit(f"bench-sender: in a lab: {name}: {_error_output(process)}")
             rows = [json.loads(line) for line in traces[name].read_text().splitlines()]
             ends[name] = rows, (usage.ru_utime + usage.ru_stime) / seconds
 
@@ -595,7 +595,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         try:
             while not (traces["host"].exists() and "subscription" in traces["host"].read_text()):
                 if host.poll() is not None:
-                    raise SystemExit(f"bench-sender: in a lab: host: {_said(host)}")
+                    raise SystemExit(f"bench-sender: in a lab: host: {_error_output(host)}")
                 time.sleep(0.05)
             device = "--vdev=net_af_packet0,iface=p1"
             sender = start("sender", sender_space, BUILD / "tiercast-send", device, "--no-huge",

@@ -14,14 +14,14 @@ from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.execute import Options, execute
-from tiercast_lab.run.progress import Unwatched
+from tiercast_lab.run.progress import SilentView
 
 
 def files_of_a_run(results: Path) -> dict[str, str]:
     file = binaries.EXPERIMENTS / "sim-smoke.yaml"
     loaded = load_experiment(file, known_schemes(), duration="0.1s")
     options = Options(1, "ns3", "tiercast", results, [])
-    execute(loaded, options, Unwatched(), Interrupt())
+    execute(loaded, options, SilentView(), Interrupt())
     return json.loads((results / "latest/summary.json").read_text())["files"]
 
 

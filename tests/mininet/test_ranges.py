@@ -16,7 +16,7 @@ from tiercast_lab.experiment.quantities import MAX_DELAY
 from tiercast_lab.experiment.schema import Session
 from tiercast_lab.experiment.schemes import known_schemes, require_accepted, session_options
 from tiercast_lab.run.execute import Options, execute
-from tiercast_lab.run.progress import Unwatched
+from tiercast_lab.run.progress import SilentView
 
 from .conftest import ROOT, SMALL
 
@@ -88,6 +88,6 @@ def test_a_row_of_an_unknown_kind_ends_the_run(
     results = tmp_path / "results"
     options = Options(1, "ns3", "tiercast", results, [])
     with pytest.raises(RunFailed, match=r"a row of kind '\.\./\.\./x'"):
-        execute(load(SMALL), options, Unwatched(), Interrupt())
+        execute(load(SMALL), options, SilentView(), Interrupt())
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert not any(name.startswith("x") for name in names)

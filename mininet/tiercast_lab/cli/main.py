@@ -520,14 +520,14 @@ def explain(
     print("\n".join(lines))
 
 
-def _flowing(text: str) -> str:
+def _unwrapped(text: str) -> str:
     """Paragraphs as one line each: help is folded to the terminal's width, not the source's."""
     return "\n\n".join(part.replace("\n", " ") for part in inspect.cleandoc(text).split("\n\n"))
 
 
 for _command in app.registered_commands:
     if _command.callback is not None and _command.callback.__doc__ is not None:
-        _command.help = _flowing(_command.callback.__doc__)
+        _command.help = _unwrapped(_command.callback.__doc__)
 
 
 def _print_report(path: Path, console: Console = console) -> None:

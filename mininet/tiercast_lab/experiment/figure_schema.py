@@ -76,8 +76,8 @@ class Plot(Strict):
         return self
 
 
-class Of(Strict):
-    """Names a number to compare with: a measure of a curve at a point.
+class Denominator(Strict):
+    """The number that `over` divides by: a measure of a curve at a point.
 
     A measure or point that is not given is that of the expectation. The curve, if not given, is the
     first one when neither of them is given, and otherwise the expectation's.
@@ -100,7 +100,7 @@ class FigureExpectation(Strict):
     measure: Line
     curve: Line | None = None
     at: float | Choice[Literal["each"]] = "each"
-    over: Of | None = None
+    over: Denominator | None = None
     paper: float | Line | dict[NumberKey, float | Line] | None = None
     tolerance: Annotated[float, BeforeValidator(units.parse_fraction)] | None = None
     min: Line | float | None = None
@@ -224,7 +224,7 @@ class Figure(Strict):
         if (runs := len(names) * len(xs) * len(self.seeds)) > MAX_RUNS:
             raise ValueError(f"{runs} runs; valid: up to {MAX_RUNS}")
         for expectation in self.expect:
-            over = expectation.over or Of()
+            over = expectation.over or Denominator()
             for curve in (expectation.curve, over.curve):
                 if curve not in (None, *names):
                     raise ValueError(f"no curve {among(curve, names)}")

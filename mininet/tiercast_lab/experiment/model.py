@@ -147,5 +147,5 @@ def _explain(source: Source, error: ValidationError) -> InputError:
         text = " or ".join(dict.fromkeys(valid))
         return source.error(path, f"{shown(seen)}; valid: {text}{closest(str(seen), choices)}")
     text = found[valid.index(None)].error["msg"].removeprefix("Value error, ")
-    told = shown(seen) in text or isinstance(seen, (dict, list))
-    return source.error(path, text if told else f"{text} (seen: {shown(seen)})")
+    already_shown = shown(seen) in text or isinstance(seen, (dict, list))
+    return source.error(path, text if already_shown else f"{text} (seen: {shown(seen)})")

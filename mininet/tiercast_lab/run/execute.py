@@ -53,7 +53,7 @@ def execute(
     Raises LabError. If the run had already begun, everything recorded so far is kept.
     """
     folder = RunFolder(options.results, loaded.experiment.name)
-    summary = _known_before(loaded, options, folder)
+    summary = _initial_summary(loaded, options, folder)
     run = _make_run(loaded, options, folder, view, context_of(summary))
     run.check()
     summary["files"] = machine.digests([*loaded.sources, *run.files])
@@ -64,18 +64,20 @@ def execute(
         run.enter("judging and plotting")
         with writing(folder.path):
             rows = Rows(finish_rows(folder.rows))
-        summary |= _judged(run, rows)
+        summary |= _judgement(run, rows)
         with writing(folder.path):
             _write(run, summary)
     except BaseException as error:
-        _keep(run, summary, error)
+        _keep_unfinished(run, summary, error)
         raise
     with writing(folder.path):
         folder.point_latest()
     return ExecutedRun(folder.path, summary)
 
 
-def _known_before(loaded: LoadedExperiment, options: Options, folder: RunFolder) -> dict[str, Any]:
+def _initial_summary(
+    loaded: LoadedExperiment, options: Options, folder: RunFolder
+) -> dict[str, Any]:
     return {
         "format": storage.FORMAT,
         "run": folder.path.name,
@@ -95,7 +97,7 @@ def _known_before(loaded: LoadedExperiment, options: Options, folder: RunFolder)
     }
 
 
-def _judged(run: Run, rows: Rows) -> dict[str, Any]:
+def _judgement(run: Run, rows: Rows) -> dict[str, Any]:
     context, expected = run.progress.context, run.loaded.experiment.expect
     # A busy machine only slows virtual time down; it cannot make a run invalid.
     checks = [] if run.progress.virtual else validity(rows, context, run.progress.bounds)
@@ -124,7 +126,7 @@ def _write(run: Run, summary: dict[str, Any]) -> None:
     run.folder.write("summary.json", summary)
 
 
-def _keep(run: Run, summary: dict[str, Any], error: BaseException) -> None:
+def _keep_unfinished(run: Run, summary: dict[str, Any], error: BaseException) -> None:
     """Keeps what there is of a run that was broken off. The disk may be full."""
     reason = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
     summary |= storage.unfinished(reason) | {"complaints": run.complaints}

@@ -23,7 +23,7 @@ class View(Protocol):
     def update(self, progress: Progress) -> None: ...
 
 
-class Unwatched:
+class SilentView:
     def say(self, text: str) -> None:
         pass
 

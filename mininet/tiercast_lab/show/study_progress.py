@@ -29,7 +29,7 @@ def show_runs(console: Console) -> Iterator[Callable[[Tally], None]]:
             grid.add_row(
                 f"{tally.done} of {tally.total} runs",
                 ProgressBar(total=max(tally.total, 1), completed=tally.done, width=40),
-                *_asides(tally),
+                *_side_notes(tally),
             )
             names = list(tally.running.values())[:RUNS_SHOWN]
             live.update(Group(grid, *(Text(f"  {name}", style="dim") for name in names)))
@@ -51,11 +51,11 @@ class _PlainRuns:
         step = tally.done * 20 // max(tally.total, 1)
         if step != self._last:
             self._last = step
-            text = ", ".join([f"{tally.done} of {tally.total} runs", *_asides(tally)])
+            text = ", ".join([f"{tally.done} of {tally.total} runs", *_side_notes(tally)])
             self._console.print(text, highlight=False, markup=False)
 
 
-def _asides(tally: Tally) -> list[str]:
+def _side_notes(tally: Tally) -> list[str]:
     parts = [f"{tally.found} found"] if tally.found else []
     if tally.deaths:
         parts.append(f"{tally.deaths} worker{'s' if tally.deaths > 1 else ''} died")

@@ -138,7 +138,7 @@ class Store:
         try:
             with storage.reading(self.place(key)):
                 run = storage.load_run(self.place(key))
-                for stored in (run.summary, _taken_before(again)):
+                for stored in (run.summary, _stored_measures(again)):
                     if all(stored.get(name) == value for name, value in asked.items()):
                         return {name: one["value"] for name, one in stored["measures"].items()}
                 measures = all_measures(run.rows, context_of(run.summary | over))
@@ -152,7 +152,7 @@ class Store:
         return measures
 
 
-def _taken_before(path: Path) -> dict[str, Any]:
+def _stored_measures(path: Path) -> dict[str, Any]:
     try:
         before: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):  # not stored, or only in part

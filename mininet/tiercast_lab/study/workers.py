@@ -32,7 +32,7 @@ from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.run.execute import Options, execute
-from tiercast_lab.run.progress import Unwatched
+from tiercast_lab.run.progress import SilentView
 
 PYTHON = "Python code"
 SHAPING = "way from an experiment to a run"  # the part of the Python code on which a run depends
@@ -133,7 +133,7 @@ def make(job: Job, scratch: Path | None = None) -> JobResult:
                 )
         with scratch_folder(scratch) as folder, Interrupt() as interrupt:
             options = Options(job.seed, "ns3", "tiercast", folder, job.command)
-            executed = execute(job.loaded, options, Unwatched(), interrupt)
+            executed = execute(job.loaded, options, SilentView(), interrupt)
             return JobResult(_pack(executed.folder))
     except Interrupted:
         raise

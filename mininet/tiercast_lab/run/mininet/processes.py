@@ -114,9 +114,9 @@ class Children:
         for child in self.children:
             status = child.process.poll()
             if status is not None and not child.expected_to_end:
-                raise RunFailed(self.obituary(child, status))
+                raise RunFailed(self.cause_of_end(child, status))
 
-    def obituary(self, child: Child, status: int) -> str:
+    def cause_of_end(self, child: Child, status: int) -> str:
         how = (
             f"was ended by {signal.Signals(-status).name}"
             if status < 0

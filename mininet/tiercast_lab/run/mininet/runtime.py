@@ -232,7 +232,7 @@ class _Live:
         while (status := child.process.poll()) is None and time.monotonic() < deadline:
             await asyncio.sleep(END_S)
         if status:
-            raise RunFailed(self.children.obituary(child, status))
+            raise RunFailed(self.children.cause_of_end(child, status))
 
     async def _measure(self, controller: Controller, load: LoadMeter) -> None:
         """Polls each switch and samples the load once a second until the run's time is over. A
