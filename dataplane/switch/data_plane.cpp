@@ -208,7 +208,7 @@ void DataPlane::send_outbox(Port& port) {
     outbox.leaving.bytes.clear();
     outbox.leaving.sizes.clear();
     sending.unlock();
-    // Of this increment by zero and another worker's, one comes first: either that worker's
+    // Either this increment by zero or another worker's comes first: either that worker's
     // try_lock() finds the mutex free, or the loop here sees its frame.
     outbox.waiting.fetch_add(0, std::memory_order_acq_rel);
   }

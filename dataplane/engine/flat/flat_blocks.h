@@ -13,8 +13,8 @@ struct FlatBlock {
   std::vector<FlatInstruction> body;
   // kJump, a conditional jump, kTable, kRunState, kEnd, kExit or kReject.
   FlatInstruction last;
-  // Successor blocks. Of a jump: its target. Of a conditional jump: its target, then the block that
-  // follows. Of a branch: its targets in order.
+  // Successor blocks. For a jump: its target. For a conditional jump: its target, then the block
+  // that follows. For a branch: its targets in order.
   std::vector<std::uint32_t> next;
 };
 

@@ -326,7 +326,7 @@ void Worker::sleep(Time now) {
     table_.prepare();
     return;
   }
-  // Of this exchange and wake()'s, one comes first: either wake() finds the worker asleep, or the
+  // Either this exchange or wake()'s comes first: either wake() finds the worker asleep, or the
   // worker sees here what was pushed before.
   asleep_.exchange(true, std::memory_order_acq_rel);
   if (commands_.empty() && feedback_.empty()) {

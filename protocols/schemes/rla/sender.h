@@ -110,7 +110,7 @@ class Sender final : public SenderCore {
   std::uint32_t rtt_samples_ = 0;
 
   Time now_;
-  Time unknown_receiver_at_ = Time::never();  // when a receiver that is no member sent a message
+  Time unknown_receiver_at_ = Time::never();  // when a receiver that is not a member sent a message
   Time start_at_ = Time::never();
   Time departure_ = Time::never();   // end of the random processing time
   Time overdue_at_ = Time::never();  // when all receivers have acknowledged nothing for too long

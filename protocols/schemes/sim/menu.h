@@ -20,7 +20,7 @@ constexpr bool group_congested(Rank rank, unsigned layers, bool menu_active, Gro
   if (rank == 0) return group.congested > 0;
   if (rank + 1u == layers) return group.reports > 0 && group.congested == group.reports;
   if (!menu_active) return group.congested > 0;
-  return 2 * group.congested > group.reports;  // a tie is no majority
+  return 2 * group.congested > group.reports;  // a tie is not a majority
 }
 
 // The upper bounds of the cumulative rates of the middle groups 1 .. n_g-2; the others are unused.
