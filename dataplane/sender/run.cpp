@@ -90,7 +90,7 @@ void leave_workers_cpus(const cpu_set_t& cpus) {
   sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
 }
 
-// If there are none, they give way to the thread that receives.
+// If there are none, this thread gives way to the one that receives.
 void give_way() {
   errno = 0;
   const int niceness = getpriority(PRIO_PROCESS, 0);  // on Linux: that of this thread

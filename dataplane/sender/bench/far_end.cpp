@@ -59,8 +59,8 @@ namespace {
 
 constexpr unsigned kBurst = 32;
 constexpr unsigned kFeedbackBuffers = 16383;
-constexpr std::uint16_t kPrivateBytes =
-    64;  // as many frames as any program here keeps after receiving them
+// The private area of a received frame: the largest that a program here needs.
+constexpr std::uint16_t kPrivateBytes = 64;
 constexpr unsigned kDefaultDescriptors = 4096;
 constexpr std::size_t kDestinationAt = 30;  // in an IPv4 frame without a VLAN tag
 constexpr std::size_t kVlanBytes = 4;

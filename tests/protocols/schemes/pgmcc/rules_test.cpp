@@ -282,7 +282,7 @@ TEST_F(Election, SilenceAndLeavingEndATerm) {
   report(5, 0.1, 0, Kind::kDummyNak);
   EXPECT_EQ(sender.acker(), 5u);
   report(4, 0.1, 0, Kind::kLeaving);
-  EXPECT_TRUE(sender.has_acker());  // the feedback was not for its turn
+  EXPECT_TRUE(sender.has_acker());  // 4 is no longer the acker
   report(5, 0.1, 0, Kind::kLeaving);
   EXPECT_FALSE(sender.has_acker());
   EXPECT_FALSE(last.has_acker);
