@@ -29,7 +29,11 @@ import numpy as np
 from bench_switch import SO_RCVBUFFORCE, machine, network, raw_socket, stamp
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / p) for p in ("build/python", "controller", "mininet", "tools/wire")]
+PACKAGES = ("", "build/python", "controller", "mininet", "tools/wire")
+sys.path[:0] = [str(ROOT / folder) for folder in PACKAGES]
+
+from tests.namespaces import command_in  # noqa: E402
+
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "dataplane/sender"
 FAR_END = BUILD / "bench/libtiercast-far-end.so"
 SHARED_MEMORY = Path("/dev/shm")
@@ -521,11 +525,11 @@ def over_veth(plan: Plan) -> dict[str, Any]:
     """net_af_packet: the highest rate, and the gaps by the receiving kernel's time stamps."""
     figures: dict[str, Any] = {"device": "net_af_packet on veth", "sizes": {}, "gaps": []}
     with network() as (sender_space, hosts):
-        inside = ("ip", "netns", "exec", sender_space)
 
         def sender(load: Load, seconds: float, folder: Path) -> None:
             done = subprocess.run(
-                [*URGENT, *inside, *sender_command(VETH_DEVICE, load, seconds, folder)],
+                [*URGENT,
+                 *command_in(sender_space, *sender_command(VETH_DEVICE, load, seconds, folder))],
                 capture_output=True, **CHILD, check=False,
             )  # fmt: skip
             if done.returncode != 0:
@@ -576,7 +580,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         def start(name: str, space: str, *command: str | Path) -> subprocess.Popen[str]:
             # The default scheme, sim: its bounds keep the rate constant.
             return subprocess.Popen(
-                [*URGENT, "ip", "netns", "exec", space, *command, f"--trace={traces[name]}",
+                [*URGENT, *command_in(space, *command), f"--trace={traces[name]}",
                  "--session=1", "--layers=1", *(f"--set=sim.{bound}_rate={LAB_RATE}"
                                                 for bound in ("min", "initial", "max"))],
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **CHILD,

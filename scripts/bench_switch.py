@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import platform
@@ -29,7 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
-sys.path.insert(0, str(Path(os.environ.get("TIERCAST_STUBS", ROOT / "build/python"))))
+sys.path[:0] = [str(ROOT), str(Path(os.environ.get("TIERCAST_STUBS", ROOT / "build/python")))]
 
 import grpc  # noqa: E402
 from google.protobuf import text_format  # noqa: E402
@@ -37,10 +36,13 @@ from p4.config.v1 import p4info_pb2  # noqa: E402
 from p4.v1 import p4runtime_pb2 as p4  # noqa: E402
 from p4.v1 import p4runtime_pb2_grpc  # noqa: E402
 
+from tests.namespaces import Namespaces, command_in, inside  # noqa: E402
+
 PROGRAM = ROOT / "p4src/compiled/tiercast.json"
 P4INFO = ROOT / "p4src/compiled/tiercast.p4info.txtpb"
 WORKLOADS = {"sim_data": 4, "sim_feedback": 1, "tcp": 1}  # frames out per frame in
 PORTS = range(1, 6)
+OFFLOADS = ("tx", "rx", "tso", "gso", "gro")
 DPDK_DRIVERS = ("net_null", "net_ring")
 TRIAL_SECONDS = 1.0
 LOWEST_RATE, HIGHEST_RATE = 250.0, 4e6  # packets/s: the bounds of the search
@@ -64,27 +66,17 @@ def run(*command: str) -> str:
 def network() -> Iterator[tuple[str, str]]:
     """Yields two namespaces: the switch's, with p1..p5, and the hosts', with their far ends
     h1..h5."""
-    switch, hosts = f"tcbench{os.getpid()}-sw", f"tcbench{os.getpid()}-hosts"
-    made = []
+    spaces = Namespaces("switch", "hosts")
     try:
-        for name in (switch, hosts):
-            run("ip", "netns", "add", name)
-            made.append(name)
-            for which in ("all", "default"):  # no frames but ours
-                run("ip", "netns", "exec", name, "sysctl", "-qw",
-                    f"net.ipv6.conf.{which}.disable_ipv6=1")  # fmt: skip
         for port in PORTS:
-            run("ip", "-n", switch, "link", "add", f"p{port}", "type", "veth",
-                "peer", "name", f"h{port}", "netns", hosts)  # fmt: skip
-            for space, name in ((switch, f"p{port}"), (hosts, f"h{port}")):
-                run("ip", "-n", space, "link", "set", name, "up")
+            spaces.join("switch", f"p{port}", "hosts", f"h{port}")
+            for space, name in (("switch", f"p{port}"), ("hosts", f"h{port}")):
                 # tiercast-switch does this itself, but bmv2 needs it done.
-                run("ip", "netns", "exec", space, "ethtool", "-K", name,
-                    "tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro", "off")  # fmt: skip
-        yield switch, hosts
+                off = [word for what in OFFLOADS for word in (what, "off")]
+                run(*command_in(spaces[space], "ethtool", "-K", name, *off))
+        yield spaces["switch"], spaces["hosts"]
     finally:
-        for name in made:
-            subprocess.run(["ip", "netns", "del", name], check=False)
+        spaces.close()
 
 
 def tiercast_command(address: str) -> list[str]:
@@ -151,9 +143,8 @@ def switch(command: Any, namespace: str) -> Iterator[int]:
         address = f"unix:{directory}/switch"
         with open(f"{directory}/log", "w") as log:
             process = subprocess.Popen(
-                ["ip", "netns", "exec", namespace, *REAL_TIME, *command(address)],
-                stdout=log, stderr=log,
-            )  # fmt: skip
+                command_in(namespace, *REAL_TIME, *command(address)), stdout=log, stderr=log
+            )
         try:
             configure(address)
             yield process.pid
@@ -178,8 +169,7 @@ def send(hosts: str, workload: str, rate: float, seconds: float) -> dict[str, fl
     counted = ",".join(f"h{port}" for port in range(2, 2 + copies))
     tool = BUILD / "dataplane/switch/bench/tiercast-veth-load"
     result: dict[str, float] = json.loads(run(
-        "ip", "netns", "exec", hosts, *REAL_TIME, str(tool), "--send", "h1",
-        "--count", counted,
+        *command_in(hosts, *REAL_TIME, tool), "--send", "h1", "--count", counted,
         "--workload", workload, "--rate", str(rate), "--seconds", str(seconds)))  # fmt: skip
     result["loss"] = result["sent"] * copies - result["received"]
     result["rate"] = result["sent"] / result["seconds"]
@@ -285,7 +275,6 @@ def drain(workers: int) -> dict[str, Any]:
 
 
 LINK_DELAY_NS, LINK_RATE = 5_000_000, 10_000_000  # ns, bit/s: the link whose delay is measured
-CLONE_NEWNET = 0x40000000
 
 
 def tcp_frame(destination: str) -> bytes:
@@ -304,19 +293,14 @@ def tcp_frame(destination: str) -> bytes:
 
 def raw_socket(namespace: str, interface: str) -> socket.socket:
     """A socket that sends, and receives what the switch sent with the kernel's time stamps."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with open("/proc/self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
-        libc.setns(there.fileno(), CLONE_NEWNET)
-        try:
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-            made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
-            made.settimeout(2)
-            made.bind((interface, ETH_P_ALL))
-            return made
-        finally:
-            libc.setns(home.fileno(), CLONE_NEWNET)
+    with inside(namespace):
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+    made.settimeout(2)
+    made.bind((interface, ETH_P_ALL))
+    return made
 
 
 def stamp(receiver: socket.socket) -> int:

@@ -1,4 +1,4 @@
-"""Network namespaces that a test makes for itself (root)."""
+"""Network namespaces that a test or a benchmark makes for itself (root)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def inside(namespace: str) -> Iterator[None]:
 
 
 class Namespaces:
-    """One namespace per name, until close(). They have no IPv6, so that only the test's frames are
+    """One namespace per name, until close(). They have no IPv6, so that only its frames are
     on their links. Their names on the machine contain this process's id, because tests run side by
     side."""
 
