@@ -15,6 +15,7 @@ import pytest
 from tiercast_controller.network.fates import EgressFates, IngressFates, PortFates
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.topology import Switch
+from tiercast_lab.results.queue_drops import with_queue_drops
 from tiercast_lab.results.storage import load_run
 from tiercast_lab.run.mininet import bmv2
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches, packets_per_second
@@ -105,8 +106,15 @@ async def test_what_queues_dropped_is_said_once_they_have_drained(load, monkeypa
     rows = await kind.poll(controller, topology.switches["s1"])
     assert controller.polls == 3 * len(topology.switches)
     port, *layers = [row for kind, row in rows if kind in ("port", "port.session")]
-    assert (port["queue_packets"], port["queue_drops"], port["kernel_drops"]) == (0, 17, 3)
-    assert [(row["queue_drops"], row["waiting"]) for row in layers] == [(0, 0), (8, 0), (9, 0)]
+    assert (port["queue_packets"], port["kernel_drops"]) == (0, 3)
+    assert [row["waiting"] for row in layers] == [0, 0, 0]
+    sample = {"time_s": 1.0, "agent": "s1"}
+    read = with_queue_drops({
+        "port": pl.DataFrame([sample | port]),
+        "port.session": pl.DataFrame([sample | row for row in layers]),
+    })  # fmt: skip
+    assert read["port"]["queue_drops"].to_list() == [17]
+    assert read["port.session"]["queue_drops"].to_list() == [0, 8, 9]
 
     class Restless(Counters):
         async def fates(self, switch: str) -> dict[int, PortFates]:
@@ -117,7 +125,7 @@ async def test_what_queues_dropped_is_said_once_they_have_drained(load, monkeypa
     kind = Bmv2Switches(lambda link: 1000)
     await kind.settle(Restless(), topology)
     rows = await kind.poll(Restless(), topology.switches["s1"])
-    assert rows[2][1]["queue_drops"] is None and rows[2][1]["queue_packets"] is None
+    assert rows[2][1]["queue_packets"] is None
 
 
 def test_what_was_lost_between_two_switches(load) -> None:

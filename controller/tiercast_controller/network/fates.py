@@ -59,11 +59,6 @@ class EgressFates:
     def served(self) -> int:
         return self.left + self.policy_drops + self.pruned
 
-    @property
-    def not_served(self) -> int | None:
-        """The packets that the queue dropped, and those that wait."""
-        return None if self.entered is None else self.entered - self.served
-
     def __add__(self, other: EgressFates) -> EgressFates:
         return EgressFates(
             None if self.entered is None or other.entered is None else self.entered + other.entered,

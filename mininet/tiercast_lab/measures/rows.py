@@ -10,6 +10,7 @@ import polars as pl
 from tiercast_lab.measures.context import Interval, Receiver, Session
 
 FATES = ("queue_drops", "policy_drops", "marked")  # of the packets at a port
+SERVED = ("left", "policy_drops", "pruned")  # fates of the packets that a port's queue served
 
 
 class Rows(Mapping[str, pl.DataFrame]):

@@ -19,6 +19,7 @@ import polars as pl
 
 from tiercast_lab.base.frames import as_float
 from tiercast_lab.measures import Rows
+from tiercast_lab.measures.rows import SERVED
 from tiercast_lab.results.verdict import Check
 
 # The kinds of rows, and for each the column that holds what waits.
@@ -57,7 +58,7 @@ def _differences(frame: pl.DataFrame, waiting: str) -> pl.DataFrame:
     Where the waiting packets are not known, nothing counts as missing, but there can be too many.
     `unsent` counts the packets that came in through a port but never left the other end of its
     link, where that is known."""
-    right = pl.sum_horizontal("left", "queue_drops", "policy_drops", "pruned", waiting)
+    right = pl.sum_horizontal(*SERVED, "queue_drops", waiting)
     missing = pl.col("entered") - right
     unsent = -pl.col("kernel_drops").clip(upper_bound=0) if "kernel_drops" in frame else pl.lit(0)
     return (

@@ -5,7 +5,7 @@ In each sample, entered - served is the number of packets dropped so far or stil
 that wait are served later, so the number dropped by one sample is at most entered - served of any
 later sample. That minimum is taken as the number dropped. A drop is therefore counted when it
 happened, or earlier by at most one queue length. No drop is counted that did not happen, provided
-the queues had drained at the last sample.
+the queues had drained at the last sample, whose number is exact.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tiercast_lab.measures.rows import SERVED
+
 LAYER = ("agent", "port", "session", "layer")
 SAMPLE = ("agent", "port", "time_s")
-NOT_SERVED = pl.col("entered") - pl.sum_horizontal("left", "policy_drops", "pruned")
-NEEDED = {"entered", "left", "policy_drops", "pruned", "queue_drops"}
+NOT_SERVED = pl.col("entered") - pl.sum_horizontal(SERVED)
+NEEDED = {"entered", "queue_drops", *SERVED}
 
 
 def with_queue_drops(frames: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tiercast_lab.measures import Context
-from tiercast_lab.measures.rows import FATES
+from tiercast_lab.measures.rows import FATES, SERVED
 
 RUNNING = "running"  # the phase from the Start command to the Stop command
 RATE_SPAN_S = 2.0  # the time over which the terminal shows efficiency
@@ -77,8 +77,7 @@ class Progress:
         """Takes a port's row. Some kinds of switch report no queue lengths and no lateness."""
         fates = {name: fields[name] for name in FATES}
         if fates["queue_drops"] is None and fields["entered"] is not None:
-            served = sum(fields[name] for name in ("left", "policy_drops", "pruned"))
-            fates["queue_drops"] = fields["entered"] - served
+            fates["queue_drops"] = fields["entered"] - sum(fields[name] for name in SERVED)
             self.drops_include_waiting = True
         self._fates[agent, float(fields["port"])] = tuple(fates.values())
         if fields["max_queue_packets"] is not None:

@@ -3,10 +3,9 @@
 bmv2 limits the rate of its queues in packets per second and their depth in packets, both set over
 Thrift. A tiercast-delay-line between each port and its link adds the delay. The program's own
 counters give the packets that entered the queues, those that left, and those that the program
-dropped or marked. The queues report neither their drops nor their lengths, so these columns are
-null in every sample but the last. The last sample is taken when all queues have drained: a packet
-that entered and was not served has been dropped. tiercast_lab.results.queue_drops says what can be
-concluded for the earlier samples.
+dropped or marked. The queues report neither their drops nor their lengths. The last sample is taken
+when all queues have drained and nothing waits; lengths are null in all others. Drops are null in
+every sample, and tiercast_lab.results.queue_drops says what follows from these counts.
 """
 
 from __future__ import annotations
@@ -243,22 +242,14 @@ def _lost_between(topology: Topology, fates: AllFates) -> dict[tuple[str, int], 
 def _port_columns(fates: PortFates, drained: bool, lost: int | None) -> Row:
     counted: Row = asdict(fates.ingress) | asdict(fates.egress)
     counted |= {"rx_packets": fates.ingress.received, "tx_packets": fates.egress.left}
-    counted |= {"kernel_drops": lost, "queue_drops": _queue_drops(fates.egress, drained)}
-    counted["queue_packets"] = 0 if drained else None
+    counted |= {"kernel_drops": lost, "queue_packets": 0 if drained else None}
     return {name: counted.get(name) for name in PORT_COLUMNS}
 
 
 def _session_columns(session: int, layer: int, counts: EgressFates, drained: bool) -> Row:
     counted: Row = {"session": session, "layer": layer} | asdict(counts)
-    counted |= {"queue_drops": _queue_drops(counts, drained), "waiting": 0 if drained else None}
+    counted["waiting"] = 0 if drained else None
     return {name: counted.get(name) for name in SESSION_COLUMNS}
-
-
-def _queue_drops(counts: EgressFates, drained: bool) -> int | None:
-    if not drained or counts.not_served is None:
-        return None
-    # If more packets were served than entered, the account must not be made to balance.
-    return max(counts.not_served, 0)
 
 
 def packets_per_second(rate: int, packet_size: int) -> int:
