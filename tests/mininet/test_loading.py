@@ -53,6 +53,11 @@ def test_of_many_receivers_some_have_rows() -> None:
     assert load_experiment(file, schemes).recorded == ((*range(15, 31),),)
 
 
+def test_links_may_have_no_delay(load) -> None:
+    (session,) = network_summary(load(SMALL.replace("delay: 5ms", "delay: 0ms")))["sessions"]
+    assert session["round_trip_s"] == 0
+
+
 def test_nodes_above_65535_have_addresses_of_their_own() -> None:
     hosts = [Host(f"h{number}", number, "s0") for number in (1, 255, 256, 65535, 65536, 65537)]
     assert hosts[3].address == "10.255.255.2"
@@ -585,12 +590,12 @@ members:
         for session in network_summary(loaded)["sessions"]
     ]
     assert away == [
-        {"h3": [], "h4": [], "h5": [(8.0, 20.0)], "h6": []},
+        {"h3": [], "h4": [], "h5": [[8.0, 20.0]], "h6": []},
         {
-            "h3.s2": [(0.0, 5.0), (11.0, 17.0)],
-            "h4.s2": [(0.0, 4.0)],
-            "h5.s2": [(0.0, 4.0)],
-            "h6.s2": [(0.0, 4.0)],
+            "h3.s2": [[0.0, 5.0], [11.0, 17.0]],
+            "h4.s2": [[0.0, 4.0]],
+            "h5.s2": [[0.0, 4.0]],
+            "h6.s2": [[0.0, 4.0]],
         },
     ]
     message = scenario(loaded, seed=1)

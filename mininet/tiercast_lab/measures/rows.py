@@ -57,6 +57,12 @@ def increase(rows: pl.DataFrame, column: str, start: float, end: float) -> float
     return float(np.diff(counter_at(rows, column, np.array([start, end])))[0])
 
 
+def totals(rows: pl.DataFrame, *counters: str, of: Iterable[str] = ("agent",)) -> pl.DataFrame:
+    """What counters had come to by the last row of each agent, or of what else the columns `of`
+    name. Counters count from a program's start, so this is their highest value."""
+    return rows.group_by(*of, maintain_order=True).agg(pl.col(*counters).max())
+
+
 def layers_together(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """The columns of `port.session` rows summed over the layers of a session, for each sample of
     one port. A layer has rows from its first packet on."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import polars as pl
-
 from tiercast_lab.measures import Rows
+from tiercast_lab.measures.rows import totals
 from tiercast_lab.results.verdict import Check
 
 BOUND = 0.01
@@ -47,11 +46,12 @@ def refusals(rows: Rows) -> list[Check]:
     for one in _OF_PROGRAMS:
         if one.kind not in rows or one.taken_kind not in rows:
             continue
-        taken = _totals(rows[one.taken_kind], [one.taken])
-        for agent, counts in _totals(rows[one.kind], list(one.refused)).items():
-            refused = sum(counts.values())
-            handed = refused + taken.get(agent, {}).get(one.taken, 0)
-            said = [f"{count:.0f} {one.refused[name]}" for name, count in counts.items() if count]
+        taken = dict(totals(rows[one.taken_kind], one.taken).iter_rows())
+        for agent, *counts in totals(rows[one.kind], *one.refused).iter_rows():
+            refused = sum(counts)
+            handed = refused + taken.get(agent, 0)
+            of_each = zip(counts, one.refused.values(), strict=True)
+            said = [f"{count:.0f} {what}" for count, what in of_each if count]
             share = refused / handed if handed else 0.0
             shares.append((share, f"{agent} refused {', '.join(said)}"))
     if not shares:
@@ -60,9 +60,3 @@ def refusals(rows: Rows) -> list[Check]:
     above = [sentence for share, sentence in shares if share > BOUND]
     named = above[:SHOWN] + ([f"and {len(above) - SHOWN} more"] if len(above) > SHOWN else [])
     return [Check("refused", shares[0][0], BOUND, UNIT, PURPOSE, where="; ".join(named))]
-
-
-def _totals(frame: pl.DataFrame, columns: list[str]) -> dict[str, dict[str, float]]:
-    """The highest counts of each agent."""
-    last = frame.group_by("agent", maintain_order=True).agg(pl.col(columns).max())
-    return {row["agent"]: {name: row[name] for name in columns} for row in last.to_dicts()}

@@ -1,5 +1,6 @@
 """The parts of summary.json that its readers use. If a file was changed after its run, the error
-names the wrong key, so that readers only ever see what a run writes."""
+names the wrong key, so that readers only ever see what a run writes. The part `network` is also
+written from these types (tiercast_lab.run.network_summary)."""
 
 from __future__ import annotations
 
@@ -66,6 +67,8 @@ class LinkFacts(Part):
 
 
 class FlowFacts(Part):
+    source: Annotated[int, Field(alias="from")]  # nodes
+    destination: Annotated[int, Field(alias="to")]
     directions: list[str]
     kind: str
     rival: bool
@@ -101,7 +104,7 @@ class SessionFacts(Part):
     sender: str
     sender_node: int
     start_s: float
-    round_trip_s: Annotated[float, Field(gt=0)]
+    round_trip_s: Annotated[float, Field(ge=0)]  # 0: links without delay
     receivers: Annotated[dict[str, ReceiverFacts], Field(min_length=1)]
 
 

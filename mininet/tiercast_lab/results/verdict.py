@@ -13,6 +13,7 @@ import polars as pl
 from tiercast_lab.base.frames import as_float
 from tiercast_lab.experiment.schema import Expectation
 from tiercast_lab.measures import MEASURES, Context, Rows
+from tiercast_lab.measures.rows import totals
 
 
 @dataclass(frozen=True)
@@ -245,9 +246,9 @@ def _weighted_lateness(port: pl.DataFrame | None) -> float | None:
 def _late_share(lines: pl.DataFrame | None) -> float | None:
     if lines is None:
         return None
-    last = lines.sort("time_s").group_by("agent").last()
-    frames = float(last["frames"].sum())
-    return float(last["late_over_1ms"].sum()) / frames if frames else None
+    counts = totals(lines, "frames", "late_over_1ms")
+    frames = float(counts["frames"].sum())
+    return float(counts["late_over_1ms"].sum()) / frames if frames else None
 
 
 # Columns with totals since the start, by kind of row.
@@ -264,17 +265,17 @@ def _hidden_loss(rows: Rows) -> float | None:
     lost = total = 0.0
     received = rows.get("received")
     if received is not None:
-        total += float(received.group_by("agent").agg(pl.col("packets").max())["packets"].sum())
+        total += float(totals(received, "packets")["packets"].sum())
     port = rows.get("port")
     if port is not None and not port.is_empty():
-        last = port.sort("time_s").group_by("agent", "port").last()
-        lost += float(last["kernel_drops"].sum()) + float(last["send_errors"].sum())
-        total += float(last["rx_packets"].sum())
+        counts = totals(port, "kernel_drops", "send_errors", "rx_packets", of=("agent", "port"))
+        lost += float(counts["kernel_drops"].sum()) + float(counts["send_errors"].sum())
+        total += float(counts["rx_packets"].sum())
     for kind, columns in HIDDEN_LOSSES.items():
         frame = rows.get(kind)
         if frame is not None and not frame.is_empty():
-            last = frame.sort("time_s").group_by("agent").last()
-            lost += sum(float(last[column].sum()) for column in columns)
+            counts = totals(frame, *columns)
+            lost += sum(float(counts[column].sum()) for column in columns)
     return lost / total if total else None
 
 

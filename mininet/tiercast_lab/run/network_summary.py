@@ -4,10 +4,18 @@ run's network, so that they never read its YAML."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent, MemberChange, Session, member_name
+from tiercast_lab.results.summary import (
+    FlowFacts,
+    LinkFacts,
+    Network,
+    ReceiverFacts,
+    SessionFacts,
+)
 
 
 def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
@@ -15,41 +23,42 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
     Times are in s, rates in bit/s."""
     topology = loaded.topology
     flows = {
-        name: {
-            "from": flow.source,
-            "to": flow.destination,
-            "directions": topology.directions(flow.source, flow.destination),
-            "kind": flow.kind,
-            "rival": flow.rival,
-            "start_s": flow.start_s,
-            "stop_s": flow.stop_s,
-            "packet_size": loaded.experiment.traffic[flow.entry].packet_size,
-        }
+        name: FlowFacts.model_validate(
+            {
+                "from": flow.source,
+                "to": flow.destination,
+                "directions": topology.directions(flow.source, flow.destination),
+                "kind": flow.kind,
+                "rival": flow.rival,
+                "start_s": flow.start_s,
+                "stop_s": flow.stop_s,
+                "packet_size": loaded.experiment.traffic[flow.entry].packet_size,
+            }
+        )
         for name, flow in loaded.flows.items()
     }
-    return {
-        "links": {
-            link.name: {
-                "rate": link.parameters.rate,
-                "delay_ns": link.parameters.delay,
-                "queue": str(link.parameters.queue),
-                "marking": loaded.experiment.marking_of(link.name).kind,
-            }
+    network = Network(
+        links={
+            link.name: LinkFacts(
+                rate=link.parameters.rate,
+                delay_ns=link.parameters.delay,
+                queue=str(link.parameters.queue),
+                marking=loaded.experiment.marking_of(link.name).kind,
+            )
             for link in topology.links.values()
             if not link.attaches
         },
-        "flows": flows,
-        "sessions": [_session(loaded, index, flows) for index in range(len(loaded.receivers))],
-    }
+        flows=flows,
+        sessions=[_session(loaded, index, flows) for index in range(len(loaded.receivers))],
+    )
+    return network.model_dump(by_alias=True)
 
 
-def _session(
-    loaded: LoadedExperiment, index: int, flows: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
+def _session(loaded: LoadedExperiment, index: int, flows: Mapping[str, FlowFacts]) -> SessionFacts:
     session, topology = loaded.experiment.sessions[index], loaded.topology
     suffix = session.session if index else None
-    contenders = {name: flow for name, flow in flows.items() if flow["rival"]}
-    users = Counter(direction for flow in contenders.values() for direction in flow["directions"])
+    contenders = {name: flow for name, flow in flows.items() if flow.rival}
+    users = Counter(direction for flow in contenders.values() for direction in flow.directions)
     changes, events = loaded.experiment.member_changes, loaded.experiment.link_events
     receivers = {}
     for node in loaded.recorded[index]:
@@ -57,61 +66,59 @@ def _session(
         directions = topology.directions(session.sender, node)
         link, share = topology.bottleneck(session.sender, node, users)
         direction = directions[path.index(link)]
-        receivers[member_name(node, suffix)] = {
-            "node": node,
-            "path": path,
-            "directions": directions,
-            "bottleneck": link,
-            "share": share,
-            "rivals": [
-                name for name, flow in contenders.items() if direction in flow["directions"]
-            ],
-            "available": available_steps(
+        receivers[member_name(node, suffix)] = ReceiverFacts(
+            node=node,
+            path=path,
+            directions=directions,
+            bottleneck=link,
+            share=share,
+            rivals=[name for name, flow in contenders.items() if direction in flow.directions],
+            available=available_steps(
                 {name: topology.links[name].parameters.rate for name in path}, events
             ),
-            "absences": absences(
+            absences=absences(
                 session, changes.get((session.session, node), []), loaded.experiment.duration
             ),
-        }
-    return {
-        "session": session.session,
-        "scheme": session.scheme,
-        "layered": loaded.layered[index],
-        "layers": session.layers,
-        "sender": member_name(session.sender, suffix),
-        "sender_node": session.sender,
-        "start_s": session.start / 1e9,
-        "round_trip_s": topology.round_trip(session.sender, loaded.receivers[index]) / 1e9,
-        "receivers": receivers,
-    }
+        )
+    return SessionFacts(
+        session=session.session,
+        scheme=session.scheme,
+        layered=loaded.layered[index],
+        layers=session.layers,
+        sender=member_name(session.sender, suffix),
+        sender_node=session.sender,
+        start_s=session.start / 1e9,
+        round_trip_s=topology.round_trip(session.sender, loaded.receivers[index]) / 1e9,
+        receivers=receivers,
+    )
 
 
-def absences(session: Session, changes: list[MemberChange], end: int) -> list[tuple[float, float]]:
+def absences(session: Session, changes: list[MemberChange], end: int) -> list[list[float]]:
     """The intervals, in s, during which a node is not a receiver: before its session starts, and
     from each leave in `changes` to the next join. `end` is the end of the run in ns."""
     if not changes or not changes[0].joins:
         changes = [MemberChange(0, joins=True), *changes]
     left: int | None = 0
-    result = []
+    result: list[list[float]] = []
     for change in changes:
         at = max(change.at, session.start)
         if change.joins and left is not None:
-            result.append((left / 1e9, at / 1e9))
+            result.append([left / 1e9, at / 1e9])
             left = None
         elif not change.joins and left is None:
             left = at
     if left is not None:
-        result.append((left / 1e9, end / 1e9))
-    return [(start, back) for start, back in result if start < back]
+        result.append([left / 1e9, end / 1e9])
+    return [[left, back] for left, back in result if left < back]
 
 
-def available_steps(rates: dict[str, int], events: list[LinkEvent]) -> list[tuple[float, float]]:
+def available_steps(rates: dict[str, int], events: list[LinkEvent]) -> list[list[float]]:
     """Steps (time in s, bit/s) of the smallest rate on a path as link events change it. `rates`
     holds the rate of each link on the path; 0 means unlimited."""
     now = dict(rates)
-    steps = [(0.0, float(min(rate for rate in now.values() if rate)))]
+    steps = [[0.0, float(min(rate for rate in now.values() if rate))]]
     for event in events:
         if event.link in now and event.rate is not None:
             now[event.link] = event.rate
-            steps.append((event.at / 1e9, float(min(rate for rate in now.values() if rate))))
+            steps.append([event.at / 1e9, float(min(rate for rate in now.values() if rate))])
     return steps
