@@ -54,8 +54,8 @@ struct HeaderUnion {
   std::vector<std::uint32_t> headers;
 };
 
-// Operations work on a stack of numbers (run/interpreter/interpreter.h). Below, [..] is what an operation pops,
-// and -> is followed by what it pushes.
+// Operations work on a stack of numbers (run/interpreter/interpreter.h). Below, [..] is what an
+// operation pops, and -> is followed by what it pushes.
 enum class Op : std::uint8_t {
   // Numbers.
   kConstant,      // -> constants[a]
