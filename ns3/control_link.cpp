@@ -95,14 +95,14 @@ void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& sessi
                          bool joins) {
   const engine::PortConfig port =
       network_.at(host.switch_name).port_config(host.switch_port).value();
-  ns3::Simulator::Schedule(
-      ns3::NanoSeconds(port.rx_delay_ns),
-      [this, &host, &session, rank, joins] { ask(host, session, rank, joins); });
+  const char* what = joins ? "join" : "leave";
+  ns3::Simulator::Schedule(ns3::NanoSeconds(port.rx_delay_ns),
+                           [this, what, &host, &session, rank] { ask(what, host, session, rank); });
 }
 
-void ControlLink::ask(const HostSpec& host, const v1::SimulatedSession& session, Rank rank,
-                      bool joins) {
-  const Json question = {{"ask", joins ? "join" : "leave"},
+void ControlLink::ask(const char* what, const HostSpec& host, const v1::SimulatedSession& session,
+                      Rank rank) {
+  const Json question = {{"ask", what},
                          {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
                          {"host", host.name},
                          {"session", session.session().session()},
@@ -110,12 +110,19 @@ void ControlLink::ask(const HostSpec& host, const v1::SimulatedSession& session,
   records_.send_now(question.dump());
   const std::string answer = read_line();
   std::int64_t delay_ns = 0;
+  std::int64_t expire_ns = 0;
   try {
-    delay_ns = Json::parse(answer).at("delay_ns");
+    const Json told = Json::parse(answer);
+    delay_ns = told.at("delay_ns");
+    expire_ns = told.value("expire_ns", expire_ns);
   } catch (const Json::exception& error) {
     throw ConfigError("the controller's answer: " + std::string(error.what()) + ": " + answer);
   }
   ns3::Simulator::Schedule(ns3::NanoSeconds(delay_ns), [this, answer] { apply(answer); });
+  if (expire_ns > 0) {
+    ns3::Simulator::Schedule(ns3::NanoSeconds(expire_ns),
+                             [this, &host, &session, rank] { ask("expire", host, session, rank); });
+  }
 }
 
 }  // namespace tiercast::ns3_runtime

@@ -26,11 +26,13 @@ class ControlLink {
   // Reads one line of updates and applies it now. Throws ConfigError if the line is not valid, or
   // if a switch refuses an update.
   void apply_next_line();
-  // `host` joins or leaves. Its report reaches the switch after the delay of its link.
+  // `host` joins or leaves. Its report reaches the switch after the delay of its link. If leaves
+  // take effect later, the controller says when to ask it what has expired.
   void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
 
  private:
-  void ask(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
+  // `what`: "join", "leave" or "expire".
+  void ask(const char* what, const HostSpec& host, const v1::SimulatedSession& session, Rank rank);
   std::string read_line();
   void apply(const std::string& line);
 

@@ -81,13 +81,15 @@ class Controller:
         on_records: RecordSink | None = None,
         on_event: Callable[[Event], None] | None = None,
         querier: Querier | None = None,
+        leave_latency_s: float = 0,
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
     ):
         """`lab_address` is where agents attach, "unix:/path"; None runs no Lab service. `agents`
         holds the names of those that may attach; None allows any. With `querier` None, no queries
-        are sent and members never expire. `epoch_ns` is the zero of the run's time,
-        CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises ConfigurationError."""
+        are sent and members never expire. The tree is pruned `leave_latency_s` after a leave,
+        unless the host joins again. `epoch_ns` is the zero of the run's time, CLOCK_MONOTONIC; None
+        means now. Needs a running event loop. Raises ConfigurationError."""
         topology.check(list(sessions))
         if querier is not None:
             _query(querier)
@@ -105,7 +107,8 @@ class Controller:
         }
         _check_program(program, self._static)
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
-        self._membership = Membership(querier.lifetime_s if querier else NEVER)
+        self._leave_latency_s = leave_latency_s
+        self._membership = Membership(querier.lifetime_s if querier else NEVER, leave_latency_s)
         self._switches = {
             switch.name: ManagedSwitch(switch, program, self._fail) for switch in topology.switches
         }
@@ -281,9 +284,12 @@ class Controller:
                 if self._membership.join(member, message.reporter, packet.time_ns / 1e9):
                     changed = tree.join(member.rank, switch, packet.port)
                     self._install("join", member, message.reporter, packet.time_ns, changed)
-            elif self._membership.leave(member, message.reporter):
+            elif self._membership.leave(member, message.reporter, packet.time_ns / 1e9):
                 changed = tree.leave(member.rank, switch, packet.port)
                 self._install("leave", member, message.reporter, packet.time_ns, changed)
+            elif self._leave_latency_s > 0:
+                due_s = packet.time_ns / 1e9 + self._leave_latency_s
+                self._spawn(self._expire_at(due_s), f"leave latency of {member}")
 
     def _install(
         self,
@@ -359,10 +365,17 @@ class Controller:
                 next_query = now + querier.interval_s
                 for switch, port in self.topology.host_ports():
                     await self._switches[switch].client.packet_out(port, frame)
-            for member in self._membership.expire(now):
-                changed = self._trees[member.session].leave(member.rank, member.switch, member.port)
-                self._install("expire", member, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
+            self._expire(now)
             await asyncio.sleep(min(period, max(0.0, next_query - time.monotonic())))
+
+    async def _expire_at(self, due_s: float) -> None:
+        await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+        self._expire(max(due_s, time.monotonic()))  # a timer may fire a clock's tick too early
+
+    def _expire(self, now_s: float) -> None:
+        for member in self._membership.expire(now_s):
+            changed = self._trees[member.session].leave(member.rank, member.switch, member.port)
+            self._install("expire", member, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
 
     # ------------------------------------------------------------------ helpers
 

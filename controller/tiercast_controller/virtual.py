@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tiercast_controller.multicast.membership import Member, Membership
 from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import MulticastState, SessionTrees
 from tiercast_controller.network.aggregation import SUMMARY_CLONES, aggregation_entries
@@ -20,14 +21,23 @@ from tiercast_controller.p4runtime.program import Program
 
 
 class VirtualController:
-    def __init__(self, topology: Topology, sessions: Sequence[Session], program: Program):
-        """Raises ConfigurationError if the arguments do not fit together."""
+    def __init__(
+        self,
+        topology: Topology,
+        sessions: Sequence[Session],
+        program: Program,
+        leave_latency_s: float = 0,
+    ):
+        """`leave_latency_s` is as in Controller. Raises ConfigurationError if the arguments do not
+        fit together."""
         topology.check(list(sessions))
         self._topology = topology
         self._program = program
         self._sessions = list(sessions)
         self._columns = fate_columns(topology, sessions)
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
+        self._told = dict.fromkeys(self._trees, -1)
+        self._membership = Membership(leave_latency_s=leave_latency_s)
         # Changes fall between two packets, and nobody reads the groups' counts.
         self._groups = {switch.name: ReplicationGroups(kept=0) for switch in topology.switches}
         self._installed: dict[tuple[str, int], MulticastState] = {}
@@ -48,25 +58,49 @@ class VirtualController:
             ]
         return updates
 
-    def change(self, host: str, session: int, rank: int, joins: bool) -> list[dict[str, Any]]:
-        """The updates that follow a host's report; empty if it changes nothing."""
+    def change(
+        self, host: str, session: int, rank: int, joins: bool, now_s: float
+    ) -> list[dict[str, Any]]:
+        """The updates that follow a host's report; empty if it changes nothing, or nothing yet:
+        with a leave latency, `expire` returns those of a leave."""
         tree = self._trees[session]
         switch, port = self._topology.attachment(host)
         if (switch, port) == (tree.source_switch, tree.source_port):
             return []  # the source's own port would only get its packets back
-        changed = (tree.join if joins else tree.leave)(rank, switch, port)
+        member = Member(session, rank, switch, port)
+        reporter = self._topology.host(host).interface.ip
+        if joins:
+            counts = self._membership.join(member, reporter, now_s)
+        else:
+            counts = self._membership.leave(member, reporter, now_s)
+        return self._grown(member, joins) if counts else []
+
+    def expire(self, now_s: float) -> list[dict[str, Any]]:
+        """The updates that follow leaves whose latency is over."""
+        gone = self._membership.expire(now_s)
+        return [update for member in gone for update in self._grown(member, joins=False)]
+
+    def _grown(self, member: Member, joins: bool) -> list[dict[str, Any]]:
+        """The updates after a place of membership appeared or disappeared."""
+        tree = self._trees[member.session]
+        change = tree.join if joins else tree.leave
         updates = []
-        for name in sorted(changed):
-            installed = self._installed.get((name, session), MulticastState())
+        for name in sorted(change(member.rank, member.switch, member.port)):
+            installed = self._installed.get((name, member.session), MulticastState())
             desired, batches = self._groups[name].plan(installed, tree.state(name))
-            self._groups[name].written([tree.session.group(rank)], desired)
+            self._groups[name].written([tree.session.group(member.rank)], desired)
             updates += [self._described(name, update) for batch in batches for update in batch]
-            self._installed[name, session] = desired
+            self._installed[name, member.session] = desired
         return updates
 
-    def top_rank(self, session: int) -> int:
-        """The highest rank that has a member anywhere; -1 if there are no members."""
-        return self._trees[session].top_rank()
+    def new_top_rank(self, session: int) -> int | None:
+        """The highest rank that has a member anywhere, -1 if there are no members; None if the last
+        call returned the same."""
+        top_rank = self._trees[session].top_rank()
+        if self._told[session] == top_rank:
+            return None
+        self._told[session] = top_rank
+        return top_rank
 
     def _described(self, switch: str, update: Update) -> dict[str, Any]:
         """An update with the program's names and in its order, with values as hexadecimal byte

@@ -153,6 +153,27 @@ async def test_a_join_grows_the_tree_to_the_source_and_a_leave_prunes_it(start, 
     assert run.of("membership")[1] == {"session": 1, "top_rank": -1}
 
 
+async def test_a_leave_prunes_after_its_latency_unless_the_host_joins_again(start, igmp) -> None:
+    latency_s = 0.5
+    run = await start(depth=1, leave_latency_s=latency_s)
+    group = group_address(1, 0)
+    await run.report("h1", igmp.join(group))
+    await run.until(lambda: run.of("igmp"))
+    await run.report("h1", igmp.leave(group))
+    await run.report("h1", igmp.join(group))
+    await asyncio.sleep(1.5 * latency_s)
+    assert [e["action"] for e in run.of("igmp")] == ["join"]  # it was there all the time
+    assert (await run.on_switch("s0")).copies[group] == frozenset({2})
+
+    left = time.monotonic()
+    await run.report("h1", igmp.leave(group))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    assert time.monotonic() - left >= latency_s
+    assert run.of("igmp")[1]["action"] == "expire"
+    assert await run.on_switch("s0") == SessionState()
+    assert run.of("membership")[-1] == {"session": 1, "top_rank": -1}
+
+
 async def test_repeated_reports_change_nothing(start, igmp) -> None:
     run = await start(depth=1)
     for _ in range(3):

@@ -226,6 +226,34 @@ def test_a_bound_within_the_interval_is_uncertain(
     assert ("met" if ok else "not met") + (", uncertain" if uncertain else "") == verdict
 
 
+def test_each_seed_may_have_to_meet_it(file: Path) -> None:
+    old = "{measure: efficiency, at: each, min: 2, gate: false}"
+    new = "{measure: efficiency, at: 1, max: 5, each_seed: true}"
+    file.write_text(file.read_text().replace(old, new))
+    figure = find_figure(str(file), known_schemes())
+    for values, verdict in (((5.2, 4.4), "not met"), ((5.0, 4.4), "met")):
+        outcomes = [
+            outcome(file, "one layer", 1, seed, efficiency=value)
+            for seed, value in enumerate(values, 1)
+        ]
+        judged = FigureResults(figure, outcomes).judge()[-1]
+        assert (judged.required, judged.verdict) == ("≤ 5.000 (each seed)", verdict)
+        assert judged.text == f"{values[0]:.3f}, {values[1]:.3f}"
+
+
+def test_a_key_may_take_each_runs_seed(file: Path) -> None:
+    links = "links: {0-1: {}, 1-2: {}}"
+    drawn = "{links: [0-1, 1-2], centre: 3Mbit/s, range: 2Mbit/s, lowest: [1Mbit/s, 3Mbit/s]}"
+    text = file.read_text().replace(links, f"{links}\n  drawn: {drawn}")
+    seeds = "seeds: [1, 2]"
+    file.write_text(text.replace(seeds, f"{seeds}\n  seeded: [topology.drawn.seed]"))
+    schemes = known_schemes()
+    tasks = find_figure(str(file), schemes).tasks(quick=False)
+    rates = [task.load(schemes).experiment.topology.drawn for task in tasks]
+    assert [one.seed for one in rates] == [task.run.seed for task in tasks]
+    assert rates[0].rates != rates[1].rates
+
+
 def test_the_worst_of_what_is_required_is_the_verdict(file: Path) -> None:
     figure = find_figure(str(file), known_schemes())
     outcomes = [outcome(file, "one layer", 1, 1, session_throughput=1e6)]

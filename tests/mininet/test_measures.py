@@ -412,8 +412,10 @@ MDPCC = HandMade(
         window=(10.0, 40.0),
     ),
     {
-        # From 13 to 14 s at 4 a second; from 21 to 21.5 s at 2; from 30.5 to 31.5 s at 2.5.
-        "clr_delay": 4.0,
+        # From 12 to 14 s, at 4 a second; from 20 to 21.5 s at 2; from 30 to 30.4 s at 2.5.
+        "clr_delay": 8.0,
+        # From 13 to 14 s; from 21 to 21.5 s; from 30.5 to 31.5 s.
+        "clr_delay_since_loss": 4.0,
         "representatives": 3.0,
     },
 )
@@ -642,9 +644,10 @@ def test_join_latency_of_the_window_or_of_the_run() -> None:
 
 
 def test_the_worst_path_that_is_never_found_has_no_delay() -> None:
-    rates = MDPCC.rows["mdpcc.rate"].filter(pl.col("time_s") < 31.2)
-    silent = Rows({**MDPCC.rows, "mdpcc.rate": rates})
-    assert all_measures(silent, MDPCC.context)["clr_delay"] is None
+    for measure, until in (("clr_delay", 30.2), ("clr_delay_since_loss", 31.2)):
+        rates = MDPCC.rows["mdpcc.rate"].filter(pl.col("time_s") < until)
+        silent = Rows({**MDPCC.rows, "mdpcc.rate": rates})
+        assert all_measures(silent, MDPCC.context)[measure] is None
 
 
 def test_only_flows_of_the_window_count() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.random_tree import Draw, draw_links
+from tiercast_lab.experiment.topology_schema import DrawnRates
 from tiercast_lab.run.network_summary import network_summary
 
 from .conftest import SMALL
@@ -153,3 +154,54 @@ def test_what_is_wrong_is_named(load, old: str, new: str, said: str) -> None:
     assert old in DRAWN
     with pytest.raises(InputError, match=said):
         load(DRAWN.replace(old, new))
+
+
+# Range, lowest rates from, to, Mbit/s: as in SIM's figures 8 and 9.
+@pytest.mark.parametrize(
+    ("spread", "lowest"), [(0.4, (1, 3)), (3.2, (1, 3)), (3.2, (0.2, 0.999)), (4, (0.2, 0.999))]
+)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_drawn_rates_have_their_range_around_their_centre(
+    spread: float, lowest: tuple[float, float], seed: int
+) -> None:
+    links = ["1-3", "1-4", "2-5", "14-30", "2-6"]
+    drawn = DrawnRates(
+        links=links, centre="3Mbit/s", range=f"{spread}Mbit/s",
+        lowest=[f"{one}Mbit/s" for one in lowest], seed=seed,
+    )  # fmt: skip
+    rates = list(drawn.rates.values())
+    assert list(drawn.rates) == links
+    assert rates == sorted(rates)
+    assert rates[-1] - rates[0] == pytest.approx(spread * 1e6, abs=1)  # each is rounded to bit/s
+    assert lowest[0] * 1e6 <= rates[0] <= lowest[1] * 1e6
+    assert rates[0] > 0 and rates[-1] <= 6e6
+
+
+def test_the_centre_is_the_mean_of_the_drawn_rates() -> None:
+    """The mean of 1000 rates, five of a draw from about 1.5 Mbit/s: 0.1 is 5 standard errors."""
+    places = [
+        rate / 1e6
+        for seed in range(200)
+        for rate in DrawnRates(
+            links=["a", "b", "c", "d", "e"], centre="3Mbit/s", range="1Mbit/s",
+            lowest=["0.1Mbit/s", "3Mbit/s"], seed=seed,
+        ).rates.values()
+    ]  # fmt: skip
+    assert fmean(places) == pytest.approx(3, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"links": ["1-3", "1-3"]}, "a link is given twice; valid: once"),
+        ({"range": "10Mbit/s"}, "no such rates in 100000 draws; valid: a 'lowest' that"),
+        ({"lowest": ["3Mbit/s", "1Mbit/s"]}, "the first is above the second"),
+    ],
+)
+def test_rates_that_cannot_be_drawn_are_refused(keys: dict[str, object], text: str) -> None:
+    given = {
+        "links": ["1-3", "1-4"], "centre": "3Mbit/s", "range": "1Mbit/s",
+        "lowest": ["1Mbit/s", "3Mbit/s"],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=text):
+        DrawnRates(**(given | keys))

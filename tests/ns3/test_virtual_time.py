@@ -540,3 +540,34 @@ record_every: 1s
     received = pl.read_parquet(directory / "rows/tcp.parquet").filter(pl.col("time_s") == 30)
     for flow, link in zip(received.sort("agent")["bytes"], (2e6, 3e6, 4e6), strict=True):
         assert 0.6 * link < flow * 8 / 30 < link
+
+
+# h15 leaves at 5 s; its report takes 5 ms to the switch, and the tables change 10 ms later. A layer
+# of 250 kbit/s has a packet every 32 ms.
+@pytest.mark.parametrize(("latency", "stops"), [("0s", 5.015), ("1s", 6.015)])
+def test_a_leave_takes_effect_its_latency_later(tmp_path: Path, latency: str, stops: float) -> None:
+    experiment = tmp_path / "leave.yaml"
+    experiment.write_text(f"""\
+topology: {{include: sim-figure-1}}
+sessions:
+  - {{scheme: rlm, sender: 0, receivers: [15, 16], parameters: {{rlm.base_rate: 250kbit/s}}}}
+leave_latency: {latency}
+marking: {{kind: none}}
+members: [{{at: 5s, receivers: [15]}}, {{at: 7s, every: 400ms, receivers: [16]}}]
+duration: 10s
+""")
+    ports = pl.read_parquet(run(tmp_path / "r", str(experiment))[1] / "rows/port.session.parquet")
+
+    def served(link: str, start: float, end: float) -> int:
+        """Packets from one row, at a whole second, until another."""
+        mine = ports.filter(pl.col("link") == link).sort("time_s")
+        until = [mine.filter(pl.col("time_s") <= at)["left"][-1] for at in (start, end)]
+        return until[1] - until[0]
+
+    gap = 0.032
+    assert served("7>15", 3, 10) == pytest.approx((stops - 3) / gap, abs=1.5)
+    # Away for 0.4 s at a time: with a latency of a second the tree is never pruned.
+    if latency == "1s":
+        assert served("7>16", 7, 9) == pytest.approx(2 / gap, abs=1.5)
+    else:
+        assert served("7>16", 7, 9) < 0.75 * 2 / gap

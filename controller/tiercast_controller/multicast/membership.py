@@ -1,8 +1,9 @@
 """Tracks which members are behind which port, by (group, switch, port), from IGMP reports.
 
-Every reporter is tracked, so a leave takes effect at once if no other reporter remains on the port.
-With versions 1 and 2, hosts that share a link suppress each other's reports, which hides members; a
-port that leads to a single host, as all of ours do, avoids this. The time is passed in (`now`).
+Every reporter is tracked, so a leave takes effect as soon as no other reporter remains on the port,
+or the leave latency after it. With versions 1 and 2, hosts that share a link suppress each other's
+reports, which hides members; a port that leads to a single host, as all of ours do, avoids this.
+The time is passed in (`now`).
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ class Member:
 
 
 class Membership:
-    def __init__(self, lifetime_s: float = NEVER):
-        """A member that is silent for `lifetime_s` is gone. NEVER if there is no querier."""
+    def __init__(self, lifetime_s: float = NEVER, leave_latency_s: float = 0):
+        """A member that is silent for `lifetime_s` is gone. NEVER if there is no querier. A
+        reporter is gone `leave_latency_s` after its leave, unless it joins again: IGMP's last
+        member query time (RFC 3376 6.4.2, 8.8)."""
         self._lifetime_s = lifetime_s
+        self._leave_latency_s = leave_latency_s
         self._reporters: dict[Member, dict[IPv4Address, float]] = {}
 
     def join(self, member: Member, reporter: IPv4Address, now_s: float) -> bool:
@@ -41,13 +45,17 @@ class Membership:
         reporters[reporter] = now_s + self._lifetime_s
         return first
 
-    def leave(self, member: Member, reporter: IPv4Address) -> bool:
-        """Returns whether the place has lost its last reporter."""
+    def leave(self, member: Member, reporter: IPv4Address, now_s: float) -> bool:
+        """Returns whether the place has lost its last reporter. With a leave latency none does
+        before `expire`."""
         reporters = self._reporters.get(member)
         if reporters is None:
             return False
-        reporters.pop(reporter, None)
-        reporters.pop(UNKNOWN_REPORTER, None)
+        left = [one for one in (reporter, UNKNOWN_REPORTER) if one in reporters]
+        for one in left:
+            deadline = reporters.pop(one)
+            if self._leave_latency_s > 0:
+                reporters[reporter] = min(deadline, now_s + self._leave_latency_s)
         return self._drop_if_empty(member)
 
     def expire(self, now_s: float) -> list[Member]:

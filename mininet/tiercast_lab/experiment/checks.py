@@ -126,11 +126,15 @@ def _links(source: Source, model: TopologyModel) -> dict[Edge, LinkParameters]:
         for a, b in named:
             if (a, b) not in known:
                 raise source.error(("topology", "links", f"{a}-{b}"), _no_link(f"{a}-{b}", ends))
+    drawn = model.drawn.links if model.drawn is not None else []
+    for index, name in enumerate(drawn):
+        if name not in [f"{a}-{b}" for a, b in ends]:
+            raise source.error(("topology", "drawn", "links", str(index)), _no_link(name, ends))
     plain = None if model.random is not None else _parameters(model, "")
     result = {}
     for a, b in ends:
         name = f"{a}-{b}"
-        alike = plain is not None and name not in model.links and not model.levels
+        alike = plain is not None and name not in (*model.links, *drawn) and not model.levels
         result[a, b] = plain if plain is not None and alike else _parameters(model, name)
     return result
 

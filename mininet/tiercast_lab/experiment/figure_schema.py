@@ -106,6 +106,7 @@ class FigureExpectation(Strict):
     min: Line | float | None = None
     max: Line | float | None = None
     gate: bool = True
+    each_seed: bool = False  # every seed has to meet it, instead of their mean
     quick: bool = True  # also judged in a quick reproduction
 
     @model_validator(mode="after")
@@ -119,6 +120,8 @@ class FigureExpectation(Strict):
             raise ValueError("'tolerance' needs 'paper'")
         if self.tolerance is None and self.min is None and self.max is None:
             raise ValueError("nothing to judge by; valid: tolerance (with paper), min, max")
+        if self.each_seed and self.over is not None:
+            raise ValueError("a ratio is one of means; valid: 'each_seed' without 'over'")
         for x in self.paper if isinstance(self.paper, dict) else (None,):
             for key in ("paper", "min", "max"):
                 self.bound(key, x)
@@ -178,6 +181,7 @@ class FirstSetUp(Strict):
     points: Annotated[list[Point], Field(min_length=1)] | None = None
     curves: Annotated[list[Curve], Field(min_length=1)] | None = None
     expect: Annotated[list[FigureExpectation], Field(min_length=1)] | None = None
+    seeds: Seeds | None = None
     commit: Line | None = None
     recorded: list[Recorded] = []
 
@@ -200,6 +204,7 @@ class Figure(Strict):
     points: Annotated[list[Point], Field(min_length=1)] = [Point()]
     curves: Annotated[list[Curve], Field(min_length=1)] = [Curve(name="")]
     seeds: Seeds = [1, 2, 3]
+    seeded: list[Line] = []  # keys that take each run's seed, too: topology.drawn.seed
     quick: Settings = {}  # for every run of a quick reproduction: {duration: 200s}
     plots: list[Plot] = []
     expect: list[FigureExpectation] = []
@@ -239,7 +244,7 @@ class Figure(Strict):
         before = self.as_first_set_up
         if before is None or before.recorded:
             return None
-        parts = {name: getattr(before, name) for name in ("points", "curves", "expect")}
+        parts = {name: getattr(before, name) for name in ("points", "curves", "expect", "seeds")}
         return self.model_copy(update={name: part for name, part in parts.items() if part})
 
     def reference(self, plot: Plot) -> dict[float, float]:
@@ -293,13 +298,17 @@ class Figure(Strict):
                 for path, layer in layers.items():
                     settings |= layer
                     places |= {key: place(("figure", *path, key)) for key in layer}
+                places |= {
+                    key: place(("figure", "seeded", str(n))) for n, key in enumerate(self.seeded)
+                }
                 for seed in self.seeds[:1] if quick else self.seeds:
+                    own = settings | dict.fromkeys(self.seeded, seed)
                     yield FigureRun(
                         figure,
                         curve.name,
                         point.x,
                         seed,
-                        tuple(setting_text(key, value) for key, value in settings.items()),
+                        tuple(setting_text(key, value) for key, value in own.items()),
                         places,
                         first is not None,
                     )

@@ -1,4 +1,4 @@
-"""Draws random trees: shape, rates and delays, all from one seed."""
+"""Draws random trees (shape, rates and delays) and random rates, each from one seed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ class Draw:
         """A whole number of the span, all equally likely."""
         first, last = span
         return first + int(self._random.random() * (last - first + 1))
+
+    def share(self) -> float:
+        """A number from 0 to below 1, all equally likely."""
+        return self._random.random()
 
     def log_uniform(self, span: Span) -> int:
         """A log-uniform number of the span, rounded to the three digits that are shown, so that the

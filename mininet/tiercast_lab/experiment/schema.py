@@ -305,6 +305,9 @@ class Experiment(Strict):
     paper: Paper | None = None
     topology: TopologyModel
     marking: AnyMarking = PriorityMarking()
+    # From the time at which a switch has a host's leave until the tree is pruned, unless the host
+    # joins again: IGMP's last member query time (RFC 3376 8.8).
+    leave_latency: Delay = 0
     sessions: Annotated[list[Session], Field(min_length=1, max_length=8)]
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
     events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []

@@ -14,6 +14,7 @@ from tiercast_controller.base.strict import Strict
 from tiercast_controller.network.marking import AnyMarking
 
 from tiercast_lab.base.errors import among
+from tiercast_lab.experiment.model import Line
 from tiercast_lab.experiment.quantities import (
     MAX_NODES,
     MAX_SEED,
@@ -127,6 +128,46 @@ class RandomTree(Strict):
         }
 
 
+MAX_DRAWS = 100_000
+
+
+class DrawnRates(Strict):
+    """Rates of links, drawn from a seed of their own: uniform over an interval around `centre`, of
+    the width that makes the highest rate less the lowest `range` (SIM 4.2.7). The links get them in
+    rising order. Rates of which the lowest is not within `lowest`, or whose interval reaches below
+    0, are drawn again."""
+
+    links: Annotated[list[Line], Field(min_length=2)]
+    centre: LinkRate
+    range: LinkRate
+    lowest: Span[LinkRate]
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 1
+
+    @model_validator(mode="after")
+    def _drawable(self) -> DrawnRates:
+        if len(set(self.links)) < len(self.links):
+            raise ValueError("a link is given twice; valid: once")
+        _ = self.rates
+        return self
+
+    @cached_property
+    def rates(self) -> dict[str, int]:
+        """bit/s, by link."""
+        draw = Draw(self.seed)
+        first, last = self.lowest
+        for _ in range(MAX_DRAWS):
+            shares = sorted(draw.share() for _ in self.links)
+            if (spread := shares[-1] - shares[0]) == 0:
+                continue
+            width = self.range / spread
+            rates = [round(self.centre + width * (share - 0.5)) for share in shares]
+            if width <= 2 * self.centre and first <= rates[0] <= last:
+                return dict(zip(self.links, rates, strict=True))
+        raise ValueError(
+            f"no such rates in {MAX_DRAWS} draws; valid: a 'lowest' that 'range' and 'centre' allow"
+        )
+
+
 class TopologyModel(Strict):
     """The network: `tree`, whose `links` may differ from `link`; `random`, whose `links` may differ
     from those drawn; or `nodes` with all of their `links`.
@@ -143,6 +184,7 @@ class TopologyModel(Strict):
     one_way: bool = False
     levels: dict[str, LinkChange] = {}
     links: dict[str, LinkChange] = {}
+    drawn: DrawnRates | None = None  # over `link` and `levels`; `links` may change them
 
     @model_validator(mode="after")
     def _one_form(self) -> TopologyModel:
@@ -171,6 +213,8 @@ class TopologyModel(Strict):
         found: dict[KeyPath, LinkChange] = {}
         if link in self.links:
             found["links", link] = self.links[link]
+        if self.drawn is not None and link in self.drawn.links:
+            found["drawn",] = LinkChange.model_construct(rate=self.drawn.rates[link])
         child = link.partition("-")[2]  # a link that attaches a host has no level
         if self.levels and self.tree is not None and child:
             name = f"L{self.tree.level_of(int(child))}"

@@ -23,15 +23,28 @@ def representatives(rows: Rows, context: Context) -> float | None:
 
 @measure(
     number("GRTT", 1),
-    "MDP-CC: from the first loss event at a receiver of what has become the worst path (by its "
-    "links' rates) until one of these receivers is CLR; the longest",
+    "MDP-CC: from the time at which another path becomes the worst (by its links' rates) until one "
+    "of its receivers is CLR; the longest",
 )
 def clr_delay(rows: Rows, context: Context) -> float | None:
-    """How long, in GRTTs, MDP-CC's sender needs to follow a change of the worst path: from the
-    first loss event at a present receiver behind the new worst path until the sender adjusts its
-    rate to a report of such a receiver. The longest case in the window counts."""
+    """How long, in GRTTs, MDP-CC's sender needs to follow a move of the worst path, until it
+    adjusts its rate to a report of a receiver there. The longest case in the window counts."""
+    return _longest(rows, context, since_loss=False)
+
+
+@measure(
+    number("GRTT", 1),
+    "MDP-CC: as clr_delay, but from the first loss event at a receiver of the path on",
+)
+def clr_delay_since_loss(rows: Rows, context: Context) -> float | None:
+    """As clr_delay, from the first loss event at a receiver behind the new worst path on: what the
+    sender needs once that path has said so."""
+    return _longest(rows, context, since_loss=True)
+
+
+def _longest(rows: Rows, context: Context, since_loss: bool) -> float | None:
     rates = rows.of("mdpcc.rate", context.session.sender)
-    if rates.is_empty() or "mdpcc.loss_event" not in rows:
+    if rates.is_empty() or (since_loss and "mdpcc.loss_event" not in rows):
         return None
     times = np.array(sorted({time for one in context.receivers.values() for time in _moves(one)}))
     available = {
@@ -44,8 +57,13 @@ def clr_delay(rows: Rows, context: Context) -> float | None:
         worst = {agent for agent, values in available.items() if values[turn] == least < np.inf}
         if worst != before and turn > 0 and context.span[0] <= moved <= context.span[1]:
             nodes = [context.receivers[agent].node for agent in worst]
-            lost = rows["mdpcc.loss_event"].filter(pl.col("agent").is_in(list(worst)))
-            delays.append(_found_after(rates, lost, nodes, moved, until))
+            since: float | None = moved
+            if since_loss:
+                lost = rows["mdpcc.loss_event"].filter(
+                    pl.col("agent").is_in(list(worst)) & pl.col("time_s").is_between(moved, until)
+                )
+                since = None if lost.is_empty() else as_float(lost["time_s"].min())
+            delays.append(None if since is None else _found(rates, nodes, moved, since, until))
         before = worst
     found = [one for one in delays if one is not None]
     return max(found) if found and len(found) == len(delays) else None
@@ -68,21 +86,17 @@ def _available_at(receiver: Receiver, times: np.ndarray) -> np.ndarray:
     return values
 
 
-def _found_after(
-    rates: pl.DataFrame, events: pl.DataFrame, worst: list[int], moved: float, until: float
+def _found(
+    rates: pl.DataFrame, worst: list[int], moved: float, since: float, until: float
 ) -> float | None:
-    """The delay in GRTTs; None if nothing was lost there, or if the path was not found before
-    `until`."""
-    lost = events.filter(pl.col("time_s").is_between(moved, until))
-    if lost.is_empty():
-        return None
-    first = lost["time_s"].min()
+    """The delay from `since` on in GRTTs, their mean from `moved` on; None if the path was not
+    found before `until`."""
     after = rates.filter(pl.col("time_s").is_between(moved, until))
-    found = after.filter((pl.col("time_s") >= first) & pl.col("clr").cast(int).is_in(worst))
+    found = after.filter((pl.col("time_s") >= since) & pl.col("clr").cast(int).is_in(worst))
     if found.is_empty():
         return None
     grtt_us = after.filter(pl.col("time_s") <= found["time_s"][0])["grtt_us"].mean()
-    return float((found["time_s"][0] - first) / (as_float(grtt_us) / 1e6))
+    return float((found["time_s"][0] - since) / (as_float(grtt_us) / 1e6))
 
 
 # The kinds of rows in which a sender names the receiver it follows, and the column with its node.

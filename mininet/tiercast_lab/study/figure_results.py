@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tiercast_lab.experiment.figure_schema import (
@@ -150,8 +151,11 @@ class FigureResults:
             there = self.values(other.measure or expectation.measure, other_curve, other_x)
             over = " ".join(filter(None, ("over", other.measure, other_curve, f"at {other_x:g}")))
             measured = ratio(here, there) if len(here) == len(there) else None
-        no_data = self.no_data(expectation.measure, curve, x)
-        return _judged(expectation, curve, x, over, measured, no_data)
+        if measured is None:
+            no_data = self.no_data(expectation.measure, curve, x)
+            return _judged(expectation, curve, x, over, None, no_data=no_data)
+        seeds = [one for one in here if one is not None] if expectation.each_seed else []
+        return _judged(expectation, curve, x, over, measured, seeds)
 
 
 def _judged(
@@ -160,18 +164,25 @@ def _judged(
     x: float,
     over: str,
     measured: Mean | None,
+    seeds: Sequence[float] = (),
     no_data: str = "no data",
 ) -> Judged:
+    """`seeds`: the numbers of which each is judged; empty: the mean is."""
     value, spread = (measured.value, measured.spread) if measured else (None, None)
     low, high = expectation.bound("min"), expectation.bound("max")
     paper = expectation.bound("paper", x)
-    ok = meets(value, paper, expectation.tolerance, low, high)
-    within = limits(paper, expectation.tolerance, low, high)
-    verdict = ("met" if ok else "not met") + (
-        ", uncertain" if reaches_over(value, spread, *within) else ""
-    )
+    ok = all(meets(one, paper, expectation.tolerance, low, high) for one in (seeds or (value,)))
+    verdict = "met" if ok else "not met"
+    if not seeds:
+        within = limits(paper, expectation.tolerance, low, high)
+        verdict += ", uncertain" if reaches_over(value, spread, *within) else ""
     show = (lambda v: f"{v:.2f}") if expectation.over else expectation.spec.show
+    required = required_text(show, expectation.tolerance, low, high)
     text = no_data if value is None else show(value)
+    if seeds:
+        required, text = f"{required} (each seed)", ", ".join(map(show, seeds))
+    elif spread:
+        text += f" ± {show(spread)}"
     return Judged(
         measure=expectation.measure,
         curve=curve,
@@ -180,11 +191,11 @@ def _judged(
         paper=paper,
         measured=value,
         spread=spread,
-        required=required_text(show, expectation.tolerance, low, high),
+        required=required,
         gate=expectation.gate,
         ok=ok,
         verdict=verdict,
-        text=text if not spread else f"{text} ± {show(spread)}",
+        text=text,
         paper_text="–" if paper is None else show(paper),
     )
 

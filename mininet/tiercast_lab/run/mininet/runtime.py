@@ -322,6 +322,7 @@ class _Live:
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,
             on_event=self._on_event,
+            leave_latency_s=run.loaded.experiment.leave_latency / 1e9,
             agents=[one.name for one in run.loaded.topology.hosts.values() if not one.of_traffic],
         )
 

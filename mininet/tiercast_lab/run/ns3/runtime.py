@@ -51,6 +51,7 @@ class Ns3Run(Run):
             described_topology(self.loaded, 0, lambda _: ""),
             described_sessions(self.loaded),
             Program.load(binaries.P4_JSON, binaries.P4_INFO),
+            self.loaded.experiment.leave_latency / 1e9,
         )
         log = self.logs / "tiercast-ns3.log"
         began = time.monotonic()
@@ -107,7 +108,7 @@ class Ns3Run(Run):
                     self.recorder.add_line(message["kind"], line)
                     self._show(message)
                 elif "ask" in message:
-                    tell(answer(controller, message))
+                    tell(answer(controller, message, self.loaded.experiment.leave_latency))
                 elif "at_ns" in message:
                     interrupt.check()
                     self.recorder.check()
@@ -128,12 +129,24 @@ class Ns3Run(Run):
         self.progress.take(row["kind"], time_s, row["agent"], row)
 
 
-def answer(controller: VirtualController, question: dict[str, Any]) -> dict[str, Any]:
-    session = question["session"]
-    before = controller.top_rank(session)
-    joins = question["ask"] == "join"
-    updates = controller.change(question["host"], session, question["rank"], joins)
+# Times in seconds are rounded; a leave's latency is not over a rounding too late.
+ROUNDING_S = 1e-9
+
+
+def answer(
+    controller: VirtualController, question: dict[str, Any], leave_latency_ns: int = 0
+) -> dict[str, Any]:
+    """To a question of tiercast-ns3 (docs/ns3.md)."""
+    session, now_s = question["session"], question["time_ns"] / 1e9
+    if question["ask"] == "expire":
+        updates = controller.expire(now_s + ROUNDING_S)
+    else:
+        joins = question["ask"] == "join"
+        host, rank = question["host"], question["rank"]
+        updates = controller.change(host, session, rank, joins, now_s)
     answer = {"delay_ns": CONTROL_DELAY_NS, "updates": updates}
-    if (after := controller.top_rank(session)) != before:
-        answer |= {"session": session, "top_rank": after}
+    if question["ask"] == "leave" and leave_latency_ns > 0:
+        answer["expire_ns"] = leave_latency_ns
+    if (top_rank := controller.new_top_rank(session)) is not None:
+        answer |= {"session": session, "top_rank": top_rank}
     return answer
