@@ -80,7 +80,7 @@ def test_values_are_jsons(text: str, value: object) -> None:
         ("a: 1\nb: 2\na: 3", 3, "key 'a' is given twice"),
         ("? [a]\n: 1", 1, "a key must be plain text"),
         ("*a : 1", 1, "a key must be plain text"),
-        ("a: &a [1, *a]", 1, "anchor 'a' holds itself"),
+        ("a: &a [1, *a]", 1, "anchor 'a' contains itself"),
         ("a: *b", 1, "no anchor 'b'"),
         ('a: "\\0"', 1, r"the control character '\x00'"),
         ('a:\n- "\\e[2J"', 2, r"the control character '\x1b'"),

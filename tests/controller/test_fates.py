@@ -43,7 +43,7 @@ def test_as_many_groups_as_the_program_can_count(program, tree_of, ports, sessio
 
 def test_what_cannot_be_counted_is_refused(tree_of) -> None:
     sessions = [Session(number, 8, "h0") for number in range(1025)]
-    text = "switch s0: 8200 groups at ports up to 3 cannot be counted each for itself; valid: "
+    text = "switch s0: 8200 groups at ports up to 3 cannot be counted separately; valid: "
     with pytest.raises(ConfigurationError, match=text):
         fate_columns(tree_of(1), sessions)
 

@@ -101,7 +101,7 @@ V3 = struct.pack("!BBHHHBBH4s", 0x22, 0, 0, 0, 1, 4, 0, 0, GROUP.packed)
         (V2, "checksum is wrong"),
         (with_checksum(b"\x13" + V2[1:]), "type is 0x13, not one of 0x11 QUERY"),
         (with_checksum(V2[:4] + SOURCE.packed), "10.0.0.2 is not a multicast address"),
-        (with_checksum(V3[:7] + b"\x02" + V3[8:]), "record 1 of 2 lies behind"),
+        (with_checksum(V3[:7] + b"\x02" + V3[8:]), "record 1 of 2 lies beyond"),
         (with_checksum(V3[:11] + b"\x05" + V3[12:]), "5 sources and 0 auxiliary words"),
         (with_checksum(V3[:9] + b"\x01" + V3[10:]), "0 sources and 1 auxiliary words"),
         (with_checksum(b"\x11" + V2[1:] + b"\0\0"), "query of 10 bytes"),

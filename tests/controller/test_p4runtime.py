@@ -148,10 +148,10 @@ def test_names_values_and_choices(program) -> None:
         r"ipv4_host\.dst_addr is matched exact; \(1, 2\)": entry(
             "ipv4_host", {"dst_addr": (1, 2)}, "drop"
         ),
-        r"table top_group wants egress_port, session": entry(
+        r"table top_group needs egress_port, session": entry(
             "top_group", {"session": 1}, "set_top_group", {"rank": 1}
         ),
-        r"action forward wants port, dst_mac": entry(
+        r"action forward needs port, dst_mac": entry(
             "ipv4_host", {"dst_addr": 1}, "forward", {"port": 1}
         ),
     }

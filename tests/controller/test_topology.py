@@ -154,7 +154,7 @@ def test_group_addresses_by_hand() -> None:
     ("build", "text"),
     [
         (lambda t: t.connect("s0", 2, "h9"), "node 'h9' is not in the topology: s0, h0, h1, h2"),
-        (lambda t: t.connect("s0", 1, "h2"), "s0 and h2 are linked already"),
+        (lambda t: t.connect("s0", 1, "h2"), "s0 and h2 are already linked"),
         (lambda t: t.add_host(Host("s0", IPv4Interface("10.1.1.1/24"), 1)), "given twice"),
         (lambda t: t.neighbour("s0", 9), "s0 has no port 9; it has: 1, 2, 3"),
         (lambda t: t.host("s0"), "'s0' is not a host"),
@@ -178,7 +178,7 @@ def test_more_errors() -> None:
     topology = Topology()
     topology.add_switch(Switch("s0", 1, "unix:/x"))
     topology.add_switch(Switch("s1", 2, "unix:/x"))
-    with pytest.raises(ConfigurationError, match="a node of each: s0, s1"):
+    with pytest.raises(ConfigurationError, match="a node of each part: s0, s1"):
         topology.check([])
     with pytest.raises(ConfigurationError, match=r"port of s1 is None, not 1\.\.509"):
         topology.connect("s0", 1, "s1")

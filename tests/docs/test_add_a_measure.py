@@ -40,7 +40,7 @@ def test_it_is_listed(tmp_path: Path) -> None:
         (
             "from tiercast_lab.measures import measure, number\n"
             "@measure(number(), 'twice')\ndef loss(rows, context): ...",
-            "'loss': there is one of that name",
+            "'loss': this name is taken",
         ),
     ],
 )

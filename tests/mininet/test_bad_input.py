@@ -245,7 +245,7 @@ def test_paths_are_relative_to_the_file_that_says_them(tmp_path: Path) -> None:
         ("../bases", "extends: '../bases' is a directory; valid: a file"),
         ("nosuch", "extends: no base 'nosuch'; valid: "),
         ("[a]", "extends: ['a'] is not a base; valid: a name, or a path"),
-        ("./x", "x.yaml:1: extends: a base that a file extends has none itself"),
+        ("./x", "x.yaml:1: extends: a base that a file extends cannot extend another"),
     ]:
         path.write_text(f"extends: {name}\n")
         with pytest.raises(InputError) as error:

@@ -39,7 +39,7 @@ def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(InputError, match="link 0-1 has a queue limit in bytes; valid: packets"):
         Bmv2Switches(lambda link: 1000).check(load(SMALL.replace("50p", "30kB")))
     delayed = load(settings=["events=[{at: 5s, link: 1-3, delay: 9ms}]"])
-    with pytest.raises(InputError, match="event at 5s changes what cannot"):
+    with pytest.raises(InputError, match="event at 5s changes what bmv2 cannot"):
         Bmv2Switches(lambda link: 1000).check(delayed)
 
 

@@ -83,7 +83,7 @@ def read_text(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
         raise YamlError(str(path), getattr(error, "strerror", None) or str(error)) from None
     if len(content) > MAX_BYTES:
-        raise YamlError(str(path), f"more than {MAX_BYTES} bytes; valid: at most so many")
+        raise YamlError(str(path), f"more than {MAX_BYTES} bytes; valid: at most that many")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -200,16 +200,18 @@ class _Reader:
             raise self._refused(line, f"no anchor {shown(name)} before it")
         node = self._anchors[name]
         if node is None:
-            raise self._refused(line, f"anchor {shown(name)} holds itself; valid: no loop")
+            raise self._refused(line, f"anchor {shown(name)} contains itself; valid: no loop")
         self._count(line, node.size, depth + node.depth)
         return node
 
     def _count(self, line: int, nodes: int, depth: int) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise self._refused(line, f"more than {MAX_NODES} values; valid: at most so many")
+            raise self._refused(line, f"more than {MAX_NODES} values; valid: at most that many")
         if depth > MAX_DEPTH:
-            raise self._refused(line, f"nested more than {MAX_DEPTH} deep; valid: at most so deep")
+            raise self._refused(
+                line, f"nested more than {MAX_DEPTH} deep; valid: at most that deep"
+            )
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Any:
         text = self._text_of(event, line)

@@ -19,7 +19,7 @@ def _prefix() -> Path:
             return folder
     raise FileNotFoundError(
         f"no share/tiercast/{_MARK} above {_HERE.parent}: this is neither a checkout of tiercast "
-        "nor a whole installation"
+        "nor a complete installation"
     )
 
 

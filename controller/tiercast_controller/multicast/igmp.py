@@ -136,14 +136,14 @@ def _parse_records(message: bytes) -> tuple[GroupRecord, ...]:
     at = 8
     for index in range(count):
         if at + 8 > len(message):
-            raise IgmpError(f"group record {index} of {count} lies behind the message's end")
+            raise IgmpError(f"group record {index} of {count} lies beyond the message's end")
         kind, aux_words, source_count = struct.unpack_from("!BBH", message, at)
         group = _group(message[at + 4 : at + 8])
         end = at + 8 + 4 * source_count
         if end + 4 * aux_words > len(message):
             raise IgmpError(
                 f"group record {index} of {count} has {source_count} sources and {aux_words} "
-                f"auxiliary words, which lie behind the message's end"
+                f"auxiliary words, which lie beyond the message's end"
             )
         # RFC 3376 4.2.12: unrecognised record types are ignored.
         if kind in RecordType.__members__.values():

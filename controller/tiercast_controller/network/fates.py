@@ -105,8 +105,8 @@ class FateColumns:
         most = min(MAX_GROUPS, (EGRESS_COLUMNS - PORTS) // width)
         if len(self._groups) > most:
             raise ConfigurationError(
-                f"{len(self._groups)} groups at ports up to {last} cannot be counted each for "
-                f"itself; valid: up to {most} groups"
+                f"{len(self._groups)} groups at ports up to {last} cannot be counted "
+                f"separately; valid: up to {most} groups"
             )
 
     def entries(self) -> list[TableEntry]:

@@ -100,7 +100,7 @@ class Topology:
             elif isinstance(node, Host):
                 topology.add_host(node)
             else:
-                raise ConfigurationError(f"node {name!r}: 'node' is {node!r}, no Switch or Host")
+                raise ConfigurationError(f"node {name!r}: 'node' is {node!r}, not a Switch or Host")
         for a, b, data in graph.edges(data=True):
             ports = data.get("ports", {})
             if a in ports:
@@ -138,7 +138,7 @@ class Topology:
     ) -> None:
         """Links a switch's port to another switch's port, or to a host (which has no port)."""
         if other in self._links.get(switch, ()):
-            raise ConfigurationError(f"{switch} and {other} are linked already")
+            raise ConfigurationError(f"{switch} and {other} are already linked")
         peer = self.node(other)
         ports = {switch: self._take_port(switch, port, other)}
         self.set_marking(switch, port, marking)
@@ -243,7 +243,7 @@ class Topology:
         if len(parts := self._parts()) > 1:
             firsts = sorted(min(part) for part in parts)
             raise ConfigurationError(
-                f"the topology is in parts; a node of each: {', '.join(firsts)}"
+                f"the topology is not connected; a node of each part: {', '.join(firsts)}"
             )
         by_address: dict[IPv4Address, str] = {}
         for host in self.hosts:
@@ -301,6 +301,6 @@ class Topology:
                 f"link {switch} - {other}: port of {switch} is {port}, not 1..{MAX_PORT}"
             )
         if port in ports:
-            raise ConfigurationError(f"{switch} port {port} leads to {ports[port]} already")
+            raise ConfigurationError(f"{switch} port {port} already leads to {ports[port]}")
         ports[port] = other
         return port

@@ -158,7 +158,7 @@ class Program:
                 raise ConfigurationError(f"{what} is matched {kind}; {value!r} is not such a value")
         if len(message.match) != len(table.match_fields):
             wanted = ", ".join(f.name for f in table.match_fields)
-            raise ConfigurationError(f"{entry}: table {entry.table} wants {wanted}")
+            raise ConfigurationError(f"{entry}: table {entry.table} needs {wanted}")
         action = self._actions[entry.action]
         params = self._params[action.preamble.id]
         message.action.action.action_id = action.preamble.id
@@ -169,7 +169,7 @@ class Program:
             )
         if len(entry.params) != len(action.params):
             wanted = ", ".join(p.name for p in action.params) or "no parameter"
-            raise ConfigurationError(f"{entry}: action {entry.action} wants {wanted}")
+            raise ConfigurationError(f"{entry}: action {entry.action} needs {wanted}")
         return message
 
     def decode_entry(self, message: p4runtime_pb2.TableEntry) -> TableEntry:

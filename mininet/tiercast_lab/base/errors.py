@@ -82,7 +82,7 @@ def writing(folder: Path) -> Iterator[None]:
     except OSError as error:
         place = error.filename or folder
         raise InputError(
-            f"{place}: {error.strerror or error}; valid: a folder that can be written, with room"
+            f"{place}: {error.strerror or error}; valid: a writable folder with free space"
         ) from None
 
 

@@ -101,7 +101,7 @@ def _vfio(root: Path) -> Finding:
         "vfio-pci",
         present,
         "the driver is loaded" if present else "the driver is not loaded",
-        "no NIC can be given to DPDK, but for those whose kernel driver stays (mlx4, mlx5, mana)",
+        "DPDK gets no NIC except those whose kernel driver stays (mlx4, mlx5, mana)",
         "modprobe vfio-pci; a kernel without it needs CONFIG_VFIO_PCI",
     )
 
@@ -151,7 +151,7 @@ def _tsc(root: Path) -> Finding:
         not missing and source == "tsc",
         f"clock source {source or 'unknown'}; {flaws}",
         "the TSC that paces departures does not tell time: rates are wrong",
-        "boot with clocksource=tsc tsc=reliable where the hardware is sound; else another machine",
+        "boot with clocksource=tsc tsc=reliable if the hardware allows it; else another machine",
     )
 
 

@@ -115,7 +115,9 @@ class FigureExpectation(Strict):
         if self.over is not None and self.over.measure is not None:
             find_spec(self.over.measure)
         if isinstance(self.paper, dict) and self.at != "each":
-            raise ValueError(f"'paper' has its points itself; valid: no 'at' (seen: {self.at:g})")
+            raise ValueError(
+                f"'paper' already gives the points; valid: no 'at' (seen: {self.at:g})"
+            )
         if self.tolerance is not None and self.paper is None:
             raise ValueError("'tolerance' needs 'paper'")
         if self.tolerance is None and self.min is None and self.max is None:
@@ -223,7 +225,7 @@ class Figure(Strict):
     def _check(self) -> None:
         names, xs = [curve.name for curve in self.curves], [point.x for point in self.points]
         if len(set(names)) < len(names) or len(set(xs)) < len(xs):
-            raise ValueError("curves need names, and points an x, of their own")
+            raise ValueError("each curve needs its own name, and each point its own x")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("a seed is given twice in 'seeds'; valid: once")
         if (runs := len(names) * len(xs) * len(self.seeds)) > MAX_RUNS:

@@ -51,7 +51,8 @@ def read_experiment(file: Path) -> Source:
         raise source.error(("axes",), f"it is a sweep; valid: tiercast sweep {file}")
     if {"format", "command", "verdict"} <= source.data.keys():
         raise source.error(
-            (), f"it is what a run left; valid: tiercast report {file.parent}, or its experiment"
+            (),
+            f"it is the summary of a run; valid: tiercast report {file.parent}, or its experiment",
         )
     return source
 
@@ -114,7 +115,9 @@ def load_extending(file: Path, what: str, folder: Path) -> Source:
     path = _named(source, ("extends",), what, source.data.pop("extends"), file, folder)
     base = load_yaml(path)
     if "extends" in base.data:
-        raise base.error(("extends",), f"a {what} that a file extends has none itself; valid: none")
+        raise base.error(
+            ("extends",), f"a {what} that a file extends cannot extend another; valid: none"
+        )
     # A relative path in the base stays relative to the base.
     included = base.data.get("topology")
     wanted = included.get("include") if isinstance(included, dict) else None

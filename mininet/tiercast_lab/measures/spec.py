@@ -75,7 +75,7 @@ def measure(
     def state(compute: Compute) -> Compute:
         its_name = name or compute.__name__
         if its_name in MEASURES:
-            raise ValueError(f"measure {its_name!r}: there is one of that name; valid: another")
+            raise ValueError(f"measure {its_name!r}: this name is taken; valid: another")
         MEASURES[its_name] = MeasureSpec(compute, quantity, purpose, which, whole, of_run, beside)
         return compute
 

@@ -246,7 +246,9 @@ def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepSpec:
     columns = {"runs"} | {f"{name}{end}" for name in sweep.measures for end in ("", "_95")}
     for axis in sweep.axes:
         if axis in columns:
-            raise source.error(("axes", axis), f"cells.csv has a column {axis!r}; valid: others")
+            raise source.error(
+                ("axes", axis), f"cells.csv already has a column {axis!r}; valid: another name"
+            )
     for index, exclusion in enumerate(sweep.exclude):
         _check_exclusion(source, ("exclude", str(index), "where"), sweep, exclusion)
 
@@ -327,7 +329,8 @@ def _cell(
         if setting.experiment is not None:
             if experiment is not None and named_at != ("experiment",):
                 raise source.error(
-                    (*here, "experiment"), f"{source.place(named_at)} names one, too; valid: once"
+                    (*here, "experiment"),
+                    f"{source.place(named_at)} already names one; valid: once",
                 )
             experiment, named_at = setting.experiment, (*here, "experiment")
         for key, value in setting.set.items():

@@ -87,8 +87,8 @@ class Bmv2Switches:
         for event in loaded.experiment.link_events:
             if event.delay is not None or (event.queue and event.queue.bytes):
                 raise InputError(
-                    f"--switch bmv2: the event at {format_duration(event.at)} changes what cannot "
-                    "change there; valid: rate, and queue in packets"
+                    f"--switch bmv2: the event at {format_duration(event.at)} changes what bmv2 "
+                    "cannot change; valid: rate, and queue in packets"
                 )
 
     def programs(self) -> list[Path]:
