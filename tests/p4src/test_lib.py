@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
 LIB = sorted((P4SRC / "lib").glob("*.p4"))
+POLICIES = P4SRC / "lib/port_policy.p4"
 V1MODEL = r"v1model|standard_metadata|mark_to_drop|verify_checksum|update_checksum|\bhash\("
 EXTERNS = r"\b(register|counter|meter|Register|Counter|Meter)\b\s*[<(]"
 
@@ -19,6 +20,17 @@ EXTERNS = r"\b(register|counter|meter|Register|Counter|Meter)\b\s*[<(]"
 @pytest.mark.parametrize("file", LIB, ids=lambda file: file.name)
 def test_no_name_of_an_architecture(file: Path) -> None:
     assert not re.search(f"{V1MODEL}|{EXTERNS}", file.read_text())
+
+
+@pytest.mark.parametrize("program", ["tiercast.p4", "tiercast_psa.p4"])
+def test_every_policy_of_a_port_has_a_branch(program: str) -> None:
+    """A forgotten one compiles, and the port then marks nothing. The branches stand in the
+    programs, because they read and write registers, which are externs of an architecture."""
+    declared = re.search(r"enum bit<8> Policy \{(.*?)\}", POLICIES.read_text(), re.S)
+    assert declared
+    policies = set(re.findall(r"^\s*(\w+) = \d", declared[1], re.M)) - {"NONE"}
+    branches = re.findall(r"\bpolicy == Policy\.(\w+)\)", (P4SRC / program).read_text())
+    assert len(policies) >= 4 and sorted(branches) == sorted(policies)
 
 
 def test_the_psa_program_uses_only_what_it_declares() -> None:
