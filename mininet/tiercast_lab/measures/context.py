@@ -100,12 +100,12 @@ class Context:
 def context_of(summary: Mapping[str, Any]) -> Context:
     """Builds the context from a stored run's summary.json, as its first session sees it."""
     network = summary["network"]
-    sessions = tuple(_session(facts) for facts in network["sessions"])
+    sessions = tuple(_session(session) for session in network["sessions"])
     paths = [
         *(
             receiver["directions"]
-            for facts in network["sessions"]
-            for receiver in facts["receivers"].values()
+            for session in network["sessions"]
+            for receiver in session["receivers"].values()
         ),
         *(flow["directions"] for flow in network["flows"].values()),
     ]
@@ -124,23 +124,23 @@ def context_of(summary: Mapping[str, Any]) -> Context:
     )
 
 
-def _session(facts: Mapping[str, Any]) -> Session:
-    least = min(receiver["share"] for receiver in facts["receivers"].values())
+def _session(session: Mapping[str, Any]) -> Session:
+    least = min(receiver["share"] for receiver in session["receivers"].values())
     return Session(
-        number=facts["session"],
-        sender=facts["sender"],
-        layers=facts["layers"],
+        number=session["session"],
+        sender=session["sender"],
+        layers=session["layers"],
         receivers={
             agent: Receiver(
                 node=one["node"],
                 available=tuple(tuple(step) for step in one["available"]),
                 bottleneck=one["directions"][one["path"].index(one["bottleneck"])],
                 # A single-rate session follows the smallest share: RLA's soft bottleneck.
-                rivals=tuple(one["rivals"]) if facts["layered"] or one["share"] == least else (),
+                rivals=tuple(one["rivals"]) if session["layered"] or one["share"] == least else (),
                 absences=tuple(tuple(interval) for interval in one["absences"]),
             )
-            for agent, one in facts["receivers"].items()
+            for agent, one in session["receivers"].items()
         },
-        round_trip=facts["round_trip_s"],
-        start=facts["start_s"],
+        round_trip=session["round_trip_s"],
+        start=session["start_s"],
     )

@@ -58,8 +58,8 @@ def increase(rows: pl.DataFrame, column: str, start: float, end: float) -> float
 
 
 def totals(rows: pl.DataFrame, *counters: str, of: Iterable[str] = ("agent",)) -> pl.DataFrame:
-    """What counters had come to by the last row of each agent, or of what else the columns `of`
-    name. Counters count from a program's start, so this is their highest value."""
+    """The final value of counters for each agent, or for each value of the columns `of`. Counters
+    count from a program's start, so the final value is the highest."""
     return rows.group_by(*of, maintain_order=True).agg(pl.col(*counters).max())
 
 

@@ -59,14 +59,14 @@ class ExperimentData(Part):
     paper: Paper | None = None
 
 
-class LinkFacts(Part):
+class LinkSummary(Part):
     rate: Annotated[int, Field(ge=0)]  # bit/s
     delay_ns: int
     queue: str
     marking: str
 
 
-class FlowFacts(Part):
+class FlowSummary(Part):
     source: Annotated[int, Field(alias="from")]  # nodes
     destination: Annotated[int, Field(alias="to")]
     directions: list[str]
@@ -77,7 +77,7 @@ class FlowFacts(Part):
     packet_size: int
 
 
-class ReceiverFacts(Part):
+class ReceiverSummary(Part):
     node: int
     path: Annotated[list[LinkName], Field(min_length=1)]
     directions: list[str]
@@ -88,7 +88,7 @@ class ReceiverFacts(Part):
     absences: list[Interval]
 
     @model_validator(mode="after")
-    def _bottleneck_on_the_path(self) -> ReceiverFacts:
+    def _bottleneck_on_the_path(self) -> ReceiverSummary:
         if len(self.directions) != len(self.path):
             raise ValueError(f"{len(self.directions)} directions; valid: {len(self.path)}")
         if self.bottleneck not in self.path:
@@ -96,7 +96,7 @@ class ReceiverFacts(Part):
         return self
 
 
-class SessionFacts(Part):
+class SessionSummary(Part):
     session: int
     scheme: str
     layered: bool
@@ -105,13 +105,13 @@ class SessionFacts(Part):
     sender_node: int
     start_s: float
     round_trip_s: Annotated[float, Field(ge=0)]  # 0: links without delay
-    receivers: Annotated[dict[str, ReceiverFacts], Field(min_length=1)]
+    receivers: Annotated[dict[str, ReceiverSummary], Field(min_length=1)]
 
 
 class Network(Part):
-    links: Annotated[dict[LinkName, LinkFacts], Field(min_length=1)]
-    flows: dict[str, FlowFacts]
-    sessions: Annotated[list[SessionFacts], Field(min_length=1)]
+    links: Annotated[dict[LinkName, LinkSummary], Field(min_length=1)]
+    flows: dict[str, FlowSummary]
+    sessions: Annotated[list[SessionSummary], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _of_its_links(self) -> Network:

@@ -10,11 +10,11 @@ from typing import Any
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent, MemberChange, Session, member_name
 from tiercast_lab.results.summary import (
-    FlowFacts,
-    LinkFacts,
+    FlowSummary,
+    LinkSummary,
     Network,
-    ReceiverFacts,
-    SessionFacts,
+    ReceiverSummary,
+    SessionSummary,
 )
 
 
@@ -23,7 +23,7 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
     Times are in s, rates in bit/s."""
     topology = loaded.topology
     flows = {
-        name: FlowFacts.model_validate(
+        name: FlowSummary.model_validate(
             {
                 "from": flow.source,
                 "to": flow.destination,
@@ -39,7 +39,7 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
     }
     network = Network(
         links={
-            link.name: LinkFacts(
+            link.name: LinkSummary(
                 rate=link.parameters.rate,
                 delay_ns=link.parameters.delay,
                 queue=str(link.parameters.queue),
@@ -54,7 +54,9 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
     return network.model_dump(by_alias=True)
 
 
-def _session(loaded: LoadedExperiment, index: int, flows: Mapping[str, FlowFacts]) -> SessionFacts:
+def _session(
+    loaded: LoadedExperiment, index: int, flows: Mapping[str, FlowSummary]
+) -> SessionSummary:
     session, topology = loaded.experiment.sessions[index], loaded.topology
     suffix = session.session if index else None
     contenders = {name: flow for name, flow in flows.items() if flow.rival}
@@ -66,7 +68,7 @@ def _session(loaded: LoadedExperiment, index: int, flows: Mapping[str, FlowFacts
         directions = topology.directions(session.sender, node)
         link, share = topology.bottleneck(session.sender, node, users)
         direction = directions[path.index(link)]
-        receivers[member_name(node, suffix)] = ReceiverFacts(
+        receivers[member_name(node, suffix)] = ReceiverSummary(
             node=node,
             path=path,
             directions=directions,
@@ -80,7 +82,7 @@ def _session(loaded: LoadedExperiment, index: int, flows: Mapping[str, FlowFacts
                 session, changes.get((session.session, node), []), loaded.experiment.duration
             ),
         )
-    return SessionFacts(
+    return SessionSummary(
         session=session.session,
         scheme=session.scheme,
         layered=loaded.layered[index],

@@ -121,8 +121,8 @@ def _part(shown: Sized, of: Sized, what: str) -> str:
 def session_rates(run: StoredRun) -> Panel:
     edges = time_edges(run, STEP_S)
     agents = some_receivers(run, MOST_LINES)
-    facts = run.summary["network"]["sessions"][0]["receivers"]
-    shares = {facts[agent]["share"] / MBIT for agent in agents}
+    receivers = run.summary["network"]["sessions"][0]["receivers"]
+    shares = {receivers[agent]["share"] / MBIT for agent in agents}
     return Panel(
         "rates-receivers",
         "Received rates of the session" + _part(agents, run.context.receivers, "receivers"),

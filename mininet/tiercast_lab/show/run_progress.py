@@ -92,20 +92,20 @@ def _screen(progress: Progress) -> Group:
             str(count),
             ProgressBar(total=top, completed=rate, width=30),
         )
-    facts = Table.grid(padding=(0, 2))
-    facts.add_row("time", f"{progress.now_s:.0f} of {progress.duration_s:.0f} s", progress.phase)
-    facts.add_row("efficiency", _number(progress.efficiency), "")
+    overview = Table.grid(padding=(0, 2))
+    overview.add_row("time", f"{progress.now_s:.0f} of {progress.duration_s:.0f} s", progress.phase)
+    overview.add_row("efficiency", _number(progress.efficiency), "")
     if beside := _beside_tcp(progress):
-        facts.add_row("throughput", beside, "")
-    facts.add_row("longest queue", _queue(progress), "")
-    facts.add_row("packets so far", _fates(progress), "")
+        overview.add_row("throughput", beside, "")
+    overview.add_row("longest queue", _queue(progress), "")
+    overview.add_row("packets so far", _fates(progress), "")
     troubles = progress.troubles()
-    facts.add_row(
+    overview.add_row(
         "machine",
         Text(_keeping_up(progress), style="bold red" if troubles else "green"),
         "",
     )
-    return Group(facts, Text(), layers)
+    return Group(overview, Text(), layers)
 
 
 def _beside_tcp(progress: Progress) -> str:

@@ -33,7 +33,7 @@ def topology_svg(network: Mapping[str, Any]) -> str:
     places = _places(tree, root)
     width = max(place.x for place in places.values()) + MARGIN
     height = max(place.y for place in places.values()) + MARGIN + 26
-    slow = {facts["bottleneck"] for facts in receivers}
+    slow = {receiver["bottleneck"] for receiver in receivers}
     fastest = max(link["rate"] for link in network["links"].values())
     slow = {name for name in slow if network["links"][name]["rate"] < fastest}
     parts = [
@@ -55,7 +55,7 @@ def topology_svg(network: Mapping[str, Any]) -> str:
             x, y = (a.x + b.x) / 2, (a.y + b.y) / 2
             labels.append(f'<text class="rate" x="{x:g}" y="{y:g}">{format_rate(rate)[:-6]}</text>')
     # For a node that receives several sessions, the first one's bandwidth.
-    available = {facts["node"]: facts["available"][0][1] for facts in reversed(receivers)}
+    available = {receiver["node"]: receiver["available"][0][1] for receiver in reversed(receivers)}
     for node, place in places.items():
         kind = "sender" if node == root else "receiver" if node in available else "inner"
         parts.append(

@@ -87,7 +87,7 @@ def _subscription(snapshot: Snapshot) -> list[str]:
 
 def _queue(snapshot: Snapshot) -> list[str]:
     frame = snapshot.run.rows.get("port")
-    path = snapshot.facts.get("directions", [])
+    path = snapshot.receiver_summary.get("directions", [])
     if frame is None or not path:
         return ["not reported by this kind of switch"]
     # A port's row covers the second before it, so the row whose second includes the time counts
@@ -111,7 +111,7 @@ def _path(snapshot: Snapshot) -> list[str]:
         return []
     dropped, marked = [], []
     counted = True
-    for link in snapshot.facts["directions"]:
+    for link in snapshot.receiver_summary["directions"]:
         mine = snapshot.run.rows.of("port.session", link, "link").filter(
             (pl.col("session") == snapshot.session.number) & (pl.col("layer") < _layers(snapshot))
         )
@@ -144,7 +144,7 @@ def _layers(snapshot: Snapshot) -> int:
 
 
 def _flows(snapshot: Snapshot) -> list[str]:
-    names = snapshot.facts.get("rivals", [])
+    names = snapshot.receiver_summary.get("rivals", [])
     lines = []
     for name in names[:4]:
         span = snapshot.at_s - snapshot.since_s

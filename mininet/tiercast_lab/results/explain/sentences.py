@@ -75,7 +75,9 @@ class Sentences:
         for clause in self.clauses:
             agent = snapshot.receiver if clause.by == "receiver" else snapshot.sender
             if clause.by == "about":
-                row = snapshot.last(clause.kind, agent, receiver=float(snapshot.facts["node"]))
+                row = snapshot.last(
+                    clause.kind, agent, receiver=float(snapshot.receiver_summary["node"])
+                )
             else:
                 row = snapshot.last(clause.kind, agent)
             if row is not None and clause.applies(row):

@@ -49,16 +49,16 @@ class Snapshot:
         return max(0.0, self.at_s - SPAN_S)
 
     @cached_property
-    def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = self._session_facts["receivers"][self.receiver]
-        return facts
+    def receiver_summary(self) -> dict[str, Any]:
+        summary: dict[str, Any] = self._session_summary["receivers"][self.receiver]
+        return summary
 
     @property
     def scheme(self) -> str:
-        return str(self._session_facts["scheme"])
+        return str(self._session_summary["scheme"])
 
     @property
-    def _session_facts(self) -> dict[str, Any]:
+    def _session_summary(self) -> dict[str, Any]:
         sessions = self.run.summary["network"]["sessions"]
         found: dict[str, Any] = next(
             one for one in sessions if one["session"] == self.session.number

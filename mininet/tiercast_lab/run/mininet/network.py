@@ -274,7 +274,7 @@ class Network:
 def hidden_queues(description: dict[str, Any]) -> list[str]:
     return [
         f"{node}: {name} has qdisc {interface['qdisc']}"
-        for node, facts in description.items()
-        for name, interface in facts["interfaces"].items()
+        for node, state in description.items()
+        for name, interface in state["interfaces"].items()
         if interface["qdisc"] != "noqueue"
     ]
