@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/tcp_flows.h"
 
-// Headers one by one: the modules' own headers include some that are not C++20.
+// Individual headers, because the modules' own headers include some that are not C++20.
 #include <ns3/arp-cache.h>
 #include <ns3/boolean.h>
 #include <ns3/config.h>
@@ -125,7 +125,7 @@ class Steps {
     value_ = value;
   }
   double value() const { return value_; }
-  // Since the last call.
+  // The mean since the last call.
   double mean() {
     add_up();
     const double result = seconds_ > 0 ? sum_ / seconds_ : value_;
@@ -150,7 +150,8 @@ class Steps {
 
 }  // namespace
 
-// The node, and a device at the switch's side of its link that turns ns-3's packets into frames.
+// A host's ns-3 node, and a device at the switch's end of its link that turns ns-3's packets into
+// frames.
 class TcpFlows::Station : public HostEndpoint {
  public:
   Station(VirtualNetwork& network, const HostSpec& host)
@@ -168,7 +169,7 @@ class TcpFlows::Station : public HostEndpoint {
     ipv4->SetUp(interface);
     ns3::Ipv4StaticRoutingHelper().GetStaticRouting(ipv4)->SetDefaultRoute(
         ns3::Ipv4Address(host.gateway), interface);
-    // Nobody answers ARP for the gateway, as in Mininet, where the lab writes the neighbour.
+    // Nobody answers ARP for the gateway. In Mininet, too, the lab writes the neighbour entry.
     const auto arp =
         node_->GetObject<ns3::Ipv4L3Protocol>()->GetInterface(interface)->GetArpCache();
     ns3::ArpCache::Entry* const entry = arp->Add(ns3::Ipv4Address(host.gateway));
@@ -180,8 +181,8 @@ class TcpFlows::Station : public HostEndpoint {
   const HostSpec& host() const { return host_; }
   ns3::Ptr<ns3::Node> node() const { return node_; }
 
-  // What is sent to `port` leaves after a random time of up to `most`, and what comes meanwhile
-  // with it: ns-2's overhead_ of its TCP.
+  // Packets to `port` leave after a random time of up to `most`, together with those that come in
+  // the meantime: the overhead_ of ns-2's TCP.
   void hold_back(std::uint16_t port, ns3::Time most) { held_[port].most = most; }
 
   void receive(std::span<const std::byte> frame) override {
@@ -191,7 +192,7 @@ class TcpFlows::Station : public HostEndpoint {
     const std::size_t length = wire::get16(frame, wire::kEthernetBytes + 2);
     if (length > frame.size() - wire::kEthernetBytes) return;
     if (std::to_integer<int>(frame[wire::kEthernetBytes + 9]) != ns3::TcpL4Protocol::PROT_NUMBER) {
-      return;  // for an agent on the same host
+      return;  // it is for an agent on the same host
     }
     ns3::Mac48Address source;
     source.CopyFrom(reinterpret_cast<const std::uint8_t*>(frame.data()) + 6);
@@ -246,7 +247,7 @@ class TcpFlows::Station : public HostEndpoint {
     ns3::Time most;
     std::vector<std::vector<std::byte>> frames;
   };
-  // The TCP header's destination port; ns-3 sends IP without options.
+  // Offset of the TCP header's destination port; ns-3 sends IP without options.
   static constexpr std::size_t kPortAt = wire::kEthernetBytes + wire::kIpv4Bytes + 2;
 
   VirtualNetwork& network_;
@@ -256,12 +257,12 @@ class TcpFlows::Station : public HostEndpoint {
   ns3::Ptr<ns3::SimpleNetDevice> device_;
   ns3::Ptr<ns3::SimpleNetDevice> bridge_;
   std::vector<std::byte> frame_;
-  std::map<std::uint16_t, Held> held_;  // by destination port: a flow's
+  std::map<std::uint16_t, Held> held_;  // by destination port, which identifies a flow
   ns3::Ptr<ns3::UniformRandomVariable> random_ =
       ns3::CreateObject<ns3::UniformRandomVariable>();  // 0 to 1
 };
 
-// A flow: one connection without end, or one after the other.
+// A flow: one endless connection, or one connection after another.
 class TcpFlows::Flow {
  public:
   Flow(const v1::TcpFlow& spec, Station& from, Station& to, std::uint16_t port, Rng rng)
@@ -370,7 +371,7 @@ class TcpFlows::Flow {
     connection_->Connect(destination_);
   }
 
-  // Called at every acknowledgement. Little waits behind the window, and it is soon refilled.
+  // Called at every acknowledgement. Little data waits behind the window, and it is soon refilled.
   void fill(ns3::Ptr<ns3::Socket>, std::uint32_t free) {
     std::uint32_t waiting = kBuffer - free;
     const std::uint32_t most = static_cast<std::uint32_t>(cwnd_.value() * payload_) + kUnsent;
@@ -387,7 +388,7 @@ class TcpFlows::Flow {
     }
   }
 
-  // It has given up: no answer to its SYN or to what it sent again and again.
+  // The connection has given up: no answer to its SYN or to its repeated packets.
   void broken(ns3::Ptr<ns3::Socket>) {
     forget();
     call_.Cancel();
@@ -405,7 +406,7 @@ class TcpFlows::Flow {
                                      this);
   }
 
-  // Nothing is sent after it.
+  // Nothing is sent after this.
   void stop() {
     call_.Cancel();
     if (connected()) forget()->reset();
@@ -413,7 +414,7 @@ class TcpFlows::Flow {
 
   bool connected() const { return connection_ != nullptr; }
 
-  // The connection no longer calls back.
+  // After this the connection no longer calls back.
   SocketPtr forget() {
     const SocketPtr old = connection_;
     connection_ = nullptr;
@@ -470,19 +471,19 @@ class TcpFlows::Flow {
   const v1::TcpFlow& spec_;
   const std::uint32_t payload_;  // bytes of a full packet
   Station& from_;
-  const std::uint32_t most_;  // of the window, bytes
+  const std::uint32_t most_;  // limit of the window, bytes
   const ns3::InetSocketAddress destination_;
   Rng rng_;
   SocketPtr listener_;
-  SocketPtr connection_;                // null: off
-  std::uint64_t unsent_ = kWithoutEnd;  // packets, of this connection
-  std::uint64_t read_ = 0;              // bytes of payload, of all connections
+  SocketPtr connection_;                // null while the flow is off
+  std::uint64_t unsent_ = kWithoutEnd;  // packets of this connection
+  std::uint64_t read_ = 0;              // bytes of payload over all connections
   Steps cwnd_;                          // packets
   Steps ssthresh_;                      // packets
   Steps rtt_us_;                        // samples
   double fast_retransmits_ = 0;
   double timeouts_ = 0;
-  double sent_packets_ = 0;                        // with data, retransmissions included
+  double sent_packets_ = 0;                        // packets with data, including retransmissions
   double retransmitted_ = 0;                       // packets
   std::optional<ns3::SequenceNumber32> next_new_;  // of this connection
   ns3::EventId call_;

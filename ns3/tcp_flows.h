@@ -1,5 +1,5 @@
-// Competing traffic: ns-3's own TCP, on ns-3 nodes with its internet stack, that meet our switches
-// at a bridge of frames.
+// Competing traffic: ns-3's own TCP, on ns-3 nodes with its internet stack. A bridge of frames
+// connects them with our switches.
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
@@ -18,13 +18,13 @@ class TcpFlows {
   TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
   ~TcpFlows();
 
-  // Records of each flow, now: IP bytes of what its receiving end has read; the sender's window
-  // (packets) and round trip, with their means over the time since the last record, and how often
-  // the window was cut so far, by fast retransmit and by time-out.
+  // Writes a record of each flow now: IP bytes that its receiving end has read; the sender's window
+  // (packets) and round trip, with their means since the last record; and how often the window has
+  // been cut so far, by fast retransmit and by time-out.
   void report();
 
  private:
-  class Station;  // an ns-3 node of a host
+  class Station;  // the ns-3 node of a host
   class Flow;
 
   Station& station(const std::string& host);
