@@ -118,11 +118,11 @@ class Controller:
             self.epoch_ns,
             on_records or _ignore_records,
             self._on_agent,
-            lambda session: self._told[session],
+            lambda session: self._announced[session],
             agents,
         )
         # by session: the top rank that its sender knows
-        self._told = dict.fromkeys(self._trees, -1)
+        self._announced = dict.fromkeys(self._trees, -1)
         self._change = 0
         self._told_change = dict.fromkeys(self._trees, 0)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -142,7 +142,7 @@ class Controller:
             for m, state in zip(managed, found, strict=True)
         )
         for number, tree in self._trees.items():
-            self._told[number] = tree.top_rank()
+            self._announced[number] = tree.top_rank()
         for m in managed:
             self._spawn(self._receive(m), f"packet-in of {m.switch.name}")
         if self._querier is not None:
@@ -335,8 +335,8 @@ class Controller:
         if change < self._told_change[session]:
             return
         self._told_change[session] = change
-        if self._told[session] != top_rank:
-            self._told[session] = top_rank
+        if self._announced[session] != top_rank:
+            self._announced[session] = top_rank
             self._emit("membership", session=session, top_rank=top_rank)
             self._lab.tell_membership(session, top_rank)
 

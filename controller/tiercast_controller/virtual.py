@@ -36,7 +36,7 @@ class VirtualController:
         self._sessions = list(sessions)
         self._columns = fate_columns(topology, sessions)
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
-        self._told = dict.fromkeys(self._trees, -1)
+        self._announced = dict.fromkeys(self._trees, -1)
         self._membership = Membership(leave_latency_s=leave_latency_s)
         # Changes fall between two packets, and nobody reads the groups' counts.
         self._groups = {switch.name: ReplicationGroups(kept=0) for switch in topology.switches}
@@ -97,9 +97,9 @@ class VirtualController:
         """The highest rank that has a member anywhere, -1 if there are no members; None if the last
         call returned the same."""
         top_rank = self._trees[session].top_rank()
-        if self._told[session] == top_rank:
+        if self._announced[session] == top_rank:
             return None
-        self._told[session] = top_rank
+        self._announced[session] = top_rank
         return top_rank
 
     def _described(self, switch: str, update: Update) -> dict[str, Any]:
