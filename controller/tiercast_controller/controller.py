@@ -121,10 +121,10 @@ class Controller:
             lambda session: self._announced[session],
             agents,
         )
-        # by session: the top rank that its sender knows
+        # By session: the top rank that its sender knows.
         self._announced = dict.fromkeys(self._trees, -1)
         self._change = 0
-        self._told_change = dict.fromkeys(self._trees, 0)
+        self._announced_change = dict.fromkeys(self._trees, 0)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, timeout_s: float = 15) -> None:
@@ -332,9 +332,9 @@ class Controller:
         self._spawn(finish(), f"{action} of {member}")
 
     def _tell(self, session: int, change: int, top_rank: int) -> None:
-        if change < self._told_change[session]:
+        if change < self._announced_change[session]:
             return
-        self._told_change[session] = change
+        self._announced_change[session] = change
         if self._announced[session] != top_rank:
             self._announced[session] = top_rank
             self._emit("membership", session=session, top_rank=top_rank)

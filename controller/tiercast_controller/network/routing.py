@@ -101,7 +101,7 @@ class _Hosts:
         self.hosts = sorted(hosts, key=lambda host: host.interface.ip)
         self.addresses = [int(host.interface.ip) for host in self.hosts]
         networks = [host.interface.network for host in self.hosts]
-        # the first address of each host's subnet
+        # The first address of each host's subnet.
         self.first = [int(network.network_address) for network in networks]
         self.last = [int(network.broadcast_address) for network in networks]
         # The places where a subnet does not directly follow the one before.
