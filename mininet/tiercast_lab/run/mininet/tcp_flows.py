@@ -1,8 +1,9 @@
-"""TCP flows without end from one host to another: the program at either end of a `traffic` entry.
+"""Endless TCP flows from one host to another: the program that runs at either end of a `traffic`
+entry.
 
-Run by path and made of the standard library alone, so that it starts fast. It says `ready` on the
-lab's socket once it can begin, waits there for the run's start, and then writes a JSON line for
-each flow five times a second. It ends when the lab closes the socket, or with SIGTERM.
+It is run by its path and uses only the standard library, so that it starts fast. It sends `ready`
+on the lab's socket once it can begin, waits there for the start of the run, and then writes a JSON
+line for each flow five times a second. It ends when the lab closes the socket, or at SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,25 +21,26 @@ import time
 from dataclasses import dataclass
 
 REPORT_S = 0.2
-PAUSE_REPORTS = 5  # a row of kind `pause` with every fifth report
-BEAT_S = 0.1  # the loop turns at least as often (pauses.py)
-# IP and TCP headers of a segment: 20 + 20, and 12 of time stamps, which TCP_MAXSEG includes.
+PAUSE_REPORTS = 5  # every fifth report includes a row of kind `pause`
+BEAT_S = 0.1  # the loop runs at least this often (pauses.py)
+# IP and TCP headers of a segment: 20 + 20, and 12 for time stamps, which TCP_MAXSEG includes.
 FIXED_HEADERS = 40
 HEADERS = 52
 CHUNK = bytes(64 * 1024)
-# Unsent bytes that may wait in the kernel: enough to be never without, and soon gone at a stop.
+# Unsent bytes that may wait in the kernel: enough to keep it busy, few enough to be gone soon after
+# a stop.
 NOTSENT_LOWAT = 32 * 1024
 
 
 @dataclass(frozen=True)
 class TcpInfo:
-    """What is used of linux/tcp.h's struct tcp_info."""
+    """The fields in use of linux/tcp.h's struct tcp_info."""
 
     rtt_us: int
     ssthresh: int  # packets; 2^31 - 1 before the first loss
     cwnd: int  # packets
     retransmitted: int  # packets
-    sent_packets: int  # with data, retransmissions included
+    sent_packets: int  # with data, including retransmissions
 
     @classmethod
     def of(cls, connection: socket.socket) -> TcpInfo:
@@ -57,12 +59,12 @@ class TcpInfo:
 class Flow:
     name: str
     port: int
-    socket: socket.socket | None = None  # None: not begun, or ended
-    payload: int = 0  # bytes that the receiver has read
+    socket: socket.socket | None = None  # None: not begun yet, or ended
+    payload: int = 0  # bytes that the receiver read
 
 
 class End:
-    """What both ends share: the lab's socket, the clock, the reports."""
+    """What both ends have in common: the lab's socket, the clock, the reports."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -73,7 +75,7 @@ class End:
         self.lab.connect(options.lab)
 
     def wait_for_start(self) -> int:
-        """CLOCK_MONOTONIC, ns."""
+        """Waits for the start of the run and returns it, in ns of CLOCK_MONOTONIC."""
         self.lab.sendall(b'"ready"\n')
         line = self.lab.makefile("r").readline()
         if not line:
@@ -83,7 +85,7 @@ class End:
     def run(self) -> None:
         start_s = self.wait_for_start() / 1e9
         self.selector.register(self.lab, selectors.EVENT_READ, self.lab)
-        # (time of CLOCK_MONOTONIC in s, what is due), soonest first.
+        # (s of CLOCK_MONOTONIC, what is due), soonest first.
         due = [(start_s + self.options.start, self.begin), (start_s + self.options.stop, self.end)]
         next_report, reports = start_s, 0
         now = start_s
@@ -113,7 +115,7 @@ class End:
 
     def say(self, kind: str, agent: str, **fields: float) -> None:
         row = {"time_ns": time.monotonic_ns(), "kind": kind, "agent": agent, **fields}
-        # A lab that has ended closes the socket; its next use ends this program.
+        # A lab that has ended closes the socket. The next use of the socket ends this program.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.lab.sendall(json.dumps(row).encode() + b"\n")
 
@@ -144,7 +146,7 @@ class Sender(End):
             mss = self.options.packet_size - FIXED_HEADERS
             connection.setsockopt(tcp, socket.TCP_MAXSEG, mss)
             connection.setsockopt(tcp, socket.TCP_NOTSENT_LOWAT, NOTSENT_LOWAT)
-            # The close at `stop` ends the flow at once: nothing that waits is sent any more.
+            # The close at `stop` ends the flow at once: what is still waiting is not sent any more.
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             connection.connect_ex((self.options.peer, flow.port))
@@ -204,7 +206,7 @@ class Receiver(End):
         except BlockingIOError:
             return
         except ConnectionResetError:
-            size = 0  # the sender's `stop`
+            size = 0  # the sender has reached its `stop`
         what.payload += size
         if size == 0:
             self._say(what)
@@ -216,7 +218,8 @@ class Receiver(End):
                 self._say(flow)
 
     def _say(self, flow: Flow) -> None:
-        # As links and sessions count: IP bytes, of the full packets that the payload came in.
+        # Counted as for links and sessions: IP bytes of the full packets in which the payload
+        # arrived.
         size = self.options.packet_size
         self.say(
             "tcp",
