@@ -34,7 +34,7 @@ from tiercast_lab.base.errors import (
 )
 from tiercast_lab.cli import sessions
 
-# What a command uses is imported by it: most need a part of the lab alone, and start sooner so.
+# Each command imports what it uses, because most need only a part of the lab and so start sooner.
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
@@ -55,12 +55,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(sessions.app, name="sessions")
-# Tables need no folding in a log.
+# Tables need not be folded to fit a log.
 console = Console(width=None if sys.stdout.isatty() else 120)
-# gRPC would report each connection that a run closes at its end.
+# Otherwise gRPC would report each connection that a run closes at its end.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
-# By verdict; that of many figures is the first one that any has.
+# The exit status by verdict. For many figures, the first verdict here that any of them has counts.
 EXIT_OF = {
     "failed": EXIT_FAILED,
     "invalid": EXIT_INVALID,
@@ -83,7 +83,7 @@ class SwitchName(enum.StrEnum):
 
 
 def _names(command: str) -> Callable[[str], list[str]]:
-    """For the shell's completion: those that begin as what is typed."""
+    """For the shell's completion: the names that begin with what was typed."""
     return lambda incomplete: [one for one in binaries.names(command) if one.startswith(incomplete)]
 
 
@@ -166,7 +166,8 @@ def run(
 
 
 def run_and_report(loaded: LoadedExperiment, options: Options, console: Console) -> int:
-    """The exit status: 0 met (or nothing required), 1 not met, 3 invalid. Raises LabError."""
+    """Runs an experiment and writes its report. Returns the exit status: 0 met (or nothing
+    required), 1 not met, 3 invalid. Raises LabError."""
     from tiercast_lab.base.interrupt import Interrupt
     from tiercast_lab.results.storage import load_run, writing
     from tiercast_lab.run.execute import execute
@@ -185,7 +186,7 @@ def run_and_report(loaded: LoadedExperiment, options: Options, console: Console)
     return EXIT_OF[executed.summary["verdict"]]
 
 
-# A line of its own each: paragraphs without a line between are one.
+# An empty line between the examples keeps each on its own line.
 FIGURE_EXAMPLES = """Examples:
 
 tiercast figure sim-2
@@ -521,7 +522,7 @@ def explain(
 
 
 def _unwrapped(text: str) -> str:
-    """Paragraphs as one line each: help is folded to the terminal's width, not the source's."""
+    """Joins each paragraph into one line, because help is folded to the terminal's width."""
     return "\n\n".join(part.replace("\n", " ") for part in inspect.cleandoc(text).split("\n\n"))
 
 
@@ -540,7 +541,7 @@ def _typed() -> list[str]:
 
 
 def _directory_of(run: Path) -> Path:
-    """A path, or a name below results/."""
+    """The folder that a path, or a name below results/, means."""
     named = len(run.parts) == 1 and not os.path.isdir(run)
     return (binaries.RESULTS / run if named else run).absolute()
 
@@ -554,8 +555,8 @@ def _stored(directory: Path) -> StoredRun:
 
 
 def main() -> None:
-    """Errors meant for people are one text on standard error, without a trace; what nobody foresaw
-    has its trace, and says whose fault it is."""
+    """Prints an expected error as one text on standard error. An unexpected one gets a stack trace,
+    and a text that says that it is a bug."""
     try:
         for argument in sys.argv:
             require_characters(argument)
@@ -563,7 +564,7 @@ def main() -> None:
     except LabError as error:
         print(f"tiercast: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
-    except ConfigurationError as error:  # of files that the environment names
+    except ConfigurationError as error:  # from a file that the environment names
         print(f"tiercast: {error}", file=sys.stderr)
         sys.exit(EXIT_INPUT)
     except Exception as error:
@@ -575,7 +576,7 @@ def main() -> None:
         )
         sys.exit(EXIT_FAULT)
     except SystemExit as end:
-        # Not 1, which is a verdict: nobody reads what is printed any more.
+        # The status is not 1, which is a verdict, but says that the reader of the output has gone.
         if isinstance(end.__context__, BrokenPipeError):
             sys.exit(EXIT_UNREAD)
         raise

@@ -187,7 +187,7 @@ def reading(directory: Path) -> Iterator[None]:
 
 
 def made_by(folder: Path) -> tuple[str | None, dict[str, str]]:
-    """Of a stored run: its commit, and the SHA-256 of each program that made it, by name."""
+    """The commit of a stored run, and the SHA-256 of each program that made it, by name."""
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     programs = {name: it for name, it in summary["files"].items() if not name.endswith(".yaml")}
     return summary["versions"]["commit"], programs

@@ -167,7 +167,7 @@ def _judged(
     seeds: Sequence[float] = (),
     no_data: str = "no data",
 ) -> Judged:
-    """`seeds`: the numbers of which each is judged; empty: the mean is."""
+    """Judges each number of `seeds`, or their mean if it is empty."""
     value, spread = (measured.value, measured.spread) if measured else (None, None)
     low, high = expectation.bound("min"), expectation.bound("max")
     paper = expectation.bound("paper", x)
