@@ -4,12 +4,12 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 1800
-# Of YAML; the bound of each is CPU time, which is no test's affair.
+# YAML mutants. Each is bounded in CPU time, which a test must not depend on.
 FUZZ_MUTANTS ?= 100000
 FUZZ_SEED ?= 1
 FUZZ_CPU_SECONDS ?= 2
 LOADS ?= 3
-# What a run needs; the tests' binaries are the larger part of a whole build.
+# The programs that a run needs. The tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tiercast-ns3
 ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
@@ -23,7 +23,7 @@ help:             ## this list
 setup:            ## install what a run needs: Debian packages, and the Python environment .venv (idempotent)
 	@scripts/setup.sh
 
-setup-dev:        ## the same, and what tests and checks need
+setup-dev:        ## the same, and what the tests and checks need
 	@scripts/setup.sh dev
 
 stubs: setup
@@ -41,17 +41,17 @@ ifneq ($(origin SCHEMES),undefined)
 	@cmake -DTIERCAST_SCHEMES="$(subst $(eval ) ,;,$(abspath $(SCHEMES)))" build > /dev/null
 endif
 
-# The tests, too.
+# Configures the tests as well.
 configure-dev: setup-dev configure
 	@grep -q BUILD_TESTING:BOOL=ON build/CMakeCache.txt || cmake -DBUILD_TESTING=ON build > /dev/null
 
 programs: configure  ## build what a run needs into build/
 	@ninja -C build -j $(JOBS) $(PROGRAMS)
 
-build: configure-dev  ## build every binary into build/, the tests' too
+build: configure-dev  ## build every binary into build/, including the tests
 	@ninja -C build -j $(JOBS)
 
-# In Mininet on tiercast-switch; the other programs are built when they are asked for.
+# In Mininet with tiercast-switch; the other programs are built when they are needed.
 demo:             ## run SIM's session (section 4.2.1 of its paper) in Mininet: a table and a report
 	@scripts/require-root.sh demo
 	@$(MAKE) --no-print-directory programs PROGRAMS="tiercast-switch tiercast-send tiercast-host"
@@ -86,17 +86,17 @@ test-alone:       ## the engine and the protocols compile without gRPC, DPDK, ns
 coverage: setup-dev stubs ## lines of protocols, engine and controller that tests cover: build-coverage/report
 	@scripts/coverage.sh
 
-test-cpp: build   ## the C++ tests alone
+test-cpp: build   ## only the C++ tests
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
-test-python: build  ## the Python tests alone: side by side, then those that judge real runs (root)
+test-python: build  ## only the Python tests: side by side, then those that judge real runs (root)
 	@status=0; \
 	$(PYTHON) -m pytest -m "not alone" -n $(JOBS) --dist worksteal || status=1; \
 	$(PYTHON) -m pytest -m alone || status=1; \
 	exit $$status
 
-# What is left out runs programs for long, or whole sessions in the testkit.
-test-quick: build  ## what tests say in two minutes: without real runs, sessions and reproductions (root)
+# The tests left out run programs for a long time, or whole sessions in the testkit.
+test-quick: build  ## the tests that take two minutes: no real runs, sessions or reproductions (root)
 	@ctest --test-dir build --output-on-failure --quiet -j $(JOBS) -E 'Session\.|Figure|^Seeds/'
 	@$(PYTHON) -m pytest -m "not alone and not mininet and not slow" -n $(JOBS) --dist worksteal
 
@@ -112,7 +112,7 @@ bench-sender:     ## tiercast-send beside this machine's own limits: results/ben
 	@ninja -C build -j $(JOBS) tiercast-send tiercast-bare-loop tiercast-far-end
 	@$(PYTHON) scripts/bench_sender.py
 
-charts: setup     ## renew the charts in docs/images from what bench-sender has measured
+charts: setup     ## renew the charts in docs/images from the results of bench-sender
 	@$(PYTHON) scripts/sender_charts.py
 
 bench-joins: ## latency of joins over four switches: results/bench/joins.json (seconds, root)

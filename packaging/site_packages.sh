@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What requirements.in names, in the versions of requirements.lock, into a folder of its own.
+# Installs what requirements.in names, in the versions of requirements.lock, into a folder.
 # usage: site_packages.sh FOLDER
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lines that tests cover: of protocols and engine by their C++ tests (gcovr), of the controller by
-# its Python tests (coverage.py). Builds into build-coverage; pages in build-coverage/report.
+# Measures the lines that tests cover: C++ tests of protocols and engine (gcovr), and Python tests of
+# the controller (coverage.py). Builds in build-coverage; the pages are in build-coverage/report.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

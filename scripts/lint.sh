@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every check of the sources, or those named: a line each, and what the failing ones said.
+# Runs all checks of the sources, or those named. Prints a line for each, and the output of those that fail.
 # usage: lint.sh [ruff] [format] [mypy] [clang-format] [clang-tidy] [shellcheck]
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export PATH="$PWD/.venv/bin:$PATH"
 
-# Files of the repository by name or by first line, new ones included.
+# Files of the repository, including new ones, by name or by first line.
 sources() { git ls-files --cached --others --exclude-standard --deduplicate "$@"; }
 scripts() {
   sources | while read -r file; do
@@ -20,7 +20,7 @@ check() {
     ruff) ruff check --quiet . ;;
     format) ruff format --check --quiet . ;;
     mypy) mypy --no-error-summary ;;
-    # In as many processes as there are cores: a file takes 20 ms.
+    # As many processes as cores; a file takes 20 ms.
     clang-format) sources '*.cpp' '*.h' | xargs -n 32 -P "$(nproc)" clang-format --dry-run --Werror ;;
     clang-tidy) scripts/tidy.sh --quick ;;
     shellcheck) scripts | xargs shellcheck ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings a bare Debian 12 machine to where `make programs` works, or, as `setup.sh dev`, to where the
-# tests and checks work, too: Debian packages, then the Python environment .venv.
+# Installs what `make programs` needs on a bare Debian 12 machine or, with `setup.sh dev`, what the
+# tests and checks need as well: Debian packages, then the Python environment .venv.
 # Idempotent: a second run only compares versions and takes about a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +38,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # Mininet's Python package belongs to the distribution's interpreter, so the environment is made
-# from it, not from whichever python3 stands first in PATH.
+# with that one, not with the first python3 in PATH.
 for lock in "${locks[@]}"; do
   stamp=.venv/$lock.sha256
   want=$(sha256sum < "$lock")

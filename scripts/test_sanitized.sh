@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: scripts/test_sanitized.sh address|thread
-# Builds with a sanitizer into build-<sanitizer> and runs the tests that it can judge:
-# address: every C++ test; thread: those of the sender, the switch and the agents, in C++ and of
-# their programs. Any report is an error; reports are kept in build-<sanitizer>/reports.
+# Builds with a sanitizer in build-<sanitizer> and runs the tests that it can judge. address: every C++
+# test; thread: the C++ tests of the sender, the switch and the agents, and those of their programs.
+# Any report is an error; reports are kept in build-<sanitizer>/reports.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -23,7 +23,7 @@ ninja -C "$build" -j "$jobs" "${targets[@]}" || exit 1
 rm -rf "$reports"
 mkdir -p "$reports"
 
-# A program that a test ends or restarts writes its report into a file of its own.
+# A program that a test ends or restarts writes its report to a separate file.
 export ASAN_OPTIONS=log_path=$reports/address
 export UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/undefined
 export TSAN_OPTIONS=log_path=$reports/thread:second_deadlock_stack=1:suppressions=$PWD/tests/thread_sanitizer.supp

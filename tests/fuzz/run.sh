@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs each fuzz target for so many seconds: run.sh BUILD_FOLDER SECONDS. What is found interesting
-# stays in BUILD_FOLDER/corpus, what crashes in BUILD_FOLDER/crashes; exit 1 if something did.
+# Runs each fuzz target for SECONDS: run.sh BUILD_FOLDER SECONDS. Interesting inputs stay in
+# BUILD_FOLDER/corpus, inputs that crash in BUILD_FOLDER/crashes. Exits with 1 if there was a crash.
 set -u
 build=$(realpath "$1") seconds=$2
 here=$(dirname "$(realpath "$0")")
