@@ -8,6 +8,7 @@
 
 #include "dataplane/engine/api/program.h"
 #include "dataplane/engine/control/output.h"
+#include "dataplane/engine/queues/red_message.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
@@ -32,6 +33,7 @@ engine::PortConfig config_of(const v1::SimulatedPort& port) {
   result.rx_delay_ns = port.rx_delay_ns();
   result.overhead_bytes = port.overhead_bytes();
   result.fair_queueing = port.fair_queueing();
+  if (port.has_red()) result.red = engine::read_red(port.red());
   return result;
 }
 

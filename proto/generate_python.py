@@ -22,7 +22,9 @@ P4RUNTIME = (
     "p4/v1/p4data.proto",
     "p4/v1/p4runtime.proto",
 )
-TIERCAST = tuple(f"tiercast/v1/{name}.proto" for name in ("lab", "sender", "session", "simulation"))
+TIERCAST = tuple(
+    f"tiercast/v1/{name}.proto" for name in ("lab", "queue", "sender", "session", "simulation")
+)
 
 
 def run_protoc(*arguments: str) -> None:

@@ -135,7 +135,10 @@ class Controller:
         leave or, with a querier, expire. Raises SwitchError or ConfigurationError.
         """
         managed = self._switches.values()
-        found = await _all(m.start(self._static[m.switch.name], timeout_s) for m in managed)
+        found = await _all(
+            m.start(self._static[m.switch.name], self.topology.queue_reds(m.switch.name), timeout_s)
+            for m in managed
+        )
         self._take_over(dict(zip(self._switches, found, strict=True)))
         await _all(
             m.set_up_sessions(state, self._trees.values())

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 
-from tiercast_controller.base.errors import SwitchError
+from tiercast.v1 import lab_pb2, queue_pb2
+
+from tiercast_controller.base.errors import SwitchError, UnsupportedError
 from tiercast_controller.multicast.installer import Installer
 from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import (
@@ -16,6 +19,7 @@ from tiercast_controller.multicast.trees import (
 )
 from tiercast_controller.network.aggregation import SUMMARY_CLONES
 from tiercast_controller.network.fates import Entered, entered_group_cell, entered_port_cell
+from tiercast_controller.network.marking import QueueRed
 from tiercast_controller.network.topology import Switch
 from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
 from tiercast_controller.p4runtime.entities import TableEntry
@@ -36,9 +40,11 @@ class ManagedSwitch:
         self._made_all_groups = False
         self._installers: dict[int, Installer] = {}
 
-    async def start(self, static: list[TableEntry], timeout_s: float) -> MulticastState:
-        """Connects and loads the program and the static entries. Returns the multicast state that
-        an earlier controller left."""
+    async def start(
+        self, static: list[TableEntry], queue_reds: Mapping[int, QueueRed], timeout_s: float
+    ) -> MulticastState:
+        """Connects, loads the program and the static entries, and sets RED of the ports' queues.
+        Returns the multicast state that an earlier controller left."""
         await self.client.connect(timeout_s)
         self._made_all_groups = await self.client.set_pipeline()
         self.client.lost.add_done_callback(self._on_lost)
@@ -48,7 +54,28 @@ class ManagedSwitch:
         for batch in updates_to(found, static):
             for at in range(0, len(batch), _BATCH):
                 await self.client.write(batch[at : at + _BATCH])
+        await self._set_queues(queue_reds)
         return await self.read_multicast()
+
+    async def _set_queues(self, wanted: Mapping[int, QueueRed]) -> None:
+        """RED on arrival where it is wanted, and nowhere else."""
+        try:
+            ports = (await self.client.get_ports()).ports
+        except UnsupportedError:
+            if not wanted:
+                return
+            listed = ", ".join(map(str, sorted(wanted)))
+            raise UnsupportedError(
+                f"{self.switch.name}: RED with `where: arrival` at port {listed}, but the switch "
+                "has no tiercast.v1; valid: where: departure, or tiercast-switch"
+            ) from None
+        none = queue_pb2.Red()
+        has = {port.port: port.red for port in ports if port.HasField("red")}
+        wants = {port: queue_pb2.Red(**asdict(red)) for port, red in wanted.items()}
+        for port in sorted(has.keys() | wants.keys()):
+            red = wants.get(port, none)
+            if has.get(port, none) != red:
+                await self.client.set_link(lab_pb2.SetLinkRequest(port=port, red=red))
 
     async def set_up_sessions(self, found: MulticastState, trees: Iterable[SessionTrees]) -> None:
         """Changes the state that was found to what the trees need, and removes everything else."""

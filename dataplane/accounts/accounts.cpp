@@ -104,6 +104,8 @@ PortAccounts read(const engine::Switch& from, std::uint32_t port) {
     counts.entered = label.entered;
     counts.queue_drops = label.dropped;
     counts.waiting = label.waiting();
+    counts.policy_drops = label.early_dropped;
+    counts.marked = label.marked;
     const std::uint32_t group = label.label - 1;  // session << 3 | rank
     std::optional<std::size_t> first;
     if (label.label != 0 && accounts.by_program) first = first_column(from, kGroupBase + group);
@@ -122,6 +124,7 @@ PortAccounts read(const engine::Switch& from, std::uint32_t port) {
 }
 
 std::string policy(const engine::Switch& of, std::uint32_t port) {
+  if (const auto config = of.port_config(port); config.ok() && config->red) return "red";
   engine::TableEntry wanted;
   wanted.match = {engine::FieldMatch::exact(network_order(static_cast<std::uint16_t>(port)))};
   const auto found = of.read_entry("port_marking", wanted);

@@ -7,6 +7,9 @@
 // and layer:
 //
 //   entered = left + queue_drops + policy_drops + pruned + waiting
+//
+// A policy is the program's, or RED on arrival, which is the queue's. What the latter drops and
+// marks is counted by the traffic manager.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +30,7 @@ struct Counts {
   std::uint64_t entered = 0;  // handed to the port's queue; replicas and clones count separately
   std::uint64_t queue_drops = 0;  // the queue was full
   std::uint64_t waiting = 0;      // in the queue now, without the packet in service
-  // Counted by the program.
+  // Counted by the program, and for RED on arrival by the traffic manager.
   std::uint64_t left = 0;
   std::uint64_t marked = 0;        // of those that left: marked CE here
   std::uint64_t policy_drops = 0;  // by the port's policy (RED, drop tail)
@@ -71,7 +74,7 @@ struct PortAccounts {
 // The port must exist or have existed.
 PortAccounts read(const engine::Switch& from, std::uint32_t port);
 
-// The program's name for the port's policy (`red`, `drop_tail`, ...); empty if it has none.
+// The name of the port's policy (`red`, `drop_tail`, ...); empty if it has none.
 std::string policy(const engine::Switch& of, std::uint32_t port);
 
 }  // namespace tiercast::accounts

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "dataplane/engine/queues/red.h"
 #include "dataplane/switch/clock.h"
 #include "dataplane/switch/port/interfaces.h"
 
@@ -37,8 +38,9 @@ int checked(int result, const char* what) {
 
 }  // namespace
 
-DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers)
-    : cpu_port_(cpu_port), by_number_(engine::Switch::kMaxPorts, nullptr) {
+DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers,
+                     std::uint64_t seed)
+    : cpu_port_(cpu_port), seed_(seed), by_number_(engine::Switch::kMaxPorts, nullptr) {
   for (const PortOption& port : ports) {
     try {
       ports_.push_back(std::unique_ptr<Port>(
@@ -304,6 +306,7 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
     std::shared_ptr<const engine::Program> program, engine::Output& output) const {
   engine::Switch::Options options;
   options.cpu_port = cpu_port_;
+  options.seed = seed_;
   options.label = accounts::by_group();
   auto result = std::make_unique<engine::Switch>(std::move(program), options, output);
   for (const auto& port : ports_) {
@@ -356,6 +359,12 @@ engine::Status DataPlane::change_link(std::uint32_t number, const LinkChange& ch
   if (change.queue_bytes) link.queue_bytes = *change.queue_bytes;
   if (change.delay_ns) link.delay_ns = *change.delay_ns;
   if (change.rx_delay_ns) link.rx_delay_ns = *change.rx_delay_ns;
+  if (change.red) link.red = *change.red;
+  if (link.red) {
+    const std::string wrong = engine::Red::wrong(*link.red);
+    if (!wrong.empty())
+      return {engine::ErrorCode::kInvalidArgument, fmt::format("port {}: red: {}", number, wrong)};
+  }
   if (pipeline_) {
     engine::Status status = pipeline_->set_port(number, link, monotonic_ns());
     if (!status.ok()) return status;
@@ -375,6 +384,7 @@ std::vector<PortReport> DataPlane::report() {
     report.number = port->number;
     report.interface = port->frames->interface();
     report.overhead_bytes = port->link.overhead_bytes;
+    report.red = port->link.red;
     if (pipeline_) {
       report.stats = pipeline_->stats(port->number, true);
       report.accounts = accounts::read(*pipeline_, port->number);

@@ -41,13 +41,15 @@ struct LinkChange {
   std::optional<std::uint64_t> queue_bytes;
   std::optional<std::int64_t> delay_ns;
   std::optional<std::int64_t> rx_delay_ns;
+  std::optional<std::optional<engine::RedConfig>> red;  // on arrival; nullopt inside: none
 };
 
 struct PortReport {
   std::uint32_t number = 0;
   std::string interface;
   std::int32_t overhead_bytes = 0;
-  engine::PortStats stats;  // maxima are since the previous report
+  std::optional<engine::RedConfig> red;  // on arrival
+  engine::PortStats stats;               // maxima are since the previous report
   accounts::PortAccounts accounts;
   std::string policy;  // accounts::policy
   std::uint64_t kernel_drops = 0;
@@ -68,8 +70,10 @@ struct Health {
 class DataPlane : private engine::Output {
  public:
   // Opens a socket for each port. Throws InterfaceError, which names the port. workers: 1 to the
-  // number of ports; more than 1 only with ports that have a descriptor.
-  DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers = 1);
+  // number of ports; more than 1 only with ports that have a descriptor. seed: of the random
+  // numbers of the program and the queues.
+  DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers = 1,
+            std::uint64_t seed = 1);
   ~DataPlane() override;
 
   // What the program reports to the control plane, as in engine::Output. Called on the data-plane
@@ -169,6 +173,7 @@ class DataPlane : private engine::Output {
   void look_at_links();
 
   const std::uint32_t cpu_port_;
+  const std::uint64_t seed_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
   std::vector<Port*> by_number_;              // null if there is no such port
   std::vector<Port*> polled_;                 // ports without a descriptor; if there are any, the

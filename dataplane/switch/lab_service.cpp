@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dataplane/engine/queues/red_message.h"
 #include "dataplane/switch/clock.h"
 #include "dataplane/switch/p4runtime/translate/errors.h"
 
@@ -22,10 +23,10 @@ template <class Message>
 void fill(const accounts::Counts& counts, bool by_program, Message& out) {
   out.set_entered(counts.entered);
   out.set_queue_drops(counts.queue_drops);
+  if (by_program || counts.marked != 0) out.set_marked(counts.marked);
+  if (by_program || counts.policy_drops != 0) out.set_policy_drops(counts.policy_drops);
   if (!by_program) return;
   out.set_left(counts.left);
-  out.set_marked(counts.marked);
-  out.set_policy_drops(counts.policy_drops);
   out.set_pruned(counts.pruned);
 }
 
@@ -63,6 +64,7 @@ void fill(const PortReport& report, tiercast::v1::PortStats& out) {
   out.set_late_p50_us(microseconds(report.late_p50_ns));
   out.set_late_p99_us(microseconds(report.late_p99_ns));
   out.set_late_max_us(microseconds(report.late_max_ns));
+  if (report.red) engine::write_red(*report.red, *out.mutable_red());
   fill(report.accounts, out);
 }
 
@@ -82,6 +84,9 @@ grpc::Status LabService::SetLink(grpc::ServerContext*, const tiercast::v1::SetLi
   if (request->has_delay_ns()) change.delay_ns = static_cast<std::int64_t>(request->delay_ns());
   if (request->has_rx_delay_ns())
     change.rx_delay_ns = static_cast<std::int64_t>(request->rx_delay_ns());
+  if (request->has_red())
+    change.red = request->red().max_th() == 0 ? std::nullopt
+                                              : std::optional(engine::read_red(request->red()));
   engine::Status status;
   data_plane_.call([&] { status = data_plane_.change_link(request->port(), change); });
   return to_grpc(status);

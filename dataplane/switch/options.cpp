@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/quantity.h"
+#include "dataplane/engine/queues/red.h"
 #include "dataplane/switch/port/frame_port.h"
 
 namespace tiercast::vswitch {
@@ -25,7 +26,7 @@ constexpr std::size_t kMaxInterfaceName = 15;       // IFNAMSIZ - 1
 constexpr std::size_t kMaxSocketPath = 107;         // sockaddr_un
 constexpr const char* kPortForm =
     "NUMBER=INTERFACE[,rate=6Mbit/s][,queue=50p|30000B|50p/30000B][,delay=5ms][,overhead=-14B]"
-    "[,rx-delay=5ms]";
+    "[,rx-delay=5ms][,scheduling=fifo|fair][,red=min_th:5/max_th:15/max_p:0.1/...]";
 
 const char* const kExamples = R"(Examples:
   A switch of two ports, the second a 6 Mbit/s link of 5 ms with a queue of 50 packets, that
@@ -72,6 +73,48 @@ std::int32_t parse_overhead(std::string_view text) {
                   text));
 }
 
+// "min_th:5/max_th:15/ecn:1": what is not there has ns-2's value.
+engine::RedConfig parse_red(std::string_view text) {
+  engine::RedConfig red;
+  const std::map<std::string_view, double*> numbers = {
+      {"min_th", &red.min_th},
+      {"max_th", &red.max_th},
+      {"max_p", &red.max_p},
+      {"weight", &red.weight},
+      {"mean_packet_bytes", &red.mean_packet_bytes}};
+  const std::map<std::string_view, bool*> switches = {{"gentle", &red.gentle},
+                                                      {"wait", &red.wait},
+                                                      {"ecn", &red.ecn},
+                                                      {"mark_above_max", &red.mark_above_max}};
+  std::set<std::string_view> seen;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('/', begin), text.size());
+    const std::string_view part = text.substr(begin, end - begin);
+    const auto colon = std::min(part.find(':'), part.size());
+    const std::string_view key = part.substr(0, colon);
+    const std::string_view value = part.substr(std::min(colon + 1, part.size()));
+    begin = end + 1;
+    if (!seen.insert(key).second) throw OptionError(fmt::format("{}: given twice", key));
+    if (const auto number = numbers.find(key); number != numbers.end()) {
+      const auto [stop, error] =
+          std::from_chars(value.data(), value.data() + value.size(), *number->second);
+      if (error != std::errc() || stop != value.data() + value.size())
+        throw OptionError(fmt::format("{}: '{}' is not a number", key, value));
+    } else if (const auto flag = switches.find(key); flag != switches.end()) {
+      if (value != "0" && value != "1")
+        throw OptionError(fmt::format("{}: '{}'; valid: 0, 1", key, value));
+      *flag->second = value == "1";
+    } else {
+      throw OptionError(fmt::format(
+          "'{}' is no parameter of RED; valid: min_th:5, max_th:15, max_p:0.1, weight:0.002, "
+          "mean_packet_bytes:500, gentle:0, wait:1, ecn:0, mark_above_max:0, joined by '/'",
+          part));
+    }
+  }
+  if (const std::string wrong = engine::Red::wrong(red); !wrong.empty()) throw OptionError(wrong);
+  return red;
+}
+
 void parse_port_parameter(std::string_view key, std::string_view value, engine::PortConfig& link) {
   if (key == "rate") {
     link.rate_bps = parse_rate(value);
@@ -89,9 +132,11 @@ void parse_port_parameter(std::string_view key, std::string_view value, engine::
           fmt::format("'{}' is not a scheduling discipline; valid: fifo, fair", value));
     }
     link.fair_queueing = value == "fair";
+  } else if (key == "red") {
+    link.red = parse_red(value);
   } else {
     throw OptionError(
-        "unknown parameter; valid: rate, queue, delay, overhead, rx-delay, scheduling");
+        "unknown parameter; valid: rate, queue, delay, overhead, rx-delay, scheduling, red");
   }
 }
 

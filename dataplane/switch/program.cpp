@@ -80,8 +80,9 @@ std::string dropped_on_the_way_in(const accounts::IngressCounts& in) {
 std::string sent(const PortReport& port) {
   const accounts::Counts& counts = port.accounts.total;
   if (!port.accounts.by_program)
-    return fmt::format("tx {}, dropped by the queue {}, by the program {}", port.stats.tx_packets,
-                       port.stats.dropped_packets, port.stats.egress_dropped_packets);
+    return fmt::format("tx {}, dropped by the queue {}, by the program {}, by RED on arrival {}",
+                       port.stats.tx_packets, port.stats.dropped_packets,
+                       port.stats.egress_dropped_packets, port.stats.early_dropped_packets);
   return fmt::format(
       "entered {}, left {}, marked {}, dropped by the queue {}, by {} {}, pruned {}, "
       "waiting {}",
@@ -116,7 +117,7 @@ class LogicalSwitch {
  public:
   explicit LogicalSwitch(const Options& options)
       : options_(options),
-        data_plane_(options.ports, options.cpu_port, options.workers),
+        data_plane_(options.ports, options.cpu_port, options.workers, options.device_id),
         p4runtime_(options.device_id, data_plane_),
         lab_(data_plane_) {
     if (!options.trace_path.empty()) {

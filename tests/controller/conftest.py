@@ -16,7 +16,7 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from scapy.all import IP, Ether
 from scapy.layers.igmp import IGMP, IGMPv3_MR, IGMPv3_MR_Group
-from tiercast.v1 import lab_pb2, lab_pb2_grpc
+from tiercast.v1 import lab_pb2, lab_pb2_grpc, queue_pb2
 from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.network.topology import Host, Switch, Topology
 from tiercast_controller.p4runtime.program import Program
@@ -120,6 +120,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.pipelines_set = 0
         self.packets_out: asyncio.Queue[p4.PacketOut] = asyncio.Queue()
         self.links: list[lab_pb2.SetLinkRequest] = []
+        self.reds: dict[int, queue_pb2.Red] = {}  # by port
         self.counters: dict[tuple[int, int], int] = {}  # packets by (id, index)
         self.write_delay_s = 0.0
         self.answers_writes = asyncio.Event()
@@ -268,10 +269,20 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         if request.port > 3:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"no port {request.port}; 1..3")
         self.links.append(request)
+        if request.HasField("red"):
+            self.reds.pop(request.port, None)
+            if request.red.max_th:
+                self.reds[request.port] = request.red
         return lab_pb2.SetLinkResponse()
 
     async def GetPorts(self, request, context):  # noqa: N802
-        return lab_pb2.GetPortsResponse(ports=[lab_pb2.PortStats(port=1, name="eth0")])
+        ports = range(1, 4)
+        return lab_pb2.GetPortsResponse(
+            ports=(
+                lab_pb2.PortStats(port=port, name=f"eth{port - 1}", red=self.reds.get(port))
+                for port in ports
+            )
+        )
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import grpc
 import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import controller as controller_module
-from tiercast_controller.base.errors import ConfigurationError, SwitchError
+from tiercast_controller.base.errors import ConfigurationError, SwitchError, UnsupportedError
 from tiercast_controller.controller import Controller, Querier
 from tiercast_controller.multicast.igmp import Type, parse_frame
 from tiercast_controller.multicast.trees import SessionState, SessionTrees
 from tiercast_controller.network.aggregation import aggregation_entries
+from tiercast_controller.network.marking import Red
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, group_address
 from tiercast_controller.p4runtime import client as p4runtime
@@ -382,6 +383,38 @@ async def test_links(start) -> None:
         await run.controller.set_link("s0", 9, rate_bps=1)
     with pytest.raises(ConfigurationError, match="switch 's7' is not one of: s0"):
         await run.controller.ports("s7")
+
+
+async def test_red_on_arrival_is_set_where_it_is_wanted_and_nowhere_else(start) -> None:
+    run = await start(depth=1)
+    await run.controller.stop()
+    server = run.servers["s0"]
+    assert server.links == []  # nobody wanted any
+    run.topology.set_marking("s0", 2, Red(where="arrival", ecn=True).at(6_000_000, 1000))
+    again = await start(run=run)
+    await again.controller.stop()
+    (link,) = server.links
+    assert (link.port, link.red.min_th, link.red.weight, link.red.ecn) == (2, 5, 0.002, True)
+    assert not link.HasField("rate_bps")
+    await (await start(run=run)).controller.stop()
+    assert len(server.links) == 1  # it is there already
+    run.topology.set_marking("s0", 2, Red().at(6_000_000, 1000))
+    await start(run=run)
+    assert server.reds == {} and len(server.links) == 2
+
+
+async def test_a_switch_without_such_queues_is_named(start, monkeypatch) -> None:
+    run = await start(depth=1)
+    await run.controller.stop()
+
+    async def unsupported(self, timeout_s: float = 5) -> None:
+        raise UnsupportedError("s0: GetPorts: UNIMPLEMENTED")
+
+    monkeypatch.setattr(p4runtime.P4RuntimeClient, "get_ports", unsupported)
+    await (await start(run=run)).controller.stop()
+    run.topology.set_marking("s0", 2, Red(where="arrival").at(6_000_000, 1000))
+    with pytest.raises(UnsupportedError, match="s0: RED with `where: arrival` at port 2, but"):
+        await start(run=run)
 
 
 async def test_bad_querier(tree_of, program) -> None:

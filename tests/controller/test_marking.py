@@ -16,6 +16,7 @@ from tiercast_controller.network.marking import (
     NoMarking,
     PortTraffic,
     PriorityMarking,
+    QueueRed,
     Red,
     ThresholdMarking,
 )
@@ -72,6 +73,21 @@ def test_entries_by_hand(program) -> None:
         (Red(), {"packet_bytes": 0}, "packet_bytes is 0; valid: above 0"),
         (Red(mean_packet_bytes=0), {}, "mean_packet_bytes is 0; valid: above 0"),
         (Red(limit=-1), {}, r"limit is -1; valid: 0\.\.524287"),
+        (Red(weight=0.002), {}, r"weight is 0\.002; valid at departure: 0\.001953125"),
+        (Red(where="arrival", min_th=15), {}, "min_th 15 and max_th 15: valid is"),
+        (Red(where="arrival", max_p=1), {}, "max_p is 1; valid: above 0 and below 1"),
+        (
+            Red(where="arrival", max_th=3e9),
+            {},
+            "max_th is 3e.09; valid on arrival: up to 21",
+        ),
+        (Red(where="arrival", weight=0), {}, "weight is 0; valid: above 0, to 1"),
+        (
+            Red(where="arrival", limit=60),
+            {},
+            "limit is 60; valid on arrival: 0, the link",
+        ),
+        (Red(where="arrival", mean_packet_bytes=0), {}, "mean_packet_bytes is 0; valid: above 0"),
     ],
 )
 def test_what_the_program_cannot_hold(marking: Marking, traffic: dict[str, int], text: str) -> None:
@@ -89,12 +105,34 @@ def test_what_the_program_cannot_hold(marking: Marking, traffic: dict[str, int],
         ({"kind": "drop_tail"}, "Field required"),
         ({"kind": "rde"}, "kind is none of priority, threshold, drop_tail, red, none"),
         ({"kind": 5}, "kind is none of"),
+        ({"kind": "red", "where": "ingress"}, "'arrival' or 'departure'"),
+        ({"kind": "drop_tail", "limit": 5, "where": "arrival"}, "unknown key where"),
         ("red", "no mapping of keys to values"),
     ],
 )
 def test_what_a_yaml_may_not_say(marking: object, text: str) -> None:
     with pytest.raises(ValidationError, match=text):
         TypeAdapter(AnyMarking).validate_python(marking)
+
+
+def test_red_on_arrival_is_the_queues_and_the_program_marks_nothing(program) -> None:
+    marking = Red(where="arrival", min_th=2.5, ecn=True, weight=0.01)
+    item = marking.entry(3, TRAFFIC)
+    assert (item.action, dict(item.params)) == ("no_marking", {})
+    program.encode_entry(item)
+    policy = marking.at(6_000_000, 1000)
+    assert policy is not None
+    assert policy.queue_red() == QueueRed(
+        min_th=2.5, max_th=15, max_p=0.1, weight=0.01, mean_packet_bytes=500,
+        gentle=False, wait=True, ecn=True, mark_above_max=False,
+    )  # fmt: skip
+    plain = Red(where="arrival").queue_red()
+    assert plain is not None and plain.weight == 0.002  # ns-2's
+
+
+def test_at_departure_and_without_red_the_queue_only_drops_its_tail() -> None:
+    for marking in (Red(), Red(where="departure", weight=1 / 512), PriorityMarking(), NoMarking()):
+        assert marking.queue_red() is None
 
 
 def test_every_kind_has_an_action_of_the_table(program) -> None:

@@ -41,6 +41,14 @@ def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> 
     delayed = load(settings=["events=[{at: 5s, link: 1-3, delay: 9ms}]"])
     with pytest.raises(InputError, match="event at 5s changes what bmv2 cannot"):
         Bmv2Switches(lambda link: 1000).check(delayed)
+    arrival = SMALL.replace("1-3: {rate", "1-3: {marking: {kind: red, where: arrival}, rate")
+    said = (
+        r"topology\.links\.1-3\.marking: link 1-3 has red with `where: arrival`, and bmv2's queues "
+        "have none; valid: where: departure"
+    )
+    with pytest.raises(InputError, match=said):
+        Bmv2Switches(lambda link: 1000).check(load(arrival))
+    Bmv2Switches(lambda link: 1000).check(load(arrival.replace("arrival", "departure")))
 
 
 class Counters:

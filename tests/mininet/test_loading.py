@@ -269,6 +269,23 @@ def test_markings_and_the_policies_that_follow(load) -> None:
     assert policy("kind: red, ecn: true, min_th: 4, limit: 60") == red.at(6_000_000, 1000, 7)
 
 
+def test_red_on_arrival_is_told_to_the_queues_of_both_runtimes(load) -> None:
+    own = "1-3: {marking: {kind: red, where: arrival, min_th: 4, ecn: true}}"
+    loaded = load(SMALL.replace("1-3: {rate: 1Mbit/s}", own))
+    ports = [port for one in scenario(loaded, seed=1).switches for port in one.ports]
+    (simulated,) = [port for port in ports if port.HasField("red")]
+    assert simulated.link == "1>3"
+    red = simulated.red
+    assert (red.min_th, red.max_th, red.max_p, red.weight) == (4, 15, 0.1, 0.002)
+    assert (red.ecn, red.wait, red.gentle, red.mean_packet_bytes) == (True, True, False, 500)
+    described = described_topology(loaded, 0, lambda name: name)
+    port = loaded.topology.switches["s1"].port_to("h3")
+    assert described.queue_reds("s1") == {port: loaded.experiment.marking_of("1-3").queue_red()}
+    assert described.markings("s1")[port].entry(port).action == "no_marking"
+    with pytest.raises(InputError, match=r"marking\.limit: link 1-3: limit is 9; valid"):
+        load(SMALL.replace("1-3: {rate: 1Mbit/s}", own.replace("ecn: true", "limit: 9")))
+
+
 def test_a_link_may_have_its_own_marking(load) -> None:
     own = "1-3: {marking: {kind: drop_tail, limit: 9}}"
     experiment = load(SMALL.replace("1-3: {rate: 1Mbit/s}", own)).experiment

@@ -52,10 +52,11 @@ expect:
 PATHS = {"h3": ["0>1", "1>3"], "h4": ["0>1", "1>4"], "h5": ["0>2", "2>5"], "h6": ["0>2", "2>6"]}
 
 
-@pytest.fixture(scope="module")
-def drops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["arrival", "departure"])
+def drops(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("drops")
-    (folder / "drops.yaml").write_text(EXPERIMENT)
+    text = EXPERIMENT.replace("{kind: red}", f"{{kind: red, where: {request.param}}}")
+    (folder / "drops.yaml").write_text(text)
     command = [ROOT / "tiercast", "run", str(folder / "drops.yaml"), "--runtime", "ns3"]
     done = subprocess.run([*command, "--results", folder / "r"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -23,8 +23,9 @@ from tiercast_lab.run.ns3.scenario import scenario, scenario_line
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 
-# Two sessions and TCP. RED is in the middle, followed by a port that drops the tail by policy, one
-# with a short queue, and one with room. Link 0-1 slows down and recovers.
+# Two sessions and TCP. RED is in the middle, on arrival or at departure, followed by a port that
+# drops the tail by policy, one with a short queue, and one with room. Link 0-1 slows down and
+# recovers.
 EXPERIMENT = """\
 name: accounts
 title: Ports that drop and mark
@@ -51,10 +52,13 @@ RED, DROP_TAIL, SHORT, ROOM = "0>1", "1>2", "1>3", "1>4"
 BECAME = ("left", "queue_drops", "policy_drops", "pruned", "waiting")
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
+@pytest.fixture(scope="module", params=["arrival", "departure"])
+def rows(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, pl.DataFrame]:
     folder = tmp_path_factory.mktemp("port-rows")
-    (folder / "accounts.yaml").write_text(EXPERIMENT)
+    text = EXPERIMENT.replace("kind: red,", f"kind: red, where: {request.param},")
+    (folder / "accounts.yaml").write_text(text)
     command = [ROOT / "tiercast", "run", folder / "accounts.yaml", "--runtime=ns3"]
     subprocess.run([*command, "--results", folder / "r"], check=True, capture_output=True)
     kinds = (folder / "r/latest/rows").glob("*.parquet")

@@ -60,9 +60,9 @@ std::vector<FieldMatch> top_group_key(std::uint32_t port, std::uint32_t session)
 
 }  // namespace
 
-Bench::Bench()
+Bench::Bench(std::uint64_t seed)
     : switch_(std::make_unique<engine::Switch>(
-          program(), engine::Switch::Options{.label = accounts::by_group()}, *this)) {
+          program(), engine::Switch::Options{.seed = seed, .label = accounts::by_group()}, *this)) {
   for (std::uint32_t port = 1; port <= 4; ++port) limit(port, 0, 0);
   must(switch_->insert_clone_session(1, {{{kCpuPort, 0}}, 0}));  // copies that become summaries
 }

@@ -73,7 +73,7 @@ struct EgressFates {
 // Ports 1 to 4 are unlimited unless limit() says otherwise. IP bytes count, without Ethernet.
 class Bench : public engine::Output {
  public:
-  Bench();
+  explicit Bench(std::uint64_t seed = 1);  // of the switch's random numbers
 
   // Entries. Thresholds are in packets with 8 fraction bits. The test fails if the switch refuses a
   // call.

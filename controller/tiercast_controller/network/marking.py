@@ -1,7 +1,8 @@
 """What is done about congestion at a port: a class for each kind of marking.
 
-A class is all that Python says of its kind: the keys of `marking`, in an experiment and in the YAML
-of a controller that runs on its own, their ranges, and the entry of the P4 table `port_marking`.
+A class is all that Python says of its kind: the keys of `marking`, in an experiment and in the
+YAML of a controller that runs on its own, their ranges, the entry of the P4 table `port_marking`,
+and, of RED on arrival, what the port's queue is told.
 Here alone numbers become the program's fixed point (docs/p4.md, "Tables" and "RED").
 docs/add-a-marking.md has a whole kind. Packets throughout, where nothing else is said.
 """
@@ -29,8 +30,26 @@ _IDLE_RATE_BITS = 19  # of packets a microsecond
 _RED_LIMIT = 1 << 24  # of RED's thresholds and slopes: their products stay within 32 bits
 _WORD = 1 << 32
 _DEPTH = 1 << 19  # of a queue's length as the switch tells it
+_NS2_WEIGHT = 0.002  # of RED's average (q_weight_)
+_PROGRAM_WEIGHT = 1 / 512
+_QUEUE_MAX_TH = 1 << 31  # packets, of RED on arrival
 _IDLE_PACKETS = 1 << 12  # packet times of idleness after which RED's average is 0
 _DECIDES = math.floor  # a mark too few by less than one unit, and no product above its bound
+
+
+@dataclass(frozen=True)
+class QueueRed:
+    """RED on arrival, of a port's queue: the fields of tiercast.v1.Red."""
+
+    min_th: float
+    max_th: float
+    max_p: float
+    weight: float
+    mean_packet_bytes: float
+    gentle: bool
+    wait: bool
+    ecn: bool
+    mark_above_max: bool
 
 
 @dataclass(frozen=True)
@@ -52,6 +71,10 @@ class Marking(Strict):
         """Of port_marking. ParameterError for a value that the program cannot hold, with the
         parameter, the value and the valid range."""
 
+    def queue_red(self) -> QueueRed | None:
+        """What the port's queue does when packets arrive, beside what the entry says."""
+        return None
+
     def at(self, rate_bps: int, packet_bytes: int, idle_us: int = 0) -> PortPolicy | None:
         """The policy of a port; None: of one that has no rate, and so no queue."""
         traffic = PortTraffic(rate_bps, packet_bytes, idle_us)
@@ -67,6 +90,9 @@ class PortPolicy:
 
     def entry(self, port: int) -> TableEntry:
         return self.marking.entry(port, self.traffic)
+
+    def queue_red(self) -> QueueRed | None:
+        return self.marking.queue_red()
 
 
 class PriorityMarking(Marking):
@@ -123,9 +149,11 @@ class DropTail(Marking):
 
 class Red(Marking):
     """Random Early Detection (Floyd and Jacobson 1993) with ns-2's options, and its defaults of the
-    time; the averages' weight is 1/512."""
+    time. On arrival the queue decides, as ns-2's does, before a packet has a place in it; at
+    departure the P4 program, whose weight is 1/512."""
 
     kind: Literal["red"] = "red"
+    where: Literal["arrival", "departure"] = "departure"
     min_th: float = 5  # average; below max_th
     max_th: float = 15  # average; below 65536
     max_p: float = 0.1  # probability at max_th: above 0, below 1
@@ -133,10 +161,36 @@ class Red(Marking):
     mark_above_max: bool = False  # and above all thresholds, too
     gentle: bool = False  # the probability rises from max_p to 1 between max_th and 2 max_th
     wait: bool = True  # marks are 1/p to 2/p packets apart, not 1 to 1/p
-    limit: int = 0  # as in DropTail; 0: the port's own queue limit alone
+    # As in DropTail, at departure; 0: the port's own queue limit alone.
+    limit: int = 0
     mean_packet_bytes: int = 500  # of the packets that an idle link could have sent, as in ns-2
+    # Of a new length in the average, on arrival: above 0, at most 1; None: ns-2's, 0.002.
+    weight: float | None = None
+
+    def queue_red(self) -> QueueRed | None:
+        if self.where == "departure":
+            return None
+        weight = _NS2_WEIGHT if self.weight is None else self.weight
+        return QueueRed(
+            self.min_th,
+            self.max_th,
+            self.max_p,
+            weight,
+            self.mean_packet_bytes,
+            self.gentle,
+            self.wait,
+            self.ecn,
+            self.mark_above_max,
+        )
 
     def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        self._check(traffic)
+        if self.where == "arrival":
+            return port_entry(port, "no_marking", {})
+        return self._entry(port, traffic)
+
+    def _check(self, traffic: PortTraffic) -> None:
+        """What holds of either place, and what one of them alone has."""
         if not 0 <= self.min_th < self.max_th:
             raise ParameterError(
                 f"min_th {self.min_th:g} and max_th {self.max_th:g}: valid is 0 <= min_th < max_th",
@@ -152,6 +206,26 @@ class Red(Marking):
         ):
             if value <= 0:
                 raise ParameterError(f"{name} is {value}; valid: above 0", name)
+        if self.where == "arrival":
+            if self.max_th > _QUEUE_MAX_TH:
+                raise ParameterError(
+                    f"max_th is {self.max_th:g}; valid on arrival: up to {_QUEUE_MAX_TH}", "max_th"
+                )
+            if self.weight is not None and not 0 < self.weight <= 1:
+                raise ParameterError(f"weight is {self.weight:g}; valid: above 0, to 1", "weight")
+            if self.limit != 0:
+                raise ParameterError(
+                    f"limit is {self.limit}; valid on arrival: 0, the link's `queue` is the limit",
+                    "limit",
+                )
+        elif self.weight is not None and self.weight != _PROGRAM_WEIGHT:
+            raise ParameterError(
+                f"weight is {self.weight:g}; valid at departure: {_PROGRAM_WEIGHT}, the program's "
+                "own; any with `where: arrival`",
+                "weight",
+            )
+
+    def _entry(self, port: int, traffic: PortTraffic) -> TableEntry:
         min_th = fixed("min_th", self.min_th, _QUEUE_BITS, _RED_LIMIT)
         max_th = fixed("max_th", self.max_th, _QUEUE_BITS, _RED_LIMIT)
         if min_th == max_th:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
-from tiercast_controller.network.marking import PortPolicy
+from tiercast_controller.network.marking import PortPolicy, QueueRed
 
 if TYPE_CHECKING:  # only callers that use a graph wait for its import
     import networkx as nx
@@ -235,6 +235,11 @@ class Topology:
 
     def markings(self, switch: str) -> dict[int, PortPolicy]:
         return dict(self._marking.get(switch, {}))
+
+    def queue_reds(self, switch: str) -> dict[int, QueueRed]:
+        """Ports whose queues have RED on arrival."""
+        found = {port: policy.queue_red() for port, policy in self.markings(switch).items()}
+        return {port: red for port, red in found.items() if red is not None}
 
     def check(self, sessions: list[Session]) -> None:
         """Checks that hosts, addresses and sessions fit together."""

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dataplane/engine/api/switch_state.h"
+#include "dataplane/engine/queues/red.h"
 
 namespace tiercast::engine {
 
@@ -55,6 +56,9 @@ Status Switch::set_port(std::uint32_t port, const PortConfig& c, std::int64_t no
     if (delay < 0 || delay > kMaxDelay) {
       return wrong("delay " + std::to_string(delay) + " ns, valid: 0 to 1e15");
     }
+  }
+  if (c.red) {
+    if (const std::string what = Red::wrong(*c.red); !what.empty()) return wrong("red: " + what);
   }
   s.advance(now_ns);
   s.ports->set(port, c, s.clock_ns);

@@ -2,6 +2,7 @@
 // longer allocate memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,6 +22,7 @@ struct FrameBuffer {
   std::uint32_t references = 0;
   FrameBuffer* next = nullptr;
   std::span<const std::byte> frame() const { return {bytes.get(), size}; }
+  std::span<std::byte> frame() { return {bytes.get(), size}; }
 };
 
 struct Packet {
@@ -36,6 +38,7 @@ struct Packet {
   std::uint32_t enq_qdepth = 0;
   bool is_written = false;   // the frame already contains its headers, as long as
                              // Image::egress_watch is 0
+  bool is_marked = false;    // RED on arrival has decided that the frame gets CE when it leaves
   std::uint32_t copy = 0;    // copy number of a traced packet
   std::uint64_t trace = 0;   // number of a traced packet; 0: not traced
   std::int64_t time_ns = 0;  // in a queue: when it arrived; on a wire: when it leaves
@@ -79,7 +82,7 @@ class PacketPool {
     packet->buffer = nullptr;
     packet->cursor = packet->truncate = packet->generation = 0;
     packet->trace = 0;
-    packet->is_written = false;
+    packet->is_written = packet->is_marked = false;
     return packet;
   }
   void give(Packet* packet) {
@@ -106,6 +109,14 @@ class PacketPool {
   FrameBuffer* share(FrameBuffer* buffer) {
     ++buffer->references;
     return buffer;
+  }
+  // Makes the packet's frame its own, so that a change of it is no change of a copy's.
+  void unshare(Packet& packet) {
+    FrameBuffer* shared = packet.buffer;
+    if (shared->references == 1) return;
+    packet.buffer = take_buffer(shared->size);
+    std::copy_n(shared->bytes.get(), shared->size, packet.buffer->bytes.get());
+    release(shared);
   }
   void release(FrameBuffer* buffer) {
     if (--buffer->references > 0) return;

@@ -2,9 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tiercast::engine {
+
+// Random early detection on arrival (red.h). Queue lengths are in packets, the one in service not
+// counted. Defaults: ns-2's at the time of the papers.
+struct RedConfig {
+  double min_th = 5;               // of the average: 0 or more, below max_th
+  double max_th = 15;              // at most 2^31
+  double max_p = 0.1;              // probability at max_th: above 0, at most 1 (ns-2: 1/linterm_)
+  double weight = 0.002;           // of a new length in the average: above 0, at most 1 (q_weight_)
+  double mean_packet_bytes = 500;  // of the packets that an idle link could have sent: 1 or more
+  bool gentle = false;             // from max_th to 2 max_th the probability rises to 1
+  bool wait = true;                // drops are 1/p to 2/p packets apart, not 1 to 1/p
+  bool ecn = false;                // ECT packets are marked where others are dropped early
+  bool mark_above_max = false;     // and above all thresholds, too
+  bool operator==(const RedConfig&) const = default;
+};
 
 struct PortConfig {
   double rate_bps = 0;              // bit/s of the link; 0: unlimited, so the port never queues
@@ -18,6 +34,7 @@ struct PortConfig {
   std::int64_t rx_delay_ns = 0;     // delays frames received on this port, before ingress
   bool fair_queueing = false;       // one queue per flow, served in turn (fair_queue.h); the limits
                                     // of packets and bytes then apply to each flow
+  std::optional<RedConfig> red = std::nullopt;  // for all flows together; no effect without a rate
 };
 
 // Counts since the port was added, in packets and frame bytes (without overhead).
@@ -29,6 +46,8 @@ struct PortStats {
   std::uint64_t enqueued_packets = 0;  // accepted by the traffic manager, whether they wait or not
   std::uint64_t dropped_packets = 0;   // queue full
   std::uint64_t dropped_bytes = 0;
+  std::uint64_t early_dropped_packets = 0;   // dropped by RED on arrival
+  std::uint64_t marked_packets = 0;          // marked by RED on arrival, and not dropped in egress
   std::uint64_t egress_dropped_packets = 0;  // dropped by the program's egress pipeline
   std::uint32_t queue_packets = 0;           // waiting now, not counting the one in service
   std::uint64_t queue_bytes = 0;             // frame + overhead bytes waiting now
@@ -53,7 +72,9 @@ struct LabelCounts {
   std::uint64_t entered = 0;  // handed to the queue
   std::uint64_t dropped = 0;  // of those: lost because the queue was full or the port was removed
   std::uint64_t served = 0;   // of those: got their turn, and the egress pipeline ran
-  std::uint64_t waiting() const { return entered - dropped - served; }
+  std::uint64_t early_dropped = 0;  // of those that entered: dropped by RED on arrival
+  std::uint64_t marked = 0;  // of those served: marked by RED on arrival, and not dropped in egress
+  std::uint64_t waiting() const { return entered - dropped - early_dropped - served; }
   bool operator==(const LabelCounts&) const = default;
 };
 

@@ -4,14 +4,18 @@
 #include <cmath>
 #include <utility>
 
+#include "dataplane/engine/packet/ipv4_ecn.h"
+#include "dataplane/engine/packet/random.h"
+
 namespace tiercast::engine {
 
 namespace {
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 }
 
-TrafficManager::TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client)
-    : pool_(pool), client_(client), ports_(ports), soon_(ports) {
+TrafficManager::TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client,
+                               std::uint64_t seed)
+    : pool_(pool), client_(client), seed_(seed), ports_(ports), soon_(ports) {
   active_.reserve(ports);
   due_.reserve(ports);
 }
@@ -105,6 +109,7 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
   port.rate = rate;
   port.config = config;
   if (config.fair_queueing != (port.fair != nullptr)) set_scheduling(port, config.fair_queueing);
+  set_red(index, config.red);
   schedule(index);
 }
 
@@ -120,6 +125,43 @@ void TrafficManager::set_scheduling(Port& port, bool fair) {
     while (!port.fair->empty()) port.waiting.push(port.fair->pop());
     port.fair.reset();
   }
+}
+
+// The average outlives a change of the parameters, and the decisions on what waits stand.
+void TrafficManager::set_red(std::uint32_t index, const std::optional<RedConfig>& config) {
+  Port& port = ports_[index];
+  if (!config) {
+    port.red.reset();
+  } else if (port.red != nullptr) {
+    port.red->set(*config);
+  } else {
+    std::uint64_t state = seed_;
+    state = next_random(state) ^ index;
+    port.red = std::make_unique<Red>(*config, next_random(state));
+  }
+}
+
+bool TrafficManager::pass_red(Port& port, Packet& packet, bool idle, std::int64_t now_ns) {
+  packet.is_marked = false;
+  if (port.rate == 0) return true;
+  const std::int64_t idle_ns = idle ? std::max<std::int64_t>(now_ns - port.free_ns, 0) : Red::kBusy;
+  const Red::Verdict verdict =
+      port.red->arrive(port.stats.queue_packets, idle_ns, static_cast<double>(port.rate));
+  if (verdict == Red::Verdict::kPass) return true;
+  packet.is_marked = port.red->marks(verdict) && is_ecn_capable(packet.buffer->frame());
+  if (!packet.is_marked && verdict == Red::Verdict::kForced) port.red->forced_drop();
+  return packet.is_marked;
+}
+
+// Only now is the frame what it will be, and it may be shared with copies on other ports.
+void TrafficManager::mark(std::uint32_t index, Packet& packet, std::int64_t now_ns) {
+  packet.is_marked = false;
+  if (!is_ecn_capable(packet.buffer->frame())) return;  // the program has made it another packet
+  pool_.unshare(packet);
+  mark_congestion(packet.buffer->frame());
+  ++ports_[index].stats.marked_packets;
+  ++ports_[index].labels.of(packet.label).marked;
+  client_.marked(index, packet, now_ns);
 }
 
 void TrafficManager::remove(std::uint32_t index) {
@@ -159,6 +201,7 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   ++counts.entered;
   const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
   const std::uint32_t flow = port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
+  const bool passes = port.red == nullptr || pass_red(port, *packet, idle, now_ns);
   if (!idle) {
     const PortConfig& c = port.config;
     // The limits of a fair queue apply to each flow.
@@ -170,7 +213,15 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
       ++counts.dropped;
       ++stats.dropped_packets;
       stats.dropped_bytes += frame_bytes;
-      client_.refused(index, *packet);
+      if (port.red != nullptr) port.red->forced_drop();
+      client_.refused(index, *packet, false);
+      pool_.give(packet);
+      return;
+    }
+    if (!passes) {
+      ++counts.early_dropped;
+      ++stats.early_dropped_packets;
+      client_.refused(index, *packet, true);
       pool_.give(packet);
       return;
     }
@@ -212,6 +263,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
       pool_.give(packet);
       continue;
     }
+    if (packet->is_marked) mark(index, *packet, now_ns);
     if (port.rate == 0) {
       put_on_wire(port, packet, now_ns);
       continue;

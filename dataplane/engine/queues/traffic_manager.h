@@ -1,10 +1,11 @@
 // The ports' queues, links and wires, in virtual time.
 //
 // A port is a drop-tail FIFO or a fair queue, a link with a rate, and a wire with a propagation
-// delay. A packet that finds the link idle is served at once and never counts as waiting. The
-// egress pipeline runs when a packet's service starts; the bytes that egress leaves determine the
-// service time: (frame + overhead) * 8 / rate. Service times add up without rounding: an instant is
-// whole nanoseconds plus a remainder in units of 1/rate nanoseconds.
+// delay. RED may drop a packet when it arrives, or decide to mark it. A packet that finds the link
+// idle is served at once and never counts as waiting. The egress pipeline runs when a packet's
+// service starts; the bytes that egress leaves determine the service time: (frame + overhead) * 8 /
+// rate. Service times add up without rounding: an instant is whole nanoseconds plus a remainder in
+// units of 1/rate nanoseconds.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "dataplane/engine/queues/fair_queue.h"
 #include "dataplane/engine/queues/label_table.h"
 #include "dataplane/engine/queues/port.h"
+#include "dataplane/engine/queues/red.h"
 
 namespace tiercast::engine {
 
@@ -34,13 +36,16 @@ class TrafficManager {
                         std::int64_t now_ns) = 0;
     // A frame leaves the wire at packet.time_ns.
     virtual void deliver(std::uint32_t port, const Packet& packet) = 0;
-    // The queue is full, so the packet is dropped.
-    virtual void refused(std::uint32_t port, const Packet& packet) = 0;
+    // The packet is dropped, because the queue is full or, if `early`, by RED on arrival.
+    virtual void refused(std::uint32_t port, const Packet& packet, bool early) = 0;
+    // RED on arrival has marked the frame, which is about to leave.
+    virtual void marked(std::uint32_t port, const Packet& packet, std::int64_t now_ns) = 0;
     // A frame arrives after its rx_delay_ns. The client takes ownership.
     virtual void arrive(std::uint32_t port, Packet* packet, std::int64_t now_ns) = 0;
   };
 
-  TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client);
+  // seed: of RED's random numbers; each port has its own.
+  TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client, std::uint64_t seed);
 
   bool has(std::uint32_t port) const { return port < ports_.size() && ports_[port].exists; }
   // The rate is rounded to whole bit/s.
@@ -76,6 +81,7 @@ class TrafficManager {
     LabelTable labels;
     PacketList waiting, wire, arriving;
     std::unique_ptr<FairQueue> fair;  // holds the waiting packets instead of `waiting`
+    std::unique_ptr<Red> red;
     Packet* in_service = nullptr;
     std::int64_t free_ns = 0;      // the link is, or became, free at free_ns +
     std::uint64_t remainder = 0;   // remainder / rate nanoseconds
@@ -127,10 +133,15 @@ class TrafficManager {
   void put_on_wire(Port& port, Packet* packet, std::int64_t sent_ns);
   void take_from_queue(Port& port, const Packet& packet);
   void set_scheduling(Port& port, bool fair);
+  void set_red(std::uint32_t port, const std::optional<RedConfig>& config);
+  // RED's word on a packet that arrives; false: it is dropped.
+  [[gnu::noinline]] bool pass_red(Port& port, Packet& packet, bool idle, std::int64_t now_ns);
+  [[gnu::noinline]] void mark(std::uint32_t port, Packet& packet, std::int64_t now_ns);
   std::uint32_t bytes_on_link(const Port& port, std::uint32_t frame_bytes) const;
 
   PacketPool& pool_;
   Client& client_;
+  const std::uint64_t seed_;
   std::vector<Port> ports_;
   std::vector<std::uint32_t> active_;  // ports that exist, ascending
   // The ports with pending events. soon_ has those due at the instant soon_ns_, which for ports

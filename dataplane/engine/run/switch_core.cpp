@@ -66,14 +66,16 @@ SwitchCore::SwitchCore(std::shared_ptr<const Image> image, SwitchOptions given_o
     throw std::invalid_argument("CPU port " + std::to_string(options.cpu_port) + ", valid: 0 to " +
                                 std::to_string(kPortNumbers - 1));
   }
-  ports = std::make_unique<TrafficManager>(kPortNumbers, program->pool, *program->path);
+  ports =
+      std::make_unique<TrafficManager>(kPortNumbers, program->pool, *program->path, options.seed);
   ports->set(options.cpu_port, PortConfig{}, 0);
   find_timers();
 }
 
 void SwitchCore::set_program(std::shared_ptr<const Image> image) {
   auto next = std::make_unique<ProgramState>(std::move(image), ports_down, *this);
-  auto next_ports = std::make_unique<TrafficManager>(kPortNumbers, next->pool, *next->path);
+  auto next_ports =
+      std::make_unique<TrafficManager>(kPortNumbers, next->pool, *next->path, options.seed);
   for (std::uint32_t port : ports->ports()) {
     next_ports->set(port, ports->config(port), clock_ns);
     next_ports->stats(port) = ports->stats(port);
@@ -231,11 +233,7 @@ bool SwitchCore::deparse(Packet& packet, PacketState& state) {
     const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
     const bool changes = needs == Deparser::Frame::kRewrite;
     if (!changes && !shortens) return true;  // copies keep sharing the frame
-    if (received->references > 1) {
-      packet.buffer = program->pool.take_buffer(received->size);
-      std::copy_n(received->bytes.get(), received->size, packet.buffer->bytes.get());
-      program->pool.release(received);
-    }
+    program->pool.unshare(packet);
     if (changes) deparser.rewrite(state.phv, packet.buffer->bytes.get());
   } else {
     const auto payload = state.frame.subspan(packet.cursor);

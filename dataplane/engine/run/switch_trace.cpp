@@ -69,12 +69,22 @@ void SwitchCore::tell_enqueue(const Packet& packet, std::uint32_t port, std::uin
                  {"waiting_bytes", static_cast<std::int64_t>(queue.queue_bytes)}});
 }
 
-void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port) {
+void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port, bool early) {
   const PortStats& queue = ports->stats(port);
+  if (early) {
+    return tell_drop(packet, "queue",
+                     "RED on arrival at port " + std::to_string(port) + ", with " +
+                         std::to_string(queue.queue_packets) + " packets waiting");
+  }
   tell_drop(packet, "queue",
             "the queue of port " + std::to_string(port) +
                 " is full: " + std::to_string(queue.queue_packets) + " packets, " +
                 std::to_string(queue.queue_bytes) + " bytes");
+}
+
+void SwitchCore::tell_marked(const Packet& packet, std::uint32_t port, std::int64_t now_ns) {
+  tracer.report(packet, "mark", now_ns,
+              {{"port", std::int64_t{port}}, {"by", std::string("RED on arrival")}});
 }
 
 void SwitchCore::tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,

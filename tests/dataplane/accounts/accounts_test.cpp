@@ -213,6 +213,52 @@ TEST_F(Accounts, ANewProgramBeginsAnew) {
   EXPECT_THAT(sessions(), IsEmpty());
 }
 
+// What RED on arrival drops and marks counts as the policy's. Marked packets count when they leave.
+TEST_F(Accounts, RedOnArrivalIsAPolicy) {
+  engine::PortConfig config = bench.engine_switch().port_config(kOut).value();
+  config.red = {.min_th = 1, .max_th = 3, .weight = 1, .ecn = true, .mark_above_max = true};
+  EXPECT_TRUE(bench.engine_switch().set_port(kOut, config, bench.now()).ok());
+  EXPECT_EQ(policy(bench.engine_switch(), kOut), "red");
+  send(1, 0, 4);  // ECT: found -, 0, 1 and 2, which is the first above the threshold
+  send(1, 1, 2);  // found 3 and 4: marked
+  send_tcp(5);    // found 5: not ECT, dropped
+  EXPECT_EQ(accounts().total, (Counts{.entered = 11, .waiting = 5, .left = 1, .policy_drops = 5}));
+  bench.finish();
+  EXPECT_THAT(sessions(), ElementsAre(SessionCounts{-1, -1, {.entered = 5, .policy_drops = 5}},
+                                      SessionCounts{1, 0, {.entered = 4, .left = 4}},
+                                      SessionCounts{1, 1, {.entered = 2, .left = 2, .marked = 2}}));
+  EXPECT_TRUE(accounts().balanced());
+  std::size_t marked = 0;
+  for (const Frame& frame : bench.sent_on(kOut)) {
+    EXPECT_TRUE(checksum_right(frame));
+    marked += (std::to_integer<unsigned>(frame[kEthernetBytes + 1]) & 3) == kCe;
+  }
+  EXPECT_EQ(marked, 2u);
+}
+
+// Copies of a packet share its frame. A mark at one port must not appear at another.
+TEST_F(Accounts, RedOnArrivalMarksItsPortsCopyAlone) {
+  constexpr std::uint32_t kOther = 3;
+  EXPECT_TRUE(
+      bench.engine_switch().modify_multicast_group(mgid(1, 0), {{kOut, 0}, {kOther, 0}}).ok());
+  engine::PortConfig config = bench.engine_switch().port_config(kOut).value();
+  config.red = {.min_th = 0, .max_th = 1, .weight = 1, .ecn = true, .mark_above_max = true};
+  EXPECT_TRUE(bench.engine_switch().set_port(kOut, config, bench.now()).ok());
+  send(1, 0, 6);
+  bench.finish();
+  const auto marked = [&](std::uint32_t port) {
+    std::size_t count = 0;
+    for (const Frame& frame : bench.sent_on(port)) {
+      count += (std::to_integer<unsigned>(frame[kEthernetBytes + 1]) & 3) == kCe;
+    }
+    return count;
+  };
+  EXPECT_EQ(marked(kOut), 3u);  // that found 2, 3, 4
+  EXPECT_EQ(marked(kOther), 0u);
+  EXPECT_EQ(accounts(kOut).total, (Counts{.entered = 6, .left = 6, .marked = 3}));
+  EXPECT_EQ(accounts(kOther).total, (Counts{.entered = 6, .left = 6}));
+}
+
 // Random traffic of every kind through random policies, links and trees. At any instant, at every
 // port and for every layer, nothing is counted twice or missed.
 TEST_F(Accounts, BalanceAtAnyInstant) {
@@ -233,6 +279,14 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
       config.rx_delay_ns = below(3) * kMillisecond;
       config.fair_queueing = below(3) == 0;
       config.overhead_bytes = -static_cast<int>(kEthernetBytes);
+      if (below(3) == 0) {
+        config.red = {.min_th = 1,
+                      .max_th = 4,
+                      .weight = 0.2,
+                      .gentle = below(2) == 0,
+                      .ecn = below(2) == 0,
+                      .mark_above_max = below(2) == 0};
+      }
       EXPECT_TRUE(bench.engine_switch().set_port(port, config, bench.now()).ok());
     };
     const auto change_policy = [&](std::uint32_t port) {
@@ -298,7 +352,9 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
         }
         const engine::PortStats stats = bench.engine_switch().stats(port);
         ASSERT_EQ(all.total.waiting, stats.queue_packets) << step;
-        ASSERT_EQ(all.total.policy_drops + all.total.pruned, stats.egress_dropped_packets) << step;
+        ASSERT_EQ(all.total.policy_drops + all.total.pruned,
+                  stats.egress_dropped_packets + stats.early_dropped_packets)
+            << step;
         ASSERT_GE(all.total.left, stats.tx_packets) << step;
       }
     }

@@ -46,6 +46,26 @@ TEST(Options, PortWithoutParametersIsUnlimited) {
   EXPECT_THROW(parse_port("1=eth0,scheduling=rr"), OptionError);
 }
 
+TEST(Options, Red) {
+  EXPECT_FALSE(parse_port("1=eth0").link.red);
+  EXPECT_EQ(parse_port("1=eth0,red=min_th:5").link.red, engine::RedConfig());
+  EXPECT_EQ(parse_port("1=eth0,red=min_th:2.5/max_th:9/max_p:0.02/weight:0.01/"
+                       "mean_packet_bytes:1000/gentle:1/wait:0/ecn:1/mark_above_max:1")
+                .link.red,
+            (engine::RedConfig{.min_th = 2.5,
+                               .max_th = 9,
+                               .max_p = 0.02,
+                               .weight = 0.01,
+                               .mean_packet_bytes = 1000,
+                               .gentle = true,
+                               .wait = false,
+                               .ecn = true,
+                               .mark_above_max = true}));
+  for (const char* wrong : {"", "min_th", "min_th:", "min_th:x", "min_th:5/", "ecn:true",
+                            "min_th:5/min_th:5", "min_th:15", "max_p:nan"})
+    EXPECT_THROW(parse_port(std::string("1=eth0,red=") + wrong), OptionError) << wrong;
+}
+
 TEST(Options, Rates) {
   EXPECT_DOUBLE_EQ(parse_rate("250kbit/s"), 250e3);
   EXPECT_DOUBLE_EQ(parse_rate("1.5Gbit/s"), 1.5e9);
@@ -74,7 +94,13 @@ TEST(Options, ErrorsNamePlaceValueAndValidChoices) {
             "50p/30000B; 0 means no limit");
   EXPECT_EQ(error_of([] { parse_port("1=eth0,mtu=9"); }),
             "--port '1=eth0,mtu=9': mtu: unknown parameter; valid: rate, queue, delay, overhead, "
-            "rx-delay, scheduling");
+            "rx-delay, scheduling, red");
+  EXPECT_EQ(error_of([] { parse_port("1=eth0,red=min:5"); }),
+            "--port '1=eth0,red=min:5': red: 'min:5' is no parameter of RED; valid: min_th:5, "
+            "max_th:15, max_p:0.1, weight:0.002, mean_packet_bytes:500, gentle:0, wait:1, ecn:0, "
+            "mark_above_max:0, joined by '/'");
+  EXPECT_EQ(error_of([] { parse_port("1=eth0,red=max_p:1.5"); }),
+            "--port '1=eth0,red=max_p:1.5': red: max_p 1.500000, valid: above 0, to 1");
   EXPECT_EQ(error_of([] { parse_port("0=eth0"); }),
             "--port '0=eth0': port number '0' is not one of 1 to 510");
   EXPECT_EQ(error_of([] { parse_port("510=eth0"); }),

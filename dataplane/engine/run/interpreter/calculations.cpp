@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dataplane/engine/packet/bits.h"
+#include "dataplane/engine/packet/random.h"
 
 namespace tiercast::engine {
 

@@ -5,6 +5,7 @@
 
 #include "dataplane/engine/image/limits.h"
 #include "dataplane/engine/packet/bits.h"
+#include "dataplane/engine/packet/random.h"
 
 namespace tiercast::engine {
 

@@ -36,11 +36,4 @@ Externs::Externs(const Image& image, std::uint64_t seed)
   for (const Calculation& c : image.calculations) crc.push_back(default_crc(c.algorithm));
 }
 
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = state += 0x9e3779b97f4a7c15;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return z ^ z >> 31;
-}
-
 }  // namespace tiercast::engine

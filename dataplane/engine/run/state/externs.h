@@ -29,7 +29,4 @@ struct Externs {
   std::int64_t now_ns = 0;  // to be set before a packet is processed
 };
 
-// SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t next_random(std::uint64_t& state);
-
 }  // namespace tiercast::engine

@@ -84,6 +84,12 @@ class Bmv2Switches:
                 )
             if link.parameters.fair:
                 raise InputError(f"--switch bmv2: link {link.name} has a fair queue; valid: fifo")
+            path, marking = loaded.experiment.placed_marking(link.name)
+            if link.parameters.rate and marking.queue_red() is not None:
+                raise InputError(
+                    f"--switch bmv2: {'.'.join(path)}: link {link.name} has {marking.kind} with "
+                    "`where: arrival`, and bmv2's queues have none; valid: where: departure"
+                )
         for event in loaded.experiment.link_events:
             if event.delay is not None or (event.queue and event.queue.bytes):
                 raise InputError(

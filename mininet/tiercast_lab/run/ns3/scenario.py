@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 from ipaddress import IPv4Address
 from typing import Any
 
 from google.protobuf import json_format
-from tiercast.v1 import session_pb2, simulation_pb2
+from tiercast.v1 import queue_pb2, session_pb2, simulation_pb2
 
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
@@ -83,7 +84,7 @@ def _switches(loaded: LoadedExperiment) -> list[simulation_pb2.SimulatedSwitch]:
         simulation_pb2.SimulatedSwitch(
             name=switch.name,
             ports=(
-                _port(topology, switch.name, number, neighbour not in unrecorded)
+                _port(loaded, switch.name, number, neighbour not in unrecorded)
                 for number, (neighbour, _) in enumerate(switch.ports, 1)
             ),
         )
@@ -191,8 +192,9 @@ def _suffixes(experiment: Experiment) -> list[str]:
 
 
 def _port(
-    topology: Topology, switch: str, number: int, recorded: bool
+    loaded: LoadedExperiment, switch: str, number: int, recorded: bool
 ) -> simulation_pb2.SimulatedPort:
+    topology = loaded.topology
     neighbour, link = topology.switches[switch].ports[number - 1]
     parameters, to_host = link.sent_by(switch), neighbour in topology.hosts
     return simulation_pb2.SimulatedPort(
@@ -209,7 +211,13 @@ def _port(
         peer_port=0 if to_host else topology.switches[neighbour].port_to(switch),
         link=topology.switches[switch].direction(number),
         recorded=recorded,
+        red=_red(loaded, link.name) if parameters.rate else None,
     )
+
+
+def _red(loaded: LoadedExperiment, link: str) -> queue_pb2.Red | None:
+    red = loaded.experiment.marking_of(link).queue_red()
+    return None if red is None else queue_pb2.Red(**asdict(red))
 
 
 def _changes(topology: Topology, event: LinkEvent) -> list[simulation_pb2.PortChange]:

@@ -1,0 +1,37 @@
+#include "dataplane/engine/packet/ipv4_ecn.h"
+
+#include <cstdint>
+
+namespace tiercast::engine {
+namespace {
+
+constexpr std::size_t kIp = 14;  // Ethernet header
+constexpr std::size_t kIpBytes = 20;
+constexpr std::size_t kTos = kIp + 1;  // whose low two bits are ECN
+constexpr std::size_t kChecksum = kIp + 10;
+constexpr std::byte kEcn{3};  // the bits, and CE
+
+std::uint32_t word(std::span<const std::byte> frame, std::size_t at) {
+  return std::to_integer<std::uint32_t>(frame[at]) << 8 |
+         std::to_integer<std::uint32_t>(frame[at + 1]);
+}
+
+}  // namespace
+
+bool is_ecn_capable(std::span<const std::byte> frame) {
+  return frame.size() >= kIp + kIpBytes && word(frame, kIp - 2) == 0x0800 &&
+         std::to_integer<unsigned>(frame[kIp]) >> 4 == 4 && (frame[kTos] & kEcn) != std::byte{0};
+}
+
+void mark_congestion(std::span<std::byte> frame) {
+  const std::uint32_t before = word(frame, kIp);
+  frame[kTos] |= kEcn;
+  // HC' = ~(~HC + ~m + m')
+  std::uint32_t sum = (~word(frame, kChecksum) & 0xffff) + (~before & 0xffff) + word(frame, kIp);
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  frame[kChecksum] = static_cast<std::byte>(~sum >> 8 & 0xff);
+  frame[kChecksum + 1] = static_cast<std::byte>(~sum & 0xff);
+}
+
+}  // namespace tiercast::engine
