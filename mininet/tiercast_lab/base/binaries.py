@@ -33,6 +33,7 @@ DELAY_LINE = _program("dataplane/delay_line", "tiercast-delay-line")
 EXPERIMENTS = DATA / "experiments"
 FIGURES = EXPERIMENTS / "figures"
 SWEEPS = EXPERIMENTS / "sweeps"
+CALIBRATED = EXPERIMENTS / "calibrated/numbers.yaml"
 TOPOLOGIES = EXPERIMENTS / "topologies"
 BASES = EXPERIMENTS / "bases"
 # TIERCAST_P4 selects a compiled P4 program from another folder (docs/add-a-marking.md).

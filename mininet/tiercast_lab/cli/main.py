@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from tiercast_controller.base.errors import ConfigurationError
-from tiercast_controller.base.installation import VERSION
+from tiercast_controller.base.installation import IN_CHECKOUT, VERSION
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import (
@@ -203,6 +203,12 @@ tiercast reproduce --paper RLA
 
 tiercast reproduce --jobs 1 --results /data/results"""
 
+CALIBRATED_EXAMPLES = """Examples:
+
+tiercast calibrated sim.delta mlda.initial_increase
+
+tiercast calibrated --record"""
+
 SWEEP_EXAMPLES = """Examples:
 
 tiercast sweep matrix --quick
@@ -326,6 +332,62 @@ def _reproduce(
         _print_report(path)
     verdicts = {summary["verdict"] for summary in summaries}
     raise typer.Exit(EXIT_OF[next(one for one in EXIT_OF if one in verdicts)])
+
+
+@app.command(epilog=CALIBRATED_EXAMPLES)
+def calibrated(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Such as sim.delta; all if none."),
+    ] = None,
+    quick: Quick = False,
+    as_json: AsJson = False,
+    jobs: Jobs = ALL_CORES,
+    record: Annotated[
+        bool, typer.Option("--record", help="Also write docs/reproduction/changes.md.")
+    ] = False,
+    results: Results = binaries.RESULTS,
+) -> None:
+    """Run figures with the numbers that were chosen here, and with the papers' values.
+
+    The numbers are in experiments/calibrated/numbers.yaml. Each figure's table has both results.
+    Exit status: 0 all runs are complete, 2 bad input, 4 a run failed, 130 interrupted.
+    """
+    from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.results import storage
+    from tiercast_lab.show import changes_page
+    from tiercast_lab.show.figure_report import write_figure
+    from tiercast_lab.show.study_tables import figure_tables
+    from tiercast_lab.study.calibrated import calibrated_numbers, figures_otherwise, find_calibrated
+    from tiercast_lab.study.figure_results import FigureResults
+    from tiercast_lab.study.workers import LocalWorkers
+
+    if record and not IN_CHECKOUT:
+        raise InputError("--record writes docs/reproduction/; valid: in a checkout of tiercast")
+    schemes = known_schemes()
+    chosen = [(one, figures_otherwise(one, schemes)) for one in find_calibrated(names or [])]
+    tasks = [task for _, figures in chosen for one in figures for task in one.tasks(quick)]
+    outcomes = iter(_make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs)))
+    made = []
+    for number, figures in chosen:
+        folder = results.resolve() / "calibrated" / number.name
+        with storage.writing(folder):
+            summaries = [
+                write_figure(
+                    FigureResults(one, [next(outcomes) for _ in one.tasks(quick)]), folder, quick
+                )
+                for one in figures
+            ]
+        made.append((number, summaries))
+        for summary in summaries:
+            if not as_json:
+                console.print(figure_tables(summary))
+    if as_json:
+        print(storage.to_json([summary for _, summaries in made for summary in summaries]))
+    if record:
+        changes_page.record(made, calibrated_numbers())
+    failed = any(summary["failures"] for _, summaries in made for summary in summaries)
+    raise typer.Exit(EXIT_FAILED if failed else 0)
 
 
 @app.command(epilog=SWEEP_EXAMPLES)

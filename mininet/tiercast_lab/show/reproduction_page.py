@@ -47,6 +47,8 @@ seeds, ± half of the 95 % confidence interval.
 {not_met}
 
 What the papers leave open, what we chose, and why a figure is not met: {analyses}.
+What was calibrated, when and why, and what the verdicts would be otherwise:
+[calibrated numbers](reproduction/changes.md).
 Not in any paper: [SIM beside TCP](reproduction/beyond.md),
 [random trees](reproduction/random-trees.md),
 [groups of up to 102,400 receivers](reproduction/groups.md),

@@ -1,0 +1,43 @@
+"""The numbers that were chosen here, and figures with what they would be otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, among
+from tiercast_lab.experiment.calibrated_schema import Calibrated, CalibratedNumbers
+from tiercast_lab.experiment.figure_schema import FirstSetUp
+from tiercast_lab.experiment.model import validate
+from tiercast_lab.experiment.schemes import SchemeInfo
+from tiercast_lab.experiment.yaml_source import load_yaml
+from tiercast_lab.study.figure_spec import FigureSpec, find_figure
+
+
+def calibrated_numbers() -> list[Calibrated]:
+    """Of experiments/calibrated/numbers.yaml. Raises InputError."""
+    return validate(CalibratedNumbers, load_yaml(binaries.CALIBRATED)).numbers
+
+
+def find_calibrated(names: Sequence[str]) -> list[Calibrated]:
+    """Those of these names, or all that can be run. Raises InputError."""
+    numbers = calibrated_numbers()
+    runnable = {one.name: one for one in numbers if one.set}
+    for name in names:
+        if name not in runnable:
+            raise InputError(f"no calibrated number {among(name, list(runnable))}")
+    return [runnable[name] for name in names] if names else list(runnable.values())
+
+
+def figures_otherwise(number: Calibrated, schemes: dict[str, SchemeInfo]) -> list[FigureSpec]:
+    """Its figures, each with the other value in the place of its first set-up: so both are run and
+    judged side by side."""
+    other = FirstSetUp(now_with=f"{number.name} {number.value}", reason=number.why, set=number.set)
+    result = []
+    for name in number.figures:
+        spec = find_figure(name, schemes)
+        section = spec.section.model_copy(update={"as_first_set_up": other})
+        experiment = spec.experiment.model_copy(update={"figure": section})
+        result.append(replace(spec, experiment=experiment))
+    return result
