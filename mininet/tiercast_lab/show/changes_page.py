@@ -25,8 +25,8 @@ Numbers, rules and parts of set-ups that no paper gives and that were chosen her
 after a first result was seen: what each was before, when and why it was chosen, and what the
 verdicts are with the paper's or PROTOCOLS' value. `experiments/calibrated/numbers.yaml` is the
 list, and `./tiercast calibrated [NAME ...] --record` runs the figures named there with both values
-and writes this page. Nobody edits it by hand. What changed in the set-up of one figure stands with it
-([reproduction.md](../reproduction.md), "as first set up").
+and writes this page. Nobody edits it by hand. What changed in the set-up of one figure stands with
+it ([reproduction.md](../reproduction.md), "as first set up").
 
 | what | is | was | paper or PROTOCOLS | since | why |
 |---|---|---|---|---|---|
