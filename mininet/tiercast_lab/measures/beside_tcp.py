@@ -129,8 +129,8 @@ def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None
 
 @beside_tcp(
     number(),
-    "mean throughput of all sessions' receivers / mean of the TCP flows at the session's "
-    "bottlenecks",
+    "mean throughput of all sessions' receivers / mean throughput of the TCP flows at the "
+    "session's bottlenecks",
 )
 def sessions_tcp_ratio(rows: Rows, context: Context) -> float | None:
     """The mean throughput of the receivers of all sessions, divided by the mean throughput of the
@@ -159,8 +159,8 @@ def _tcp_ratio_extreme(
 for place, of, which in (("worst", max, "slowest"), ("best", min, "fastest")):
     beside_tcp(
         number(),
-        f"throughput of a receiver / {which} TCP flow at its bottleneck; the "
-        f"{'largest' if of is max else 'smallest'}",
+        f"throughput of a receiver / that of the {which} TCP flow at its bottleneck, the "
+        f"{'largest' if of is max else 'smallest'} of all",
         name=f"tcp_ratio_to_{place}",
     )(partial(_tcp_ratio_extreme, of=of))
 
@@ -175,16 +175,16 @@ def _tcp_throughput(
 
 _RATES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = (
     ("tcp_throughput", fmean, "mean"),
-    ("tcp_worst", min, "slowest"),
-    ("tcp_best", max, "fastest"),
+    ("tcp_worst", min, "smallest"),
+    ("tcp_best", max, "largest"),
 )
 for name, summary, which in _RATES:
-    beside_tcp(RATE, f"of the TCP flows at the bottleneck: {which}", name=name)(
+    beside_tcp(RATE, f"{which} throughput of the TCP flows at the bottleneck", name=name)(
         partial(_tcp_throughput, of=summary)
     )
 
 
-@beside_tcp(fraction(), "packets that the TCP flows at the bottleneck retransmitted, of all sent")
+@beside_tcp(fraction(), "packets retransmitted / packets sent, TCP flows at the bottleneck")
 def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
     """Packets retransmitted / packets sent, for all flows at the receivers' bottlenecks
     together."""

@@ -51,7 +51,7 @@ def feedback_suppressed(rows: Rows, context: Context) -> float | None:
     return None if seen is None else float(seen[1])
 
 
-@measure(fraction(), "ERMCC: loss events that receivers did not report, of all (5.4)")
+@measure(fraction(), "ERMCC: loss events that receivers did not report / all loss events (5.4)")
 def suppression(rows: Rows, context: Context) -> float | None:
     """Suppressed feedback / all loss events at the receivers  // ERMCC 5.4"""
     if (seen := _losses_seen(rows, context)) is None or sum(seen) == 0:

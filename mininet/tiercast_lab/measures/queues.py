@@ -15,7 +15,7 @@ from tiercast_lab.measures.rows import Rows, increase
 from tiercast_lab.measures.spec import fraction, measure, number
 
 
-@measure(number("packets", 0), "packets waiting at any port", of_run=True)
+@measure(number("packets", 0), "most packets waiting at any port", of_run=True)
 def longest_queue(rows: Rows, context: Context) -> float | None:
     """The most packets waiting at any port."""
     if "port" not in rows:
@@ -48,7 +48,7 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
 
 @measure(
     fraction(),
-    "packets that found their queue full, of all that entered queues, or that of one link",
+    "packets that found their queue full / packets that entered queues, all links or one",
     which="link",
     of_run=True,
 )
@@ -59,8 +59,8 @@ def queue_drops(rows: Rows, context: Context, link: str | None = None) -> float 
 
 @measure(
     fraction(),
-    "packets that the ports' marking dropped (RED, `drop_tail`), of all that entered queues, or "
-    "that of one link",
+    "packets that the ports' marking dropped (RED, `drop_tail`) / packets that entered queues, all "
+    "links or one",
     which="link",
     of_run=True,
 )

@@ -11,7 +11,7 @@ from tiercast_lab.measures.rows import Rows, step_at, steps_within
 from tiercast_lab.measures.spec import SECONDS, fraction, measure, number
 
 
-@measure(number("receivers", 0), "MDP-CC: representatives, the most at once")
+@measure(number("receivers", 0), "MDP-CC: the most representatives at once")
 def representatives(rows: Rows, context: Context) -> float | None:
     """The largest number of representatives that MDP-CC's sender had at once."""
     mine = rows.of("mdpcc.representatives", context.session.sender)
@@ -23,8 +23,8 @@ def representatives(rows: Rows, context: Context) -> float | None:
 
 @measure(
     number("GRTT", 1),
-    "MDP-CC: from the time at which another path becomes the worst (by its links' rates) until one "
-    "of its receivers is CLR; the longest",
+    "MDP-CC: longest time from when another path becomes the worst (by its links' rates) until one "
+    "of its receivers is CLR",
 )
 def clr_delay(rows: Rows, context: Context) -> float | None:
     """How long, in GRTTs, MDP-CC's sender needs to follow a move of the worst path, until it
@@ -34,7 +34,7 @@ def clr_delay(rows: Rows, context: Context) -> float | None:
 
 @measure(
     number("GRTT", 1),
-    "MDP-CC: as clr_delay, but from the first loss event at a receiver of the path on",
+    "MDP-CC: as clr_delay, but from the first loss event at a receiver of that path",
 )
 def clr_delay_since_loss(rows: Rows, context: Context) -> float | None:
     """As clr_delay, from the first loss event at a receiver behind the new worst path on: what the
@@ -121,7 +121,7 @@ def representative_steps(rows: Rows, context: Context) -> tuple[np.ndarray, np.n
 
 @measure(
     number("switches", 0),
-    "how often another receiver became ERMCC's CR, PGMCC's acker, TFMCC's CLR",
+    "how often another receiver became ERMCC's CR, PGMCC's acker or TFMCC's CLR",
 )
 def representative_switches(rows: Rows, context: Context) -> float | None:
     """How often the representative changed to another receiver."""
@@ -146,7 +146,7 @@ def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, n
 
 @measure(
     fraction(1),
-    "of the time that one receiver is there, that in which it is the representative: ERMCC's CR, "
+    "share of the time that one receiver is present in which it is the representative: ERMCC's CR, "
     "PGMCC's acker, TFMCC's CLR",
     which="receiver",
     whole=False,
@@ -161,8 +161,8 @@ def representative_share(rows: Rows, context: Context, agent: str) -> float | No
 
 @measure(
     SECONDS,
-    "how long one receiver is there before it is the representative; all of its time in the window "
-    "where it never is",
+    "how long one receiver is present before it is the representative; all of its time in the "
+    "window if it never is",
     which="receiver",
     whole=False,
 )

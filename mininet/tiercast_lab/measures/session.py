@@ -48,7 +48,7 @@ def cumulative_rate(rows: Rows, context: Context, layers: int) -> float | None:
 
 @measure(
     number("receivers"),
-    "receivers with at least n layers, time average",
+    "receivers that have at least n layers, averaged over time",
     which="layers",
     whole=False,
 )
@@ -79,8 +79,8 @@ def efficiency(rows: Rows, context: Context) -> float | None:
 
 @measure(
     number("changes/receiver/RTT", digits=5),
-    "subscription changes per receiver and round trip (SIM 4.1, read as I(j·d)), those of "
-    "receivers that leave and come back among them",
+    "subscription changes per receiver and round trip (SIM 4.1, read as I(j·d)), including those "
+    "of receivers that leave and come back",
 )
 def instability(rows: Rows, context: Context) -> float | None:
     """Subscription changes per receiver and round trip  // SIM 4.1"""
@@ -112,7 +112,7 @@ def other_throughput(rows: Rows, context: Context) -> float | None:
 
 @measure(
     number(),
-    "throughput of the session / that of the others, from when one of them has started",
+    "throughput of the session / that of the others, once one of them has started",
 )
 def other_ratio(rows: Rows, context: Context) -> float | None:
     """This session's throughput / that of the others, from the time when one of them is present."""
@@ -141,7 +141,7 @@ def receiver_rate(rows: Rows, context: Context, agent: str) -> float | None:
 
 @measure(
     number("layers"),
-    "layers that one receiver has, time average",
+    "layers that one receiver has, averaged over time",
     which="receiver",
     whole=False,
 )
@@ -171,7 +171,7 @@ def rate_variation(rows: Rows, context: Context, agent: str) -> float | None:
     return float(rates.std() / rates.mean()) if rates.size and rates.mean() > 0 else None
 
 
-@measure(fraction(), "packets lost at all receivers together, of all sent to them")
+@measure(fraction(), "packets lost / packets sent to receivers, all receivers together")
 def loss(rows: Rows, context: Context) -> float | None:
     """Packets lost / (received + lost), all receivers together."""
     lost, received = _received(rows, context, "lost"), _received(rows, context, "packets")
@@ -180,8 +180,8 @@ def loss(rows: Rows, context: Context) -> float | None:
 
 @measure(
     fraction(),
-    "packets with CE at all receivers together, of all received; of a link: those that it marked, "
-    "of all of the session that left it",
+    "packets received with CE / packets received, all receivers together; for a link: packets of "
+    "the session that it marked / that left it",
     which="link",
 )
 def marked(rows: Rows, context: Context, link: str | None = None) -> float | None:
@@ -228,7 +228,7 @@ def join_latency(rows: Rows, context: Context, quantile: float) -> float | None:
 for percent, what in ((50, "median"), (99, "99th percentile")):
     measure(
         LATENCY,
-        f"from a join to the first packet of the layer, {what}; where nobody joined in the window, "
+        f"from a join to the first packet of the layer, {what}; if nobody joined in the window, "
         "of the whole run",
         name=f"join_latency_p{percent}",
     )(partial(join_latency, quantile=percent / 100))

@@ -11,19 +11,19 @@ from tiercast_lab.measures.spec import RATE, fraction, measure
 of_flows = partial(measure, which="flow", of_run=True, beside="udp")
 
 
-@of_flows(RATE, "of all UDP flows together, or one: what arrives")
+@of_flows(RATE, "rate that arrives, all UDP flows together or one")
 def udp_throughput(rows: Rows, context: Context, flow: str | None = None) -> float | None:
     """bit/s that arrives: IP bytes."""
     return _rate(rows, context, "bytes", flow)
 
 
-@of_flows(RATE, "of all UDP flows together, or one: what is sent")
+@of_flows(RATE, "rate that is sent, all UDP flows together or one")
 def udp_sent(rows: Rows, context: Context, flow: str | None = None) -> float | None:
     """bit/s that is sent: IP bytes."""
     return _rate(rows, context, "sent_bytes", flow)
 
 
-@of_flows(fraction(), "of all UDP flows together, or one: packets that do not arrive, of all sent")
+@of_flows(fraction(), "packets that do not arrive / packets sent, all UDP flows together or one")
 def udp_loss(rows: Rows, context: Context, flow: str | None = None) -> float | None:
     """Packets that did not arrive / packets sent. Those in flight at the start of the window count
     in place of those in flight at its end."""
