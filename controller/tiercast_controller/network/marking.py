@@ -1,10 +1,10 @@
-"""What is done about congestion at a port: a class for each kind of marking.
+"""The kinds of marking: what a port does about congestion. Each kind has one class.
 
-A class is all that Python says of its kind: the keys of `marking`, in an experiment and in the
-YAML of a controller that runs on its own, their ranges, the entry of the P4 table `port_marking`,
-and, of RED on arrival, what the port's queue is told.
-Here alone numbers become the program's fixed point (docs/p4.md, "Tables" and "RED").
-docs/add-a-marking.md has a whole kind. Packets throughout, where nothing else is said.
+A class is the only place in Python that describes its kind: the keys of `marking`, in an experiment
+and in the YAML of a controller that runs on its own, their ranges, the entry of the P4 table
+`port_marking` and, for RED on arrival, the settings of the port's queue. Numbers are converted to
+the program's fixed point only here (docs/p4.md, "Tables" and "RED"). docs/add-a-marking.md has a
+complete kind. Unless stated otherwise, quantities are in packets.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from tiercast_controller.p4runtime.entities import TableEntry
 from tiercast_controller.p4runtime.entities import entry as table_entry
 
 _QUEUE_BITS = 8  # fraction bits of a queue's length in packets
-_PROBABILITY_BITS = 24  # of a probability, and of one a packet
-_IDLE_RATE_BITS = 19  # of packets a microsecond
+_PROBABILITY_BITS = 24  # of a probability, and of a probability per packet
+_IDLE_RATE_BITS = 19  # of packets per microsecond
 _RED_LIMIT = 1 << 24  # of RED's thresholds and slopes: their products stay within 32 bits
 _WORD = 1 << 32
-_DEPTH = 1 << 19  # of a queue's length as the switch tells it
-_NS2_WEIGHT = 0.002  # of RED's average (q_weight_)
+_DEPTH = 1 << 19  # of a queue's length as reported by the switch
+_NS2_WEIGHT = 0.002  # weight of RED's average (q_weight_)
 _PROGRAM_WEIGHT = 1 / 512
-_QUEUE_MAX_TH = 1 << 31  # packets, of RED on arrival
-_IDLE_PACKETS = 1 << 12  # packet times of idleness after which RED's average is 0
-_DECIDES = math.floor  # a mark too few by less than one unit, and no product above its bound
+_QUEUE_MAX_TH = 1 << 31  # packets, for RED on arrival
+_IDLE_PACKETS = 1 << 12  # idle packet times after which RED's average is 0
+# rounds down: marks are at most a unit too rare, and no product exceeds its bound
+_DECIDES = math.floor
 
 
 @dataclass(frozen=True)
 class QueueRed:
-    """RED on arrival, of a port's queue: the fields of tiercast.v1.Red."""
+    """RED on arrival, decided by a port's queue: the fields of tiercast.v1.Red."""
 
     min_th: float
     max_th: float
@@ -54,29 +55,29 @@ class QueueRed:
 
 @dataclass(frozen=True)
 class PortTraffic:
-    """What a marking depends on besides its own keys: properties of its port."""
+    """The properties of a port on which a marking depends besides its own keys."""
 
-    rate_bps: int  # of the link, IP bytes
+    rate_bps: int  # of the link, in IP bytes
     packet_bytes: int  # of a typical packet
-    idle_us: int = 0  # an empty queue and a wait of at most this found the link idle
+    idle_us: int = 0  # a packet that found the queue empty and waited no longer found the link idle
 
 
 class Marking(Strict):
-    """A kind of marking: a class below, or one of a file that TIERCAST_MARKINGS names."""
+    """A kind of marking: one of the classes below, or one from a file in TIERCAST_MARKINGS."""
 
     kind: str
 
     @abstractmethod
     def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
-        """Of port_marking. ParameterError for a value that the program cannot hold, with the
-        parameter, the value and the valid range."""
+        """The entry of port_marking. Raises ParameterError for a value that the program cannot
+        hold, with the parameter, the value and the valid range."""
 
     def queue_red(self) -> QueueRed | None:
-        """What the port's queue does when packets arrive, beside what the entry says."""
+        """What the port's queue does on arrival of packets, besides what the entry says."""
         return None
 
     def at(self, rate_bps: int, packet_bytes: int, idle_us: int = 0) -> PortPolicy | None:
-        """The policy of a port; None: of one that has no rate, and so no queue."""
+        """The policy of a port; None for a port that has no rate, and so no queue."""
         traffic = PortTraffic(rate_bps, packet_bytes, idle_us)
         return PortPolicy(self, traffic) if rate_bps else None
 
@@ -96,11 +97,11 @@ class PortPolicy:
 
 
 class PriorityMarking(Marking):
-    """SIM's: packets of a session's top group are marked while the average queue is longer than
-    the threshold (SIM 3.4)."""
+    """SIM's marking: packets of a session's top group are marked while the average queue is longer
+    than the threshold (SIM 3.4)."""
 
     kind: Literal["priority"] = "priority"
-    # Q_th, steps of 1/256; auto: as threshold_at says
+    # Q_th, in steps of 1/256; auto: see threshold_at.
     threshold: Literal["auto"] | Annotated[float, Field(ge=0, le=10_000)] = "auto"
 
     @model_validator(mode="after")
@@ -110,7 +111,8 @@ class PriorityMarking(Marking):
         return self
 
     def threshold_at(self, traffic: PortTraffic) -> float:
-        """Packets; `auto`: 5, or 20 ms of the link's rate where that is less, but at least 2."""
+        """The threshold in packets. `auto` is 5, or 20 ms of the link's rate if that is less, but
+        at least 2."""
         if self.threshold != "auto":
             return self.threshold
         return max(2.0, min(5.0, 0.020 * traffic.rate_bps / (8 * traffic.packet_bytes)))
@@ -127,7 +129,7 @@ class PriorityMarking(Marking):
 
 
 class ThresholdMarking(Marking):
-    """Every ECT packet that found more than the threshold waiting is marked."""
+    """Every ECT packet that finds more packets waiting than the threshold is marked."""
 
     kind: Literal["threshold"] = "threshold"
     threshold: Annotated[int, Field(ge=0, le=10_000)]
@@ -138,7 +140,7 @@ class ThresholdMarking(Marking):
 
 
 class DropTail(Marking):
-    """A packet that found this many waiting is dropped."""
+    """A packet that finds this many packets waiting is dropped."""
 
     kind: Literal["drop_tail"] = "drop_tail"
     limit: int  # 0..524287
@@ -148,23 +150,23 @@ class DropTail(Marking):
 
 
 class Red(Marking):
-    """Random Early Detection (Floyd and Jacobson 1993) with ns-2's options, and its defaults of the
-    time. On arrival the queue decides, as ns-2's does, before a packet has a place in it; at
-    departure the P4 program, whose weight is 1/512."""
+    """Random Early Detection (Floyd and Jacobson 1993) with the options of ns-2, and its defaults
+    at the time of the papers. On arrival, the queue decides as ns-2's does, before a packet takes a
+    place in it. At departure the P4 program decides, with a weight of 1/512."""
 
     kind: Literal["red"] = "red"
     where: Literal["arrival", "departure"] = "departure"
-    min_th: float = 5  # average; below max_th
-    max_th: float = 15  # average; below 65536
+    min_th: float = 5  # of the average; below max_th
+    max_th: float = 15  # of the average; below 65536
     max_p: float = 0.1  # probability at max_th: above 0, below 1
-    ecn: bool = False  # ECT packets are marked where others are dropped early
-    mark_above_max: bool = False  # and above all thresholds, too
+    ecn: bool = False  # mark ECT packets that would otherwise be dropped early
+    mark_above_max: bool = False  # mark them above all thresholds too
     gentle: bool = False  # the probability rises from max_p to 1 between max_th and 2 max_th
     wait: bool = True  # marks are 1/p to 2/p packets apart, not 1 to 1/p
-    # As in DropTail, at departure; 0: the port's own queue limit alone.
+    # As in DropTail, at departure; 0: only the port's own queue limit.
     limit: int = 0
-    mean_packet_bytes: int = 500  # of the packets that an idle link could have sent, as in ns-2
-    # Of a new length in the average, on arrival: above 0, at most 1; None: ns-2's, 0.002.
+    mean_packet_bytes: int = 500  # packets that an idle link could have sent, as in ns-2
+    # The weight of a new length in the average, on arrival: above 0, at most 1; None: ns-2's 0.002.
     weight: float | None = None
 
     def queue_red(self) -> QueueRed | None:
@@ -190,7 +192,7 @@ class Red(Marking):
         return self._entry(port, traffic)
 
     def _check(self, traffic: PortTraffic) -> None:
-        """What holds of either place, and what one of them alone has."""
+        """Checks what holds for both places of decision, and what holds for only one of them."""
         if not 0 <= self.min_th < self.max_th:
             raise ParameterError(
                 f"min_th {self.min_th:g} and max_th {self.max_th:g}: valid is 0 <= min_th < max_th",
@@ -236,11 +238,12 @@ class Red(Marking):
                 "max_th",
             )
         max_p = fixed("max_p", self.max_p, _PROBABILITY_BITS, _RED_LIMIT, _DECIDES)
-        # Of the thresholds as the program holds them: their rounding must not lift p above its end.
+        # The slope follows from the thresholds as the program holds them, so that their rounding
+        # does not raise p above its end.
         width = (max_th - min_th) / (1 << _QUEUE_BITS)
         slope = max_p / (1 << _PROBABILITY_BITS) / width
         gentle_slope = (1 - self.max_p) / (max_th / (1 << _QUEUE_BITS)) if self.gentle else 0.0
-        # Below the resolution a "slope" of 0 would mean: never, or not gentle.
+        # Below the resolution the slope would be 0, which means "never" or "not gentle".
         slopes = {
             name: fixed(name, value, _PROBABILITY_BITS, _RED_LIMIT, _DECIDES)
             for name, value in (("slope", slope), ("gentle_slope", gentle_slope))
@@ -289,7 +292,7 @@ class Red(Marking):
 
 
 class NoMarking(Marking):
-    """Only the link's own queue limit drops."""
+    """Only the link's own queue limit drops packets."""
 
     kind: Literal["none"] = "none"
 
@@ -301,12 +304,12 @@ class NoMarking(Marking):
 
 
 def port_entry(port: int, action: str, parameters: Mapping[str, int]) -> TableEntry:
-    """Of port_marking."""
+    """An entry of port_marking."""
     return table_entry("port_marking", {"egress_port": port}, action, parameters)
 
 
 def whole(name: str, value: int, limit: int) -> int:
-    """`value`, if it is below `limit`; otherwise ParameterError."""
+    """Returns `value` if it is below `limit`. Raises ParameterError otherwise."""
     if not 0 <= value < limit:
         raise ParameterError(f"{name} is {value}; valid: 0..{limit - 1}", name)
     return value
@@ -319,7 +322,8 @@ def fixed(
     limit: int = _WORD,
     rounded: Callable[[float], int] = round,
 ) -> int:
-    """`value` with that many fraction bits; ParameterError if the result is not below `limit`."""
+    """`value` with that many fraction bits. Raises ParameterError if the result is not below
+    `limit`."""
     scaled = value * (1 << fraction_bits)
     units = rounded(scaled) if math.isfinite(scaled) else -1
     if not 0 <= units < limit:
@@ -332,7 +336,7 @@ PLUGINS = "TIERCAST_MARKINGS"
 
 
 def _kinds() -> dict[str, type[Marking]]:
-    """Every class by its kind."""
+    """All classes by their kind."""
     kinds: dict[str, type[Marking]] = {}
     for one in Marking.__subclasses__():
         kind = one.model_fields["kind"].default
@@ -359,14 +363,14 @@ def _known_kind(data: Any) -> Any:
 
 
 def _tag(kind: str) -> str:
-    return f"marking {kind}"  # no key of a YAML: errors name it among keys
+    return f"marking {kind}"  # no YAML key has this name, so error paths omit it
 
 
 def _tag_of(data: Any) -> str:
     return _tag(data.get("kind", DEFAULT_KIND) if isinstance(data, dict) else data.kind)
 
 
-# `marking` in a YAML: the class of its kind, DEFAULT_KIND where it says none.
+# `marking` in a YAML: the class of its kind, or of DEFAULT_KIND if it gives none.
 if TYPE_CHECKING:
     AnyMarking = Marking
 else:
