@@ -1,4 +1,4 @@
-"""What experiments/calibrated/numbers.yaml says of the numbers that were chosen here."""
+"""The schema of experiments/calibrated/numbers.yaml: the numbers that this project chose itself."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
 
 
 class Calibrated(Strict):
-    """A number, a rule or a part of a set-up that was chosen here.
+    """A number, a rule or a part of a set-up that this project chose itself.
 
-    `set` and `figures`: what it was before, or would be by the source named in `otherwise`, and the
-    figures whose verdicts it may change; they can be run. `recorded` instead where it cannot be set
-    any more, or the paper gives nothing to set: what the verdict was, and the commit that has it.
+    `set` and `figures` give what it was before, or would be by the source named in `otherwise`, and
+    the figures whose verdicts it may change; these can be run. `recorded` replaces them if the
+    number can no longer be set, or the paper gives nothing to set: it has the verdict at the time,
+    and the commit.
     """
 
-    name: Line  # a parameter's, where it is one
+    name: Line  # the parameter's name, if it is one
     value: Line
-    before: Line  # what it was here before
-    otherwise: Line  # the paper's or PROTOCOLS' value, with its section; or that there is none
+    before: Line  # the value used here before
+    # the value of the paper or of PROTOCOLS, with the section; or that there is none
+    otherwise: Line
     commit: Commit  # of the choice
     why: Line
     set: Settings = {}

@@ -1,7 +1,8 @@
-"""docs/reproduction/changes.md: the numbers that were chosen here.
+"""Writes docs/reproduction/changes.md: the numbers that this project chose itself.
 
-It is made of experiments/calibrated/numbers.yaml and of what `tiercast calibrated --record`
-measured (changes.json beside the page)."""
+The page is made from experiments/calibrated/numbers.yaml and from what `tiercast calibrated
+--record` measured (changes.json beside the page).
+"""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ it ([reproduction.md](../reproduction.md), "as first set up").
 def record(
     results: Sequence[tuple[Calibrated, Sequence[dict[str, Any]]]], numbers: Sequence[Calibrated]
 ) -> None:
-    """Replaces what was measured of these numbers, and writes the page. `results`: with the
-    summaries of their figures."""
+    """Replaces the measured results of these numbers and writes the page. `results` holds each
+    number with the summaries of its figures."""
     records = read_records()
     for number, summaries in results:
         records[number.name] = [
@@ -94,7 +95,7 @@ def _measured(row: dict[str, Any]) -> str:
 
 
 def _date(commit: str) -> str:
-    """Empty where the history is not there."""
+    """The date of a commit; empty if the history is not available."""
     git = ["git", "-C", str(ROOT), "show", "-s", "--format=%ad", "--date=short", commit]
     done = subprocess.run(git, capture_output=True, text=True, check=False)
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""The numbers that were chosen here, and figures with what they would be otherwise."""
+"""The numbers that this project chose itself, and figures with their other values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tiercast_lab.study.figure_spec import FigureSpec, find_figure
 
 
 def calibrated_numbers() -> list[Calibrated]:
-    """Of experiments/calibrated/numbers.yaml. Raises InputError."""
+    """The numbers of experiments/calibrated/numbers.yaml. Raises InputError."""
     return validate(CalibratedNumbers, load_yaml(binaries.CALIBRATED)).numbers
 
 
 def find_calibrated(names: Sequence[str]) -> list[Calibrated]:
-    """Those of these names, or all that can be run. Raises InputError."""
+    """The numbers with these names, or all that can be run. Raises InputError."""
     numbers = calibrated_numbers()
     runnable = {one.name: one for one in numbers if one.set}
     for name in names:
@@ -31,8 +31,8 @@ def find_calibrated(names: Sequence[str]) -> list[Calibrated]:
 
 
 def figures_otherwise(number: Calibrated, schemes: dict[str, SchemeInfo]) -> list[FigureSpec]:
-    """Its figures, each with the other value in the place of its first set-up: so both are run and
-    judged side by side."""
+    """The figures of a number, each with the other value as its first set-up, so that both are run
+    and judged side by side."""
     other = FirstSetUp(now_with=f"{number.name} {number.value}", reason=number.why, set=number.set)
     result = []
     for name in number.figures:
