@@ -34,7 +34,7 @@ _NS2_WEIGHT = 0.002  # weight of RED's average (q_weight_)
 _PROGRAM_WEIGHT = 1 / 512
 _QUEUE_MAX_TH = 1 << 31  # packets, for RED on arrival
 _IDLE_PACKETS = 1 << 12  # idle packet times after which RED's average is 0
-# Rounds down: marks are at most a unit too rare, and no product exceeds its bound
+# Rounds down: marks are at most a unit too rare, and no product exceeds its bound.
 _DECIDES = math.floor
 
 

@@ -25,7 +25,7 @@ class Calibrated(Strict):
     name: Line  # the parameter's name, if it is one
     value: Line
     before: Line  # the value used here before
-    # the value of the paper or of PROTOCOLS, with the section; or that there is none
+    # The value of the paper or of PROTOCOLS, with the section; or that there is none
     otherwise: Line
     commit: Commit  # of the choice
     why: Line
