@@ -4,10 +4,11 @@ marked."""
 import re
 import socket
 
+import grpc
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
-from tiercast.v1 import lab_pb2
+from tiercast.v1 import lab_pb2, queue_pb2
 
 from ...patience import wait_until
 
@@ -164,6 +165,41 @@ def test_who_dropped_and_what_was_marked(
     assert switch.stop() == 0
     line = f"port {OUT} (p3): rx 0 packets; entered 10, {said}; kernel drops 0"
     assert line in switch.log_path.read_text()
+
+
+def test_red_on_arrival_is_set_read_and_counted(network, switch, controller):
+    red = queue_pb2.Red(
+        min_th=1, max_th=3, max_p=0.1, weight=1, mean_packet_bytes=500, ecn=True,
+        mark_above_max=True,
+    )  # fmt: skip
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=OUT, red=red))
+    assert ports_of(switch)[OUT].red == red
+    assert not ports_of(switch)[1].HasField("red")
+    # With a weight of 1 the average is what a packet finds: from 3 on ECT packets are marked, and
+    # the others dropped before they have a place.
+    send_all(network, switch)
+    waiting = sessions(ports_of(switch)[OUT])
+    assert waiting[REST] == {"entered": 3, "policy_drops": 3}
+    assert (waiting[1, 0]["waiting"], waiting[1, 1]["waiting"]) == (3, 3)
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=OUT, rate_bps=0))
+    left = [IP(sent.data[14:]) for sent in network.ports[OUT].receive(7)]
+    assert [ip.tos & 3 for ip in left] == [2] * 4 + [3] * 3
+    for ip in left:
+        stated = ip.chksum
+        del ip.chksum
+        assert IP(bytes(ip)).chksum == stated
+    assert sessions(ports_of(switch)[OUT]) == {
+        REST: {"entered": 3, "policy_drops": 3},
+        (1, 0): {"entered": 4, "left": 4},
+        (1, 1): {"entered": 3, "left": 3, "marked": 3},
+    }
+    with pytest.raises(grpc.RpcError) as refused:
+        red.max_p = 2
+        switch.lab.SetLink(lab_pb2.SetLinkRequest(port=OUT, red=red))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "port 3: red: max_p 2.000000, valid: above 0, to 1" in refused.value.details()
+    switch.lab.SetLink(lab_pb2.SetLinkRequest(port=OUT, red=queue_pb2.Red()))
+    assert not ports_of(switch)[OUT].HasField("red")
 
 
 def test_why_packets_were_not_passed_on(network, switch, controller):
