@@ -291,8 +291,8 @@ TEST_P(ErmccTracking, TheCrIsTheSlowestReceiver) {
     // With drop tail all flows lose packets together, and a receiver behind another link may look
     // as slow for a while. RED lets them be told apart.
     EXPECT_GE(right[period], red ? 0.9 : 0.6) << "period " << period;
-    EXPECT_GE(mbit[period], 0.5 * kFair[period]) << "period " << period;
-    EXPECT_LE(mbit[period], 2 * kFair[period]) << "period " << period;
+    EXPECT_GE(mbit[period], 0.6 * kFair[period]) << "period " << period;  // PROTOCOLS 13.2
+    EXPECT_LE(mbit[period], 1.5 * kFair[period]) << "period " << period;
   }
   EXPECT_GE(in_time, red ? 5 * kRuns : 5 * kRuns * 9 / 10);
 }
