@@ -10,7 +10,9 @@ namespace tiercast::testkit {
 namespace {
 
 constexpr Duration kJitter = Duration::milliseconds(2);
-constexpr double kRateTolerance = 0.10;  // of each cumulative rate (PROTOCOLS 13.3: -10 %)
+// Of each cumulative rate (PROTOCOLS 13.3: -10 to +3 %).
+constexpr double kLowest = 0.90;
+constexpr double kHighest = 1.03;
 constexpr double kMinEfficiency = 0.90;  // PROTOCOLS 13.3
 constexpr double kMaxLoss = 0.02;
 
@@ -46,8 +48,8 @@ TEST_P(Figure2, ConvergesToTheBottlenecks) {
   const Session::Result result = session.result();
   const double wanted[] = {1, 2, 3, 5, 6};
   for (std::size_t k = 0; k < 5; ++k) {
-    EXPECT_NEAR(result.cumulative_mbit[k], wanted[k], wanted[k] * kRateTolerance)
-        << "layers 0 to " << k;
+    EXPECT_GE(result.cumulative_mbit[k], kLowest * wanted[k]) << "layers 0 to " << k;
+    EXPECT_LE(result.cumulative_mbit[k], kHighest * wanted[k]) << "layers 0 to " << k;
   }
   EXPECT_GE(result.efficiency, kMinEfficiency);
   EXPECT_LE(result.loss, kMaxLoss);
