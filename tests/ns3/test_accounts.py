@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -118,6 +119,8 @@ def test_explain_names_who_dropped_and_marked(drops: Path) -> None:
 
     assert " by red at 1>3; marked: none" in explained("h3", "1>3", "policy_drops")
     assert " by priority at 1>4" in explained("h4", "1>4", "marked")
-    assert "dropped: none; marked: none" in explained("h4.s2", "1>4", "marked")
+    # Its packets are not ECT, so the link's policy does nothing to them; the queue may be full.
+    not_marked = r"dropped: (none|\d+ by the full queue at 1>4); marked: none"
+    assert re.search(not_marked, explained("h4.s2", "1>4", "marked"))
     assert " by drop_tail at 2>5; marked: none" in explained("h5", "2>5", "policy_drops")
     assert " by the full queue at 2>6; marked: none" in explained("h6", "2>6", "queue_drops")
