@@ -78,7 +78,8 @@ def test_the_page_says_what_was_run_at_which_commit(kept: Path, summary: dict[st
 def test_the_first_set_up_stands_in_the_same_table(kept: Path, summary: dict[str, Any]) -> None:
     good = row(ok=True, verdict="met, uncertain", text="1.90 % ± 0.20 %")
     first = {
-        "now_with": "RED at arrival", "reason": "ns-2's decides there.", "commit": "1f20cd4",
+        "called": "as first set up", "now_with": "RED at arrival",
+        "reason": "ns-2's decides there.", "commit": "1f20cd4",
         "verdict": "not met", "expected": [row()],
     }  # fmt: skip
     changes = {"verdict": "met, uncertain", "expected": [good], "as_first_set_up": first}

@@ -177,6 +177,7 @@ class FirstSetUp(Strict):
     `recorded` replace the runs.
     """
 
+    called: Line = "as first set up"  # in tables
     now_with: Line  # what is different today: "met with RED at arrival; as first set up: ..."
     reason: Line  # for the change
     set: Settings = {}  # for every run
@@ -312,7 +313,7 @@ class Figure(Strict):
                         seed,
                         tuple(setting_text(key, value) for key, value in own.items()),
                         places,
-                        first is not None,
+                        first.called if first else "",
                     )
 
 
@@ -324,10 +325,10 @@ class FigureRun:
     seed: int
     settings: tuple[str, ...]
     places: Mapping[str, str]  # file and line of each setting, by key
-    first: bool = False  # a run of the first set-up
+    first: str = ""  # the name of the first set-up if the run is of it
 
     @property
     def name(self) -> str:
-        figure = f"{self.figure} as first set up" if self.first else self.figure
+        figure = f"{self.figure} {self.first}" if self.first else self.figure
         curve = f" {self.curve}" if self.curve else ""
         return f"{figure}{curve} at {self.x:g}, seed {self.seed}"

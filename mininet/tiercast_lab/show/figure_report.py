@@ -36,6 +36,7 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
         "expected": [vars(one) for one in judged],
         "as_first_set_up": first
         and {
+            "called": first.was.called,
             "now_with": first.was.now_with,
             "reason": first.was.reason,
             "commit": first.was.commit,  # of the recorded result; None if it was run now
@@ -45,7 +46,7 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
         "failures": failures,
         "runs": [
             {
-                "as_first_set_up": one.task.run.first,
+                "as_first_set_up": bool(one.task.run.first),
                 "curve": one.task.run.curve,
                 "x": one.task.run.x,
                 "seed": one.task.run.seed,

@@ -8,8 +8,6 @@ from tiercast_lab.measures import spec_of
 from tiercast_lab.results.verdict import required_text
 from tiercast_lab.study.confidence import Mean
 
-FIRST = "as first set up"
-
 
 def window_text(summary: dict[str, Any]) -> str:
     """The time over which a run's measures are taken."""
@@ -89,7 +87,7 @@ def rows_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
     first = summary["as_first_set_up"]
     before = first["expected"] if first else []
     return [row | {"name": name_of(row)} for row in summary["expected"]] + [
-        row | {"name": f"{FIRST}: {name_of(row)}"} for row in before
+        row | {"name": f"{first['called']}: {name_of(row)}"} for row in before
     ]
 
 
@@ -123,5 +121,5 @@ def verdict_text(summary: dict[str, Any]) -> str:
     if first is None:
         return str(summary["verdict"])
     why = missed(first["expected"])
-    then = f"{FIRST}: {first['verdict']}{f' ({why})' if why else ''}"
+    then = f"{first['called']}: {first['verdict']}" + (f" ({why})" if why else "")
     return f"{summary['verdict']} with {first['now_with']}; {then}"

@@ -33,7 +33,13 @@ def find_calibrated(names: Sequence[str]) -> list[Calibrated]:
 def figures_otherwise(number: Calibrated, schemes: dict[str, SchemeInfo]) -> list[FigureSpec]:
     """The figures of a number, each with the other value as its first set-up, so that both are run
     and judged side by side."""
-    other = FirstSetUp(now_with=f"{number.name} {number.value}", reason=number.why, set=number.set)
+    settings = ", ".join(f"{key}={value}" for key, value in number.set.items())
+    other = FirstSetUp(
+        called=f"with {settings}",
+        now_with=f"{number.name} {number.value}",
+        reason=number.why,
+        set=number.set,
+    )
     result = []
     for name in number.figures:
         spec = find_figure(name, schemes)

@@ -56,7 +56,7 @@ class FigureResults:
             assert was is not None
             self.section = was
         self.made = outcomes  # includes those of its first set-up
-        self.outcomes = [one for one in outcomes if one.task.run.first == first]
+        self.outcomes = [one for one in outcomes if bool(one.task.run.first) == first]
         self.failures = [
             f"{one.task.run.name}: {one.failure}" for one in self.outcomes if one.failure
         ]
