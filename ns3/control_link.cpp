@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/control_link.h"
 
+#include <google/protobuf/util/json_util.h>
 #include <ns3/simulator.h>
 
 #include <nlohmann/json.hpp>
@@ -10,52 +11,55 @@
 namespace tiercast::ns3_runtime {
 namespace {
 
-using Json = nlohmann::json;
-
-engine::Bytes bytes(const std::string& hex) {
-  engine::Bytes result;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    result.push_back(static_cast<char>(std::stoul(hex.substr(i, 2), nullptr, 16)));
-  }
-  return result;
-}
-
-engine::TableEntry entry(const Json& update) {
+engine::TableEntry table_entry(const v1::TableEntry& described) {
   engine::TableEntry result;
-  for (const Json& field : update.at("match")) {
-    if (field.is_array()) {
-      result.match.push_back(engine::FieldMatch::lpm(bytes(field.at(0)), field.at(1)));
+  for (const v1::MatchValue& field : described.match()) {
+    if (field.has_prefix_bits()) {
+      result.match.push_back(engine::FieldMatch::lpm(field.value(), field.prefix_bits()));
     } else {
-      result.match.push_back(engine::FieldMatch::exact(bytes(field)));
+      result.match.push_back(engine::FieldMatch::exact(field.value()));
     }
   }
-  result.action.name = update.at("action");
-  for (const Json& argument : update.at("arguments")) {
-    result.action.arguments.push_back(bytes(argument));
+  result.action.name = described.action();
+  for (const std::string& argument : described.arguments()) {
+    result.action.arguments.push_back(argument);
   }
   return result;
 }
 
-engine::Status write_entry(engine::Switch& at, const std::string& op, const Json& update) {
-  const std::string table = update.at("table");
-  if (op == "insert") return at.insert_entry(table, entry(update));
-  if (op == "modify") return at.modify_entry(table, entry(update));
-  return at.delete_entry(table, entry(update));
+engine::Status write_entry(engine::Switch& at, v1::SwitchUpdate::Op op,
+                           const v1::TableEntry& entry) {
+  if (op == v1::SwitchUpdate::INSERT) return at.insert_entry(entry.table(), table_entry(entry));
+  if (op == v1::SwitchUpdate::MODIFY) return at.modify_entry(entry.table(), table_entry(entry));
+  return at.delete_entry(entry.table(), table_entry(entry));
 }
 
-engine::Status write_group(engine::Switch& at, const std::string& op, const Json& update) {
-  const std::uint32_t group = update.at("group");
+engine::Status write_group(engine::Switch& at, v1::SwitchUpdate::Op op,
+                           const v1::ReplicationGroup& group) {
   std::vector<engine::Replica> replicas;
-  for (const Json& port : update.at("ports")) replicas.push_back({port.get<std::uint32_t>(), 0});
-  if (op == "insert") return at.insert_multicast_group(group, std::move(replicas));
-  if (op == "modify") return at.modify_multicast_group(group, std::move(replicas));
-  return at.delete_multicast_group(group);
+  for (const std::uint32_t port : group.ports()) replicas.push_back({port, 0});
+  if (op == v1::SwitchUpdate::INSERT) {
+    return at.insert_multicast_group(group.id(), std::move(replicas));
+  }
+  if (op == v1::SwitchUpdate::MODIFY) {
+    return at.modify_multicast_group(group.id(), std::move(replicas));
+  }
+  return at.delete_multicast_group(group.id());
 }
 
-engine::Status write_clone_session(engine::Switch& at, const Json& update) {
-  engine::CloneSession config;
-  config.replicas.push_back({update.at("port").get<std::uint32_t>(), 0});
-  return at.insert_clone_session(update.at("clone"), std::move(config));
+engine::Status write(engine::Switch& at, const v1::SwitchUpdate& update) {
+  switch (update.entity_case()) {
+    case v1::SwitchUpdate::kEntry: return write_entry(at, update.op(), update.entry());
+    case v1::SwitchUpdate::kGroup: return write_group(at, update.op(), update.group());
+    case v1::SwitchUpdate::kClone: {
+      engine::CloneSession config;
+      config.replicas.push_back({update.clone().port(), 0});
+      return at.insert_clone_session(update.clone().id(), std::move(config));
+    }
+    case v1::SwitchUpdate::ENTITY_NOT_SET: break;
+  }
+  throw ConfigError("the controller's answer: " + update.ShortDebugString() +
+                    ": no entity; valid: entry, group, clone");
 }
 
 }  // namespace
@@ -64,31 +68,32 @@ ControlLink::ControlLink(std::istream& answers, VirtualNetwork& network, Records
                          TopRank top_rank)
     : answers_(answers), network_(network), records_(records), top_rank_(std::move(top_rank)) {}
 
-void ControlLink::apply_next_line() { apply(read_line()); }
+void ControlLink::apply_first_answer() { apply(read_answer(), std::nullopt); }
 
-std::string ControlLink::read_line() {
+v1::ControllerAnswer ControlLink::read_answer() {
   std::string line;
   if (!std::getline(answers_, line)) throw std::runtime_error("the controller is gone");
-  return line;
+  v1::ControllerAnswer answer;
+  const auto status = google::protobuf::util::JsonStringToMessage(line, &answer);
+  if (!status.ok()) {
+    throw ConfigError("the controller's answer: " + std::string(status.message()) + ": " + line);
+  }
+  return answer;
 }
 
-void ControlLink::apply(const std::string& line) {
-  try {
-    const Json answer = Json::parse(line);
-    for (const Json& update : answer.at("updates")) {
-      const std::string name = update.at("switch");
-      const std::string op = update.at("op");
-      engine::Switch& at = network_.at(name);
-      const engine::Status status = update.contains("table")   ? write_entry(at, op, update)
-                                    : update.contains("group") ? write_group(at, op, update)
-                                                               : write_clone_session(at, update);
-      if (!status.ok())
-        throw ConfigError(name + " refuses " + update.dump() + ": " + status.message());
+void ControlLink::apply(const v1::ControllerAnswer& answer, std::optional<std::uint16_t> session) {
+  for (const v1::SwitchUpdate& update : answer.updates()) {
+    if (update.op() == v1::SwitchUpdate::OP_UNSPECIFIED) {
+      throw ConfigError("the controller's answer: " + update.ShortDebugString() +
+                        ": no op; valid: INSERT, MODIFY, DELETE");
     }
-    if (answer.contains("top_rank")) top_rank_(answer.at("session"), answer.at("top_rank"));
-  } catch (const Json::exception& error) {
-    throw ConfigError("the controller's answer: " + std::string(error.what()) + ": " + line);
+    const engine::Status status = write(network_.at(update.switch_()), update);
+    if (!status.ok()) {
+      throw ConfigError(update.switch_() + " refuses " + update.ShortDebugString() + ": " +
+                        status.message());
+    }
   }
+  if (session && answer.has_top_rank()) top_rank_(*session, answer.top_rank());
 }
 
 void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank,
@@ -102,25 +107,18 @@ void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& sessi
 
 void ControlLink::ask(const char* what, const HostSpec& host, const v1::SimulatedSession& session,
                       Rank rank) {
-  const Json question = {{"ask", what},
-                         {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
-                         {"host", host.name},
-                         {"session", session.session().session()},
-                         {"rank", rank}};
+  const auto number = static_cast<std::uint16_t>(session.session().session());
+  const nlohmann::json question = {{"ask", what},
+                                   {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
+                                   {"host", host.name},
+                                   {"session", number},
+                                   {"rank", rank}};
   records_.send_now(question.dump());
-  const std::string answer = read_line();
-  std::int64_t delay_ns = 0;
-  std::int64_t expire_ns = 0;
-  try {
-    const Json told = Json::parse(answer);
-    delay_ns = told.at("delay_ns");
-    expire_ns = told.value("expire_ns", expire_ns);
-  } catch (const Json::exception& error) {
-    throw ConfigError("the controller's answer: " + std::string(error.what()) + ": " + answer);
-  }
-  ns3::Simulator::Schedule(ns3::NanoSeconds(delay_ns), [this, answer] { apply(answer); });
-  if (expire_ns > 0) {
-    ns3::Simulator::Schedule(ns3::NanoSeconds(expire_ns),
+  const v1::ControllerAnswer answer = read_answer();
+  ns3::Simulator::Schedule(ns3::NanoSeconds(answer.delay_ns()),
+                           [this, answer, number] { apply(answer, number); });
+  if (answer.expire_ns() > 0) {
+    ns3::Simulator::Schedule(ns3::NanoSeconds(answer.expire_ns()),
                              [this, &host, &session, rank] { ask("expire", host, session, rank); });
   }
 }

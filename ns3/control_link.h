@@ -9,10 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <istream>
-#include <string>
+#include <optional>
 
 #include "ns3/records.h"
 #include "ns3/virtual_network.h"
+#include "tiercast/v1/simulation.pb.h"
 
 namespace tiercast::ns3_runtime {
 
@@ -23,9 +24,9 @@ class ControlLink {
 
   ControlLink(std::istream& answers, VirtualNetwork& network, Records& records, TopRank top_rank);
 
-  // Reads one line of updates and applies it now. Throws ConfigError if the line is not valid, or
-  // if a switch refuses an update.
-  void apply_next_line();
+  // Reads the answer that comes before the run, without a question, and applies it now. Throws
+  // ConfigError if it is not valid, or if a switch refuses an update.
+  void apply_first_answer();
   // `host` joins or leaves. Its report reaches the switch after the delay of its link. If leaves
   // take effect later, the controller says when to ask it what has expired.
   void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
@@ -33,8 +34,9 @@ class ControlLink {
  private:
   // `what`: "join", "leave" or "expire".
   void ask(const char* what, const HostSpec& host, const v1::SimulatedSession& session, Rank rank);
-  std::string read_line();
-  void apply(const std::string& line);
+  v1::ControllerAnswer read_answer();
+  // `session`: of the question, if there was one.
+  void apply(const v1::ControllerAnswer& answer, std::optional<std::uint16_t> session);
 
   std::istream& answers_;
   VirtualNetwork& network_;

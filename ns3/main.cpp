@@ -90,7 +90,7 @@ class Simulation {
                  [this](std::uint16_t session, int top) { tell_sender(session, top); }),
         tcp_(network_, records_, scenario_),
         udp_(network_, records_, scenario_) {
-    control_.apply_next_line();
+    control_.apply_first_answer();
     for (const v1::SimulatedSession& session : scenario_.sessions()) {
       senders_.push_back(std::make_unique<SenderAgent>(network_, records_, session));
       start_at(session.start_ns(), *senders_.back());

@@ -24,6 +24,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from tiercast.v1.simulation_pb2 import ControllerAnswer, Scenario
 from tiercast_controller.p4runtime.program import Program as P4Program
 from tiercast_controller.virtual import VirtualController
 from tiercast_lab.base import binaries
@@ -33,7 +34,7 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.controller_input import described_sessions, described_topology
 from tiercast_lab.run.ns3.runtime import answer
-from tiercast_lab.run.ns3.scenario import scenario, scenario_line
+from tiercast_lab.run.ns3.scenario import json_line, scenario
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = binaries.BUILD / "ns3/tiercast-plain-ns3"
@@ -121,12 +122,12 @@ def tiercast(loaded: LoadedExperiment) -> Cost:
     to_child, from_child = program.child.stdin, program.child.stdout
     assert to_child is not None and from_child is not None
 
-    def tell(message: dict[str, Any]) -> None:
-        to_child.write(json.dumps(message).encode() + b"\n")
+    def tell(message: Scenario | ControllerAnswer) -> None:
+        to_child.write(json_line(message))
         to_child.flush()
 
-    to_child.write(scenario_line(scenario(loaded, seed=1)))
-    tell({"updates": controller.first_updates()})
+    tell(scenario(loaded, seed=1))
+    tell(ControllerAnswer(updates=controller.first_updates()))
     received: dict[str, int] = {}
     for line in from_child:
         message = json.loads(line)

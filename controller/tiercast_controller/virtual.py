@@ -7,7 +7,8 @@ switches asks at each join and leave, and carries out the updates that it gets, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from tiercast.v1.simulation_pb2 import SwitchUpdate
 
 from tiercast_controller.multicast.membership import Member, Membership
 from tiercast_controller.multicast.replication import ReplicationGroups
@@ -42,7 +43,7 @@ class VirtualController:
         self._groups = {switch.name: ReplicationGroups(kept=0) for switch in topology.switches}
         self._installed: dict[tuple[str, int], MulticastState] = {}
 
-    def first_updates(self) -> list[dict[str, Any]]:
+    def first_updates(self) -> list[SwitchUpdate]:
         """What every switch gets before the run: routes, marking, columns of fates, aggregators."""
         aggregation = aggregation_entries(self._topology, self._sessions)
         updates = []
@@ -60,7 +61,7 @@ class VirtualController:
 
     def change(
         self, host: str, session: int, rank: int, joins: bool, now_s: float
-    ) -> list[dict[str, Any]]:
+    ) -> list[SwitchUpdate]:
         """The updates that follow a host's report; empty if it changes nothing, or nothing yet:
         with a leave latency, `expire` returns those of a leave."""
         tree = self._trees[session]
@@ -75,12 +76,12 @@ class VirtualController:
             counts = self._membership.leave(member, reporter, now_s)
         return self._grown(member, joins) if counts else []
 
-    def expire(self, now_s: float) -> list[dict[str, Any]]:
+    def expire(self, now_s: float) -> list[SwitchUpdate]:
         """The updates that follow leaves whose latency is over."""
         gone = self._membership.expire(now_s)
         return [update for member in gone for update in self._grown(member, joins=False)]
 
-    def _grown(self, member: Member, joins: bool) -> list[dict[str, Any]]:
+    def _grown(self, member: Member, joins: bool) -> list[SwitchUpdate]:
         """The updates after a place of membership appeared or disappeared."""
         tree = self._trees[member.session]
         change = tree.join if joins else tree.leave
@@ -102,12 +103,15 @@ class VirtualController:
         self._announced[session] = top_rank
         return top_rank
 
-    def _described(self, switch: str, update: Update) -> dict[str, Any]:
-        """An update with the program's names and in its order, with values as hexadecimal byte
-        strings."""
-        entity, head = update.entity, {"switch": switch, "op": update.op.name.lower()}
+    def _described(self, switch: str, update: Update) -> SwitchUpdate:
+        """An update with the program's names and in its order."""
+        op, entity = SwitchUpdate.Op.Value(update.op.name), update.entity
+        described = SwitchUpdate(switch=switch, op=op)
         if isinstance(entity, MulticastGroup):
-            return head | {"group": entity.mgid, "ports": sorted(entity.ports)}
-        if isinstance(entity, CloneSession):
-            return head | {"clone": entity.number, "port": entity.port}
-        return head | self._program.describe_entry(entity)
+            described.group.id = entity.mgid
+            described.group.ports.extend(sorted(entity.ports))
+        elif isinstance(entity, CloneSession):
+            described.clone.id, described.clone.port = entity.number, entity.port
+        else:
+            described.entry.CopyFrom(self._program.describe_entry(entity))
+        return described

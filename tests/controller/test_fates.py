@@ -124,12 +124,12 @@ async def test_fates_by_port_session_and_layer(
 def test_a_run_in_virtual_time_has_the_same_columns(program, tree_of) -> None:
     topology = tree_of(2)
     given = [
-        (u["switch"], u["match"], u["arguments"])
+        (u.switch, [field.value for field in u.entry.match], list(u.entry.arguments))
         for u in VirtualController(topology, SESSIONS, program).first_updates()
-        if u.get("table") == "group_columns"
+        if u.entry.table == "group_columns"
     ]
     assert given == [
-        (switch, [f"{int(group_address(*group)):x}"], [f"{first:04x}"])
+        (switch, [group_address(*group).packed], [first.to_bytes(2, "big")])
         for switch, columns in fate_columns(topology, SESSIONS).items()
         for group, first in columns.first.items()
     ]

@@ -41,7 +41,7 @@ from tiercast_lab.experiment.loading import load_experiment  # noqa: E402
 from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
 from tiercast_lab.run.controller_input import described_sessions, described_topology  # noqa: E402
 from tiercast_lab.run.network_summary import network_summary  # noqa: E402
-from tiercast_lab.run.ns3.scenario import scenario, scenario_line  # noqa: E402
+from tiercast_lab.run.ns3.scenario import json_line, scenario  # noqa: E402
 from tiercast_lab.study.figure_spec import find_figure  # noqa: E402
 from tiercast_lab.study.sweep_spec import find_sweep  # noqa: E402
 
@@ -284,7 +284,7 @@ class Fuzzer:
             described_topology(loaded, 0, lambda _: "")
             described_sessions(loaded)
             json.dumps(network_summary(loaded))
-            scenario_line(scenario(loaded, 1))
+            json_line(scenario(loaded, 1))
             json.dumps(loaded.data)
 
 

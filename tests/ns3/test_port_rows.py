@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tiercast.v1.simulation_pb2 import ControllerAnswer, Scenario
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.virtual import VirtualController
 from tiercast_lab.base import binaries
@@ -18,7 +19,7 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.controller_input import described_sessions, described_topology
 from tiercast_lab.run.ns3.runtime import answer
-from tiercast_lab.run.ns3.scenario import scenario, scenario_line
+from tiercast_lab.run.ns3.scenario import json_line, scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -132,18 +133,18 @@ def played(tmp_path: Path, break_columns: bool) -> list[dict[str, Any]]:
     first = controller.first_updates()
     if break_columns:
         for update in first:
-            if update.get("table") == "group_columns":
-                update["arguments"] = ["ffffff"]
+            if update.entry.table == "group_columns":
+                update.entry.arguments[:] = [b"\xff\xff\xff"]
     child = subprocess.Popen(
-        [BUILD / "ns3/tiercast-ns3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [BUILD / "ns3/tiercast-ns3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
 
-    def tell(message: dict[str, Any]) -> None:
-        child.stdin.write(json.dumps(message) + "\n")
+    def tell(message: Scenario | ControllerAnswer) -> None:
+        child.stdin.write(json_line(message))
         child.stdin.flush()
 
-    child.stdin.write(scenario_line(scenario(loaded, seed=1)).decode())
-    tell({"updates": first})
+    tell(scenario(loaded, seed=1))
+    tell(ControllerAnswer(updates=first))
     found = []
     for line in child.stdout:
         message = json.loads(line)

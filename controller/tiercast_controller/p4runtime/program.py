@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
+from tiercast.v1 import simulation_pb2
 
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.p4runtime.entities import TableEntry
@@ -194,25 +195,24 @@ class Program:
             tuple(sorted((params.short[p.param_id], decode(p.value)) for p in action.params)),
         )
 
-    def describe_entry(self, entry: TableEntry) -> dict[str, Any]:
-        """The entry by full names, with match fields and parameters in the program's order and as
-        hexadecimal byte strings; an lpm field also has its prefix length. Raises the same errors as
-        encode_entry."""
+    def describe_entry(self, entry: TableEntry) -> simulation_pb2.TableEntry:
+        """The entry by full names, with match fields and parameters in the program's order. Raises
+        the same errors as encode_entry."""
         message = self.encode_entry(entry)
         table, action = self._tables[entry.table], self._actions[entry.action]
         fields = {field.field_id: field for field in message.match}
-        params = {param.param_id: param.value.hex() for param in message.action.action.params}
-        return {
-            "table": table.preamble.name,
-            "match": [
-                [fields[f.id].lpm.value.hex(), fields[f.id].lpm.prefix_len]
-                if fields[f.id].HasField("lpm")
-                else fields[f.id].exact.value.hex()
-                for f in table.match_fields
-            ],
-            "action": action.preamble.name,
-            "arguments": [params[p.id] for p in action.params],
-        }
+        params = {param.param_id: param.value for param in message.action.action.params}
+        described = simulation_pb2.TableEntry(
+            table=table.preamble.name,
+            action=action.preamble.name,
+            arguments=[params[p.id] for p in action.params],
+        )
+        for field in (fields[f.id] for f in table.match_fields):
+            if field.HasField("lpm"):
+                described.match.add(value=field.lpm.value, prefix_bits=field.lpm.prefix_len)
+            else:
+                described.match.add(value=field.exact.value)
+        return described
 
     def decode_packet_in(self, packet: p4runtime_pb2.PacketIn) -> dict[str, int]:
         """The packet_in header of a packet from the CPU port, by field names."""

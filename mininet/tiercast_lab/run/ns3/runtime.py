@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiercast.v1.simulation_pb2 import ControllerAnswer, Scenario
 from tiercast_controller.agents.records import RECEIVERS, SENDERS
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.virtual import VirtualController
@@ -21,7 +22,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.run.controller_input import described_sessions, described_topology
-from tiercast_lab.run.ns3.scenario import scenario, scenario_line
+from tiercast_lab.run.ns3.scenario import json_line, scenario
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
@@ -85,18 +86,15 @@ class Ns3Run(Run):
         to_child, from_child = child.stdin, child.stdout
         assert to_child is not None and from_child is not None  # both are pipes
 
-        def tell(message: dict[str, Any]) -> None:
-            write(json.dumps(message).encode() + b"\n")
-
-        def write(line: bytes) -> None:
-            to_child.write(line)
+        def tell(message: Scenario | ControllerAnswer) -> None:
+            to_child.write(json_line(message))
             to_child.flush()
 
         kinds = KINDS.union(*self.loaded.records.values())
         ended = False
         try:
-            write(scenario_line(scenario(self.loaded, self.seed)))
-            tell({"updates": controller.first_updates()})
+            tell(scenario(self.loaded, self.seed))
+            tell(ControllerAnswer(updates=controller.first_updates()))
             self.enter(RUNNING)
             for line in from_child:
                 if not line.endswith(b"\n"):
@@ -135,7 +133,7 @@ ROUNDING_S = 1e-9
 
 def answer(
     controller: VirtualController, question: dict[str, Any], leave_latency_ns: int = 0
-) -> dict[str, Any]:
+) -> ControllerAnswer:
     """To a question of tiercast-ns3 (docs/ns3.md)."""
     session, now_s = question["session"], question["time_ns"] / 1e9
     if question["ask"] == "expire":
@@ -144,9 +142,9 @@ def answer(
         joins = question["ask"] == "join"
         host, rank = question["host"], question["rank"]
         updates = controller.change(host, session, rank, joins, now_s)
-    answer = {"delay_ns": CONTROL_DELAY_NS, "updates": updates}
-    if question["ask"] == "leave" and leave_latency_ns > 0:
-        answer["expire_ns"] = leave_latency_ns
-    if (top_rank := controller.new_top_rank(session)) is not None:
-        answer |= {"session": session, "top_rank": top_rank}
-    return answer
+    return ControllerAnswer(
+        updates=updates,
+        delay_ns=CONTROL_DELAY_NS,
+        expire_ns=leave_latency_ns if question["ask"] == "leave" else 0,
+        top_rank=controller.new_top_rank(session),
+    )

@@ -20,8 +20,9 @@ from tiercast_lab.experiment.topology import Host, Topology
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
 
 
-def scenario_line(scenario: simulation_pb2.Scenario) -> bytes:
-    return json_format.MessageToJson(scenario, indent=None).encode() + b"\n"
+def json_line(message: simulation_pb2.Scenario | simulation_pb2.ControllerAnswer) -> bytes:
+    """As tiercast-ns3 reads it."""
+    return json_format.MessageToJson(message, indent=None).encode() + b"\n"
 
 
 def scenario(loaded: LoadedExperiment, seed: int) -> simulation_pb2.Scenario:
