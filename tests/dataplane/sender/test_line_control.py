@@ -125,11 +125,11 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
                 ["/nonexistent"],
             ),
             (lambda: control.start([constant(6, "1Mbit/s", count=32_762)] * 40), ["32768"]),
-            (lambda: control.change(7, top_rank=0), ["session 7 does not run", "run: 1 to 2"]),
+            (lambda: control.change(7, top_rank=0), ["session 7 is not running", "running: 1 to 2"]),
             (lambda: control.change(1, top_rank=5), ["top_rank = 5", "-1 to 1"]),
             (lambda: control.change(1, parameters={"rlm.grwth": "1"}), ["rlm.grwth", "rlm.growth"]),
             (lambda: control.change(1, parameters={"rlm.join_max": "1s"}), ["rlm.join_max"]),
-            (lambda: control.stop(7), ["session 7 does not run"]),
+            (lambda: control.stop(7), ["session 7 is not running"]),
         ):
             with pytest.raises(RefusedError) as refused:
                 call()
@@ -183,7 +183,7 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
             (("start", "5"), ("session 5 is running already",)),
             (("start", "9", f"--file={tmp_path}"), ("either",)),
             (("start", f"--file={tmp_path}"), (str(tmp_path),)),
-            (("stop", "7"), ("session 7 does not run", "5 to 6")),
+            (("stop", "7"), ("session 7 is not running", "5 to 6")),
         ):
             said = sessions(*arguments)
             assert all(text in said for text in texts), (arguments, said)

@@ -245,7 +245,7 @@ TEST_F(SelectorTest, ActionSetsAreReadBackAsTheyWereWritten) {
        {member(1, forward(1)), group(""), entry("action_profile_member_id: 1", 4),
         entry("action_profile_group_id: 1", 4)})
     EXPECT_EQ(insert(wrong), grpc::INVALID_ARGUMENT) << wrong;
-  EXPECT_NE(message_.find("both at once"), std::string::npos) << message_;
+  EXPECT_NE(message_.find("either groups or action sets"), std::string::npos) << message_;
 }
 
 TEST_F(SelectorTest, WrongActionSets) {
