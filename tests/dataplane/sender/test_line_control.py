@@ -125,7 +125,7 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
                 ["/nonexistent"],
             ),
             (lambda: control.start([constant(6, "1Mbit/s", count=32_762)] * 40), ["32768"]),
-            (lambda: control.change(7, top_rank=0), ["session 7 is not running", "running: 1 to 2"]),
+            (lambda: control.change(7, top_rank=0), ["session 7 is not running; running: 1 to 2"]),
             (lambda: control.change(1, top_rank=5), ["top_rank = 5", "-1 to 1"]),
             (lambda: control.change(1, parameters={"rlm.grwth": "1"}), ["rlm.grwth", "rlm.growth"]),
             (lambda: control.change(1, parameters={"rlm.join_max": "1s"}), ["rlm.join_max"]),
