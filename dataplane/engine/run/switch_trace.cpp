@@ -84,7 +84,7 @@ void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port, bool ear
 
 void SwitchCore::tell_marked(const Packet& packet, std::uint32_t port, std::int64_t now_ns) {
   tracer.report(packet, "mark", now_ns,
-              {{"port", std::int64_t{port}}, {"by", std::string("RED on arrival")}});
+                {{"port", std::int64_t{port}}, {"by", std::string("RED on arrival")}});
 }
 
 void SwitchCore::tell_dequeue(const Packet& packet, std::uint32_t port, std::uint32_t waiting,
