@@ -19,7 +19,7 @@ void Receiver::start(Time now, Sink& sink) {
 
 void Receiver::stop(Time now, Sink& sink) {
   change_level(now, 0, sink);
-  check_at_ = rejoin_at_ = Time::never();
+  rejoin_at_ = Time::never();
 }
 
 void Receiver::begin_check(Time now) {
@@ -27,20 +27,12 @@ void Receiver::begin_check(Time now) {
   samples_ = 0;
 }
 
-// Samples and losses from before say nothing about the new level.
 void Receiver::change_level(Time now, int wanted, Sink& sink) {
-  const bool down = wanted < level();
   for (int rank = level(); rank < wanted; ++rank) {
     first_[static_cast<std::size_t>(rank)].valid = false;
   }
   reception_.subscribe(wanted - 1, sink);
-  begin_check(now);
-  if (wanted == 0) {
-    check_at_ = Time::never();
-    rejoin_at_ = now + settings_.rejoin;
-  }
-  window_began_ = down ? now + settings_.loss_holdoff : now;
-  window_packets_ = window_lost_ = 0;
+  if (wanted == 0) rejoin_at_ = now + settings_.rejoin;
 }
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -52,7 +44,10 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if (data.rank > reception_.top()) return;  // it may still arrive after a leave
-  const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
+  const std::uint32_t lost =
+      reception_.receive(now, data.rank, data.seq, arrival) + (arrival.ce && settings_.ecn ? 1 : 0);
+  ++counted_packets_;
+  if (lost > 0) on_loss(now, lost, sink);
 
   First& first = first_[data.rank];
   if (data.pair == 1) {
@@ -61,7 +56,6 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     first.valid = false;
     on_pair(now, Rate::bytes_per_second(arrival.ip_length / (now - first.at).seconds()), sink);
   }
-  if (reception_.top() >= 0) on_packets(now, lost + (arrival.ce && settings_.ecn ? 1 : 0), sink);
 }
 
 int Receiver::level_for(Rate share) const {
@@ -72,52 +66,65 @@ int Receiver::level_for(Rate share) const {
   return wanted;
 }
 
-// Goes down at once, at the first pair that asks for it. Goes up only as far as the smallest share
-// of a check period allows.
+// Down at once, at the first pair that asks for it; up only by the least of a check period, which
+// goes on until there are pairs enough.
 void Receiver::on_pair(Time now, Rate share, Sink& sink) {
   least_ = samples_ == 0 ? share : std::min(least_, share);
   ++samples_;
-  if (share >= settings_.cumulative(level())) return;
-  const int wanted = std::min(level_for(share), level() - 1);
+  if (check_at_.is_never()) check_at_ = now + settings_.check;
+  if (level_for(share) < level()) {
+    drop_to_share(now, share, sink);
+  } else if (now >= check_at_ && samples_ >= settings_.check_samples) {
+    check(now, sink);
+  }
+}
+
+void Receiver::drop_to_share(Time now, Rate share, Sink& sink) {
+  const int wanted = level_for(share);
   change_level(now, wanted, sink);
+  begin_check(now);
+  counting_ = false;
   const TraceField fields[] = {{"level", static_cast<double>(wanted)},
                                {"share_Bps", share.bytes_per_second()}};
   sink.trace("plm.drop", fields);
 }
 
-void Receiver::on_packets(Time now, std::uint32_t lost, Sink& sink) {
-  if (now < window_began_) return;
-  if (now - window_began_ > settings_.loss_window) {
-    window_began_ = now;
-    window_packets_ = window_lost_ = 0;
+void Receiver::check(Time now, Sink& sink) {
+  const int wanted = level_for(least_);
+  begin_check(now);
+  counting_ = false;  // the share is a better judge than the losses so far
+  if (wanted <= level()) return;
+  change_level(now, wanted, sink);
+  const TraceField fields[] = {{"level", static_cast<double>(wanted)},
+                               {"share_Bps", least_.bytes_per_second()}};
+  sink.trace("plm.join", fields);
+}
+
+// Packets and losses count from one loss on, which itself does not, so that a pair has its chance.
+void Receiver::on_loss(Time now, std::uint32_t lost, Sink& sink) {
+  if (!counting_ || now >= counting_ends_ || now <= holdoff_ends_) {
+    counting_ = true;
+    counting_ends_ = now + settings_.loss_window;
+    counted_packets_ = counted_lost_ = 0;
+    return;
   }
-  ++window_packets_;
-  window_lost_ += lost;
-  const auto all = static_cast<double>(window_packets_ + window_lost_);
-  const double loss = static_cast<double>(window_lost_) / all;
-  if (all < settings_.loss_packets || loss <= settings_.loss_threshold) return;
+  counted_lost_ += lost;
+  const double loss =
+      static_cast<double>(counted_lost_) / static_cast<double>(counted_lost_ + counted_packets_);
+  if (counted_packets_ < settings_.loss_packets || loss <= settings_.loss_threshold) return;
   const int wanted = level() - 1;
   change_level(now, wanted, sink);
+  counting_ = false;
+  holdoff_ends_ = now + settings_.loss_holdoff;
   const TraceField fields[] = {{"level", static_cast<double>(wanted)}, {"l", loss}};
   sink.trace("plm.loss", fields);
 }
 
 void Receiver::timer(Time now, Sink& sink) {
   now = now_ = std::max(now_, now);
-  if (now >= rejoin_at_) {
-    rejoin_at_ = Time::never();
-    change_level(now, 1, sink);
-    return;
-  }
-  if (now < check_at_) return;
-  const int wanted = samples_ >= settings_.check_samples ? level_for(least_) : level();
-  const Rate share = least_;
-  begin_check(now);
-  if (wanted <= level()) return;
-  change_level(now, wanted, sink);
-  const TraceField fields[] = {{"level", static_cast<double>(wanted)},
-                               {"share_Bps", share.bytes_per_second()}};
-  sink.trace("plm.join", fields);
+  if (now < rejoin_at_) return;
+  rejoin_at_ = Time::never();
+  change_level(now, 1, sink);
 }
 
 }  // namespace tiercast::plm

@@ -1,5 +1,6 @@
-// PLM's receiver. The spacing of a pair that went through a fair queue tells the session's share of
-// the bottleneck, and so how many layers to join (PROTOCOLS 12). The receiver sends nothing.
+// PLM's receiver: the spacing of a pair that went through a fair queue says what share of the
+// bottleneck the session has, and so how many layers (as ns-2's tcl/plm/plm.tcl has it). It sends
+// nothing.
 #pragma once
 
 #include <array>
@@ -19,12 +20,12 @@ class Receiver final : public ReceiverCore {
   void start(Time now, Sink& sink) override;
   void receive(Time now, const Arrival& arrival, Sink& sink) override;
   void timer(Time now, Sink& sink) override;
-  Time next_timer() const override { return std::min(check_at_, rejoin_at_); }
+  Time next_timer() const override { return rejoin_at_; }
   void stop(Time now, Sink& sink) override;
   ReceiverCounters counters() const override { return reception_.counters(now_); }
 
  private:
-  // The first packet of a layer's pair, while the second is awaited.
+  // The first packet of a layer's pair, whose second is awaited.
   struct First {
     bool valid = false;
     std::uint32_t seq = 0;
@@ -32,8 +33,10 @@ class Receiver final : public ReceiverCore {
   };
 
   void on_pair(Time now, Rate share, Sink& sink);
-  void on_packets(Time now, std::uint32_t lost, Sink& sink);
+  void drop_to_share(Time now, Rate share, Sink& sink);
+  void check(Time now, Sink& sink);
   void begin_check(Time now);
+  void on_loss(Time now, std::uint32_t lost, Sink& sink);
   void change_level(Time now, int level, Sink& sink);
   int level() const { return reception_.top() + 1; }
   int level_for(Rate share) const;
@@ -44,14 +47,17 @@ class Receiver final : public ReceiverCore {
   std::array<First, kMaxLayers> first_;
   Time now_;
 
-  Time check_at_ = Time::never();
   Time rejoin_at_ = Time::never();
-  unsigned samples_ = 0;  // since the last check
-  Rate least_;            // the smallest share since the last check
 
-  Time window_began_;  // losses count from here; after a drop this lies in the future
-  std::uint64_t window_packets_ = 0;
-  std::uint64_t window_lost_ = 0;
+  Time check_at_ = Time::never();  // never: before the first pair
+  unsigned samples_ = 0;           // since the last check
+  Rate least_;                     // of them
+
+  bool counting_ = false;  // losses, from one to the end of its window
+  Time counting_ends_;
+  Time holdoff_ends_;
+  std::uint64_t counted_packets_ = 0;
+  std::uint64_t counted_lost_ = 0;
 };
 
 }  // namespace tiercast::plm

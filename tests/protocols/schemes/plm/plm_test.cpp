@@ -1,4 +1,4 @@
-// PLM: its sender's pairs, its receiver's levels, and a session (PROTOCOLS 12).
+// PLM: its sender's pairs and its receiver's levels, as ns-2's tcl/plm/plm.tcl has them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -91,30 +91,31 @@ class PlmReceiver : public testing::Test {
   std::array<std::uint32_t, kMaxLayers> seq_{0xfffffff0u};
 };
 
+// make_estimate: the period ends with the first pair after it, if there are three by then.
 TEST_F(PlmReceiver, JoinsAsManyLayersAsTheLeastPairOfACheckPeriodAllows) {
   begin();
   EXPECT_EQ(level(), 1);
-  pair(150);
   pair(105);
-  EXPECT_EQ(level(), 1);
   pass(1);
+  pair(150);
   EXPECT_EQ(level(), 1);  // three are needed
-  pair(150);
-  pair(105);
+  pass(3);
   pair(120);
-  EXPECT_EQ(level(), 1);  // not before the end of the period
-  pass(1);
   EXPECT_EQ(level(), 5);  // 5 x 20 < 105
   for (int i = 0; i < 4; ++i) pair(1000);
+  EXPECT_EQ(level(), 5);  // not before the end of the next period
   pass(1);
+  pair(1000);
   EXPECT_EQ(level(), 8);  // there are no more layers
   EXPECT_TRUE(sink_.sent.empty());
 }
 
+// stability-drop: to the number of cumulative rates below the share.
 TEST_F(PlmReceiver, APairBelowItsRateTakesItDownAtOnce) {
   begin();
-  for (int i = 0; i < 3; ++i) pair(150);
+  for (int i = 0; i < 2; ++i) pair(150);
   pass(1);
+  pair(150);
   ASSERT_EQ(level(), 7);
   pair(141, 3);
   EXPECT_EQ(level(), 7);
@@ -122,8 +123,9 @@ TEST_F(PlmReceiver, APairBelowItsRateTakesItDownAtOnce) {
   EXPECT_EQ(level(), 3);
   pair(60.5);
   EXPECT_EQ(level(), 3);
-  for (int i = 0; i < 2; ++i) pair(150);
+  pair(150);
   pass(1);
+  pair(150);
   EXPECT_EQ(level(), 3);  // 60.5 is the smallest share
 }
 
@@ -152,26 +154,54 @@ TEST_F(PlmReceiver, BrokenPairsSayNothing) {
   EXPECT_LE(level(), 1);
 }
 
+// log-loss: counts begin with a loss, which itself does not count, and last 5 s; ten packets must
+// have arrived since.
 TEST_F(PlmReceiver, ATenthLostOfTenPacketsDropsOneLayer) {
   begin();
-  for (int i = 0; i < 3; ++i) pair(150);
+  for (int i = 0; i < 2; ++i) pair(150);
   pass(1);
-  ASSERT_EQ(level(), 7);
-  for (int i = 0; i < 4; ++i) pair(150);
-  seq_[0] += 1;
   pair(150);
-  EXPECT_EQ(level(), 7);  // 1 of 11 is not above a tenth
+  ASSERT_EQ(level(), 7);
+  seq_[0] += 50;
+  pair(150);  // counts begin
+  EXPECT_EQ(level(), 7);
+  seq_[0] += 50;
+  pair(150);
+  EXPECT_EQ(level(), 7);  // of 2 packets that arrived
+  for (int i = 0; i < 3; ++i) pair(150);
   seq_[0] += 1;
   pair(150);
   EXPECT_EQ(level(), 6);
+  const Time dropped = now_;
+  seq_[0] += 50;
+  pair(150);
+  for (int i = 0; i < 4; ++i) pair(150);
+  ASSERT_LT(now_ - dropped, Duration::milliseconds(500));
   seq_[0] += 50;
   pair(150);
   EXPECT_EQ(level(), 6);  // losses do not count for half a second
-  now_ = now_ + Duration::milliseconds(500);
+  now_ = dropped + Duration::milliseconds(501);
   for (int i = 0; i < 5; ++i) pair(150);
   seq_[0] += 50;
   pair(150);
   EXPECT_EQ(level(), 5);
+}
+
+TEST_F(PlmReceiver, OldLossesAreForgotten) {
+  begin();
+  for (int i = 0; i < 2; ++i) pair(150);
+  pass(1);
+  pair(150);
+  ASSERT_EQ(level(), 7);
+  for (int i = 0; i < 5; ++i) {
+    seq_[0] += 5;
+    pair(150);
+    for (int j = 0; j < 6; ++j) {
+      packet(0, 1);  // no pairs, and so no checks
+      now_ = now_ + Duration::milliseconds(900);
+    }
+  }
+  EXPECT_EQ(level(), 7);
 }
 
 TEST(PlmState, DoesNotGrowWithTheNumberOfReceivers) {
