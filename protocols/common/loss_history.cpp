@@ -84,16 +84,16 @@ void LossHistory::lose_hole(const Early& after, Duration window, Report& report)
 void LossHistory::congestion(Time at, std::uint32_t seq, Duration window, Report& report) {
   if (events_ > 0 && at <= event_at_ + window) return;
   const double length = std::max(1.0, static_cast<double>(serial_difference(seq, interval_start_)));
-  const double df = discount();
+  const double df = discount(std::max(0, serial_difference(expected_, interval_start_)));
   for (std::size_t i = std::min(closed_, kIntervals - 1); i > 0; --i) {
     intervals_[i] = {intervals_[i - 1].packets, intervals_[i - 1].discount * df};
   }
   // Only a part of the first interval was seen. The caller knows how long it would have been.
   if (events_ == 0) {
-    counted_first_ = length;
+    counted_first_ = std::max(2.0, length);
     report.first = true;
   }
-  intervals_[0] = {events_ == 0 ? std::max(2.0, length) : length, 1};
+  intervals_[0] = {events_ == 0 ? counted_first_ : length, 1};
   closed_ = std::min(closed_ + 1, kIntervals);
   ++events_;
   ++report.events;
@@ -103,11 +103,12 @@ void LossHistory::congestion(Time at, std::uint32_t seq, Duration window, Report
 
 void LossHistory::set_first_interval(double packets) {
   if (events_ == 0 || events_ > kIntervals) return;
-  intervals_[events_ - 1].packets = std::max({2.0, counted_first_, packets});
+  intervals_[events_ - 1].packets = std::max(1.0, packets);
 }
 
 std::uint32_t LossHistory::open_interval() const {
-  return static_cast<std::uint32_t>(std::max(0, serial_difference(expected_, interval_start_)));
+  const std::uint32_t next = early_count_ > 0 ? early_[early_count_ - 1].seq + 1 : expected_;
+  return static_cast<std::uint32_t>(std::max(0, serial_difference(next, interval_start_)));
 }
 
 double LossHistory::mean_closed() const {
@@ -121,9 +122,8 @@ double LossHistory::mean_closed() const {
 }
 
 // RFC 5348, 5.5.
-double LossHistory::discount() const {
+double LossHistory::discount(double open) const {
   if (closed_ == 0) return 1;
-  const double open = open_interval();
   const double twice = 2 * mean_closed();
   return open > twice ? std::max(twice / open, options_.discount_floor) : 1;
 }
@@ -131,8 +131,9 @@ double LossHistory::discount() const {
 // RFC 5348, 5.4 and 5.5: the open interval counts only if it makes the mean longer.
 double LossHistory::loss_event_rate() const {
   if (events_ == 0) return 0;
-  const double df = discount();
-  double total = open_interval() * kWeights[0];
+  const double open = open_interval();
+  const double df = discount(open);
+  double total = open * kWeights[0];
   double weight = kWeights[0];
   for (std::size_t i = 0; i + 1 < std::min(closed_ + 1, kIntervals); ++i) {
     total += intervals_[i].packets * kWeights[i + 1] * intervals_[i].discount * df;

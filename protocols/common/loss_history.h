@@ -36,16 +36,19 @@ class LossHistory {
   // nothing. A jump beyond GapDetector's bounds resynchronises.
   Report receive(Time now, std::uint32_t seq, bool ce, Duration window);
 
-  // Sets the length in packets of the interval before the first event, which cannot be measured. It
-  // is raised to at least 2 and at least the number of packets seen. May be called again with a
-  // better value while that interval is in the history; after that it has no effect.
+  // Sets the length in packets of the interval before the first event, which cannot be measured, at
+  // least 1; until then it is the number of packets seen. May be called again with a better value
+  // while that interval is in the history; after that it has no effect.
   void set_first_interval(double packets);
+  // Packets that were seen before the first event, at least 2; 0 before it.
+  double counted_first_interval() const { return counted_first_; }
 
   // The loss event rate p: 0 before the first event, then above 0 and at most 1.
   double loss_event_rate() const;
   // Events since reset() or the last resynchronisation.
   std::uint64_t events() const { return events_; }
-  // Packets since the last event began, or since the first packet.
+  // I_0: packets from the last event's first one, or the first packet, to the highest that has
+  // arrived (RFC 5348, 5.3).
   std::uint32_t open_interval() const;
   // The number of closed intervals, and the length in packets of the i-th latest of them (from 0).
   std::size_t closed_intervals() const { return closed_; }
@@ -70,7 +73,7 @@ class LossHistory {
   void congestion(Time at, std::uint32_t seq, Duration window, Report& report);
   void take_in_order();
   double mean_closed() const;
-  double discount() const;  // DF
+  double discount(double open) const;  // DF
 
   Options options_;
   bool started_ = false;

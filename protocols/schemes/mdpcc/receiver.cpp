@@ -121,11 +121,12 @@ void Receiver::measure_rate(Time now, std::uint32_t bytes) {
 }
 
 // PROTOCOLS 1.3: the interval that ended with the first loss is set to what TCP would have at the
-// rate that got through.
+// rate that got through, but not to less than was seen of it (0.3).
 void Receiver::begin_loss_history() {
   if (received_rate_ <= Rate::zero()) return;
   const TcpPath path = settings_.path(config_.packet_size, rtt(), rtt() * 4);
-  losses_.set_first_interval(1 / tcp_loss_event_rate(path, received_rate_));
+  losses_.set_first_interval(
+      std::max(losses_.counted_first_interval(), 1 / tcp_loss_event_rate(path, received_rate_)));
 }
 
 Rate Receiver::desired_rate() const {

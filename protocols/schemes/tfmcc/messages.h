@@ -1,4 +1,4 @@
-// TFMCC's two messages (RFC 4654, 2.2; PROTOCOLS 8).
+// TFMCC's two messages (RFC 4654, 2.2).
 #pragma once
 
 #include <cstddef>
@@ -9,44 +9,34 @@
 
 namespace tiercast::wire {
 
-// Starts every data packet; payload follows.
+// Starts every data packet; payload follows (RFC 4654, 2.2.1).
 struct TfmccData {
-  static constexpr std::size_t kBytes = 56;  // with the common header
+  static constexpr std::size_t kBytes = 40;  // with the common header
   static constexpr std::uint32_t kNoRate = 0xffffffff;
   std::uint16_t session = 0;
-  bool clr_valid = false;  // there is a CLR
-  bool slow_start = false;
-  bool echo_valid = false;       // the echo fields count
-  std::uint32_t seq = 0;         // wraps
-  std::uint32_t tx_time_us = 0;  // sender's clock, wraps after 71 minutes
-  std::uint16_t fb_round = 0;    // feedback round; wraps
-  std::uint32_t rate = 0;        // X, IP bytes/s
-  // X_supp of this round: the lowest rate reported by receivers that know their RTT, and by those
-  // that do not; kNoRate: none has.
-  std::uint32_t supp_rate = kNoRate;
-  std::uint32_t supp_rate_blind = kNoRate;
-  std::uint32_t max_rtt_us = 0;    // R_max
-  std::uint32_t clr = 0;           // current limiting receiver
-  std::uint32_t echo_source = 0;   // whose report is answered
-  std::uint32_t echo_time_us = 0;  // its time stamp
-  std::uint32_t echo_hold_us = 0;  // from its arrival to this departure
+  bool echo_valid = false;            // the two echo fields and is_clr count
+  bool is_clr = false;                // echo_source is the current limiting receiver
+  std::uint32_t seq = 0;              // i; wraps
+  std::uint32_t tx_time_us = 0;       // ts_i: sender's clock, wraps after 71 minutes
+  std::uint16_t fb_round = 0;         // fb_nr; wraps
+  std::uint32_t supp_rate = kNoRate;  // X_supp, IP bytes/s; kNoRate: the highest
+  std::uint32_t max_rtt_us = 0;       // R_max
+  std::uint32_t echo_source = 0;      // r: whose report is answered
+  std::uint32_t echo_time_us = 0;     // tr_r': its time stamp, later by the time it was held
 };
 
+// RFC 4654, 2.2.2.
 struct TfmccFeedback {
-  static constexpr std::size_t kBytes = 44;  // with the common header
-  enum class Kind : std::uint8_t { kReport = 1, kLeave = 2 };
+  static constexpr std::size_t kBytes = 32;  // with the common header
   std::uint16_t session = 0;
-  Kind kind = Kind::kReport;
   bool have_rtt = false;
   bool have_loss = false;
-  std::uint32_t source = 0;           // identification number of the receiver
-  std::uint16_t fb_round = 0;         // the round last seen
-  std::uint32_t rate = 0;             // X_r, IP bytes/s
-  std::uint32_t time_us = 0;          // receiver's clock at departure
-  std::uint32_t echo_time_us = 0;     // tx_time_us of the latest data packet
-  std::uint32_t echo_hold_us = 0;     // from its arrival to this departure
-  std::uint32_t loss_event_rate = 0;  // p, times 2^32 - 1
-  std::uint32_t rtt_us = 0;           // R that X_r was computed with
+  bool leave = false;              // receiver_leave
+  std::uint32_t source = 0;        // r: identification number of the receiver
+  std::uint16_t fb_round = 0;      // fb_nr: the round last seen
+  std::uint32_t rate = 0;          // X_r, IP bytes/s
+  std::uint32_t time_us = 0;       // tr_r: receiver's clock at departure
+  std::uint32_t echo_time_us = 0;  // ts_i' of the latest data packet, later by its hold here
 };
 
 // Data: message may be longer than the header (payload). Feedback: message ends with the header.

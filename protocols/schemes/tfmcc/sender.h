@@ -1,5 +1,5 @@
-// TFMCC's sender: follows the current limiting receiver (CLR), in feedback rounds (RFC 4654, 3;
-// PROTOCOLS 8). State does not grow with the receivers.
+// TFMCC's sender: follows the current limiting receiver (CLR), in feedback rounds (RFC 4654, 3).
+// State does not grow with the receivers.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,14 @@ class Sender final : public SenderCore {
   Duration round_length() const;                 // T
 
  private:
-  // Whose report is echoed next; the more urgent kinds come later.
+  // Whose time stamp is echoed first; the more urgent kinds come later (RFC 4654, 3.5).
   enum class Urgency { kNone, kClr, kMeasured, kUnmeasured, kNewClr };
 
   struct Echo {
     Urgency urgency = Urgency::kNone;
     std::uint32_t source = 0;
-    std::uint32_t rate = 0;
+    std::uint32_t rate = 0;      // X_r
+    std::uint16_t fb_round = 0;  // of the report
     std::uint32_t time_us = 0;
     Time arrived;
   };
@@ -50,15 +51,22 @@ class Sender final : public SenderCore {
   // `now`, but never before an earlier one.
   Time advance(Time now);
   void begin(Time now, Sink& sink);
-  void begin_round(Time now);
-  void end_round(Time now, Sink& sink);
-  void take_report(Time now, const wire::TfmccFeedback& feedback, Duration sample, Sink& sink);
-  void lose_clr(Time now, Reason reason, Sink& sink);
-  void follow(Time now, Rate wanted, Sink& sink);
-  void offer_echo(Time now, const wire::TfmccFeedback& feedback, Urgency urgency);
-  void check_silence(Time now, Sink& sink);
-  Duration patience() const;  // an RTT, but at least a packet's interval
   void set_rate(Rate rate, Sink& sink);
+  void measure_max_rtt(Duration sample);
+  void take_report(Time now, const wire::TfmccFeedback& feedback, Duration sample, Sink& sink);
+  bool limits(const wire::TfmccFeedback& feedback, Rate wanted) const;
+  void choose_clr(Time now, const wire::TfmccFeedback& feedback, Rate wanted, Sink& sink);
+  void follow_clr(Time now, Rate wanted, Sink& sink);
+  void climb(Time now, Sink& sink);
+  Time silence_due() const;
+  void check_silence(Time now, Sink& sink);
+  void begin_round(Time now);
+  Time round_ends() const;
+  void end_round(Time now, Sink& sink);
+  void suppress(const wire::TfmccFeedback& feedback);
+  void offer_echo(const Echo& echo);
+  const Echo& next_echo(Time now) const;
+  void trace_rate(Sink& sink) const;
   void trace_clr(Reason reason, Sink& sink) const;
 
   const SessionConfig config_;
@@ -67,30 +75,36 @@ class Sender final : public SenderCore {
   bool running_ = false;
   Time now_;
 
-  Rate rate_;       // X
-  Time raised_at_;  // up to when increases were granted
+  Rate rate_;  // X
   bool slow_start_ = true;
+  Time climb_due_ = Time::never();  // slow start's next step towards clr_rate_
+  Time climb_began_;
+  Rate climb_from_;
   Duration max_rtt_;   // R_max
   Duration peak_rtt_;  // R_peak, of this round
 
   bool clr_valid_ = false;
+  bool clr_leaves_ = false;  // its last report said so
+  bool clr_halved_ = false;  // the rate was, since its last report
+  bool clr_lost_ = false;    // the one before has left or died
   std::uint32_t clr_ = 0;
   Rate clr_rate_;  // X_r
   Duration clr_rtt_;
   Time clr_chosen_at_;
   Time clr_heard_at_;
-  Time halve_at_ = Time::never();
+  Time no_rise_until_;           // the others are waited for
+  Time feedback_awaited_since_;  // the last feedback of any receiver, or the last halving without
 
   std::uint16_t fb_round_;
   Time round_began_;
-  Time round_ends_ = Time::never();
   bool others_heard_ = false;  // non-CLR feedback in this round
   bool overtime_ = false;      // the round goes on until somebody reports
   unsigned reports_ = 0;
-  std::uint32_t supp_rate_ = wire::TfmccData::kNoRate;
-  std::uint32_t supp_rate_blind_ = wire::TfmccData::kNoRate;
+  std::uint32_t supp_rate_ = wire::TfmccData::kNoRate;  // X_supp
 
-  Echo echo_;
+  Echo echo_;                // the most urgent one since the last packet
+  Echo clr_echo_;            // of the CLR's last report
+  bool clr_echoed_ = false;  // in this round
   std::uint32_t seq_;
 };
 

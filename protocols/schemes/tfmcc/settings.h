@@ -20,10 +20,8 @@ struct Settings {
 
 std::span<const ParameterInfo> parameter_list();
 
-// Bounds of an RTT sample.
-inline constexpr Duration kMinRtt = Duration::microseconds(100);
-inline constexpr Duration kMaxRtt = Duration::milliseconds(10'000);
-// A sender that hears nobody does not fall below a packet in this time (RFC 5348's t_mbi).
-inline constexpr double kMaxInterval = 64;  // s
+// The least RTT (RFC 4654, 3.2, 4.3.2 and 4.3.3), and the largest that its R_max can say (2.2.1).
+inline constexpr Duration kMinRtt = Duration::milliseconds(1);
+inline constexpr Duration kMaxRtt = Duration::milliseconds(64'000);
 
 }  // namespace tiercast::tfmcc

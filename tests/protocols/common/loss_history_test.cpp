@@ -148,8 +148,11 @@ TEST(LossHistory, TheFirstIntervalIsSynthesised) {
   EXPECT_NEAR(stream.history.loss_event_rate(), 1.0 / 40, 1e-12);
   stream.history.set_first_interval(200);
   EXPECT_NEAR(stream.history.loss_event_rate(), 1.0 / 200, 1e-12);
-  stream.history.set_first_interval(10);  // never worse than what was counted
-  EXPECT_NEAR(stream.history.loss_event_rate(), 1.0 / 40, 1e-12);
+  EXPECT_EQ(stream.history.counted_first_interval(), 40);
+  stream.history.set_first_interval(10);
+  EXPECT_NEAR(stream.history.loss_event_rate(), 1.0 / 10, 1e-12);
+  stream.history.set_first_interval(0.3);  // taken as 1; the open interval has 2
+  EXPECT_NEAR(stream.history.loss_event_rate(), 2 / (1.0 + 2.0), 1e-12);
   stream.send(98);
   stream.drop(1);
   stream.send(1);

@@ -177,33 +177,21 @@ Json record(const MdpccNack& m, std::size_t i) {
 }
 
 Json fields(const TfmccData& m) {
-  return {{"clr_valid", m.clr_valid ? 1 : 0},
-          {"slow_start", m.slow_start ? 1 : 0},
-          {"echo_valid", m.echo_valid ? 1 : 0},
+  return {{"echo_valid", m.echo_valid ? 1 : 0},
+          {"is_clr", m.is_clr ? 1 : 0},
           {"seq", m.seq},
           {"tx_time_us", m.tx_time_us},
           {"fb_round", m.fb_round},
-          {"rate", m.rate},
           {"supp_rate", m.supp_rate},
-          {"supp_rate_blind", m.supp_rate_blind},
           {"max_rtt_us", m.max_rtt_us},
-          {"clr", m.clr},
           {"echo_source", m.echo_source},
-          {"echo_time_us", m.echo_time_us},
-          {"echo_hold_us", m.echo_hold_us}};
+          {"echo_time_us", m.echo_time_us}};
 }
 Json fields(const TfmccFeedback& m) {
-  return {{"kind", static_cast<unsigned>(m.kind)},
-          {"have_rtt", m.have_rtt ? 1 : 0},
-          {"have_loss", m.have_loss ? 1 : 0},
-          {"source", m.source},
-          {"fb_round", m.fb_round},
-          {"rate", m.rate},
-          {"time_us", m.time_us},
-          {"echo_time_us", m.echo_time_us},
-          {"echo_hold_us", m.echo_hold_us},
-          {"loss_event_rate", m.loss_event_rate},
-          {"rtt_us", m.rtt_us}};
+  return {{"have_rtt", m.have_rtt ? 1 : 0}, {"have_loss", m.have_loss ? 1 : 0},
+          {"leave", m.leave ? 1 : 0},       {"source", m.source},
+          {"fb_round", m.fb_round},         {"rate", m.rate},
+          {"time_us", m.time_us},           {"echo_time_us", m.echo_time_us}};
 }
 Json fields(const PgmccData& m) {
   return {{"has_acker", m.has_acker ? 1 : 0},

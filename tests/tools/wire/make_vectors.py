@@ -258,25 +258,22 @@ SAMPLES: dict[str, list[Sample]] = {
         (
             "in mid-session, 4 bytes of payload",
             dict(
-                clr_valid=1,
                 echo_valid=1,
+                is_clr=1,
                 seq=1234567,
                 tx_time_us=90000001,
                 fb_round=258,
-                rate=125000,
                 supp_rate=100000,
                 max_rtt_us=150000,
-                clr=7,
                 echo_source=9,
                 echo_time_us=70000002,
-                echo_hold_us=1500,
             ),
             [],
             "deadbeef",
         ),
         (
-            "slow start, nobody known",
-            dict(slow_start=1, seq=BIG, fb_round=65535, rate=2000, max_rtt_us=500000),
+            "the first, nobody is known",
+            dict(seq=BIG, fb_round=65535, max_rtt_us=500000),
             [],
             "",
         ),
@@ -285,7 +282,6 @@ SAMPLES: dict[str, list[Sample]] = {
         (
             "a report with RTT and loss",
             dict(
-                kind=1,
                 have_rtt=1,
                 have_loss=1,
                 source=7,
@@ -293,14 +289,11 @@ SAMPLES: dict[str, list[Sample]] = {
                 rate=100000,
                 time_us=70000002,
                 echo_time_us=90000001,
-                echo_hold_us=300,
-                loss_event_rate=42949672,
-                rtt_us=80000,
             ),
             [],
             "",
         ),
-        ("leave", dict(kind=2, source=BIG, fb_round=65535, rate=BIG), [], ""),
+        ("the CLR leaves", dict(leave=1, source=BIG, fb_round=65535, rate=BIG), [], ""),
     ],
     "PgmccData": [
         (

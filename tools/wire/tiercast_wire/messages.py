@@ -277,12 +277,10 @@ _TFMCC = (
         TFMCC,
         DATA,
         (
-            *(small("clr_valid", 1, "record"), small("slow_start", 1, "record")),
-            *(small("echo_valid", 1, "record"), reserved(1), u32("seq"), u32("tx_time_us")),
-            *(u16("fb_round"), reserved(2, "reserved_2"), u32("rate")),
-            *(u32("supp_rate", 0xFFFFFFFF), u32("supp_rate_blind", 0xFFFFFFFF)),
-            *(u32("max_rtt_us"), u32("clr"), u32("echo_source"), u32("echo_time_us")),
-            u32("echo_hold_us"),
+            *(small("echo_valid", 1, "record"), small("is_clr", 1, "record"), reserved(2)),
+            *(u32("seq"), u32("tx_time_us"), u16("fb_round"), reserved(2, "reserved_2")),
+            *(u32("supp_rate", 0xFFFFFFFF), u32("max_rtt_us")),
+            *(u32("echo_source"), u32("echo_time_us")),
         ),
     ),
     Message(
@@ -290,10 +288,9 @@ _TFMCC = (
         TFMCC,
         FEEDBACK,
         (
-            *(small("kind", 2, "type", least=1), small("have_rtt", 1, "record")),
-            *(small("have_loss", 1, "record"), reserved(1), u32("source"), u16("fb_round")),
+            *(small("have_rtt", 1, "record"), small("have_loss", 1, "record")),
+            *(small("leave", 1, "record"), reserved(1), u32("source"), u16("fb_round")),
             *(reserved(2, "reserved_2"), u32("rate"), u32("time_us"), u32("echo_time_us")),
-            *(u32("echo_hold_us"), u32("loss_event_rate"), u32("rtt_us")),
         ),
     ),
 )

@@ -13,7 +13,7 @@ TEST_P(TfmccProperties, SurvivesBadWeather) {
 }
 
 TEST_P(TfmccProperties, SurvivesBadWeatherWithItsOptions) {
-  survives_bad_weather("tfmcc", {"tfmcc.max_rate=2Mbit/s", "tfmcc.ecn=1", "tfmcc.reorder=3"},
+  survives_bad_weather("tfmcc", {"tfmcc.max_rate=2Mbit/s", "tfmcc.ecn=1", "tfmcc.later_packets=1"},
                        GetParam() + 100, Rate::mbit_per_second(2));
 }
 
