@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit
 sanitizer=${1:-}
 case "$sanitizer" in
   address) targets=(all) ;;
-  thread) targets=({,tests/}{agent,hosts,dataplane}/all) ;;
+  thread) targets=({,tests/}{agent,hosts,dataplane/sender,dataplane/switch}/all) ;;
   *) echo "test: SANITIZE=$sanitizer; valid: address, thread" >&2; exit 2 ;;
 esac
 build=build-$sanitizer
@@ -26,7 +26,8 @@ mkdir -p "$reports"
 # A program that a test ends or restarts writes its report to a separate file.
 export ASAN_OPTIONS=log_path=$reports/address
 export UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/undefined
-export TSAN_OPTIONS=log_path=$reports/thread:second_deadlock_stack=1:suppressions=$PWD/tests/thread_sanitizer.supp
+# Debian builds gRPC and DPDK without the sanitizer, which then does not see their locks.
+export TSAN_OPTIONS=log_path=$reports/thread:second_deadlock_stack=1:ignore_noninstrumented_modules=1
 
 status=0
 if [ "$sanitizer" = address ]; then

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "agent/clock.h"
@@ -30,6 +31,9 @@ class TestLab : private v1::Lab::Service {
   ~TestLab() override { server_->Shutdown(); }
 
   const std::string& address() const { return address_; }
+
+  // Returns when the script has ended. What it wrote may be read then.
+  void wait() { const std::lock_guard lock(running_); }
 
   static v1::ToAgent welcome() {
     v1::ToAgent message;
@@ -58,9 +62,13 @@ class TestLab : private v1::Lab::Service {
     const char* const given = getenv("TMPDIR");
     return given != nullptr ? given : "/tmp";
   }
-  grpc::Status Attach(grpc::ServerContext*, Stream* stream) override { return script_(*stream); }
+  grpc::Status Attach(grpc::ServerContext*, Stream* stream) override {
+    const std::lock_guard lock(running_);
+    return script_(*stream);
+  }
 
   Script script_;
+  std::mutex running_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -65,6 +65,7 @@ TEST(AgentLabClient, HelloEventsRecordsAndOrderlyEnd) {
   client.send(records(2));
   client.finish();
   EXPECT_FALSE(client.poll().has_value());
+  lab.wait();
   ASSERT_EQ(heard.size(), 3u);
   EXPECT_EQ(heard[0].hello().name(), "h15");
   EXPECT_EQ(heard[1].records().records(0).fields(0).value(), 1);

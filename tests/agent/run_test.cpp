@@ -138,6 +138,7 @@ TEST(AgentRun, AStartThatItHeardLateIsAPause) {
   AgentOptions options = endless();
   options.lab = lab.address();
   EXPECT_EQ(run(options, v1::ROLE_RECEIVER).status, 0);
+  lab.wait();
   EXPECT_GE(longest_us, 300'000);
 }
 
@@ -166,6 +167,7 @@ TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.calls, ElementsAre("start", "membership 1", "membership 2", "membership -1",
                                         "last report", "stop"));
+  lab.wait();
   EXPECT_EQ(records, static_cast<int>(result.reports.size()));  // nothing is lost at the end
   EXPECT_GE(pauses, 1);
 }
