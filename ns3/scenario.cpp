@@ -42,7 +42,14 @@ v1::Scenario parse_scenario(const std::string& json) {
     require(one.session().session() <= wire::kMaxSession,
             "session " + std::to_string(one.session().session()), "0 to 32767");
   }
-  for (const v1::TcpFlow& flow : result.tcp()) check(flow);
+  for (const v1::TcpFlow& flow : result.tcp()) {
+    check(flow);
+    const v1::TcpStack& stack = flow.stack();
+    require(stack.initial_window_packets() > 0, flow.name() + ": initial_window_packets",
+            "1 or more");
+    require(stack.clock_tick_ns() >= 0, flow.name() + ": clock_tick_ns", "0 or more");
+    require(stack.min_timeout_ns() > 0, flow.name() + ": min_timeout_ns", "above 0");
+  }
   for (const v1::UdpFlow& flow : result.udp()) {
     check(flow);
     require(flow.rate_bps() > 0, flow.name() + ": rate_bps", "above 0");

@@ -25,6 +25,7 @@
 #include <ns3/tcp-linux-reno.h>
 #include <ns3/tcp-option.h>
 #include <ns3/tcp-prr-recovery.h>
+#include <ns3/tcp-recovery-ops.h>
 #include <ns3/tcp-socket-base.h>
 #include <ns3/tcp-socket-state.h>
 #include <ns3/tcp-tx-buffer.h>
@@ -32,6 +33,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -48,7 +50,6 @@ constexpr std::uint16_t kFirstPort = 5600;
 constexpr std::uint32_t kTcpHeaders = 20 + 20 + 12;  // IP, TCP and its time stamps
 constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound by it
 constexpr std::uint32_t kUnsent = 32 << 10;          // bytes that wait behind the window
-constexpr std::uint32_t kInitialWindow = 10;         // packets, RFC 6928
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
 constexpr std::uint16_t kKind = 0;  // of random numbers
@@ -66,25 +67,57 @@ ns3::Mac48Address to_ns3(const wire::MacAddress& mac) {
 template <typename Control>
 class Limited : public Control {
  public:
-  explicit Limited(std::uint32_t most) : most_(most) {}
+  Limited(std::uint32_t most, bool whole_packets) : most_(most), whole_packets_(whole_packets) {}
 
   void IncreaseWindow(ns3::Ptr<ns3::TcpSocketState> state, std::uint32_t acknowledged) override {
     Control::IncreaseWindow(state, acknowledged);
     if (state->m_cWnd > most_) state->m_cWnd = most_;
   }
+  std::uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> state,
+                            std::uint32_t in_flight) override {
+    const std::uint32_t after = Control::GetSsThresh(state, in_flight);
+    return whole_packets_ ? after - after % state->m_segmentSize : after;
+  }
   ns3::Ptr<ns3::TcpCongestionOps> Fork() override { return ns3::CopyObject<Limited>(this); }
 
  private:
   const std::uint32_t most_;
+  const bool whole_packets_;
 };
 
 // `most`: of the window, bytes.
-ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std::uint32_t most) {
-  if (name == "reno") return ns3::CreateObject<Limited<ns3::TcpLinuxReno>>(most);
-  if (name == "newreno") return ns3::CreateObject<Limited<ns3::TcpNewReno>>(most);
-  if (name == "cubic") return ns3::CreateObject<Limited<ns3::TcpCubic>>(most);
+ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std::uint32_t most,
+                                                   bool whole_packets) {
+  if (name == "reno") return ns3::CreateObject<Limited<ns3::TcpLinuxReno>>(most, whole_packets);
+  if (name == "newreno") return ns3::CreateObject<Limited<ns3::TcpNewReno>>(most, whole_packets);
+  if (name == "cubic") return ns3::CreateObject<Limited<ns3::TcpCubic>>(most, whole_packets);
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
+
+// Round trips in ticks of a clock with a phase of its own, as many as end during one: what a
+// time-out is computed from. The mean is right, and a single one is up to a tick off.
+class TickingRtt : public ns3::RttMeanDeviation {
+ public:
+  TickingRtt(ns3::Time tick, double phase, std::function<void(ns3::Time)> exact)
+      : tick_(tick), phase_(tick * phase), exact_(std::move(exact)) {}
+
+  void Measurement(ns3::Time rtt) override {
+    exact_(rtt);
+    const ns3::Time now = ns3::Simulator::Now() + phase_;
+    const std::int64_t ticks = ticks_until(now) - ticks_until(now - rtt);
+    RttMeanDeviation::Measurement(tick_ * std::max<std::int64_t>(ticks, 1));
+  }
+  ns3::Ptr<ns3::RttEstimator> Copy() const override { return ns3::CopyObject<TickingRtt>(this); }
+
+ private:
+  std::int64_t ticks_until(ns3::Time time) const {
+    return time.GetNanoSeconds() / tick_.GetNanoSeconds();
+  }
+
+  const ns3::Time tick_;
+  const ns3::Time phase_;
+  std::function<void(ns3::Time)> exact_;
+};
 
 // ns-3's TCP, whose ECN ignores losses: it takes an echo for a new congestion while it
 // recovers from a time-out, and then repairs what was lost with a window of one packet; and while
@@ -92,6 +125,10 @@ ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std:
 // (6.1.2), and in Linux, a window is cut once for all marks and losses of one round trip.
 class FlowSocket : public ns3::TcpSocketBase {
  public:
+  // `reno_recovery`: without SACK the first new acknowledgement ends fast recovery, so that each
+  // lost packet of a window takes three duplicates, and a cut, or a time-out; ns-3's is NewReno's.
+  explicit FlowSocket(bool reno_recovery) : reno_recovery_(reno_recovery) {}
+
   // Close() would first send all that waits in the buffer.
   void reset() { SendRST(); }
 
@@ -99,6 +136,11 @@ class FlowSocket : public ns3::TcpSocketBase {
   void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader& header) override {
     using State = ns3::TcpSocketState;
     const bool advances = header.GetAckNumber() > m_txBuffer->HeadSequence();
+    if (reno_recovery_ && !m_sackEnabled && advances && m_tcb->m_congState == State::CA_RECOVERY &&
+        header.GetAckNumber() < m_recover) {
+      m_recover = header.GetAckNumber();  // so that it is a full acknowledgement
+      m_txBuffer->ResetRenoSack();
+    }
     if (m_tcb->m_congState == State::CA_CWR && !advances &&
         header.HasOption(ns3::TcpOption::SACK)) {
       m_congestionControl->CongestionStateSet(m_tcb, State::CA_RECOVERY);
@@ -115,6 +157,9 @@ class FlowSocket : public ns3::TcpSocketBase {
     }
     TcpSocketBase::ReceivedAck(packet, header);
   }
+
+ private:
+  const bool reno_recovery_;
 };
 
 // A quantity that changes in steps, and its mean over time.
@@ -312,17 +357,25 @@ class TcpFlows::Flow {
   using CongState = ns3::TcpSocketState::TcpCongState_t;
 
   SocketPtr make_socket(const Station& at) const {
-    const auto socket = ns3::CreateObject<FlowSocket>();
+    const v1::TcpStack& stack = spec_.stack();
+    const auto socket = ns3::CreateObject<FlowSocket>(stack.reno_recovery());
     const auto tcp = at.node()->GetObject<ns3::TcpL4Protocol>();
     socket->SetNode(at.node());
     socket->SetTcp(tcp);
     socket->SetRtt(ns3::CreateObject<ns3::RttMeanDeviation>());
-    socket->SetCongestionControlAlgorithm(congestion_control(spec_.congestion(), most_));
-    socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpPrrRecovery>());
+    socket->SetCongestionControlAlgorithm(
+        congestion_control(spec_.congestion(), most_, stack.whole_packets()));
+    if (stack.rate_reduction()) {
+      socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpPrrRecovery>());
+    } else {
+      socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpClassicRecovery>());
+    }
     tcp->AddSocket(socket);
+    socket->SetAttribute("MinRto", ns3::TimeValue(ns3::NanoSeconds(stack.min_timeout_ns())));
+    socket->SetAttribute("LimitedTransmit", ns3::BooleanValue(stack.limited_transmit()));
     socket->SetAttribute("SegmentSize", ns3::UintegerValue(payload_));
-    socket->SetAttribute("InitialCwnd",
-                         ns3::UintegerValue(std::min(kInitialWindow, most_ / payload_)));
+    socket->SetAttribute("InitialCwnd", ns3::UintegerValue(std::min(stack.initial_window_packets(),
+                                                                    most_ / payload_)));
     socket->SetAttribute("Sack", ns3::BooleanValue(spec_.sack()));
     // A receiver takes part in ECN when it is asked to.
     socket->SetAttribute("UseEcn", ns3::EnumValue(spec_.ecn() ? ns3::TcpSocketState::On
@@ -437,12 +490,19 @@ class TcpFlows::Flow {
     };
     connection_->TraceConnectWithoutContext("CongestionWindow", packets(cwnd_));
     connection_->TraceConnectWithoutContext("SlowStartThreshold", packets(ssthresh_));
-    connection_->TraceConnectWithoutContext(
-        "RTT", ns3::Callback<void, ns3::Time, ns3::Time>([this, mine](ns3::Time, ns3::Time rtt) {
-          if (ns3::PeekPointer(connection_) == mine) {
-            rtt_us_.set(static_cast<double>(rtt.GetMicroSeconds()));
-          }
-        }));
+    const auto rtt_is = [this, mine](ns3::Time rtt) {
+      if (ns3::PeekPointer(connection_) == mine) {
+        rtt_us_.set(static_cast<double>(rtt.GetMicroSeconds()));
+      }
+    };
+    if (const ns3::Time tick = ns3::NanoSeconds(spec_.stack().clock_tick_ns()); tick.IsZero()) {
+      connection_->TraceConnectWithoutContext(
+          "RTT", ns3::Callback<void, ns3::Time, ns3::Time>(
+                     [rtt_is](ns3::Time, ns3::Time rtt) { rtt_is(rtt); }));
+    } else {
+      connection_->SetRtt(ns3::CreateObject<TickingRtt>(tick, rng_.uniform(), rtt_is));
+      connection_->SetAttribute("ClockGranularity", ns3::TimeValue(tick));
+    }
     connection_->TraceConnectWithoutContext(
         "CongState",
         ns3::Callback<void, CongState, CongState>([this, mine](CongState, CongState now) {

@@ -14,6 +14,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.figure_schema import FigureRun
 from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.experiment.tcp_stack import STACKS
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.results.verdict import limits, meets, reaches_over
 from tiercast_lab.show.figure_plot import draw_figure
@@ -393,6 +394,41 @@ def test_every_figure_has_three_seeds_and_those_about_spread_ten() -> None:
     assert set(ABOUT_SPREAD) <= set(seeds)
     few = {name: n for name, n in seeds.items() if n < (10 if name in ABOUT_SPREAD else 3)}
     assert not few
+
+
+# What each paper says of its TCP, beyond ns-2's defaults: RLA (4.1) and RMCC (figure 4) have SACK;
+# windows of 23 to 136 packets are in RLA's tables, and at least 60 follow from MLDA's.
+OF_PAPERS = {
+    "RLA": {"sack": True, "window": 1000},
+    "ERMCC": {},
+    "MLDA": {"window": 1000},
+    "RMCC": {},
+}
+OF_FIGURES = {"rmcc-4": {"sack": True}}
+# Of kernels: figure 16 was measured on Emulab.
+KERNELS = {"ermcc-16"}
+
+
+def test_every_figure_of_the_papers_has_one_tcp() -> None:
+    schemes = known_schemes()
+    with_tcp = set()
+    for figure in all_figures(schemes, binaries.FIGURES):
+        if figure.experiment.paper is None:
+            continue
+        paper = figure.experiment.paper.name
+        for task in figure.tasks(quick=False):
+            for entry in task.load(schemes).experiment.traffic:
+                if entry.kind != "tcp":
+                    continue
+                with_tcp.add(figure.name)
+                wanted = STACKS["ns2"]._replace(
+                    **OF_PAPERS[paper], **OF_FIGURES.get(figure.name, {})
+                )
+                if figure.name in KERNELS:
+                    wanted = STACKS["kernel"]
+                assert entry.tcp == wanted, f"{figure.name}: {entry}"
+    assert KERNELS | set(OF_FIGURES) < with_tcp
+    assert len(with_tcp) >= 18
 
 
 def test_a_run_is_known_by_what_it_follows_from(file: Path) -> None:

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tiercast.v1 import simulation_pb2
 from tiercast_controller.network.marking import (
     DropTail,
     PortPolicy,
@@ -690,6 +691,29 @@ def test_traffic_to_several_nodes_is_an_entry_for_each(load) -> None:
     assert "traffic.overhead" in " ".join(loaded.experiment.only_in_virtual_time)
     with pytest.raises(InputError, match="no node 9"):
         load(text.replace("5]", "9]"))
+
+
+def test_a_tcp_flow_has_a_stack_of_which_a_part_may_be_another(load) -> None:
+    def flow(text: str) -> simulation_pb2.TcpFlow:
+        loaded = load(
+            textwrap.dedent(SMALL) + f"traffic:\n  - {{kind: tcp, from: 0, to: 3{text}}}\n"
+        )
+        virtual = [k for k in loaded.experiment.only_in_virtual_time if k.startswith("traffic.")]
+        other = [] if "kernel" in text else ["stack", "window"]
+        assert virtual == [f"traffic.{key}" for key in other if f"{key}:" in text]
+        [flow] = scenario(loaded, seed=1).tcp
+        return flow
+
+    assert flow("") == flow(", stack: kernel")
+    kernel, ns2 = flow(""), flow(", stack: ns2")
+    assert (kernel.sack, kernel.delayed_acks, kernel.window_packets) == (True, True, 0)
+    assert (ns2.sack, ns2.delayed_acks, ns2.window_packets) == (False, False, 20)
+    assert (kernel.stack.initial_window_packets, ns2.stack.initial_window_packets) == (10, 1)
+    assert (kernel.stack.clock_tick_ns, ns2.stack.clock_tick_ns) == (0, 100_000_000)
+    other = flow(", stack: ns2, sack: true, window: 1000p")
+    assert (other.sack, other.window_packets, other.stack) == (True, 1000, ns2.stack)
+    with pytest.raises(InputError, match="valid: 'kernel' or 'ns2'"):
+        flow(", stack: tahoe")
 
 
 def test_a_tcp_window_may_have_a_limit(load) -> None:

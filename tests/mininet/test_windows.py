@@ -128,6 +128,8 @@ EXPECTED = {
     "btcp_rtt": 0.23,
     "btcp_cuts": 0.4,
     "btcp_timeouts": 0.2,
+    "unfairness": 1.25,  # 100 over 80
+    "unfairness_s2": 1.6,  # 80 over 50
 }
 
 # The windows of both sessions, in steps of 2, 4, 2 and 2 s. The cell of the second step has both of

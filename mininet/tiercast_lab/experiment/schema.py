@@ -43,9 +43,12 @@ from tiercast_lab.experiment.quantities import (
     RunTime,
     Size,
 )
+from tiercast_lab.experiment.tcp_stack import STACKS, TcpStack
 from tiercast_lab.experiment.topology_schema import TopologyModel
 from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.measures import MEASURES, name_of
+
+_OF_STACKS = ("stack", "sack", "delayed_acks", "window")  # keys of traffic
 
 
 class Paper(Strict):
@@ -121,12 +124,14 @@ class Traffic(Strict):
     congestion_control: Choice[Literal["reno", "cubic"]] = "reno"
     packet_size: Annotated[Size, Field(ge=MIN_FLOW_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
     ecn: bool = False
-    # Only in virtual time. Kernels delay acknowledgements, ns-2's receivers do not; ns-2's senders
-    # may take a random time of up to `overhead` before a transmission, against phase effects, and
-    # their window grows to `window` packets at most (window_, 20 unless it is set); None: no limit.
-    delayed_acks: bool = True
-    overhead: Delay = 0
+    # Only in virtual time. The next three, where they are given, instead of the stack's.
+    stack: Choice[Literal["kernel", "ns2"]] = "kernel"
+    sack: bool | None = None
+    delayed_acks: bool | None = None
     window: Annotated[Packets, Field(ge=1, le=1000)] | None = None
+    # ns-2's senders may take a random time of up to this before a transmission, against phase
+    # effects.
+    overhead: Delay = 0
     rate: LinkRate | None = None  # of each UDP flow, while it is on
     on: Period | None = None
     off: Period | None = None
@@ -138,7 +143,7 @@ class Traffic(Strict):
             raise ValueError("'from: parents' and 'to: children' go together")
         if (self.kind == "udp") != (self.rate is not None):
             raise ValueError(f"{self.kind} {'needs' if self.kind == 'udp' else 'takes no'} 'rate'")
-        for key in ("congestion_control", "ecn", "delayed_acks", "overhead", "window"):
+        for key in ("congestion_control", "ecn", "overhead", *_OF_STACKS):
             if self.kind == "udp" and key in self.model_fields_set:
                 raise ValueError(f"udp takes no '{key}'")
         if (self.on is None) != (self.off is None):
@@ -156,6 +161,17 @@ class Traffic(Strict):
         """The nodes (from, to) of a flow in a loaded experiment, which always names them."""
         assert isinstance(self.from_, int) and isinstance(self.to, int)
         return self.from_, self.to
+
+    @property
+    def tcp(self) -> TcpStack:
+        given = {key: getattr(self, key) for key in ("sack", "delayed_acks", "window")}
+        return STACKS[self.stack]._replace(
+            **{key: value for key, value in given.items() if value is not None}
+        )
+
+    def differs_from_a_kernel(self, key: str) -> bool:
+        value = getattr(self, key)
+        return value is not None and value != getattr(STACKS["kernel"], key, "kernel")
 
     @property
     def is_rival(self) -> bool:
@@ -390,10 +406,11 @@ class Experiment(Strict):
             keys.append("record_every")
         if self.record_receivers is not None:
             keys.append("record_receivers")
-        if any(not entry.delayed_acks or entry.overhead for entry in self.traffic):
-            keys.append("traffic.delayed_acks, traffic.overhead")
-        if any(entry.window is not None for entry in self.traffic):
-            keys.append("traffic.window")
+        if any(entry.overhead for entry in self.traffic):
+            keys.append("traffic.overhead")
+        for key in _OF_STACKS:
+            if any(entry.differs_from_a_kernel(key) for entry in self.traffic):
+                keys.append(f"traffic.{key}")
         return keys
 
     def marking_of(self, link: str) -> Marking:

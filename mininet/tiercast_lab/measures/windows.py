@@ -211,6 +211,16 @@ for short, choose, flow in (
         )(partial(of_flow, choose=choose, of=_of(attribute)))
 
 
+@measure(
+    number(digits=2), "RLA: its rate over the slowest TCP flow's, or the inverse", beside="tcp"
+)
+def unfairness(rows: Rows, context: Context) -> float | None:
+    """1 or more; 1 is the paper's absolute fairness."""
+    mine = of_sender(rows, context, lambda found: found.packet_rate)
+    slowest = of_flow(rows, context, min, lambda flow: flow.packet_rate)
+    return max(mine / slowest, slowest / mine) if mine and slowest else None
+
+
 def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFlow]:
     """Each flow over the time of its presence; flows that are never present do not count."""
     found = (

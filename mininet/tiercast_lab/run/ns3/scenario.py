@@ -132,14 +132,24 @@ def _sessions(loaded: LoadedExperiment, seed: int) -> list[simulation_pb2.Simula
 
 def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.TcpFlow:
     entry = experiment.traffic[flow.entry]
+    tcp = entry.tcp
     return simulation_pb2.TcpFlow(
         **_of_any_flow(experiment, name, flow),
         congestion=entry.congestion_control,
-        sack=True,  # as in a Linux kernel
+        sack=tcp.sack,
         ecn=entry.ecn,
-        delayed_acks=entry.delayed_acks,
+        delayed_acks=tcp.delayed_acks,
         overhead_ns=entry.overhead,
-        window_packets=entry.window or 0,
+        window_packets=tcp.window or 0,
+        stack=simulation_pb2.TcpStack(
+            initial_window_packets=tcp.initial_window,
+            rate_reduction=tcp.rate_reduction,
+            reno_recovery=tcp.reno_recovery,
+            limited_transmit=tcp.limited_transmit,
+            whole_packets=tcp.whole_packets,
+            clock_tick_ns=tcp.clock_tick,
+            min_timeout_ns=tcp.min_timeout,
+        ),
     )
 
 
