@@ -417,6 +417,8 @@ def test_every_figure_of_the_papers_has_one_tcp() -> None:
             continue
         paper = figure.experiment.paper.name
         for task in figure.tasks(quick=False):
+            if task.run.first:
+                continue
             for entry in task.load(schemes).experiment.traffic:
                 if entry.kind != "tcp":
                     continue
