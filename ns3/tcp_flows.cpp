@@ -125,9 +125,8 @@ class TickingRtt : public ns3::RttMeanDeviation {
 // (6.1.2), and in Linux, a window is cut once for all marks and losses of one round trip.
 class FlowSocket : public ns3::TcpSocketBase {
  public:
-  // `reno_recovery`: without SACK the first new acknowledgement ends fast recovery, so that each
-  // lost packet of a window takes three duplicates, and a cut, or a time-out; ns-3's is NewReno's.
-  explicit FlowSocket(bool reno_recovery) : reno_recovery_(reno_recovery) {}
+  // `stack` is kept.
+  explicit FlowSocket(const v1::TcpStack& stack) : stack_(stack) {}
 
   // Close() would first send all that waits in the buffer.
   void reset() { SendRST(); }
@@ -136,11 +135,14 @@ class FlowSocket : public ns3::TcpSocketBase {
   void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader& header) override {
     using State = ns3::TcpSocketState;
     const bool advances = header.GetAckNumber() > m_txBuffer->HeadSequence();
-    if (reno_recovery_ && !m_sackEnabled && advances && m_tcb->m_congState == State::CA_RECOVERY &&
+    const bool recovered = m_tcb->m_congState != State::CA_RECOVERY;
+    if (stack_.reno_recovery() && !m_sackEnabled && advances && !recovered &&
         header.GetAckNumber() < m_recover) {
+      // Each lost packet of a window then takes three duplicates, and a cut, or a time-out.
       m_recover = header.GetAckNumber();  // so that it is a full acknowledgement
       m_txBuffer->ResetRenoSack();
     }
+    if (stack_.restart_timer()) m_isFirstPartialAck = true;
     if (m_tcb->m_congState == State::CA_CWR && !advances &&
         header.HasOption(ns3::TcpOption::SACK)) {
       m_congestionControl->CongestionStateSet(m_tcb, State::CA_RECOVERY);
@@ -156,10 +158,14 @@ class FlowSocket : public ns3::TcpSocketBase {
       m_tcb->m_ecnState = State::ECN_ECE_RCVD;
     }
     TcpSocketBase::ReceivedAck(packet, header);
+    if (stack_.restart_timer() && recovered && m_tcb->m_congState == State::CA_RECOVERY) {
+      m_retxEvent.Cancel();
+      m_retxEvent = ns3::Simulator::Schedule(m_rto, &FlowSocket::ReTxTimeout, this);
+    }
   }
 
  private:
-  const bool reno_recovery_;
+  const v1::TcpStack& stack_;
 };
 
 // A quantity that changes in steps, and its mean over time.
@@ -358,7 +364,7 @@ class TcpFlows::Flow {
 
   SocketPtr make_socket(const Station& at) const {
     const v1::TcpStack& stack = spec_.stack();
-    const auto socket = ns3::CreateObject<FlowSocket>(stack.reno_recovery());
+    const auto socket = ns3::CreateObject<FlowSocket>(stack);
     const auto tcp = at.node()->GetObject<ns3::TcpL4Protocol>();
     socket->SetNode(at.node());
     socket->SetTcp(tcp);

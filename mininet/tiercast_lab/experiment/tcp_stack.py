@@ -12,6 +12,7 @@ class TcpStack(NamedTuple):
     initial_window: int  # packets
     rate_reduction: bool  # RFC 6937; False: a loss halves the window at once
     reno_recovery: bool  # without SACK a partial acknowledgement ends fast recovery
+    restart_timer: bool  # at fast retransmit, and at every partial acknowledgement
     limited_transmit: bool  # RFC 3042
     whole_packets: bool  # half of a window of 23 packets is 11
     clock_tick: int  # of the round-trip clock, ns; 0: exact
@@ -28,6 +29,7 @@ STACKS: dict[str, TcpStack] = {
         initial_window=10,  # RFC 6928
         rate_reduction=True,
         reno_recovery=False,
+        restart_timer=False,  # RFC 6582's impatient variant
         limited_transmit=True,
         whole_packets=False,
         clock_tick=0,
@@ -43,6 +45,7 @@ STACKS: dict[str, TcpStack] = {
         initial_window=1,  # windowInit_
         rate_reduction=False,
         reno_recovery=True,
+        restart_timer=True,  # reset_rtx_timer(), newtimer()
         limited_transmit=False,  # singledup_
         whole_packets=True,  # slowdown(): int(window() / 2)
         clock_tick=100_000_000,  # tcpTick_

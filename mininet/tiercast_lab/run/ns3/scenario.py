@@ -145,6 +145,7 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
             initial_window_packets=tcp.initial_window,
             rate_reduction=tcp.rate_reduction,
             reno_recovery=tcp.reno_recovery,
+            restart_timer=tcp.restart_timer,
             limited_transmit=tcp.limited_transmit,
             whole_packets=tcp.whole_packets,
             clock_tick_ns=tcp.clock_tick,
