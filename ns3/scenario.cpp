@@ -44,11 +44,12 @@ v1::Scenario parse_scenario(const std::string& json) {
   }
   for (const v1::TcpFlow& flow : result.tcp()) {
     check(flow);
-    const v1::TcpStack& stack = flow.stack();
-    require(stack.initial_window_packets() > 0, flow.name() + ": initial_window_packets",
+    if (!flow.has_sender()) continue;
+    const v1::TcpSender& sender = flow.sender();
+    require(sender.initial_window_packets() > 0, flow.name() + ": initial_window_packets",
             "1 or more");
-    require(stack.clock_tick_ns() >= 0, flow.name() + ": clock_tick_ns", "0 or more");
-    require(stack.min_timeout_ns() > 0, flow.name() + ": min_timeout_ns", "above 0");
+    require(sender.clock_tick_ns() >= 0, flow.name() + ": clock_tick_ns", "0 or more");
+    require(sender.min_timeout_ns() > 0, flow.name() + ": min_timeout_ns", "above 0");
   }
   for (const v1::UdpFlow& flow : result.udp()) {
     check(flow);

@@ -62,6 +62,17 @@ ns3::Mac48Address to_ns3(const wire::MacAddress& mac) {
   return result;
 }
 
+// As in Linux. The least time-out is RFC 6298's second: ns-3 adds nothing for delayed
+// acknowledgements, and with 200 ms a window of one packet never grew again.
+v1::TcpSender linux_sender() {
+  v1::TcpSender result;
+  result.set_initial_window_packets(10);  // RFC 6928
+  result.set_rate_reduction(true);
+  result.set_limited_transmit(true);
+  result.set_min_timeout_ns(1'000'000'000);
+  return result;
+}
+
 // A window that grows no further than `most` bytes, so that a cut halves what it was: ns-2's
 // window_. A small receive buffer would not do; ns-3's window grows on behind it.
 template <typename Control>
@@ -125,8 +136,7 @@ class TickingRtt : public ns3::RttMeanDeviation {
 // (6.1.2), and in Linux, a window is cut once for all marks and losses of one round trip.
 class FlowSocket : public ns3::TcpSocketBase {
  public:
-  // `stack` is kept.
-  explicit FlowSocket(const v1::TcpStack& stack) : stack_(stack) {}
+  explicit FlowSocket(const v1::TcpSender& sender) : sender_(sender) {}
 
   // Close() would first send all that waits in the buffer.
   void reset() { SendRST(); }
@@ -136,13 +146,13 @@ class FlowSocket : public ns3::TcpSocketBase {
     using State = ns3::TcpSocketState;
     const bool advances = header.GetAckNumber() > m_txBuffer->HeadSequence();
     const bool recovered = m_tcb->m_congState != State::CA_RECOVERY;
-    if (stack_.reno_recovery() && !m_sackEnabled && advances && !recovered &&
+    if (sender_.reno_recovery() && !m_sackEnabled && advances && !recovered &&
         header.GetAckNumber() < m_recover) {
       // Each lost packet of a window then takes three duplicates, and a cut, or a time-out.
       m_recover = header.GetAckNumber();  // so that it is a full acknowledgement
       m_txBuffer->ResetRenoSack();
     }
-    if (stack_.restart_timer()) m_isFirstPartialAck = true;
+    if (sender_.restart_timer()) m_isFirstPartialAck = true;
     if (m_tcb->m_congState == State::CA_CWR && !advances &&
         header.HasOption(ns3::TcpOption::SACK)) {
       m_congestionControl->CongestionStateSet(m_tcb, State::CA_RECOVERY);
@@ -158,14 +168,14 @@ class FlowSocket : public ns3::TcpSocketBase {
       m_tcb->m_ecnState = State::ECN_ECE_RCVD;
     }
     TcpSocketBase::ReceivedAck(packet, header);
-    if (stack_.restart_timer() && recovered && m_tcb->m_congState == State::CA_RECOVERY) {
+    if (sender_.restart_timer() && recovered && m_tcb->m_congState == State::CA_RECOVERY) {
       m_retxEvent.Cancel();
       m_retxEvent = ns3::Simulator::Schedule(m_rto, &FlowSocket::ReTxTimeout, this);
     }
   }
 
  private:
-  const v1::TcpStack& stack_;
+  const v1::TcpSender sender_;
 };
 
 // A quantity that changes in steps, and its mean over time.
@@ -318,6 +328,7 @@ class TcpFlows::Flow {
  public:
   Flow(const v1::TcpFlow& spec, Station& from, Station& to, std::uint16_t port, Rng rng)
       : spec_(spec),
+        sender_(spec.has_sender() ? spec.sender() : linux_sender()),
         payload_(spec.packet_size() - kTcpHeaders),
         from_(from),
         most_(spec.window_packets() > 0 ? spec.window_packets() * payload_ : kNoLimit),
@@ -363,25 +374,24 @@ class TcpFlows::Flow {
   using CongState = ns3::TcpSocketState::TcpCongState_t;
 
   SocketPtr make_socket(const Station& at) const {
-    const v1::TcpStack& stack = spec_.stack();
-    const auto socket = ns3::CreateObject<FlowSocket>(stack);
+    const auto socket = ns3::CreateObject<FlowSocket>(sender_);
     const auto tcp = at.node()->GetObject<ns3::TcpL4Protocol>();
     socket->SetNode(at.node());
     socket->SetTcp(tcp);
     socket->SetRtt(ns3::CreateObject<ns3::RttMeanDeviation>());
     socket->SetCongestionControlAlgorithm(
-        congestion_control(spec_.congestion(), most_, stack.whole_packets()));
-    if (stack.rate_reduction()) {
+        congestion_control(spec_.congestion(), most_, sender_.whole_packets()));
+    if (sender_.rate_reduction()) {
       socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpPrrRecovery>());
     } else {
       socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpClassicRecovery>());
     }
     tcp->AddSocket(socket);
-    socket->SetAttribute("MinRto", ns3::TimeValue(ns3::NanoSeconds(stack.min_timeout_ns())));
-    socket->SetAttribute("LimitedTransmit", ns3::BooleanValue(stack.limited_transmit()));
+    socket->SetAttribute("MinRto", ns3::TimeValue(ns3::NanoSeconds(sender_.min_timeout_ns())));
+    socket->SetAttribute("LimitedTransmit", ns3::BooleanValue(sender_.limited_transmit()));
     socket->SetAttribute("SegmentSize", ns3::UintegerValue(payload_));
-    socket->SetAttribute("InitialCwnd", ns3::UintegerValue(std::min(stack.initial_window_packets(),
-                                                                    most_ / payload_)));
+    socket->SetAttribute("InitialCwnd", ns3::UintegerValue(std::min(
+                                            sender_.initial_window_packets(), most_ / payload_)));
     socket->SetAttribute("Sack", ns3::BooleanValue(spec_.sack()));
     // A receiver takes part in ECN when it is asked to.
     socket->SetAttribute("UseEcn", ns3::EnumValue(spec_.ecn() ? ns3::TcpSocketState::On
@@ -501,7 +511,7 @@ class TcpFlows::Flow {
         rtt_us_.set(static_cast<double>(rtt.GetMicroSeconds()));
       }
     };
-    if (const ns3::Time tick = ns3::NanoSeconds(spec_.stack().clock_tick_ns()); tick.IsZero()) {
+    if (const ns3::Time tick = ns3::NanoSeconds(sender_.clock_tick_ns()); tick.IsZero()) {
       connection_->TraceConnectWithoutContext(
           "RTT", ns3::Callback<void, ns3::Time, ns3::Time>(
                      [rtt_is](ns3::Time, ns3::Time rtt) { rtt_is(rtt); }));
@@ -535,6 +545,7 @@ class TcpFlows::Flow {
   static constexpr std::uint64_t kWithoutEnd = ~std::uint64_t{0};
 
   const v1::TcpFlow& spec_;
+  const v1::TcpSender sender_;
   const std::uint32_t payload_;  // bytes of a full packet
   Station& from_;
   const std::uint32_t most_;  // limit of the window, bytes
@@ -561,8 +572,7 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   if (scenario.tcp().empty()) return;
   ns3::Config::SetDefault("ns3::TcpSocket::SndBufSize", ns3::UintegerValue(kBuffer));
   ns3::Config::SetDefault("ns3::TcpSocket::RcvBufSize", ns3::UintegerValue(kBuffer));
-  // As Linux has it. The least time-out stays RFC 6298's second: ns-3 adds nothing for delayed
-  // acknowledgements, and with 200 ms a window of one packet never grew again.
+  // As Linux has it.
   ns3::Config::SetDefault("ns3::TcpSocket::DelAckTimeout", ns3::TimeValue(ns3::MilliSeconds(40)));
   // Closed connections wait for four minutes otherwise, and short transfers run out of ports.
   ns3::Config::SetDefault("ns3::TcpSocketBase::MaxSegLifetime", ns3::DoubleValue(kMaxSegmentLifeS));

@@ -708,10 +708,10 @@ def test_a_tcp_flow_has_a_stack_of_which_a_part_may_be_another(load) -> None:
     kernel, ns2 = flow(""), flow(", stack: ns2")
     assert (kernel.sack, kernel.delayed_acks, kernel.window_packets) == (True, True, 0)
     assert (ns2.sack, ns2.delayed_acks, ns2.window_packets) == (False, False, 20)
-    assert (kernel.stack.initial_window_packets, ns2.stack.initial_window_packets) == (10, 1)
-    assert (kernel.stack.clock_tick_ns, ns2.stack.clock_tick_ns) == (0, 100_000_000)
+    assert (kernel.HasField("sender"), ns2.sender.initial_window_packets) == (False, 1)
+    assert ns2.sender.clock_tick_ns == 100_000_000
     other = flow(", stack: ns2, sack: true, window: 1000p")
-    assert (other.sack, other.window_packets, other.stack) == (True, 1000, ns2.stack)
+    assert (other.sack, other.window_packets, other.sender) == (True, 1000, ns2.sender)
     with pytest.raises(InputError, match="valid: 'kernel' or 'ns2'"):
         flow(", stack: tahoe")
 

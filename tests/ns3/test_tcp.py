@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ sessions: [{{scheme: sim, sender: 0, receivers: [2]}}]
 traffic: [{{kind: tcp, from: 0, to: 1, count: {flows}, {tcp}}}]
 duration: {duration}s
 """
+
+
+AT_RANDOM = {"rate": "4Mbit/s", "queue": 60, "marking": "{kind: red, min_th: 5, max_th: 40}"}
 
 
 @dataclass(frozen=True)
@@ -68,69 +72,64 @@ def _flow(rows: pl.DataFrame) -> Flow:
     )
 
 
-# M. Mathis, J. Semke, J. Mahdavi, T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
-# Algorithm", CCR 27 (3), 1997, section 2: a window between W/2 and W sends 3/8 W^2 packets for a
-# loss, b times as many if an acknowledgement is for b of them; so its mean, 3/4 W, is
-# sqrt(3 / (2 b p)).
-@pytest.mark.parametrize("queue", [5, 15, 40])
-@pytest.mark.parametrize(
-    ("tcp", "b"),
-    [
-        ("stack: kernel", 2),
-        ("stack: kernel, delayed_acks: false", 1),
-        ("stack: ns2, window: 1000p", 1),
-        ("stack: ns2, window: 1000p, sack: true", 1),
-    ],
-)
-def test_a_lone_flows_window_is_the_periodic_models(
-    tmp_path: Path, tcp: str, b: int, queue: int
-) -> None:
-    """Behind drop tail a flow alone loses periodically: the model's assumption. The link's rate and
-    the queue make losses of 1 in 200 to 1 in 3000 packets."""
-    [flow] = flows(
-        tmp_path,
-        (100, 700),
-        rate="1600kbit/s",
-        queue=queue,
-        marking="{kind: none}",
-        flows=1,
-        tcp=tcp,
-    )
+KERNEL = "stack: kernel"
+RENO = "stack: ns2, window: 1000p"
+SACK = "stack: ns2, sack: true, window: 1000p"
+
+
+def periodic(p: float) -> float:
+    """Packets: the mean window of a flow that loses a packet in every 1/p. M. Mathis, J. Semke, J.
+    Mahdavi, T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 27
+    (3), 1997, section 2: a window that goes from W/2 to W, a packet in a round trip, sends 3/8 W^2
+    packets meanwhile, and 3/4 W is its mean. Both stacks grow by what is acknowledged, however many
+    acknowledgements say so."""
+    return math.sqrt(3 / (2 * p))
+
+
+def independent(p: float) -> float:
+    """Packets: the mean window where each packet is lost with probability p. T. Ott, J. Kemperman,
+    M. Mathis, "The stationary behavior of ideal TCP congestion avoidance", 1996; it is equation (1)
+    of the RLA paper."""
+    return math.sqrt(2 * (1 - p) / p)
+
+
+@pytest.mark.parametrize("queue", [5, 40])
+@pytest.mark.parametrize("tcp", [KERNEL, RENO, SACK])
+def test_a_lone_flows_window_is_the_periodic_models(tmp_path: Path, tcp: str, queue: int) -> None:
+    """Behind drop tail a flow alone loses periodically: one packet in 300 and in 1500."""
+    setup = {"rate": "1600kbit/s", "marking": "{kind: none}"}
+    [flow] = flows(tmp_path, (50, 450), queue=queue, flows=1, tcp=tcp, **setup)
     assert flow.timeouts == 0
-    # Of 10 to 50 packets a window steps by one, and one or two rounds pass between a loss and the
-    # cut: 10 %.
-    assert flow.window == pytest.approx(math.sqrt(1.5 / (b * flow.p)), rel=0.1), flow
-    # Little's law, with the queue in both: the window is what is on the way.
-    assert flow.packet_rate * flow.rtt == pytest.approx(flow.window, rel=0.05), flow
+    # A window of 20 to 50 packets steps by one, and is cut a round trip after the loss.
+    assert flow.window == pytest.approx(periodic(flow.p), rel=0.1), flow
+    # Little's law: the window is on the way, but for what recovery holds back.
+    assert flow.packet_rate * flow.rtt == pytest.approx(flow.window, rel=0.1), flow
 
 
-def padhye(p: float, rtt: float, timeout: float, b: int) -> float:
+@pytest.mark.parametrize("count", [4, 8])
+@pytest.mark.parametrize("tcp", [KERNEL, SACK])
+def test_windows_behind_red_are_between_the_models(tmp_path: Path, tcp: str, count: int) -> None:
+    """RED's losses are at random, but for a distance between them: neither periodic nor
+    independent. One event in 140 and in 50 packets."""
+    mine = flows(tmp_path, (50, 300), flows=count, tcp=tcp, **AT_RANDOM)
+    p, window = (statistics.mean(getattr(flow, one) for flow in mine) for one in ("p", "window"))
+    assert 0.9 * periodic(p) < window < 1.1 * independent(p), (p, window)
+
+
+def padhye(p: float, rtt: float, timeout: float) -> float:
     """Packets/s: J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput: A Simple
-    Model and its Empirical Validation", SIGCOMM 1998, equation (30) without a window limit."""
-    duplicates = rtt * math.sqrt(2 * b * p / 3)
-    return 1 / (duplicates + timeout * min(1, 3 * math.sqrt(3 * b * p / 8)) * p * (1 + 32 * p**2))
+    Model and its Empirical Validation", SIGCOMM 1998, equation (30) with b = 1 and no window limit:
+    of a Reno without SACK."""
+    repairs = rtt * math.sqrt(2 * p / 3)
+    return 1 / (repairs + timeout * min(1, 3 * math.sqrt(3 * p / 8)) * p * (1 + 32 * p**2))
 
 
 @pytest.mark.parametrize("count", [4, 10, 20])
-@pytest.mark.parametrize(
-    ("tcp", "b"),
-    [("stack: kernel", 2), ("stack: ns2, window: 1000p", 1), ("stack: ns2, sack: true", 1)],
-)
-def test_flows_rates_behind_random_losses_are_padhyes(
-    tmp_path: Path, tcp: str, b: int, count: int
-) -> None:
-    """RED drops at random: loss events of 0.5 to 5 % as the number of flows grows. The model's own
-    authors find measured rates within a quarter of it on most of their paths."""
-    mine = flows(
-        tmp_path,
-        (50, 450),
-        rate="4Mbit/s",
-        queue=60,
-        marking="{kind: red, min_th: 5, max_th: 40}",
-        flows=count,
-        tcp=tcp,
-    )
-    ratios = [
-        flow.packet_rate / padhye(flow.p, flow.rtt, max(4 * flow.rtt, 0.2), b) for flow in mine
-    ]
-    assert sum(ratios) / count == pytest.approx(1, abs=0.25), (ratios, mine[0])
+def test_renos_rate_is_padhyes(tmp_path: Path, count: int) -> None:
+    """Events in 1 to 6 % of the packets, and up to a third of them time-outs."""
+    mine = flows(tmp_path, (50, 300), flows=count, tcp=RENO, **AT_RANDOM)
+    # Round trips of 120 to 170 ms are one or two ticks of 100 ms: a time-out takes three.
+    ratios = [flow.packet_rate / padhye(flow.p, flow.rtt, 0.3) for flow in mine]
+    # The model takes the rest of a round as lost with the first packet. RED does not do that, so
+    # the rates are the model's or somewhat above.
+    assert 0.9 < statistics.mean(ratios) < 1.25, (ratios, mine[0])

@@ -5,36 +5,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class TcpStack(NamedTuple):
-    sack: bool
-    delayed_acks: bool
-    window: int | None  # packets; None: no limit
+class TcpSender(NamedTuple):
+    """What a sender does otherwise than Linux's."""
+
     initial_window: int  # packets
     rate_reduction: bool  # RFC 6937; False: a loss halves the window at once
     reno_recovery: bool  # without SACK a partial acknowledgement ends fast recovery
     restart_timer: bool  # at fast retransmit, and at every partial acknowledgement
     limited_transmit: bool  # RFC 3042
     whole_packets: bool  # half of a window of 23 packets is 11
-    clock_tick: int  # of the round-trip clock, ns; 0: exact
+    clock_tick: int  # of the round-trip clock, ns
     min_timeout: int  # ns
 
 
+class TcpStack(NamedTuple):
+    sack: bool
+    delayed_acks: bool
+    window: int | None  # packets; None: no limit
+    sender: TcpSender | None  # None: Linux's, as a kernel and ns-3 have it
+
+
 STACKS: dict[str, TcpStack] = {
-    # Linux's. Its least time-out is RFC 6298's second, since ns-3 adds nothing for delayed
-    # acknowledgements: with 200 ms a window of one packet never grew again.
-    "kernel": TcpStack(
-        sack=True,
-        delayed_acks=True,
-        window=None,
-        initial_window=10,  # RFC 6928
-        rate_reduction=True,
-        reno_recovery=False,
-        restart_timer=False,  # RFC 6582's impatient variant
-        limited_transmit=True,
-        whole_packets=False,
-        clock_tick=0,
-        min_timeout=1_000_000_000,
-    ),
+    "kernel": TcpStack(sack=True, delayed_acks=True, window=None, sender=None),
     # ns-2's Agent/TCP/Reno and Agent/TCPSink of 1997 to 2000 (tcl/lib/ns-default.tcl, tcp.cc,
     # tcp-reno.cc). Later defaults are others: an initial window of 2, limited transmit and a least
     # time-out of 1 s (2001), 0.2 s and ticks of 10 ms (2004), halves of packets (2006).
@@ -42,13 +34,15 @@ STACKS: dict[str, TcpStack] = {
         sack=False,  # Agent/TCP/Sack1 has it
         delayed_acks=False,  # Agent/TCPSink/DelAck has them
         window=20,  # window_
-        initial_window=1,  # windowInit_
-        rate_reduction=False,
-        reno_recovery=True,
-        restart_timer=True,  # reset_rtx_timer(), newtimer()
-        limited_transmit=False,  # singledup_
-        whole_packets=True,  # slowdown(): int(window() / 2)
-        clock_tick=100_000_000,  # tcpTick_
-        min_timeout=200_000_000,  # two ticks: rtt_timeout()
+        sender=TcpSender(
+            initial_window=1,  # windowInit_
+            rate_reduction=False,
+            reno_recovery=True,
+            restart_timer=True,  # reset_rtx_timer(), newtimer()
+            limited_transmit=False,  # singledup_
+            whole_packets=True,  # slowdown(): int(window() / 2)
+            clock_tick=100_000_000,  # tcpTick_
+            min_timeout=200_000_000,  # two ticks: rtt_timeout()
+        ),
     ),
 }

@@ -15,6 +15,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
 from tiercast_lab.experiment.quantities import START_SPREAD_NS
 from tiercast_lab.experiment.schema import Experiment, LinkEvent, Period
+from tiercast_lab.experiment.tcp_stack import TcpSender
 from tiercast_lab.experiment.topology import Host, Topology
 
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
@@ -141,16 +142,22 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
         delayed_acks=tcp.delayed_acks,
         overhead_ns=entry.overhead,
         window_packets=tcp.window or 0,
-        stack=simulation_pb2.TcpStack(
-            initial_window_packets=tcp.initial_window,
-            rate_reduction=tcp.rate_reduction,
-            reno_recovery=tcp.reno_recovery,
-            restart_timer=tcp.restart_timer,
-            limited_transmit=tcp.limited_transmit,
-            whole_packets=tcp.whole_packets,
-            clock_tick_ns=tcp.clock_tick,
-            min_timeout_ns=tcp.min_timeout,
-        ),
+        sender=_tcp_sender(tcp.sender),
+    )
+
+
+def _tcp_sender(sender: TcpSender | None) -> simulation_pb2.TcpSender | None:
+    if sender is None:
+        return None
+    return simulation_pb2.TcpSender(
+        initial_window_packets=sender.initial_window,
+        rate_reduction=sender.rate_reduction,
+        reno_recovery=sender.reno_recovery,
+        restart_timer=sender.restart_timer,
+        limited_transmit=sender.limited_transmit,
+        whole_packets=sender.whole_packets,
+        clock_tick_ns=sender.clock_tick,
+        min_timeout_ns=sender.min_timeout,
     )
 
 
