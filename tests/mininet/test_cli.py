@@ -82,7 +82,7 @@ def test_schemes_and_their_parameters_are_listed() -> None:
     listed = tiercast("schemes", "sim").stdout
     assert "sim.delta" in listed and "0.1 to 0.999" in listed and "calibrated" in listed
     page = tiercast("schemes", "sim", "--markdown").stdout
-    assert "\n| sim.increase | 35 kbit/s | 1 bit/s to 1 Gbit/s | sender | added to " in page
+    assert "\n| sim.increase | 35 kbit/s | 1 bit/s to 1 Gbit/s | sender | rate added to " in page
     assert "\n| sim.cumulative | 1 | 0 or 1 | sender | " in page
     assert "\n| sim.initial_rtt | 100 ms | 100 us to 2 s | " in page
     assert "\n| sim.settle_epochs | 1 epoch | 0 to 1000 | receiver | " in page

@@ -226,7 +226,7 @@ def test_payload_files_that_are_none_are_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     for name, text in (("pipe", "not a regular file"), (".", "not a regular file"),
-                       ("empty", "nothing to send")):  # fmt: skip
+                       ("empty", "the file is empty, so there is nothing to send")):  # fmt: skip
         command = [str(SENDER), f"--vdev={NULL}", *EAL, "--", f"--address={SENDER_IP}",
                    f"--payload={tmp_path / name}", "--duration=1s"]  # fmt: skip
         ended = run(command)
