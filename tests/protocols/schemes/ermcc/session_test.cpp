@@ -252,10 +252,19 @@ TEST(ErmccSession, TcpGetsLessTheLargerBetaIs) {
 
 // E3: the bottleneck moves every 200 s. Receivers after the third have links of their own without
 // other traffic; there are 8 of them instead of 32. Six runs.
-class ErmccTracking : public testing::TestWithParam<bool> {};
+// With beta 0.77 behind RED, too: as PROTOCOLS 13.2 wants it.
+struct Tracking {
+  const char* name;
+  bool red;
+  const char* beta;
+  int in_time;   // of 30 periods
+  double right;  // least part of a period with the right CR
+};
+
+class ErmccTracking : public testing::TestWithParam<Tracking> {};
 
 TEST_P(ErmccTracking, TheCrIsTheSlowestReceiver) {
-  const bool red = GetParam();
+  const bool red = GetParam().red;
   constexpr int kRuns = 6;
   constexpr int kWanted[] = {1, 2, 3, 2, 1};
   constexpr double kFair[] = {1, 0.5, 0.25, 0.5, 1};
@@ -264,7 +273,7 @@ TEST_P(ErmccTracking, TheCrIsTheSlowestReceiver) {
   int in_time = 0;
   double right[5] = {}, mbit[5] = {};
   for (int run = 1; run <= kRuns; ++run) {
-    Star star(8, link(2, 20, red), static_cast<std::uint64_t>(run));
+    Star star(8, link(2, 20, red), static_cast<std::uint64_t>(run), {GetParam().beta});
     star.add_tcp(1, 0.5);
     for (int i = 0; i < 3; ++i) star.add_tcp(2, 200 + 0.3 * i);
     for (int i = 0; i < 7; ++i) star.add_tcp(3, 400 + 0.3 * i);
@@ -291,21 +300,25 @@ TEST_P(ErmccTracking, TheCrIsTheSlowestReceiver) {
                 right[period], mbit[period], kFair[period]);
     // With drop tail all flows lose packets together, and a receiver behind another link may look
     // as slow for a while. RED lets them be told apart.
-    EXPECT_GE(right[period], red ? 0.85 : 0.6) << "period " << period;
+    EXPECT_GE(right[period], GetParam().right) << "period " << period;
     // PROTOCOLS 13.2. Beside seven TCP flows it is missed, with 0.52 of the fair share behind drop
     // tail and 1.69 behind RED: the figure (ermcc-14) requires it of every period, and says so.
     if (period == kSevenTcps) continue;
     EXPECT_GE(mbit[period], 0.6 * kFair[period]) << "period " << period;
     EXPECT_LE(mbit[period], 1.5 * kFair[period]) << "period " << period;
   }
-  // PROTOCOLS 13.2 wants all. With RED 29 of 30 are in time with the paper's beta, 0.75, and the CR
-  // is right for 0.87 of period 3 (30, and 0.9, with 0.77): missed; ermcc-14 requires it of each
-  // period.
-  EXPECT_GE(in_time, 5 * kRuns * 9 / 10);
+  EXPECT_GE(in_time, GetParam().in_time);
 }
 
-INSTANTIATE_TEST_SUITE_P(Queues, ErmccTracking, testing::Bool(),
-                         [](const auto& param) { return param.param ? "Red" : "DropTail"; });
+// PROTOCOLS 13.2 wants all 30. Behind drop tail three are late. Behind RED the paper's beta, 0.75,
+// misses one and has the right CR for 0.87 of period 3 (0.9 with 0.77). ermcc-14 requires it of
+// each period, and says so.
+INSTANTIATE_TEST_SUITE_P(Queues, ErmccTracking,
+                         testing::Values(Tracking{"DropTail", false, "ermcc.beta=0.75", 27, 0.6},
+                                         Tracking{"Red", true, "ermcc.beta=0.75", 29, 0.85},
+                                         Tracking{"RedWithLargerBeta", true, "ermcc.beta=0.77", 30,
+                                                  0.9}),
+                         [](const auto& param) { return param.param.name; });
 
 // Lemma 2: at most 2 max RTT pass from when a receiver sees itself as slower until it is the CR.
 TEST(ErmccSession, AWorseningReceiverIsCrWithinTwoRoundTrips) {

@@ -1,4 +1,5 @@
-// RLA beside TCP on the topology of its paper (RLA 5, figure 6; PROTOCOLS 5.7 and 13.4), for 200 s.
+// RLA beside TCP on the topology of its paper (RLA 5, figure 6; PROTOCOLS 5.7 and 13.4), for 3000 s
+// as in the paper, of which the last 2900 are measured. The bands are those of PROTOCOLS 13.4.
 // The paper's TCP is SACK in ns-2; the testkit's is NewReno.
 #include "tests/protocols/schemes/rla/figure6.h"
 
@@ -10,16 +11,22 @@ namespace tiercast::testkit {
 namespace {
 
 constexpr double kReceivers = 27;
+constexpr int kSettling = 100;  // s
+constexpr int kMeasured = 2900;
 
 // What holds in every case (RLA 5.1).
 void expect_the_laws(const Figure6::Result& r) {
-  // Each of 27 troubled receivers is listened to once in 27 times. With about 100 cuts, the
-  // binomial standard deviation is 10 %.
-  EXPECT_NEAR(r.cuts * kReceivers / r.signals, 1, 0.35);
+  // Each of 27 troubled receivers is listened to once in 27 times. With about 800 cuts, the
+  // binomial standard deviation is 3.5 %.
+  EXPECT_NEAR(r.cuts * kReceivers / r.signals, 1, 0.1);
   EXPECT_LE(r.forced, 3);
-  // cwnd = rate RTT. The RTT here is the smoothed one of the farthest receiver, and the rate counts
-  // packets when all receivers have them: 8 %.
-  EXPECT_NEAR(r.cwnd / (r.rate * r.rtt), 1, 0.08);
+}
+
+// cwnd = rate RTT. Not where each leaf loses by itself: the RTT is of packets that were sent once,
+// and a tenth of them are repeated there, those that met the longest queues. The ratio is 1.06 to
+// 1.08 then, though the packets out are cwnd's (22.8 of 23.2).
+void expect_a_full_window(const Figure6::Result& r) {
+  EXPECT_NEAR(r.cwnd / (r.rate * r.rtt), 1, 0.05);
 }
 
 TEST(RlaFigure6, RedAtTheSharedLink) {
@@ -29,11 +36,13 @@ TEST(RlaFigure6, RedAtTheSharedLink) {
   // be followed by the next one into the queue that their TCPs have just filled.
   options.set = {"rla.overhead=0.005"};
   Figure6 figure(options);
-  figure.simulator.run_for(Duration::seconds(60));
-  const Figure6::Result r = figure.measure(200)[0];
+  figure.simulator.run_for(Duration::seconds(kSettling));
+  const Figure6::Result r = figure.measure(kMeasured)[0];
   expect_the_laws(r);
+  expect_a_full_window(r);
   EXPECT_NEAR(r.rate, 118.0, 0.25 * 118.0);  // figure 9, case 1
-  EXPECT_NEAR(r.rate / r.worst_tcp, 1.39, 0.5);
+  EXPECT_GT(r.rate / r.worst_tcp, 0.8);      // 1.39 in the paper
+  EXPECT_LT(r.rate / r.worst_tcp, 2.2);
 }
 
 TEST(RlaFigure6, RedAtEachLeaf) {
@@ -41,8 +50,8 @@ TEST(RlaFigure6, RedAtEachLeaf) {
   options.bottleneck_level = 4;
   options.set = {"rla.overhead=0.005"};
   Figure6 figure(options);
-  figure.simulator.run_for(Duration::seconds(60));
-  const Figure6::Result r = figure.measure(200)[0];
+  figure.simulator.run_for(Duration::seconds(kSettling));
+  const Figure6::Result r = figure.measure(kMeasured)[0];
   expect_the_laws(r);
   // Theorem I: between a third of TCP's rate and sqrt(3 n) times it. PROTOCOLS 13.4 is stricter:
   // 0.8 to 2.2.
@@ -56,11 +65,13 @@ TEST(RlaFigure6, DropTailAtTheSharedLink) {
   options.red = false;
   options.set = {"rla.overhead=0.000357"};  // a packet at 28 x 100 per second (RLA 3.1)
   Figure6 figure(options);
-  figure.simulator.run_for(Duration::seconds(60));
-  const Figure6::Result r = figure.measure(200)[0];
+  figure.simulator.run_for(Duration::seconds(kSettling));
+  const Figure6::Result r = figure.measure(kMeasured)[0];
   expect_the_laws(r);
-  EXPECT_NEAR(r.rate, 144.1, 0.25 * 144.1);      // figure 7, case 1
-  EXPECT_NEAR(r.rate / r.worst_tcp, 1.76, 0.9);  // the worst of 27 phases; 1.76 in the paper
+  expect_a_full_window(r);
+  EXPECT_NEAR(r.rate, 144.1, 0.25 * 144.1);  // figure 7, case 1
+  EXPECT_GT(r.rate / r.worst_tcp, 0.8);      // 1.76 in the paper
+  EXPECT_LT(r.rate / r.worst_tcp, 2.2);
 }
 
 TEST(RlaFigure6, TwoSessionsShareEqually) {
@@ -70,11 +81,11 @@ TEST(RlaFigure6, TwoSessionsShareEqually) {
   options.sessions = 2;
   options.set = {"rla.overhead=0.0033"};
   Figure6 figure(options);
-  figure.simulator.run_for(Duration::seconds(60));
-  const auto r = figure.measure(200);
-  // 65.1 and 65.9 in the paper, over 2900 s. With about 60 cuts each in 200 s, the spread is 10 %.
-  EXPECT_NEAR(r[0].rate / r[1].rate, 1, 0.3);
-  EXPECT_NEAR((r[0].rate + r[1].rate) / 2, 65.5, 0.3 * 65.5);
+  figure.simulator.run_for(Duration::seconds(kSettling));
+  const auto r = figure.measure(kMeasured);
+  // 65.1 and 65.9 in the paper. How much they take together depends on TCP: 82 each beside the
+  // testkit's, 61 in ns-3 beside ns-2's with SACK, 67 without.
+  EXPECT_NEAR(r[0].rate / r[1].rate, 1, 0.1);
 }
 
 TEST(RlaFigure6, ThreeReceiversBehindOneLinkShareItWithTcp) {
