@@ -34,8 +34,10 @@ if [ "$sanitizer" = address ]; then
   ctest --test-dir "$build" --output-on-failure -j "$jobs" || status=1
 else
   ctest --test-dir "$build" --output-on-failure -j "$jobs" -L threads || status=1
-  TIERCAST_BUILD=$PWD/$build .venv/bin/python -m pytest \
-    tests/agent tests/hosts tests/dataplane/sender tests/dataplane/switch || status=1
+  export TIERCAST_BUILD=$PWD/$build
+  folders=(tests/agent tests/hosts tests/dataplane/sender tests/dataplane/switch)
+  .venv/bin/python -m pytest -m "not alone" -n "$jobs" --dist worksteal "${folders[@]}" || status=1
+  .venv/bin/python -m pytest -m alone "${folders[@]}" || [ $? -eq 5 ] || status=1  # 5: none
 fi
 if [ -n "$(ls "$reports")" ]; then
   head -n 60 "$reports"/*

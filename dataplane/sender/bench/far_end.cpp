@@ -2,15 +2,15 @@
 // (LD_PRELOAD=libtiercast-far-end.so), it stands between the program and DPDK.
 //
 //   record   writes the TSC at each hand-over of a packet to the driver, and the packet's group,
-//   into
-//            a mapped file; the sending thread itself does this
+//            into a mapped file; the sending thread itself does this
 //   ring     gives the program a device "net_ring_far". A thread of this library holds its far end:
 //            it takes what the program sends (and can stop taking for a while), and hands it frames
 //            at a given rate
 //
 // TIERCAST_FAR_END holds the settings as NAME=VALUE, separated by commas:
 //   record=FILE,count=N     records up to N hand-overs, only of multicast data; FILE should be on
-//   tmpfs skip=SECONDS            starts the record this long after the start of the run
+//                           tmpfs
+//   skip=SECONDS            starts the record this long after the start of the run
 //   ring=QUEUES             descriptors=N sets the ring's size, a power of two (default 4096)
 //   cpu=N                   the CPU of the far end's thread
 //   frames=FILE,rate=PPS    hands over these frames in turn; FILE has each as a big-endian 16-bit

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "agent/interface.h"
+#include "base/thread_sanitizer.h"
 #include "base/unique_fd.h"
 #include "dataplane/sender/port/packet_socket.h"
 #include "protocols/base/units.h"
@@ -235,15 +236,19 @@ bool Port::link_up() const {
 void Port::on_link_change(std::function<void()> changed) {
   // The EAL waits for a call in progress before it removes the callback.
   const rte_eth_dev_cb_fn call = [](std::uint16_t, rte_eth_event_type, void* self, void*) {
+    take_over(self);
     static_cast<Port*>(self)->link_changed_();
+    hand_over(self);
     return 0;
   };
   if (link_changed_) {
     while (rte_eth_dev_callback_unregister(id_, RTE_ETH_EVENT_INTR_LSC, call, this) == -EAGAIN) {
       std::this_thread::yield();
     }
+    take_over(this);
   }
   link_changed_ = std::move(changed);
+  hand_over(this);
   if (link_changed_) rte_eth_dev_callback_register(id_, RTE_ETH_EVENT_INTR_LSC, call, this);
 }
 

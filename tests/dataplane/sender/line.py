@@ -64,11 +64,11 @@ class Line:
         command += ["--", f"--address={SENDER_IP}", f"--sessions={self.folder}/sessions.json",
                     "--max-sessions=300", f"--control={self.control_address}",
                     f"--trace={self.trace}", *options]  # fmt: skip
-        if urgent:
-            command = ["chrt", "--rr", "10", *command]
         if far_end is not None:
             settings = ",".join(f"{name}={value}" for name, value in far_end.items())
             command = ["env", f"LD_PRELOAD={FAR_END}", f"TIERCAST_FAR_END={settings}", *command]
+        if urgent:
+            command = ["chrt", "--rr", "10", *command]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
