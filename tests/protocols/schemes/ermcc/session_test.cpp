@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "protocols/testkit/session.h"
@@ -260,6 +261,8 @@ struct Tracking {
   int in_time;   // of 30 periods
   double right;  // least part of a period with the right CR
 };
+
+void PrintTo(const Tracking& tracking, std::ostream* out) { *out << tracking.beta; }
 
 class ErmccTracking : public testing::TestWithParam<Tracking> {};
 
