@@ -14,7 +14,7 @@ PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tier
 ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
-.PHONY: help setup setup-dev build stubs types configure configure-dev programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
+.PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
   bench-sender bench-joins bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
@@ -25,6 +25,9 @@ setup:            ## install what a run needs: Debian packages, and the Python e
 
 setup-dev:        ## the same, and what the tests and checks need
 	@scripts/setup.sh dev
+
+setup-alone:      ## install what test-alone needs: a compiler, CMake, Ninja and nlohmann-json
+	@scripts/setup.sh alone
 
 stubs: setup
 	@if [ ! -e build/python/.stamp ] || [ -n "$$(find proto requirements.lock -newer build/python/.stamp)" ]; then \
@@ -79,7 +82,7 @@ test-busy:        ## the same beside LOADS=3 busy loops: no test depends on the 
 	@for i in $$(seq $(LOADS)); do (while :; do :; done) & done; \
 	trap 'kill $$(jobs -p)' EXIT; $(MAKE) --no-print-directory test
 
-test-alone:       ## the engine and the protocols compile without gRPC, DPDK, ns-3 and Python
+test-alone: setup-alone  ## the engine and the protocols compile without gRPC, DPDK, ns-3 and Python
 	@cmake -S . -B build-alone -G Ninja -DCMAKE_BUILD_TYPE=Release $(ALONE) > /dev/null
 	@ninja -C build-alone -j $(JOBS) --quiet tiercast_engine tiercast_protocols
 
