@@ -140,6 +140,12 @@ def test_names_values_and_choices(program) -> None:
         r"table 'nat' is not in the P4 program; it has: .*ipv4_host, ipv4_lpm,": entry(
             "nat", {}, "drop"
         ),
+        r"table top_group of .* has no action 'mark'; it has: .*set_top_group": entry(
+            "top_group", {"egress_port": 1, "session": 1}, "mark"
+        ),
+        r"table top_group of .* has no action 'forward'": entry(
+            "top_group", {"egress_port": 1, "session": 1}, "forward"
+        ),
         r"match field of table top_group 'port' is not .*egress_port, session": entry(
             "top_group", {"port": 1}, "drop"
         ),

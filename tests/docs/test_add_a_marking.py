@@ -93,8 +93,18 @@ def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: 
         (["--set", "marking.on=-1"], {}, "marking.on: -1; valid: 0 or more"),
         (["--set", "marking.down=3"], {}, "marking.down: unknown key; valid: kind, on, off"),
         ([], {"TIERCAST_MARKINGS": ""}, "marking.kind: 'hysteresis'; valid: 'priority', "),
-        ([], {"TIERCAST_P4": str(ROOT / "p4src/compiled")}, "hysteresis_marking"),
-        ([], {"TIERCAST_P4": "/nowhere"}, "/nowhere/tiercast.json"),
+        (
+            [],
+            {"TIERCAST_P4": str(ROOT / "p4src/compiled")},
+            "marking: hysteresis with "
+            f"{ROOT}/p4src/compiled/tiercast.json: table port_marking of the P4 program has no "
+            "action 'hysteresis_marking'; it has: drop_tail, no_marking, ",
+        ),
+        (
+            [],
+            {"TIERCAST_P4": "/nowhere"},
+            "TIERCAST_P4: /nowhere has no tiercast.json and no tiercast.p4info.txtpb; valid: ",
+        ),
         ([], {"TIERCAST_MARKINGS": "/nowhere.py"}, "TIERCAST_MARKINGS: /nowhere.py: FileNotFound"),
     ],
 )
@@ -105,3 +115,4 @@ def test_what_does_not_fit_is_bad_input(
     assert run.returncode == 2, run.stdout + run.stderr
     assert said in run.stderr
     assert "Traceback" not in run.stderr
+    assert "kept" not in run.stdout + run.stderr  # refused before the run began

@@ -139,6 +139,18 @@ class Program:
     def register_id(self, register: str) -> int:
         return self._registers[register].preamble.id
 
+    def _action_of(self, table: p4info_pb2.Table, name: str) -> p4info_pb2.Action:
+        """The action of this name. Raises ConfigurationError if the table has no such action."""
+        if name in self._actions:
+            action = self._actions[name]
+            if any(one.id == action.preamble.id for one in table.action_refs):
+                return action
+        choices = ", ".join(sorted(self._actions.short[one.id] for one in table.action_refs))
+        raise ConfigurationError(
+            f"table {self._tables.short[table.preamble.id]} of the P4 program has no action "
+            f"{name!r}; it has: {choices}"
+        )
+
     def encode_entry(self, entry: TableEntry) -> p4runtime_pb2.TableEntry:
         """The entry as a message. Raises ConfigurationError if a name is unknown or a value too
         wide."""
@@ -160,7 +172,7 @@ class Program:
         if len(message.match) != len(table.match_fields):
             wanted = ", ".join(f.name for f in table.match_fields)
             raise ConfigurationError(f"{entry}: table {entry.table} needs {wanted}")
-        action = self._actions[entry.action]
+        action = self._action_of(table, entry.action)
         params = self._params[action.preamble.id]
         message.action.action.action_id = action.preamble.id
         for name, value in entry.params:

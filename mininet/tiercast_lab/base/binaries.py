@@ -50,6 +50,11 @@ PACKAGE_OF = {NS3: "tiercast-ns3"}
 
 def require(*paths: Path) -> None:
     missing = [path for path in paths if not path.exists()]
+    if "TIERCAST_P4" in os.environ and (lost := [one.name for one in missing if one.parent == P4]):
+        raise InputError(
+            f"TIERCAST_P4: {P4} has no {' and no '.join(lost)}; valid: the folder `compiled` that "
+            "p4src/compile.py writes (docs/add-a-marking.md)"
+        )
     if missing:
         names = ", ".join(map(str, missing))
         raise InputError(f"not {'built' if BUILT else 'installed'}: {names}; {remedy(*missing)}")

@@ -5,9 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Interface
 
+from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network import topology as control
+from tiercast_controller.p4runtime.program import Program
 
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+
+
+def program_for(loaded: LoadedExperiment) -> Program:
+    """The switches' P4 program. Raises InputError if it has no action for a link's marking."""
+    program = Program.load(binaries.P4_JSON, binaries.P4_INFO)
+    checked: set[int] = set()  # for links with the same marking, one check is enough
+    for name, link in loaded.topology.links.items():
+        path, marking = loaded.experiment.placed_marking(name)
+        policy = marking.at(link.parameters.rate, loaded.packet_size_of(name))
+        if policy is None or id(marking) in checked:
+            continue
+        checked.add(id(marking))
+        try:
+            program.encode_entry(policy.entry(port=1))
+        except ConfigurationError as error:
+            raise InputError(
+                f"{loaded.file}: {'.'.join(path)}: {marking.kind} with {binaries.P4_JSON}: {error}"
+                " (TIERCAST_P4 selects another program)"
+            ) from None
+    return program
 
 
 def described_topology(

@@ -21,14 +21,17 @@ from tiercast_controller.agents.lab import Agent
 from tiercast_controller.agents.records import Record
 from tiercast_controller.base.errors import ControllerError
 from tiercast_controller.controller import Controller, Event
-from tiercast_controller.p4runtime.program import Program
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.topology import Switch
-from tiercast_lab.run.controller_input import described_sessions, described_topology
+from tiercast_lab.run.controller_input import (
+    described_sessions,
+    described_topology,
+    program_for,
+)
 from tiercast_lab.run.mininet.commands import receiver_command, sender_command
 from tiercast_lab.run.mininet.load import LoadMeter
 from tiercast_lab.run.mininet.network import Network, hidden_queues
@@ -55,6 +58,7 @@ class MininetRun(Run):
     def check(self) -> None:
         binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
         self.switches.check(self.loaded)
+        program_for(self.loaded)
         if keys := self.loaded.experiment.only_in_virtual_time:
             raise InputError(
                 f"{self.loaded.file}: {', '.join(keys)}: not in Mininet; valid: --runtime ns3"
@@ -318,7 +322,7 @@ class _Live:
                 run.loaded, run.switches.idle_us, lambda name: f"unix:{self._socket(name)}"
             ),
             described_sessions(run.loaded),
-            Program.load(binaries.P4_JSON, binaries.P4_INFO),
+            program_for(run.loaded),
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,
             on_event=self._on_event,

@@ -15,13 +15,16 @@ from typing import Any
 
 from tiercast.v1.simulation_pb2 import ControllerAnswer, Scenario
 from tiercast_controller.agents.records import RECEIVERS, SENDERS
-from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.virtual import VirtualController
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
-from tiercast_lab.run.controller_input import described_sessions, described_topology
+from tiercast_lab.run.controller_input import (
+    described_sessions,
+    described_topology,
+    program_for,
+)
 from tiercast_lab.run.ns3.scenario import json_line, scenario
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
@@ -37,6 +40,7 @@ KINDS = frozenset({*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sen
 class Ns3Run(Run):
     def check(self) -> None:
         binaries.require(*self.files)
+        program_for(self.loaded)
 
     @property
     def files(self) -> list[Path]:
@@ -51,7 +55,7 @@ class Ns3Run(Run):
         controller = VirtualController(
             described_topology(self.loaded, 0, lambda _: ""),
             described_sessions(self.loaded),
-            Program.load(binaries.P4_JSON, binaries.P4_INFO),
+            program_for(self.loaded),
             self.loaded.experiment.leave_latency / 1e9,
         )
         log = self.logs / "tiercast-ns3.log"
