@@ -87,7 +87,9 @@ def test_values_are_jsons(text: str, value: object) -> None:
         ("a: \x07", 1, "control characters are not allowed"),
         ("a: \ud800", 1, "is not a character"),
         ("a: [1\nb: 2", 2, "expected"),
-        ("\n\n\t- a", 3, "found character"),
+        ("\n\n\t- a", 3, "a tab; valid: spaces"),
+        ("a:\n  b: 1\n\tc: 2", 3, "a tab; valid: spaces"),
+        ("a: @b", 1, "'@' begins no value; valid: quotes around the text"),
     ],
 )
 def test_the_rest_is_refused_in_its_line(text: str, line: int, said: str) -> None:
@@ -143,7 +145,7 @@ def test_a_file_is_text_of_a_mebibyte_at_most(tmp_path) -> None:
     for content, said in [
         (b"#" * (MAX_BYTES + 1), f"{path}: more than {MAX_BYTES} bytes"),
         (b"a: 1\nb: \xff", f"{path}:2: not a text file; valid: UTF-8"),
-        (b"- a", f"{path}:1: the file must be a mapping"),
+        (b"- a", f"{path}:1: the file is no mapping; valid: lines of `key: value`"),
     ]:
         path.write_bytes(content)
         with pytest.raises(YamlError, match=said):

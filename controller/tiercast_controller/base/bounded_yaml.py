@@ -65,7 +65,7 @@ def read(path: Path) -> Node:
     """Reads a file whose root is a mapping. Raises YamlError."""
     root = parse(read_text(path), str(path))
     if not isinstance(root.value, dict):
-        raise YamlError(f"{path}:1", "the file must be a mapping of keys to values")
+        raise YamlError(f"{path}:1", "the file is no mapping; valid: lines of `key: value`")
     return root
 
 
@@ -239,7 +239,18 @@ class _Reader:
     def _explained(self, error: yaml.YAMLError) -> YamlError:
         if isinstance(error, yaml.MarkedYAMLError):
             mark = error.problem_mark or error.context_mark
-            return self._refused(mark.line + 1 if mark else 1, str(error.problem))
+            if mark is None:
+                return self._refused(1, str(error.problem))
+            text = str(error.problem)
+            # libyaml names neither a tab in the indentation nor another character that begins no
+            # value.
+            lines = self._text.split("\n")
+            found = "".join(lines[mark.line : mark.line + 1])[mark.column : mark.column + 1]
+            if found == "\t":
+                text = "a tab; valid: spaces"
+            elif found and "cannot start any token" in text:
+                text = f"{found!r} begins no value; valid: quotes around the text"
+            return self._refused(mark.line + 1, text)
         # A character that is not allowed in YAML; its position counts bytes.
         position = getattr(error, "position", 0)
         line = self._text.encode(errors="replace").count(b"\n", 0, position) + 1
