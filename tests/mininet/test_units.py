@@ -30,6 +30,7 @@ def test_text_forms() -> None:
         (units.parse_queue, "50", "50p"),
         (units.parse_queue, "50p/", "50p"),
         (units.parse_fraction, "15", "%"),
+        (units.parse_fraction, 15, "%"),
     ],
 )
 def test_errors_name_value_and_valid_forms(parse, text, valid) -> None:

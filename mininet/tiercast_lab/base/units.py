@@ -72,11 +72,12 @@ def parse_packets(text: object) -> int:
 
 
 def parse_fraction(text: object) -> float:
-    """`15%` or a plain 0.15 gives 0.15; up to 100."""
+    """`15%` or a plain 0.15 gives 0.15. A plain number is at most 1: a 5 is taken for a 5 % whose
+    sign was forgotten, not for 500 %, which a loss never exceeds."""
     valid = "15% (or a plain 0.15)"
     if isinstance(text, (int, float)) and not isinstance(text, bool):
-        if not 0 <= text <= 100:
-            raise ValueError(f"{shown(text)} is not a fraction; valid: 0 to 100, such as {valid}")
+        if not 0 <= text <= 1:
+            raise ValueError(f"{shown(text)} is not a fraction; valid: 0 to 1, such as {valid}")
         return float(text)
     return _with_unit(text, _FRACTIONS, "fraction", valid, "10000%") / 100
 
