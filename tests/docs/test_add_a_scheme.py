@@ -24,6 +24,7 @@ def test_scheme_is_listed_with_its_parameters() -> None:
     assert shown.returncode == 0, shown.stderr
     assert "aimd.decrease" in shown.stdout
     assert "0.75" in shown.stdout
+    assert "docs/protocols" not in shown.stdout  # it has no page there
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])

@@ -80,6 +80,7 @@ def test_schemes_and_their_parameters_are_listed() -> None:
     result = tiercast("schemes")
     assert result.returncode == 0 and "tfmcc" in result.stdout
     listed = tiercast("schemes", "sim").stdout
+    assert "docs/protocols/sim.md has the rules" in listed
     assert "sim.delta" in listed and "0.1 to 0.999" in listed and "calibrated" in listed
     page = tiercast("schemes", "sim", "--markdown").stdout
     assert "\n| sim.increase | 35 kbit/s | 1 bit/s to 1 Gbit/s | sender | rate added to " in page

@@ -6,6 +6,7 @@ import re
 
 from rich.table import Table
 from rich.text import Text
+from tiercast_controller.base.installation import IN_CHECKOUT, ROOT
 
 from tiercast_lab.base.units import format_duration, format_rate
 from tiercast_lab.experiment.schemes import ParameterInfo, SchemeInfo
@@ -20,10 +21,13 @@ def schemes_table(schemes: dict[str, SchemeInfo]) -> Table:
 
 
 def parameters_table(scheme: SchemeInfo) -> Table:
+    page = f"docs/protocols/{scheme.name}.md"
+    # A scheme from elsewhere has no page here.
+    rules = f"{page} has the rules; PROTOCOLS: docs/PROTOCOLS.md"
     table = Table(
         *PARAMETER_HEADINGS,
         title=f"{scheme.name}: --set, or `parameters` of a session",
-        caption=f"docs/protocols/{scheme.name}.md has the rules; PROTOCOLS: docs/PROTOCOLS.md",
+        caption=rules if not IN_CHECKOUT or (ROOT / page).exists() else None,
         title_justify="left", caption_justify="left",
     )  # fmt: skip
     for row in _parameter_rows(scheme):
