@@ -277,7 +277,8 @@ class Expectation(Strict):
     def _judgeable(self) -> Expectation:
         spec = MEASURES.get(self.measure)
         if spec is None:
-            raise ValueError(f"unknown measure {among(self.measure, MEASURES)}")
+            known = among(self.measure, MEASURES)
+            raise ValueError(f"unknown measure {known}; `tiercast measures` says what each is")
         for key in ("layers", "receiver", "link", "flow"):
             given = getattr(self, key) is not None
             if given and spec.which != key:
