@@ -11,7 +11,7 @@ folders=(tests/protocols tests/dataplane/engine tests/dataplane/stf tests/p4src)
 
 [ -e $build/build.ninja ] ||
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=None -DTIERCAST_COVERAGE=ON > /dev/null
-ninja -C $build -j "$jobs" "${folders[@]/%//all}"
+ninja -C $build -j "$jobs" tiercast-stf "${folders[@]/%//all}"
 find $build -name '*.gcda' -delete
 rm -rf $report
 mkdir -p $report/cpp
@@ -20,10 +20,10 @@ status=0
 for folder in "${folders[@]}"; do
   ctest --test-dir "$build/$folder" --output-on-failure -j "$jobs" || status=1
 done
-.venv/bin/gcovr --root . --object-directory $build -j "$jobs" --gcov-ignore-parse-errors \
+.venv/bin/gcovr --root . --object-directory $build -j "$jobs" --gcov-suspicious-hits-threshold 0 \
   --filter 'protocols/' --filter 'dataplane/engine/' --exclude '.*/bench/' \
   --exclude-throw-branches --html-details $report/cpp/index.html --json-summary $report/cpp.json
-.venv/bin/python -m pytest tests/controller --cov=tiercast_controller \
+COVERAGE_FILE=$build/.coverage .venv/bin/python -m pytest tests/controller --cov=tiercast_controller \
   --cov-report="html:$report/controller" --cov-report="json:$report/controller.json" || status=1
 .venv/bin/python scripts/coverage_table.py $report || status=1
 exit $status
