@@ -49,7 +49,7 @@ namespace {
 constexpr std::uint16_t kFirstPort = 5600;
 constexpr std::uint32_t kTcpHeaders = 20 + 20 + 12;  // IP, TCP and its time stamps
 constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound by it
-constexpr std::uint32_t kUnsent = 32 << 10;          // bytes that wait behind the window
+constexpr std::uint32_t kUnsent = 32 << 10;          // bytes waiting behind the window
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
 constexpr std::uint16_t kKind = 0;  // of random numbers
@@ -62,8 +62,8 @@ ns3::Mac48Address to_ns3(const wire::MacAddress& mac) {
   return result;
 }
 
-// As in Linux. The least time-out is RFC 6298's second: ns-3 adds nothing for delayed
-// acknowledgements, and with 200 ms a window of one packet never grew again.
+// As in Linux, but for the smallest time-out, which is RFC 6298's second: ns-3 adds nothing for
+// delayed acknowledgements, and with 200 ms a window of one packet never grew again.
 v1::TcpSender linux_sender() {
   v1::TcpSender result;
   result.set_initial_window_packets(10);  // RFC 6928
@@ -73,8 +73,8 @@ v1::TcpSender linux_sender() {
   return result;
 }
 
-// A window that grows no further than `most` bytes, so that a cut halves what it was: ns-2's
-// window_. A small receive buffer would not do; ns-3's window grows on behind it.
+// Stops the window's growth at `most` bytes, as ns-2's window_ does, so that a cut halves what was
+// really used. A small receive buffer would not do: ns-3's window keeps growing behind it.
 template <typename Control>
 class Limited : public Control {
  public:
@@ -96,7 +96,7 @@ class Limited : public Control {
   const bool whole_packets_;
 };
 
-// `most`: of the window, bytes.
+// `most`: largest window, bytes.
 ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std::uint32_t most,
                                                    bool whole_packets) {
   if (name == "reno") return ns3::CreateObject<Limited<ns3::TcpLinuxReno>>(most, whole_packets);
@@ -105,8 +105,8 @@ ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std:
   throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
 }
 
-// Round trips in ticks of a clock with a phase of its own, as many as end during one: what a
-// time-out is computed from. The mean is right, and a single one is up to a tick off.
+// Measures a round trip in ticks of a clock that has a phase of its own: as many as end during it.
+// Time-outs are computed from that. The mean is right; a single value is up to a tick off.
 class TickingRtt : public ns3::RttMeanDeviation {
  public:
   TickingRtt(ns3::Time tick, double phase, std::function<void(ns3::Time)> exact)
@@ -130,10 +130,10 @@ class TickingRtt : public ns3::RttMeanDeviation {
   std::function<void(ns3::Time)> exact_;
 };
 
-// ns-3's TCP, whose ECN ignores losses: it takes an echo for a new congestion while it
-// recovers from a time-out, and then repairs what was lost with a window of one packet; and while
-// it reduces its window for an echo it sends nothing again before a time-out. As in RFC 3168
-// (6.1.2), and in Linux, a window is cut once for all marks and losses of one round trip.
+// ns-3's TCP, with its ECN mended. ns-3 takes an echo for new congestion while it recovers from a
+// time-out, and then repairs what was lost with a window of one packet. And while it reduces its
+// window for an echo, it retransmits nothing before a time-out. Here, as in RFC 3168 (6.1.2) and in
+// Linux, the window is cut once for all marks and losses of one round trip.
 class FlowSocket : public ns3::TcpSocketBase {
  public:
   explicit FlowSocket(const v1::TcpSender& sender) : sender_(sender) {}
@@ -163,7 +163,7 @@ class FlowSocket : public ns3::TcpSocketBase {
         m_tcb->m_congState == State::CA_RECOVERY || m_tcb->m_congState == State::CA_LOSS;
     if (recovers && advances && m_tcb->m_ecnState != State::ECN_DISABLED &&
         (header.GetFlags() & ns3::TcpHeader::ECE) != 0) {
-      // It has had its cut, and the next new packet says so (CWR).
+      // The window has had its cut; the next new packet says so (CWR).
       m_ecnEchoSeq = header.GetAckNumber();
       m_tcb->m_ecnState = State::ECN_ECE_RCVD;
     }
@@ -178,7 +178,7 @@ class FlowSocket : public ns3::TcpSocketBase {
   const v1::TcpSender sender_;
 };
 
-// A quantity that changes in steps, and its mean over time.
+// A quantity that changes in steps, with its mean over time.
 class Steps {
  public:
   void set(double value) {
@@ -230,7 +230,7 @@ class TcpFlows::Station : public HostEndpoint {
     ipv4->SetUp(interface);
     ns3::Ipv4StaticRoutingHelper().GetStaticRouting(ipv4)->SetDefaultRoute(
         ns3::Ipv4Address(host.gateway), interface);
-    // Nobody answers ARP for the gateway. In Mininet, too, the lab writes the neighbour entry.
+    // Nobody answers ARP for the gateway; in Mininet, too, the lab writes the neighbour entry.
     const auto arp =
         node_->GetObject<ns3::Ipv4L3Protocol>()->GetInterface(interface)->GetArpCache();
     ns3::ArpCache::Entry* const entry = arp->Add(ns3::Ipv4Address(host.gateway));
