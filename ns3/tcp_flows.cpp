@@ -19,16 +19,29 @@
 #include <ns3/simple-channel.h>
 #include <ns3/simple-net-device.h>
 #include <ns3/simulator.h>
+#include <ns3/tcp-bbr.h>
+#include <ns3/tcp-bic.h>
 #include <ns3/tcp-cubic.h>
+#include <ns3/tcp-dctcp.h>
 #include <ns3/tcp-header.h>
+#include <ns3/tcp-highspeed.h>
+#include <ns3/tcp-htcp.h>
+#include <ns3/tcp-hybla.h>
+#include <ns3/tcp-illinois.h>
 #include <ns3/tcp-l4-protocol.h>
 #include <ns3/tcp-linux-reno.h>
+#include <ns3/tcp-lp.h>
 #include <ns3/tcp-option.h>
 #include <ns3/tcp-prr-recovery.h>
 #include <ns3/tcp-recovery-ops.h>
+#include <ns3/tcp-scalable.h>
 #include <ns3/tcp-socket-base.h>
 #include <ns3/tcp-socket-state.h>
 #include <ns3/tcp-tx-buffer.h>
+#include <ns3/tcp-vegas.h>
+#include <ns3/tcp-veno.h>
+#include <ns3/tcp-westwood.h>
+#include <ns3/tcp-yeah.h>
 #include <ns3/uinteger.h>
 
 #include <algorithm>
@@ -84,6 +97,13 @@ class Limited : public Control {
     Control::IncreaseWindow(state, acknowledged);
     if (state->m_cWnd > most_) state->m_cWnd = most_;
   }
+  // BBR sets its window here.
+  void CongControl(ns3::Ptr<ns3::TcpSocketState> state,
+                   const ns3::TcpRateOps::TcpRateConnection& connection,
+                   const ns3::TcpRateOps::TcpRateSample& sample) override {
+    Control::CongControl(state, connection, sample);
+    if (state->m_cWnd > most_) state->m_cWnd = most_;
+  }
   std::uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> state,
                             std::uint32_t in_flight) override {
     const std::uint32_t after = Control::GetSsThresh(state, in_flight);
@@ -96,13 +116,39 @@ class Limited : public Control {
   const bool whole_packets_;
 };
 
-// `most`: largest window, bytes.
+template <typename Control>
+ns3::Ptr<ns3::TcpCongestionOps> limited(std::uint32_t most, bool whole_packets) {
+  return ns3::CreateObject<Limited<Control>>(most, whole_packets);
+}
+
+// `name` is Linux's, or newreno; `most`: largest window, bytes. The names are also in
+// experiment/tcp_stack.py.
 ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std::uint32_t most,
                                                    bool whole_packets) {
-  if (name == "reno") return ns3::CreateObject<Limited<ns3::TcpLinuxReno>>(most, whole_packets);
-  if (name == "newreno") return ns3::CreateObject<Limited<ns3::TcpNewReno>>(most, whole_packets);
-  if (name == "cubic") return ns3::CreateObject<Limited<ns3::TcpCubic>>(most, whole_packets);
-  throw ConfigError("congestion control '" + name + "'; valid: reno, newreno, cubic");
+  using Make = ns3::Ptr<ns3::TcpCongestionOps> (*)(std::uint32_t, bool);
+  static const std::map<std::string, Make> kinds{
+      {"bbr", &limited<ns3::TcpBbr>},
+      {"bic", &limited<ns3::TcpBic>},
+      {"cubic", &limited<ns3::TcpCubic>},
+      {"dctcp", &limited<ns3::TcpDctcp>},
+      {"highspeed", &limited<ns3::TcpHighSpeed>},
+      {"htcp", &limited<ns3::TcpHtcp>},
+      {"hybla", &limited<ns3::TcpHybla>},
+      {"illinois", &limited<ns3::TcpIllinois>},
+      {"lp", &limited<ns3::TcpLp>},
+      {"newreno", &limited<ns3::TcpNewReno>},
+      {"reno", &limited<ns3::TcpLinuxReno>},
+      {"scalable", &limited<ns3::TcpScalable>},
+      {"vegas", &limited<ns3::TcpVegas>},
+      {"veno", &limited<ns3::TcpVeno>},
+      {"westwood", &limited<ns3::TcpWestwood>},
+      {"yeah", &limited<ns3::TcpYeah>},
+  };
+  const auto found = kinds.find(name);
+  if (found != kinds.end()) return found->second(most, whole_packets);
+  std::string valid;
+  for (const auto& [kind, make] : kinds) valid += (valid.empty() ? "" : ", ") + kind;
+  throw ConfigError("congestion control '" + name + "'; valid: " + valid);
 }
 
 // Measures a round trip in ticks of a clock that has a phase of its own: as many as end during it.

@@ -298,7 +298,9 @@ void Sender::tend(agent::Telemetry* telemetry) {
   }
   TraceRecord record;
   for (const auto& worker : state.workers) {
-    while (worker->records.pop(record)) {
+    // A worker may write records faster than they can be told; the rest waits for the next turn.
+    for (std::size_t left = worker->records.capacity(); left > 0; --left) {
+      if (!worker->records.pop(record)) break;
       if (telemetry == nullptr) continue;
       std::array<TraceField, TraceRecord::kMaxFields + 1> fields;
       fields[0] = {"session", static_cast<double>(record.session)};

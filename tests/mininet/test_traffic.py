@@ -7,15 +7,20 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
-from tiercast_lab.run.mininet import tcp_flows
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.run.mininet.flows import tcp
+from tiercast_lab.run.mininet.flows.lengths import Length
+from tiercast_lab.run.mininet.traffic import PROGRAM, require_one_stack
 
 from ..patience import PATIENCE_S, wait_until
-from .conftest import skip_if_invalid
+from .conftest import SMALL, Load, skip_if_invalid
 from .test_run import Started
 
 
@@ -36,7 +41,7 @@ class Lab:
             ("receive", []),
             ("send", ["--peer=127.0.0.1", f"--start={start}"]),
         ):
-            command = [sys.executable, "-I", "-S", tcp_flows.__file__, role, f"--stop={stop}"]
+            command = [sys.executable, "-I", "-S", str(PROGRAM), "tcp", role, f"--stop={stop}"]
             command += [f"--lab={self.path}", f"--name=tcp1-{role}"]
             for number, port in enumerate(self.ports, 1):
                 command += ["--flow", f"tcp{number}", str(port)]
@@ -84,6 +89,139 @@ def free_port() -> int:
 START_S, STOP_S = 0.2, 3.0
 
 
+def run_flows(folder: Path, kind: str, sending: list[str], seconds: float) -> dict[str, list[dict]]:
+    """The rows of both ends of one flow, "f", on the loopback: from the start until it stops after
+    `seconds`, and a report more."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(folder / "lab.sock"))
+    server.listen()
+    server.settimeout(PATIENCE_S)
+    port = free_port()
+    ends = {}
+    try:
+        for role, options in (("receive", []), ("send", ["--peer=127.0.0.1", *sending])):
+            program = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(PROGRAM), kind, role, f"--stop={seconds}",
+                 f"--lab={folder}/lab.sock", f"--name={role}", "--flow", "f", str(port), *options],
+                stderr=subprocess.PIPE,
+            )  # fmt: skip
+            connection, _ = server.accept()
+            ends[role] = (program, connection, connection.makefile("rw"))
+            assert ends[role][2].readline() == '"ready"\n'
+        for _, _, lines in ends.values():
+            lines.write(f"{time.monotonic_ns()}\n")
+            lines.flush()
+        time.sleep(seconds + 0.5)
+        rows = {}
+        for role, (program, connection, lines) in ends.items():
+            connection.shutdown(socket.SHUT_WR)
+            rows[role] = [row for row in map(json.loads, lines) if row["agent"] == "f"]
+            assert program.wait(PATIENCE_S) == 0, program.stderr.read()
+        return rows
+    finally:
+        for program, _, _ in ends.values():
+            program.kill()
+        server.close()
+
+
+def test_udp_has_its_rate(tmp_path: Path) -> None:
+    rows = run_flows(tmp_path, "udp", ["--rate=800000", "--packet-size=1000"], seconds=2)
+    sent, arrived = rows["send"][-1], rows["receive"][-1]
+    # 100 packets a second from 0 on, whatever the machine's load: overdue ones are sent together.
+    assert (sent["sent_packets"], sent["sent_bytes"]) == (200, 200_000)
+    assert (arrived["packets"], arrived["bytes"]) == (200, 200_000)
+
+
+def test_udp_in_periods_sends_in_the_share_of_its_on_time(tmp_path: Path) -> None:
+    """Constant periods of 0.25 s on and off: of 3 s, packets in 1.5 s, the first at each start."""
+    options = ["--rate=800000", "--on=constant::0.25", "--off=constant::0.25"]
+    rows = run_flows(tmp_path, "udp", options, seconds=3)
+    assert rows["send"][-1]["sent_packets"] == 6 * 25
+    assert rows["receive"][-1]["packets"] == 6 * 25
+
+
+def test_each_transfer_is_a_connection_and_arrives_whole(tmp_path: Path) -> None:
+    options = ["--on=constant::20p", "--off=constant::0.1", "--congestion-control=cubic"]
+    rows = run_flows(tmp_path, "tcp", options, seconds=2)
+    goodput = rows["receive"][-1]["goodput_bytes"]
+    transfers = goodput / (20 * (1000 - tcp.HEADERS))
+    # 0.1 s each, and the last one may have been cut by the stop.
+    assert 3 <= transfers <= 20
+    assert rows["receive"][-1]["bytes"] == pytest.approx(goodput * 1000 / 948)
+
+
+def test_a_timed_period_of_tcp_ends_with_a_reset(tmp_path: Path) -> None:
+    options = ["--on=constant::0.3", "--off=constant::0.3"]
+    rows = run_flows(tmp_path, "tcp", options, seconds=2)
+    counts = [row["goodput_bytes"] for row in rows["receive"]]
+    assert counts == sorted(counts) and counts[-1] > 0
+    reports = {row["time_ns"] // 200_000_000 for row in rows["send"]}
+    # On for about half of the time: there are no rows of a sender without a connection.
+    assert 2 <= len(reports) <= 8
+
+
+@pytest.mark.parametrize(
+    ("length", "mean"),
+    [
+        (Length("constant", 0.5), 0.5),
+        (Length("exponential", 2.0), 2.0),
+        (Length("pareto", 3.0, shape=2.5), 3.0),
+        (Length("pareto", 20, in_packets=True, shape=2.5), 20),
+    ],
+)
+def test_lengths_have_their_mean(length: Length, mean: float) -> None:
+    """100,000 draws: six standard errors of Pareto's with shape 2.5 (its deviation is 1.34 times
+    the mean less its least) are 3 % of the mean."""
+    random = Random(7)
+    drawn = [length.draw(random) for _ in range(100_000)]
+    assert sum(drawn) / len(drawn) == pytest.approx(mean, rel=0.03)
+    assert Length.parse(length.text) == length
+    if length.in_packets:
+        assert all(one == round(one) >= 1 for one in drawn)
+
+
+@pytest.mark.alone
+@pytest.mark.mininet
+def test_every_kind_of_traffic_in_a_real_run(tmp_path: Path) -> None:
+    """BBR, ECN, a window limit, transfers and UDP in bursts, on kernels that are told so."""
+    status, out, error = Started(tmp_path, "--duration", "12s", experiment="traffic").finish()
+    assert status in (0, 3), out + error
+    directory = (tmp_path / "latest").resolve()
+    rows = directory / "rows"
+    received = pl.read_parquet(rows / "tcp.parquet").group_by("agent").agg(pl.col("bytes").max())
+    assert set(received["agent"]) == {"tcp1", "tcp2", "tcp3", "tcp4"}
+    assert received["bytes"].min() > 10_000
+    # The second flow's window is at most its 20 packets.
+    senders = pl.read_parquet(rows / "tcp.sender.parquet")
+    windows = dict(senders.group_by("agent").agg(pl.col("cwnd").max()).iter_rows())
+    assert windows["tcp2"] <= 20 < max(windows.values())
+    # Marks are of the flow with ECN and of SIM's packets; session -1 is all that is no session's.
+    ports = pl.read_parquet(rows / "port.session.parquet").filter(pl.col("link") == "0>1")
+    others = ports.filter(pl.col("session") == -1)
+    assert others["marked"].max() > 0
+    udp = pl.read_parquet(rows / "udp.parquet")
+    for flow in ("udp1", "udp2"):
+        of_flow = udp.filter(pl.col("agent") == flow)
+        sent, arrived = of_flow["sent_packets"].max(), of_flow["packets"].max()
+        assert 0 < arrived <= sent
+        assert of_flow["sent_bytes"].max() == 1000 * sent
+
+
+def test_a_kernel_has_one_way_with_a_pair_of_hosts(load: Load) -> None:
+    def check(second: str) -> None:
+        flow = "{kind: tcp, from: 0, to: 3"
+        text = f"traffic: [{flow}}}, {flow}, {second}}}]"
+        require_one_stack(load(textwrap.dedent(SMALL) + text))
+
+    check("congestion_control: cubic")
+    with pytest.raises(InputError, match=r"traffic\.1\.ecn is True, but traffic\.0's is False"):
+        check("ecn: true")
+    with pytest.raises(InputError, match=r"traffic\.1\.sack is False.*from there"):
+        check("sack: false")
+    with pytest.raises(InputError, match=r"traffic\.1\.window is 20, but traffic\.0's is None"):
+        check("window: 20p")
+
+
 @pytest.fixture
 def lab(tmp_path: Path):
     lab = Lab(tmp_path, START_S, STOP_S)
@@ -95,7 +233,7 @@ def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
     lab.wait_for_flows(2)
     shown = lab.flows()
     assert shown.count(" reno ") == 2
-    assert shown.count(f" mss:{1000 - tcp_flows.HEADERS} ") == 2
+    assert shown.count(f" mss:{1000 - tcp.HEADERS} ") == 2
     lab.wait_for_flows(0)  # by themselves: the lab has sent nothing
     rows = lab.end()
     programs = {role: f"tcp1-{role}" for role in rows}

@@ -31,8 +31,8 @@ SMOKE = {
     "lab": "lab",
 }
 BESIDE_TCP = {
-    "--name=tcp1-send": "tcp_flows send tcp1",
-    "--name=tcp1-receive": "tcp_flows receive tcp1",
+    "--name=tcp1-send": "flows send tcp1",
+    "--name=tcp1-receive": "flows receive tcp1",
 }
 ON_BMV2 = {
     "s0.sock --cpu-port": "simple_switch_grpc s0",

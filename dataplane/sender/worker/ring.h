@@ -17,6 +17,8 @@ class Ring {
   // Holds at least `capacity` values.
   explicit Ring(std::size_t capacity) : values_(std::bit_ceil(capacity)) {}
 
+  std::size_t capacity() const { return values_.size(); }
+
   // False if the ring is full.
   bool push(const T& value) { return push(std::span(&value, 1)) == 1; }
   // Pushes as many of the first `values` as there is room for. Returns how many.

@@ -121,16 +121,17 @@ class Traffic(Strict):
     start: RunTime = 0
     stop: RunTime | None = None  # None: at the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
-    congestion_control: Choice[Literal["reno", "cubic"]] = "reno"
+    # As the kernel names it; checked by each runtime.
+    congestion_control: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,14}$")] = "reno"
     packet_size: Annotated[Size, Field(ge=MIN_FLOW_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
     ecn: bool = False
-    # Only in virtual time. The next three, where they are given, instead of the stack's.
     stack: Choice[Literal["kernel", "ns2"]] = "kernel"
+    # Instead of the stack's, where they are given.
     sack: bool | None = None
     delayed_acks: bool | None = None
     window: Annotated[Packets, Field(ge=1, le=1000)] | None = None
     # ns-2's senders may take a random time of up to this before a transmission, against phase
-    # effects.
+    # effects. Only in virtual time.
     overhead: Delay = 0
     rate: LinkRate | None = None  # of each UDP flow, while it is on
     on: Period | None = None
@@ -168,10 +169,6 @@ class Traffic(Strict):
         return STACKS[self.stack]._replace(
             **{key: value for key, value in given.items() if value is not None}
         )
-
-    def differs_from_a_kernel(self, key: str) -> bool:
-        value = getattr(self, key)
-        return value is not None and value != getattr(STACKS["kernel"], key, "kernel")
 
     @property
     def is_rival(self) -> bool:
@@ -395,12 +392,6 @@ class Experiment(Strict):
             keys.append("sessions.start")
         if self.members:
             keys.append("members")
-        if any(entry.ecn for entry in self.traffic):
-            keys.append("traffic.ecn")
-        if any(entry.kind != "tcp" for entry in self.traffic):
-            keys.append("traffic.kind: udp")
-        if any(entry.on is not None for entry in self.traffic):
-            keys.append("traffic.on")
         if self.topology.one_way:
             keys.append("topology.one_way")
         if self.record_every is not None:
@@ -409,9 +400,6 @@ class Experiment(Strict):
             keys.append("record_receivers")
         if any(entry.overhead for entry in self.traffic):
             keys.append("traffic.overhead")
-        for key in _OF_STACKS:
-            if any(entry.differs_from_a_kernel(key) for entry in self.traffic):
-                keys.append(f"traffic.{key}")
         return keys
 
     def marking_of(self, link: str) -> Marking:

@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# The congestion controls that virtual time has, by Linux's names: those of ns-3.
+OF_NS3 = (
+    "bbr",
+    "bic",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "reno",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+)
+
 
 class TcpSender(NamedTuple):
     """What a sender does otherwise than Linux's."""

@@ -43,8 +43,10 @@ def _rate(rows: Rows, context: Context, column: str, flow: str | None) -> float 
 
 
 def _increase(rows: Rows, context: Context, column: str, flow: str | None) -> float:
-    names = _named(context, flow)
-    return sum(increase(rows.of("udp", name), column, *context.window) for name in names)
+    """In real time each row has the counters of one end."""
+    flows = [rows.of("udp", name) for name in _named(context, flow)]
+    counted = [of_flow.drop_nulls(column) for of_flow in flows if column in of_flow]
+    return sum(increase(of_flow, column, *context.window) for of_flow in counted)
 
 
 def _named(context: Context, flow: str | None) -> list[str]:

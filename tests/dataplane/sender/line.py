@@ -78,7 +78,10 @@ class Line:
                 yield self.control
         finally:
             process.terminate()
-            _, self.stderr = process.communicate(timeout=PATIENCE_S)
+            try:
+                _, self.stderr = process.communicate(timeout=PATIENCE_S)
+            finally:
+                process.kill()
             self.status = process.returncode
         assert self.status == 0, self.stderr
 

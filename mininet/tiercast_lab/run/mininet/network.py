@@ -39,6 +39,9 @@ SYSCTLS = {
     # A TCP flow starts without what earlier flows learned, and its segments have one known size.
     "net.ipv4.tcp_no_metrics_save": 1,
     "net.ipv4.tcp_timestamps": 1,
+    # Flows that want it otherwise say so (tune_tcp).
+    "net.ipv4.tcp_sack": 1,
+    "net.ipv4.tcp_ecn": 2,
 }
 
 SHELL = ["sh", "-e", "-x"]  # -x: the last line "+ command" names the one that failed
@@ -186,6 +189,19 @@ class Network:
         """Removes the address of a host's interface, because a user-space stack takes the interface
         over."""
         self.nodes[host].run("ip", "address", "flush", "dev", self.interface(host))
+
+    def tune_tcp(self, host: str, peer: str | None, attributes: Sequence[str], sack: bool) -> None:
+        """Sets how a host's TCP works towards the host `peer`: `attributes` of the route, as in
+        ip-route(8), and whether the connections that it opens, to anywhere, offer SACK."""
+        commands = [] if sack else ["sysctl -q -w net.ipv4.tcp_sack=0"]
+        if peer is not None and attributes:
+            to, via = self.topology.hosts[peer].address, self.topology.hosts[host].gateway
+            device = self.interface(host)
+            commands.append(
+                f"ip route replace {to}/32 via {via} dev {device} {' '.join(attributes)}"
+            )
+        if commands:
+            self.nodes[host].run_script(*commands)
 
     def _configure(self, node: str, interfaces: list[str], commands: list[str]) -> None:
         self._interfaces[node] += interfaces

@@ -38,7 +38,11 @@ from tiercast_lab.run.mininet.network import Network, hidden_queues
 from tiercast_lab.run.mininet.pauses import LoopWatch
 from tiercast_lab.run.mininet.processes import GRACE_S, Children
 from tiercast_lab.run.mininet.switches import SwitchKind
-from tiercast_lab.run.mininet.traffic import TrafficPrograms, require_congestion_controls
+from tiercast_lab.run.mininet.traffic import (
+    TrafficPrograms,
+    require_congestion_controls,
+    require_one_stack,
+)
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
@@ -64,6 +68,7 @@ class MininetRun(Run):
                 f"{self.loaded.file}: {', '.join(keys)}: not in Mininet; valid: --runtime ns3"
             )
         require_congestion_controls(self.loaded)
+        require_one_stack(self.loaded)
 
     @property
     def files(self) -> list[Path]:
@@ -95,6 +100,10 @@ class MininetRun(Run):
             f"{self.loaded.experiment.name}: {len(self.loaded.topology.switches)} switches, "
             f"{len(self.loaded.topology.hosts)} hosts, run {self.folder.id}"
         )
+        if any(entry.stack == "ns2" for entry in self.loaded.experiment.traffic):
+            self.view.say(
+                "`stack: ns2`: a kernel has its windows and acknowledgements, not its timers"
+            )
         self.enter("making the network")
         network.build(interrupt.check)
         for session in self.loaded.experiment.sessions:
@@ -195,7 +204,9 @@ class _Live:
         await run.switches.configure(self.network)
         run.enter("starting agents")
         agents = self._start_agents()
-        await self.traffic.start(run.loaded, self.network, self.children, self._socket("traffic"))
+        await self.traffic.start(
+            run.loaded, self.network, self.children, self._socket("traffic"), run.seed
+        )
         await controller.wait_agents(agents)
         switches = topology.switches.values()
         self.watches += [

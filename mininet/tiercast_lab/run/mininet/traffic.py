@@ -1,7 +1,7 @@
 """The competing traffic of a run: starts the programs at both ends of each entry and takes their
 rows.
 
-Each program holds one connection to the lab's Unix socket; tcp_flows.py describes what is sent on
+Each program holds one connection to the lab's Unix socket; flows/end.py describes what is sent on
 it.
 """
 
@@ -18,15 +18,17 @@ from typing import Any
 from tiercast_lab.base import machine
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
-from tiercast_lab.experiment.schema import Traffic
-from tiercast_lab.run.mininet import tcp_flows
+from tiercast_lab.experiment.schema import Period, Traffic
+from tiercast_lab.run.mininet import flows
+from tiercast_lab.run.mininet.flows.lengths import Length
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
 
 FIRST_PORT = 5001
 READY_S = 15.0
 END_S = 5.0
-KINDS = ("tcp", "tcp.sender", "pause")  # of rows
+KINDS = ("tcp", "tcp.sender", "udp", "pause")  # of rows
+PROGRAM = Path(flows.__file__).with_name("__main__.py")
 
 # Called with time_ns of CLOCK_MONOTONIC, kind, agent and fields.
 RowSink = Callable[[int, str, str, dict[str, Any]], None]
@@ -35,12 +37,64 @@ RowSink = Callable[[int, str, str, dict[str, Any]], None]
 def require_congestion_controls(loaded: LoadedExperiment) -> None:
     available = machine.congestion_controls()
     for index, entry in enumerate(loaded.experiment.traffic):
-        if entry.congestion_control not in available:
+        if entry.kind == "tcp" and entry.congestion_control not in available:
             raise InputError(
                 f"traffic.{index}.congestion_control: this kernel has no "
                 f"{entry.congestion_control}; it has: {', '.join(available) or 'none'}; "
                 f"run: modprobe tcp_{entry.congestion_control}"
             )
+
+
+def require_one_stack(loaded: LoadedExperiment) -> None:
+    """A kernel has one way with all connections between two hosts, and one for SACK with all that
+    a host opens. Raises InputError where two entries want different ones."""
+    of_pair: dict[tuple[int, int], tuple[int, Traffic]] = {}
+    of_sender: dict[int, tuple[int, Traffic]] = {}
+    for index, entry in enumerate(loaded.experiment.traffic):
+        if entry.kind != "tcp":
+            continue
+        first, other = of_pair.setdefault(entry.ends, (index, entry))
+        for key, mine in _stack(entry).items():
+            if mine != (theirs := _stack(other)[key]):
+                raise _differs(index, key, mine, first, theirs, "with the same ends")
+        first, other = of_sender.setdefault(entry.ends[0], (index, entry))
+        if entry.tcp.sack != other.tcp.sack:
+            raise _differs(index, "sack", entry.tcp.sack, first, other.tcp.sack, "from there")
+
+
+def _stack(entry: Traffic) -> dict[str, object]:
+    tcp = entry.tcp
+    return {
+        "stack": entry.stack,
+        "ecn": entry.ecn,
+        "delayed_acks": tcp.delayed_acks,
+        "window": tcp.window,
+    }
+
+
+def _differs(
+    index: int, key: str, value: object, first: int, other: object, where: str
+) -> InputError:
+    return InputError(
+        f"traffic.{index}.{key} is {value}, but traffic.{first}'s is {other}; valid in Mininet: "
+        f"the same for all flows {where}, or --runtime ns3"
+    )
+
+
+def tune(loaded: LoadedExperiment, network: Network) -> None:
+    """Makes the kernels work as the entries of `traffic` want it."""
+    for entry in loaded.experiment.traffic:
+        if entry.kind != "tcp":
+            continue
+        source, destination = (f"t{node}" for node in entry.ends)
+        wanted = ["features ecn"] if entry.ecn else []
+        if entry.tcp.window is not None:
+            wanted.append(f"cwnd lock {entry.tcp.window}")
+        if (sender := entry.tcp.sender) is not None:
+            wanted.append(f"initcwnd {sender.initial_window}")
+        network.tune_tcp(source, destination, wanted, entry.tcp.sack)
+        acks = [] if entry.tcp.delayed_acks else ["quickack 1"]
+        network.tune_tcp(destination, source, acks, sack=True)
 
 
 class TrafficPrograms:
@@ -55,13 +109,14 @@ class TrafficPrograms:
         self._names: set[str] = set()  # the flows and programs that rows may name
 
     async def start(
-        self, loaded: LoadedExperiment, network: Network, children: Children, lab: Path
+        self, loaded: LoadedExperiment, network: Network, children: Children, lab: Path, seed: int
     ) -> None:
         """Returns when every program is up and every receiver listens. Raises RunFailed."""
         entries = loaded.experiment.traffic
         if not entries:
             return
         self._names = set(loaded.flows)
+        tune(loaded, network)
         self._server = await asyncio.start_unix_server(self._serve, lab)
         for index, entry in enumerate(entries):
             names = [name for name, flow in loaded.flows.items() if flow.entry == index]
@@ -71,8 +126,8 @@ class TrafficPrograms:
                 self._names.add(name)
                 children.start(
                     network.nodes[f"t{node}"],
-                    f"tcp_flows {role} {names[0]}",
-                    [*command(role, entry, names, loaded, lab), f"--name={name}"],
+                    f"flows {role} {names[0]}",
+                    [*command(role, entry, names, loaded, lab, seed), f"--name={name}"],
                     name,
                 )
         try:
@@ -133,23 +188,36 @@ class TrafficPrograms:
 
 
 def command(
-    role: str, entry: Traffic, names: list[str], loaded: LoadedExperiment, lab: Path
+    role: str, entry: Traffic, names: list[str], loaded: LoadedExperiment, lab: Path, seed: int
 ) -> list[str]:
     """The command line of one end of an entry. Its flows differ by port."""
     ports = {name: FIRST_PORT + index for index, name in enumerate(loaded.flows)}
     duration = loaded.experiment.duration
     result = [
-        *(sys.executable, "-I", "-S", tcp_flows.__file__, role),
+        *(sys.executable, "-I", "-S", str(PROGRAM), entry.kind, role),
         f"--lab={lab}",
         f"--packet-size={entry.packet_size}",
         f"--stop={(duration if entry.stop is None else entry.stop) / 1e9}",
     ]
     for name in names:
         result += ["--flow", name, str(ports[name])]
-    if role == "send":
-        result += [
-            f"--peer={loaded.topology.hosts[f't{entry.to}'].address}",
-            f"--congestion-control={entry.congestion_control}",
-            f"--start={entry.start / 1e9}",
-        ]
+    if role == "receive":
+        return result
+    result += [
+        f"--peer={loaded.topology.hosts[f't{entry.to}'].address}",
+        f"--start={entry.start / 1e9}",
+        f"--seed={seed}",
+    ]
+    if entry.kind == "tcp":
+        result.append(f"--congestion-control={entry.congestion_control}")
+    else:
+        result.append(f"--rate={entry.rate}")
+    for key, period in (("on", entry.on), ("off", entry.off)):
+        if period is not None:
+            result.append(f"--{key}={length(period).text}")
     return result
+
+
+def length(period: Period) -> Length:
+    mean = period.mean if period.in_packets else period.mean / 1e9
+    return Length(period.distribution, mean, period.in_packets, period.shape or 0.0)

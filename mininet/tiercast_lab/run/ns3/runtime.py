@@ -18,8 +18,9 @@ from tiercast_controller.agents.records import RECEIVERS, SENDERS
 from tiercast_controller.virtual import VirtualController
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import RunFailed
+from tiercast_lab.base.errors import InputError, RunFailed, among
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
+from tiercast_lab.experiment.tcp_stack import OF_NS3
 from tiercast_lab.run.controller_input import (
     described_sessions,
     described_topology,
@@ -41,6 +42,12 @@ class Ns3Run(Run):
     def check(self) -> None:
         binaries.require(*self.files)
         program_for(self.loaded)
+        for index, entry in enumerate(self.loaded.experiment.traffic):
+            if entry.congestion_control not in OF_NS3:
+                raise InputError(
+                    f"{self.loaded.file}: traffic.{index}.congestion_control: ns-3 has no "
+                    f"{among(entry.congestion_control, OF_NS3)}"
+                )
 
     @property
     def files(self) -> list[Path]:

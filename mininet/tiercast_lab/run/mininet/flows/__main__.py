@@ -1,0 +1,12 @@
+"""Runs one end of a `traffic` entry: `python -I -S flows/ tcp|udp send|receive …`, by its path."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[4]))
+
+from tiercast_lab.run.mininet.flows.program import main  # noqa: E402 (found by the line above)
+
+main()

@@ -1,0 +1,202 @@
+"""TCP flows from one host to another: endless ones, periods of sending, or transfers of random
+sizes. Each period and each transfer is a connection (ns3/tcp_flows.cpp does the same in virtual
+time)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import selectors
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from tiercast_lab.run.mininet.flows.end import End
+
+# IP and TCP headers of a segment: 20 + 20, and 12 for time stamps, which TCP_MAXSEG includes.
+FIXED_HEADERS = 40
+HEADERS = 52
+CHUNK = bytes(64 * 1024)
+# Unsent bytes that may wait in the kernel: enough to keep it busy, few enough to be gone soon after
+# a stop.
+NOTSENT_LOWAT = 32 * 1024
+
+
+@dataclass(frozen=True)
+class TcpInfo:
+    """The fields in use of linux/tcp.h's struct tcp_info."""
+
+    rtt_us: int
+    ssthresh: int  # packets; 2^31 - 1 before the first loss
+    cwnd: int  # packets
+    retransmitted: int  # packets
+    sent_packets: int  # with data, including retransmissions
+
+    @classmethod
+    def of(cls, connection: socket.socket) -> TcpInfo:
+        raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
+        rtt, ssthresh, cwnd = (struct.unpack_from("=I", raw, at)[0] for at in (68, 76, 80))
+        return cls(
+            rtt,
+            ssthresh,
+            cwnd,
+            struct.unpack_from("=I", raw, 100)[0],
+            struct.unpack_from("=I", raw, 156)[0],
+        )
+
+
+@dataclass
+class Outgoing:
+    """A flow at its sending end. Counts of packets are those of its earlier connections."""
+
+    name: str
+    port: int
+    random: Random
+    socket: socket.socket | None = None  # None: between two periods, not begun yet, or ended
+    left: float = float("inf")  # payload bytes of the transfer that are not yet in the kernel
+    sent_packets: int = 0
+    retransmitted: int = 0
+
+
+class Sender(End):
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        self.flows = [Outgoing(name, int(port), self.random(name)) for name, port in options.flow]
+
+    def begin(self) -> None:
+        for flow in self.flows:
+            self._begin_period(flow)
+
+    def _begin_period(self, flow: Outgoing) -> None:
+        if (now := time.monotonic()) >= self.stop_s:
+            return
+        if (on := self.options.on) is not None:
+            length = on.draw(flow.random)
+            if on.in_packets:
+                flow.left = length * (self.options.packet_size - HEADERS)
+            else:
+                self.at(now + length, partial(self._end_period, flow))
+        flow.socket = connection = socket.socket(socket.AF_INET)
+        connection.setblocking(False)
+        tcp = socket.IPPROTO_TCP
+        connection.setsockopt(tcp, socket.TCP_CONGESTION, self.options.congestion_control.encode())
+        connection.setsockopt(tcp, socket.TCP_MAXSEG, self.options.packet_size - FIXED_HEADERS)
+        connection.setsockopt(tcp, socket.TCP_NOTSENT_LOWAT, NOTSENT_LOWAT)
+        # A close ends the connection at once: what is still waiting is not sent any more.
+        linger = struct.pack("ii", 1, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        connection.connect_ex((self.options.peer, flow.port))
+        self.selector.register(connection, selectors.EVENT_WRITE, flow)
+
+    def ready(self, what: object) -> None:
+        assert isinstance(what, Outgoing) and what.socket is not None
+        try:
+            if error := what.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(error, os.strerror(error))
+            while what.left > 0:
+                what.left -= what.socket.send(CHUNK[: min(len(CHUNK), int(min(what.left, 1e9)))])
+            if self.selector.get_key(what.socket).events == selectors.EVENT_WRITE:
+                what.socket.shutdown(socket.SHUT_WR)
+                self.selector.modify(what.socket, selectors.EVENT_READ, what)
+            elif not what.socket.recv(1):  # the receiver has it all
+                self._end_period(what)
+        except BlockingIOError:
+            pass  # the kernel has enough for now
+        except OSError as error:
+            place = f"{self.options.peer}:{what.port}"
+            sys.exit(f"flows: {what.name} to {place} broke: {error.strerror}")
+
+    def _end_period(self, flow: Outgoing) -> None:
+        if flow.socket is None:
+            return  # the flow has reached its stop
+        self._close(flow)
+        off_s = self.options.off.draw(flow.random)
+        self.at(time.monotonic() + off_s, partial(self._begin_period, flow))
+
+    def _close(self, flow: Outgoing) -> None:
+        if flow.socket is not None:
+            info = TcpInfo.of(flow.socket)
+            flow.sent_packets += info.sent_packets
+            flow.retransmitted += info.retransmitted
+            self.selector.unregister(flow.socket)
+            flow.socket.close()
+            flow.socket = None
+
+    def report(self) -> None:
+        for flow in self.flows:
+            if flow.socket is not None:
+                info = TcpInfo.of(flow.socket)
+                self.say(
+                    "tcp.sender",
+                    flow.name,
+                    cwnd=info.cwnd,
+                    ssthresh=info.ssthresh,
+                    rtt_us=info.rtt_us,
+                    sent_packets=flow.sent_packets + info.sent_packets,
+                    retransmitted=flow.retransmitted + info.retransmitted,
+                )
+
+    def end(self) -> None:
+        self.report()
+        for flow in self.flows:
+            self._close(flow)
+
+
+@dataclass
+class Incoming:
+    """A flow at its receiving end."""
+
+    name: str
+    payload: int = 0  # bytes that this program has read
+
+
+class Receiver(End):
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        self.buffer = bytearray(256 * 1024)
+        self.begun: list[Incoming] = []
+        for name, port in options.flow:
+            listener = socket.create_server(("", int(port)))
+            what = (listener, Incoming(name), True)
+            self.selector.register(listener, selectors.EVENT_READ, what)
+
+    def ready(self, what: object) -> None:
+        assert isinstance(what, tuple)
+        end, flow, listens = what
+        if listens:
+            connection, _ = end.accept()
+            connection.setblocking(False)
+            self.selector.register(connection, selectors.EVENT_READ, (connection, flow, False))
+            if flow not in self.begun:
+                self.begun.append(flow)
+            return
+        try:
+            size = end.recv_into(self.buffer)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            size = 0  # the sender has ended a period, or the flow
+        flow.payload += size
+        if size == 0:
+            self._say(flow)
+            self.selector.unregister(end)
+            end.close()
+
+    def report(self) -> None:
+        for flow in self.begun:
+            self._say(flow)
+
+    def _say(self, flow: Incoming) -> None:
+        # Counted as for links and sessions: IP bytes of the full packets in which the payload
+        # arrived.
+        size = self.options.packet_size
+        self.say(
+            "tcp",
+            flow.name,
+            bytes=flow.payload * size / (size - HEADERS),
+            goodput_bytes=flow.payload,
+        )

@@ -1,0 +1,123 @@
+"""UDP flows at a constant rate, always or in periods (ns3/udp_flows.cpp does the same in virtual
+time)."""
+
+from __future__ import annotations
+
+import argparse
+import selectors
+import socket
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from tiercast_lab.run.mininet.flows.end import End
+from tiercast_lab.run.mininet.flows.lengths import Length
+
+HEADERS = 28  # IP and UDP
+# What may wait for the receiving program: more than a fast flow sends in the longest pause of a
+# valid run.
+RECEIVE_BUFFER = 4 << 20
+SO_RCVBUFFORCE = 33  # of asm-generic/socket.h
+
+
+@dataclass
+class Source:
+    name: str
+    socket: socket.socket
+    random: Random
+    # ns since the run's start, as in virtual time: a period of 0.25 s has exactly 25 packets of
+    # 0.01 s.
+    next: int = 0  # when the next packet is due
+    period_ends: int = 0
+    packets: int = 0
+
+
+class Sender(End):
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        self.payload = bytes(options.packet_size - HEADERS)
+        self.gap = 8 * 10**9 * options.packet_size // options.rate
+        self.stop = round(1e9 * options.stop)
+        self.flows = []
+        for name, port in options.flow:
+            connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            connection.connect((options.peer, int(port)))
+            self.flows.append(Source(name, connection, self.random(name)))
+
+    def begin(self) -> None:
+        for flow in self.flows:
+            self._begin_period(flow, round(1e9 * self.options.start))
+
+    def _begin_period(self, flow: Source, at: int) -> None:
+        """The first packet leaves at once. Periods follow one another from the flow's start on,
+        however late this program is."""
+        if at >= self.stop:
+            return
+        on: Length | None = self.options.on
+        length = self.stop if on is None else round(1e9 * on.draw(flow.random))
+        flow.next, flow.period_ends = at, min(self.stop, at + length)
+        self._send(flow)
+
+    def _send(self, flow: Source) -> None:
+        now = time.monotonic_ns() - round(1e9 * self.start_s)
+        # Packets that are overdue leave together, so that the rate does not depend on the machine.
+        while flow.next <= now and flow.next < flow.period_ends:
+            flow.socket.send(self.payload)
+            flow.packets += 1
+            flow.next += self.gap
+        if flow.next < flow.period_ends:
+            self.at(self.start_s + flow.next / 1e9, partial(self._send, flow))
+        elif flow.period_ends < self.stop:
+            following = flow.period_ends + round(1e9 * self.options.off.draw(flow.random))
+            begin = partial(self._begin_period, flow, following)
+            self.at(self.start_s + following / 1e9, begin)
+
+    def report(self) -> None:
+        for flow in self.flows:
+            self.say(
+                "udp",
+                flow.name,
+                sent_bytes=flow.packets * self.options.packet_size,
+                sent_packets=flow.packets,
+            )
+
+
+@dataclass
+class Sink:
+    name: str
+    socket: socket.socket
+    packets: int = 0
+    buffer: bytearray = field(default_factory=lambda: bytearray(1))
+
+
+class Receiver(End):
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options)
+        self.flows = []
+        for name, port in options.flow:
+            connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            connection.setblocking(False)
+            connection.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
+            connection.bind(("", int(port)))
+            sink = Sink(name, connection)
+            self.flows.append(sink)
+            self.selector.register(connection, selectors.EVENT_READ, sink)
+
+    def ready(self, what: object) -> None:
+        assert isinstance(what, Sink)
+        try:
+            while True:
+                what.socket.recv_into(what.buffer)  # the rest of the packet is thrown away
+                what.packets += 1
+        except BlockingIOError:
+            pass
+
+    def report(self) -> None:
+        for flow in self.flows:
+            self.say(
+                "udp",
+                flow.name,
+                bytes=flow.packets * self.options.packet_size,
+                packets=flow.packets,
+            )
