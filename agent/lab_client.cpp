@@ -108,6 +108,9 @@ void LabClient::read_loop() {
         case v1::ToAgent::kStart:
           push(LabStart{Time::nanoseconds(message.start().time_ns())});
           break;
+        case v1::ToAgent::kLeave:
+          push(LabLeave{Time::nanoseconds(message.leave().time_ns())});
+          break;
         case v1::ToAgent::kStop:
           stopped = true;
           push(LabStop{});

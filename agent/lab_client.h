@@ -27,6 +27,9 @@ struct LabWelcome {};
 struct LabStart {
   Time sent_at;  // when the lab sent it
 };
+struct LabLeave {
+  Time sent_at;
+};
 struct LabStop {};
 struct LabMembership {
   std::uint32_t session;
@@ -36,7 +39,7 @@ struct LabMembership {
 struct LabLost {
   std::string reason;
 };
-using LabEvent = std::variant<LabWelcome, LabStart, LabStop, LabMembership, LabLost>;
+using LabEvent = std::variant<LabWelcome, LabStart, LabLeave, LabStop, LabMembership, LabLost>;
 
 class LabClient {
  public:

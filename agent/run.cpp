@@ -50,13 +50,9 @@ class Runner {
       loop_.wait(next_deadline());
       const Time now = monotonic_now();
       turns_.turn(now.ns());
-      if (started_) step(now);
+      step(now);
     }
-    if (started_) {
-      const Time now = monotonic_now();
-      report(now, true, true);
-      activity_.stop(now);
-    }
+    leave(monotonic_now());
     flush();
     if (lab_) {
       lab_->finish();
@@ -82,19 +78,34 @@ class Runner {
     }
   }
 
-  void start(Time sent_at) {
-    const Time now = monotonic_now();
-    started_ = true;
-    // A pause before the start does not affect the run, but a late start does.
+  void begin(Time now, Time sent_at) {
+    if (begun_) return;
+    begun_ = true;
+    // A pause before the run does not affect it, but a late start does.
     turns_.restart((now - sent_at).ns());
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
     next_report_ = now + kReportInterval;
+  }
+
+  void start(Time sent_at) {
+    if (present_) return;
+    const Time now = monotonic_now();
+    begin(now, sent_at);
+    present_ = true;
     activity_.start(now);
+  }
+
+  void leave(Time now) {
+    if (!begun_) return;
+    report(now, true, true);
+    if (!present_) return;
+    present_ = false;
+    activity_.stop(now);
   }
 
   Time next_deadline() const {
     const Time beat = Time::nanoseconds(turns_.next_beat_ns());
-    return started_ ? std::min({activity_.next_deadline(), next_report_, beat, end_}) : beat;
+    return std::min({activity_.next_deadline(), next_report_, beat, end_});
   }
 
   void report(Time now, bool second, bool last) {
@@ -102,7 +113,7 @@ class Runner {
       telemetry_.record(now, "pause",
                         {{"longest_us", static_cast<double>(turns_.take_longest_ns()) / 1000}});
     }
-    activity_.report(now, second, last);
+    if (present_) activity_.report(now, second, last);
   }
 
   void step(Time now) {
@@ -129,16 +140,25 @@ class Runner {
   }
 
   void handle(const LabWelcome&) {}
-  void handle(const LabStart& start_of_run) {
-    if (started_) return;
-    start(start_of_run.sent_at);
+  void handle(const LabStart& said) {
+    if (present_) return;
+    start(said.sent_at);
     activity_.membership(monotonic_now(), top_rank_);
+  }
+  void handle(const LabLeave& said) {
+    const Time now = monotonic_now();
+    if (begun_) {
+      leave(now);
+      flush();
+    } else {
+      begin(now, said.sent_at);
+    }
   }
   void handle(const LabStop&) { ending_ = true; }
   void handle(const LabMembership& membership) {
     if (membership.session != options_.session.session) return;
     top_rank_ = std::clamp(membership.top_rank, -1, static_cast<int>(options_.session.layers) - 1);
-    if (started_) activity_.membership(monotonic_now(), top_rank_);
+    if (present_) activity_.membership(monotonic_now(), top_rank_);
   }
   void handle(const LabLost& lost) {
     if (ending_) return;
@@ -154,7 +174,8 @@ class Runner {
   Telemetry& telemetry_;
   Activity& activity_;
   std::optional<LabClient> lab_;
-  bool started_ = false;
+  bool begun_ = false;    // the run
+  bool present_ = false;  // in the session
   bool ending_ = false;
   int status_ = 0;
   int top_rank_ = -1;  // as last told by the lab

@@ -3,12 +3,13 @@
 //
 //   without a lab   starts at once; a sender takes all layers as subscribed;
 //                   ends by --duration, a signal, or when its object has been transferred
-//   with a lab      starts at Start; ends by Stop, --duration, a signal, or when the lab is lost
-//                   (status 1)
+//   with a lab      starts at Start; leaves its session at Leave, until the next Start; ends by
+//   Stop,
+//                   --duration, a signal, or when the lab is lost (status 1)
 //
-// Every second, and at the end, it writes a record `pause` with longest_us: the longest time since
-// the last such record in which its loop did not turn. The loop turns at least every 100 ms, so a
-// longer time means that the process was stopped or had no CPU.
+// Every second of the run, and at the end, it writes a record `pause` with longest_us: the longest
+// time since the last such record in which its loop did not turn. The loop turns at least every 100
+// ms, so a longer time means that the process was stopped or had no CPU.
 #pragma once
 
 #include <string>
@@ -25,11 +26,13 @@ namespace tiercast::agent {
 class Activity {
  public:
   virtual ~Activity() = default;
+  // Joins the session. A receiver may join again after stop(); it is then a new member.
   virtual void start(Time now) = 0;
   // For senders: the highest rank that has a subscriber; -1: nobody subscribes. Called only between
   // start() and stop().
   virtual void membership(Time now, int top_rank) = 0;
-  // Does everything that is due. Called after every wake-up of the loop.
+  // Does everything that is due. Called after every wake-up of the loop, also before start() and
+  // after stop(), when all that can be due is to discard what arrives.
   virtual void run(Time now) = 0;
   // The latest time at which run() must be called.
   virtual Time next_deadline() const = 0;
@@ -38,7 +41,7 @@ class Activity {
   virtual void report(Time now, bool second, bool last) = 0;
   // Whether a reliable transfer is complete. An agent without a lab then ends.
   virtual bool finished() const { return false; }
-  // Leaves the session. Nothing is called after this.
+  // Leaves the session.
   virtual void stop(Time now) = 0;
 };
 

@@ -58,6 +58,16 @@ GroupSocket::GroupSocket(const std::string& interface, std::uint16_t port)
   }
 }
 
+void GroupSocket::connect(std::uint32_t address, std::uint16_t port) {
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  from.sin_port = htons(port);
+  from.sin_addr.s_addr = htonl(address);
+  if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) {
+    fail(fmt::format("receiving from {}", agent::format_ipv4(address)));
+  }
+}
+
 void GroupSocket::change_membership(int option, const char* what, std::uint32_t group) {
   ip_mreqn request{};
   request.imr_multiaddr.s_addr = htonl(group);

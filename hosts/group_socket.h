@@ -40,6 +40,10 @@ class GroupSocket {
   // host may use as well.
   GroupSocket(const std::string& interface, std::uint16_t port);
 
+  // From now on the kernel hands this socket all that comes from that address and port to this host
+  // alone, rather than to another socket of the host with the same port; and nothing else.
+  void connect(std::uint32_t address, std::uint16_t port);
+
   // The kernel sends the IGMP membership reports. It is an error to join a group twice, or to leave
   // one that was not joined.
   void join(std::uint32_t group);

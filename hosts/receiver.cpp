@@ -45,35 +45,40 @@ Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std
     : session_(session),
       sender_(sender),
       telemetry_(telemetry),
-      driver_(scheme.make_receiver(session_), {scheme, session_}, *this),
+      member_(scheme, session_, *this),
       groups_(interface, wire::kDataPort),
+      unicast_(interface, wire::kDataPort),
       feedback_(connect_feedback(interface, sender)),
       output_(std::move(output)) {
-  loop.watch(groups_.descriptor(), [] {});  // run(), which follows every wake-up, reads it
+  unicast_.connect(sender, wire::kDataPort);
+  for (const GroupSocket* socket : {&groups_, &unicast_}) {
+    loop.watch(socket->descriptor(), [] {});  // run(), which follows every wake-up, reads it
+  }
 }
 
-void Receiver::start(Time now) { driver_.start(now); }
+void Receiver::start(Time now) { member_.start(now); }
 
 void Receiver::membership(Time, int) {}
 
 void Receiver::run(Time) {
-  receive_all();
-  driver_.run(agent::monotonic_now());
+  receive_all(groups_);
+  receive_all(unicast_);
+  member_.run(agent::monotonic_now());
 }
 
-Time Receiver::next_deadline() const { return driver_.next_call(); }
+Time Receiver::next_deadline() const { return member_.next_call(); }
 
 // It waits a while, because the sender may ask again until it knows that this receiver has
 // everything.
 bool Receiver::finished() const {
-  return driver_.core().counters().complete && agent::monotonic_now() - heard_ > kLinger;
+  return member_.counters().complete && agent::monotonic_now() - heard_ > kLinger;
 }
 
-void Receiver::stop(Time now) { driver_.stop(now); }
+void Receiver::stop(Time now) { member_.stop(now); }
 
-void Receiver::receive_all() {
+void Receiver::receive_all(GroupSocket& from) {
   for (unsigned batches = 0; batches < kMaxBatches; ++batches) {
-    const auto datagrams = groups_.receive();
+    const auto datagrams = from.receive();
     for (const Datagram& datagram : datagrams) handle(datagram);
     if (datagrams.size() < GroupSocket::kBatch) return;
   }
@@ -88,7 +93,7 @@ void Receiver::handle(const Datagram& datagram) {
   }
   heard_ = datagram.arrival;
   const auto group = unicast ? std::nullopt : std::optional(static_cast<Rank>(rank));
-  driver_.receive(
+  member_.receive(
       datagram.arrival,
       {datagram.message, datagram.length + kIpUdpHeaderBytes, datagram.ce, datagram.source}, group);
 }
@@ -135,9 +140,9 @@ void Receiver::trace(Time now, std::string_view kind, std::span<const TraceField
 }
 
 void Receiver::report(Time now, bool second, bool) {
-  const ReceiverCounters counters = driver_.core().counters();
+  const ReceiverCounters counters = member_.counters();
   telemetry_.record(now, "received", received_row(counters));
-  socket_.dropped = groups_.dropped();
+  socket_.dropped = groups_.dropped() + unicast_.dropped();
   if (second) telemetry_.record(now, "socket", socket_row(socket_, counters.invalid));
 }
 

@@ -13,7 +13,7 @@
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/core/rows.h"
-#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/returning_receiver.h"
 
 namespace tiercast::hosts {
 
@@ -45,14 +45,16 @@ class Receiver : public agent::Activity {
   bool wants_records() const { return true; }
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
-  void receive_all();
+  void receive_all(GroupSocket& from);
   void handle(const Datagram& datagram);
 
   const SessionConfig session_;
   const std::uint32_t sender_;
   agent::Telemetry& telemetry_;
-  ReceiverDriver<Receiver> driver_;
+  ReturningReceiver<Receiver> member_;
   GroupSocket groups_;
+  GroupSocket
+      unicast_;  // what the sender sends to this host alone; others here may have the same port
   UniqueFd feedback_;  // UDP, connected to the sender's feedback port
   UniqueFd output_;
 

@@ -196,8 +196,11 @@ void SenderAgent::report(bool second) {
 ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
                              const v1::SimulatedSession& spec, const std::string& host,
                              Membership membership)
-    : Agent(network, records, spec, host), membership_(std::move(membership)) {
-  make_driver();
+    : Agent(network, records, spec, host),
+      membership_(std::move(membership)),
+      // The seed is that of the same agent in real time.
+      member_(find_scheme(spec.session().scheme()),
+              config((spec.session().seed() << 16) + host_.number), *this) {
   sender_address_ = network.host(spec.sender()).address;
   feedback_.source_mac = host_.mac;
   feedback_.destination_mac = host_.gateway_mac;
@@ -207,39 +210,18 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
   feedback_.destination_port = wire::kFeedbackPort;
 }
 
-// Each start has a seed of its own. The first is that of the same agent in real time.
-void ReceiverAgent::make_driver() {
-  const Scheme& scheme = find_scheme(spec_.session().scheme());
-  const SessionConfig own =
-      config((spec_.session().seed() << 16) + host_.number + (starts_++ << 48));
-  driver_.emplace(scheme.make_receiver(own), Contract(scheme, own), *this);
-}
-
 void ReceiverAgent::start() {
   if (running()) return;
-  if (!driver_) make_driver();
-  driver_->start(now());
+  member_.start(now());
   begin_reports();
-  call_at(driver_->next_call());
+  call_at(member_.next_call());
 }
 
 void ReceiverAgent::stop() {
   if (!running()) return;
   report(true);
-  driver_->stop(now());
+  member_.stop(now());
   call_at(Time::never());
-  before_ = counters();
-  driver_.reset();
-}
-
-ReceiverCounters ReceiverAgent::counters() const {
-  ReceiverCounters sum = driver_->core().counters();
-  sum.bytes += before_.bytes;
-  sum.packets += before_.packets;
-  sum.lost += before_.lost;
-  sum.marked += before_.marked;
-  sum.invalid += before_.invalid;
-  return sum;
 }
 
 void ReceiverAgent::receive(std::span<const std::byte> frame) {
@@ -248,7 +230,7 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
   const std::uint32_t rank = packet.destination - wire::group_address(session(), 0);
   const bool unicast = packet.destination == host_.address;
   // A kernel passes on only what its host has joined, and a host can be in several sessions.
-  if (!unicast && (rank >= spec_.session().layers() || !driver_->joined(static_cast<Rank>(rank)))) {
+  if (!unicast && (rank >= spec_.session().layers() || !member_.joined(static_cast<Rank>(rank)))) {
     return;
   }
   if (packet.source != sender_address_) {
@@ -256,16 +238,16 @@ void ReceiverAgent::receive(std::span<const std::byte> frame) {
     return;
   }
   const auto group = unicast ? std::nullopt : std::optional(static_cast<Rank>(rank));
-  driver_->receive(now(),
-                   {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source},
-                   group);
-  call_at(driver_->next_call());
+  member_.receive(now(),
+                  {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source},
+                  group);
+  call_at(member_.next_call());
 }
 
 void ReceiverAgent::act() {
   if (!running()) return;
-  driver_->run(now());
-  call_at(driver_->next_call());
+  member_.run(now());
+  call_at(member_.next_call());
 }
 
 void ReceiverAgent::send(std::span<const std::byte> message) { send_udp(feedback_, message); }
@@ -282,7 +264,7 @@ void ReceiverAgent::first_packet(Time now, Rank rank, Duration since_join) {
 }
 
 void ReceiverAgent::report(bool second) {
-  const ReceiverCounters counters = this->counters();
+  const ReceiverCounters counters = member_.counters();
   records_.add(now().ns(), name_, "received", received_row(counters));
   if (second) records_.add(now().ns(), name_, "socket", socket_row(socket_, counters.invalid));
 }

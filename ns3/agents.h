@@ -17,7 +17,7 @@
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/core/rows.h"
-#include "protocols/driver/receiver_driver.h"
+#include "protocols/driver/returning_receiver.h"
 #include "protocols/driver/sender_driver.h"
 #include "protocols/wire/udp_frame.h"
 
@@ -109,7 +109,7 @@ class SenderAgent : public Agent {
   FeedbackCounters feedback_;
 };
 
-// May start again after it has stopped; it is then a new member with a new core.
+// May start again after it has stopped (protocols/driver/returning_receiver.h).
 class ReceiverAgent : public Agent {
  public:
   // Called for a change of membership at a host: rank, and whether it joins.
@@ -127,20 +127,15 @@ class ReceiverAgent : public Agent {
 
   void act() override;
   void report(bool second) override;
-  bool running() const override { return driver_.has_value() && driver_->running(); }
+  bool running() const override { return member_.running(); }
   void send(std::span<const std::byte> message);
   Time join(Rank rank);
   void leave(Rank rank);
   void first_packet(Time now, Rank rank, Duration since_join);
   void deliver(std::uint64_t, std::span<const std::byte>) {}
 
-  void make_driver();
-  ReceiverCounters counters() const;
-
   Membership membership_;
-  std::uint64_t starts_ = 0;
-  std::optional<ReceiverDriver<ReceiverAgent>> driver_;
-  ReceiverCounters before_;  // counts of the earlier cores
+  ReturningReceiver<ReceiverAgent> member_;
   wire::UdpFlow feedback_;
   std::uint32_t sender_address_ = 0;
   SocketCounters socket_;

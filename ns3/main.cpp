@@ -102,6 +102,10 @@ class Simulation {
             }));
         start_at(receiver.start_ns(), *receivers_.back());
       }
+      if (session.stop_ns() > 0) {
+        ns3::Simulator::Schedule(ns3::NanoSeconds(session.stop_ns()),
+                                 [this, &session] { stop(session); });
+      }
     }
     for (const v1::MemberChange& member : scenario_.members()) {
       ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns()),
@@ -128,6 +132,18 @@ class Simulation {
  private:
   static void start_at(std::int64_t at_ns, Agent& agent) {
     ns3::Simulator::Schedule(ns3::NanoSeconds(at_ns), [&agent] { agent.start(); });
+  }
+
+  void stop(const v1::SimulatedSession& stopped) {
+    auto agent = receivers_.begin();
+    auto sender = senders_.begin();
+    for (const v1::SimulatedSession& session : scenario_.sessions()) {
+      for (int i = 0; i < session.receivers_size(); ++i, ++agent) {
+        if (&session == &stopped) (*agent)->stop();
+      }
+      if (&session == &stopped) (*sender)->stop();
+      ++sender;
+    }
   }
 
   void change(const v1::MemberChange& member) {

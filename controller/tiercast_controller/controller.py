@@ -162,6 +162,16 @@ class Controller:
         """Starts the present and future agents of these sessions (None: of all)."""
         self._lab.start_sessions(numbers)
 
+    def start_agents(self, names: Iterable[str]) -> None:
+        """Lets agents join their sessions; a receiver that has left is then a new member. Raises
+        AgentError if one is not attached, or is a sender that has left."""
+        self._lab.start_agents(names)
+
+    def leave_agents(self, names: Iterable[str]) -> None:
+        """Lets agents leave their sessions, or begin the run absent. They stay attached. Raises
+        AgentError if one is not attached."""
+        self._lab.leave_agents(names)
+
     def stop_agents(self, names: Iterable[str] | None = None) -> None:
         """Asks agents (None: all) to end. Raises AgentError if one is not attached."""
         self._lab.stop_agents(names)

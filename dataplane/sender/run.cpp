@@ -23,6 +23,7 @@
 #include "dataplane/sender/metrics/live_view.h"
 #include "dataplane/sender/metrics/prometheus.h"
 #include "dataplane/sender/metrics/records.h"
+#include "dataplane/sender/port/kernel_port.h"
 #include "dataplane/sender/port/link_watch.h"
 #include "dataplane/sender/sender.h"
 #include "dataplane/sender/session_service.h"
@@ -31,6 +32,7 @@
 #include "dataplane/sender/worker/worker.h"
 #include "proto/control_server.h"
 #include "protocols/wire/udp_frame.h"
+#include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
 namespace {
@@ -254,6 +256,7 @@ int run_sender(const SenderOptions& options) {
   sched_getaffinity(0, sizeof cpus, &cpus);
   Port port("tiercast-send", options.eal_arguments, needs);
   leave_workers_cpus(cpus);
+  const UniqueFd held = hold_kernel_port(options.address, wire::kFeedbackPort);
   if (!port.interface().empty()) {
     if (const std::string problem = agent::disable_veth_offloads(port.interface());
         !problem.empty()) {

@@ -45,6 +45,11 @@ class TestLab : private v1::Lab::Service {
     message.mutable_start()->set_time_ns((monotonic_now() - ago).ns());
     return message;
   }
+  static v1::ToAgent leave() {
+    v1::ToAgent message;
+    message.mutable_leave()->set_time_ns(monotonic_now().ns());
+    return message;
+  }
   static v1::ToAgent stop() {
     v1::ToAgent message;
     message.mutable_stop();

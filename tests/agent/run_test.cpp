@@ -172,6 +172,56 @@ TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
   EXPECT_GE(pauses, 1);
 }
 
+TEST(AgentRun, WithALabItLeavesAndComesBack) {
+  std::vector<std::string> kinds;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    for (const v1::ToAgent& order :
+         {TestLab::start(), TestLab::leave(), TestLab::leave(), TestLab::start(), TestLab::start(),
+          TestLab::leave(), TestLab::stop()}) {
+      stream.Write(order);
+    }
+    while (stream.Read(&message)) {
+      for (const v1::Record& record : message.records().records()) kinds.push_back(record.kind());
+    }
+    return grpc::Status::OK;
+  });
+  AgentOptions options = endless();
+  options.lab = lab.address();
+  const Result result = run(options, v1::ROLE_RECEIVER);
+  EXPECT_EQ(result.status, 0);
+  const std::vector<std::string> once = {"start", "membership -1", "last report", "stop"};
+  std::vector<std::string> twice = once;
+  twice.insert(twice.end(), once.begin(), once.end());
+  EXPECT_EQ(result.calls, twice);
+  lab.wait();
+  EXPECT_EQ(kinds.back(), "pause");  // absent at the end
+}
+
+TEST(AgentRun, BeforeItsStartItReportsPausesAlone) {
+  std::vector<std::string> kinds;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    stream.Write(TestLab::leave());
+    while (kinds.size() < 2 && stream.Read(&message)) {
+      for (const v1::Record& record : message.records().records()) kinds.push_back(record.kind());
+    }
+    stream.Write(TestLab::stop());
+    while (stream.Read(&message)) {
+    }
+    return grpc::Status::OK;
+  });
+  AgentOptions options = endless();
+  options.lab = lab.address();
+  const Result result = run(options, v1::ROLE_SENDER);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.calls, testing::IsEmpty());
+  lab.wait();
+  EXPECT_THAT(kinds, Each("pause"));
+}
+
 TEST(AgentRun, ALostLabEndsItWithStatus1AndSaysWhy) {
   TestLab lab([](TestLab::Stream& stream) {
     v1::FromAgent message;

@@ -10,7 +10,15 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass, field
 
 import grpc
@@ -36,8 +44,9 @@ class Agent:
     session: int
     id: int
     reports: Reports
-    started: bool = False
+    started: bool = False  # in its session
     stopped: bool = False
+    left: bool = False  # at least once
     # Messages on their way to the agent; None ends its writer.
     outbox: asyncio.Queue[lab_pb2.ToAgent | None] = field(default_factory=asyncio.Queue)
 
@@ -126,16 +135,37 @@ class LabService(lab_pb2_grpc.LabServicer):
         for agent in self.agents.values():
             self._start_if_due(agent)
 
+    def start_agents(self, names: Iterable[str]) -> None:
+        """Sends Start to these agents, unless they have started. Raises AgentError if one is not
+        attached, or is a sender that has left."""
+        for agent in self._named(names):
+            if agent.sender and agent.left:
+                raise AgentError(f"sender {agent.name!r} has left its session for good")
+            self._start(agent)
+
+    def leave_agents(self, names: Iterable[str]) -> None:
+        """Sends Leave to these agents: each leaves its session, or knows that the run has begun
+        without it. Raises AgentError if one is not attached."""
+        for agent in self._named(names):
+            agent.left |= agent.started
+            agent.started = False
+            leave = lab_pb2.Leave(time_ns=time.monotonic_ns())
+            agent.outbox.put_nowait(lab_pb2.ToAgent(leave=leave))
+
     def stop_agents(self, names: Iterable[str] | None = None) -> None:
-        """Sends Stop to these agents (None: to all). Each sends its last records and ends."""
-        for name in list(self.agents) if names is None else names:
-            agent = self.agents.get(name)
-            if agent is None:
-                choices = ", ".join(sorted(self.agents)) or "none"
-                raise AgentError(f"agent {name!r} is not attached; attached are: {choices}")
+        """Sends Stop to these agents (None: to all). Each sends its last records and ends. Raises
+        AgentError if one is not attached."""
+        for agent in self._named(list(self.agents) if names is None else names):
             if not agent.stopped:
                 agent.stopped = True
                 agent.outbox.put_nowait(lab_pb2.ToAgent(stop=lab_pb2.Stop()))
+
+    def _named(self, names: Iterable[str]) -> Iterator[Agent]:
+        for name in names:
+            if name not in self.agents:
+                choices = ", ".join(sorted(self.agents)) or "none"
+                raise AgentError(f"agent {name!r} is not attached; attached are: {choices}")
+            yield self.agents[name]
 
     def tell_membership(self, session: int, top_rank: int) -> None:
         """Tells the session's senders, if they have started, the top rank."""
@@ -227,7 +257,11 @@ class LabService(lab_pb2_grpc.LabServicer):
         return f"one of {sorted(self._sessions)}"
 
     def _start_if_due(self, agent: Agent) -> None:
-        if agent.started or agent.session not in self._started:
+        if agent.session in self._started:
+            self._start(agent)
+
+    def _start(self, agent: Agent) -> None:
+        if agent.started:
             return
         agent.started = True
         start = lab_pb2.Start(time_ns=time.monotonic_ns())

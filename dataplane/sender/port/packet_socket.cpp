@@ -21,4 +21,10 @@ int find_packet_socket(unsigned index) {
   return -1;
 }
 
+// Before Linux 4.20 there is no such option: the copies are then counted as foreign.
+void ignore_outgoing(int packet_socket) {
+  const int on = 1;
+  setsockopt(packet_socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
+}
+
 }  // namespace tiercast::sender

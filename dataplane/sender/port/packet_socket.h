@@ -9,4 +9,8 @@ namespace tiercast::sender {
 // it.
 int find_packet_socket(unsigned index);
 
+// Keeps the kernel from copying to the socket what other programs send through its interface, such
+// as another sender at the same node.
+void ignore_outgoing(int packet_socket);
+
 }  // namespace tiercast::sender

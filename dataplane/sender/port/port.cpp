@@ -176,6 +176,7 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
 
   if (driver_ == "net_af_packet") {
     receive_descriptor_ = find_packet_socket(info.if_index);
+    ignore_outgoing(receive_descriptor_);
     interface_state_.emplace(interface_);
   }
 }

@@ -229,6 +229,7 @@ def _sessions(
                 (*path, "scheme"), f"unknown scheme {among(session.scheme, schemes)}"
             )
         _check_scheme(source, path, session, schemes)
+        _check_stop(source, path, session, experiment.duration)
         if session.sender not in degree:
             raise source.error((*path, "sender"), _no_node(session.sender, nodes))
         if session.receivers == "leaves":
@@ -361,6 +362,17 @@ def _check_markings(source: Source, loaded: LoadedExperiment) -> None:
             raise source.error(path, f"link {name}: {error}") from None
 
 
+def _check_stop(source: Source, path: KeyPath, session: Session, duration: int) -> None:
+    least = session.start + START_SPREAD_NS
+    if session.stop is not None and not least <= session.stop <= duration:
+        raise source.error(
+            (*path, "stop"),
+            f"{units.format_duration(session.stop)}; valid: from {units.format_duration(least)}, "
+            f"when all receivers have started, to the end of the run "
+            f"({units.format_duration(duration)})",
+        )
+
+
 def _check_changes(source: Source, experiment: Experiment) -> None:
     """Raises InputError if there are more changes than a run can hold, before they are listed."""
     changes = 0
@@ -404,6 +416,12 @@ def _check_members(
         session = experiment.sessions[0].session if event.session is None else event.session
         if session not in members:
             raise source.error((*path, "session"), _no_session(session, members))
+        if event.at >= (end := experiment.end_of(session)) and end < experiment.duration:
+            raise source.error(
+                (*path, "at"),
+                f"{units.format_duration(event.at)}; valid: before session {session} stops "
+                f"({units.format_duration(end)})",
+            )
         for i, node in enumerate(event.receivers):
             if node not in members[session]:
                 raise source.error(

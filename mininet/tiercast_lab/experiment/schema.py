@@ -69,6 +69,7 @@ class Session(Strict):
     packet_size: Annotated[Size, Field(ge=MIN_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
     aggregation: Choice[Literal["sender", "network"]] = "sender"
     start: RunTime = 0
+    stop: RunTime | None = None  # None: at the end of the run
     parameters: dict[str, float | Line] = {}
 
 
@@ -350,9 +351,19 @@ class Experiment(Strict):
         return data | {"traffic": entries}
 
     def times(self, event: Event | MemberEvent) -> range:
-        """The times at which the event happens, in ns, until the end of the run."""
-        end = self.duration if event.every else min(event.at + 1, self.duration)
-        return range(event.at, end, event.every or 1)
+        """The times at which the event happens, in ns, until the end of the run, or that of its
+        session."""
+        end = self.duration
+        if isinstance(event, MemberEvent):
+            end = self.end_of(event.session)
+        return range(event.at, end if event.every else min(event.at + 1, end), event.every or 1)
+
+    def end_of(self, session: int | None) -> int:
+        """When a session ends, in ns. None is the first one."""
+        if session is None:
+            session = self.sessions[0].session
+        stops = [one.stop for one in self.sessions if one.session == session]
+        return next((stop for stop in stops if stop is not None), self.duration)
 
     @cached_property
     def link_events(self) -> list[LinkEvent]:
@@ -365,9 +376,10 @@ class Experiment(Strict):
                 changes.append(LinkEvent(at, event.link, rate, event.delay, event.queue))
         return sorted(changes, key=lambda change: change.at)
 
-    @property
+    @cached_property
     def member_changes(self) -> dict[tuple[int, int], list[MemberChange]]:
-        """Every leave and join of the experiment in the order of time, by session and node."""
+        """Every leave and join that `members` asks for, in the order of time, by session and
+        node."""
         changes = defaultdict(list)
         for event in self.members:
             session = self.sessions[0].session if event.session is None else event.session
@@ -377,21 +389,20 @@ class Experiment(Strict):
                     changes[session, node].append(MemberChange(at, joins))
         return {who: sorted(mine, key=lambda one: one.at) for who, mine in changes.items()}
 
-    @property
+    @cached_property
     def first_joins(self) -> dict[tuple[int, int], int]:
         """The first join, in ns, of each receiver that is absent at first, by session and node."""
         return {who: mine[0].at for who, mine in self.member_changes.items() if mine[0].joins}
+
+    def later_changes(self, session: int, node: int) -> list[MemberChange]:
+        """A receiver's leaves and joins after its first join."""
+        mine = self.member_changes.get((session, node), [])
+        return mine[1:] if mine and mine[0].joins else mine
 
     @property
     def only_in_virtual_time(self) -> list[str]:
         """The keys that ask for something that runs in Mininet cannot do."""
         keys = []
-        if len(self.sessions) > 1:
-            keys.append("a second session")
-        if any(session.start for session in self.sessions):
-            keys.append("sessions.start")
-        if self.members:
-            keys.append("members")
         if self.topology.one_way:
             keys.append("topology.one_way")
         if self.record_every is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ class Session:
     receivers: Mapping[str, Receiver]
     round_trip: float  # s: d of SIM table 1
     start: float = 0.0  # s
+    stop: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ class Context:
 
     @property
     def span(self) -> Interval:
-        """The part of the window in which the session is present; empty if it starts later."""
-        return min(max(self.window[0], self.session.start), self.window[1]), self.window[1]
+        """The part of the window in which the session is present; empty if there is none."""
+        start, end = self.window
+        return min(max(start, self.session.start), end), max(min(end, self.session.stop), start)
 
     @property
     def rivals(self) -> dict[str, Flow]:
@@ -143,4 +146,5 @@ def _session(session: Mapping[str, Any]) -> Session:
         },
         round_trip=session["round_trip_s"],
         start=session["start_s"],
+        stop=math.inf if session.get("stop_s") is None else session["stop_s"],
     )

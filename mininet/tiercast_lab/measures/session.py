@@ -112,15 +112,19 @@ def other_throughput(rows: Rows, context: Context) -> float | None:
 
 @measure(
     number(),
-    "throughput of the session / that of the others, once one of them has started",
+    "throughput of the session / that of the others, while one of them is present",
 )
 def other_ratio(rows: Rows, context: Context) -> float | None:
-    """This session's throughput / that of the others, from the time when one of them is present."""
-    starts = [session.start for session in _others(context)]
-    start, end = max([context.window[0], min(starts, default=0)]), context.window[1]
-    if start >= end:
+    """This session's throughput / that of the others, from the first one's start to the last one's
+    stop."""
+    others, (start, end) = _others(context), context.window
+    if not others:
         return None
+    start = max(start, min(one.start for one in others))
+    end = min(end, max(one.stop for one in others))
     together = replace(context, window=(start, end))
+    if start >= end or together.span[0] >= together.span[1]:
+        return None
     other = other_throughput(rows, together)
     own = session_throughput(rows, together)
     return own / other if own is not None and other else None

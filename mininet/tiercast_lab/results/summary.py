@@ -104,6 +104,7 @@ class SessionSummary(Part):
     sender: str
     sender_node: int
     start_s: float
+    stop_s: float | None = None  # None: at the end of the run
     round_trip_s: Annotated[float, Field(ge=0)]  # 0: links without delay
     receivers: Annotated[dict[str, ReceiverSummary], Field(min_length=1)]
 

@@ -90,16 +90,21 @@ def _session(
         sender=member_name(session.sender, suffix),
         sender_node=session.sender,
         start_s=session.start / 1e9,
+        stop_s=None if session.stop is None else session.stop / 1e9,
         round_trip_s=topology.round_trip(session.sender, loaded.receivers[index]) / 1e9,
         receivers=receivers,
     )
 
 
 def absences(session: Session, changes: list[MemberChange], end: int) -> list[list[float]]:
-    """The intervals, in s, during which a node is not a receiver: before its session starts, and
-    from each leave in `changes` to the next join. `end` is the end of the run in ns."""
+    """The intervals, in s, during which a node is not a receiver: before its session starts, from
+    each leave in `changes` to the next join, and after its session stops. `end` is the end of the
+    run in ns."""
     if not changes or not changes[0].joins:
         changes = [MemberChange(0, joins=True), *changes]
+    if session.stop is not None:
+        before = [one for one in changes if one.at < session.stop]
+        changes = [*before, MemberChange(session.stop, joins=False)]
     left: int | None = 0
     result: list[list[float]] = []
     for change in changes:

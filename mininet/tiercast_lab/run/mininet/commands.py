@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tiercast_lab.base import binaries
-from tiercast_lab.experiment.schema import Session
 from tiercast_lab.experiment.schemes import session_options
 from tiercast_lab.experiment.topology import Host, Link, Switch, Topology
+from tiercast_lab.run.agents import SessionAgents
 
 # Rates and queues count IP bytes, as in ns-2, so the Ethernet header is left out.
 OVERHEAD = "-14B"
@@ -47,18 +47,18 @@ def _port(link: Link, to_host: bool) -> str:
     return ",".join(parts)
 
 
-def _agent(session: Session, host: Host, lab: Path, seed: int) -> list[str]:
+def _agent(agents: SessionAgents, host: Host, lab: Path) -> list[str]:
     return [
-        *session_options(session),
+        *session_options(agents.session),
         f"--id={host.number}",
-        f"--name={host.name}",
+        f"--name={host.name}{agents.suffix}",
         f"--lab=unix:{lab}",
         # Each node has its own seed, so that no two draw the same numbers.
-        f"--seed={(seed << 16) + host.number}",
+        f"--seed={(agents.seed << 16) + host.number}",
     ]
 
 
-def sender_command(session: Session, host: Host, interface: str, lab: Path, seed: int) -> list[str]:
+def sender_command(agents: SessionAgents, host: Host, interface: str, lab: Path) -> list[str]:
     # DPDK runs on a veth: a packet socket instead of a PCI device, ordinary memory instead of huge
     # pages, and no files that another DPDK process could find. Without -l it may use every core.
     eal = [
@@ -76,16 +76,16 @@ def sender_command(session: Session, host: Host, interface: str, lab: Path, seed
         f"--mac={host.mac}",
         f"--gateway-mac={host.gateway_mac}",
     ]
-    return [*eal, "--", *_agent(session, host, lab, seed), *addresses]
+    return [*eal, "--", *_agent(agents, host, lab), *addresses]
 
 
 def receiver_command(
-    session: Session, host: Host, interface: str, source: Host, lab: Path, seed: int
+    agents: SessionAgents, host: Host, interface: str, source: Host, lab: Path
 ) -> list[str]:
     return [
         str(binaries.HOST),
         "recv",
-        *_agent(session, host, lab, seed),
+        *_agent(agents, host, lab),
         f"--interface={interface}",
         f"--source={source.address}",
     ]

@@ -26,7 +26,8 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.scratch import scratch_folder
-from tiercast_lab.experiment.topology import Switch
+from tiercast_lab.experiment.topology import Host, Switch
+from tiercast_lab.run.agents import AgentChange, agent_changes, session_agents
 from tiercast_lab.run.controller_input import (
     described_sessions,
     described_topology,
@@ -106,8 +107,9 @@ class MininetRun(Run):
             )
         self.enter("making the network")
         network.build(interrupt.check)
-        for session in self.loaded.experiment.sessions:
-            network.without_address(f"h{session.sender}")
+        receive = {node for nodes in self.loaded.receivers for node in nodes}
+        for node in {one.sender for one in self.loaded.experiment.sessions} - receive:
+            network.without_address(f"h{node}")
         self.switches.prepare(network)
         self.metadata["before"] = network.describe()
         if found := hidden_queues(self.metadata["before"]):
@@ -220,15 +222,23 @@ class _Live:
         for child in self.children.children:
             run.take("pause", 0.0, child.name, {"longest_us": 0.0})
         self.traffic.begin(self.start_ns)
-        controller.start_sessions()
+        changes = agent_changes(run.loaded, run.seed)
+        at_once = [one.agent for one in changes if one.at == 0 and one.joins]
+        controller.start_agents(at_once)
+        controller.leave_agents(name for name in agents if name not in at_once)
         run.enter(RUNNING)
-        events = asyncio.create_task(self._events(controller))
+        timed = [
+            asyncio.create_task(self._events(controller)),
+            asyncio.create_task(self._members(controller, changes)),
+        ]
         try:
             await self._measure(controller, load)
-            if events.done():
-                events.result()
+            for task in timed:
+                if task.done():
+                    task.result()
         finally:
-            events.cancel()
+            for task in timed:
+                task.cancel()
         run.enter("ending")
         for child in self.children.children:
             child.expected_to_end = child.log.stem in (*agents, *self.traffic.logs)
@@ -305,26 +315,30 @@ class _Live:
             await asyncio.sleep(max(0.0, event.at / 1e9 - self._now_s()))
             await run.switches.apply(controller, self.network, event)
 
+    async def _members(self, controller: Controller, changes: list[AgentChange]) -> None:
+        """Lets agents come and go as they do in this run."""
+        for change in changes:
+            await asyncio.sleep(max(0.0, change.at / 1e9 - self._now_s()))
+            order = controller.start_agents if change.joins else controller.leave_agents
+            order([change.agent])
+
     def _start_agents(self) -> list[str]:
         run, topology = self.run_, self.network.topology
         lab, names = self._socket("lab"), []
-        for session, receivers in zip(
-            run.loaded.experiment.sessions, run.loaded.receivers, strict=True
-        ):
-            source = topology.hosts[f"h{session.sender}"]
-            interface = self.network.interface(source.name)
-            command = sender_command(session, source, interface, lab, run.seed)
-            self._start_agent("tiercast-send", source.name, command)
-            for node in receivers:
+        for agents in session_agents(run.loaded, run.seed):
+            source = topology.hosts[f"h{agents.session.sender}"]
+            command = sender_command(agents, source, self.network.interface(source.name), lab)
+            self._start_agent("tiercast-send", agents.sender, source, command)
+            for node in agents.receivers:
                 host = topology.hosts[f"h{node}"]
                 interface = self.network.interface(host.name)
-                command = receiver_command(session, host, interface, source, lab, run.seed)
-                self._start_agent("tiercast-host", host.name, command)
-            names += [source.name, *(f"h{node}" for node in receivers)]
+                command = receiver_command(agents, host, interface, source, lab)
+                self._start_agent("tiercast-host", host.name + agents.suffix, host, command)
+            names += agents.names
         return names
 
-    def _start_agent(self, program: str, host: str, command: list[str]) -> None:
-        self.children.start(self.network.nodes[host], f"{program} {host}", command, host)
+    def _start_agent(self, program: str, name: str, host: Host, command: list[str]) -> None:
+        self.children.start(self.network.nodes[host.name], f"{program} {name}", command, name)
 
     def _controller(self) -> Controller:
         run = self.run_
@@ -338,7 +352,7 @@ class _Live:
             on_records=self._on_records,
             on_event=self._on_event,
             leave_latency_s=run.loaded.experiment.leave_latency / 1e9,
-            agents=[one.name for one in run.loaded.topology.hosts.values() if not one.of_traffic],
+            agents=[name for one in session_agents(run.loaded, run.seed) for name in one.names],
         )
 
     def _socket(self, name: str) -> Path:

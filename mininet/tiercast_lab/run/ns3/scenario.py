@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import asdict
 from ipaddress import IPv4Address
 from typing import Any
@@ -13,10 +12,10 @@ from tiercast.v1 import queue_pb2, session_pb2, simulation_pb2
 
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
-from tiercast_lab.experiment.quantities import START_SPREAD_NS
 from tiercast_lab.experiment.schema import Experiment, LinkEvent, Period
 from tiercast_lab.experiment.tcp_stack import TcpSender
 from tiercast_lab.experiment.topology import Host, Topology
+from tiercast_lab.run.agents import session_agents
 
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
 
@@ -39,7 +38,7 @@ def scenario(loaded: LoadedExperiment, seed: int) -> simulation_pb2.Scenario:
         sessions=_sessions(loaded, seed),
         tcp=(_tcp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "tcp"),
         udp=(_udp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "udp"),
-        members=_member_changes(experiment),
+        members=_member_changes(loaded),
         changes=(
             change for event in experiment.link_events for change in _changes(topology, event)
         ),
@@ -63,15 +62,14 @@ def _number(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
-def _member_changes(experiment: Experiment) -> list[simulation_pb2.MemberChange]:
-    first_joins = experiment.first_joins
+def _member_changes(loaded: LoadedExperiment) -> list[simulation_pb2.MemberChange]:
+    experiment = loaded.experiment
     changes = [
         simulation_pb2.MemberChange(
             at_ns=change.at, session=session, host=f"h{node}", joins=change.joins
         )
-        for (session, node), mine in experiment.member_changes.items()
-        for change in mine
-        if change.at != first_joins.get((session, node))  # the first join is the receiver's start
+        for session, node in experiment.member_changes
+        for change in experiment.later_changes(session, node)
     ]
     return sorted(changes, key=lambda change: change.at_ns)
 
@@ -95,38 +93,29 @@ def _switches(loaded: LoadedExperiment) -> list[simulation_pb2.SimulatedSwitch]:
 
 
 def _sessions(loaded: LoadedExperiment, seed: int) -> list[simulation_pb2.SimulatedSession]:
-    experiment = loaded.experiment
-    first_joins = experiment.first_joins
-    random_numbers = random.Random(seed)
     return [
         simulation_pb2.SimulatedSession(
             session=session_pb2.SessionSpec(
-                scheme=session.scheme,
-                session=session.session,
-                layers=session.layers,
-                packet_size=session.packet_size,
-                seed=_session_seed(seed, session.session) if suffix else seed,
-                parameters={name: str(value) for name, value in session.parameters.items()},
+                scheme=one.session.scheme,
+                session=one.session.session,
+                layers=one.session.layers,
+                packet_size=one.session.packet_size,
+                seed=one.seed,
+                parameters={name: str(value) for name, value in one.session.parameters.items()},
             ),
-            start_ns=session.start,
-            suffix=suffix,
-            sender=f"h{session.sender}",
+            start_ns=one.session.start,
+            stop_ns=one.session.stop or 0,
+            suffix=one.suffix,
+            sender=f"h{one.session.sender}",
             receivers=(
                 simulation_pb2.SimulatedReceiver(
-                    host=f"h{node}",
-                    start_ns=max(session.start, first_joins.get((session.session, node), 0))
-                    + random_numbers.randrange(START_SPREAD_NS),
-                    recorded=node in recorded,
+                    host=f"h{node}", start_ns=start, recorded=node in recorded
                 )
-                for node in receivers
+                for node, start in zip(one.receivers, one.starts, strict=True)
             ),
         )
-        for session, receivers, recorded, suffix in zip(
-            experiment.sessions,
-            loaded.receivers,
-            map(set, loaded.recorded),
-            _suffixes(experiment),
-            strict=True,
+        for one, recorded in zip(
+            session_agents(loaded, seed), map(set, loaded.recorded), strict=True
         )
     ]
 
@@ -197,17 +186,6 @@ def _length(period: Period) -> simulation_pb2.Length:
     else:
         length.mean_ns = period.mean
     return length
-
-
-def _session_seed(seed: int, session: int) -> int:
-    """The seed of any session but the first. Two sessions may have agents on one node, and an agent
-    draws its random numbers from its session's seed and its node's number."""
-    return random.Random(f"session {session} of {seed}").getrandbits(32)
-
-
-def _suffixes(experiment: Experiment) -> list[str]:
-    """The suffix of the agents' names in each session's rows (schema.member_name)."""
-    return ["", *(f".s{session.session}" for session in experiment.sessions[1:])]
 
 
 def _port(
