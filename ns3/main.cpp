@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ using namespace tiercast;
 using namespace tiercast::ns3_runtime;
 
 constexpr std::int64_t kPortsNs = 1'000'000'000;  // between two records of ports and flows
+
+// The last fields of a row, which it has if the scenario says so (Scenario::records_wires).
+constexpr std::size_t kWireFieldsOfPort = 6, kWireFieldsOfSession = 3;
 
 double figure(std::uint64_t value) { return static_cast<double>(value); }
 
@@ -61,6 +65,12 @@ auto port_row(const VirtualNetwork::PortView& view) {
       {"late_p50_us", 0},
       {"late_p99_us", 0},
       {"late_max_us", 0},
+      {"down_drops", figure(counts.down_drops)},
+      {"link_losses", figure(counts.link_losses)},
+      {"duplicated", figure(counts.duplicated)},
+      {"on_wire", figure(stats.on_wire_packets)},
+      {"rx_link_losses", figure(stats.rx_lost_packets)},
+      {"rx_duplicated", figure(stats.rx_duplicated_packets)},
   });
 }
 
@@ -77,6 +87,9 @@ auto session_row(const VirtualNetwork::PortView& view, const accounts::SessionCo
       {"policy_drops", figure(counts.policy_drops)},
       {"pruned", figure(counts.pruned)},
       {"waiting", figure(counts.waiting)},
+      {"down_drops", figure(counts.down_drops)},
+      {"link_losses", figure(counts.link_losses)},
+      {"duplicated", figure(counts.duplicated)},
   });
 }
 
@@ -184,7 +197,8 @@ class Simulation {
   void report_ports() {
     const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
     for (const auto& view : network_.ports()) {
-      records_.add(now, view.switch_name, "port", port_row(view), view.port.link());
+      const auto row = port_row(view);
+      records_.add(now, view.switch_name, "port", shown(row, kWireFieldsOfPort), view.port.link());
       report_sessions(view);
     }
     records_.send_now("{\"at_ns\":" + std::to_string(now) + "}");
@@ -200,9 +214,14 @@ class Simulation {
   void report_sessions(const VirtualNetwork::PortView& view) {
     const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
     for (const accounts::SessionCounts& session : view.accounts.sessions) {
-      records_.add(now, view.switch_name, "port.session", session_row(view, session),
+      const auto row = session_row(view, session);
+      records_.add(now, view.switch_name, "port.session", shown(row, kWireFieldsOfSession),
                    view.port.link());
     }
+  }
+
+  std::span<const TraceField> shown(std::span<const TraceField> row, std::size_t of_wires) const {
+    return scenario_.records_wires() ? row : row.first(row.size() - of_wires);
   }
 
   const v1::Scenario scenario_;

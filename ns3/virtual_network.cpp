@@ -9,6 +9,7 @@
 #include "dataplane/engine/api/program.h"
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/queues/red_message.h"
+#include "dataplane/engine/queues/wire_message.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
@@ -34,6 +35,8 @@ engine::PortConfig config_of(const v1::SimulatedPort& port) {
   result.overhead_bytes = port.overhead_bytes();
   result.fair_queueing = port.fair_queueing();
   if (port.has_red()) result.red = engine::read_red(port.red());
+  engine::change_wire(port.wire(), result.wire);
+  engine::change_wire(port.rx_wire(), result.rx_wire);
   return result;
 }
 
@@ -206,6 +209,8 @@ void VirtualNetwork::apply(const v1::PortChange& change) {
   if (change.has_queue_bytes()) config.queue_bytes = change.queue_bytes();
   if (change.has_delay_ns()) config.delay_ns = change.delay_ns();
   if (change.has_rx_delay_ns()) config.rx_delay_ns = change.rx_delay_ns();
+  engine::change_wire(change.wire(), config.wire);
+  engine::change_wire(change.rx_wire(), config.rx_wire);
   const engine::Status status = changing.set_port(change.port(), config, now_ns());
   if (!status.ok()) throw ConfigError(change.switch_() + ": " + status.message());
   changed(change.switch_());

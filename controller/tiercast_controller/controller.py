@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
-from tiercast.v1 import lab_pb2
+from tiercast.v1 import lab_pb2, queue_pb2
 
 from tiercast_controller.agents.lab import Agent, LabService, RecordSink
 from tiercast_controller.agents.records import Record
@@ -207,6 +207,8 @@ class Controller:
         queue_bytes: int | None = None,
         delay_ns: int | None = None,
         rx_delay_ns: int | None = None,
+        wire: queue_pb2.Wire | None = None,
+        rx_wire: queue_pb2.Wire | None = None,
     ) -> None:
         """Changes the given properties of a port; a rate or queue of 0 means unlimited. Raises
         UnsupportedError if the switch has no tiercast.v1."""
@@ -219,6 +221,8 @@ class Controller:
                 queue_bytes=queue_bytes,
                 delay_ns=delay_ns,
                 rx_delay_ns=rx_delay_ns,
+                wire=wire,
+                rx_wire=rx_wire,
             )
         )
 

@@ -6,7 +6,9 @@
 // packet is accounted for exactly, at any time between two calls of the switch, for each session
 // and layer:
 //
-//   entered = left + queue_drops + policy_drops + pruned + waiting
+//   entered = left + queue_drops + policy_drops + pruned + down_drops + waiting
+//
+// and behind the queue, at each port: left + duplicated = transmitted + link_losses + on the wire.
 //
 // A policy is the program's, or RED on arrival, which is the queue's. What the latter drops and
 // marks is counted by the traffic manager.
@@ -30,13 +32,18 @@ struct Counts {
   std::uint64_t entered = 0;  // handed to the port's queue; replicas and clones count separately
   std::uint64_t queue_drops = 0;  // the queue was full
   std::uint64_t waiting = 0;      // in the queue now, without the packet in service
+  std::uint64_t down_drops = 0;   // lost before their service, because the link was down
+  std::uint64_t link_losses = 0;  // of those that left: lost on the wire
+  std::uint64_t duplicated = 0;   // copies that the wire made
   // Counted by the program, and for RED on arrival by the traffic manager.
   std::uint64_t left = 0;
   std::uint64_t marked = 0;        // of those that left: marked CE here
   std::uint64_t policy_drops = 0;  // by the port's policy (RED, drop tail)
   std::uint64_t pruned = 0;  // replicas that would have left through the port on which they arrived
 
-  bool balanced() const { return entered == left + queue_drops + policy_drops + pruned + waiting; }
+  bool balanced() const {
+    return entered == left + queue_drops + policy_drops + pruned + down_drops + waiting;
+  }
   Counts& operator+=(const Counts& other);
   bool operator==(const Counts&) const = default;
 };

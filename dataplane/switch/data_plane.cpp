@@ -360,6 +360,7 @@ engine::Status DataPlane::change_link(std::uint32_t number, const LinkChange& ch
   if (change.delay_ns) link.delay_ns = *change.delay_ns;
   if (change.rx_delay_ns) link.rx_delay_ns = *change.rx_delay_ns;
   if (change.red) link.red = *change.red;
+  if (change.wires) change.wires(link);
   if (link.red) {
     const std::string wrong = engine::Red::wrong(*link.red);
     if (!wrong.empty())

@@ -42,6 +42,7 @@ struct LinkChange {
   std::optional<std::int64_t> delay_ns;
   std::optional<std::int64_t> rx_delay_ns;
   std::optional<std::optional<engine::RedConfig>> red;  // on arrival; nullopt inside: none
+  std::function<void(engine::PortConfig&)> wires;       // changes `wire` and `rx_wire`
 };
 
 struct PortReport {

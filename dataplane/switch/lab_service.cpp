@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "dataplane/engine/queues/red_message.h"
+#include "dataplane/engine/queues/wire_message.h"
 #include "dataplane/switch/clock.h"
 #include "dataplane/switch/p4runtime/translate/errors.h"
 
@@ -23,6 +24,9 @@ template <class Message>
 void fill(const accounts::Counts& counts, bool by_program, Message& out) {
   out.set_entered(counts.entered);
   out.set_queue_drops(counts.queue_drops);
+  out.set_down_drops(counts.down_drops);
+  out.set_link_losses(counts.link_losses);
+  out.set_duplicated(counts.duplicated);
   if (by_program || counts.marked != 0) out.set_marked(counts.marked);
   if (by_program || counts.policy_drops != 0) out.set_policy_drops(counts.policy_drops);
   if (!by_program) return;
@@ -59,6 +63,9 @@ void fill(const PortReport& report, tiercast::v1::PortStats& out) {
   out.set_queue_bytes(stats.queue_bytes);
   out.set_max_queue_packets(stats.max_queue_packets);
   out.set_max_queue_bytes(stats.max_queue_bytes);
+  out.set_on_wire(stats.on_wire_packets);
+  out.set_rx_link_losses(stats.rx_lost_packets);
+  out.set_rx_duplicated(stats.rx_duplicated_packets);
   out.set_kernel_drops(report.kernel_drops);
   out.set_send_errors(report.send_errors);
   out.set_late_p50_us(microseconds(report.late_p50_ns));
@@ -87,6 +94,10 @@ grpc::Status LabService::SetLink(grpc::ServerContext*, const tiercast::v1::SetLi
   if (request->has_red())
     change.red = request->red().max_th() == 0 ? std::nullopt
                                               : std::optional(engine::read_red(request->red()));
+  change.wires = [request](engine::PortConfig& link) {
+    engine::change_wire(request->wire(), link.wire);
+    engine::change_wire(request->rx_wire(), link.rx_wire);
+  };
   engine::Status status;
   data_plane_.call([&] { status = data_plane_.change_link(request->port(), change); });
   return to_grpc(status);

@@ -83,12 +83,15 @@ std::string sent(const PortReport& port) {
     return fmt::format("tx {}, dropped by the queue {}, by the program {}, by RED on arrival {}",
                        port.stats.tx_packets, port.stats.dropped_packets,
                        port.stats.egress_dropped_packets, port.stats.early_dropped_packets);
+  const std::string wire = listed({{"on a link that was down", counts.down_drops},
+                                   {"lost on the wire", counts.link_losses},
+                                   {"duplicated", counts.duplicated}});
   return fmt::format(
       "entered {}, left {}, marked {}, dropped by the queue {}, by {} {}, pruned {}, "
-      "waiting {}",
+      "waiting {}{}",
       counts.entered, counts.left, counts.marked, counts.queue_drops,
       port.policy.empty() ? "no policy" : port.policy, counts.policy_drops, counts.pruned,
-      counts.waiting);
+      counts.waiting, wire);
 }
 
 void log_totals(std::uint64_t device_id, DataPlane& data_plane) {

@@ -57,6 +57,9 @@ Status Switch::set_port(std::uint32_t port, const PortConfig& c, std::int64_t no
       return wrong("delay " + std::to_string(delay) + " ns, valid: 0 to 1e15");
     }
   }
+  for (const WireConfig& wire : {c.wire, c.rx_wire}) {
+    if (const std::string what = Wire::wrong(wire); !what.empty()) return wrong(what);
+  }
   if (c.red) {
     if (const std::string what = Red::wrong(*c.red); !what.empty()) return wrong("red: " + what);
   }
@@ -96,7 +99,8 @@ Result<PortConfig> Switch::port_config(std::uint32_t port) const {
 PortStats Switch::stats(std::uint32_t port, bool reset_max) {
   if (!state_->core.ports->has(port)) return {};
   PortStats& stats = state_->core.ports->stats(port);
-  const PortStats copy = stats;
+  PortStats copy = stats;
+  copy.on_wire_packets = state_->core.ports->on_wire(port);
   if (reset_max) {
     stats.max_queue_packets = stats.queue_packets;
     stats.max_queue_bytes = stats.queue_bytes;

@@ -22,6 +22,30 @@ struct RedConfig {
   bool operator==(const RedConfig&) const = default;
 };
 
+// Loss in bursts: Gilbert's and Elliott's model with its four probabilities, netem's `gemodel p r
+// 1-h 1-k`. A packet is lost with the probability of the state that it finds; then the state may
+// change. to_bad 0: loss at random, with probability in_good.
+struct LossModel {
+  double to_bad = 0;   // p
+  double to_good = 0;  // r
+  double in_bad = 0;   // 1-h
+  double in_good = 0;  // 1-k
+  bool operator==(const LossModel&) const = default;
+};
+
+// What happens to frames on a wire (wire.h), in this order: lost, delayed, duplicated.
+struct WireConfig {
+  static constexpr std::int64_t kMaxDelayNs = 60'000'000'000;
+  bool up = true;  // false: everything is lost, and what waits for the wire, too
+  LossModel loss;
+  std::int64_t jitter_ns = 0;  // the delay is longer by up to this, uniformly; frames stay in
+                               // order
+  double reorder = 0;          // share of the frames that are held,
+  std::int64_t reorder_delay_ns = 0;  // for so long after the others, which may overtake them
+  double duplicate = 0;               // share of the frames of which a copy follows at once
+  bool operator==(const WireConfig&) const = default;
+};
+
 struct PortConfig {
   double rate_bps = 0;              // bit/s of the link; 0: unlimited, so the port never queues
   std::uint32_t queue_packets = 0;  // packets that may wait, not counting the one in service; 0:
@@ -35,6 +59,8 @@ struct PortConfig {
   bool fair_queueing = false;       // one queue per flow, served in turn (fair_queue.h); the limits
                                     // of packets and bytes then apply to each flow
   std::optional<RedConfig> red = std::nullopt;  // for all flows together; no effect without a rate
+  WireConfig wire{};                            // away from this port, after the queue
+  WireConfig rx_wire{};                         // towards this port, before ingress
 };
 
 // Counts since the port was added, in packets and frame bytes (without overhead).
@@ -49,6 +75,12 @@ struct PortStats {
   std::uint64_t early_dropped_packets = 0;   // dropped by RED on arrival
   std::uint64_t marked_packets = 0;          // marked by RED on arrival, and not dropped in egress
   std::uint64_t egress_dropped_packets = 0;  // dropped by the program's egress pipeline
+  std::uint64_t down_dropped_packets = 0;    // lost before their service: the link was down
+  std::uint64_t lost_packets = 0;            // lost on the wire
+  std::uint64_t duplicated_packets = 0;      // copies that the wire made
+  std::uint64_t rx_lost_packets = 0;         // of those received: lost on the wire towards the port
+  std::uint64_t rx_duplicated_packets = 0;   // copies that it made
+  std::uint32_t on_wire_packets = 0;         // in service or on the wire now
   std::uint32_t queue_packets = 0;           // waiting now, not counting the one in service
   std::uint64_t queue_bytes = 0;             // frame + overhead bytes waiting now
   std::uint32_t max_queue_packets = 0;       // since the last read that reset it
@@ -74,7 +106,12 @@ struct LabelCounts {
   std::uint64_t served = 0;   // of those: got their turn, and the egress pipeline ran
   std::uint64_t early_dropped = 0;  // of those that entered: dropped by RED on arrival
   std::uint64_t marked = 0;  // of those served: marked by RED on arrival, and not dropped in egress
-  std::uint64_t waiting() const { return entered - dropped - early_dropped - served; }
+  std::uint64_t down_dropped = 0;  // of those that entered: lost unserved, as the link was down
+  std::uint64_t lost = 0;          // of those served: lost on the wire
+  std::uint64_t duplicated = 0;    // copies that the wire made
+  std::uint64_t waiting() const {
+    return entered - dropped - early_dropped - down_dropped - served;
+  }
   bool operator==(const LabelCounts&) const = default;
 };
 

@@ -21,10 +21,8 @@ TrafficManager::TrafficManager(std::uint32_t ports, PacketPool& pool, Client& cl
 }
 
 std::int64_t TrafficManager::Port::next_event() const {
-  std::int64_t next = kNever;
-  if (!wire.empty()) next = wire.head()->time_ns;
+  std::int64_t next = std::min(wire.next_event(), arriving.next_event());
   if (in_service != nullptr) next = std::min(next, free_ns);
-  if (!arriving.empty()) next = std::min(next, arriving.head()->time_ns);
   return next;
 }
 
@@ -110,7 +108,63 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
   port.config = config;
   if (config.fair_queueing != (port.fair != nullptr)) set_scheduling(port, config.fair_queueing);
   set_red(index, config.red);
+  set_wires(index, now_ns);
   schedule(index);
+}
+
+std::uint64_t TrafficManager::seed_of(std::uint32_t index) const {
+  std::uint64_t state = seed_;
+  state = next_random(state) ^ index;
+  return next_random(state);
+}
+
+void TrafficManager::set_wires(std::uint32_t index, std::int64_t now_ns) {
+  constexpr std::uint64_t kWire = 1, kArriving = 2;  // RED has the seed itself
+  Port& port = ports_[index];
+  port.wire.set(port.config.wire, seed_of(index) + kWire);
+  port.arriving.set(port.config.rx_wire, seed_of(index) + kArriving);
+  port.delays_arrivals = port.config.rx_delay_ns > 0 || port.arriving.is_impaired();
+  if (port.wire.is_down()) {
+    lose_all(index);
+    port.free_ns = now_ns;
+    port.remainder = 0;
+  }
+  if (port.arriving.is_down()) {
+    while (!port.arriving.empty()) lose_arriving(index, port.arriving.pop());
+  }
+}
+
+// The link has gone down.
+void TrafficManager::lose_all(std::uint32_t index) {
+  Port& port = ports_[index];
+  while (!port.none_waits()) {
+    Packet* packet = port.take_waiting();
+    take_from_queue(port, *packet);
+    lose_unserved(index, packet);
+  }
+  while (!port.wire.empty()) lose_on_wire(index, port.wire.pop());
+  if (port.in_service != nullptr) lose_on_wire(index, std::exchange(port.in_service, nullptr));
+}
+
+void TrafficManager::lose_on_wire(std::uint32_t index, Packet* packet) {
+  ++ports_[index].stats.lost_packets;
+  ++ports_[index].labels.of(packet->label).lost;
+  client_.lost(index, *packet, Loss::kOnWire);
+  pool_.give(packet);
+}
+
+void TrafficManager::lose_arriving(std::uint32_t index, Packet* packet) {
+  ++ports_[index].stats.rx_lost_packets;
+  client_.lost(index, *packet, Loss::kOnArrivingWire);
+  pool_.give(packet);
+}
+
+// The link is down.
+void TrafficManager::lose_unserved(std::uint32_t index, Packet* packet) {
+  ++ports_[index].stats.down_dropped_packets;
+  ++ports_[index].labels.of(packet->label).down_dropped;
+  client_.lost(index, *packet, Loss::kDown);
+  pool_.give(packet);
 }
 
 // Waiting packets move over in the order in which they would have left.
@@ -135,9 +189,7 @@ void TrafficManager::set_red(std::uint32_t index, const std::optional<RedConfig>
   } else if (port.red != nullptr) {
     port.red->set(*config);
   } else {
-    std::uint64_t state = seed_;
-    state = next_random(state) ^ index;
-    port.red = std::make_unique<Red>(*config, next_random(state));
+    port.red = std::make_unique<Red>(*config, seed_of(index));
   }
 }
 
@@ -171,10 +223,10 @@ void TrafficManager::remove(std::uint32_t index) {
     ++port.labels.of(packet->label).dropped;
     pool_.give(packet);
   }
-  pool_.give(port.wire);
-  pool_.give(port.arriving);
+  while (!port.wire.empty()) pool_.give(port.wire.pop());
+  while (!port.arriving.empty()) pool_.give(port.arriving.pop());
   if (port.in_service != nullptr) pool_.give(port.in_service);
-  port.waiting = port.wire = port.arriving = {};
+  port.waiting = {};
   port.in_service = nullptr;
   schedule(index);
   LabelTable labels = std::move(port.labels);
@@ -199,6 +251,7 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   packet->enq_qdepth = stats.queue_packets;
   LabelCounts& counts = port.labels.of(packet->label);
   ++counts.entered;
+  if (port.wire.is_down()) return lose_unserved(index, packet);
   const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
   const std::uint32_t flow = port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
   const bool passes = port.red == nullptr || pass_red(port, *packet, idle, now_ns);
@@ -214,14 +267,14 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
       ++stats.dropped_packets;
       stats.dropped_bytes += frame_bytes;
       if (port.red != nullptr) port.red->forced_drop();
-      client_.refused(index, *packet, false);
+      client_.lost(index, *packet, Loss::kQueueFull);
       pool_.give(packet);
       return;
     }
     if (!passes) {
       ++counts.early_dropped;
       ++stats.early_dropped_packets;
-      client_.refused(index, *packet, true);
+      client_.lost(index, *packet, Loss::kEarly);
       pool_.give(packet);
       return;
     }
@@ -265,7 +318,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
     }
     if (packet->is_marked) mark(index, *packet, now_ns);
     if (port.rate == 0) {
-      put_on_wire(port, packet, now_ns);
+      put_on_wire(index, packet, now_ns);
       continue;
     }
     if (port.free_ns < now_ns) {
@@ -280,16 +333,38 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
   }
 }
 
-void TrafficManager::put_on_wire(Port& port, Packet* packet, std::int64_t sent_ns) {
-  packet->time_ns = port.last_due_ns = std::max(port.last_due_ns, sent_ns + port.config.delay_ns);
-  port.wire.push(packet);
+void TrafficManager::put_on_wire(std::uint32_t index, Packet* packet, std::int64_t sent_ns) {
+  Port& port = ports_[index];
+  if (port.wire.is_impaired()) return put_on_impaired_wire(index, packet, sent_ns);
+  port.wire.put(packet, sent_ns + port.config.delay_ns);
+}
+
+void TrafficManager::put_on_impaired_wire(std::uint32_t index, Packet* packet,
+                                          std::int64_t sent_ns) {
+  Port& port = ports_[index];
+  const std::uint32_t label = packet->label;
+  switch (port.wire.impair(packet, sent_ns + port.config.delay_ns, pool_)) {
+    case Wire::Fate::kSent: break;
+    case Wire::Fate::kSentTwice:
+      ++port.stats.duplicated_packets;
+      ++port.labels.of(label).duplicated;
+      break;
+    case Wire::Fate::kLost: lose_on_wire(index, packet);
+  }
 }
 
 void TrafficManager::delay_arrival(std::uint32_t index, Packet* packet, std::int64_t now_ns) {
   Port& port = ports_[index];
-  packet->time_ns = port.last_arrival_ns =
-      std::max(port.last_arrival_ns, now_ns + port.config.rx_delay_ns);
-  port.arriving.push(packet);
+  const std::int64_t due_ns = now_ns + port.config.rx_delay_ns;
+  if (!port.arriving.is_impaired()) {
+    port.arriving.put(packet, due_ns);
+  } else {
+    switch (port.arriving.impair(packet, due_ns, pool_)) {
+      case Wire::Fate::kSent: break;
+      case Wire::Fate::kSentTwice: ++port.stats.rx_duplicated_packets; break;
+      case Wire::Fate::kLost: lose_arriving(index, packet);
+    }
+  }
   schedule(index);
 }
 
@@ -298,7 +373,7 @@ void TrafficManager::step() {
   const std::uint32_t index = next_port();
   const std::int64_t now_ns = ports_[index].due_ns;
   Port& port = ports_[index];
-  if (!port.wire.empty() && port.wire.head()->time_ns == now_ns) {
+  if (port.wire.next_event() == now_ns) {
     Packet* packet = port.wire.pop();
     ++port.stats.tx_packets;
     port.stats.tx_bytes += packet->buffer->size;
@@ -307,7 +382,7 @@ void TrafficManager::step() {
   } else if (port.in_service != nullptr && port.free_ns == now_ns) {
     Packet* packet = port.in_service;
     port.in_service = nullptr;
-    put_on_wire(port, packet, now_ns);
+    put_on_wire(index, packet, now_ns);
     serve(index, now_ns);
   } else {
     Packet* packet = port.arriving.pop();

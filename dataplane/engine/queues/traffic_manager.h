@@ -19,12 +19,21 @@
 #include "dataplane/engine/queues/label_table.h"
 #include "dataplane/engine/queues/port.h"
 #include "dataplane/engine/queues/red.h"
+#include "dataplane/engine/queues/wire.h"
 
 namespace tiercast::engine {
 
 class TrafficManager {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  enum class Loss {
+    kQueueFull,
+    kEarly,   // by RED on arrival
+    kDown,    // before its service
+    kOnWire,  // by chance, or because the link went down
+    kOnArrivingWire
+  };
 
   class Client {
    public:
@@ -36,8 +45,8 @@ class TrafficManager {
                         std::int64_t now_ns) = 0;
     // A frame leaves the wire at packet.time_ns.
     virtual void deliver(std::uint32_t port, const Packet& packet) = 0;
-    // The packet is dropped, because the queue is full or, if `early`, by RED on arrival.
-    virtual void refused(std::uint32_t port, const Packet& packet, bool early) = 0;
+    // The packet is lost at the port, and counted there.
+    virtual void lost(std::uint32_t port, const Packet& packet, Loss why) = 0;
     // RED on arrival has marked the frame, which is about to leave.
     virtual void marked(std::uint32_t port, const Packet& packet, std::int64_t now_ns) = 0;
     // A frame arrives after its rx_delay_ns. The client takes ownership.
@@ -53,13 +62,20 @@ class TrafficManager {
   void remove(std::uint32_t port);
   const PortConfig& config(std::uint32_t port) const { return ports_[port].config; }
   PortStats& stats(std::uint32_t port) { return ports_[port].stats; }
+  // In service or on the wire.
+  std::uint32_t on_wire(std::uint32_t port) const {
+    return ports_[port].wire.count() + (ports_[port].in_service == nullptr ? 0 : 1);
+  }
   // The port must exist or have existed.
   const LabelTable& labels(std::uint32_t port) const { return ports_[port].labels; }
   std::vector<std::uint32_t> ports() const;
 
   // Takes ownership of the packet, whose frame now has frame_bytes bytes. The port must exist.
   void enqueue(std::uint32_t port, Packet* packet, std::uint32_t frame_bytes, std::int64_t now_ns);
-  // Takes ownership of the packet and calls Client::arrive after the port's rx_delay_ns.
+  // Whether packets received on the port must pass through delay_arrival().
+  bool delays_arrivals(std::uint32_t port) const { return ports_[port].delays_arrivals; }
+  // Takes ownership of the packet and calls Client::arrive after the port's rx_delay_ns, unless its
+  // rx_wire loses it.
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
   std::int64_t next_event() const {
@@ -79,14 +95,14 @@ class TrafficManager {
     std::uint64_t rate = 0;  // bit/s; 0: unlimited
     PortStats stats;
     LabelTable labels;
-    PacketList waiting, wire, arriving;
+    PacketList waiting;
+    Wire wire, arriving;
+    bool delays_arrivals = false;
     std::unique_ptr<FairQueue> fair;  // holds the waiting packets instead of `waiting`
     std::unique_ptr<Red> red;
     Packet* in_service = nullptr;
     std::int64_t free_ns = 0;      // the link is, or became, free at free_ns +
     std::uint64_t remainder = 0;   // remainder / rate nanoseconds
-    std::int64_t last_due_ns = 0;  // latest time on the wire; keeps frames in order
-    std::int64_t last_arrival_ns = 0;
     std::int64_t due_ns = kNever;  // of the next event; due_ is sorted by this
     bool is_soon = false;          // whether the port is in soon_ instead of due_
     std::uint32_t place = 0;       // index in due_, while due_ns is not kNever
@@ -130,7 +146,15 @@ class TrafficManager {
     return ports_[a].due_ns != ports_[b].due_ns ? ports_[a].due_ns < ports_[b].due_ns : a < b;
   }
   void serve(std::uint32_t port, std::int64_t now_ns);
-  void put_on_wire(Port& port, Packet* packet, std::int64_t sent_ns);
+  void put_on_wire(std::uint32_t port, Packet* packet, std::int64_t sent_ns);
+  [[gnu::noinline]] void put_on_impaired_wire(std::uint32_t port, Packet* packet,
+                                              std::int64_t sent_ns);
+  void set_wires(std::uint32_t port, std::int64_t now_ns);
+  void lose_all(std::uint32_t port);
+  void lose_on_wire(std::uint32_t port, Packet* packet);
+  void lose_arriving(std::uint32_t port, Packet* packet);
+  [[gnu::noinline]] void lose_unserved(std::uint32_t port, Packet* packet);
+  std::uint64_t seed_of(std::uint32_t port) const;
   void take_from_queue(Port& port, const Packet& packet);
   void set_scheduling(Port& port, bool fair);
   void set_red(std::uint32_t port, const std::optional<RedConfig>& config);

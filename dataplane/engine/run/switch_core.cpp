@@ -120,7 +120,7 @@ void SwitchCore::receive(std::uint32_t port, std::span<const std::byte> frame,
   std::copy(frame.begin(), frame.end(), packet->buffer->bytes.get());
   packet->ingress_port = port;
   if (tracer.on()) choose_trace(*packet, port);
-  if (ports->config(port).rx_delay_ns > 0) {
+  if (ports->delays_arrivals(port)) {
     ports->delay_arrival(port, packet, clock_ns);
   } else {
     program->path->ingress(packet);

@@ -115,7 +115,7 @@ class SwitchCore {
   [[gnu::cold]] void report(const Packet& packet, std::string_view kind) {
     tracer.report(packet, kind, clock_ns);
   }
-  [[gnu::cold]] void tell_refused(const Packet& packet, std::uint32_t port, bool early);
+  [[gnu::cold]] void tell_lost(const Packet& packet, std::uint32_t port, TrafficManager::Loss why);
   [[gnu::cold]] void tell_marked(const Packet& packet, std::uint32_t port, std::int64_t now_ns);
   [[gnu::cold]] void tell_replicate(const Packet& packet, std::uint32_t group,
                                     const std::vector<Replica>& replicas);

@@ -69,17 +69,23 @@ void SwitchCore::tell_enqueue(const Packet& packet, std::uint32_t port, std::uin
                  {"waiting_bytes", static_cast<std::int64_t>(queue.queue_bytes)}});
 }
 
-void SwitchCore::tell_refused(const Packet& packet, std::uint32_t port, bool early) {
+void SwitchCore::tell_lost(const Packet& packet, std::uint32_t port, TrafficManager::Loss why) {
+  using enum TrafficManager::Loss;
   const PortStats& queue = ports->stats(port);
-  if (early) {
-    return tell_drop(packet, "queue",
-                     "RED on arrival at port " + std::to_string(port) + ", with " +
-                         std::to_string(queue.queue_packets) + " packets waiting");
+  const std::string name = "port " + std::to_string(port);
+  switch (why) {
+    case kQueueFull:
+      return tell_drop(packet, "queue",
+                       "the queue of " + name + " is full: " + std::to_string(queue.queue_packets) +
+                           " packets, " + std::to_string(queue.queue_bytes) + " bytes");
+    case kEarly:
+      return tell_drop(packet, "queue",
+                       "RED on arrival at " + name + ", with " +
+                           std::to_string(queue.queue_packets) + " packets waiting");
+    case kDown: return tell_drop(packet, "link", "the link of " + name + " is down");
+    case kOnWire: return tell_drop(packet, "link", "lost on the wire from " + name);
+    case kOnArrivingWire: return tell_drop(packet, "link", "lost on the wire to " + name);
   }
-  tell_drop(packet, "queue",
-            "the queue of port " + std::to_string(port) +
-                " is full: " + std::to_string(queue.queue_packets) + " packets, " +
-                std::to_string(queue.queue_bytes) + " bytes");
 }
 
 void SwitchCore::tell_marked(const Packet& packet, std::uint32_t port, std::int64_t now_ns) {

@@ -31,6 +31,7 @@ from tiercast_lab.experiment.schema import (
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.topology import LinkParameters, Topology
 from tiercast_lab.experiment.topology_schema import LinkChange, LinkDefault, TopologyModel
+from tiercast_lab.experiment.wire import WIRE_KEYS, Wire
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 from tiercast_lab.measures import MEASURES
 
@@ -66,7 +67,7 @@ def check(
     )
     _check_ports(source, topology)
     _check_changes(source, experiment)
-    _check_events(source, experiment, links)
+    _check_events(source, experiment, topology, links)
     _check_members(source, experiment, receivers)
     _check_window(source, experiment)
     loaded = LoadedExperiment(
@@ -165,8 +166,8 @@ def _parameters(model: TopologyModel, name: str) -> LinkParameters:
     """The parameters of one link. `name` is empty for a link that keeps every default."""
     layers: list[LinkChange | LinkDefault] = [*model.changes(name).values(), model.default(name)]
 
-    def first(key: str) -> Any:
-        return next(v for layer in layers if (v := getattr(layer, key)) is not None)
+    def first(key: str, *default: None) -> Any:
+        return next((v for layer in layers if (v := getattr(layer, key)) is not None), *default)
 
     return LinkParameters(
         first("rate"),
@@ -174,6 +175,7 @@ def _parameters(model: TopologyModel, name: str) -> LinkParameters:
         first("queue"),
         one_way=model.one_way,
         fair=first("scheduling") == "fair",
+        wire=Wire(**{key: first(key, None) for key in WIRE_KEYS}),
     )
 
 
@@ -389,13 +391,26 @@ def _check_changes(source: Source, experiment: Experiment) -> None:
                 )
 
 
-def _check_events(source: Source, experiment: Experiment, links: Collection[Edge]) -> None:
+def _check_events(
+    source: Source, experiment: Experiment, topology: Topology, links: Collection[Edge]
+) -> None:
     """Checks the changes of links."""
-    names = {f"{a}-{b}" for a, b in links} if experiment.events else ()
+    names = set()
+    if experiment.events:
+        names = {name for a, b in links for name in (f"{a}-{b}", f"{a}>{b}", f"{b}>{a}")}
     for index, event in enumerate(experiment.events):
         path = ("events", str(index))
         if event.link not in names:
-            raise source.error((*path, "link"), _no_link(event.link, links))
+            text = f"{_no_link(event.link, links)}; or a direction, such as 1>0"
+            raise source.error((*path, "link"), text)
+        (_, sender, _), *both = topology.sides(event.link)
+        for key in ("rate", "queue"):
+            if not both and sender in topology.hosts and getattr(event, key) is not None:
+                raise source.error(
+                    (*path, key),
+                    f"{event.link} leaves a host, and hosts have no queue; valid: delay, "
+                    f"{', '.join(WIRE_KEYS)}, or the other direction",
+                )
         if event.at >= experiment.duration:
             raise source.error(
                 (*path, "at"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from tiercast_controller.base.bounded_yaml import shown
@@ -45,6 +45,7 @@ from tiercast_lab.experiment.quantities import (
 )
 from tiercast_lab.experiment.tcp_stack import STACKS, TcpStack
 from tiercast_lab.experiment.topology_schema import TopologyModel
+from tiercast_lab.experiment.wire import WIRE_KEYS, LossKey, Reorder, Share, Wire
 from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.measures import MEASURES, name_of
 
@@ -177,37 +178,60 @@ class Traffic(Strict):
         return (self.kind == "tcp" and self.on is None) if self.rival is None else self.rival
 
 
-class Event(Strict):
-    """A change of a link, in both directions, at a time of the run.
+V = TypeVar("V")
+InTurn = V | Annotated[list[V], Field(min_length=1)]  # a list: one after another
 
-    With `every` it repeats until the end of the run. A list of rates is used in turn.
+
+class Event(Strict):
+    """A change of a link at a time of the run: of both directions of "1-3", or of the one named
+    "1>3".
+
+    With `every` it repeats until the end of the run. The values of a list are used in turn.
     """
 
     at: RunTime
     every: Every | None = None
     link: Line
-    rate: LinkRate | Annotated[list[LinkRate], Field(min_length=1)] | None = None
-    delay: Delay | None = None
-    queue: QueueLimit | None = None
+    rate: InTurn[LinkRate] | None = None
+    delay: InTurn[Delay] | None = None
+    queue: InTurn[QueueLimit] | None = None
+    up: InTurn[bool] | None = None
+    loss: InTurn[LossKey] | None = None
+    jitter: InTurn[Delay] | None = None
+    reorder: InTurn[Reorder] | None = None
+    duplicate: InTurn[Share] | None = None
 
     @model_validator(mode="after")
     def _some_change(self) -> Event:
-        if self.rate is None and self.delay is None and self.queue is None:
-            raise ValueError("nothing changes; valid: at least one of rate, delay, queue")
-        if isinstance(self.rate, list) and self.every is None:
-            raise ValueError("a list of rates needs 'every'")
+        keys = ("rate", "delay", "queue", *WIRE_KEYS)
+        values = [getattr(self, key) for key in keys]
+        if all(value is None for value in values):
+            raise ValueError(f"nothing changes; valid: at least one of {', '.join(keys)}")
+        if self.every is None and any(isinstance(value, list) for value in values):
+            raise ValueError("a list of values needs 'every'")
         return self
+
+    def change(self, at: int, turn: int) -> LinkEvent:
+        """What happens at its time number `turn`, from 0 on."""
+
+        def now(key: str) -> Any:
+            value = getattr(self, key)
+            return value[turn % len(value)] if isinstance(value, list) else value
+
+        wire = Wire(**{key: now(key) for key in WIRE_KEYS})
+        return LinkEvent(at, self.link, now("rate"), now("delay"), now("queue"), wire)
 
 
 @dataclass(frozen=True)
 class LinkEvent:
-    """A single change of a link, derived from an Event."""
+    """A single change of a link, derived from an Event. None: as it was."""
 
     at: int  # ns
-    link: str
-    rate: int | None  # bit/s
-    delay: int | None  # ns
-    queue: Queue | None
+    link: str  # "1-3": both directions; "1>3": one (Topology.sides)
+    rate: int | None = None  # bit/s
+    delay: int | None = None  # ns
+    queue: Queue | None = None
+    wire: Wire = Wire()
 
 
 class MemberEvent(Strict):
@@ -368,12 +392,11 @@ class Experiment(Strict):
     @cached_property
     def link_events(self) -> list[LinkEvent]:
         """Every change of a link, in the order of time."""
-        changes = []
-        for event in self.events:
-            for turn, at in enumerate(self.times(event)):
-                rates = event.rate if isinstance(event.rate, list) else [event.rate]
-                rate = rates[turn % len(rates)]
-                changes.append(LinkEvent(at, event.link, rate, event.delay, event.queue))
+        changes = [
+            event.change(at, turn)
+            for event in self.events
+            for turn, at in enumerate(self.times(event))
+        ]
         return sorted(changes, key=lambda change: change.at)
 
     @cached_property

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tiercast_lab.base.tree import Tree, steps
 from tiercast_lab.base.units import Queue
+from tiercast_lab.experiment.wire import Wire
 
 UNLIMITED = 0
 
@@ -24,6 +25,7 @@ class LinkParameters:
     queue: Queue  # of each flow, if `fair`
     one_way: bool = False  # rate and queue apply only to the direction from a to b
     fair: bool = False  # each flow has its own queue, and they are served in turn
+    wire: Wire = Wire()  # of both directions; with one_way, the other one has its `up` alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Link:
     def sent_by(self, end: str) -> LinkParameters:
         """The parameters of the direction away from `end`."""
         if self.parameters.one_way and end != self.a:
-            return LinkParameters(UNLIMITED, self.parameters.delay, Queue())
+            wire = Wire(up=self.parameters.wire.up)
+            return LinkParameters(UNLIMITED, self.parameters.delay, Queue(), wire=wire)
         return self.parameters
 
 
@@ -178,6 +181,17 @@ class Topology:
             if child in towards:
                 towards.add(parent)
                 yield self.link_between(parent, child)
+
+    def sides(self, name: str) -> list[tuple[Link, str, str]]:
+        """The directions that a name means, each as (link, sending end, receiving end): both of
+        link "1-3", and one of "1>3". Ends are names, such as s1 and h3."""
+        first, way, second = name.partition(">")
+        if not way:
+            link = self.links[name]
+            return [(link, link.a, link.b), (link, link.b, link.a)]
+        link = self.links[self.link_between(int(first), int(second))]
+        from_a = link.name.startswith(f"{first}-")
+        return [(link, link.a, link.b) if from_a else (link, link.b, link.a)]
 
     def link_between(self, a: int, b: int) -> str:
         return f"{a}-{b}" if f"{a}-{b}" in self.links else f"{b}-{a}"

@@ -25,10 +25,11 @@ from tiercast_lab.experiment.quantities import (
 )
 from tiercast_lab.experiment.random_tree import Draw, draw_links
 from tiercast_lab.experiment.topology import tree_levels
+from tiercast_lab.experiment.wire import WireKeys
 from tiercast_lab.experiment.yaml_source import KeyPath
 
 
-class LinkChange(Strict):
+class LinkChange(WireKeys):
     rate: LinkRate | None = None
     delay: Delay | None = None
     queue: QueueLimit | None = None
@@ -36,7 +37,7 @@ class LinkChange(Strict):
     marking: AnyMarking | None = None
 
 
-class LinkDefault(Strict):
+class LinkDefault(WireKeys):
     rate: LinkRate
     delay: Delay
     queue: QueueLimit

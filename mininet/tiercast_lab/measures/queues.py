@@ -6,12 +6,13 @@ A measure is None if the switches do not count it: its columns are null.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import polars as pl
 
 from tiercast_lab.base.frames import as_float_or_none
 from tiercast_lab.measures.context import Context, Interval
-from tiercast_lab.measures.rows import Rows, increase
+from tiercast_lab.measures.rows import LINK_LOSSES, Rows, increase
 from tiercast_lab.measures.spec import fraction, measure, number
 
 
@@ -54,7 +55,7 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
 )
 def queue_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
     """Packets that found a queue full / packets that entered queues, for all ports or one link."""
-    return _of_entered(rows, context, "queue_drops", link)
+    return _of_entered(rows, context, ["queue_drops"], link)
 
 
 @measure(
@@ -67,10 +68,24 @@ def queue_drops(rows: Rows, context: Context, link: str | None = None) -> float 
 def policy_drops(rows: Rows, context: Context, link: str | None = None) -> float | None:
     """Packets dropped by ports' policies / packets that entered queues, for all ports or one
     link."""
-    return _of_entered(rows, context, "policy_drops", link)
+    return _of_entered(rows, context, ["policy_drops"], link)
 
 
-def _of_entered(rows: Rows, context: Context, column: str, link: str | None) -> float | None:
+@measure(
+    fraction(),
+    "packets that links lost, on the wire or because they were down / packets that entered queues, "
+    "all links or one",
+    which="link",
+    of_run=True,
+)
+def link_losses(rows: Rows, context: Context, link: str | None = None) -> float | None:
+    """Packets that links lost / packets that entered queues, for all ports or one link."""
+    return _of_entered(rows, context, LINK_LOSSES, link)
+
+
+def _of_entered(
+    rows: Rows, context: Context, columns: Sequence[str], link: str | None
+) -> float | None:
     if "port" not in rows:
         return None
     ports = (
@@ -81,5 +96,10 @@ def _of_entered(rows: Rows, context: Context, column: str, link: str | None) -> 
     # Some switches do not count what enters their queues.
     counted = [port for port in ports if not port.is_empty() and not port["entered"].has_nulls()]
     entered = sum(increase(port, "entered", *context.window) for port in counted)
-    dropped = sum(increase(port, column, *context.window) for port in counted)
+    dropped = sum(
+        increase(port, column, *context.window)
+        for port in counted
+        for column in columns
+        if column in port and not port[column].has_nulls()
+    )
     return dropped / entered if entered else None

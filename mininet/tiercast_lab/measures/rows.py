@@ -10,6 +10,10 @@ import polars as pl
 from tiercast_lab.measures.context import Interval, Receiver, Session
 
 FATES = ("queue_drops", "policy_drops", "marked")  # of the packets at a port
+# Packets that a link lost: before they were served, as it was down, and on its wire. Rows have the
+# columns of WIRE only where the wires of a run's links do more than delay.
+LINK_LOSSES = ("down_drops", "link_losses")
+WIRE = (*LINK_LOSSES, "duplicated", "on_wire", "rx_link_losses", "rx_duplicated")
 SERVED = ("left", "policy_drops", "pruned")  # fates of the packets that a port's queue served
 
 
@@ -186,26 +190,35 @@ def cumulative_rates(rows: Rows, session: Session, edges: np.ndarray) -> np.ndar
     return np.cumsum(layers, axis=0) / np.diff(edges)
 
 
-def _used(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray) -> np.ndarray:
-    """The integral of r_i(t) / a_i(t) over each interval, in s, while the receiver is present.
+def _used(
+    rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The integral of r_i(t) / a_i(t) over each interval, in s, while the receiver is present, and
+    the time in which it is present and its path is up.
     Intervals are split where a_i changes: bytes received while the link was fast do not count for
     the time when it was slow."""
     times, rates = (np.array(column) for column in zip(*receiver.available, strict=True))
     inside = times[(times > edges[0]) & (times < edges[-1])]
     parts = np.union1d(edges, inside)
     available = step_at(times, rates, (parts[:-1] + parts[1:]) / 2, rates[0])
-    used = 8 * received_within(rows, receiver, agent, "bytes", parts) / available
-    so_far = np.concatenate(([0.0], np.cumsum(used)))[np.searchsorted(parts, edges)]
-    return np.diff(so_far)
+    received = 8 * received_within(rows, receiver, agent, "bytes", parts)
+    up = available > 0
+    used = np.divide(received, available, out=np.zeros(len(up)), where=up)
+    seconds = np.where(up, seconds_there(receiver, parts), 0.0)
+    places = np.searchsorted(parts, edges)
+    used_so_far, seconds_so_far = (
+        np.concatenate(([0.0], np.cumsum(one)))[places] for one in (used, seconds)
+    )
+    return np.diff(used_so_far), np.diff(seconds_so_far)
 
 
 def efficiency_series(rows: Rows, session: Session, edges: np.ndarray) -> np.ndarray:
     """E(t) = 1/n sum r_i(t) / a_i(t)  // SIM 4.1, mean over each interval; NaN where no receiver is
-    present."""
+    present with a path that is up."""
     used = seconds = np.zeros(len(edges) - 1)
     for agent, receiver in session.receivers.items():
-        used = used + _used(rows, receiver, agent, edges)
-        seconds = seconds + seconds_there(receiver, edges)
+        used_by_one, seconds_of_one = _used(rows, receiver, agent, edges)
+        used, seconds = used + used_by_one, seconds + seconds_of_one
     return _ratio(used, seconds)
 
 

@@ -1,10 +1,14 @@
 """Checks that every packet is accounted for. At each port, for each session and layer, in each
 sample,
 
-    entered = left + queue_drops + policy_drops + pruned + waiting
+    entered = left + queue_drops + policy_drops + pruned + down_drops + waiting
 
-must hold exactly. The traffic manager counts what enters, what it drops and what waits. The P4
-program counts the rest (docs/switch.md), so each checks the other.
+must hold exactly, and behind the queue of each port
+
+    left + duplicated = tx_packets + link_losses + on_wire
+
+The traffic manager counts what enters, what it drops and what waits, and what happens on the wire.
+The P4 program counts the rest (docs/switch.md), so each checks the other.
 
 bmv2's queues count neither drops nor waiting packets. There the P4 program also counts what enters.
 In no sample may more be served than entered, and once all queues have drained, no more may have
@@ -24,6 +28,7 @@ from tiercast_lab.results.verdict import Check
 
 # The kinds of rows, and for each the column that holds what waits.
 KINDS = {"port.session": "waiting", "port": "queue_packets"}
+DIFFERENCES = ("difference", "unsent", "on_no_wire")
 PURPOSE = (
     "packets of a port that are neither left, dropped, pruned nor waiting, or too many that are"
 )
@@ -42,14 +47,14 @@ def conservation(rows: Rows) -> list[Check]:
     if counted.is_empty():
         return [Check("unaccounted", None, None, "packets", NOT_COUNTED)]
     # An error at one sample persists in later ones. Sessions sort before their ports.
-    wrong = counted.filter((pl.col("difference") != 0) | (pl.col("unsent") != 0))
+    wrong = counted.filter(pl.any_horizontal(pl.col(*DIFFERENCES) != 0))
     places = wrong.unique(["agent", "port", "session", "layer"], keep="first", maintain_order=True)
     named = [_sentence(one) for one in places.head(SHOWN).iter_rows(named=True)]
     if len(places) > SHOWN:
         named.append(f"and {len(places) - SHOWN} more")
     if wrong.is_empty() and (waiting := _not_drained(counted)):
         return [Check("unaccounted", None, 0.0, "packets", f"{', '.join(waiting)} {NOT_DRAINED}")]
-    largest = max(as_float(counted["difference"].abs().max()), as_float(counted["unsent"].max()))
+    largest = max(as_float(counted[column].abs().max()) for column in DIFFERENCES)
     return [Check("unaccounted", largest, 0.0, "packets", PURPOSE, where="; ".join(named))]
 
 
@@ -57,10 +62,17 @@ def _differences(frame: pl.DataFrame, waiting: str) -> pl.DataFrame:
     """The samples of ports that count, by time, each with what the right side lacks (`difference`).
     Where the waiting packets are not known, nothing counts as missing, but there can be too many.
     `unsent` counts the packets that came in through a port but never left the other end of its
-    link, where that is known."""
-    right = pl.sum_horizontal(*SERVED, "queue_drops", waiting)
+    link, where that is known, and `on_no_wire` those that left and are nowhere."""
+    down = ["down_drops"] if "down_drops" in frame else []
+    right = pl.sum_horizontal(*SERVED, "queue_drops", *down, waiting)
     missing = pl.col("entered") - right
     unsent = -pl.col("kernel_drops").clip(upper_bound=0) if "kernel_drops" in frame else pl.lit(0)
+    on_no_wire = (
+        pl.sum_horizontal("left", "duplicated")
+        - pl.sum_horizontal("tx_packets", "link_losses", "on_wire")
+        if {"tx_packets", "on_wire"} <= set(frame.columns)
+        else pl.lit(0)
+    )
     return (
         frame.drop_nulls("entered")
         .with_columns(
@@ -69,6 +81,7 @@ def _differences(frame: pl.DataFrame, waiting: str) -> pl.DataFrame:
             .then(missing.clip(upper_bound=0))
             .otherwise(missing),
             unsent=unsent.fill_null(0),
+            on_no_wire=on_no_wire,
         )
         .sort("time_s", maintain_order=True)
     )
@@ -90,7 +103,15 @@ def _sentence(sample: dict[str, Any]) -> str:
     place = f"link {sample['link']}, {what}, at {sample['time_s']:.1f} s: "
     if sample["unsent"]:
         return f"{place}{sample['unsent']} packets came the other way that were never sent"
+    if sample["on_no_wire"]:
+        return (
+            f"{place}{sample['left']} left and {sample['duplicated']} were duplicated, but "
+            f"{sample['tx_packets']} arrived, the wire lost {sample['link_losses']} and has "
+            f"{sample['on_wire']}"
+        )
     waiting = "" if sample["waiting"] is None else f" and {sample['waiting']} wait"
+    if sample.get("down_drops"):
+        waiting = f", {sample['down_drops']} found the link down{waiting}"
     return (
         f"{place}{sample['entered']} entered, but {sample['left']} left, the queue dropped "
         f"{sample['queue_drops']}, its policy {sample['policy_drops']}, {sample['pruned']} were "

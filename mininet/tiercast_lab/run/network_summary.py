@@ -9,6 +9,7 @@ from typing import Any
 
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent, MemberChange, Session, member_name
+from tiercast_lab.experiment.topology import LinkParameters
 from tiercast_lab.results.summary import (
     FlowSummary,
     LinkSummary,
@@ -76,7 +77,11 @@ def _session(
             share=share,
             rivals=[name for name, flow in contenders.items() if direction in flow.directions],
             available=available_steps(
-                {name: topology.links[name].parameters.rate for name in path}, events
+                {
+                    direction: topology.links[name].parameters
+                    for name, direction in zip(path, directions, strict=True)
+                },
+                events,
             ),
             absences=absences(
                 session, changes.get((session.session, node), []), loaded.experiment.duration
@@ -119,13 +124,28 @@ def absences(session: Session, changes: list[MemberChange], end: int) -> list[li
     return [[left, back] for left, back in result if left < back]
 
 
-def available_steps(rates: dict[str, int], events: list[LinkEvent]) -> list[list[float]]:
-    """Steps (time in s, bit/s) of the smallest rate on a path as link events change it. `rates`
-    holds the rate of each link on the path; 0 means unlimited."""
-    now = dict(rates)
-    steps = [[0.0, float(min(rate for rate in now.values() if rate))]]
+def available_steps(
+    path: Mapping[str, LinkParameters], events: list[LinkEvent]
+) -> list[list[float]]:
+    """Steps (time in s, bit/s) of the smallest rate on a path as link events change it; 0 while a
+    link is down. `path` holds the links by the direction in which the path takes them, "1>3"."""
+    rates = {way: parameters.rate for way, parameters in path.items()}
+    down = {way for way, parameters in path.items() if parameters.wire.up is False}
+    names = {
+        name: way for way in path for a, b in [way.split(">")]
+        for name in (way, f"{a}-{b}", f"{b}-{a}")
+    }  # fmt: skip
+
+    def available() -> float:
+        return 0.0 if down else float(min(rate for rate in rates.values() if rate))
+
+    steps = [[0.0, available()]]
     for event in events:
-        if event.link in now and event.rate is not None:
-            now[event.link] = event.rate
-            steps.append([event.at / 1e9, float(min(rate for rate in now.values() if rate))])
+        way = names.get(event.link)
+        if way is None or (event.rate is None and event.wire.up is None):
+            continue
+        rates[way] = rates[way] if event.rate is None else event.rate
+        if event.wire.up is not None:
+            (down.discard if event.wire.up else down.add)(way)
+        steps.append([event.at / 1e9, available()])
     return steps

@@ -21,8 +21,8 @@ class V1modelPath final : public PacketPath {
   bool egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
               std::int64_t now_ns) override;
   void deliver(std::uint32_t port, const Packet& packet) override { core_.deliver(port, packet); }
-  void refused(std::uint32_t port, const Packet& packet, bool early) override {
-    if (packet.trace != 0) core_.tell_refused(packet, port, early);
+  void lost(std::uint32_t port, const Packet& packet, TrafficManager::Loss why) override {
+    if (packet.trace != 0) core_.tell_lost(packet, port, why);
   }
   void marked(std::uint32_t port, const Packet& packet, std::int64_t now_ns) override {
     if (packet.trace != 0) core_.tell_marked(packet, port, now_ns);

@@ -28,6 +28,7 @@ from tiercast_lab.base.units import format_duration
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Link, Switch, Topology
+from tiercast_lab.experiment.wire import WIRE_KEYS, Wire
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.pauses import AnswerWatch
 from tiercast_lab.run.mininet.processes import Children
@@ -82,6 +83,7 @@ class Bmv2Switches:
                 raise InputError(
                     f"--switch bmv2: link {link.name} has a queue limit in bytes; valid: packets"
                 )
+            _refuse_wire(f"link {link.name}", link.parameters.wire)
             if link.parameters.fair:
                 raise InputError(f"--switch bmv2: link {link.name} has a fair queue; valid: fifo")
             path, marking = loaded.experiment.placed_marking(link.name)
@@ -91,10 +93,16 @@ class Bmv2Switches:
                     "`where: arrival`, and bmv2's queues have none; valid: where: departure"
                 )
         for event in loaded.experiment.link_events:
+            where = f"the event at {format_duration(event.at)}"
+            _refuse_wire(where, event.wire)
+            if len(loaded.topology.sides(event.link)) == 1:
+                raise InputError(
+                    f"--switch bmv2: {where} changes one direction, {event.link}; valid: both"
+                )
             if event.delay is not None or (event.queue and event.queue.bytes):
                 raise InputError(
-                    f"--switch bmv2: the event at {format_duration(event.at)} changes what bmv2 "
-                    "cannot change; valid: rate, and queue in packets"
+                    f"--switch bmv2: {where} changes what bmv2 cannot change; valid: rate, and "
+                    "queue in packets"
                 )
 
     def programs(self) -> list[Path]:
@@ -135,7 +143,7 @@ class Bmv2Switches:
         name = f"{PROGRAM} {switch.name}"
         children.start(node, name, command, switch.name, handles_sigterm=False)
 
-    async def configure(self, network: Network) -> None:
+    async def configure(self, controller: Controller, network: Network) -> None:
         switches = network.topology.switches.values()
         await asyncio.gather(
             *(asyncio.to_thread(self._set_queues, network, switch) for switch in switches)
@@ -219,6 +227,15 @@ class Bmv2Switches:
                 rows.append((time_ns, "delay_line", switch, fields))
                 rows.append((time_ns, "pause", _delay_line(switch), {"longest_us": longest_us}))
         return rows
+
+
+def _refuse_wire(where: str, wire: Wire) -> None:
+    for key in WIRE_KEYS:
+        if getattr(wire, key) is not None:
+            raise InputError(
+                f"--switch bmv2: {where} has `{key}`, which bmv2's links do not; valid: rate, "
+                "delay, and queue in packets"
+            )
 
 
 def _delay_line(switch: str) -> str:

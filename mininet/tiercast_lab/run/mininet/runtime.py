@@ -203,7 +203,7 @@ class _Live:
         for switch in topology.switches.values():
             run.switches.start(switch, self.network, self.children, self._socket(switch.name))
         await controller.start()
-        await run.switches.configure(self.network)
+        await run.switches.configure(controller, self.network)
         run.enter("starting agents")
         agents = self._start_agents()
         await self.traffic.start(

@@ -12,6 +12,7 @@ from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.mininet.commands import switch_command
+from tiercast_lab.run.port_changes import port_changes
 
 if TYPE_CHECKING:
     from tiercast_controller.controller import Controller
@@ -31,11 +32,13 @@ PORT_COLUMNS = (
     "queue_packets", "max_queue_packets", "max_queue_bytes",
     "entered", "left", "marked", "queue_drops", "policy_drops", "pruned",
     "invalid", "expired", "no_group", "no_route",
+    "down_drops", "link_losses", "duplicated", "on_wire", "rx_link_losses", "rx_duplicated",
     "kernel_drops", "send_errors", "late_p50_us", "late_p99_us", "late_max_us",
 )  # fmt: skip
 SESSION_COLUMNS = (
     "session", "layer",
     "entered", "left", "marked", "queue_drops", "policy_drops", "pruned", "waiting",
+    "down_drops", "link_losses", "duplicated",
 )  # fmt: skip
 
 
@@ -58,7 +61,7 @@ class SwitchKind(Protocol):
 
     def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None: ...
 
-    async def configure(self, network: Network) -> None:
+    async def configure(self, controller: Controller, network: Network) -> None:
         """Sets what is left once the controller has reached all switches."""
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
@@ -103,8 +106,11 @@ class TiercastSwitches:
             switch.name,
         )
 
-    async def configure(self, network: Network) -> None:
-        pass
+    async def configure(self, controller: Controller, network: Network) -> None:
+        for link in network.topology.links.values():
+            if link.parameters.wire.changes:
+                event = LinkEvent(0, link.name, wire=link.parameters.wire)
+                await self.apply(controller, network, event)
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
         pass
@@ -126,20 +132,8 @@ class TiercastSwitches:
         return rows
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
-        topology = network.topology
-        link = topology.links[event.link]
-        for end, other in ((link.a, link.b), (link.b, link.a)):
-            if end not in topology.switches:
-                continue
-            await controller.set_link(
-                end,
-                topology.switches[end].port_to(other),
-                rate_bps=event.rate,
-                queue_packets=None if event.queue is None else event.queue.packets,
-                queue_bytes=None if event.queue is None else event.queue.bytes,
-                delay_ns=event.delay,
-                rx_delay_ns=event.delay if other in topology.hosts else None,
-            )
+        for switch, port, fields in port_changes(network.topology, event):
+            await controller.set_link(switch, port, **fields)
 
     async def settle(self, controller: Controller, topology: Topology) -> None:
         pass

@@ -12,10 +12,11 @@ from tiercast.v1 import queue_pb2, session_pb2, simulation_pb2
 
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
-from tiercast_lab.experiment.schema import Experiment, LinkEvent, Period
+from tiercast_lab.experiment.schema import Experiment, Period
 from tiercast_lab.experiment.tcp_stack import TcpSender
 from tiercast_lab.experiment.topology import Host, Topology
 from tiercast_lab.run.agents import session_agents
+from tiercast_lab.run.port_changes import port_changes, wire_message
 
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
 
@@ -40,8 +41,11 @@ def scenario(loaded: LoadedExperiment, seed: int) -> simulation_pb2.Scenario:
         udp=(_udp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "udp"),
         members=_member_changes(loaded),
         changes=(
-            change for event in experiment.link_events for change in _changes(topology, event)
+            simulation_pb2.PortChange(at_ns=event.at, switch=switch, port=port, **fields)
+            for event in experiment.link_events
+            for switch, port, fields in port_changes(topology, event)
         ),
+        records_wires=_records_wires(loaded),
     )
 
 
@@ -209,6 +213,8 @@ def _port(
         link=topology.switches[switch].direction(number),
         recorded=recorded,
         red=_red(loaded, link.name) if parameters.rate else None,
+        wire=wire_message(parameters.wire),
+        rx_wire=wire_message(link.sent_by(neighbour).wire) if to_host else None,
     )
 
 
@@ -217,25 +223,8 @@ def _red(loaded: LoadedExperiment, link: str) -> queue_pb2.Red | None:
     return None if red is None else queue_pb2.Red(**asdict(red))
 
 
-def _changes(topology: Topology, event: LinkEvent) -> list[simulation_pb2.PortChange]:
-    """The changes at those ends of the event's link that are switches."""
-    link = topology.links[event.link]
-    changes = []
-    for end, other in ((link.a, link.b), (link.b, link.a)):
-        if end not in topology.switches:
-            continue
-        limited = end == link.a or not link.parameters.one_way
-        queue = event.queue if limited else None
-        changes.append(
-            simulation_pb2.PortChange(
-                at_ns=event.at,
-                switch=end,
-                port=topology.switches[end].port_to(other),
-                rate_bps=event.rate if limited else None,
-                queue_packets=None if queue is None else queue.packets,
-                queue_bytes=None if queue is None else queue.bytes,
-                delay_ns=event.delay,
-                rx_delay_ns=event.delay if other in topology.hosts else None,
-            )
-        )
-    return changes
+def _records_wires(loaded: LoadedExperiment) -> bool:
+    """Whether wires ever do more than delay. Where they do not, rows have no columns for it."""
+    at_first = (link.parameters.wire for link in loaded.topology.links.values())
+    later = (event.wire for event in loaded.experiment.link_events)
+    return any(wire.changes for wire in (*at_first, *later))
