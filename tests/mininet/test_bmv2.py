@@ -20,7 +20,7 @@ from tiercast_lab.results.storage import load_run
 from tiercast_lab.run.mininet import bmv2
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches, packets_per_second
 from tiercast_lab.run.mininet.pauses import BEAT_S, AnswerWatch
-from tiercast_lab.run.mininet.switches import PORT_COLUMNS
+from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS
 
 from .conftest import ROOT, SMALL, skip_if_invalid
 
@@ -89,7 +89,7 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
     keys = ("session", "layer", "entered", "left", "marked", "policy_drops", "pruned")
     counted = [(-1, -1, 6, 4, 0, 2, 0), (1, 0, 31, 20, 5, 3, 1), (1, 2, 9, 0, 0, 0, 0)]
     assert [row for _, row in rows[3:]] == [
-        place | {"queue_drops": None, "waiting": None} | dict(zip(keys, columns, strict=True))
+        place | dict.fromkeys(SESSION_COLUMNS) | dict(zip(keys, columns, strict=True))
         for columns in counted
     ]
 

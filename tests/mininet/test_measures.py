@@ -120,15 +120,16 @@ LAYERED = HandMade(
             ),
             "port": table(
                 *("port", "link", "queue_packets", "max_queue_packets"),
-                *("entered", "queue_drops", "policy_drops"),
+                *("entered", "queue_drops", "policy_drops", "down_drops", "link_losses"),
                 rows=[
-                    (10.0, "s1", 1, "1>3", 8, 500, 100, 5, 10),
-                    (14.0, "s1", 1, "1>3", 22, 30, 200, 8, 20),
-                    (20.0, "s1", 1, "1>3", 0, 30, 250, 15, 40),
-                    (12.0, "s1", 2, "1>4", 6, 9, 0, 0, 0),
-                    (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0),  # nobody is present
-                    (19.0, "s1", 2, "1>4", 4, 8, 50, 5, 0),
-                    (12.0, "s2", 1, "2>6", 50, 55, None, None, 7),  # its queues count nothing
+                    (10.0, "s1", 1, "1>3", 8, 500, 100, 5, 10, 0, 1),
+                    (14.0, "s1", 1, "1>3", 22, 30, 200, 8, 20, 3, 1),
+                    (20.0, "s1", 1, "1>3", 0, 30, 250, 15, 40, 3, 7),
+                    (12.0, "s1", 2, "1>4", 6, 9, 0, 0, 0, 0, 0),
+                    (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0, 0, 0),  # nobody is present
+                    (19.0, "s1", 2, "1>4", 4, 8, 50, 5, 0, 0, 2),
+                    # Its queues count nothing.
+                    (12.0, "s2", 1, "2>6", 50, 55, None, None, 7, None, None),
                 ],
             ),
             "port.session": table(
@@ -203,6 +204,9 @@ LAYERED = HandMade(
         "policy_drops": 30 / 200,
         "policy_drops_1>3": 30 / 150,
         "policy_drops_2>6": None,
+        "link_losses": 11 / 200,  # 3 found 1>3 down, 6 and 2 were lost on the wires
+        "link_losses_1>3": 9 / 150,
+        "link_losses_2>6": None,
         "marked_1>3": 20 / 100,  # 10 of 80 in layer 0, 10 of 20 in layer 1
         "marked_1>3_s2": 4 / 40,
         "marked_1>4": 4 / 10,
@@ -570,7 +574,7 @@ def test_queues_of_switches_that_do_not_count_them_have_no_measures() -> None:
     port = LAYERED.rows["port"].with_columns(**dict.fromkeys(columns, unknown))
     measured = all_measures(Rows({**LAYERED.rows, "port": port}), LAYERED.context)
     # If it is unknown what entered, shares of it are unknown too.
-    unknowable = ("mean_queue", "longest_queue", "queue_drops", "policy_drops")
+    unknowable = ("mean_queue", "longest_queue", "queue_drops", "policy_drops", "link_losses")
     queues = {name for name in LAYERED.expected if name.startswith(unknowable)}
     assert {measured[name] for name in queues} == {None}
     others = {name: LAYERED.expected[name] for name in LAYERED.expected.keys() - queues}

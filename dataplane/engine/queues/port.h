@@ -37,7 +37,7 @@ struct LossModel {
 struct WireConfig {
   static constexpr std::int64_t kMaxDelayNs = 60'000'000'000;
   bool up = true;  // false: everything is lost, and what waits for the wire, too
-  LossModel loss;
+  LossModel loss{};
   std::int64_t jitter_ns = 0;  // the delay is longer by up to this, uniformly; frames stay in
                                // order
   double reorder = 0;          // share of the frames that are held,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from tiercast_controller.base.bounded_yaml import shown
@@ -179,7 +179,7 @@ class Traffic(Strict):
 
 
 V = TypeVar("V")
-InTurn = V | Annotated[list[V], Field(min_length=1)]  # a list: one after another
+InTurn: TypeAlias = V | Annotated[list[V], Field(min_length=1)]  # a list: one after another
 
 
 class Event(Strict):

@@ -115,16 +115,17 @@ class Progress:
 
     @property
     def efficiency(self) -> float | None:
-        """The mean efficiency of the receivers that are joined now."""
+        """The mean efficiency of the receivers that are joined now, and whose paths are up."""
         there = self._received_rates
         if not there:
             return None
         receivers = self.context.receivers
-        shares = [
-            rate / [step for at, step in receivers[agent].available if at <= self.now_s][-1]
-            for agent, rate in there.items()
-        ]
-        return sum(shares) / len(shares)
+        available = {
+            agent: [step for at, step in receivers[agent].available if at <= self.now_s][-1]
+            for agent in there
+        }
+        shares = [rate / available[agent] for agent, rate in there.items() if available[agent]]
+        return sum(shares) / len(shares) if shares else None
 
     @property
     def received(self) -> float | None:
