@@ -1,4 +1,4 @@
-"""What happened to the packets on each link of a run: queue drops, policy drops and marks."""
+"""What happened to the packets on each link of a run: dropped, lost, duplicated or marked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import polars as pl
+
+from tiercast_lab.measures.rows import LINK_LOSSES, WIRE
 from tiercast_lab.results.storage import StoredRun
 
 OTHERS = -1  # the session of packets that belong to none: feedback, TCP, UDP
@@ -24,12 +27,18 @@ class LinkCounts:
     policy_drops: int
     pruned: int
     waiting: int | None
+    # Lost on the wire or because the link was down, and made by the wire; None in a run whose wires
+    # only delay.
+    link_losses: int | None
+    duplicated: int | None
     marked: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # by session
 
     @property
     def affected(self) -> int:
-        """The packets that were dropped or marked."""
-        return (self.queue_drops or 0) + self.policy_drops + sum(self.marked.values())
+        """The packets that were dropped, lost, duplicated or marked."""
+        by_link = (self.link_losses or 0) + (self.duplicated or 0)
+        by_port = (self.queue_drops or 0) + self.policy_drops + sum(self.marked.values())
+        return by_port + by_link
 
 
 def link_counts(run: StoredRun) -> list[LinkCounts]:
@@ -39,7 +48,12 @@ def link_counts(run: StoredRun) -> list[LinkCounts]:
         return []
     found = {}
     last = rows["port"].unique(["agent", "port"], keep="last", maintain_order=True)
-    counts = ("entered", "left", "queue_drops", "policy_drops", "pruned")
+    counts: tuple[str, ...] = ("entered", "left", "queue_drops", "policy_drops", "pruned")
+    if set(WIRE) <= set(last.columns):
+        last = last.with_columns(link_losses=pl.sum_horizontal(*LINK_LOSSES))
+    else:
+        last = last.with_columns(link_losses=None, duplicated=None)
+    counts += ("link_losses", "duplicated")
     for port in last.select("link", "queue_packets", *counts).iter_rows(named=True):
         name = _name_of(run, port["link"])
         if name in links and (port["entered"] or port["left"]):

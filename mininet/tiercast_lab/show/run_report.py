@@ -68,15 +68,17 @@ def _links(run: StoredRun) -> dict[str, Any]:
     marking = [number for number in sessions if any(one.marked[number] for one in found)]
     if any(one.marked[OTHERS] for one in found):
         marking.append(OTHERS)
+    counts = ["entered", "left", "queue_drops", "policy_drops", "waiting"]
+    wires = any(one.link_losses or one.duplicated for one in found)
+    if wires:
+        counts += ["link_losses", "duplicated"]
     return {
+        "wires": wires,
         "links": [
             {
                 "link": one.link,
                 "policy": one.policy,
-                "counts": [
-                    _count(getattr(one, name))
-                    for name in ("entered", "left", "queue_drops", "policy_drops", "waiting")
-                ],
+                "counts": [_count(getattr(one, name)) for name in counts],
                 "marked": [_count(one.marked[number]) for number in marking],
             }
             for one in shown

@@ -17,8 +17,9 @@ void PrintTo(const SessionCounts& s, std::ostream* out) {
   const Counts& c = s.counts;
   *out << "{session " << s.session << ", layer " << s.layer << ": entered " << c.entered
        << ", queue_drops " << c.queue_drops << ", waiting " << c.waiting << ", left " << c.left
-       << ", marked " << c.marked << ", policy_drops " << c.policy_drops << ", pruned " << c.pruned
-       << "}";
+       << ", down_drops " << c.down_drops << ", link_losses " << c.link_losses << ", duplicated "
+       << c.duplicated << ", marked " << c.marked << ", policy_drops " << c.policy_drops
+       << ", pruned " << c.pruned << "}";
 }
 
 namespace {
@@ -287,6 +288,15 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
                       .ecn = below(2) == 0,
                       .mark_above_max = below(2) == 0};
       }
+      for (engine::WireConfig* wire : {&config.wire, &config.rx_wire}) {
+        if (below(2) == 0) continue;
+        wire->up = below(4) != 0;
+        wire->loss = {.to_bad = 0.1, .to_good = 0.3, .in_bad = 0.8, .in_good = 0.01};
+        wire->duplicate = 0.1 * below(3);
+        wire->reorder = 0.1 * below(3);
+        wire->reorder_delay_ns = 3 * kMillisecond;
+        wire->jitter_ns = below(4) * kMillisecond;
+      }
       EXPECT_TRUE(bench.engine_switch().set_port(port, config, bench.now()).ok());
     };
     const auto change_policy = [&](std::uint32_t port) {
@@ -355,20 +365,27 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
         ASSERT_EQ(all.total.policy_drops + all.total.pruned,
                   stats.egress_dropped_packets + stats.early_dropped_packets)
             << step;
-        ASSERT_GE(all.total.left, stats.tx_packets) << step;
+        ASSERT_EQ(all.total.left + all.total.duplicated,
+                  stats.tx_packets + all.total.link_losses + stats.on_wire_packets)
+            << "step " << step << ", port " << port;
+        ASSERT_EQ(all.total.link_losses, stats.lost_packets) << step;
+        ASSERT_EQ(all.total.down_drops, stats.down_dropped_packets) << step;
+        ASSERT_EQ(all.total.duplicated, stats.duplicated_packets) << step;
       }
     }
     bench.finish();
     for (std::uint32_t port = 1; port <= 4; ++port) {
       const PortAccounts all = accounts(port);
-      EXPECT_EQ(all.total.left, bench.engine_switch().stats(port).tx_packets);
+      EXPECT_EQ(all.total.left + all.total.duplicated,
+                bench.engine_switch().stats(port).tx_packets + all.total.link_losses);
       EXPECT_EQ(all.total.waiting, 0u);
     }
   }
   // Each of these must have happened, otherwise the test shows nothing.
   const Counts seen = accounts().total;
   for (const std::uint64_t count :
-       {seen.left, seen.marked, seen.queue_drops, seen.policy_drops, seen.pruned}) {
+       {seen.left, seen.marked, seen.queue_drops, seen.policy_drops, seen.pruned, seen.down_drops,
+        seen.link_losses, seen.duplicated}) {
     EXPECT_GT(count, 100u) << ::testing::PrintToString(SessionCounts{-1, -1, seen});
   }
 }

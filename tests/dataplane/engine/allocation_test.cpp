@@ -14,12 +14,16 @@ class Silent : public Output {
   std::size_t frames = 0;
 };
 
-TEST(Allocation, NoneOnTheWayOfAPacket) {
+void expect_none_on_the_way(const WireConfig& wire) {
   Silent out;
   Switch sw(load_program("router"), {}, out);
   for (std::uint32_t port = 1; port <= 4; ++port) {
-    EXPECT_OK(sw.set_port(
-        port, {.rate_bps = 6e6, .queue_packets = 50, .delay_ns = 5'000'000, .rx_delay_ns = 1000}));
+    EXPECT_OK(sw.set_port(port, {.rate_bps = 6e6,
+                                 .queue_packets = 50,
+                                 .delay_ns = 5'000'000,
+                                 .rx_delay_ns = 1000,
+                                 .wire = wire,
+                                 .rx_wire = wire}));
   }
   EXPECT_OK(sw.insert_multicast_group(7, {{2, 1}, {3, 1}, {4, 1}}));
   EXPECT_OK(sw.insert_clone_session(3, {{{4, 0}}, 64}));
@@ -79,6 +83,16 @@ TEST(Allocation, NoneOnTheWayOfAPacket) {
   EXPECT_EQ(during, 0u);
   EXPECT_GT(out.frames, sent + 10000);
   EXPECT_GT(sw.stats(2).dropped_packets, 0u);
+}
+
+TEST(Allocation, NoneOnTheWayOfAPacket) { expect_none_on_the_way({}); }
+
+TEST(Allocation, NoneOnAWireThatLosesAndDuplicates) {
+  expect_none_on_the_way({.loss = {.to_bad = 0.01, .to_good = 0.2, .in_bad = 1},
+                          .jitter_ns = 1'000'000,
+                          .reorder = 0.1,
+                          .reorder_delay_ns = 10'000'000,
+                          .duplicate = 0.1});
 }
 
 TEST(Allocation, NoneForALabelThatIsKnown) {

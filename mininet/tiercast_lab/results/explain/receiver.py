@@ -14,6 +14,7 @@ import polars as pl
 from tiercast_lab.base.by_name import module_of
 from tiercast_lab.measures.rows import (
     FATES,
+    LINK_LOSSES,
     cumulative_rates,
     increase,
     layers_together,
@@ -116,14 +117,20 @@ def _path(snapshot: Snapshot) -> list[str]:
             (pl.col("session") == snapshot.session.number) & (pl.col("layer") < _layers(snapshot))
         )
         counted &= not mine["queue_drops"].has_nulls()
-        samples = layers_together(mine, *FATES)
+        fates = [*FATES, *(column for column in LINK_LOSSES if column in mine)]
+        samples = layers_together(mine, *fates)
         grew = {
-            column: increase(samples, column, snapshot.since_s, snapshot.at_s) for column in FATES
+            column: increase(samples, column, snapshot.since_s, snapshot.at_s) for column in fates
         }
         policy = policy_of(snapshot.run, link)
-        for column, by in (("queue_drops", "the full queue"), ("policy_drops", policy)):
-            if grew[column] >= 0.5:
-                dropped.append(f"{grew[column]:.0f} by {by} at {link}")
+        for column, by in (
+            ("queue_drops", "by the full queue at"),
+            ("policy_drops", f"by {policy} at"),
+            ("down_drops", "since the link was down at"),
+            ("link_losses", "on the wire of"),
+        ):
+            if grew.get(column, 0.0) >= 0.5:
+                dropped.append(f"{grew[column]:.0f} {by} {link}")
         if grew["marked"] >= 0.5:
             marked.append(f"{grew['marked']:.0f} by {policy} at {link}")
     unknown = "" if counted else " (this kind of switch does not count what full queues drop)"
