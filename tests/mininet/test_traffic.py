@@ -15,8 +15,8 @@ from random import Random
 import polars as pl
 import pytest
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows import tcp
-from tiercast_lab.run.mininet.flows.lengths import Length
 from tiercast_lab.run.mininet.traffic import PROGRAM, require_one_stack
 
 from ..patience import PATIENCE_S, wait_until

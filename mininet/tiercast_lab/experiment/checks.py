@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tiercast_controller.base.bounded_yaml import shown
@@ -21,6 +21,7 @@ from tiercast_lab.base.tree import Edge, Tree, Trees
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, START_SPREAD_NS
 from tiercast_lab.experiment.schema import (
+    Churn,
     Event,
     Expectation,
     Experiment,
@@ -45,9 +46,14 @@ def check(
     nodes = {node for link in links for node in link}
     sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
     _check_traffic(source, experiment, nodes, len(receivers[0]))
+    members = {one.session: of_one for one, of_one in zip(sessions, receivers, strict=True)}
     experiment = experiment.model_copy(
         update={
             "sessions": sessions,
+            "churn": [
+                _with_nodes(source, index, one, sessions[0].session, members)
+                for index, one in enumerate(experiment.churn)
+            ],
             "traffic": [
                 one
                 for entry in experiment.traffic
@@ -68,7 +74,8 @@ def check(
     _check_ports(source, topology)
     _check_changes(source, experiment)
     _check_events(source, experiment, topology, links)
-    _check_members(source, experiment, receivers)
+    _check_members(source, experiment, members)
+    _check_churn(source, experiment)
     _check_window(source, experiment)
     loaded = LoadedExperiment(
         experiment,
@@ -232,21 +239,32 @@ def _sessions(
             )
         _check_scheme(source, path, session, schemes)
         _check_stop(source, path, session, experiment.duration)
-        if session.sender not in degree:
-            raise source.error((*path, "sender"), _no_node(session.sender, nodes))
+        senders = session.senders or [session.sender]
+        _check_senders(source, path, senders, nodes)
         if session.receivers == "leaves":
-            found = tuple(node for node in leaves if node != session.sender)
+            wanted = leaves
         else:
-            found = tuple(session.receivers)
-            _check_receivers(source, (*path, "receivers"), found, session.sender, nodes)
-        if not found:
+            wanted = list(session.receivers)
+            # Of several senders each may receive the others.
+            apart = senders if len(senders) == 1 else []
+            _check_receivers(source, (*path, "receivers"), wanted, apart, nodes)
+        listed_sessions = [
+            pair
+            for sender in senders
+            for pair in _unicast(
+                session.model_copy(update={"sender": sender, "senders": []}),
+                tuple(node for node in wanted if node != sender),
+            )
+        ]
+        if not all(of_one for _, of_one in listed_sessions) or not listed_sessions:
             raise source.error((*path, "receivers"), "there are no receivers")
-        last = session.session + (len(found) - 1 if session.unicast else 0)
+        last = session.session + len(listed_sessions) - 1
         if last > MAX_SESSION:
             raise source.error(
                 (*path, "session"), f"sessions up to {last}; valid: up to {MAX_SESSION}"
             )
-        for one, of_one in _unicast(session, found):
+        for offset, (plain, of_one) in enumerate(listed_sessions):
+            one = plain.model_copy(update={"session": session.session + offset})
             if one.session in numbers:
                 raise source.error(
                     (*path, "session"), f"session {one.session} is given twice; valid: once"
@@ -257,13 +275,23 @@ def _sessions(
     return sessions, receivers
 
 
+def _check_senders(source: Source, path: KeyPath, senders: Sequence[int], nodes: set[int]) -> None:
+    for index, node in enumerate(senders):
+        several = (*path, "senders", str(index))
+        here = several if several in source.places else (*path, "sender")
+        if node not in nodes:
+            raise source.error(here, _no_node(node, nodes))
+        if node in senders[:index]:
+            raise source.error(here, f"node {node} is given twice; valid: once")
+
+
 def _check_receivers(
-    source: Source, path: KeyPath, receivers: Sequence[int], sender: int, nodes: set[int]
+    source: Source, path: KeyPath, receivers: Sequence[int], senders: list[int], nodes: set[int]
 ) -> None:
     before: set[int] = set()
     for index, node in enumerate(receivers):
         here = (*path, str(index))
-        if node not in nodes or node == sender:
+        if node not in nodes or node in senders:
             raise source.error(here, f"{_no_node(node, nodes)}, but the sender's")
         if node in before:
             raise source.error(here, f"node {node} is given twice; valid: once")
@@ -271,13 +299,32 @@ def _check_receivers(
 
 
 def _unicast(session: Session, receivers: tuple[int, ...]) -> Iterator[tuple[Session, Any]]:
-    """The session with its receivers or, if it is unicast, one session for each of them."""
+    """The session with its receivers or, if it is unicast, one session for each of them. Their
+    numbers are still to be set."""
     if not session.unicast:
         yield session, receivers
         return
-    for offset, node in enumerate(receivers):
-        own = {"session": session.session + offset, "receivers": [node], "unicast": False}
-        yield session.model_copy(update=own), (node,)
+    for node in receivers:
+        yield session.model_copy(update={"receivers": [node], "unicast": False}), (node,)
+
+
+def _with_nodes(
+    source: Source, index: int, churn: Churn, first: int, members: Mapping[int, Sequence[int]]
+) -> Churn:
+    """The churn with its receivers as nodes. `members` are the receivers of each session; `first`
+    is the number of the first one."""
+    path = ("churn", str(index))
+    number = first if churn.session is None else churn.session
+    if number not in members:
+        raise source.error((*path, "session"), _no_session(number, members))
+    if churn.receivers == "all":
+        return churn.model_copy(update={"receivers": list(members[number])})
+    for i, node in enumerate(churn.receivers):
+        if node not in members[number]:
+            raise source.error(
+                (*path, "receivers", str(i)), _no_receiver(number, node, members[number])
+            )
+    return churn
 
 
 def _check_scheme(
@@ -389,6 +436,13 @@ def _check_changes(source: Source, experiment: Experiment) -> None:
                 raise source.error(
                     (key, str(index)), f"{changes} changes; valid: up to {MAX_CHANGES} in a run"
                 )
+    for index, churn in enumerate(experiment.churn):
+        changes += 2 * (experiment.end_of(churn.session) // churn.arrivals.every)
+        if changes > MAX_CHANGES:
+            raise source.error(
+                ("churn", str(index), "arrivals", "every"),
+                f"about {changes} changes; valid: up to {MAX_CHANGES} in a run",
+            )
 
 
 def _check_events(
@@ -419,13 +473,44 @@ def _check_events(
             )
 
 
+def _check_churn(source: Source, experiment: Experiment) -> None:
+    """Checks that arrivals lie within their session, and that each receiver comes and goes by one
+    rule."""
+    taken = {
+        (experiment.number_of(event.session), node)
+        for event in experiment.members
+        for node in event.receivers
+    }
+    for index, churn in enumerate(experiment.churn):
+        path = ("churn", str(index))
+        number = experiment.number_of(churn.session)
+        end = experiment.end_of(number)
+        stop = end if churn.arrivals.stop is None else churn.arrivals.stop
+        for key, at, most in (("stop", stop, end), ("start", churn.arrivals.start, stop)):
+            if at > most or (key == "start" and at == most):
+                raise source.error(
+                    (*path, "arrivals", key),
+                    f"{units.format_duration(at)}; valid: before {units.format_duration(most)}",
+                )
+        assert not isinstance(churn.receivers, str)
+        for i, node in enumerate(churn.receivers):
+            if (number, node) in taken:
+                here = (*path, "receivers", str(i))
+                raise source.error(
+                    here if here in source.places else path,
+                    f"receiver {node} of session {number} comes and goes by another entry, too; "
+                    "valid: once in `churn` or in `members`",
+                )
+            taken.add((number, node))
+
+
 def _check_members(
-    source: Source, experiment: Experiment, receivers: list[tuple[int, ...]]
+    source: Source, experiment: Experiment, members: Mapping[int, Collection[int]]
 ) -> None:
     """Checks that whoever leaves or joins is a receiver of that session, and that no receiver
     leaves before it has certainly started."""
     starts = {session.session: session.start for session in experiment.sessions}
-    members = dict(zip(starts, map(frozenset, receivers), strict=True))
+    members = {number: frozenset(nodes) for number, nodes in members.items()}
     for index, event in enumerate(experiment.members):
         path = ("members", str(index))
         session = experiment.sessions[0].session if event.session is None else event.session
@@ -441,8 +526,7 @@ def _check_members(
             if node not in members[session]:
                 raise source.error(
                     (*path, "receivers", str(i)),
-                    f"no receiver of session {session} is at node {node}; valid: "
-                    f"{listed(sorted(members[session]))}",
+                    _no_receiver(session, node, members[session]),
                 )
     first_joins = experiment.first_joins
     for (session, node), changes in sorted(experiment.member_changes.items()):
@@ -562,6 +646,10 @@ def _check_flows(
         raise source.error((*path, "measure"), f"{expectation.measure} needs `traffic` of kind udp")
     if expectation.flow is not None and expectation.flow not in udp:
         raise source.error((*path, "flow"), f"no UDP flow {among(expectation.flow, udp)}")
+
+
+def _no_receiver(session: int, node: int, valid: Collection[int]) -> str:
+    return f"no receiver of session {session} is at node {node}; valid: {listed(sorted(valid))}"
 
 
 def _no_session(number: int, valid: Collection[int]) -> str:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -19,7 +20,10 @@ from tiercast_controller.network.marking import AnyMarking, Marking, PriorityMar
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among
+from tiercast_lab.base.lengths import Length
 from tiercast_lab.base.units import Queue
+from tiercast_lab.experiment import churn
+from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.figure_schema import Figure
 from tiercast_lab.experiment.model import Choice, Line
 from tiercast_lab.experiment.quantities import (
@@ -28,6 +32,8 @@ from tiercast_lab.experiment.quantities import (
     MAX_ENTRIES,
     MAX_NODES,
     MAX_PACKET_SIZE,
+    MAX_SEED,
+    MAX_SENDERS,
     MIN_DURATION,
     MIN_FLOW_PACKET_SIZE,
     MIN_PACKET_SIZE,
@@ -63,6 +69,8 @@ class Paper(Strict):
 class Session(Strict):
     scheme: Line
     session: Annotated[int, Field(ge=0, le=MAX_SESSION)] = 1
+    # Each has a session of its own, numbered from `session`. Empty once loaded.
+    senders: Annotated[list[NodeNumber], Field(min_length=1, max_length=MAX_SENDERS)] = []
     sender: NodeNumber
     receivers: Choice[Literal["leaves"]] | list[NodeNumber] = "leaves"
     unicast: bool = False  # gives each receiver a session of its own, numbered from `session`
@@ -72,6 +80,16 @@ class Session(Strict):
     start: RunTime = 0
     stop: RunTime | None = None  # None: at the end of the run
     parameters: dict[str, float | Line] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_or_several_senders(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "senders" not in data:
+            return data
+        if "sender" in data:
+            raise ValueError("'sender' and 'senders'; valid: one of them")
+        senders = data["senders"]
+        return data | {"sender": senders[0] if isinstance(senders, list) and senders else 0}
 
 
 class Period(Strict):
@@ -245,10 +263,40 @@ class MemberEvent(Strict):
     action: Choice[Literal["leave", "join"]] = "leave"
 
 
-@dataclass(frozen=True)
-class MemberChange:
-    at: int  # ns
-    joins: bool
+class Arrivals(Strict):
+    """A Poisson process from `start` to `stop`; None is the end of the session."""
+
+    every: Every  # the mean time between two arrivals
+    start: RunTime = 0
+    stop: RunTime | None = None
+
+
+class Churn(Strict):
+    """Receivers of a session that are absent until they arrive, stay for a while and leave, again
+    and again (churn.py)."""
+
+    session: Annotated[int, Field(ge=0, le=MAX_SESSION)] | None = None  # None: the first one
+    receivers: Choice[Literal["all"]] | Annotated[list[NodeNumber], Field(min_length=1)] = "all"
+    arrivals: Arrivals
+    stay: Period
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 1
+
+    @model_validator(mode="after")
+    def _in_time(self) -> Churn:
+        if self.stay.in_packets:
+            raise ValueError(f"stay: mean is {self.stay.mean}p; valid: a time")
+        return self
+
+    def changes(self, index: int, start: int, end: int) -> Mapping[int, list[MemberChange]]:
+        """The joins and leaves of each receiver of a session that is there from `start` to `end`,
+        in ns. `receivers` are nodes, as in a loaded experiment; `index` is the entry's own."""
+        assert not isinstance(self.receivers, str)
+        stay = Length(self.stay.distribution, self.stay.mean / 1e9, shape=self.stay.shape or 0.0)
+        begin = max(start, self.arrivals.start)
+        until = end if self.arrivals.stop is None else self.arrivals.stop
+        return churn.member_changes(
+            self.receivers, self.arrivals.every, stay, begin, end, until, f"{index} of {self.seed}"
+        )
 
 
 class Window(Strict):
@@ -351,6 +399,7 @@ class Experiment(Strict):
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
     events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []
     members: Annotated[list[MemberEvent], Field(max_length=MAX_ENTRIES)] = []
+    churn: Annotated[list[Churn], Field(max_length=MAX_ENTRIES)] = []
     duration: Annotated[Duration, Field(ge=MIN_DURATION, le=MAX_DURATION)] = DEFAULT_DURATION
     measure: Window = Window()
     # The shortest time between two records of an agent, port or flow. At five records a second,
@@ -382,10 +431,12 @@ class Experiment(Strict):
             end = self.end_of(event.session)
         return range(event.at, end if event.every else min(event.at + 1, end), event.every or 1)
 
+    def number_of(self, session: int | None) -> int:
+        return self.sessions[0].session if session is None else session
+
     def end_of(self, session: int | None) -> int:
         """When a session ends, in ns. None is the first one."""
-        if session is None:
-            session = self.sessions[0].session
+        session = self.number_of(session)
         stops = [one.stop for one in self.sessions if one.session == session]
         return next((stop for stop in stops if stop is not None), self.duration)
 
@@ -401,15 +452,20 @@ class Experiment(Strict):
 
     @cached_property
     def member_changes(self) -> dict[tuple[int, int], list[MemberChange]]:
-        """Every leave and join that `members` asks for, in the order of time, by session and
-        node."""
+        """Every leave and join that `members` and `churn` ask for, in the order of time, by session
+        and node. Whoever never arrives joins at the end of the run."""
         changes = defaultdict(list)
         for event in self.members:
-            session = self.sessions[0].session if event.session is None else event.session
+            session = self.number_of(event.session)
             for turn, at in enumerate(self.times(event)):
                 joins = (event.action == "join") == (turn % 2 == 0)
                 for node in event.receivers:
                     changes[session, node].append(MemberChange(at, joins))
+        for index, one in enumerate(self.churn):
+            session = self.number_of(one.session)
+            start = next(s.start for s in self.sessions if s.session == session)
+            for node, mine in one.changes(index, start, self.end_of(session)).items():
+                changes[session, node] += mine or [MemberChange(self.duration, joins=True)]
         return {who: sorted(mine, key=lambda one: one.at) for who, mine in changes.items()}
 
     @cached_property

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
-from tiercast_lab.experiment.schema import LinkEvent, MemberChange, Session, member_name
+from tiercast_lab.experiment.schema import LinkEvent, Session, member_name
 from tiercast_lab.experiment.topology import LinkParameters
 from tiercast_lab.results.summary import (
     FlowSummary,

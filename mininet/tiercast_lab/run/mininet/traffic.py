@@ -17,10 +17,10 @@ from typing import Any
 
 from tiercast_lab.base import machine
 from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.base.lengths import Length
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import Period, Traffic
 from tiercast_lab.run.mininet import flows
-from tiercast_lab.run.mininet.flows.lengths import Length
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
 

@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 
+from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows import tcp, udp
 from tiercast_lab.run.mininet.flows.end import End
-from tiercast_lab.run.mininet.flows.lengths import Length
 
 
 def main() -> None:

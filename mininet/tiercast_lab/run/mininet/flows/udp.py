@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows.end import End
-from tiercast_lab.run.mininet.flows.lengths import Length
 
 HEADERS = 28  # IP and UDP
 # What may wait for the receiving program: more than a fast flow sends in the longest pause of a
