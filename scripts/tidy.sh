@@ -14,19 +14,21 @@ else
   parts+=(agent hosts dataplane/switch dataplane/sender ns3)
 fi
 
-if [ ! -e build/compile_commands.json ]; then
-  echo "tidy: build/compile_commands.json is missing; run: make configure"
+# The commands for each source by itself, with the generated headers of build/.
+if [ ! -e build/build.ninja ]; then
+  echo "tidy: build/ is missing; run: make configure"
   exit 2
 fi
+cmake -S . -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DTIERCAST_UNITY=OFF > /dev/null || exit 1
 # Without options that only GCC knows and its precompiled headers (so a source that lacks an include is
 # found here); warnings are GCC's, and clang's -Wconversion has others.
-mkdir -p build/tidy
-sed -E 's/ (-fno-crossjumping|-fno-gcse|-fpch-preprocess|-W[^ ]*|-include [^ ]*cmake_pch[^ ]*)//g; s/ -c / -w -c /' build/compile_commands.json > build/tidy/compile_commands.json
+sed -Ei "s/ (-fno-crossjumping|-fno-gcse|-fpch-preprocess|-W[^ ]*|-include [^ ]*cmake_pch[^ ]*)//g; s/ -c / -w -c /
+  s#$PWD/build/tidy/#$PWD/build/#g" build/tidy/compile_commands.json
 
 if [ $# -eq 0 ]; then
   # Of the sources those that this configuration compiles: without DPDK there is no sender.
   mapfile -t files < <(git ls-files "${parts[@]/%//*.cpp}" |
-    grep -Fxf <(grep -oP "\"file\": \"$PWD/\K[^\"]+" build/compile_commands.json | sort -u))
+    grep -Fxf <(grep -oP "\"file\": \"$PWD/\K[^\"]+" build/tidy/compile_commands.json | sort -u))
   set -- "${files[@]}"
 fi
 status=0

@@ -4,11 +4,10 @@
 #include <cmath>
 #include <string>
 
+#include "protocols/pacer/limits.h"
+
 namespace tiercast {
 namespace {
-
-constexpr std::uint32_t kMaxLayersPaced = 1'000'000;
-constexpr double kMaxIntervalNs = 86400e9;
 
 std::uint32_t checked(std::uint32_t layers) {
   if (layers >= 1 && layers <= kMaxLayersPaced) return layers;

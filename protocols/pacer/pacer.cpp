@@ -5,13 +5,9 @@
 #include <cmath>
 #include <string>
 
+#include "protocols/pacer/limits.h"
+
 namespace tiercast {
-namespace {
-
-constexpr std::uint32_t kMaxLayersPaced = 1'000'000;
-constexpr double kMaxIntervalNs = 86400e9;  // a day; keeps every due time well inside int64
-
-}  // namespace
 
 void Pacer::Occupied::set(std::uint32_t index) {
   words[index / 64] |= 1ull << (index % 64);

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
+#include "dataplane/engine/packet/ipv4_layout.h"
+
 namespace tiercast::engine {
 namespace {
 
-constexpr std::size_t kIp = 14;  // Ethernet header
-constexpr std::size_t kIpBytes = 20;
 constexpr std::size_t kTos = kIp + 1;  // whose low two bits are ECN
 constexpr std::size_t kChecksum = kIp + 10;
 constexpr std::byte kEcn{3};  // the bits, and CE
@@ -19,7 +19,7 @@ std::uint32_t word(std::span<const std::byte> frame, std::size_t at) {
 }  // namespace
 
 bool is_ecn_capable(std::span<const std::byte> frame) {
-  return frame.size() >= kIp + kIpBytes && word(frame, kIp - 2) == 0x0800 &&
+  return frame.size() >= kIp + kMinIpBytes && word(frame, kIp - 2) == 0x0800 &&
          std::to_integer<unsigned>(frame[kIp]) >> 4 == 4 && (frame[kTos] & kEcn) != std::byte{0};
 }
 

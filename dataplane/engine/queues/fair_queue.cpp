@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "dataplane/engine/packet/ipv4_layout.h"
+
 namespace tiercast::engine {
 namespace {
-
-constexpr std::size_t kIp = 14;  // Ethernet header
-constexpr std::size_t kMinIpBytes = 20;
 
 std::uint32_t byte_at(std::span<const std::byte> frame, std::size_t at) {
   return std::to_integer<std::uint32_t>(frame[at]);
