@@ -103,6 +103,7 @@ class LinkPart(_Part):
     idle_us: int = Field(default=0, ge=0)
     marking: AnyMarking | None = None
     to_marking: AnyMarking | None = None
+    delay_ns: int = Field(default=0, ge=0)  # one way; paths are shortest by delay
 
     @model_validator(mode="after")
     def _has_a_rate(self) -> LinkPart:
@@ -159,6 +160,7 @@ class Config(_Part):
                 link.to_port,
                 link.policy(link.marking),
                 link.policy(link.to_marking),
+                link.delay_ns,
             )
         return topology
 

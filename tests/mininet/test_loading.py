@@ -189,7 +189,7 @@ def test_explicit_topology(load) -> None:
     assert loaded.topology.path(0, 3) == ["0-1", "1-3"]
     with pytest.raises(InputError, match="no node 5; valid: 0, 1, 3, 4"):
         load(text.replace(links, "{0-1: {}, 1-5: {}}"))
-    with pytest.raises(InputError, match="no path from node 0 to node 4; valid: a tree"):
+    with pytest.raises(InputError, match="no path from node 0 to node 4; valid: links that"):
         load(text.replace(links, "{0-1: {}, 1-3: {}}"))
     with pytest.raises(InputError, match="exactly one of 'tree', 'random' and 'nodes'"):
         load(SMALL.replace(tree, f"{tree}\n      nodes: [0, 1]"))

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from tiercast_controller.network.routing import shortest_path_tree
 from tiercast_controller.network.topology import Session, Topology, session_and_rank
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
 
@@ -77,7 +76,7 @@ class SessionTrees:
         self.session = session
         self.source_switch, self.source_port = topology.attachment(session.source)
         self._topology = topology
-        self._upstream = shortest_path_tree(topology, session.source)
+        self._upstream = topology.routes.towards(session.source)
         self._ports: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(session.layers)]
 
     def join(self, rank: int, switch: str, port: int) -> set[str]:

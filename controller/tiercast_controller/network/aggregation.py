@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiercast_controller.base.errors import ConfigurationError
-from tiercast_controller.network.routing import shortest_path_tree
 from tiercast_controller.network.topology import CPU_PORT, Session, Switch, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry
 
@@ -35,7 +34,7 @@ def aggregation_entries(
             f"{len(aggregated)} sessions are aggregated by the network; valid: up to {MAX_SLOTS}"
         )
     for slot, session in enumerate(aggregated):
-        upstream = shortest_path_tree(topology, session.source)
+        upstream = topology.routes.towards(session.source)
         for name in _between(topology, session.source, upstream):
             switch, parent = topology.switch(name), topology.node(upstream[name])
             port = topology.port_to(name, parent.name)

@@ -26,44 +26,22 @@ def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
     }
 
 
-def shortest_path_tree(topology: Topology, root: str) -> dict[str, str]:
-    """For each node except the root: the next node on its shortest path to the root.
-
-    Paths are measured in hops. Among equals the first by name wins, so that every caller gets the
-    same tree. Hosts do not forward, so paths lead only through switches.
-    """
-    parent: dict[str, str] = {}
-    level = [root]
-    seen = {root}
-    while level:
-        following = []
-        for node in level:
-            if node != root and isinstance(topology.node(node), Host):
-                continue
-            for neighbour in topology.neighbours(node):
-                if neighbour not in seen:
-                    seen.add(neighbour)
-                    parent[neighbour] = node
-                    following.append(neighbour)
-        level = following
-    return parent
-
-
 def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Runs]]:
     """For each switch and next hop: the hosts that are reached through it."""
     result: dict[str, dict[str, Runs]] = {switch.name: {} for switch in topology.switches}
     if not topology.is_tree:
         for place, host in enumerate(hosts):
-            for switch, hop in shortest_path_tree(topology, host.name).items():
-                if switch in result:
-                    runs = result[switch].setdefault(hop, [])
-                    runs[:] = _joined([*runs, (place, place + 1)])
+            last, _ = topology.attachment(host.name)
+            hops = {last: host.name, **topology.routes.towards(last)}
+            for switch in result.keys() & hops.keys():
+                runs = result[switch].setdefault(hops[switch], [])
+                runs[:] = _joined([*runs, (place, place + 1)])
         return result
     # In a tree, a next hop leads to its subtree or to everything else, so no search per host is
     # needed.
     places = {host.name: place for place, host in enumerate(hosts)}
     root = next(iter(result))
-    upstream = shortest_path_tree(topology, root)
+    upstream = topology.routes.towards(root)
     below: dict[str, Runs] = {name: [] for name in (root, *upstream)}
     for name in (*reversed(upstream), root):
         if name in places:

@@ -7,7 +7,8 @@
     topology.connect("s0", 2, "s1", 1, marking=PriorityMarking().at(2_000_000, 1000))
 
 `as_graph` makes a networkx graph of it. Its nodes hold a Switch or a Host under "node", and its
-edges hold {switch name: port number} under "ports". from_graph takes such a graph from a caller.
+edges hold {switch name: port number} under "ports" and the link's delay under "delay_ns".
+from_graph takes such a graph from a caller.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.network.marking import PortPolicy, QueueRed
+from tiercast_controller.network.routes import Routes
 
 if TYPE_CHECKING:  # only callers that use a graph wait for its import
     import networkx as nx
@@ -89,6 +91,8 @@ class Topology:
         self._links: dict[str, dict[str, dict[str, int]]] = {}
         self._neighbour: dict[str, dict[int, str]] = {}  # switch -> port -> node
         self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
+        self._delays: dict[tuple[str, str], int] = {}  # ns, by link
+        self._routes: Routes[str] | None = None  # of the links so far
 
     @classmethod
     def from_graph(cls, graph: nx.Graph[str]) -> Topology:
@@ -102,11 +106,11 @@ class Topology:
             else:
                 raise ConfigurationError(f"node {name!r}: 'node' is {node!r}, not a Switch or Host")
         for a, b, data in graph.edges(data=True):
-            ports = data.get("ports", {})
+            ports, delay_ns = data.get("ports", {}), data.get("delay_ns", 0)
             if a in ports:
-                topology.connect(a, ports[a], b, ports.get(b))
+                topology.connect(a, ports[a], b, ports.get(b), delay_ns=delay_ns)
             else:
-                topology.connect(b, ports.get(b), a, None)
+                topology.connect(b, ports.get(b), a, None, delay_ns=delay_ns)
         return topology
 
     def as_graph(self) -> nx.Graph[str]:
@@ -115,9 +119,8 @@ class Topology:
         graph: nx.Graph[str] = nx.Graph()
         for name, node in self._nodes.items():
             graph.add_node(name, node=node)
-        for name, neighbours in self._links.items():
-            for neighbour, ports in neighbours.items():
-                graph.add_edge(name, neighbour, ports=ports)
+        for (a, b), delay_ns in self._delays.items():
+            graph.add_edge(a, b, ports=self._links[a][b], delay_ns=delay_ns)
         return graph
 
     def add_switch(self, switch: Switch) -> None:
@@ -135,10 +138,14 @@ class Topology:
         other_port: int | None = None,
         marking: PortPolicy | None = None,
         other_marking: PortPolicy | None = None,
+        delay_ns: int = 0,
     ) -> None:
-        """Links a switch's port to another switch's port, or to a host (which has no port)."""
+        """Links a switch's port to another switch's port, or to a host (which has no port).
+        `delay_ns` is one way, and decides about paths."""
         if other in self._links.get(switch, ()):
             raise ConfigurationError(f"{switch} and {other} are already linked")
+        if delay_ns < 0:
+            raise ConfigurationError(f"{switch} - {other}: delay_ns is {delay_ns}, not 0 or more")
         peer = self.node(other)
         ports = {switch: self._take_port(switch, port, other)}
         self.set_marking(switch, port, marking)
@@ -148,6 +155,8 @@ class Topology:
         elif other_port is not None:
             raise ConfigurationError(f"host {other} has no port numbers, {other_port} was given")
         self._links[switch][other] = self._links[other][switch] = ports
+        self._delays[switch, other] = delay_ns
+        self._routes = None
 
     def set_marking(self, switch: str, port: int, marking: PortPolicy | None) -> None:
         """None: this port marks nothing, and only its queue's limit drops packets."""
@@ -208,6 +217,13 @@ class Topology:
     def neighbours(self, node: str) -> list[str]:
         """The nodes that are linked to it, sorted by name."""
         return sorted(self._links[node])
+
+    @property
+    def routes(self) -> Routes[str]:
+        """The paths between all nodes. Hosts have one link each, so no path leads through one."""
+        if self._routes is None:
+            self._routes = Routes(self._delays)
+        return self._routes
 
     @property
     def is_tree(self) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.errors import ParameterError
 from tiercast_controller.base.limits import MAX_SESSION
+from tiercast_controller.network.routes import Routes
 from tiercast_controller.network.topology import MAX_PORT
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, closest, listed
-from tiercast_lab.base.tree import Edge, Tree, Trees
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, START_SPREAD_NS
 from tiercast_lab.experiment.schema import (
@@ -30,7 +30,7 @@ from tiercast_lab.experiment.schema import (
     Traffic,
 )
 from tiercast_lab.experiment.schemes import SchemeInfo
-from tiercast_lab.experiment.topology import LinkParameters, Topology
+from tiercast_lab.experiment.topology import Edge, LinkParameters, Topology
 from tiercast_lab.experiment.topology_schema import LinkChange, LinkDefault, TopologyModel
 from tiercast_lab.experiment.wire import WIRE_KEYS, Wire
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
@@ -44,6 +44,7 @@ def check(
     Raises InputError."""
     links = _links(source, experiment.topology)
     nodes = {node for link in links for node in link}
+    routes = Routes({link: parameters.delay for link, parameters in links.items()})
     sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
     _check_traffic(source, experiment, nodes, len(receivers[0]))
     members = {one.session: of_one for one, of_one in zip(sessions, receivers, strict=True)}
@@ -57,10 +58,10 @@ def check(
             "traffic": [
                 one
                 for entry in experiment.traffic
-                for one in _single(entry, links, sessions[0].sender, receivers[0])
+                for one in _single(entry, routes, sessions[0].sender, receivers[0])
             ],
             "expect": [
-                _resolved(source, index, one, sessions, links)
+                _resolved(source, index, one, sessions, links, routes)
                 for index, one in enumerate(experiment.expect)
             ],
         }
@@ -122,7 +123,7 @@ def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:
 def _links(source: Source, model: TopologyModel) -> dict[Edge, LinkParameters]:
     named = _named_links(source, model)
     if model.nodes is not None:
-        _check_tree(source, model.nodes, named)
+        _check_connected(source, model.nodes, named)
         ends = named
     else:
         if model.tree is not None:
@@ -186,8 +187,8 @@ def _parameters(model: TopologyModel, name: str) -> LinkParameters:
     )
 
 
-def _check_tree(source: Source, nodes: list[int], links: list[Edge]) -> None:
-    """Raises InputError unless the nodes form a tree: a multicast tree needs exactly one path."""
+def _check_connected(source: Source, nodes: list[int], links: Collection[Edge]) -> None:
+    """Raises InputError unless the links join all of the nodes."""
     known: set[int] = set()
     for index, node in enumerate(nodes):
         if node in known:
@@ -195,26 +196,19 @@ def _check_tree(source: Source, nodes: list[int], links: list[Edge]) -> None:
                 ("topology", "nodes", str(index)), f"node {node} is given twice; valid: once"
             )
         known.add(node)
-    joined = Trees(nodes)
-    for index, (a, b) in enumerate(links):
-        path = ("topology", "links", f"{a}-{b}")
+    for a, b in links:
         for node in (a, b):
             if node not in known:
+                path = ("topology", "links", f"{a}-{b}")
                 raise source.error(path, f"no node {node}; valid: {listed(nodes)}")
-        if not joined.join(a, b):
-            around = "-".join(map(str, Tree(links[:index]).path(a, b)))
-            raise source.error(
-                path,
-                f"it closes a cycle with {around}; valid: a tree, in which each pair of nodes has "
-                "one path",
-            )
-    for node in nodes:
-        if joined.top(node) != joined.top(nodes[0]):
-            raise source.error(
-                ("topology", "links"),
-                f"no path from node {nodes[0]} to node {node}; valid: a tree, in which each pair "
-                "of nodes has one path",
-            )
+    routes = Routes(dict.fromkeys(links, 0))
+    parts = [*routes.parts(), *(node for node in nodes if node not in routes.neighbours)]
+    if len(parts) > 1:
+        raise source.error(
+            ("topology", "links"),
+            f"no path from node {parts[0]} to node {listed(parts[1:])}; valid: links that join all "
+            "nodes",
+        )
 
 
 def _sessions(
@@ -257,7 +251,8 @@ def _sessions(
             )
         ]
         if not all(of_one for _, of_one in listed_sessions) or not listed_sessions:
-            raise source.error((*path, "receivers"), "there are no receivers")
+            text = "there are no receivers: the leaves are the nodes with one link; valid: a list"
+            raise source.error((*path, "receivers"), text)
         last = session.session + len(listed_sessions) - 1
         if last > MAX_SESSION:
             raise source.error(
@@ -370,13 +365,13 @@ def _check_traffic(source: Source, experiment: Experiment, nodes: set[int], rece
 
 
 def _single(
-    entry: Traffic, links: Collection[Edge], sender: int, receivers: tuple[int, ...]
+    entry: Traffic, routes: Routes[int], sender: int, receivers: tuple[int, ...]
 ) -> list[Traffic]:
     """One entry for each pair of nodes that `entry` stands for."""
     if entry.to == "receivers":
         pairs = [(entry.from_, node) for node in receivers]
     elif entry.to == "children":
-        pairs = list(Tree(links).away_from(sender))
+        pairs = list(routes.away_from(sender))
     else:
         return [entry]
     return [entry.model_copy(update={"from_": a, "to": b}) for a, b in pairs if a != b]
@@ -579,6 +574,7 @@ def _resolved(
     expectation: Expectation,
     sessions: list[Session],
     links: Collection[Edge],
+    routes: Routes[int],
 ) -> Expectation:
     """The expectation with its link as a direction, and with None as its session if that is the
     first."""
@@ -589,9 +585,9 @@ def _resolved(
     if expectation.link is not None:
         sender = next((one.sender for one in sessions if one.session == number), sessions[0].sender)
         valid = {way: way for a, b in links for way in (f"{a}>{b}", f"{b}>{a}")}
-        hops = Tree(links).distances(sender)
+        distance = routes.distances(sender)
         for a, b in links:
-            valid[f"{a}-{b}"] = f"{a}>{b}" if hops[a] < hops[b] else f"{b}>{a}"
+            valid[f"{a}-{b}"] = f"{b}>{a}" if distance[b] < distance[a] else f"{a}>{b}"
         if expectation.link not in valid:
             text = f"{_no_link(expectation.link, links)}; or a direction, such as 1>0"
             raise source.error(("expect", str(index), "link"), text)
@@ -605,8 +601,15 @@ def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
     sessions = {session.session: session for session in experiment.sessions}
     receivers = dict(zip(sessions, loaded.recorded, strict=True))
     udp = [name for name, flow in loaded.flows.items() if flow.kind == "udp"]
+    used = _used_directions(loaded) if any(one.link for one in experiment.expect) else set()
     for index, expectation in enumerate(experiment.expect):
         path = ("expect", str(index))
+        if expectation.link is not None and expectation.link not in used:
+            raise source.error(
+                (*path, "link"),
+                f"no packets of a session or flow take {expectation.link}; valid: "
+                f"{listed(sorted(used))}",
+            )
         number = expectation.session
         if number is None:
             number = experiment.sessions[0].session
@@ -625,6 +628,15 @@ def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
                 f"{expectation.layers} layers; valid: up to {layers}, as session {number} has",
             )
         _check_flows(source, path, expectation, experiment.traffic, udp)
+
+
+def _used_directions(loaded: LoadedExperiment) -> set[str]:
+    """The directions of links that the data of sessions and flows take."""
+    topology = loaded.topology
+    pairs = {(flow.source, flow.destination) for flow in loaded.flows.values()}
+    for session, receivers in zip(loaded.experiment.sessions, loaded.recorded, strict=True):
+        pairs |= {(session.sender, node) for node in receivers}
+    return {way for pair in pairs for way in topology.directions(*pair)}
 
 
 def _check_flows(

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tiercast_lab.base.tree import Tree, steps
+from tiercast_controller.network.routes import Routes, steps
+
 from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.wire import Wire
 
 UNLIMITED = 0
+Edge = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,9 @@ class Topology:
         receivers: Iterable[int],
         traffic: Iterable[int] = (),
     ) -> None:
-        self.tree = Tree(links)  # of node numbers
-        neighbours = self.tree.neighbours
+        # Between node numbers. A node and its attached hosts are one.
+        self.routes = Routes({link: parameters.delay for link, parameters in links.items()})
+        neighbours = self.routes.neighbours
         senders, receivers, traffic = set(senders), set(receivers), set(traffic)
         wanted = {node: ["h"] for node in sorted(senders | receivers)}
         for node in sorted(traffic):
@@ -169,7 +172,7 @@ class Topology:
 
     def path(self, sender: int, receiver: int) -> list[str]:
         """The names of the links between two nodes, starting at the sender."""
-        return [self.link_between(a, b) for a, b in steps(self.tree.path(sender, receiver))]
+        return [self.link_between(a, b) for a, b in steps(self.routes.path(sender, receiver))]
 
     def links_to(self, sender: int, receivers: Sequence[int]) -> Iterator[str]:
         """The names of the links that connect a sender with its receivers."""
@@ -177,7 +180,7 @@ class Topology:
             yield from self.path(sender, *receivers)
             return
         towards = set(receivers)
-        for parent, child in reversed(list(self.tree.away_from(sender))):
+        for parent, child in reversed(list(self.routes.away_from(sender))):
             if child in towards:
                 towards.add(parent)
                 yield self.link_between(parent, child)
@@ -198,7 +201,7 @@ class Topology:
 
     def directions(self, sender: int, receiver: int) -> list[str]:
         """The path as link directions, named as in rows of ports: "0>1", "1>3"."""
-        return [f"{a}>{b}" for a, b in steps(self.tree.path(sender, receiver))]
+        return [f"{a}>{b}" for a, b in steps(self.routes.path(sender, receiver))]
 
     def bottleneck(
         self, sender: int, receiver: int, flows: Mapping[str, int] | None = None
@@ -218,10 +221,8 @@ class Topology:
 
     def round_trip(self, sender: int, receivers: Iterable[int]) -> int:
         """The longest propagation round trip in ns: d of SIM table 1."""
-        delays = {sender: 0}
-        for a, b in self.tree.away_from(sender):
-            delays[b] = delays[a] + self.links[self.link_between(a, b)].parameters.delay
-        return 2 * max(delays[node] for node in receivers)
+        distances = self.routes.distances(sender)
+        return 2 * max(distances[node][0] for node in receivers)
 
 
 def tree_levels(fanouts: Sequence[int]) -> list[list[tuple[int, int]]]:

@@ -66,6 +66,11 @@ class LinkSummary(Part):
     marking: str
 
 
+class NodeSummary(Part):
+    name: str
+    place: At | None  # x to the right, y upwards, in any unit
+
+
 class FlowSummary(Part):
     source: Annotated[int, Field(alias="from")]  # nodes
     destination: Annotated[int, Field(alias="to")]
@@ -110,6 +115,7 @@ class SessionSummary(Part):
 
 
 class Network(Part):
+    nodes: dict[str, NodeSummary] = {}  # those with names or places, by number
     links: Annotated[dict[LinkName, LinkSummary], Field(min_length=1)]
     flows: dict[str, FlowSummary]
     sessions: Annotated[list[SessionSummary], Field(min_length=1)]

@@ -58,13 +58,13 @@ def described_topology(
     for link in topology.links.values():
         marking, packet_size = experiment.marking_of(link.name), loaded.packet_size_of(link.name)
         policy = marking.at(link.sent_by(link.a).rate, packet_size, idle_us)
-        port = topology.switches[link.a].port_to(link.b)
+        port, delay = topology.switches[link.a].port_to(link.b), link.parameters.delay
         if link.b in topology.hosts:
-            described.connect(link.a, port, link.b, marking=policy)
+            described.connect(link.a, port, link.b, marking=policy, delay_ns=delay)
         else:
             back = topology.switches[link.b].port_to(link.a)
             policy_back = marking.at(link.sent_by(link.b).rate, packet_size, idle_us)
-            described.connect(link.a, port, link.b, back, policy, policy_back)
+            described.connect(link.a, port, link.b, back, policy, policy_back, delay)
     return described
 
 

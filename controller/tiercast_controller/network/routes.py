@@ -1,0 +1,162 @@
+"""The rule by which all of tiercast chooses paths: the controller's unicast routes and multicast
+trees, and what the lab measures and draws."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Generic, TypeVar
+
+Node = TypeVar("Node", int, str)
+
+
+class Routes(Generic[Node]):
+    """The shortest path by delay between any two nodes of a graph.
+
+    Of paths with the same delay, the one with the fewest links counts. Of those, compare the links
+    that only one of the two has, sorted by their ends' numbers (or names, in which s2 comes before
+    s10): the path that has the last of these links loses. So all pairs have exactly one path, a
+    part of a path is a path, and a path back is the path there: the switches' next hops towards a
+    host, the tree of a source, and the measures agree, whoever computes them.
+    """
+
+    def __init__(self, delays: Mapping[tuple[Node, Node], int]) -> None:
+        """`delays`: the delay of each link in ns, at least 0, the same in both directions."""
+        self.neighbours: dict[Node, list[Node]] = {}
+        for a, b in delays:
+            self.neighbours.setdefault(a, []).append(b)
+            self.neighbours.setdefault(b, []).append(a)
+        self._delays: dict[tuple[Node, Node], int] = dict(delays)
+        self._delays.update({(b, a): delay for (a, b), delay in delays.items()})
+        self._links: list[tuple[Node, Node]] = list(delays)
+        self._towards: dict[Node, dict[Node, Node]] = {}
+
+    def towards(self, root: Node) -> dict[Node, Node]:
+        """For each node that has a path to the root: the next node on it. Nearer nodes first; the
+        root has no entry."""
+        if root not in self._towards:
+            found = self._in_a_forest(root) if self._is_forest else self._in_a_mesh(root)
+            self._towards[root] = found
+        return self._towards[root]
+
+    def away_from(self, root: Node) -> Iterator[tuple[Node, Node]]:
+        """The links of the root's paths to all nodes as (parent, child), nearer ones first."""
+        for child, parent in self.towards(root).items():
+            yield parent, child
+
+    def distances(self, root: Node) -> dict[Node, tuple[int, int]]:
+        """Of the path from the root to each node: its delay in ns, and its links."""
+        result = {root: (0, 0)}
+        for parent, child in self.away_from(root):
+            delay, links = result[parent]
+            result[child] = delay + self._delays[parent, child], links + 1
+        return result
+
+    def path(self, a: Node, b: Node) -> list[Node]:
+        """The nodes from `a` to `b`, both included; empty if there is no path. Takes time in
+        proportion to the path's length in a tree, and once for all paths from `a` elsewhere."""
+        if self._is_forest:
+            return self._through_the_forest(a, b)
+        found = [b]
+        towards = self.towards(a)
+        while found[-1] != a:
+            if found[-1] not in towards:
+                return []
+            found.append(towards[found[-1]])
+        return found[::-1]
+
+    def parts(self) -> list[Node]:
+        """A node of each part of the graph; one, if it is connected."""
+        return [node for node, above in self._parents.items() if node == above]
+
+    @cached_property
+    def _is_forest(self) -> bool:
+        """Whether there is at most one path between any two nodes, which is then found in linear
+        time."""
+        return len(self._links) == len(self.neighbours) - len(self.parts())
+
+    def _in_a_forest(self, root: Node) -> dict[Node, Node]:
+        found: dict[Node, Node] = {}
+        waiting = deque([(root, root)])
+        while waiting:
+            before, node = waiting.popleft()
+            for child in self.neighbours.get(node, ()):
+                if child != before:
+                    found[child] = node
+                    waiting.append((node, child))
+        return found
+
+    def _in_a_mesh(self, root: Node) -> dict[Node, Node]:
+        """Dijkstra's algorithm. No two paths have the same cost: as a last resort it is the set of
+        their links, as a number whose highest bit is the last link."""
+        found: dict[Node, Node] = {}
+        done: set[Node] = set()
+        waiting: list[tuple[int, int, int, Node, Node]] = [(0, 0, 0, root, root)]
+        while waiting:
+            delay, hops, links, node, before = heapq.heappop(waiting)
+            if node in done:
+                continue
+            done.add(node)
+            if node != before:
+                found[node] = before
+            for child in self.neighbours.get(node, ()):
+                if child not in done:
+                    further = delay + self._delays[node, child]
+                    used = links | self._bits[node, child]
+                    heapq.heappush(waiting, (further, hops + 1, used, child, node))
+        return found
+
+    def _through_the_forest(self, a: Node, b: Node) -> list[Node]:
+        up: list[Node] = [a]
+        down: list[Node] = [b]
+        while up[-1] != down[-1]:
+            higher = up if self._depths[up[-1]] >= self._depths[down[-1]] else down
+            parent = self._parents[higher[-1]]
+            if parent == higher[-1]:
+                return []
+            higher.append(parent)
+        return up + down[-2::-1] if len(down) > 1 else up
+
+    @cached_property
+    def _bits(self) -> dict[tuple[Node, Node], int]:
+        order = sorted(self._links, key=lambda link: sorted(map(_in_order, link)))
+        bits = {link: 1 << place for place, link in enumerate(order)}
+        return {**bits, **{(b, a): bit for (a, b), bit in bits.items()}}
+
+    @cached_property
+    def _parents(self) -> dict[Node, Node]:
+        """A spanning forest; a root is its own parent."""
+        result: dict[Node, Node] = {}
+        for root in self.neighbours:
+            if root in result:
+                continue
+            result[root] = root
+            waiting = deque([root])
+            while waiting:
+                node = waiting.popleft()
+                for child in self.neighbours[node]:
+                    if child not in result:
+                        result[child] = node
+                        waiting.append(child)
+        return result
+
+    @cached_property
+    def _depths(self) -> dict[Node, int]:
+        result: dict[Node, int] = {}
+        for node, parent in self._parents.items():  # parents come before their children
+            result[node] = 0 if node == parent else result[parent] + 1
+        return result
+
+
+def steps(nodes: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
+    """The links of a path, in order."""
+    return zip(nodes, nodes[1:], strict=False)
+
+
+def _in_order(node: int | str) -> list[tuple[int, str]]:
+    """A sort key that puts s2 before s10."""
+    parts = re.split("([0-9]+)", str(node))
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
