@@ -32,6 +32,9 @@ class Lab(lab_pb2_grpc.LabServicer):
         self.say(agent, welcome=lab_pb2.Welcome(epoch_ns=1))
         self.say(agent, start=lab_pb2.Start(time_ns=time.monotonic_ns()))
 
+    def leave(self, agent: str) -> None:
+        self.say(agent, leave=lab_pb2.Leave(time_ns=time.monotonic_ns()))
+
     def membership(self, agent: str, session: int, top_rank: int) -> None:
         self.say(agent, membership=lab_pb2.Membership(session=session, top_rank=top_rank))
 

@@ -134,10 +134,10 @@ class Link:
         device = "--vdev=net_af_packet0,iface=s0"
         return self._start("S", sender_arguments(device, trace, *options), trace)
 
-    def host(self, number: int, *options: str) -> Program:
+    def host(self, number: int, *options: str, source: str = SENDER_IP) -> Program:
         trace = self.directory / f"h{number}.jsonl"
         own = [f"--session={SESSION}", f"--id={number}", f"--name=h{number}", "--interface=r0",
-               f"--source={SENDER_IP}", f"--trace={trace}", *options]  # fmt: skip
+               f"--source={source}", f"--trace={trace}", *options]  # fmt: skip
         return self._start("R", [str(HOST), "recv", *own], trace)
 
     def inside(self, end: str) -> AbstractContextManager[None]:

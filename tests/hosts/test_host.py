@@ -4,6 +4,7 @@ with tiercast-send at the other end of a veth. Needs root."""
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from ..agent.network import (
     fixed_rate,
     run,
 )
+from ..namespaces import ip
 from ..patience import PATIENCE_S, wait_until
 
 CE, ECT0 = 3, 2
@@ -37,11 +39,12 @@ def group(rank: int) -> str:
 
 
 def data_frame(seq: int, *, rank: int = 0, tos: int = ECT0, src: str = SENDER_IP,
-               fb_req: int = 1, payload: int = 940) -> bytes:  # fmt: skip
+               fb_req: int = 1, payload: int = 940, to: str = "",
+               to_mac: str = "") -> bytes:  # fmt: skip
     message = Tiercast(session=SESSION) / SimData(rank=rank, seq=seq, fb_req=fb_req)
-    ether = Ether(src=SENDER_MAC, dst=group_mac(group_address(SESSION, rank)))
-    ip = IP(src=src, dst=group(rank), tos=tos)
-    return bytes(ether / ip / UDP(sport=5500, dport=5500) / message / bytes(payload))
+    ether = Ether(src=SENDER_MAC, dst=to_mac or group_mac(group_address(SESSION, rank)))
+    header = IP(src=src, dst=to or group(rank), tos=tos)
+    return bytes(ether / header / UDP(sport=5500, dport=5500) / message / bytes(payload))
 
 
 def test_marks_losses_and_strangers_are_counted(link: Link) -> None:
@@ -173,6 +176,83 @@ def test_it_joins_at_start_and_leaves_at_stop(link: Link, lab: Lab) -> None:
     assert lab.detached.get(timeout=PATIENCE_S) == "h15"
     assert lab.last("subscription", top=-1) != {}
     assert link.joined_groups() == set()
+
+
+def test_it_leaves_and_comes_back_and_its_counts_go_on(link: Link, lab: Lab) -> None:
+    host = link.host(15, f"--lab={lab.address}")
+    lab.hellos.get(timeout=PATIENCE_S)
+    raw = link.packet_socket("S")
+
+    def last_of(kind: str, what: str) -> float:
+        return lab.last(kind).get(what, 0)
+
+    lab.leave("h15")  # the run begins without it
+    wait_until(lambda: lab.last("pause") != {}, "an absent host reports that it runs")
+    assert lab.last("received") == {}
+    for turn in (1, 2):
+        lab.start("h15")
+        wait_until(lambda: link.joined_groups() == {group(0)}, "join at Start")
+        for seq in range(5):
+            raw.send(data_frame(1000 * turn + seq))
+        wait_until(lambda: last_of("received", "packets") == 5 * turn, "packets of this turn")  # noqa: B023
+        lab.leave("h15")
+        wait_until(lambda: link.joined_groups() == set(), "all groups are left")
+        raw.send(data_frame(1000 * turn + 10))  # nobody wants it
+    seen = len(lab.records)
+    wait_until(lambda: len(lab.records) > seen, "records while it is absent")
+    assert {kind for _, kind, _ in lab.records[seen:]} == {"pause"}
+    assert last_of("received", "packets") == 10
+    assert last_of("received", "lost") == 0  # a new member knows nothing of the packets in between
+    lab.stop("h15")
+    assert host.wait().status == 0
+
+
+def test_two_hosts_each_get_what_their_sender_sends_to_them_alone(link: Link) -> None:
+    other = "10.9.0.77"
+    hosts = {SENDER_IP: link.host(15), other: link.host(16, source=other)}
+    wait_until(
+        lambda: all(count(host, "subscription") for host in hosts.values()), "both have started"
+    )
+    raw = link.packet_socket("S")
+    for seq in range(6):
+        for number, source in enumerate(hosts):
+            if seq < 3 + number:
+                raw.send(data_frame(seq, src=source, to=HOST_IP, to_mac=HOST_MAC))
+    for number, host in enumerate(hosts.values()):
+        take_all(host, 3 + number)
+        host.terminate()
+        ended = host.wait()
+        assert ended.of("received")[-1]["packets"] == 3 + number
+        assert ended.of("socket")[-1]["foreign"] == 0
+
+
+def test_a_kernel_that_has_the_senders_address_refuses_no_feedback(link: Link) -> None:
+    ip("-n", link.namespaces["S"], "addr", "add", f"{SENDER_IP}/24", "dev", "s0")
+    host, sender = link.host(15), link.sender(*fixed_rate("400kbit/s", layers=1))
+    wait_until(lambda: any(r["kind"] == "feedback" and r["accepted"] for r in sender.records()),
+               "feedback")  # fmt: skip
+
+    def refused(port: int) -> bool:
+        with link.inside("R"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.settimeout(0.5)
+            probe.connect((SENDER_IP, port))
+            probe.send(b"x")
+            try:
+                probe.recv(1)
+            except ConnectionRefusedError:
+                return True
+            except TimeoutError:
+                return False
+        raise AssertionError("nobody answers")
+
+    assert refused(5502)  # as a kernel does
+    assert not refused(5501)
+    for program in (host, sender):
+        program.terminate()
+    assert host.wait().of("socket")[-1]["send_errors"] == 0
+    ended = sender.wait()
+    assert ended.status == 0, ended.stderr
+    assert ended.of("feedback")[-1]["malformed"] == 1  # the probe's
 
 
 def test_a_lab_that_is_lost_ends_it_with_status_1(link: Link, lab: Lab) -> None:

@@ -18,6 +18,7 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.quantities import START_SPREAD_NS
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.measures import Rows, all_measures
+from tiercast_lab.measures.rows import totals
 from tiercast_lab.results.storage import load_run
 from tiercast_lab.run.agents import agent_changes, session_agents
 from tiercast_lab.run.network_summary import network_summary
@@ -27,7 +28,8 @@ from .conftest import SMALL
 from .real_run import Started
 
 # Node 0 sends two sessions; node 2 sends one and receives another; h3.s2 and h4.s3 share a host
-# with receivers of the first session. h6 leaves at 4 s and comes back at 7 s, and session 2 stops.
+# with receivers of the first session. h6 leaves at 4 s and comes back at 7 s, session 2 stops, and
+# the receivers of session 3 come and go.
 SESSIONS = """\
 title: Three sessions
 topology: {tree: {depth: 2}, link: {rate: 3Mbit/s, delay: 5ms, queue: 50p}}
@@ -37,14 +39,15 @@ sessions:
   - {scheme: tfmcc, session: 3, sender: 0, receivers: [4, 2], start: 1s}
 members:
   - {at: 4s, every: 3s, receivers: [6]}
+churn:
+  - session: 3
+    arrivals: {every: 500ms}
+    stay: {distribution: exponential, mean: 1s}
 duration: 12s
 """
-PRESENCE_S = {
-    "h3": [(0, 12)], "h4": [(0, 12)], "h5": [(0, 12)], "h6": [(0, 4), (7, 10)],
-    "h3.s2": [(2, 8)], "h5.s2": [(2, 8)], "h4.s3": [(1, 12)], "h2.s3": [(1, 12)],
-}  # fmt: skip
-# From Start until a row: a start's spread, 0.2 s between rows, and a busy machine. No less than the
-# 3 s between two changes of one agent are told apart.
+SEED = 5
+END_S = 12
+# How late an agent may be: that of a busy machine, and 0.2 s between its rows.
 SLACK_S = 1.0
 
 
@@ -53,44 +56,45 @@ SLACK_S = 1.0
 def test_agents_come_and_go_alike_in_both_runtimes(tmp_path: Path) -> None:
     file = tmp_path / "sessions.yaml"
     file.write_text(SESSIONS)
-    seen = {}
+    due: dict[str, list[tuple[float, bool]]] = {}
+    for one in agent_changes(load_experiment(file, known_schemes()), SEED):
+        due.setdefault(one.agent, []).append((one.at / 1e9, one.joins))
+    assert [joins for _, joins in due["h6"]] == [True, False, True, False]
+    assert [len(due[agent]) > 3 for agent in ("h4.s3", "h2.s3")] == [True, True]
     for runtime in ("ns3", "mininet"):
-        started = Started(tmp_path / runtime, "--runtime", runtime, experiment=str(file))
+        started = Started(
+            tmp_path / runtime, "--runtime", runtime, "--seed", str(SEED), experiment=str(file)
+        )
         status, out, error = started.finish()
         assert status in (0, 3), out + error
         run = load_run((tmp_path / runtime / "latest").resolve())
-        rows = run.rows["subscription"].sort("time_s").filter(pl.col("time_s") < 12)
-        present: dict[str, bool] = {}
-        seen[runtime] = {agent: [] for agent in PRESENCE_S}
+        rows = run.rows["subscription"].sort("time_s").filter(pl.col("time_s") < END_S)
+        seen: dict[str, list[tuple[float, bool]]] = {}
         for time_s, agent, top in rows.select("time_s", "agent", "top").iter_rows():
-            if present.get(agent, False) != (top >= 0):
-                present[agent] = top >= 0
-                seen[runtime][agent].append((time_s, top >= 0))
-        received = run.rows["received"]
-        for agent, intervals in PRESENCE_S.items():
-            ends = [at for interval in intervals for at in interval if at < 12]
-            changes = seen[runtime][agent]
-            assert [joins for _, joins in changes] == [True, False, True, False][: len(ends)]
-            for (at, _), end in zip(changes, ends, strict=True):
-                assert end <= at < end + SLACK_S, (runtime, agent)
+            changes = seen.setdefault(agent, [])
+            if bool(changes and changes[-1][1]) != (top >= 0):
+                changes.append((time_s, top >= 0))
+        for agent in run.context.sessions[0].receivers:
+            assert agent in seen
+        for agent, changes in seen.items():
+            assert [joins for _, joins in changes] == [joins for _, joins in due[agent]], agent
+            for (time_s, _), (at, _) in zip(changes, due[agent], strict=True):
+                assert at <= time_s < at + SLACK_S, (runtime, agent)
             # An absent receiver has no rows, and its counts go on when it is back.
-            mine = received.filter(pl.col("agent") == agent).sort("time_s")
+            mine = run.rows["received"].filter(pl.col("agent") == agent).sort("time_s")
+            ends = [*(at for at, _ in due[agent]), END_S]
+            there = list(zip(ends[::2], ends[1::2], strict=False))
             for time_s in mine["time_s"]:
-                assert any(on <= time_s < off + SLACK_S for on, off in intervals), (agent, time_s)
+                assert any(on <= time_s < off + SLACK_S for on, off in there), (agent, time_s)
             assert mine["bytes"].is_sorted()
-            assert mine["bytes"][-1] > 0
         layers = run.rows["layer"].filter(pl.col("agent") == "h2.s2")["time_s"]
         assert layers.min() >= 2
         assert layers.max() < 8 + SLACK_S
-        measures = all_measures(run.rows, run.context)
-        assert measures["session_throughput_s2"] > 0
+        received = totals(run.rows["received"], "bytes")
+        assert {agent for agent, count in received.iter_rows() if count} == set(seen)
+        assert all_measures(run.rows, run.context)["session_throughput_s2"] > 0
         refused = next(c for c in run.summary["validity"]["checks"] if c["name"] == "refused")
         assert refused["ok"], refused
-    order = {
-        runtime: {agent: [joins for _, joins in changes] for agent, changes in agents.items()}
-        for runtime, agents in seen.items()
-    }
-    assert order["mininet"] == order["ns3"]
 
 
 def test_both_runtimes_are_given_the_same_changes(tmp_path: Path) -> None:
@@ -108,7 +112,9 @@ def test_both_runtimes_are_given_the_same_changes(tmp_path: Path) -> None:
             simulated.append((receiver.start_ns, agents[-1], True))
         if one.stop_ns:
             simulated += [(one.stop_ns, agent, False) for agent in agents]
-    simulated += [(one.at_ns, one.host, one.joins) for one in message.members]
+    suffixes = {one.session.session: one.suffix for one in message.sessions}
+    for change in message.members:
+        simulated.append((change.at_ns, change.host + suffixes[change.session], change.joins))
     real = [(one.at, one.agent, one.joins) for one in agent_changes(loaded, seed=5)]
     assert sorted(real) == sorted(simulated)
     assert [at for at, _, _ in real] == sorted(at for at, _, _ in real)
