@@ -66,6 +66,15 @@ def sim(load, tmp_path) -> storage.StoredRun:
     return store(load(), recorder)
 
 
+def test_it_says_that_a_receiver_is_not_there(sim) -> None:
+    sim.summary["network"]["sessions"][0]["receivers"]["h3"]["absences"] = [
+        [4.0, 9.0],
+        [12.0, 20.0],
+    ]
+    assert "absent      from 4 to 9 s: it is not in its session" in text(sim, "h3", "5s")
+    assert "absent" not in text(sim, "h3", "9s")
+
+
 def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:
     said = text(sim, "h3", "4.5s")
     for part in (

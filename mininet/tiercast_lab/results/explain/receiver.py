@@ -36,6 +36,7 @@ def explain(snapshot: Snapshot) -> list[str]:
     own = module_of(schemes.__name__, snapshot.scheme)
     specific = (own.explanation if own else _records)(snapshot)
     parts: list[tuple[str, Iterable[str]]] = [
+        ("absent", _absence(snapshot)),
         ("received", _received(snapshot)),
         ("subscribed", _subscription(snapshot)),
         ("queue", _queue(snapshot)),
@@ -52,6 +53,15 @@ def explain(snapshot: Snapshot) -> list[str]:
             lines.append(f"  {label:<11} {text}")
             label = ""
     return lines
+
+
+def _absence(snapshot: Snapshot) -> list[str]:
+    absences = snapshot.session.receivers[snapshot.receiver].absences
+    return [
+        f"from {left:g} to {back:g} s: it is not in its session"
+        for left, back in absences
+        if left <= snapshot.at_s < back
+    ]
 
 
 def _received(snapshot: Snapshot) -> list[str]:
