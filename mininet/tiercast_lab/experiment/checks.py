@@ -44,6 +44,10 @@ def check(
     Raises InputError."""
     links = _links(source, experiment.topology)
     nodes = {node for link in links for node in link}
+    for key in ("names", "places"):
+        for node in getattr(experiment.topology, key):
+            if not re.fullmatch("0|[1-9][0-9]{0,5}", node) or int(node) not in nodes:
+                raise source.error(("topology", key, node), _no_node(shown(node), nodes))
     routes = Routes({link: parameters.delay for link, parameters in links.items()})
     sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
     _check_traffic(source, experiment, nodes, len(receivers[0]))
@@ -668,7 +672,7 @@ def _no_session(number: int, valid: Collection[int]) -> str:
     return f"no session {number}; valid: {listed(sorted(valid))}"
 
 
-def _no_node(node: int, nodes: Collection[int]) -> str:
+def _no_node(node: int | str, nodes: Collection[int]) -> str:
     valid = sorted(nodes)
     text = f"{valid[0]}..{valid[-1]}" if len(valid) > 12 else ", ".join(map(str, valid))
     return f"no node {node}; valid: {text}"

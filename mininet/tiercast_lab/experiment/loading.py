@@ -24,6 +24,7 @@ from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.model import validate
 from tiercast_lab.experiment.schema import Experiment
 from tiercast_lab.experiment.schemes import SchemeInfo
+from tiercast_lab.experiment.topology_sources import expand_topology
 from tiercast_lab.experiment.yaml_source import KeyPath, Source, load_yaml, merge, read_value
 
 
@@ -85,6 +86,7 @@ def experiment_of(
         _apply(source, setting, schemes, places or {})
     if duration is not None:
         source.set(("duration",), duration, f"--duration {_short(duration)}")
+    source = expand_topology(source, file)
     source.data.setdefault("name", _name_of(file))
     source.data.setdefault("title", source.data["name"])
     experiment = validate(Experiment, source)

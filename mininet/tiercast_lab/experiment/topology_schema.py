@@ -171,7 +171,8 @@ class DrawnRates(Strict):
 
 class TopologyModel(Strict):
     """The network: `tree`, whose `links` may differ from `link`; `random`, whose `links` may differ
-    from those drawn; or `nodes` with all of their `links`.
+    from those drawn; or `nodes` with all of their `links`. topology_sources makes the last one of
+    all other forms.
 
     `levels` changes all links of a level of a tree; L1 is the root's.
     """
@@ -179,6 +180,9 @@ class TopologyModel(Strict):
     tree: Tree | None = None
     random: RandomTree | None = None
     nodes: Annotated[list[Annotated[int, Field(ge=0, le=65535)]], Field(min_length=2)] | None = None
+    names: dict[str, Line] = {}  # of nodes, by number
+    # x to the right and y upwards, in any unit; the picture uses them if every node has one.
+    places: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]] = {}
     link: LinkDefault | None = None
     # Rates and queues apply only to the direction from a link's first node to its second. In the
     # other direction nothing waits and nothing is lost.

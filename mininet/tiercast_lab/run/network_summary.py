@@ -15,6 +15,7 @@ from tiercast_lab.results.summary import (
     FlowSummary,
     LinkSummary,
     Network,
+    NodeSummary,
     ReceiverSummary,
     SessionSummary,
 )
@@ -23,7 +24,7 @@ from tiercast_lab.results.summary import (
 def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
     """The links, the competing flows, and each session with those of its receivers that have rows.
     Times are in s, rates in bit/s."""
-    topology = loaded.topology
+    topology, model = loaded.topology, loaded.experiment.topology
     flows = {
         name: FlowSummary.model_validate(
             {
@@ -40,6 +41,10 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
         for name, flow in loaded.flows.items()
     }
     network = Network(
+        nodes={
+            node: NodeSummary(name=model.names.get(node, node), place=model.places.get(node))
+            for node in dict.fromkeys((*model.names, *model.places))
+        },
         links={
             link.name: LinkSummary(
                 rate=link.parameters.rate,

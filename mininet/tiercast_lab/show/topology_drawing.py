@@ -54,8 +54,10 @@ def topology_svg(network: Mapping[str, Any]) -> str:
     slow = {receiver["bottleneck"] for receiver in receivers}
     slow = {name for name in slow if network["links"][name]["rate"] < fastest}
     used = {name for receiver in receivers for name in receiver["path"]}
+    # Room for names beside the outermost nodes.
+    beside = max(0, 5 * max((len(one["name"]) for one in nodes.values()), default=0) - MARGIN + 20)
     parts = [
-        f'<svg class="topology" viewBox="0 0 {width:g} {height:g}" role="img" '
+        f'<svg class="topology" viewBox="{-beside} 0 {width + 2 * beside:g} {height:g}" role="img" '
         'aria-label="topology with its bottlenecks">'
     ]
     rates = []

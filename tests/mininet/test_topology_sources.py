@@ -1,0 +1,186 @@
+"""Networks from GraphML, from a Python function and from a Mininet Topo."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx
+import pytest
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.topology_sources import great_circle
+from tiercast_lab.run.network_summary import network_summary
+from tiercast_lab.show.topology_drawing import topology_svg
+
+from .conftest import SCHEMES
+
+LINK = "link: {rate: 5Mbit/s, delay: 5ms, queue: 50p}"
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(topology: str, code: str = "", sessions: str = "{scheme: sim, sender: a}"):
+        (tmp_path / "net.py").write_text(code)
+        file = tmp_path / "experiment.yaml"
+        file.write_text(f"topology: {{{topology}, {LINK}}}\nsessions: [{sessions}]\n")
+        return load_experiment(file, SCHEMES)
+
+    return load
+
+
+def links_of(loaded: LoadedExperiment) -> dict[str, tuple[int, int, str]]:
+    return {
+        name: (link.parameters.rate, link.parameters.delay, str(link.parameters.queue))
+        for name, link in loaded.topology.links.items()
+        if not link.attaches
+    }
+
+
+def test_ten_cities_have_the_delays_of_their_coordinates() -> None:
+    loaded = load_experiment(binaries.EXPERIMENTS / "ten-cities.yaml", SCHEMES)
+    assert loaded.experiment.sessions[0].sender == 0
+    assert loaded.receivers == ((1, 3, 5, 6, 7, 8, 9),)
+    links = links_of(loaded)
+    assert links["1-2"][0] == 10_000_000
+    assert links["0-3"][0] == links["5-8"][0] == 5_000_000  # without a speed
+    assert links["7-9"][0] == 1_500_000
+    # Madrid to Paris is 1053 km by great circle, at 200 km/ms.
+    assert links["1-2"][1] == pytest.approx(1053 / 199.862 * 1e6, rel=0.01)
+    graph: networkx.Graph[int] = networkx.Graph()
+    for name, (_, delay, _) in links.items():
+        a, b = map(int, name.split("-"))
+        graph.add_edge(a, b, delay=delay)
+    for node in loaded.receivers[0]:
+        path = networkx.shortest_path(graph, 0, node, weight="delay")
+        assert loaded.topology.directions(0, node) == [
+            f"{a}>{b}" for a, b in zip(path, path[1:], strict=False)
+        ]
+    summary = network_summary(loaded)
+    assert summary["nodes"]["0"]["name"] == "Lisbon"
+    picture = topology_svg(json.loads(json.dumps(summary)))
+    assert all(one["name"] in picture for one in summary["nodes"].values())
+    assert picture == topology_svg(summary)
+
+
+def test_a_quarter_of_the_equator() -> None:
+    assert great_circle((0, 0), (90, 0)) == pytest.approx(10_007_557, rel=1e-6)
+    assert great_circle((0, 90), (123, -90)) == pytest.approx(2 * 10_007_557, rel=1e-6)
+
+
+def test_a_python_function_returns_a_graph_or_a_mapping(load) -> None:
+    code = """
+import networkx
+def ring(count=4):
+    graph = networkx.Graph()
+    for n in range(count):
+        graph.add_edge("abcdef"[n], "abcdef"[(n + 1) % count], rate="3Mbit/s")
+    graph.nodes["b"]["label"] = "bee"
+    return graph
+def mapping():
+    return {"tree": {"depth": 2}, "links": {"0-1": {"rate": "1Mbit/s"}}}
+"""
+    receivers = "{scheme: sim, sender: a, receivers: [bee, c]}"
+    loaded = load("python: net.py:ring, parameters: {count: 5}", code, receivers)
+    assert links_of(loaded) == dict.fromkeys(
+        ["0-1", "1-2", "2-3", "3-4", "0-4"], (3_000_000, 5_000_000, "50p")
+    )
+    assert loaded.receivers == ((1, 2),)
+    changed = load("python: net.py:ring, links: {c-bee: {rate: 1Mbit/s}}", code, receivers)
+    assert links_of(changed)["1-2"][0] == 1_000_000
+    loaded = load("python: net.py:mapping", code, "{scheme: sim, sender: 0}")
+    assert loaded.receivers == ((3, 4, 5, 6),)
+    assert links_of(loaded)["0-1"][0] == 1_000_000
+
+
+TOPO = """
+from mininet.topo import Topo
+from mininet.link import TCLink
+class Lab(Topo):
+    def build(self, spare=False, **more):
+        a, h = self.addHost("a", ip="10.0.0.1/24"), self.addHost("h", mac="00:00:00:00:00:01")
+        s1, s2, s3 = (self.addSwitch(f"s{n}", dpid=str(n)) for n in (1, 2, 3))
+        self.addLink(a, s1)
+        self.addLink(s1, s2, cls=TCLink, bw=10, delay="3ms", loss=0.5, max_queue_size=20,
+                     use_htb=True)
+        self.addLink(s2, s3, bw=0.5, jitter="1ms")
+        self.addLink(s1, s3, delay="20ms")
+        self.addLink(h, s3, **more)
+        if spare:
+            self.addLink(h, s2)
+"""
+
+
+def test_a_mininet_topo_is_translated(load) -> None:
+    loaded = load("mininet: net.py:Lab", TOPO)
+    assert links_of(loaded) == {
+        "0-2": (5_000_000, 5_000_000, "50p"),
+        "2-3": (10_000_000, 3_000_000, "20p"),
+        "3-4": (500_000, 5_000_000, "50p"),
+        "2-4": (5_000_000, 20_000_000, "50p"),
+        "1-4": (5_000_000, 5_000_000, "50p"),
+    }
+    assert loaded.receivers == ((1,),)  # the leaf h; a sends
+    assert loaded.experiment.topology.names == {
+        "0": "a", "1": "h", "2": "s1", "3": "s2", "4": "s3",
+    }  # fmt: skip
+    assert loaded.topology.directions(0, 1) == ["0>2", "2>3", "3>4", "4>1"]
+    wire = loaded.topology.links["2-3"].parameters.wire
+    assert wire.loss is not None
+
+
+@pytest.mark.parametrize(
+    ("topology", "code", "said"),
+    [
+        ("graphml: nowhere.graphml", "", "'nowhere.graphml' is no file; valid: a path from"),
+        ("graphml: net.py", "def", "not GraphML"),
+        ("graphml: /etc/passwd", "", "valid: a path relative to the experiment's file"),
+        ("graphml: net.py, python: net.py:f", "", "graphml and python; valid: one of them"),
+        ("python: net.py", "", "'net.py'; valid: file.py:function"),
+        (
+            "python: net.py:rign",
+            "def ring(): pass",
+            "no 'rign'; valid: ring (did you mean 'ring'?)",
+        ),
+        ("python: net.py:f", "def f():\n    1 / 0", "net.py:2: ZeroDivisionError"),
+        ("python: net.py:f", "def f(): exit(3)", "SystemExit: 3"),
+        ("python: net.py:f", "def f(): return 5", "it returns int; valid: a networkx graph, or a"),
+        ("python: net.py:f", "def f(): return {1: {2}}", "no plain data"),
+        ("python: net.py:f", "def f(): return {'python': 'x'}", "it returns 'python' again"),
+        ("mininet: net.py:dict", "dict = dict", "it is dict; valid: a subclass of mininet.topo"),
+        ("mininet: net.py:Lab, parameters: {spare: true}", TOPO, "host h has 2 links; valid: 1"),
+        ("mininet: net.py:Lab, parameters: {enable_red: true}", TOPO, "link h-s3: enable_red=True"),
+        ("mininet: net.py:Lab, parameters: {bw: fast}", TOPO, "link h-s3: bw is 'fast'"),
+        ("mininet: net.py:Lab, parameters: {delay: soon}", TOPO, "topology.links.1-4.delay"),
+        ("mininet: net.py:Lab, rate_scale: 0", TOPO, "topology.rate_scale: 0; valid: above 0"),
+        ("tree: {depth: 1}, names: {7: x}", "", "topology.names.7: no node '7'; valid: 0, 1, 2"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(load, topology: str, code: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(topology, code, "{scheme: sim, sender: 0}")
+    assert said in str(caught.value)
+
+
+def test_unknown_names_are_refused(load) -> None:
+    for sessions, said in (
+        ("{scheme: sim, sender: hh}", "sessions.0.sender: no node 'hh'; valid: a, h, s1, s2, s3"),
+        ("{scheme: sim, sender: a, receivers: [h, x]}", "sessions.0.receivers.1: no node 'x'"),
+    ):
+        with pytest.raises(InputError) as caught:
+            load("mininet: net.py:Lab", TOPO, sessions)
+        assert said in str(caught.value)
+
+
+def test_networkx_is_not_imported_for_other_experiments() -> None:
+    code = "import sys, tiercast_lab.experiment.loading; print('networkx' in sys.modules)"
+    path = ":".join(map(str, sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.stdout == "False\n", done.stderr
+    assert Path(binaries.EXPERIMENTS / "graphs/ten-cities.graphml").exists()
