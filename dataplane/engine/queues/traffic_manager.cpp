@@ -21,8 +21,12 @@ TrafficManager::TrafficManager(std::uint32_t ports, PacketPool& pool, Client& cl
 }
 
 std::int64_t TrafficManager::Port::next_event() const {
-  std::int64_t next = std::min(wire.next_event(), arriving.next_event());
+  std::int64_t next = wire.next_event();
   if (in_service != nullptr) next = std::min(next, free_ns);
+  next = std::min(next, arriving.next_event());
+  if (impaired) [[unlikely]] {
+    next = std::min({next, wire.next_held(), arriving.next_held()});
+  }
   return next;
 }
 
@@ -124,13 +128,14 @@ void TrafficManager::set_wires(std::uint32_t index, std::int64_t now_ns) {
   port.wire.set(port.config.wire, seed_of(index) + kWire);
   port.arriving.set(port.config.rx_wire, seed_of(index) + kArriving);
   port.delays_arrivals = port.config.rx_delay_ns > 0 || port.arriving.is_impaired();
+  port.impaired = port.wire.is_impaired() || port.arriving.is_impaired();
   if (port.wire.is_down()) {
     lose_all(index);
     port.free_ns = now_ns;
     port.remainder = 0;
   }
   if (port.arriving.is_down()) {
-    while (!port.arriving.empty()) lose_arriving(index, port.arriving.pop());
+    while (Packet* packet = port.arriving.pop_any()) lose_arriving(index, packet);
   }
 }
 
@@ -142,7 +147,7 @@ void TrafficManager::lose_all(std::uint32_t index) {
     take_from_queue(port, *packet);
     lose_unserved(index, packet);
   }
-  while (!port.wire.empty()) lose_on_wire(index, port.wire.pop());
+  while (Packet* packet = port.wire.pop_any()) lose_on_wire(index, packet);
   if (port.in_service != nullptr) lose_on_wire(index, std::exchange(port.in_service, nullptr));
 }
 
@@ -223,8 +228,8 @@ void TrafficManager::remove(std::uint32_t index) {
     ++port.labels.of(packet->label).dropped;
     pool_.give(packet);
   }
-  while (!port.wire.empty()) pool_.give(port.wire.pop());
-  while (!port.arriving.empty()) pool_.give(port.arriving.pop());
+  while (Packet* packet = port.wire.pop_any()) pool_.give(packet);
+  while (Packet* packet = port.arriving.pop_any()) pool_.give(packet);
   if (port.in_service != nullptr) pool_.give(port.in_service);
   port.waiting = {};
   port.in_service = nullptr;
@@ -251,7 +256,9 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   packet->enq_qdepth = stats.queue_packets;
   LabelCounts& counts = port.labels.of(packet->label);
   ++counts.entered;
-  if (port.wire.is_down()) return lose_unserved(index, packet);
+  if (port.impaired && port.wire.is_down()) [[unlikely]] {
+    return lose_unserved(index, packet);
+  }
   const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
   const std::uint32_t flow = port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
   const bool passes = port.red == nullptr || pass_red(port, *packet, idle, now_ns);
@@ -318,7 +325,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
     }
     if (packet->is_marked) mark(index, *packet, now_ns);
     if (port.rate == 0) {
-      put_on_wire(index, packet, now_ns);
+      put_on_wire(index, port, packet, now_ns);
       continue;
     }
     if (port.free_ns < now_ns) {
@@ -333,9 +340,11 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
   }
 }
 
-void TrafficManager::put_on_wire(std::uint32_t index, Packet* packet, std::int64_t sent_ns) {
-  Port& port = ports_[index];
-  if (port.wire.is_impaired()) return put_on_impaired_wire(index, packet, sent_ns);
+void TrafficManager::put_on_wire(std::uint32_t index, Port& port, Packet* packet,
+                                 std::int64_t sent_ns) {
+  if (port.impaired) [[unlikely]] {
+    return put_on_impaired_wire(index, packet, sent_ns);
+  }
   port.wire.put(packet, sent_ns + port.config.delay_ns);
 }
 
@@ -343,6 +352,7 @@ void TrafficManager::put_on_impaired_wire(std::uint32_t index, Packet* packet,
                                           std::int64_t sent_ns) {
   Port& port = ports_[index];
   const std::uint32_t label = packet->label;
+  if (!port.wire.is_impaired()) return port.wire.put(packet, sent_ns + port.config.delay_ns);
   switch (port.wire.impair(packet, sent_ns + port.config.delay_ns, pool_)) {
     case Wire::Fate::kSent: break;
     case Wire::Fate::kSentTwice:
@@ -368,24 +378,30 @@ void TrafficManager::delay_arrival(std::uint32_t index, Packet* packet, std::int
   schedule(index);
 }
 
+void TrafficManager::deliver(std::uint32_t index, Port& port, Packet* packet) {
+  ++port.stats.tx_packets;
+  port.stats.tx_bytes += packet->buffer->size;
+  client_.deliver(index, *packet);
+  pool_.give(packet);
+}
+
 void TrafficManager::step() {
   if (next_event() == kNever) return;
   const std::uint32_t index = next_port();
   const std::int64_t now_ns = ports_[index].due_ns;
   Port& port = ports_[index];
   if (port.wire.next_event() == now_ns) {
-    Packet* packet = port.wire.pop();
-    ++port.stats.tx_packets;
-    port.stats.tx_bytes += packet->buffer->size;
-    client_.deliver(index, *packet);
-    pool_.give(packet);
+    deliver(index, port, port.wire.pop());
+  } else if (port.impaired && port.wire.next_held() == now_ns) {
+    deliver(index, port, port.wire.pop_held());
   } else if (port.in_service != nullptr && port.free_ns == now_ns) {
     Packet* packet = port.in_service;
     port.in_service = nullptr;
-    put_on_wire(index, packet, now_ns);
+    put_on_wire(index, port, packet, now_ns);
     serve(index, now_ns);
   } else {
-    Packet* packet = port.arriving.pop();
+    const bool in_order = port.arriving.next_event() == now_ns;
+    Packet* packet = in_order ? port.arriving.pop() : port.arriving.pop_held();
     client_.arrive(index, packet, now_ns);
   }
   schedule(index);

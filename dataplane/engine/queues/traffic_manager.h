@@ -98,6 +98,7 @@ class TrafficManager {
     PacketList waiting;
     Wire wire, arriving;
     bool delays_arrivals = false;
+    bool impaired = false;            // either wire is
     std::unique_ptr<FairQueue> fair;  // holds the waiting packets instead of `waiting`
     std::unique_ptr<Red> red;
     Packet* in_service = nullptr;
@@ -146,7 +147,7 @@ class TrafficManager {
     return ports_[a].due_ns != ports_[b].due_ns ? ports_[a].due_ns < ports_[b].due_ns : a < b;
   }
   void serve(std::uint32_t port, std::int64_t now_ns);
-  void put_on_wire(std::uint32_t port, Packet* packet, std::int64_t sent_ns);
+  void put_on_wire(std::uint32_t index, Port& port, Packet* packet, std::int64_t sent_ns);
   [[gnu::noinline]] void put_on_impaired_wire(std::uint32_t port, Packet* packet,
                                               std::int64_t sent_ns);
   void set_wires(std::uint32_t port, std::int64_t now_ns);
@@ -154,6 +155,7 @@ class TrafficManager {
   void lose_on_wire(std::uint32_t port, Packet* packet);
   void lose_arriving(std::uint32_t port, Packet* packet);
   [[gnu::noinline]] void lose_unserved(std::uint32_t port, Packet* packet);
+  void deliver(std::uint32_t index, Port& port, Packet* packet);
   std::uint64_t seed_of(std::uint32_t port) const;
   void take_from_queue(Port& port, const Packet& packet);
   void set_scheduling(Port& port, bool fair);

@@ -74,10 +74,9 @@ void Wire::propagate(Packet* packet, std::int64_t due_ns, bool held) {
   impairments_->held.push(packet);
 }
 
-Packet* Wire::pop() {
-  if (!is_impaired()) return frames_.pop();
-  PacketList& held = impairments_->held;
-  return time_of_first(frames_) <= time_of_first(held) ? frames_.pop() : held.pop();
+Packet* Wire::pop_any() {
+  if (!frames_.empty()) return frames_.pop();
+  return next_held() == kNever ? nullptr : impairments_->held.pop();
 }
 
 std::uint32_t Wire::count() const {

@@ -15,6 +15,7 @@ namespace tiercast::engine {
 
 class Wire {
  public:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   enum class Fate { kSent, kSentTwice, kLost };
 
   // Says what is wrong; empty if nothing is.
@@ -35,17 +36,19 @@ class Wire {
   // The same, after chance has decided. A lost packet remains the caller's.
   Fate impair(Packet* packet, std::int64_t due_ns, PacketPool& pool);
 
-  std::int64_t next_event() const {
-    const std::int64_t next = time_of_first(frames_);
-    return is_impaired() ? std::min(next, time_of_first(impairments_->held)) : next;
+  // When the next frame leaves; kNever if there is none. The held ones count only for those who ask
+  // for them, since a wire that is not impaired has none.
+  std::int64_t next_event() const { return time_of_first(frames_); }
+  std::int64_t next_held() const {
+    return is_impaired() ? time_of_first(impairments_->held) : kNever;
   }
-  // The frame that is due at next_event(). There must be one.
-  Packet* pop();
-  bool empty() const { return next_event() == kNever; }
+  Packet* pop() { return frames_.pop(); }
+  Packet* pop_held() { return impairments_->held.pop(); }
+  // Any frame, the held ones last; null if there is none.
+  Packet* pop_any();
   std::uint32_t count() const;
 
  private:
-  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   struct Impairments {
     WireConfig config;
     std::uint64_t random = 0;
