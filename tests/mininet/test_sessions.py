@@ -29,7 +29,7 @@ from .real_run import Started
 
 # Node 0 sends two sessions; node 2 sends one and receives another; h3.s2 and h4.s3 share a host
 # with receivers of the first session. h6 leaves at 4 s and comes back at 7 s, session 2 stops, and
-# the receivers of session 3 come and go.
+# the receivers of session 3 come and go. A tree is pruned 1 s after a leave.
 SESSIONS = """\
 title: Three sessions
 topology: {tree: {depth: 2}, link: {rate: 3Mbit/s, delay: 5ms, queue: 50p}}
@@ -43,6 +43,7 @@ churn:
   - session: 3
     arrivals: {every: 500ms}
     stay: {distribution: exponential, mean: 1s}
+leave_latency: 1s
 duration: 12s
 """
 SEED = 5
@@ -93,6 +94,10 @@ def test_agents_come_and_go_alike_in_both_runtimes(tmp_path: Path) -> None:
         received = totals(run.rows["received"], "bytes")
         assert {agent for agent, count in received.iter_rows() if count} == set(seen)
         assert all_measures(run.rows, run.context)["session_throughput_s2"] > 0
+        if runtime == "mininet":
+            reports = run.rows["controller.igmp"].filter(pl.col("session") == 2).sort("time_s")
+            assert reports["action"].to_list() == ["join", "join", "expire", "expire"]
+            assert reports["time_s"][2] >= 8 + 1
         refused = next(c for c in run.summary["validity"]["checks"] if c["name"] == "refused")
         assert refused["ok"], refused
 
