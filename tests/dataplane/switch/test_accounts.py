@@ -202,6 +202,47 @@ def test_red_on_arrival_is_set_read_and_counted(network, switch, controller):
     assert not ports_of(switch)[OUT].HasField("red")
 
 
+def test_a_wire_loses_duplicates_and_goes_down(network, switch, controller):
+    def set_wire(port, **wires):
+        switch.lab.SetLink(lab_pb2.SetLinkRequest(port=port, **wires))
+
+    set_wire(OUT, rate_bps=0, wire=queue_pb2.Wire(duplicate=1))
+    send_all(network, switch)
+    network.ports[OUT].receive(2 * len(FRAMES))
+    port = ports_of(switch)[OUT]
+    assert (port.left, port.duplicated) == (len(FRAMES), len(FRAMES))
+    assert (port.tx_packets, port.link_losses, port.on_wire) == (2 * len(FRAMES), 0, 0)
+    assert sum(one.duplicated for one in port.sessions) == len(FRAMES)
+
+    # The change of one leaves the other.
+    set_wire(OUT, wire=queue_pb2.Wire(loss=queue_pb2.Loss(in_good=1)))
+    network.ports[1].send(frame(LAYERS[0]))
+    wait_until(lambda: ports_of(switch)[OUT].link_losses == 1, "the wire has lost it")
+    port = ports_of(switch)[OUT]
+    assert (port.left, port.duplicated) == (len(FRAMES) + 1, len(FRAMES))
+    assert [one.link_losses for one in port.sessions if (one.session, one.layer) == (1, 0)] == [1]
+
+    set_wire(OUT, wire=queue_pb2.Wire(up=False))
+    network.ports[1].send(frame(LAYERS[0]))
+    wait_until(lambda: ports_of(switch)[OUT].down_drops == 1, "it has found the link down")
+    assert ports_of(switch)[OUT].left == len(FRAMES) + 1
+
+    set_wire(1, rx_wire=queue_pb2.Wire(up=False))
+    network.ports[1].send(frame(LAYERS[0]))
+    wait_until(lambda: ports_of(switch)[1].rx_link_losses == 1, "it was lost on its way in")
+    assert ports_of(switch)[OUT].entered == len(FRAMES) + 2
+
+    none = queue_pb2.Wire(up=True, loss=queue_pb2.Loss(), duplicate=0)
+    set_wire(1, rx_wire=none)
+    set_wire(OUT, wire=none)
+    network.ports[1].send(frame(LAYERS[0]))
+    assert len(network.ports[OUT].receive(1)) == 1
+    with pytest.raises(grpc.RpcError) as refused:
+        set_wire(OUT, wire=queue_pb2.Wire(duplicate=1.5))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "port 3: duplicate 1.500000, valid: 0 to 1" in refused.value.details()
+
+
 def test_why_packets_were_not_passed_on(network, switch, controller):
     nobodys = [IP(dst="10.0.9.9")] * 3 + [IP(dst="239.192.0.10")]
     for packet in (*nobodys, IP(dst=RIVAL, ttl=1), IP(dst=RIVAL, chksum=1)):

@@ -134,13 +134,13 @@ def _path(snapshot: Snapshot) -> list[str]:
         }
         policy = policy_of(snapshot.run, link)
         for column, by in (
-            ("queue_drops", "by the full queue at"),
-            ("policy_drops", f"by {policy} at"),
-            ("down_drops", "since the link was down at"),
-            ("link_losses", "on the wire of"),
+            ("queue_drops", f"by the full queue at {link}"),
+            ("policy_drops", f"by {policy} at {link}"),
+            ("down_drops", f"while {link} was down"),
+            ("link_losses", f"on the wire of {link}"),
         ):
             if grew.get(column, 0.0) >= 0.5:
-                dropped.append(f"{grew[column]:.0f} {by} {link}")
+                dropped.append(f"{grew[column]:.0f} {by}")
         if grew["marked"] >= 0.5:
             marked.append(f"{grew['marked']:.0f} by {policy} at {link}")
     unknown = "" if counted else " (this kind of switch does not count what full queues drop)"
