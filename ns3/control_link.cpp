@@ -105,6 +105,18 @@ void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& sessi
                            [this, what, &host, &session, rank] { ask(what, host, session, rank); });
 }
 
+void ControlLink::report(const std::string& switch_name, std::uint32_t port, bool up) {
+  const nlohmann::json question = {{"ask", "port"},
+                                   {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
+                                   {"switch", switch_name},
+                                   {"port", port},
+                                   {"up", up}};
+  records_.send_now(question.dump());
+  const v1::ControllerAnswer answer = read_answer();
+  ns3::Simulator::Schedule(ns3::NanoSeconds(answer.delay_ns()),
+                           [this, answer] { apply(answer, std::nullopt); });
+}
+
 void ControlLink::ask(const char* what, const HostSpec& host, const v1::SimulatedSession& session,
                       Rank rank) {
   const auto number = static_cast<std::uint16_t>(session.session().session());

@@ -10,6 +10,7 @@
 #include <functional>
 #include <istream>
 #include <optional>
+#include <string>
 
 #include "ns3/records.h"
 #include "ns3/virtual_network.h"
@@ -30,6 +31,8 @@ class ControlLink {
   // `host` joins or leaves. Its report reaches the switch after the delay of its link. If leaves
   // take effect later, the controller says when to ask it what has expired.
   void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
+  // What a port sends fails to arrive, or arrives again.
+  void report(const std::string& switch_name, std::uint32_t port, bool up);
 
  private:
   // `what`: "join", "leave" or "expire".

@@ -79,8 +79,9 @@ MAY_IMPORT_LATE = {
     "run.mininet.switches": "only annotated: the network, which imports Mininet",
 }
 
-# Imports of computed names: a scheme's own modules, by its name, and all that state measures.
-FINDS_BY_NAME = {"base.by_name", "measures.catalogue"}
+# Imports of computed names: a scheme's own modules, by its name, all that state measures, and a
+# user's file that describes a network.
+FINDS_BY_NAME = {"base.by_name", "experiment.topology_sources", "measures.catalogue"}
 
 
 def tracked(folder: str, *suffixes: str) -> list[Path]:

@@ -28,7 +28,7 @@ from tiercast_controller.network.fates import COUNTERS, PortFates, fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, Topology, group_address, session_and_rank
 from tiercast_controller.p4runtime.client import PacketIn
-from tiercast_controller.p4runtime.entities import TableEntry
+from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.switch import ManagedSwitch
 
@@ -99,11 +99,12 @@ class Controller:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._querier = querier
         self._on_event = on_event or (lambda event: None)
-        aggregation = aggregation_entries(topology, sessions)
+        self._sessions = list(sessions)
         self._columns = fate_columns(topology, sessions)
+        self._routes = self._all_routes()
         self._static = {
-            name: [*entries, *self._columns[name].entries(), *aggregation[name]]
-            for name, entries in static_entries(topology).items()
+            name: [*entries, *self._columns[name].entries()]
+            for name, entries in self._routes.items()
         }
         _check_program(program, self._static)
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
@@ -225,6 +226,29 @@ class Controller:
                 rx_wire=rx_wire,
             )
         )
+        if wire is not None and wire.HasField("up"):
+            await self._port_changed(switch, port, wire.up)
+
+    async def _port_changed(self, switch: str, port: int, up: bool) -> None:
+        """Moves routes and trees after a direction of a link failed or returned."""
+        if not self.topology.set_up(switch, port, up):
+            return
+        before, self._routes = self._routes, self._all_routes()
+        await _all(
+            self._switches[name].client.write(entry_changes(before[name], entries))
+            for name, entries in self._routes.items()
+        )
+        for number, tree in self._trees.items():
+            for name in tree.reroute():
+                # One after another: a switch gets its state before packets come on the new path.
+                await self._switches[name].installer(number).set_target(tree.state(name))
+
+    def _all_routes(self) -> dict[str, list[TableEntry]]:
+        aggregation = aggregation_entries(self.topology, self._sessions)
+        return {
+            name: [*entries, *aggregation[name]]
+            for name, entries in static_entries(self.topology).items()
+        }
 
     async def ports(self, switch: str) -> lab_pb2.GetPortsResponse:
         """The statistics of a switch's ports. Resets figures "since the last" call. Raises

@@ -6,7 +6,7 @@ switches asks at each join and leave, and carries out the updates that it gets, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tiercast.v1.simulation_pb2 import SwitchUpdate
 
@@ -17,7 +17,14 @@ from tiercast_controller.network.aggregation import SUMMARY_CLONES, aggregation_
 from tiercast_controller.network.fates import fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, Topology
-from tiercast_controller.p4runtime.entities import CloneSession, MulticastGroup, Op, Update
+from tiercast_controller.p4runtime.entities import (
+    CloneSession,
+    MulticastGroup,
+    Op,
+    TableEntry,
+    Update,
+    entry_changes,
+)
 from tiercast_controller.p4runtime.program import Program
 
 
@@ -42,12 +49,14 @@ class VirtualController:
         # Changes fall between two packets, and nobody reads the groups' counts.
         self._groups = {switch.name: ReplicationGroups(kept=0) for switch in topology.switches}
         self._installed: dict[tuple[str, int], MulticastState] = {}
+        self._routes: dict[str, list[TableEntry]] = {}  # by switch
 
     def first_updates(self) -> list[SwitchUpdate]:
         """What every switch gets before the run: routes, marking, columns of fates, aggregators."""
         aggregation = aggregation_entries(self._topology, self._sessions)
+        self._routes = self._all_routes()
         updates = []
-        for switch, entries in static_entries(self._topology).items():
+        for switch, entries in self._routes.items():
             if aggregation[switch]:
                 updates += [
                     self._described(switch, Update(Op.INSERT, CloneSession(number, port)))
@@ -55,9 +64,32 @@ class VirtualController:
                 ]
             updates += [
                 self._described(switch, Update(Op.INSERT, item))
-                for item in (*entries, *self._columns[switch].entries(), *aggregation[switch])
+                for item in (*entries, *self._columns[switch].entries())
             ]
         return updates
+
+    def port_changed(self, switch: str, port: int, up: bool) -> list[SwitchUpdate]:
+        """The updates after a direction of a link failed or returned; empty if no path changes."""
+        if not self._topology.set_up(switch, port, up):
+            return []
+        before, self._routes = self._routes, self._all_routes()
+        updates = [
+            self._described(name, update)
+            for name, entries in self._routes.items()
+            for update in entry_changes(before[name], entries)
+        ]
+        for tree in self._trees.values():
+            ranks = range(tree.session.layers)
+            for name in tree.reroute():
+                updates += self._planned(name, tree, ranks)
+        return updates
+
+    def _all_routes(self) -> dict[str, list[TableEntry]]:
+        aggregation = aggregation_entries(self._topology, self._sessions)
+        return {
+            name: [*entries, *aggregation[name]]
+            for name, entries in static_entries(self._topology).items()
+        }
 
     def change(
         self, host: str, session: int, rank: int, joins: bool, now_s: float
@@ -85,14 +117,20 @@ class VirtualController:
         """The updates after a place of membership appeared or disappeared."""
         tree = self._trees[member.session]
         change = tree.join if joins else tree.leave
-        updates = []
-        for name in sorted(change(member.rank, member.switch, member.port)):
-            installed = self._installed.get((name, member.session), MulticastState())
-            desired, batches = self._groups[name].plan(installed, tree.state(name))
-            self._groups[name].written([tree.session.group(member.rank)], desired)
-            updates += [self._described(name, update) for batch in batches for update in batch]
-            self._installed[name, member.session] = desired
-        return updates
+        return [
+            update
+            for name in sorted(change(member.rank, member.switch, member.port))
+            for update in self._planned(name, tree, [member.rank])
+        ]
+
+    def _planned(self, name: str, tree: SessionTrees, ranks: Iterable[int]) -> list[SwitchUpdate]:
+        """The updates that bring a switch to the tree's state; these ranks may change."""
+        key = name, tree.session.number
+        installed = self._installed.get(key, MulticastState())
+        desired, batches = self._groups[name].plan(installed, tree.state(name))
+        self._groups[name].written([tree.session.group(rank) for rank in ranks], desired)
+        self._installed[key] = desired
+        return [self._described(name, update) for batch in batches for update in batch]
 
     def new_top_rank(self, session: int) -> int | None:
         """The highest rank that has a member anywhere, -1 if there are no members; None if the last

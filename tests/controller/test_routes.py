@@ -119,13 +119,41 @@ def test_switches_forward_on_the_paths_and_each_member_gets_one_copy(seed: int) 
     left = draw.sample(members, len(members) // 3)
     for node in left:
         trees.leave(0, f"s{node}", 1)
+    wanted = sorted(f"h{node}" for node in members if node not in left)
+    assert copies(topology, trees, f"s{source}") == wanted
+    failed = draw.choice(list(links))
+    before = {name: trees.state(name) for name in entries}
+    port = topology.port_to(f"s{failed[0]}", f"s{failed[1]}")
+    if not topology.set_up(f"s{failed[0]}", port, up=False):
+        assert topology.is_tree
+        return
+    changed = trees.reroute()
+    assert set(changed) == {name for name in entries if trees.state(name) != before[name]}
+    assert copies(topology, trees, f"s{source}") == wanted
+    graph = graph_of(links)
+    graph.remove_edge(*failed)
+    if networkx.is_connected(graph):
+        a, b = (f"s{node}" for node in failed)
+        uses = {topology.neighbour(a, p) for c in trees.state(a).copies.values() for p in c}
+        assert b not in uses
+        around = Routes({link: delay for link, delay in links.items() if link != failed})
+        for x, y in itertools.permutations(routes.neighbours, 2):
+            there = [f"s{node}" for node in around.path(x, y)]
+            assert topology.routes.path(f"s{x}", f"s{y}") == there
+    assert topology.set_up(f"s{failed[0]}", port, up=True)
+    trees.reroute()
+    assert {name: trees.state(name) for name in entries} == before
+
+
+def copies(topology: Topology, trees: SessionTrees, root: str) -> list[str]:
+    """The hosts that get a copy of a packet of the source, once for each copy."""
     got: list[str] = []
     visited: list[str] = []
-    waiting = [(f"s{source}", 1)]
+    waiting = [(root, 1)]
     while waiting:
         switch, came_in = waiting.pop()
         visited.append(switch)
-        assert len(visited) <= len(links) + 1, "a loop"
+        assert len(visited) <= len(topology.switches), "a loop"
         for ports in trees.state(switch).copies.values():
             for port in ports - {came_in}:
                 node = topology.neighbour(switch, port)
@@ -133,8 +161,7 @@ def test_switches_forward_on_the_paths_and_each_member_gets_one_copy(seed: int) 
                     got.append(node)
                 else:
                     waiting.append((node, topology.port_to(node, switch)))
-    assert sorted(got) == sorted(f"h{node}" for node in members if node not in left)
-    assert len(visited) == len(set(visited))
+    return sorted(got)
 
 
 def next_port(entries, topology: Topology, host: str) -> int:

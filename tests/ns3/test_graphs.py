@@ -64,3 +64,46 @@ def test_each_receiver_gets_each_packet_once(seed: int, tmp_path: Path) -> None:
         for a, b in itertools.pairwise(networkx.dijkstra_path(graph, sender, node))
     }
     assert {link for link in used if "h" not in link} == wanted
+
+
+FAILING = """\
+topology:
+  nodes: [0, 1, 2, 3, 4]
+  link: {rate: 10Mbit/s, delay: 5ms, queue: 100p}
+  links: {0-1: {}, 1-3: {}, 0-2: {delay: 10ms}, 2-3: {}, 3-4: {}}
+sessions: [{scheme: sim, sender: 0, session: 1, receivers: [3, 4], layers: 1,
+  parameters: {sim.initial_rate: 400kbit/s, sim.min_rate: 400kbit/s, sim.max_rate: 400kbit/s}}]
+traffic: [{kind: udp, from: 0, to: 4, rate: 400kbit/s}]
+events: [{at: 10s, link: 1-3, up: false}, {at: 20s, link: 1-3, up: true}]
+duration: 30s
+measure: {last: 20s}
+"""
+
+
+def test_paths_move_when_a_link_fails_and_when_it_returns(tmp_path: Path) -> None:
+    """0-1-3 is the shorter path. 50 packets/s of the session and of UDP take it, then 0-2-3, then
+    0-1-3 again; what is on the failed link, or sent to it before the switches know, is lost."""
+    file = tmp_path / "failing.yaml"
+    file.write_text(FAILING)
+    command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = tmp_path / "r/latest/rows"
+    ports = pl.read_parquet(rows / "port.parquet")
+
+    def left(link: str, start: float, end: float) -> int:
+        of_link = ports.filter(pl.col("link") == link).sort("time_s")
+        counts = [of_link.filter(pl.col("time_s") <= at)["left"].max() for at in (start, end)]
+        return counts[1] - counts[0]
+
+    for start, end, used, unused in (
+        (2, 9, "1>3", "2>3"),
+        (11, 19, "2>3", "1>3"),
+        (21, 29, "1>3", "2>3"),
+    ):
+        assert left(unused, start, end) == 0
+        assert left(used, start, end) == pytest.approx(100 * (end - start), rel=0.05)
+    received = pl.read_parquet(rows / "received.parquet").group_by("agent").last()
+    for one in received.iter_rows(named=True):
+        # 5 ms of the link at 50 packets/s, and the time until the switches have changed.
+        assert one["lost"] <= 3
+        assert one["packets"] > 0.98 * 30 * 50

@@ -103,6 +103,29 @@ class SessionTrees:
             switch, port = self._towards_source(switch)
         return changed
 
+    def reroute(self) -> list[str]:
+        """Moves the trees to the paths that the topology has now. Returns the switches whose state
+        changes, those farthest from the source first: each then has its new state before packets
+        come to it on the new path."""
+        before = {switch: self.state(switch) for ports in self._ports for switch in ports}
+        members = [
+            (rank, switch, port)
+            for rank, ports in enumerate(self._ports)
+            for switch, copies in ports.items()
+            for port in copies
+            if self._topology.is_host_port(switch, port)
+        ]
+        self._upstream = self._topology.routes.towards(self.session.source)
+        self._ports = [defaultdict(set) for _ in self._ports]
+        for rank, switch, port in members:
+            self.join(rank, switch, port)
+        affected = before.keys() | {switch for ports in self._ports for switch in ports}
+        return [
+            switch
+            for switch in reversed(list(self._upstream))
+            if switch in affected and before.get(switch, SessionState()) != self.state(switch)
+        ]
+
     def top_rank(self) -> int:
         """The highest rank that has a member anywhere; -1 if there are no members."""
         for rank in reversed(range(self.session.layers)):

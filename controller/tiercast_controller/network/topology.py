@@ -26,6 +26,9 @@ from tiercast_controller.network.routes import Routes
 if TYPE_CHECKING:  # only callers that use a graph wait for its import
     import networkx as nx
 
+# ns, added to the delay of a link that is down: more than any path has. So paths lead around it if
+# they can, and stay where they were if they cannot.
+DOWN = 1 << 62
 MAX_PORT = 509  # CPU_PORT follows, and 511 drops
 CPU_PORT = 510
 _GROUP_BASE = int(IPv4Address("239.192.0.0"))
@@ -92,6 +95,7 @@ class Topology:
         self._neighbour: dict[str, dict[int, str]] = {}  # switch -> port -> node
         self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
         self._delays: dict[tuple[str, str], int] = {}  # ns, by link
+        self._down: set[tuple[str, int]] = set()  # ports whose direction of a link has failed
         self._routes: Routes[str] | None = None  # of the links so far
 
     @classmethod
@@ -222,8 +226,28 @@ class Topology:
     def routes(self) -> Routes[str]:
         """The paths between all nodes. Hosts have one link each, so no path leads through one."""
         if self._routes is None:
-            self._routes = Routes(self._delays)
+            failed = {frozenset((switch, self.neighbour(switch, p))) for switch, p in self._down}
+            self._routes = Routes(
+                {
+                    link: delay + (DOWN if frozenset(link) in failed else 0)
+                    for link, delay in self._delays.items()
+                }
+            )
         return self._routes
+
+    def set_up(self, switch: str, port: int, up: bool) -> bool:
+        """Says that what a port sends fails to arrive, or arrives again. A link is down if either
+        direction is. Returns whether paths may change."""
+        self.neighbour(switch, port)
+        before = set(self._down)
+        if up:
+            self._down.discard((switch, port))
+        else:
+            self._down.add((switch, port))
+        if self._down == before or self.is_tree:
+            return False
+        self._routes = None
+        return True
 
     @property
     def is_tree(self) -> bool:

@@ -4,7 +4,7 @@ sessions."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 # A match value: an integer for an exact match, (value, prefix length) for lpm.
@@ -86,3 +86,13 @@ class Update:
 
     def __str__(self) -> str:
         return f"{self.op.value} {self.entity}"
+
+
+def entry_changes(before: Iterable[TableEntry], after: Iterable[TableEntry]) -> list[Update]:
+    """The updates from some entries to others."""
+    old, new = ({item.key: item for item in items} for items in (before, after))
+    return [
+        *(Update(Op.INSERT, item) for key, item in new.items() if key not in old),
+        *(Update(Op.MODIFY, item) for key, item in new.items() if key in old and old[key] != item),
+        *(Update(Op.DELETE, item) for key, item in old.items() if key not in new),
+    ]

@@ -146,6 +146,9 @@ def answer(
     controller: VirtualController, question: dict[str, Any], leave_latency_ns: int = 0
 ) -> ControllerAnswer:
     """To a question of tiercast-ns3 (docs/ns3.md)."""
+    if question["ask"] == "port":
+        updates = controller.port_changed(question["switch"], question["port"], question["up"])
+        return ControllerAnswer(updates=updates, delay_ns=CONTROL_DELAY_NS)
     session, now_s = question["session"], question["time_ns"] / 1e9
     if question["ask"] == "expire":
         updates = controller.expire(now_s + ROUNDING_S)
