@@ -5,6 +5,7 @@
 #include <grpc/support/log.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -45,6 +46,40 @@ void check_socket_path(const std::string& option, const std::string& path) {
   ::unlink(path.c_str());
 }
 
+// Why gRPC, which does not say it, could not listen at `host:port` or at a socket `path`: what the
+// kernel says to the same.
+std::string why_not(const std::string& address, const std::string& path) {
+  const auto tried = [](int family, const sockaddr* where, socklen_t bytes) -> std::string {
+    const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return strerror(errno);
+    const int on = 1;  // as gRPC, for which a connection that has just ended is in nobody's way
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const bool listens = ::bind(fd, where, bytes) == 0 && ::listen(fd, 1) == 0;
+    std::string said = listens ? "gRPC says no reason" : strerror(errno);
+    ::close(fd);
+    return said;
+  };
+  if (!path.empty()) {
+    sockaddr_un where{};
+    where.sun_family = AF_UNIX;
+    if (path.size() >= sizeof where.sun_path) return strerror(ENAMETOOLONG);
+    path.copy(where.sun_path, sizeof where.sun_path - 1);
+    return tried(AF_UNIX, reinterpret_cast<const sockaddr*>(&where), sizeof where);
+  }
+  const std::size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error =
+          ::getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found))
+    return gai_strerror(error);
+  std::string said = tried(found->ai_family, found->ai_addr, found->ai_addrlen);
+  ::freeaddrinfo(found);
+  return said;
+}
+
 // gRPC writes lengthy lines when it cannot listen. They are suppressed, because we report the error
 // ourselves.
 void say_nothing(gpr_log_func_args*) {}
@@ -76,9 +111,7 @@ ControlServer::ControlServer(const std::string& option, const std::string& addre
   server_ = builder.BuildAndStart();
   if (!server_ || bound == 0)
     throw ListenError(
-        fmt::format("{} {}: cannot listen: the address is in use, is not of this "
-                    "machine, or its directory does not exist",
-                    option, address));
+        fmt::format("{} {}: cannot listen: {}", option, address, why_not(address, socket_path_)));
 }
 
 ControlServer::~ControlServer() {

@@ -33,6 +33,12 @@ function(tiercast_write_scheme_numbers file)
   file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
 endfunction()
 
+# Ends with an error; the build keeps the folders that it had before.
+macro(tiercast_refuse_schemes)
+  set_property(CACHE TIERCAST_SCHEMES PROPERTY VALUE "${TIERCAST_ACCEPTED_SCHEMES}")
+  message(FATAL_ERROR ${ARGN})
+endmacro()
+
 # Writes schemes() to a C++ file: our schemes, and those of further folders. Such a folder is called
 # as its scheme; <name>.h in it declares `tiercast::<name>::scheme()`.
 function(tiercast_write_registry file)
@@ -41,11 +47,11 @@ function(tiercast_write_registry file)
   foreach(folder ${TIERCAST_SCHEME_FOLDERS} ${ARGN})
     cmake_path(GET folder FILENAME name)
     if(NOT EXISTS ${folder}/${name}.h)
-      message(FATAL_ERROR "scheme ${name}: ${folder}/${name}.h is missing; valid: a folder that has it "
-        "(`make programs SCHEMES=<folder>`; with an empty SCHEMES= the build forgets it)")
+      tiercast_refuse_schemes("scheme ${name}: ${folder}/${name}.h is missing; valid: a folder that has it "
+        "(`make programs SCHEMES=<folder>`)")
     endif()
     if(entries MATCHES " ${name}::")
-      message(FATAL_ERROR "scheme ${name}: ${folder} is the second of that name; valid: another name")
+      tiercast_refuse_schemes("scheme ${name}: ${folder} is the second of that name; valid: another name")
     endif()
     string(APPEND includes "#include \"${folder}/${name}.h\"\n")
     string(APPEND entries "      ${name}::scheme(),\n")

@@ -33,6 +33,7 @@ from tiercast_lab.base.errors import (
     require_characters,
 )
 from tiercast_lab.cli import sessions
+from tiercast_lab.cli.refusals import Commands
 
 # Each command imports what it uses, because most need only a part of the lab and so start sooner.
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="tiercast",
+    cls=Commands,
     help="A laboratory for multicast congestion control on programmable networks.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

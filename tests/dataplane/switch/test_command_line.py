@@ -88,11 +88,18 @@ def test_a_tcp_port_in_use(fails, network, tools):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        assert f"--grpc {address}: cannot listen" in fails(*PORT, "--grpc", address)
+        said = f"--grpc {address}: cannot listen: Address already in use"
+        assert said in fails(*PORT, "--grpc", address)
 
 
 def test_a_missing_directory(fails):
-    assert "/no/such/place" in fails(*PORT, "--grpc", "unix:/no/such/place/s")
+    said = "--grpc unix:/no/such/place/s: cannot listen: No such file or directory"
+    assert said in fails(*PORT, "--grpc", "unix:/no/such/place/s")
+
+
+def test_an_address_of_another_machine(fails):
+    said = "--grpc 192.0.2.1:9559: cannot listen: Cannot assign requested address"
+    assert said in fails(*PORT, "--grpc", "192.0.2.1:9559")
 
 
 def test_a_dead_switchs_socket_is_replaced(start, tmp_path):
