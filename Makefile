@@ -14,7 +14,7 @@ PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tier
 ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
-.PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
+.PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev ahead programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
   bench-sender bench-joins bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
@@ -37,9 +37,11 @@ stubs: setup
 types: stubs setup-dev
 	@[ -e build/python/tiercast/v1/lab_pb2.pyi ] || $(PYTHON) proto/generate_python.py --types build/python
 
+CONFIGURE := [ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+  -DTIERCAST_WERROR=$(if $(filter default,$(origin CXX)),ON,OFF)
+
 configure: stubs
-	@[ -e build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
-	  -DTIERCAST_WERROR=$(if $(filter default,$(origin CXX)),ON,OFF)
+	@$(CONFIGURE)
 ifneq ($(origin SCHEMES),undefined)
 	@cmake -DTIERCAST_SCHEMES="$(subst $(eval ) ,;,$(abspath $(SCHEMES)))" build > /dev/null
 endif
@@ -48,8 +50,16 @@ endif
 configure-dev: setup-dev configure
 	@grep -q BUILD_TESTING:BOOL=ON build/CMakeCache.txt || cmake -DBUILD_TESTING=ON build > /dev/null
 
-programs: configure  ## build what a run needs into build/
+# The first time, libraries that need nothing of .venv are compiled while pip fills it.
+programs:         ## build what a run needs into build/
+	@scripts/setup.sh packages
+	@[ -e build/build.ninja ] || $(MAKE) --no-print-directory -j 2 stubs ahead
+	@$(MAKE) --no-print-directory configure
 	@ninja -C build -j $(JOBS) $(PROGRAMS)
+
+ahead:
+	@$(CONFIGURE)
+	@ninja -C build -j $(JOBS) tiercast_engine tiercast_protocols tiercast_messages
 
 build: configure-dev  ## build every binary into build/, including the tests
 	@ninja -C build -j $(JOBS)

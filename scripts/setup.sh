@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what `make programs` needs on a bare Debian 12 machine or, with `setup.sh dev`, what the
 # tests and checks need as well: Debian packages, then the Python environment .venv. With
-# `setup.sh alone`, only the Debian packages that `make test-alone` needs.
+# `setup.sh alone`, only the Debian packages that `make test-alone` needs; with `setup.sh packages`,
+# those of `make programs` without .venv.
 # Idempotent: a second run only compares versions and takes about a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,10 +11,11 @@ what=${1:-run}
 packages=(scripts/debian-packages-alone.txt) locks=()
 case "$what" in
   alone) ;;
+  packages) packages+=(scripts/debian-packages.txt) ;;
   run) packages+=(scripts/debian-packages.txt) locks=(requirements.lock) ;;
   dev) packages+=(scripts/debian-packages.txt scripts/debian-packages-dev.txt)
        locks=(requirements.lock requirements-dev.lock) ;;
-  *) echo "setup: $what; valid: alone, run, dev" >&2; exit 2 ;;
+  *) echo "setup: $what; valid: alone, packages, run, dev" >&2; exit 2 ;;
 esac
 
 missing=()
