@@ -370,6 +370,7 @@ def test_a_wrong_figure_is_named(file: Path, old: str, new: str, text: str) -> N
     assert text in str(error.value)
 
 
+@pytest.mark.slow
 def test_every_figure_of_the_repository_loads() -> None:
     schemes = known_schemes()
     figures = all_figures(schemes, binaries.FIGURES)
