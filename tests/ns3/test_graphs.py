@@ -4,6 +4,7 @@ path by delay."""
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import subprocess
 from pathlib import Path
@@ -107,3 +108,7 @@ def test_paths_move_when_a_link_fails_and_when_it_returns(tmp_path: Path) -> Non
         # 5 ms of the link at 50 packets/s, and the time until the switches have changed.
         assert one["lost"] <= 3
         assert one["packets"] > 0.98 * 30 * 50
+    summary = json.loads((tmp_path / "r/latest/summary.json").read_text())
+    steps = summary["network"]["sessions"][0]["receivers"]["h4"]["available"]
+    assert [at for at, _ in steps] == [0, 10, 20]
+    assert all(rate == 10e6 for _, rate in steps)  # there is always a path

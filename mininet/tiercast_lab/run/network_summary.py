@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
+
+from tiercast_controller.network.routes import Routes, steps
+from tiercast_controller.network.topology import DOWN
 
 from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent, Session, member_name
-from tiercast_lab.experiment.topology import LinkParameters
+from tiercast_lab.experiment.topology import LinkParameters, Topology
 from tiercast_lab.results.summary import (
     FlowSummary,
     LinkSummary,
@@ -69,6 +73,7 @@ def _session(
     contenders = {name: flow for name, flow in flows.items() if flow.rival}
     users = Counter(direction for flow in contenders.values() for direction in flow.directions)
     changes, events = loaded.experiment.member_changes, loaded.experiment.link_events
+    moves = _moves(topology, events)
     receivers = {}
     for node in loaded.recorded[index]:
         path = topology.path(session.sender, node)
@@ -82,13 +87,7 @@ def _session(
             bottleneck=link,
             share=share,
             rivals=[name for name, flow in contenders.items() if direction in flow.directions],
-            available=available_steps(
-                {
-                    direction: topology.links[name].parameters
-                    for name, direction in zip(path, directions, strict=True)
-                },
-                events,
-            ),
+            available=_available(topology, moves, session.sender, node, events),
             absences=absences(
                 session, changes.get((session.session, node), []), loaded.experiment.duration
             ),
@@ -128,6 +127,52 @@ def absences(session: Session, changes: list[MemberChange], end: int) -> list[li
     if left is not None:
         result.append([left / 1e9, end / 1e9])
     return [[left, back] for left, back in result if left < back]
+
+
+def _moves(topology: Topology, events: list[LinkEvent]) -> list[tuple[int, Routes[int]]]:
+    """The paths from each time, in ns, at which links fail or return; the first from 0 on."""
+    result = [(0, topology.routes)]
+    if all(event.wire.up is None for event in events):
+        return result
+    links = {
+        (a, b): topology.links[topology.link_between(a, b)].parameters.delay
+        for a, near in topology.routes.neighbours.items()
+        for b in near
+        if a < b
+    }
+    if len(links) < len(topology.routes.neighbours):  # a tree: nothing moves
+        return result
+    down: set[tuple[str, str]] = set()  # directions
+    for event in events:
+        if event.wire.up is None:
+            continue
+        for _, sender, receiver in topology.sides(event.link):
+            (down.discard if event.wire.up else down.add)((sender[1:], receiver[1:]))
+        failed = {tuple(sorted(map(int, ends))) for ends in down}
+        now = {link: delay + (DOWN if link in failed else 0) for link, delay in links.items()}
+        result.append((event.at, Routes(now)))
+    return result
+
+
+def _available(
+    topology: Topology,
+    moves: list[tuple[int, Routes[int]]],
+    sender: int,
+    node: int,
+    events: list[LinkEvent],
+) -> list[list[float]]:
+    """As available_steps, over the path of each time."""
+    result: list[list[float]] = []
+    for (start, routes), (end, _) in pairwise([*moves, (1 << 63, moves[0][1])]):
+        path = {
+            f"{a}>{b}": topology.links[topology.link_between(a, b)].parameters
+            for a, b in steps(routes.path(sender, node))
+        }
+        found = available_steps(path, events)
+        at_start = [rate for at, rate in found if at <= start / 1e9][-1]
+        result += [[start / 1e9, at_start]]
+        result += [[at, rate] for at, rate in found if start / 1e9 < at < end / 1e9]
+    return result
 
 
 def available_steps(
