@@ -81,11 +81,17 @@ measure: {last: 20s}
 """
 
 
-def test_paths_move_when_a_link_fails_and_when_it_returns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("from_the_start", [False, True])
+def test_paths_move_when_a_link_fails_and_when_it_returns(
+    tmp_path: Path, from_the_start: bool
+) -> None:
     """0-1-3 is the shorter path. 50 packets/s of the session and of UDP take it, then 0-2-3, then
     0-1-3 again; what is on the failed link, or sent to it before the switches know, is lost."""
     file = tmp_path / "failing.yaml"
-    file.write_text(FAILING)
+    down, at_10_s = "1-3: {up: false}", "{at: 10s, link: 1-3, up: false}, "
+    text = FAILING.replace("1-3: {}", down).replace(at_10_s, "") if from_the_start else FAILING
+    assert (down in text, at_10_s in text) == (from_the_start, not from_the_start)
+    file.write_text(text)
     command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
     subprocess.run(command, check=True, capture_output=True)
     rows = tmp_path / "r/latest/rows"
@@ -97,7 +103,7 @@ def test_paths_move_when_a_link_fails_and_when_it_returns(tmp_path: Path) -> Non
         return counts[1] - counts[0]
 
     for start, end, used, unused in (
-        (2, 9, "1>3", "2>3"),
+        (2, 9, "2>3", "1>3") if from_the_start else (2, 9, "1>3", "2>3"),
         (11, 19, "2>3", "1>3"),
         (21, 29, "1>3", "2>3"),
     ):
@@ -110,5 +116,5 @@ def test_paths_move_when_a_link_fails_and_when_it_returns(tmp_path: Path) -> Non
         assert one["packets"] > 0.98 * 30 * 50
     summary = json.loads((tmp_path / "r/latest/summary.json").read_text())
     steps = summary["network"]["sessions"][0]["receivers"]["h4"]["available"]
-    assert [at for at, _ in steps] == [0, 10, 20]
+    assert [at for at, _ in steps] == ([0, 20] if from_the_start else [0, 10, 20])
     assert all(rate == 10e6 for _, rate in steps)  # there is always a path

@@ -48,7 +48,7 @@ def check(
         for node in getattr(experiment.topology, key):
             if not re.fullmatch("0|[1-9][0-9]{0,5}", node) or int(node) not in nodes:
                 raise source.error(("topology", key, node), _no_node(shown(node), nodes))
-    routes = Routes({link: parameters.delay for link, parameters in links.items()})
+    routes = Routes({link: parameters.path_delay for link, parameters in links.items()})
     sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
     _check_traffic(source, experiment, nodes, len(receivers[0]))
     members = {one.session: of_one for one, of_one in zip(sessions, receivers, strict=True)}

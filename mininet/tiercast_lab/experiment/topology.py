@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiercast_controller.network.routes import Routes, steps
+from tiercast_controller.network.topology import DOWN
 
 from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.wire import Wire
@@ -28,6 +29,11 @@ class LinkParameters:
     one_way: bool = False  # rate and queue apply only to the direction from a to b
     fair: bool = False  # each flow has its own queue, and they are served in turn
     wire: Wire = Wire()  # of both directions; with one_way, the other one has its `up` alone
+
+    @property
+    def path_delay(self) -> int:
+        """ns, that the link counts for when paths are chosen at the start of the run."""
+        return self.delay + (DOWN if self.wire.up is False else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,7 @@ class Topology:
         traffic: Iterable[int] = (),
     ) -> None:
         # Between node numbers. A node and its attached hosts are one.
-        self.routes = Routes({link: parameters.delay for link, parameters in links.items()})
+        self.routes = Routes({link: parameters.path_delay for link, parameters in links.items()})
         neighbours = self.routes.neighbours
         senders, receivers, traffic = set(senders), set(receivers), set(traffic)
         wanted = {node: ["h"] for node in sorted(senders | receivers)}

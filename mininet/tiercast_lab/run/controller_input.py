@@ -65,6 +65,9 @@ def described_topology(
             back = topology.switches[link.b].port_to(link.a)
             policy_back = marking.at(link.sent_by(link.b).rate, packet_size, idle_us)
             described.connect(link.a, port, link.b, back, policy, policy_back, delay)
+            if link.parameters.wire.up is False:
+                described.set_up(link.a, port, up=False)
+                described.set_up(link.b, back, up=False)
     return described
 
 

@@ -142,7 +142,12 @@ def _moves(topology: Topology, events: list[LinkEvent]) -> list[tuple[int, Route
     }
     if len(links) < len(topology.routes.neighbours):  # a tree: nothing moves
         return result
-    down: set[tuple[str, str]] = set()  # directions
+    down = {  # directions
+        way
+        for link in topology.links.values()
+        if link.parameters.wire.up is False
+        for way in ((link.a[1:], link.b[1:]), (link.b[1:], link.a[1:]))
+    }
     for event in events:
         if event.wire.up is None:
             continue
