@@ -20,7 +20,7 @@ from tiercast_lab.run.mininet.flows import tcp
 from tiercast_lab.run.mininet.traffic import PROGRAM, require_one_stack
 
 from ..patience import PATIENCE_S, wait_until
-from .conftest import SMALL, Load, skip_if_invalid
+from .conftest import ROOT, SMALL, Load, skip_if_invalid
 from .test_run import Started
 
 
@@ -336,3 +336,77 @@ def test_an_interrupted_run_leaves_no_flow(tmp_path: Path) -> None:
     status, _, error = started.finish()
     assert (status, error.strip()) == (130, "tiercast: interrupted by SIGINT")
     started.assert_nothing_is_left()
+
+
+COMMANDS = """
+topology:
+  nodes: [0, 1, 2]
+  link: {rate: 2Mbit/s, delay: 5ms, queue: 50p}
+  links: {0-1: {}, 1-2: {}}
+sessions: [{scheme: tfmcc, sender: 0, receivers: [2]}]
+traffic:
+  - {kind: command, from: 2, run: "iperf3 -s -1"}
+  - {kind: command, from: 0, start: 1s, run: "iperf3 -c $t2 -C cubic -t 4 --json"}
+  - {kind: command, from: 0, stop: 3s, run: "echo $interface $seed $duration_s; sleep 1000 & wait"}
+duration: 8s
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.mininet
+def test_commands_of_the_user_run_on_hosts(tmp_path: Path) -> None:
+    """Two that end by themselves, and one that its stop ends, with what it started."""
+    file = tmp_path / "commands.yaml"
+    file.write_text(COMMANDS)
+    status, out, error = Started(tmp_path, "--seed", "5", experiment=str(file)).finish()
+    assert status in (0, 3), out + error
+    directory = (tmp_path / "latest").resolve()
+    said = json.loads((directory / "logs/command2.log").read_text())
+    received = said["end"]["sum_received"]["bytes"]
+    assert received > 100_000
+    rows = pl.read_parquet(directory / "rows/command.parquet").sort("time_s")
+    server = rows.filter(pl.col("agent") == "command1")
+    # Its host has received that, with headers; the rows are of every second.
+    assert received < server["rx_bytes"][-1] < 1.3 * received + 10_000
+    assert server["status"][-1] == 0 and len(server) >= 5
+    ended = rows.filter(pl.col("agent") == "command3")
+    assert ended["time_s"][-1] == pytest.approx(3, abs=0.5) and ended["status"][-1] is None
+    name, seed, duration = (directory / "logs/command3.log").read_text().split()
+    assert (name.endswith("-t0p1"), seed, duration) == (True, "5", "8")
+    assert not subprocess.run(["pgrep", "-f", "sleep 1000"], capture_output=True).stdout
+
+
+@pytest.mark.mininet
+def test_a_command_that_fails_ends_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "commands.yaml"
+    run = '"echo why it failed; exit 7"'
+    file.write_text(COMMANDS.replace('"iperf3 -s -1"', run).replace("duration: 8s", "duration: 6s"))
+    started = Started(tmp_path, experiment=str(file))
+    status, _, error = started.finish()
+    assert status == 4
+    assert "command1 on t2 ended with exit status 7" in error and "why it failed" in error
+    started.assert_nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{kind: command, from: 0}", "command needs 'run'"),
+        ("{kind: tcp, from: 0, to: 3, run: ls}", "tcp takes no 'run'"),
+        ("{kind: tcp, from: 0}", "tcp needs 'to'"),
+        ("{kind: command, from: 0, run: ls, count: 2}", "command takes no 'count'; valid: from, "),
+        ("{kind: command, from: 99, run: ls}", "traffic.0.from: no node 99"),
+    ],
+)
+def test_commands_are_checked(load: Load, entry: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load(textwrap.dedent(SMALL) + f"traffic: [{entry}]")
+
+
+def test_virtual_time_has_no_commands(tmp_path: Path) -> None:
+    file = tmp_path / "commands.yaml"
+    file.write_text(COMMANDS)
+    command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "traffic.0.kind: a command needs a host with a kernel; valid:" in done.stderr

@@ -74,7 +74,7 @@ def check(
         links,
         [session.sender for session in sessions],
         [node for of_one in receivers for node in of_one],
-        [node for entry in experiment.traffic for node in entry.ends],
+        [node for entry in experiment.traffic for node in entry.nodes],
     )
     _check_ports(source, topology)
     _check_changes(source, experiment)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiercast_lab.experiment.quantities import PACKET_SIZE
-from tiercast_lab.experiment.schema import Experiment
+from tiercast_lab.experiment.schema import Experiment, Traffic
 from tiercast_lab.experiment.topology import Topology
 
 RECORDED_ALL = 2048
@@ -52,6 +52,8 @@ class LoadedExperiment:
         numbers: Counter[str] = Counter()
         flows = {}
         for index, one in enumerate(self.experiment.traffic):
+            if one.kind == "command":
+                continue
             source, destination = one.ends
             for _ in range(one.count):
                 numbers[one.kind] += 1
@@ -65,6 +67,12 @@ class LoadedExperiment:
                     stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
                 )
         return flows
+
+    @property
+    def commands(self) -> dict[str, Traffic]:
+        """The user's programs by name, in the order of `traffic`: command1, command2, ..."""
+        entries = [one for one in self.experiment.traffic if one.kind == "command"]
+        return {f"command{number}": one for number, one in enumerate(entries, 1)}
 
     def packet_size_of(self, link: str) -> int:
         """The size in IP bytes of the largest data packets of any session or flow that crosses the

@@ -127,17 +127,18 @@ class Period(Strict):
 
 class Traffic(Strict):
     """Flows beside the sessions: TCP flows that send as much as they can, or UDP flows at a
-    constant rate.
+    constant rate; or a program of the user's (`kind: command`), on the host of node `from`.
 
     With `on` and `off` they come and go. Such background flows are no rivals of the sessions'
     receivers unless `rival` says so. Each on-period of TCP is a connection of its own.
     """
 
-    kind: Choice[Literal["tcp", "udp"]]
+    kind: Choice[Literal["tcp", "udp", "command"]]
     # A node. `to: receivers` means a flow to each receiver of the first session; `from: parents,
     # to: children` means a flow along each link, away from that session's sender.
     from_: Annotated[NodeNumber | Choice[Literal["parents"]], Field(alias="from")]
-    to: NodeNumber | Choice[Literal["receivers", "children"]]
+    to: NodeNumber | Choice[Literal["receivers", "children"]] | None = None  # None: of a command
+    run: Annotated[Line, Field(min_length=1)] | None = None  # a shell's command line
     start: RunTime = 0
     stop: RunTime | None = None  # None: at the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
@@ -160,6 +161,16 @@ class Traffic(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Traffic:
+        if (self.kind == "command") != (self.run is not None):
+            raise ValueError(
+                f"{self.kind} {'needs' if self.kind == 'command' else 'takes no'} 'run'"
+            )
+        if self.kind == "command":
+            for key in sorted(self.model_fields_set - {"kind", "from_", "run", "start", "stop"}):
+                raise ValueError(f"command takes no '{key}'; valid: from, run, start, stop")
+            return self
+        if self.to is None:
+            raise ValueError(f"{self.kind} needs 'to'")
         if (self.from_ == "parents") != (self.to == "children"):
             raise ValueError("'from: parents' and 'to: children' go together")
         if (self.kind == "udp") != (self.rate is not None):
@@ -182,6 +193,11 @@ class Traffic(Strict):
         """The nodes (from, to) of a flow in a loaded experiment, which always names them."""
         assert isinstance(self.from_, int) and isinstance(self.to, int)
         return self.from_, self.to
+
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes whose hosts an entry of a loaded experiment uses."""
+        return [node for node in (self.from_, self.to) if isinstance(node, int)]
 
     @property
     def tcp(self) -> TcpStack:

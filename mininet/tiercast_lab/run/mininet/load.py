@@ -27,7 +27,8 @@ class LoadMeter:
         at, own, pressure, before = self._last
         self._last = self._seen()
         elapsed = self._last[0] - at
-        pairs = list(zip(before, self._last[3], strict=True))
+        # Programs that have started since then are behind the others.
+        pairs = list(zip(before, self._last[3], strict=False))
         ran = self._last[1] - own + sum(now.ran_s - then.ran_s for then, now in pairs)
         waits = [
             (now.waited_s - then.waited_s) / (now.count - then.count)

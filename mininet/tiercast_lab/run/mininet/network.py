@@ -44,6 +44,7 @@ SYSCTLS = {
     "net.ipv4.tcp_ecn": 2,
 }
 
+ETHERNET = 14  # bytes of a frame's header
 SHELL = ["sh", "-e", "-x"]  # -x: the last line "+ command" names the one that failed
 COMMAND_S = 60.0  # usually milliseconds, but seconds on a machine whose CPUs are busy
 
@@ -246,6 +247,18 @@ class Network:
             ),
             "sysctls": dict(line.split(" = ") for line in sysctls.splitlines()),
         }
+
+    def counters(self, host: str) -> dict[str, int]:
+        """What a host has received and sent since it was made: IP bytes and packets."""
+        devices = self._devices[host]
+        devices.seek(0)
+        [line] = [one for one in devices.read().decode().splitlines() if self.run in one]
+        numbers = [int(one) for one in line.split(":")[1].split()]
+        result: dict[str, int] = {}
+        for way, first in (("rx", 0), ("tx", 8)):
+            octets, packets = numbers[first : first + 2]
+            result |= {f"{way}_bytes": octets - ETHERNET * packets, f"{way}_packets": packets}
+        return result
 
     def hidden_queues(self) -> list[str]:
         """The interfaces that have a queueing discipline: a second queue behind the emulated

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,7 @@ class Child:
     turns: Turns = Turns()  # as of the last poll
     expected_to_end: bool = False
     handles_sigterm: bool = True  # it ends with status 0 after SIGTERM
+    users: bool = False  # a program of the user's: it may end by itself, with status 0
 
 
 class Children:
@@ -60,9 +61,11 @@ class Children:
         command: list[str],
         log: str,
         handles_sigterm: bool = True,
+        users: bool = False,
     ) -> Child:
-        """Starts a command in the node's namespace, with its output in <logs>/<log>.log."""
-        scheduling = REAL_TIME if self.real_time else []
+        """Starts a command in the node's namespace, with its output in <logs>/<log>.log. A program
+        of the `users` is not scheduled in real time, as it may never sleep."""
+        scheduling = REAL_TIME if self.real_time and not users else []
         path = self.logs / f"{log}.log"
         with path.open("ab") as output:
             process = node.popen(
@@ -71,7 +74,7 @@ class Children:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        child = Child(name, process, path, handles_sigterm=handles_sigterm)
+        child = Child(name, process, path, handles_sigterm=handles_sigterm, users=users)
         self.children.append(child)
         return child
 
@@ -113,7 +116,8 @@ class Children:
         """Raises RunFailed if a child has ended during the run."""
         for child in self.children:
             status = child.process.poll()
-            if status is not None and not child.expected_to_end:
+            may_end = child.expected_to_end or (child.users and status == 0)
+            if status is not None and not may_end:
                 raise RunFailed(self.cause_of_end(child, status))
 
     def cause_of_end(self, child: Child, status: int) -> str:
@@ -133,6 +137,8 @@ class Children:
             # The times of a thread that has ended are lost; the last known values then stay.
             if now.count >= child.turns.count:
                 child.turns = now
+            if child.users:  # how long it waits for a CPU says nothing about the emulation
+                child.turns = replace(child.turns, waited_s=0.0)
         return [child.turns for child in self.children]
 
     def stop(self, grace_s: float = GRACE_S) -> list[str]:

@@ -44,6 +44,7 @@ from tiercast_lab.run.mininet.traffic import (
     require_congestion_controls,
     require_one_stack,
 )
+from tiercast_lab.run.mininet.user_commands import UserCommands
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
@@ -154,6 +155,7 @@ class _Live:
         self.sockets = sockets
         self.interrupt = interrupt
         self.traffic = TrafficPrograms(self._on_traffic)
+        self.commands = UserCommands(run.loaded, network, children, run.seed)
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
         self.start_ns = 0
@@ -182,6 +184,7 @@ class _Live:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.traffic.close()
+            await self.commands.stop()
             with contextlib.suppress(ControllerError):
                 await controller.stop(timeout_s=2)
 
@@ -230,6 +233,7 @@ class _Live:
         timed = [
             asyncio.create_task(self._events(controller)),
             asyncio.create_task(self._members(controller, changes)),
+            asyncio.create_task(self.commands.run(self.start_ns / 1e9, self._on_command)),
         ]
         try:
             await self._measure(controller, load)
@@ -240,6 +244,7 @@ class _Live:
             for task in timed:
                 task.cancel()
         run.enter("ending")
+        await self.commands.stop()
         for child in self.children.children:
             child.expected_to_end = child.log.stem in (*agents, *self.traffic.logs)
         controller.stop_agents()
@@ -360,6 +365,9 @@ class _Live:
 
     def _now_s(self) -> float:
         return (time.monotonic_ns() - self.start_ns) / 1e9
+
+    def _on_command(self, name: str, fields: dict[str, Any]) -> None:
+        self._take("command", self._now_s(), name, fields)
 
     def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
         self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)

@@ -112,13 +112,17 @@ class TrafficPrograms:
         self, loaded: LoadedExperiment, network: Network, children: Children, lab: Path, seed: int
     ) -> None:
         """Returns when every program is up and every receiver listens. Raises RunFailed."""
-        entries = loaded.experiment.traffic
+        entries = {
+            index: entry
+            for index, entry in enumerate(loaded.experiment.traffic)
+            if entry.kind != "command"
+        }
         if not entries:
             return
         self._names = set(loaded.flows)
         tune(loaded, network)
         self._server = await asyncio.start_unix_server(self._serve, lab)
-        for index, entry in enumerate(entries):
+        for index, entry in entries.items():
             names = [name for name, flow in loaded.flows.items() if flow.entry == index]
             for role, node in (("receive", entry.to), ("send", entry.from_)):
                 name = f"{names[0]}-{role}"

@@ -43,6 +43,11 @@ class Ns3Run(Run):
         binaries.require(*self.files)
         program_for(self.loaded)
         for index, entry in enumerate(self.loaded.experiment.traffic):
+            if entry.kind == "command":
+                raise InputError(
+                    f"{self.loaded.file}: traffic.{index}.kind: a command needs a host with a "
+                    "kernel; valid: --runtime mininet"
+                )
             if entry.congestion_control not in OF_NS3:
                 raise InputError(
                     f"{self.loaded.file}: traffic.{index}.congestion_control: ns-3 has no "
