@@ -72,7 +72,8 @@ class Virtual:
             stderr=subprocess.PIPE,
             text=True,
         )
-        wait(lambda: bool(list(results.glob("*/rows/received.jsonl"))))
+        for kind in ("received", "port"):
+            wait(lambda kind=kind: bool(list(results.glob(f"*/rows/{kind}.jsonl"))))
         wait(lambda: read_rows(next(results.glob("*/rows")))["port"]["time_s"].max() >= 3)
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         self.simulator = int(children.read_text())
