@@ -68,7 +68,6 @@ def _stack(entry: Traffic) -> dict[str, object]:
         "stack": entry.stack,
         "ecn": entry.ecn,
         "delayed_acks": tcp.delayed_acks,
-        "window": tcp.window,
     }
 
 
@@ -88,8 +87,6 @@ def tune(loaded: LoadedExperiment, network: Network) -> None:
             continue
         source, destination = (f"t{node}" for node in entry.ends)
         wanted = ["features ecn"] if entry.ecn else []
-        if entry.tcp.window is not None:
-            wanted.append(f"cwnd lock {entry.tcp.window}")
         if (sender := entry.tcp.sender) is not None:
             wanted.append(f"initcwnd {sender.initial_window}")
         network.tune_tcp(source, destination, wanted, entry.tcp.sack)
@@ -206,7 +203,8 @@ def command(
     for name in names:
         result += ["--flow", name, str(ports[name])]
     if role == "receive":
-        return result
+        window = entry.tcp.window if entry.kind == "tcp" else None
+        return result if window is None else [*result, f"--window={window}"]
     result += [
         f"--peer={loaded.topology.hosts[f't{entry.to}'].address}",
         f"--start={entry.start / 1e9}",

@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--peer", help="address of the receiving host")
     parser.add_argument("--packet-size", type=int, default=1000, help="IP bytes of a full packet")
     parser.add_argument("--congestion-control", default="reno")
+    parser.add_argument("--window", type=int, default=0, help="largest of TCP, packets; 0: none")
     parser.add_argument("--rate", type=int, default=0, help="of each UDP flow, IP bits/s")
     parser.add_argument("--on", type=Length.parse, help="as Length.text writes it")
     parser.add_argument("--off", type=Length.parse)

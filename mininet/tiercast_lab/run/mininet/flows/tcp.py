@@ -24,6 +24,7 @@ CHUNK = bytes(64 * 1024)
 # Unsent bytes that may wait in the kernel: enough to keep it busy, few enough to be gone soon after
 # a stop.
 NOTSENT_LOWAT = 32 * 1024
+WINDOW_UNIT = 128  # bytes: the kernel's window scale of 7
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,7 @@ class Receiver(End):
         self.begun: list[Incoming] = []
         for name, port in options.flow:
             listener = socket.create_server(("", int(port)))
+            self._limit_window(listener)
             what = (listener, Incoming(name), True)
             self.selector.register(listener, selectors.EVENT_READ, what)
 
@@ -176,6 +178,7 @@ class Receiver(End):
             return
         try:
             size = end.recv_into(self.buffer)
+            self._limit_window(end)
         except BlockingIOError:
             return
         except ConnectionResetError:
@@ -185,6 +188,15 @@ class Receiver(End):
             self._say(flow)
             self.selector.unregister(end)
             end.close()
+
+    def _limit_window(self, end: socket.socket) -> None:
+        """Limits the window that is advertised; connections inherit it from the listener. The
+        kernel raises it again whenever it learns how large packets are, so this is repeated. It is
+        told in units of WINDOW_UNIT bytes: a unit more, so that no packet is lost by that."""
+        if self.options.window:
+            payload = self.options.packet_size - HEADERS
+            window = self.options.window * payload + WINDOW_UNIT
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, window)
 
     def report(self) -> None:
         for flow in self.begun:
