@@ -20,13 +20,39 @@ from tiercast.v1 import lab_pb2, queue_pb2
 from tiercast_controller.agents.lab import Agent, LabService, RecordSink
 from tiercast_controller.agents.records import Record
 from tiercast_controller.base.errors import ConfigurationError, ControllerError, SwitchError
-from tiercast_controller.multicast.igmp import IgmpError, Message, general_query, parse_frame
-from tiercast_controller.multicast.membership import NEVER, UNKNOWN_REPORTER, Member, Membership
-from tiercast_controller.multicast.trees import MulticastState, SessionTrees, route, top_group
+from tiercast_controller.multicast.igmp import (
+    GroupRecord,
+    IgmpError,
+    Message,
+    general_query,
+    parse_frame,
+)
+from tiercast_controller.multicast.membership import (
+    NEVER,
+    UNKNOWN_REPORTER,
+    GroupMember,
+    Member,
+    Membership,
+)
+from tiercast_controller.multicast.shared_tree import SharedTree
+from tiercast_controller.multicast.trees import (
+    MulticastState,
+    SessionState,
+    SessionTrees,
+    Tree,
+    route,
+    top_group,
+)
 from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.fates import COUNTERS, PortFates, fate_columns
 from tiercast_controller.network.routing import static_entries
-from tiercast_controller.network.topology import Session, Topology, group_address, session_and_rank
+from tiercast_controller.network.topology import (
+    AnySourceGroup,
+    Session,
+    Topology,
+    group_address,
+    session_and_rank,
+)
 from tiercast_controller.p4runtime.client import PacketIn
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 from tiercast_controller.p4runtime.program import Program
@@ -56,9 +82,9 @@ class Querier:
 class Event:
     """Something that the controller saw or did. The kinds and their fields:
 
-    igmp           action ("join", "leave", "expire"), switch, port, group, session, rank,
-                   reporter, install_us (report received -> every switch holds the change),
-                   switches (how many were changed)
+    igmp           action ("join", "leave", "expire"), switch, port, group, session, rank (both -1
+                   for a group of any source), reporter, install_us (report received -> every
+                   switch holds the change), switches (how many were changed)
     igmp.rejected  switch, port, reason
     membership     session, top_rank (told to the sender)
     agent          name, session, state ("attached", "detached", "lost")
@@ -77,6 +103,7 @@ class Controller:
         sessions: Sequence[Session],
         program: Program,
         *,
+        groups: Sequence[AnySourceGroup] = (),
         lab_address: str | None = None,
         on_records: RecordSink | None = None,
         on_event: Callable[[Event], None] | None = None,
@@ -85,12 +112,12 @@ class Controller:
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
     ):
-        """`lab_address` is where agents attach, "unix:/path"; None runs no Lab service. `agents`
+        """`groups` are those of other programs. `lab_address` is where agents attach, "unix:/path"; None runs no Lab service. `agents`
         holds the names of those that may attach; None allows any. With `querier` None, no queries
         are sent and members never expire. The tree is pruned `leave_latency_s` after a leave,
         unless the host joins again. `epoch_ns` is the zero of the run's time, CLOCK_MONOTONIC; None
         means now. Needs a running event loop. Raises ConfigurationError."""
-        topology.check(list(sessions))
+        topology.check(sessions, groups)
         if querier is not None:
             _query(querier)
         self.topology = topology
@@ -108,8 +135,13 @@ class Controller:
         }
         _check_program(program, self._static)
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
+        self._shared = {group.address: SharedTree(topology, group) for group in groups}
+        # While a shared tree moves, members wait.
+        self._moving = {group.address: asyncio.Lock() for group in groups}
         self._leave_latency_s = leave_latency_s
-        self._membership = Membership(querier.lifetime_s if querier else NEVER, leave_latency_s)
+        lifetime_s = querier.lifetime_s if querier else NEVER
+        self._membership: Membership[Member] = Membership(lifetime_s, leave_latency_s)
+        self._group_membership: Membership[GroupMember] = Membership(lifetime_s, leave_latency_s)
         self._switches = {
             switch.name: ManagedSwitch(switch, program, self._fail) for switch in topology.switches
         }
@@ -142,7 +174,7 @@ class Controller:
         )
         self._take_over(dict(zip(self._switches, found, strict=True)))
         await _all(
-            m.set_up_sessions(state, self._trees.values())
+            m.set_up_trees(state, [*self._trees.values(), *self._shared.values()])
             for m, state in zip(managed, found, strict=True)
         )
         for number, tree in self._trees.items():
@@ -242,6 +274,19 @@ class Controller:
             for name in tree.reroute():
                 # One after another: a switch gets its state before packets come on the new path.
                 await self._switches[name].installer(number).set_target(tree.state(name))
+        for address, shared in self._shared.items():
+            async with self._moving[address]:
+                changed = shared.reroute()
+                # Parts of two trees together may be a loop: the old one goes first.
+                await self._hold(shared, dict.fromkeys(changed, SessionState()))
+                await self._hold(shared, {name: shared.state(name) for name in changed})
+
+    async def _hold(self, tree: Tree, states: dict[str, SessionState]) -> None:
+        """Returns when these switches hold these states of a tree."""
+        await _all(
+            self._switches[name].installer(tree.key).set_target(state)
+            for name, state in states.items()
+        )
 
     def _all_routes(self) -> dict[str, list[TableEntry]]:
         aggregation = aggregation_entries(self.topology, self._sessions)
@@ -280,8 +325,12 @@ class Controller:
         return await self._managed(switch).client.read_register(name)
 
     def members(self) -> list[Member]:
-        """The group members by place, as reported."""
+        """The members of the sessions' groups by place, as reported."""
         return list(self._membership.members())
+
+    def group_members(self) -> list[GroupMember]:
+        """The members of the groups of any source by place, as reported."""
+        return list(self._group_membership.members())
 
     def installed(self, switch: str, session: int) -> MulticastState:
         """What a switch has acknowledged for a session."""
@@ -310,6 +359,9 @@ class Controller:
 
     def _on_message(self, switch: str, packet: PacketIn, message: Message) -> None:
         for record in message.records:
+            if shared := self._shared.get(record.group):
+                self._on_group_record(switch, packet, message.reporter, record, shared)
+                continue
             named = session_and_rank(record.group)
             tree = self._trees.get(named[0]) if named else None
             if named is None or tree is None or named[1] >= tree.session.layers:
@@ -331,6 +383,66 @@ class Controller:
             elif self._leave_latency_s > 0:
                 due_s = packet.time_ns / 1e9 + self._leave_latency_s
                 self._spawn(self._expire_at(due_s), f"leave latency of {member}")
+
+    def _on_group_record(
+        self,
+        switch: str,
+        packet: PacketIn,
+        reporter: IPv4Address,
+        record: GroupRecord,
+        shared: SharedTree,
+    ) -> None:
+        """A route leads by the group alone: whoever wants one of its senders gets all."""
+        sources = [self.topology.host(name).interface.ip for name in shared.group.senders]
+        answers = [record.wants(source) for source in sources]
+        member = GroupMember(record.group, switch, packet.port)
+        now_s = packet.time_ns / 1e9
+        if any(answers):
+            if self._group_membership.join(member, reporter, now_s):
+                changed = shared.join(switch, packet.port)
+                self._install_shared("join", member, reporter, packet.time_ns, changed)
+        elif None in answers:
+            return
+        elif self._group_membership.leave(member, reporter, now_s):
+            changed = shared.leave(switch, packet.port)
+            self._install_shared("leave", member, reporter, packet.time_ns, changed)
+        elif self._leave_latency_s > 0:
+            self._spawn(
+                self._expire_at(now_s + self._leave_latency_s), f"leave latency of {member}"
+            )
+
+    def _install_shared(
+        self,
+        action: str,
+        member: GroupMember,
+        reporter: IPv4Address,
+        since_ns: int,
+        changed: set[str],
+    ) -> None:
+        """As _install, of a group of any source."""
+        shared = self._shared[member.group]
+
+        async def install() -> None:
+            async with self._moving[member.group]:
+                try:
+                    await self._hold(shared, {name: shared.state(name) for name in changed})
+                except SwitchError:
+                    return  # reported by on_failure
+            self._emit(
+                "igmp",
+                time_ns=since_ns,
+                action=action,
+                switch=member.switch,
+                port=member.port,
+                group=str(member.group),
+                session=-1,
+                rank=-1,
+                reporter=str(reporter),
+                install_us=(time.monotonic_ns() - since_ns) / 1e3,
+                switches=len(changed),
+            )
+
+        self._spawn(install(), f"{action} of {member}")
 
     def _install(
         self,
@@ -385,6 +497,13 @@ class Controller:
         now_s = time.monotonic()
         for switch, state in found.items():
             for address, mgid in state.routes.items():
+                if shared := self._shared.get(address):
+                    for port in state.groups.get(mgid, ()):
+                        if self.topology.is_host_port(switch, port):
+                            place = GroupMember(address, switch, port)
+                            self._group_membership.join(place, UNKNOWN_REPORTER, now_s)
+                            shared.join(switch, port)
+                    continue
                 named = session_and_rank(address)
                 tree = self._trees.get(named[0]) if named else None
                 if named is None or tree is None or named[1] >= tree.session.layers:
@@ -417,6 +536,11 @@ class Controller:
         for member in self._membership.expire(now_s):
             changed = self._trees[member.session].leave(member.rank, member.switch, member.port)
             self._install("expire", member, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
+        for place in self._group_membership.expire(now_s):
+            changed = self._shared[place.group].leave(place.switch, place.port)
+            self._install_shared(
+                "expire", place, UNKNOWN_REPORTER, time.monotonic_ns(), changed
+            )
 
     # ------------------------------------------------------------------ helpers
 

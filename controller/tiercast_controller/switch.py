@@ -14,7 +14,8 @@ from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import (
     MulticastState,
     SessionState,
-    SessionTrees,
+    Tree,
+    TreeKey,
     from_entities,
 )
 from tiercast_controller.network.aggregation import SUMMARY_CLONES
@@ -38,7 +39,7 @@ class ManagedSwitch:
         self._groups = ReplicationGroups()
         # Whether this controller made every group that has counted since the program was loaded.
         self._made_all_groups = False
-        self._installers: dict[int, Installer] = {}
+        self._installers: dict[TreeKey, Installer] = {}
 
     async def start(
         self, static: list[TableEntry], queue_reds: Mapping[int, QueueRed], timeout_s: float
@@ -77,7 +78,7 @@ class ManagedSwitch:
             if has.get(port, none) != red:
                 await self.client.set_link(lab_pb2.SetLinkRequest(port=port, red=red))
 
-    async def set_up_sessions(self, found: MulticastState, trees: Iterable[SessionTrees]) -> None:
+    async def set_up_trees(self, found: MulticastState, trees: Iterable[Tree]) -> None:
         """Changes the state that was found to what the trees need, and removes everything else."""
         trees = list(trees)
         wanted = SessionState()
@@ -89,18 +90,18 @@ class ManagedSwitch:
             await self.client.write(batch)
         self._groups.written((), desired)
         for tree in trees:
-            self._installers[tree.session.number] = Installer(
-                tree.session,
+            self._installers[tree.key] = Installer(
+                tree,
                 self._groups,
                 self.client.write,
                 self.read_multicast,
                 self._read_counts,
                 self._on_failure,
-                desired.of_session(tree.session.number),
+                tree.part_of(desired),
             )
 
-    def installer(self, session: int) -> Installer:
-        return self._installers[session]
+    def installer(self, key: TreeKey) -> Installer:
+        return self._installers[key]
 
     async def read_multicast(self) -> MulticastState:
         entries = await self.client.read_entries(MULTICAST_TABLES)

@@ -38,7 +38,7 @@ class VirtualController:
     ):
         """`leave_latency_s` is as in Controller. Raises ConfigurationError if the arguments do not
         fit together."""
-        topology.check(list(sessions))
+        topology.check(sessions)
         self._topology = topology
         self._program = program
         self._sessions = list(sessions)

@@ -1,4 +1,4 @@
-"""Brings the multicast state of one session on one switch to its target, one change at a time.
+"""Brings the multicast state of one session, or group, on one switch to its target, one change at a time.
 Changes that arrive during a write are combined in the next one."""
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from tiercast_controller.base.errors import SwitchError
 from tiercast_controller.multicast.replication import ReadCounts, ReplicationGroups
-from tiercast_controller.multicast.trees import MulticastState, SessionState
-from tiercast_controller.network.topology import Session
+from tiercast_controller.multicast.trees import MulticastState, SessionState, Tree
 from tiercast_controller.p4runtime.entities import Update
 
 log = logging.getLogger(__name__)
@@ -19,11 +18,11 @@ ATTEMPTS = 3
 
 
 class Installer:
-    """Serialises the writes of one (switch, session)."""
+    """Serialises the writes of one (switch, session or group)."""
 
     def __init__(
         self,
-        session: Session,
+        tree: Tree,
         groups: ReplicationGroups,
         write: Callable[[list[Update]], Awaitable[None]],
         read_back: Callable[[], Awaitable[MulticastState]],
@@ -32,12 +31,10 @@ class Installer:
         installed: MulticastState,
     ):
         """`groups` are those of the switch, for all sessions. `on_failure` is called if the switch
-        still refuses after ATTEMPTS. `installed` is this session's part of what the switch
-        holds."""
+        still refuses after ATTEMPTS. `installed` is this tree's part of what the switch holds."""
         self.installed = installed
         self._target = SessionState()
-        self._session = session.number
-        self._addresses = [session.group(rank) for rank in range(session.layers)]
+        self._tree = tree
         self._groups = groups
         self._write = write
         self._read_back = read_back
@@ -92,7 +89,7 @@ class Installer:
             try:
                 for batch in batches:
                     await self._write(batch)
-                self._groups.written(self._addresses, desired)
+                self._groups.written(self._tree.addresses, desired)
                 self.installed = desired
                 return
             except SwitchError as error:
@@ -102,4 +99,4 @@ class Installer:
                 # A batch may have been applied in part: only the switch knows what it holds.
                 found = await self._read_back()
                 self._groups.found(found.groups, desired)
-                self.installed = found.of_session(self._session)
+                self.installed = self._tree.part_of(found)

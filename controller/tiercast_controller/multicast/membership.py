@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from typing import Generic, TypeVar
 
 NEVER = float("inf")
 
@@ -28,16 +29,28 @@ class Member:
     port: int
 
 
-class Membership:
+@dataclass(frozen=True)
+class GroupMember:
+    """The same of a group of any source."""
+
+    group: IPv4Address
+    switch: str
+    port: int
+
+
+Place = TypeVar("Place", Member, GroupMember)
+
+
+class Membership(Generic[Place]):
     def __init__(self, lifetime_s: float = NEVER, leave_latency_s: float = 0):
         """A member that is silent for `lifetime_s` is gone. NEVER if there is no querier. A
         reporter is gone `leave_latency_s` after its leave, unless it joins again: IGMP's last
         member query time (RFC 3376 6.4.2, 8.8)."""
         self._lifetime_s = lifetime_s
         self._leave_latency_s = leave_latency_s
-        self._reporters: dict[Member, dict[IPv4Address, float]] = {}
+        self._reporters: dict[Place, dict[IPv4Address, float]] = {}
 
-    def join(self, member: Member, reporter: IPv4Address, now_s: float) -> bool:
+    def join(self, member: Place, reporter: IPv4Address, now_s: float) -> bool:
         """Returns whether this is the first reporter at that place."""
         reporters = self._reporters.setdefault(member, {})
         first = not reporters
@@ -45,7 +58,7 @@ class Membership:
         reporters[reporter] = now_s + self._lifetime_s
         return first
 
-    def leave(self, member: Member, reporter: IPv4Address, now_s: float) -> bool:
+    def leave(self, member: Place, reporter: IPv4Address, now_s: float) -> bool:
         """Returns whether the place has lost its last reporter. With a leave latency none does
         before `expire`."""
         reporters = self._reporters.get(member)
@@ -58,7 +71,7 @@ class Membership:
                 reporters[reporter] = min(deadline, now_s + self._leave_latency_s)
         return self._drop_if_empty(member)
 
-    def expire(self, now_s: float) -> list[Member]:
+    def expire(self, now_s: float) -> list[Place]:
         """Forgets reporters that were not heard in time. Returns the places that lost their last
         one."""
         gone = []
@@ -69,10 +82,10 @@ class Membership:
                 gone.append(member)
         return gone
 
-    def members(self) -> Iterable[Member]:
+    def members(self) -> Iterable[Place]:
         return self._reporters.keys()
 
-    def _drop_if_empty(self, member: Member) -> bool:
+    def _drop_if_empty(self, member: Place) -> bool:
         if self._reporters[member]:
             return False
         del self._reporters[member]

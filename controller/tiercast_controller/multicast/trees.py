@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
+from typing import Protocol
 
 from tiercast_controller.network.topology import Session, Topology, session_and_rank
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
@@ -50,6 +51,14 @@ class MulticastState:
             {key: rank for key, rank in self.tops.items() if key[1] == session},
         )
 
+    def of_group(self, address: IPv4Address) -> MulticastState:
+        """The part of a group of any source."""
+        mgid = self.routes.get(address)
+        if mgid is None:
+            return MulticastState()
+        groups = {mgid: self.groups[mgid]} if mgid in self.groups else {}
+        return MulticastState(groups, {address: mgid})
+
     def forwarding(self) -> SessionState:
         """What the switch does, whichever groups it uses for that."""
         ports = {a: self.groups.get(m, frozenset()) for a, m in self.routes.items()}
@@ -58,7 +67,7 @@ class MulticastState:
 
 @dataclass
 class SessionState:
-    """What a switch should do for one or more sessions."""
+    """What a switch should do for one or more sessions or groups."""
 
     # Group address and ports, as in Copies.
     copies: dict[IPv4Address, frozenset[int]] = field(default_factory=dict)
@@ -67,6 +76,25 @@ class SessionState:
     def merge(self, other: SessionState) -> None:
         self.copies.update(other.copies)
         self.tops.update(other.tops)
+
+
+# What the controller installs by itself: a session, by its number, or a group of any source.
+TreeKey = int | IPv4Address
+
+
+class Tree(Protocol):
+    @property
+    def key(self) -> TreeKey: ...
+
+    @property
+    def addresses(self) -> list[IPv4Address]:
+        """The groups whose routes it sets."""
+
+    def state(self, switch: str) -> SessionState:
+        """What `switch` should do for it."""
+
+    def part_of(self, held: MulticastState) -> MulticastState:
+        """What a switch holds for it."""
 
 
 class SessionTrees:
@@ -78,6 +106,17 @@ class SessionTrees:
         self._topology = topology
         self._upstream = topology.routes.towards(session.source)
         self._ports: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(session.layers)]
+
+    @property
+    def key(self) -> TreeKey:
+        return self.session.number
+
+    @property
+    def addresses(self) -> list[IPv4Address]:
+        return [self.session.group(rank) for rank in range(self.session.layers)]
+
+    def part_of(self, held: MulticastState) -> MulticastState:
+        return held.of_session(self.session.number)
 
     def join(self, rank: int, switch: str, port: int) -> set[str]:
         """A member appeared behind a host port. Returns the switches whose state changes."""

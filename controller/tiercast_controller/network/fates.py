@@ -80,7 +80,7 @@ class Entered:
 @dataclass(frozen=True)
 class PortFates:
     ingress: IngressFates
-    rest: EgressFates  # packets of no session's group
+    rest: EgressFates  # packets of no session's group: unicast, and groups of any source
     layers: Mapping[tuple[int, int], EgressFates]  # by (session, rank)
 
     @property
@@ -126,13 +126,20 @@ class FateColumns:
         self, packets: Mapping[tuple[str, int], int], entered: Entered | None
     ) -> dict[int, PortFates]:
         """The fates by port. `packets` holds the packets of each of cells()."""
+        others: dict[int, int] = {}
+        if entered is not None:
+            others = dict(entered.alone)
+            of_sessions = set(self._groups.values())
+            for (address, port), copies in entered.copies.items():
+                if address not in of_sessions:
+                    others[port] += copies
 
         def egress(port: int, first: int = 0, address: IPv4Address | None = None) -> EgressFates:
             cells = _cells(EGRESS, first + port)
             left, marked, dropped, pruned = (packets[cell] for cell in cells)
             came = None
             if entered is not None:
-                came = entered.copies.get((address, port), 0) if address else entered.alone[port]
+                came = entered.copies.get((address, port), 0) if address else others[port]
             return EgressFates(came, left + marked, marked, dropped, pruned)
 
         return {

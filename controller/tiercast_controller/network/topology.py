@@ -13,9 +13,9 @@ from_graph takes such a graph from a caller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tiercast_controller.base.errors import ConfigurationError
@@ -31,8 +31,10 @@ if TYPE_CHECKING:  # only callers that use a graph wait for its import
 DOWN = 1 << 62
 MAX_PORT = 509  # CPU_PORT follows, and 511 drops
 CPU_PORT = 510
-_GROUP_BASE = int(IPv4Address("239.192.0.0"))
-_GROUP_MASK = 0xFFFC0000
+SESSION_GROUPS = IPv4Network("239.192.0.0/14")
+_GROUP_BASE = int(SESSION_GROUPS.network_address)
+_GROUP_MASK = int(SESSION_GROUPS.netmask)
+_LINK_LOCAL = IPv4Network("224.0.0.0/24")
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,34 @@ class Session:
 
     def group(self, rank: int) -> IPv4Address:
         return group_address(self.number, rank)
+
+
+@dataclass(frozen=True)
+class AnySourceGroup:
+    """A group to which several hosts may send: that of programs that are no agents of a session
+    (RFC 1112, 4). Its members come and go by IGMP."""
+
+    address: IPv4Address  # as check_address wants it
+    # Hosts whose packets reach it whether they are members or not. The first is the root of the
+    # group's tree (multicast/shared_tree.py).
+    senders: tuple[str, ...]
+
+    @staticmethod
+    def check_address(address: IPv4Address) -> None:
+        """Raises ConfigurationError for addresses that are not forwarded (RFC 5771, 4), and for
+        those of sessions."""
+        if address in SESSION_GROUPS:
+            reason = f"{address} lies within {SESSION_GROUPS}, the groups of sessions"
+        elif address in _LINK_LOCAL:
+            reason = f"{address} lies within {_LINK_LOCAL}, which no router forwards"
+        elif not address.is_multicast:
+            reason = f"{address} is no group"
+        else:
+            return
+        raise ConfigurationError(
+            f"{reason}; valid: {_LINK_LOCAL[-1] + 1} to {SESSION_GROUPS[0] - 1}, "
+            f"{SESSION_GROUPS[-1] + 1} to 239.255.255.255"
+        )
 
 
 def group_address(session: int, rank: int) -> IPv4Address:
@@ -281,8 +311,8 @@ class Topology:
         found = {port: policy.queue_red() for port, policy in self.markings(switch).items()}
         return {port: red for port, red in found.items() if red is not None}
 
-    def check(self, sessions: list[Session]) -> None:
-        """Checks that hosts, addresses and sessions fit together."""
+    def check(self, sessions: Sequence[Session], groups: Sequence[AnySourceGroup] = ()) -> None:
+        """Checks that hosts, addresses, sessions and groups fit together."""
         if not self.switches:
             raise ConfigurationError("the topology has no switch")
         if len(parts := self._parts()) > 1:
@@ -317,6 +347,16 @@ class Topology:
             if session.number in numbers:
                 raise ConfigurationError(f"session {session.number} is given twice")
             numbers.add(session.number)
+        addresses: set[IPv4Address] = set()
+        for group in groups:
+            group.check_address(group.address)
+            if group.address in addresses:
+                raise ConfigurationError(f"group {group.address} is given twice")
+            addresses.add(group.address)
+            if not group.senders:
+                raise ConfigurationError(f"group {group.address} has no sender")
+            for sender in group.senders:
+                self.host(sender)
 
     def _add(self, name: str, node: Switch | Host) -> None:
         if name in self._nodes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from ipaddress import IPv4Address
 from typing import Any
 
 from tiercast_controller.base.bounded_yaml import shown
@@ -77,6 +78,7 @@ def check(
         [node for entry in experiment.traffic for node in entry.nodes],
     )
     _check_ports(source, topology)
+    _check_groups(source, experiment)
     _check_changes(source, experiment)
     _check_events(source, experiment, topology, links)
     _check_members(source, experiment, members)
@@ -366,6 +368,27 @@ def _check_traffic(source: Source, experiment: Experiment, nodes: set[int], rece
         pairs = several[entry.to] if isinstance(entry.to, str) else 1
         if (flows := flows + pairs * entry.count) > MAX_FLOWS:
             raise source.error(path, f"{flows} flows; valid: up to {MAX_FLOWS} in all")
+
+
+def _check_groups(source: Source, experiment: Experiment) -> None:
+    """Checks that groups differ, and that a program runs where packets to them come from."""
+    programs = {one.from_ for one in experiment.traffic if one.kind == "command"}
+    before: set[IPv4Address] = set()
+    for index, one in enumerate(experiment.multicast):
+        path = ("multicast", str(index))
+        if one.group in before:
+            raise source.error((*path, "group"), f"{one.group} is given twice; valid: once")
+        before.add(one.group)
+        for i, node in enumerate(one.senders):
+            here = (*path, "senders", str(i))
+            if node not in programs:
+                nodes = sorted(node for node in programs if isinstance(node, int))
+                valid = listed(nodes) if nodes else "none, without an entry of `traffic`"
+                raise source.error(
+                    here, f"no `kind: command` runs at node {node}; valid: {valid}"
+                )
+            if node in one.senders[:i]:
+                raise source.error(here, f"node {node} is given twice; valid: once")
 
 
 def _single(

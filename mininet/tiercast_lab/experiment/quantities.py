@@ -27,6 +27,7 @@ MAX_CHANGES = 100_000  # of links and members in a run
 MAX_FLOWS = 60_000  # each has its own port (traffic.FIRST_PORT)
 MAX_ENTRIES = 10_000  # of a list
 MAX_SENDERS = 100  # of a session
+MAX_GROUPS = 1000  # of `multicast`
 # IP bytes of a data packet: the default, and the lab's range. The headers of every scheme fit into
 # the smallest packet, and the largest fits the MTU of the lab's links. The programs accept 46 to
 # 9000, for NICs (protocols/core/session_config.h).

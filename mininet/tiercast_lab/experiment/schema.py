@@ -10,13 +10,16 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from tiercast_controller.base.bounded_yaml import shown
+from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.strict import Strict, require_known
 from tiercast_controller.network.marking import AnyMarking, Marking, PriorityMarking
+from tiercast_controller.network.topology import AnySourceGroup
 
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import among
@@ -30,6 +33,7 @@ from tiercast_lab.experiment.quantities import (
     DEFAULT_DURATION,
     MAX_DURATION,
     MAX_ENTRIES,
+    MAX_GROUPS,
     MAX_NODES,
     MAX_PACKET_SIZE,
     MAX_SEED,
@@ -210,6 +214,28 @@ class Traffic(Strict):
     def is_rival(self) -> bool:
         """Whether a session's share of a link is measured against these flows."""
         return (self.kind == "tcp" and self.on is None) if self.rival is None else self.rival
+
+
+def _group(value: object) -> IPv4Address:
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is not an address; valid: text such as 230.4.4.1")
+    try:
+        address = IPv4Address(value)
+    except ValueError:
+        raise ValueError(f"{shown(value)} is not an IPv4 address such as 230.4.4.1") from None
+    try:
+        AnySourceGroup.check_address(address)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+    return address
+
+
+class Group(Strict):
+    """A multicast group of programs of the user's (`kind: command`). The hosts at `senders` may
+    send to it; its members come and go by IGMP."""
+
+    group: Annotated[IPv4Address, BeforeValidator(_group)]
+    senders: Annotated[list[NodeNumber], Field(min_length=1, max_length=MAX_SENDERS)]
 
 
 V = TypeVar("V")
@@ -413,6 +439,7 @@ class Experiment(Strict):
     leave_latency: Delay = 0
     sessions: Annotated[list[Session], Field(min_length=1, max_length=8)]
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
+    multicast: Annotated[list[Group], Field(max_length=MAX_GROUPS)] = []
     events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []
     members: Annotated[list[MemberEvent], Field(max_length=MAX_ENTRIES)] = []
     churn: Annotated[list[Churn], Field(max_length=MAX_ENTRIES)] = []

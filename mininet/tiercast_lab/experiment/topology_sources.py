@@ -399,6 +399,7 @@ def _number_nodes(source: Source) -> None:
 
     each("sessions", ("sender", "senders", "receivers"), ("leaves",))
     each("traffic", ("from", "to"), ("parents", "receivers", "children"))
+    each("multicast", ("senders",))
     each("members", ("receivers",))
     each("churn", ("receivers",), ("all",))
     each("expect", ("receiver",))

@@ -71,6 +71,13 @@ def described_topology(
     return described
 
 
+def described_groups(loaded: LoadedExperiment) -> list[control.AnySourceGroup]:
+    return [
+        control.AnySourceGroup(one.group, tuple(f"t{node}" for node in one.senders))
+        for one in loaded.experiment.multicast
+    ]
+
+
 def described_sessions(loaded: LoadedExperiment) -> list[control.Session]:
     return [
         control.Session(

@@ -29,6 +29,7 @@ from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.topology import Host, Switch
 from tiercast_lab.run.agents import AgentChange, agent_changes, session_agents
 from tiercast_lab.run.controller_input import (
+    described_groups,
     described_sessions,
     described_topology,
     program_for,
@@ -155,7 +156,9 @@ class _Live:
         self.sockets = sockets
         self.interrupt = interrupt
         self.traffic = TrafficPrograms(self._on_traffic)
-        self.commands = UserCommands(run.loaded, network, children, run.seed)
+        scratch = sockets / "commands"
+        scratch.mkdir()
+        self.commands = UserCommands(run.loaded, network, children, run.seed, scratch)
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
         self.start_ns = 0
@@ -353,6 +356,7 @@ class _Live:
             ),
             described_sessions(run.loaded),
             program_for(run.loaded),
+            groups=described_groups(run.loaded),
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,
             on_event=self._on_event,

@@ -2,7 +2,8 @@
 
 A command is a shell's, in a namespace of processes of its own: when it ends, or the lab does, all
 that it started ends, too. Its output is logs/<name>.log. It finds the address of every host in an
-environment variable of the host's name (`$t3`, `$h5`), and `$interface`, `$seed` and `$duration_s`.
+environment variable of the host's name (`$t3`, `$h5`), and `$interface`, `$seed`, `$duration_s` and
+`$scratch`, a folder that all commands share and that the run removes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -33,12 +35,19 @@ RowSink = Callable[[str, dict[str, Any]], None]
 
 class UserCommands:
     def __init__(
-        self, loaded: LoadedExperiment, network: Network, children: Children, seed: int
+        self,
+        loaded: LoadedExperiment,
+        network: Network,
+        children: Children,
+        seed: int,
+        scratch: Path,
     ) -> None:
+        """`scratch` exists while the commands run."""
         self._loaded = loaded
         self._network = network
         self._children = children
         self._seed = seed
+        self._scratch = scratch
         self._running: dict[str, Child] = {}
 
     async def run(self, start_s: float, sink: RowSink) -> None:
@@ -78,6 +87,7 @@ class UserCommands:
         facts["interface"] = self._network.interface(host)
         facts["seed"] = str(self._seed)
         facts["duration_s"] = f"{self._loaded.experiment.duration / 1e9:g}"
+        facts["scratch"] = str(self._scratch)
         variables = [f"{key}={value}" for key, value in facts.items()]
         return self._children.start(
             self._network.nodes[host],

@@ -42,6 +42,11 @@ class Ns3Run(Run):
     def check(self) -> None:
         binaries.require(*self.files)
         program_for(self.loaded)
+        if self.loaded.experiment.multicast:
+            raise InputError(
+                f"{self.loaded.file}: multicast: groups of programs on hosts, which virtual time "
+                "has none of; valid: --runtime mininet"
+            )
         for index, entry in enumerate(self.loaded.experiment.traffic):
             if entry.kind == "command":
                 raise InputError(
