@@ -112,11 +112,12 @@ class Controller:
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
     ):
-        """`groups` are those of other programs. `lab_address` is where agents attach, "unix:/path"; None runs no Lab service. `agents`
-        holds the names of those that may attach; None allows any. With `querier` None, no queries
-        are sent and members never expire. The tree is pruned `leave_latency_s` after a leave,
-        unless the host joins again. `epoch_ns` is the zero of the run's time, CLOCK_MONOTONIC; None
-        means now. Needs a running event loop. Raises ConfigurationError."""
+        """`groups` are those of other programs. `lab_address` is where agents attach, "unix:/path";
+        None runs no Lab service. `agents` holds the names of those that may attach; None allows
+        any. With `querier` None, no queries are sent and members never expire. The tree is pruned
+        `leave_latency_s` after a leave, unless the host joins again. `epoch_ns` is the zero of the
+        run's time, CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises
+        ConfigurationError."""
         topology.check(sessions, groups)
         if querier is not None:
             _query(querier)
@@ -538,9 +539,7 @@ class Controller:
             self._install("expire", member, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
         for place in self._group_membership.expire(now_s):
             changed = self._shared[place.group].leave(place.switch, place.port)
-            self._install_shared(
-                "expire", place, UNKNOWN_REPORTER, time.monotonic_ns(), changed
-            )
+            self._install_shared("expire", place, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
 
     # ------------------------------------------------------------------ helpers
 

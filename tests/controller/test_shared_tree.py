@@ -325,9 +325,7 @@ async def test_a_restart_takes_over_its_members(lab: Lab, igmp) -> None:
     await again.controller.stop()
 
 
-async def test_a_leave_has_its_latency(
-    reference_switches, socket_directory, program, igmp
-) -> None:
+async def test_a_leave_has_its_latency(reference_switches, socket_directory, program, igmp) -> None:
     topology = ring(socket_directory)
     lab = Lab(topology, await reference_switches(topology), program, leave_latency_s=0.2)
     await lab.controller.start()

@@ -1,5 +1,5 @@
-"""Brings the multicast state of one session, or group, on one switch to its target, one change at a time.
-Changes that arrive during a write are combined in the next one."""
+"""Brings the multicast state of one session or group on one switch to its target, one change at a
+time. Changes that arrive during a write are combined in the next one."""
 
 from __future__ import annotations
 

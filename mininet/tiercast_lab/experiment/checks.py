@@ -384,9 +384,7 @@ def _check_groups(source: Source, experiment: Experiment) -> None:
             if node not in programs:
                 nodes = sorted(node for node in programs if isinstance(node, int))
                 valid = listed(nodes) if nodes else "none, without an entry of `traffic`"
-                raise source.error(
-                    here, f"no `kind: command` runs at node {node}; valid: {valid}"
-                )
+                raise source.error(here, f"no `kind: command` runs at node {node}; valid: {valid}")
             if node in one.senders[:i]:
                 raise source.error(here, f"node {node} is given twice; valid: once")
 

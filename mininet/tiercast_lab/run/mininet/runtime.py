@@ -248,14 +248,18 @@ class _Live:
                 task.cancel()
         run.enter("ending")
         await self.commands.stop()
-        for child in self.children.children:
-            child.expected_to_end = child.log.stem in (*agents, *self.traffic.logs)
+        ending = [
+            child
+            for child in self.children.children
+            if child.log.stem in (*agents, *self.traffic.logs)
+        ]
+        for child in ending:
+            child.expected_to_end = True
         controller.stop_agents()
         await self.traffic.stop()
         await controller.wait_agents_ended()
-        for child in self.children.children:
-            if child.expected_to_end:
-                await self._expect_success(child)
+        for child in ending:
+            await self._expect_success(child)
         # Nothing is being sent any more, so now each port's account can be closed.
         await run.switches.settle(controller, topology)
         await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
