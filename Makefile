@@ -108,10 +108,12 @@ test-python: build  ## only the Python tests: side by side, then those that judg
 	$(PYTHON) -m pytest -m alone || status=1; \
 	exit $$status
 
-# The tests left out run programs for a long time, or whole sessions in the testkit.
+# The tests left out run programs for a long time, or whole sessions in the testkit. Many of the others
+# wait for programs, so twice as many as there are cores run at a time.
+QUICK_JOBS = $$((2 * $(JOBS)))
 test-quick: build  ## the tests that take two minutes: no real runs, sessions or reproductions (root)
-	@ctest --test-dir build --output-on-failure --quiet -j $(JOBS) -E 'Session\.|Figure|^Seeds/'
-	@$(PYTHON) -m pytest -m "not alone and not mininet and not slow" -n $(JOBS) --dist worksteal
+	@ctest --test-dir build --output-on-failure --quiet -j $(QUICK_JOBS) -E 'Session\.|Tracking\.|Figure|^Seeds/'
+	@$(PYTHON) -m pytest -m "not alone and not mininet and not slow" -n $(QUICK_JOBS) --dist worksteal
 
 bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/bench/switch.json (minutes, root)
 	@scripts/require-root.sh bench-switch

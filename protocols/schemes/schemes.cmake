@@ -34,9 +34,9 @@ function(tiercast_write_scheme_numbers file)
 endfunction()
 
 # Ends with an error; the build keeps the folders that it had before.
-macro(tiercast_refuse_schemes)
+macro(tiercast_refuse_schemes reason)
   set_property(CACHE TIERCAST_SCHEMES PROPERTY VALUE "${TIERCAST_ACCEPTED_SCHEMES}")
-  message(FATAL_ERROR ${ARGN})
+  message(FATAL_ERROR "${reason}")
 endmacro()
 
 # Writes schemes() to a C++ file: our schemes, and those of further folders. Such a folder is called
@@ -47,8 +47,8 @@ function(tiercast_write_registry file)
   foreach(folder ${TIERCAST_SCHEME_FOLDERS} ${ARGN})
     cmake_path(GET folder FILENAME name)
     if(NOT EXISTS ${folder}/${name}.h)
-      tiercast_refuse_schemes("scheme ${name}: ${folder}/${name}.h is missing; valid: a folder that has it "
-        "(`make programs SCHEMES=<folder>`)")
+      tiercast_refuse_schemes(
+        "scheme ${name}: ${folder}/${name}.h is missing; valid: a folder that has it (`make programs SCHEMES=<folder>`)")
     endif()
     if(entries MATCHES " ${name}::")
       tiercast_refuse_schemes("scheme ${name}: ${folder} is the second of that name; valid: another name")

@@ -54,3 +54,16 @@ def test_a_run_whose_packets_are_refused_is_invalid_and_says_who_refused_what(
         r"h2 refused \d+ messages as invalid; h3 "
     )
     assert re.search(found, said), said
+
+
+def test_a_folder_without_its_header_is_refused(tmp_path: Path) -> None:
+    alone = [f"-DTIERCAST_WITH_{part}=OFF" for part in ("GRPC", "DPDK", "NS3")]
+    options = ["-DBUILD_TESTING=OFF", f"-DTIERCAST_SCHEMES={tmp_path}/aimd", *alone]
+    command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path / "build"), "-G", "Ninja", *options]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert made.returncode != 0
+    reason = (
+        f"scheme aimd: {tmp_path}/aimd/aimd.h is missing; valid: a folder that has it "
+        "(`make programs SCHEMES=<folder>`)"
+    )
+    assert reason in " ".join(made.stderr.split())

@@ -19,7 +19,7 @@ def test_the_page_is_made_of_its_records() -> None:
 
 
 def test_every_record_is_of_a_figure_that_is_there() -> None:
-    """A figure that came since the last whole reproduction has none yet."""
+    """A figure that came since its paper was recorded has none yet."""
     records = [one["figure"] for one in reproduction_page.read_records()["figures"]]
     assert records
     assert set(records) <= set(FIGURES)
@@ -69,7 +69,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_page_says_what_was_run_at_which_commit(kept: Path, summary: dict[str, Any]) -> None:
     reproduction_page.keep([summary])
     page = kept.read_text()
-    assert "at commit abc" in page
+    assert "- SIM: abc\n" in page
     assert "| SIM | figure 2 | `sim-2` | whole, 3 | 3 | **not met** | 0 of 1 |" in page
     assert "- SIM, figure 2: SIM loss: 3.00 % (≤ 2.00 %)\n" in page
     assert "| SIM loss | 2 | 1.00 % | ≤ 2.00 % | 3.00 % | **not met** |" in page
@@ -94,11 +94,21 @@ def test_the_first_set_up_stands_in_the_same_table(kept: Path, summary: dict[str
     assert "0 of 1 met; 1 met, uncertain." in page
 
 
+def test_recording_one_paper_keeps_the_others(kept: Path, summary: dict[str, Any]) -> None:
+    reproduction_page.keep([summary | {"figure": "rla-7", "paper_name": "RLA"}])
+    reproduction_page.keep([summary | {"verdict": "met"}, summary | {"figure": "sim-3"}])
+    reproduction_page.keep([summary])  # sim-3 is no figure any more
+    records = reproduction_page.read_records()
+    assert records["commits"] == {"RLA": "abc", "SIM": "abc"}
+    verdicts = {one["figure"]: one["verdict"] for one in records["figures"]}
+    assert verdicts == {"rla-7": "not met", "sim-2": "not met"}
+
+
 @pytest.mark.parametrize("changes", [{"quick": True}, {"verdict": "failed"}])
 def test_what_was_not_run_whole_is_refused(
     kept: Path, summary: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    with pytest.raises(InputError, match="--record: sim-2 was .*valid: all figures, each run comp"):
+    with pytest.raises(InputError, match="--record: sim-2 was .*valid: every figure run comp"):
         reproduction_page.keep([summary | changes])
     assert not kept.exists()
 
@@ -122,17 +132,16 @@ def test_runs_of_several_origins_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("commit", "paper", "quick", "text"),
+    ("commit", "quick", "text"),
     [
-        ("abc-dirty", None, False, "commit abc-dirty does not say what runs"),
-        (None, None, False, "commit unknown"),
-        ("abc", "SIM", False, "--record: not all papers"),
-        ("abc", None, True, "--record: not --quick"),
+        ("abc-dirty", False, "commit abc-dirty does not say what runs"),
+        (None, False, "commit unknown"),
+        ("abc", True, "--record: not --quick"),
     ],
 )
 def test_what_could_not_be_recorded_is_refused_before_it_runs(
-    monkeypatch: pytest.MonkeyPatch, commit: str | None, paper: str | None, quick: bool, text: str
+    monkeypatch: pytest.MonkeyPatch, commit: str | None, quick: bool, text: str
 ) -> None:
     monkeypatch.setattr(reproduction_page.machine, "versions", lambda: {"commit": commit})
     with pytest.raises(InputError, match=text):
-        reproduction_page.require_recordable(paper, quick)
+        reproduction_page.require_recordable(quick)

@@ -10,7 +10,7 @@ namespace tiercast::engine {
 std::string Red::wrong(const RedConfig& red) {
   constexpr double kMost = 2147483648.0;  // 2^31
   const auto is = [](const char* name, double value) {
-    return name + (" " + std::to_string(value)) + ", valid: ";
+    return std::string(name).append(" ").append(std::to_string(value)).append(", valid: ");
   };
   const auto chance = [](double value) { return value > 0 && value <= 1; };  // and no NaN
   if (!(red.max_th > 0 && red.max_th <= kMost))

@@ -38,7 +38,8 @@ std::string MatchTable::entry_text(const TableEntry& entry) const {
       continue;
     }
     text += value_text(m.value);
-    if (info_.keys[i].kind == MatchKind::kLpm) text += "/" + std::to_string(m.prefix_length);
+    if (info_.keys[i].kind == MatchKind::kLpm)
+      text.append("/").append(std::to_string(m.prefix_length));
     if (!m.mask.empty()) text += "&&&" + value_text(m.mask);
   }
   if (has_priority_) text += " priority " + std::to_string(entry.priority);

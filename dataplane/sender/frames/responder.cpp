@@ -10,7 +10,6 @@
 namespace tiercast::sender {
 namespace {
 
-constexpr std::size_t kArpBytes = 28;
 constexpr std::size_t kEchoHeaderBytes = 8;
 constexpr std::byte kProtocolIcmp{1};
 constexpr std::byte kProtocolIgmp{2};

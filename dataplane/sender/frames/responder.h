@@ -9,6 +9,8 @@
 
 namespace tiercast::sender {
 
+inline constexpr std::size_t kArpBytes = 28;  // of IPv4 over Ethernet (RFC 826)
+
 struct OwnAddress {
   agent::MacAddress mac{};
   std::uint32_t ip = 0;  // host order

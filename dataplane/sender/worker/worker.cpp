@@ -13,7 +13,7 @@
 namespace tiercast::sender {
 namespace {
 
-constexpr unsigned kBuffers = 4095;  // more than the device's ring and the pool's cache
+constexpr unsigned kFrameBuffers = 4095;  // more than the device's ring and the pool's cache
 constexpr unsigned kJumboBuffers = 2047;
 // Between two calls of Sender::tend().
 constexpr std::size_t kRecords = 4096;
@@ -46,7 +46,7 @@ Worker::Worker(const Settings& settings, Port& port)
   if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   const std::size_t frame = settings.sessions.largest_frame + SessionTable::kSpareBytes;
   pool_ = port.make_pool("worker-" + std::to_string(settings.queue),
-                         frame > 4096 ? kJumboBuffers : kBuffers, frame);
+                         frame > 4096 ? kJumboBuffers : kFrameBuffers, frame);
   // Set up every buffer as build() expects it.
   const std::size_t header = table_.header_bytes();
   std::vector<rte_mbuf*> all;

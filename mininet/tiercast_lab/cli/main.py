@@ -271,26 +271,28 @@ def reproduce(
     record: Record = False,
     results: Results = binaries.RESULTS,
 ) -> None:
-    """Reproduce every figure in experiments/figures/, with one report for all.
+    """Reproduce every figure of the papers in experiments/figures/, with one report for all.
 
     Shows the number of runs and the time left. Runs are stored, so an interrupted reproduction
     resumes where it stopped. The report is results/figures/report.html, its tables report.md, all
-    numbers report.json. Exit status as for `tiercast figure`. With --record, all figures have to be
-    run, and every run has to be of the checkout's commit.
+    numbers report.json. Exit status as for `tiercast figure`. With --record, every run has to be of
+    the checkout's commit.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.show import reproduction_page
     from tiercast_lab.study.figure_spec import all_figures
 
     if record:
-        reproduction_page.require_recordable(paper, quick)
+        reproduction_page.require_recordable(quick)
     schemes = known_schemes()
-    figures = all_figures(schemes, binaries.FIGURES)
-    papers = sorted({one.experiment.paper.name for one in figures if one.experiment.paper})
-    if paper is not None:
-        figures = [one for one in figures if one.reference.lower().startswith(paper.lower())]
-    if not figures:
-        raise InputError(f"--paper {paper}: no figure of it; valid: {', '.join(papers)}")
+    by_paper: dict[str, list[FigureSpec]] = {}
+    for one in all_figures(schemes, binaries.FIGURES):
+        if one.experiment.paper:
+            by_paper.setdefault(one.experiment.paper.name, []).append(one)
+    papers = [name for name in by_paper if paper is None or name.lower() == paper.lower()]
+    if not papers:
+        raise InputError(f"--paper {paper}: no figure of it; valid: {', '.join(sorted(by_paper))}")
+    figures = [one for name in papers for one in by_paper[name]]
     _reproduce(figures, schemes, quick, as_json, jobs, record, results)
 
 

@@ -1,8 +1,8 @@
 """Writes docs/reproduction.md, with the verdict on every figure, from
 docs/reproduction/figures.json.
 
-`tiercast reproduce --record` writes both from one run of all figures at one commit. Neither is
-edited by hand.
+`tiercast reproduce --record` writes both from one run of all figures at one commit; with --paper
+it renews those of one paper. Neither is edited by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tiercast_lab.show.wording import mark, missed, required_and_met, rows_of, t
 
 RECORDS = ROOT / "docs/reproduction/figures.json"
 PAGE = ROOT / "docs/reproduction.md"
-COMPLETE = "valid: all figures, each run completely (neither --paper nor --quick)"
+COMPLETE = "valid: every figure run completely, without --quick"
 
 # The pages that say what each paper leaves open, and why a figure was not met.
 ANALYSES = {
@@ -33,9 +33,12 @@ ANALYSES = {
 INTRODUCTION = """\
 # Reproduction
 
-The verdict on every figure and table of the five papers, in virtual time: one run of
-`./tiercast reproduce --record`, at commit {commit}, which wrote this page. Numbers are means over
-seeds, ± half of the 95 % confidence interval.
+The verdict on every figure and table of the five papers, in virtual time.
+`./tiercast reproduce --record` wrote this page. The commit of the runs, by paper:
+
+{commits}
+
+Numbers are means over seeds, ± half of the 95 % confidence interval.
 
 - *met, uncertain* and *not met, uncertain*: a bound is within that interval, so the seeds do not
   decide on which side of it the number is.
@@ -75,12 +78,12 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in (*kept, "verdict")}
 
 
-def require_recordable(paper: str | None, quick: bool) -> None:
+def require_recordable(quick: bool) -> None:
     """Raises InputError, before any run is made, if the results could not be recorded."""
     if not IN_CHECKOUT:
         raise InputError("--record writes docs/reproduction.md; valid: in a checkout of tiercast")
-    if paper is not None or quick:
-        raise InputError(f"--record: not {'--quick' if quick else 'all papers'}; {COMPLETE}")
+    if quick:
+        raise InputError(f"--record: not --quick; {COMPLETE}")
     _require_clean(machine.versions()["commit"])
 
 
@@ -93,19 +96,21 @@ def _require_clean(commit: str | None) -> None:
 
 
 def keep(summaries: list[dict[str, Any]]) -> None:
-    """Writes the records and the page. `summaries` are those of all figures. Raises InputError
-    unless each figure was run completely, and all runs were made at one commit by the same
-    programs."""
+    """Writes the records and the page. `summaries` are those of all figures of each paper that they
+    name; records of other papers stay. Raises InputError unless each figure was run completely,
+    and all runs were made at one commit by the same programs."""
     for one in summaries:
         if one["quick"] or one["verdict"] == "failed":
             how = "run with --quick" if one["quick"] else "failed"
             raise InputError(f"--record: {one['figure']} was {how}; {COMPLETE}")
     commit = _the_commit(summaries)
+    new = [record_of(one) for one in summaries]
+    papers = {one["paper_name"] for one in new}
+    old = read_records() if RECORDS.exists() else {"commits": {}, "figures": []}
+    kept = [one for one in old["figures"] if one["paper_name"] not in papers]
     records = {
-        "commit": commit,
-        "figures": sorted(
-            map(record_of, summaries), key=lambda one: (not one["paper"], one["figure"])
-        ),
+        "commits": dict(sorted((old["commits"] | dict.fromkeys(papers, commit)).items())),
+        "figures": sorted(kept + new, key=lambda one: (one["paper_name"], one["figure"])),
     }
     RECORDS.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(page(records))
@@ -148,7 +153,7 @@ def read_records() -> dict[str, Any]:
 def page(records: dict[str, Any]) -> str:
     figures = records["figures"]
     return INTRODUCTION.format(
-        commit=records["commit"],
+        commits="\n".join(f"- {paper}: {commit}" for paper, commit in records["commits"].items()),
         tally=tally(figures),
         not_met="\n".join(_not_met(one) for one in figures if one["verdict"].startswith("not met")),
         analyses=", ".join(f"[{paper}]({path})" for paper, path in ANALYSES.items()),
