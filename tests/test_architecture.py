@@ -73,6 +73,7 @@ PYTHON_FLOORS = {
 MAY_IMPORT_LATE = {
     "__main__": "Ctrl-C ends it from before the imports on",
     "cli.main": "each command imports the parts of the lab that it uses",
+    "cli.stored_runs": "each command imports the parts of the lab that it uses",
     "experiment.schemes": "only annotated: `tiercast schemes` reads no experiment",
     "run.execute": "virtual time needs no Mininet, whose import takes a fifth of a second",
     "run.mininet.processes": "only annotated: a node of the network, which imports Mininet",

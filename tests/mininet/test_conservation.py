@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INVALID
-from tiercast_lab.cli.main import run_and_report
+from tiercast_lab.cli.running import run_and_report
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.conservation import conservation
 from tiercast_lab.results.queue_drops import with_queue_drops

@@ -29,6 +29,17 @@ EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141
 
+# The exit status by verdict. For many figures, the first verdict here that any of them has counts.
+EXIT_OF = {
+    "failed": EXIT_FAILED,
+    "invalid": EXIT_INVALID,
+    "not met": EXIT_NOT_MET,
+    "not met, uncertain": EXIT_NOT_MET,
+    "met, uncertain": EXIT_UNCERTAIN,
+    "met": EXIT_MET,
+    "reported": EXIT_MET,
+}
+
 
 class LabError(Exception):
     """An error whose text is written for the person at the terminal."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy
+import polars
 from tiercast_controller.base.installation import IN_CHECKOUT, ROOT, VERSION
 
 from tiercast_lab.base import binaries
@@ -61,9 +63,29 @@ def versions() -> dict[str, str | None]:
         "commit": _commit(),
         "kernel": platform.release(),
         "dpdk": _dpdk(),
-        "mininet": _output("dpkg-query", "-W", "-f", "${Version}", "mininet"),
+        "mininet": _package("mininet"),
+        "bmv2": _output("simple_switch_grpc", "--version"),
+        "ns3": _package("libns3.[0-9]*"),
+        "p4c": _p4c(),
         "python": platform.python_version(),
+        "polars": polars.__version__,
+        "numpy": numpy.__version__,
     }
+
+
+def _package(name: str) -> str | None:
+    """The version of a Debian package; of several that a pattern finds, the first."""
+    said = _output("dpkg-query", "-W", "-f", "${Version}\\n", name)
+    return said.splitlines()[0] if said else None
+
+
+def _p4c() -> str | None:
+    """The compiler of the P4 program, as its LOCK names it: "p4c-bm2-ss 1.2.5.16"."""
+    try:
+        first = binaries.P4_LOCK.read_text().splitlines()[0]
+    except (OSError, ValueError, IndexError):
+        return None
+    return first.partition("compiler ")[2] or None
 
 
 def _dpdk() -> str | None:
@@ -89,12 +111,12 @@ def _commit() -> str | None:
 def digests(files: Iterable[Path]) -> dict[str, str]:
     """SHA-256 of each file's present contents, by path; paths inside tiercast are relative to
     it."""
-    return {
-        str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path): hashlib.sha256(
-            path.read_bytes()
-        ).hexdigest()
-        for path in files
-    }
+    return {shown_path(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def shown_path(path: Path) -> str:
+    """The path by which a run names a file: relative to tiercast if it is inside."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def _cpu_model() -> str | None:

@@ -1,5 +1,5 @@
-"""The command line: tiercast run, figure, reproduce, sweep, list, schemes, measures, doctor,
-report, explain, sessions."""
+"""The command line: tiercast run, figure, reproduce, calibrated, sweep, list, schemes, measures and
+doctor; sessions, and the commands over stored runs, have modules of their own."""
 
 from __future__ import annotations
 
@@ -22,17 +22,15 @@ from tiercast_lab.base.errors import (
     EXIT_FAILED,
     EXIT_FAULT,
     EXIT_INPUT,
-    EXIT_INVALID,
-    EXIT_MET,
-    EXIT_NOT_MET,
-    EXIT_UNCERTAIN,
+    EXIT_OF,
     EXIT_UNREAD,
     InputError,
     LabError,
     among,
     require_characters,
 )
-from tiercast_lab.cli import sessions
+from tiercast_lab.cli import sessions, stored_runs
+from tiercast_lab.cli.output import console, print_report, say, typed
 from tiercast_lab.cli.refusals import Commands
 
 # Each command imports what it uses, because most need only a part of the lab and so start sooner.
@@ -40,10 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
     from tiercast_lab.experiment.schemes import SchemeInfo
-    from tiercast_lab.results.storage import StoredRun
-    from tiercast_lab.run.execute import Options
     from tiercast_lab.study.figure_spec import FigureSpec
     from tiercast_lab.study.runs import Outcome, Request, Task
     from tiercast_lab.study.workers import Workers
@@ -57,21 +52,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(sessions.app, name="sessions")
-# Tables need not be folded to fit a log.
-console = Console(width=None if sys.stdout.isatty() else 120)
 # Otherwise gRPC would report each connection that a run closes at its end.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-
-# The exit status by verdict. For many figures, the first verdict here that any of them has counts.
-EXIT_OF = {
-    "failed": EXIT_FAILED,
-    "invalid": EXIT_INVALID,
-    "not met": EXIT_NOT_MET,
-    "not met, uncertain": EXIT_NOT_MET,
-    "met, uncertain": EXIT_UNCERTAIN,
-    "met": EXIT_MET,
-    "reported": EXIT_MET,
-}
 
 
 class Runtime(enum.StrEnum):
@@ -151,6 +133,7 @@ def run(
     elif switch is not SwitchName.tiercast:
         raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
     from tiercast_lab.cli.doctor import require_kernel
+    from tiercast_lab.cli.running import run_and_report
     from tiercast_lab.experiment.loading import load_experiment, without_effect
     from tiercast_lab.experiment.schemes import known_schemes, require_accepted
     from tiercast_lab.run.execute import Options
@@ -159,33 +142,11 @@ def run(
     loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
     require_accepted(loaded)
     for text in (*loaded.notes, *without_effect(loaded, settings or [], schemes)):
-        console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
+        say(f"note: {text}")
     if in_mininet:
         require_kernel()
-    command = _typed()
-    options = Options(seed, runtime, switch, results.resolve(), command)
+    options = Options(seed, runtime, switch, results.resolve(), typed())
     raise typer.Exit(run_and_report(loaded, options, console))
-
-
-def run_and_report(loaded: LoadedExperiment, options: Options, console: Console) -> int:
-    """Runs an experiment and writes its report. Returns the exit status: 0 met (or nothing
-    required), 1 not met, 3 invalid. Raises LabError."""
-    from tiercast_lab.base.interrupt import Interrupt
-    from tiercast_lab.results.storage import load_run, writing
-    from tiercast_lab.run.execute import execute
-    from tiercast_lab.show.run_progress import make_view
-    from tiercast_lab.show.run_report import write_report
-    from tiercast_lab.show.run_tables import result_tables
-
-    with Interrupt() as interrupt, make_view(console) as view:
-        executed = execute(loaded, options, view, interrupt)
-        with writing(executed.folder):
-            report = write_report(load_run(executed.folder))
-    console.print(result_tables(executed.summary))
-    for complaint in executed.summary["complaints"]:
-        console.print(f"note: {complaint}", highlight=False, markup=False)
-    _print_report(binaries.from_here(report), console)
-    return EXIT_OF[executed.summary["verdict"]]
 
 
 # An empty line between the examples keeps each on its own line.
@@ -323,7 +284,7 @@ def _reproduce(
         for one in figures:
             mine = [outcome for outcome in outcomes if outcome.task.file == one.path]
             summaries.append(write_figure(FigureResults(one, mine), results, quick))
-        path = write_report(summaries, results, _typed())
+        path = write_report(summaries, results, typed())
     if record:
         reproduction_page.keep(summaries)
     if as_json:
@@ -333,7 +294,7 @@ def _reproduce(
             console.print(figure_tables(summary))
         if len(summaries) > 1:
             console.print(verdict_table(summaries))
-        _print_report(path)
+        print_report(path)
     verdicts = {summary["verdict"] for summary in summaries}
     raise typer.Exit(EXIT_OF[next(one for one in EXIT_OF if one in verdicts)])
 
@@ -441,14 +402,14 @@ def sweep(
     folder = results.resolve() / "sweeps"
     results_of_cells = results_of(found, outcomes)
     with storage.writing(folder):
-        path, summary = write_sweep(results_of_cells, folder, _typed())
+        path, summary = write_sweep(results_of_cells, folder, typed())
     if as_json:
         print(storage.to_json(summary))
     else:
         console.print(sweep_table(results_of_cells))
         for failure in summary["failures"]:
             console.print(f"failed: {failure}", highlight=False, markup=False)
-        _print_report(path)
+        print_report(path)
     raise typer.Exit(EXIT_FAILED if summary["failures"] else 0)
 
 
@@ -550,41 +511,7 @@ def doctor(
         raise typer.Exit(EXIT_INPUT)
 
 
-@app.command()
-def report(
-    run_directory: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name in results/.")
-    ] = Path("latest"),
-) -> None:
-    """Rebuild the plots and the report of a stored run from its rows."""
-    from tiercast_lab.results.storage import reading, writing
-    from tiercast_lab.show.plots import write_plots
-    from tiercast_lab.show.run_report import write_report
-
-    directory = _directory_of(run_directory)
-    with reading(directory), writing(directory):
-        stored = _stored(directory)
-        write_plots(stored)
-        print(write_report(stored))
-
-
-@app.command()
-def explain(
-    run_directory: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run's folder, or its name in results/.")
-    ],
-    receiver: Annotated[str, typer.Option(help="The receiver's name or node: h3 or 3.")],
-    at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
-) -> None:
-    """Say in plain language why a receiver's rate was what it was, from the stored rows."""
-    from tiercast_lab.results.explain.receiver import explain as lines_of
-    from tiercast_lab.results.explain.snapshot import snapshot_at
-    from tiercast_lab.results.storage import reading
-
-    directory = _directory_of(run_directory)
-    with reading(directory):
-        lines = lines_of(snapshot_at(_stored(directory), receiver, at))
-    print("\n".join(lines))
+stored_runs.add_to(app)
 
 
 def _unwrapped(text: str) -> str:
@@ -595,29 +522,6 @@ def _unwrapped(text: str) -> str:
 for _command in app.registered_commands:
     if _command.callback is not None and _command.callback.__doc__ is not None:
         _command.help = _unwrapped(_command.callback.__doc__)
-
-
-def _print_report(path: Path, console: Console = console) -> None:
-    console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _typed() -> list[str]:
-    """The command line, for the report's "how to repeat"."""
-    return [binaries.COMMAND, *sys.argv[1:]]
-
-
-def _directory_of(run: Path) -> Path:
-    """The folder that a path, or a name below results/, means."""
-    named = len(run.parts) == 1 and not os.path.isdir(run)
-    return (binaries.RESULTS / run if named else run).absolute()
-
-
-def _stored(directory: Path) -> StoredRun:
-    from tiercast_lab.results.storage import load_run
-
-    run = load_run(directory.resolve())
-    run.require_rows()
-    return run
 
 
 def main() -> None:
@@ -637,7 +541,7 @@ def main() -> None:
         traceback.print_exc()
         print(
             f"tiercast: {type(error).__name__}: a bug in tiercast, not in your input; please "
-            f"report it with the lines above, the input file, and: {shlex.join(_typed())}",
+            f"report it with the lines above, the input file, and: {shlex.join(typed())}",
             file=sys.stderr,
         )
         sys.exit(EXIT_FAULT)

@@ -92,6 +92,12 @@ def check(
         source.data,
         file,
         {session.scheme: schemes[session.scheme].records for session in sessions},
+        {
+            session.scheme: {
+                name: info.default for name, info in schemes[session.scheme].parameters.items()
+            }
+            for session in sessions
+        },
         sources=source.files,
     )
     _check_markings(source, loaded)

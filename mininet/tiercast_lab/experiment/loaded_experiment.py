@@ -42,6 +42,8 @@ class LoadedExperiment:
     data: dict[str, Any]
     file: str
     records: Mapping[str, tuple[str, ...]]  # the kinds of rows that the cores trace, by scheme
+    # The values of the parameters that no session sets, by scheme, in the parameters' units.
+    defaults: Mapping[str, Mapping[str, float]]
     notes: tuple[str, ...] = ()  # what the user should know
     sources: tuple[Path, ...] = ()  # the files that were read: its own, its base and its includes
 

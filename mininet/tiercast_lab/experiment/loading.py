@@ -10,10 +10,10 @@ import contextlib
 import gc
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 
@@ -94,6 +94,18 @@ def experiment_of(
     if note:
         experiment = validate(Experiment, source)
     return replace(check(source, experiment, schemes, str(file)), notes=(note,) if note else ())
+
+
+@_without_collector()
+def loaded_again(
+    data: dict[str, Any], place: str, sources: Sequence[Path], schemes: dict[str, SchemeInfo]
+) -> LoadedExperiment:
+    """The experiment of a stored run: `data` is LoadedExperiment.data of then, which contains the
+    base, the includes, the settings and the network. So no other file is read, and no code of the
+    user's is called again; `sources` are copies of the files that were read then. `place` is named
+    by an InputError."""
+    source = Source(data, {(): place}, tuple(sources))
+    return check(source, validate(Experiment, source), schemes, place)
 
 
 def _fit_window(source: Source, experiment: Experiment) -> str:

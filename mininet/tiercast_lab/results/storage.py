@@ -2,6 +2,7 @@
 
 rows/              one table per kind of record (recorder.py), columns as in docs/experiments.md
 summary.json       experiment, seed, versions, machine, validity, measures, expected figures
+experiment/        copies of the files that the experiment was read from
 metadata.json      interfaces, qdiscs, offloads, sysctls and counters before and after
 logs/              the output of every process
 report.html        made only from the above, as are plots/ by `tiercast report`
@@ -18,7 +19,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ from tiercast_controller.base.bounded_yaml import kind_of_file
 
 from tiercast_lab.base.errors import InputError, writing
 from tiercast_lab.base.frames import as_float
+from tiercast_lab.base.machine import shown_path
 from tiercast_lab.experiment.model import validate
 from tiercast_lab.experiment.yaml_source import Source
 from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
@@ -41,6 +43,7 @@ FORMAT = 2  # of summary.json and rows/
 INCOMPLETE = "incomplete"  # the verdict of a run that is still going or was stopped
 UNFINISHED = "it has not ended: it goes on, or its lab was killed"
 RESERVE_BYTES = 64 << 10
+EXPERIMENT = "experiment"
 
 
 class RunFolder:
@@ -81,6 +84,15 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)
             raise
 
+    def keep(self, sources: Sequence[Path]) -> None:
+        """Copies the files that the experiment was read from, under the names that `kept` gives."""
+        names = kept(sources)
+        with writing(self.path):
+            (self.path / EXPERIMENT).mkdir()
+            for source in sources:
+                content = source.read_bytes()
+                (self.path / names[shown_path(source)]).write_bytes(content)
+
     def write(self, name: str, value: dict[str, Any]) -> None:
         """Writes a JSON file. After an OSError the old file is still whole."""
         scratch = self.path / f".{name}"
@@ -95,6 +107,19 @@ class RunFolder:
         scratch = self.path.parent / f".latest-{self.path.name}"
         scratch.symlink_to(self.path.name)
         os.replace(scratch, self.path.parent / "latest")
+
+
+def kept(sources: Sequence[Path]) -> dict[str, str]:
+    """The names of an experiment's files in the run's folder, by the paths where they were read.
+    Files of one name are told apart by a number."""
+    result: dict[str, str] = {}
+    for source in dict.fromkeys(sources):
+        name, number = f"{EXPERIMENT}/{source.name}", 1
+        while name in result.values():
+            number += 1
+            name = f"{EXPERIMENT}/{source.stem}-{number}{source.suffix}"
+        result[shown_path(source)] = name
+    return result
 
 
 def unfinished(reason: str) -> dict[str, Any]:
@@ -149,6 +174,22 @@ class StoredRun:
     @property
     def complete(self) -> bool:
         return bool(self.summary["verdict"] != INCOMPLETE)
+
+    @property
+    def sources(self) -> list[Path]:
+        """The copies of the files that the experiment was read from; those that are there."""
+        kept_here = [self.directory / name for name in self.summary.get("sources", {}).values()]
+        return [path for path in kept_here if path.is_file()]
+
+    @property
+    def programs(self) -> dict[str, str]:
+        """The SHA-256 of the files that the run executed, by their names without folders."""
+        of_experiment = self.summary.get("sources", {})
+        return {
+            Path(name).name: digest
+            for name, digest in self.summary.get("files", {}).items()
+            if name not in of_experiment and not name.endswith(".yaml")
+        }
 
     @cached_property
     def end_s(self) -> float:

@@ -8,6 +8,7 @@ import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.limits import MAX_LAYERS
 
 from tiercast_lab.base.errors import among
@@ -28,6 +29,12 @@ def _link(name: str) -> str:
     return name
 
 
+def _kept(name: str) -> str:
+    if re.fullmatch(r"experiment/[^/]+", name) is None or name.endswith(("/.", "/..")):
+        raise ValueError(f"{shown(name)}; valid: a file in experiment/")
+    return name
+
+
 def _known(name: str) -> str:
     find_spec(name)
     return name
@@ -35,6 +42,7 @@ def _known(name: str) -> str:
 
 Interval = Annotated[At, AfterValidator(_forward)]
 LinkName = Annotated[str, AfterValidator(_link)]
+KeptName = Annotated[str, AfterValidator(_kept)]
 MeasureName = Annotated[str, AfterValidator(_known)]
 
 
@@ -171,6 +179,7 @@ class Summary(Part):
     started: str
     command: list[str]
     experiment: ExperimentData
+    defaults: dict[str, dict[str, float]] = {}
     seed: int
     runtime: str
     switch: str
@@ -181,6 +190,7 @@ class Summary(Part):
     window_s: Interval
     periods_s: dict[str, Interval] = {}
     files: dict[str, str] = {}
+    sources: dict[str, KeptName] = {}
     verdict: str
     reasons: list[str]
     complaints: list[str]

@@ -56,9 +56,12 @@ def execute(
     summary = _initial_summary(loaded, options, folder)
     run = _make_run(loaded, options, folder, view, context_of(summary))
     run.check()
-    summary["files"] = machine.digests([*loaded.sources, *run.files])
+    locks = [binaries.P4_LOCK] if binaries.P4_LOCK.is_file() else []
+    summary["files"] = machine.digests([*loaded.sources, *run.files, *locks])
+    summary["sources"] = storage.kept(loaded.sources)
     folder.make(summary)
     try:
+        folder.keep(loaded.sources)
         with run.recorder:
             run.execute(interrupt)
         run.enter("judging and plotting")
@@ -86,6 +89,7 @@ def _initial_summary(
         "command": options.command,
         "file": loaded.file,
         "experiment": loaded.data,
+        "defaults": loaded.defaults,
         "seed": options.seed,
         "runtime": options.runtime,
         "switch": options.switch,

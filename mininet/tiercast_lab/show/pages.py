@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ def render(template: str, **values: Any) -> str:
     )
     css = Markup((TEMPLATES / "report.css").read_text())
     return environment.get_template(template).render(css=css, **values)
+
+
+def script_json(value: Any) -> str:
+    """JSON that is safe inside a <script>."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def embedded(image: Path) -> str:

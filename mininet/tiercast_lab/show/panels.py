@@ -37,6 +37,7 @@ class Series:
     colour: str
     steps: bool = False  # piecewise constant: y holds until the next x
     thin: bool = False
+    dash: str = ""  # SVG's stroke-dasharray; empty: a solid line
 
 
 @dataclass(frozen=True)

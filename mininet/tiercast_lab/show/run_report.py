@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from tiercast_lab.base import binaries
@@ -16,7 +14,7 @@ from tiercast_lab.measures import spec_of
 from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show import pages
-from tiercast_lab.show.panels import Panel
+from tiercast_lab.show.panel_data import panel_data
 from tiercast_lab.show.run_panels import all_panels
 from tiercast_lab.show.topology_drawing import topology_svg
 from tiercast_lab.show.wording import check_row, figure_row, window_text
@@ -41,7 +39,7 @@ def write_report(run: StoredRun) -> Path:
         ],
         **_links(run),
         topology=Markup(topology_svg(summary["network"])),
-        panels=Markup(_json([_panel_data(panel) for panel in all_panels(run)])),
+        panels=Markup(pages.script_json([panel_data(panel) for panel in all_panels(run)])),
         script=Markup((pages.TEMPLATES / "charts.js").read_text()),
         tiercast=binaries.COMMAND,
         command=shlex.join(summary["command"]),
@@ -115,34 +113,3 @@ def _measure_row(name: str, measure: dict[str, Any]) -> dict[str, str]:
         "value": "no data" if value is None else spec.show(value),
         "purpose": spec.purpose,
     }
-
-
-def _panel_data(panel: Panel) -> dict[str, Any]:
-    return {
-        "key": panel.key,
-        "title": panel.title,
-        "yLabel": panel.y_label,
-        "yMax": panel.y_max,
-        "note": panel.note,
-        "series": [
-            {
-                "label": series.label,
-                "colour": series.colour,
-                "steps": series.steps,
-                "thin": series.thin,
-                "x": _numbers(series.x),
-                "y": _numbers(series.y),
-            }
-            for series in panel.series
-        ],
-        "references": [{"y": r.y, "label": r.label, "colour": r.colour} for r in panel.references],
-    }
-
-
-def _numbers(values: np.ndarray) -> list[float | None]:
-    return [round(float(v), 4) if np.isfinite(v) else None for v in values]
-
-
-def _json(value: Any) -> str:
-    """JSON that is safe inside a <script>."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -49,10 +49,44 @@ def ratio(above: Sequence[float | None], below: Sequence[float | None]) -> Mean 
     return Mean(value, None if spread is None else spread / abs(under.value), over.runs)
 
 
+def difference(of: Sequence[float | None], against: Sequence[float | None]) -> Mean | None:
+    """The difference of two means over independent runs. None if a run has no value.
+
+    The interval is Welch's, with the degrees of freedom of Satterthwaite, rounded down (Welch, The
+    generalization of Student's problem, 1947). It is None if either mean is of a single run.
+    """
+    over, under = mean(of), mean(against)
+    if over is None or under is None:
+        return None
+    value, runs = over.value - under.value, over.runs + under.runs
+    if over.spread is None or under.spread is None:
+        return Mean(value, None, runs)
+    parts = [
+        (statistics.variance(known) / len(known), len(known))
+        for values in (of, against)
+        for known in [[one for one in values if one is not None]]
+    ]
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return Mean(value, 0.0, runs)
+    freedom = variance**2 / sum(part**2 / (count - 1) for part, count in parts)
+    return Mean(value, _quantile(math.floor(freedom)) * math.sqrt(variance), runs)
+
+
+def paired_difference(of: Sequence[float | None], against: Sequence[float | None]) -> Mean | None:
+    """The same over runs that share their seeds, in the same order: the mean of the differences,
+    with the interval of that mean."""
+    if mean(of) is None or mean(against) is None:
+        return None
+    return mean([a - b for a, b in zip(of, against, strict=True)])  # type: ignore[operator]
+
+
 def _half_interval(values: Sequence[float]) -> float | None:
     """Half of the 95 % confidence interval of the mean."""
     if len(values) == 1:
         return None
-    freedom = len(values) - 1
-    quantile = STUDENT_95[freedom - 1] if freedom <= len(STUDENT_95) else NORMAL_95
-    return quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return _quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _quantile(freedom: int) -> float:
+    return STUDENT_95[freedom - 1] if freedom <= len(STUDENT_95) else NORMAL_95

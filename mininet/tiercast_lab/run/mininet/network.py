@@ -215,8 +215,8 @@ class Network:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The interfaces of every node with their qdiscs and counters, and its offloads and
-        sysctls."""
+        """The interfaces of every node with their qdiscs, offloads and counters; the offloads that
+        are on at any of them, and the node's sysctls."""
         with ThreadPoolExecutor() as pool:
             return dict(zip(self.nodes, pool.map(self._describe, self.nodes), strict=True))
 
@@ -224,27 +224,35 @@ class Network:
         said = self.nodes[name].run_script(
             "ip -json -statistics link show",
             "echo ---",
-            f"ethtool --json --show-features {self._interfaces[name][0]}",
-            "echo ---",
             f"sysctl {' '.join(SYSCTLS)}",
+            *(
+                command
+                for interface in self._interfaces[name]
+                for command in ("echo ---", f"ethtool --json --show-features {interface}")
+            ),
         )
-        links, features, sysctls = said.split("---\n")
+        links, sysctls, *features = said.split("---\n")
+        offloads = {
+            interface: sorted(
+                key
+                for key, value in json.loads(one)[0].items()
+                if key != "ifname" and value["active"] and not value["fixed"]
+            )
+            for interface, one in zip(self._interfaces[name], features, strict=True)
+        }
         return {
             "interfaces": {
                 link["ifname"]: {
                     "qdisc": link["qdisc"],
                     "mtu": link["mtu"],
+                    "offloads_on": offloads[link["ifname"]],
                     "rx": link["stats64"]["rx"],
                     "tx": link["stats64"]["tx"],
                 }
                 for link in json.loads(links)
                 if link["ifname"] != "lo"
             },
-            "offloads_on": sorted(
-                key
-                for key, value in json.loads(features)[0].items()
-                if key != "ifname" and value["active"] and not value["fixed"]
-            ),
+            "offloads_on": sorted({one for of_one in offloads.values() for one in of_one}),
             "sysctls": dict(line.split(" = ") for line in sysctls.splitlines()),
         }
 

@@ -80,12 +80,13 @@ function draw(panel, home) {
   legend.className = "legend";
   box.append(legend);
   const shown = panel.series.map(series => {
-    const path = element("path", {d: pathOf(series, x, y), fill: "none", stroke: series.colour,
-      "stroke-width": series.thin ? 1 : 1.7, "stroke-linejoin": "round"}, svg);
+    const line = {fill: "none", stroke: series.colour, "stroke-dasharray": series.dash || "none"};
+    const path = element("path", {...line, d: pathOf(series, x, y), "stroke-width": series.thin ? 1 : 1.7,
+      "stroke-linejoin": "round"}, svg);
     const button = document.createElement("button");
     button.type = "button";
-    const swatch = document.createElement("i");
-    swatch.style.background = series.colour;
+    const swatch = element("svg", {viewBox: "0 0 28 6", "aria-hidden": "true"});
+    element("path", {...line, d: "M0 3H28", "stroke-width": 2.4}, swatch);
     const value = document.createElement("b");
     button.append(swatch, series.label, value);
     button.onclick = () => {

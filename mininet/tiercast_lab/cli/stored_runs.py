@@ -1,0 +1,233 @@
+"""The commands over stored runs: report, explain, compare, rerun, export."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import EXIT_MET, EXIT_NOT_MET, EXIT_OF, InputError, among
+from tiercast_lab.cli.output import console, print_report, say, typed
+
+# Each command imports what it uses, because most need only a part of the lab and so start sooner.
+if TYPE_CHECKING:
+    from tiercast_lab.results.storage import StoredRun
+
+RUN_HELP = "A run's folder, or its name in results/."
+
+COMPARE_EXAMPLES = """Examples:
+
+tiercast compare 20261123-101500-sim-session-1a2b 20261123-101700-sim-session-3c4d
+
+tiercast compare results/*-sim-session-* --json"""
+
+RERUN_EXAMPLES = """Examples:
+
+tiercast rerun latest
+
+tiercast rerun /media/a-colleagues/20261123-101500-sim-session-1a2b"""
+
+EXPORT_EXAMPLES = """Examples:
+
+tiercast export latest --csv
+
+tiercast export 20261123-101500-sim-session-1a2b --csv --to tables"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands to tiercast's."""
+    app.command()(report)
+    app.command()(explain)
+    app.command(epilog=COMPARE_EXAMPLES)(compare)
+    app.command(epilog=RERUN_EXAMPLES)(rerun)
+    app.command(epilog=EXPORT_EXAMPLES)(export)
+
+
+def _names(incomplete: str) -> list[str]:
+    """For the shell's completion: the names of stored runs that begin with what was typed."""
+    return [one for one in stored_names(binaries.RESULTS) if one.startswith(incomplete)]
+
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=_names)]
+Results = Annotated[Path, typer.Option(help="Where runs are stored.")]
+
+
+def report(run_directory: Run = Path("latest")) -> None:
+    """Rebuild the plots and the report of a stored run from its rows."""
+    from tiercast_lab.results.storage import reading, writing
+    from tiercast_lab.show.plots import write_plots
+    from tiercast_lab.show.run_report import write_report
+
+    directory = _directory_of(run_directory)
+    with reading(directory), writing(directory):
+        stored = _stored(directory)
+        write_plots(stored)
+        print(write_report(stored))
+
+
+def explain(
+    run_directory: Run,
+    receiver: Annotated[str, typer.Option(help="The receiver's name or node: h3 or 3.")],
+    at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
+) -> None:
+    """Say in plain language why a receiver's rate was what it was, from the stored rows."""
+    from tiercast_lab.results.explain.receiver import explain as lines_of
+    from tiercast_lab.results.explain.snapshot import snapshot_at
+    from tiercast_lab.results.storage import reading
+
+    directory = _directory_of(run_directory)
+    with reading(directory):
+        lines = lines_of(snapshot_at(_stored(directory), receiver, at))
+    print("\n".join(lines))
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Two or more of them.", autocompletion=_names),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    results: Results = binaries.RESULTS,
+) -> None:
+    """Compare stored runs: their measures, what differs in their experiments, and their charts.
+
+    Runs that differ only in their seed are taken together, as means with 95 % confidence intervals;
+    differences are against the first. Writes results/comparisons/<name>.html, with the charts of
+    all runs on top of each other. Exit status: 0, or 2 for bad input.
+    """
+    from tiercast_lab.results.storage import load_run, reading, to_json, writing
+    from tiercast_lab.show.comparison_report import write_comparison
+    from tiercast_lab.show.comparison_tables import comparison_tables
+    from tiercast_lab.study import comparison
+
+    if len(runs) < 2:
+        others = [one for one in stored_names(results) if one not in (runs[0].name, "latest")]
+        raise InputError(
+            f"RUN: {runs[0]} alone; valid: two or more, such as {runs[0]} "
+            f"{others[-1] if others else 'and another of the same experiment'}"
+        )
+    compared = comparison.compare([load_run(found(one, results)) for one in runs])
+    folder = results.resolve() / "comparisons"
+    with writing(folder):
+        page = write_comparison(compared, folder, typed())
+    if as_json:
+        print(to_json(comparison.as_json(compared) | {"page": str(page)}))
+        return
+    with reading(folder):
+        console.print(comparison_tables(compared))
+    print_report(binaries.from_here(page))
+
+
+def rerun(
+    run_directory: Run,
+    results: Annotated[Path, typer.Option(help="Where the new run is stored.")] = binaries.RESULTS,
+) -> None:
+    """Run a stored run again, from its folder alone: its experiment, settings, seed and runtime.
+
+    In virtual time the rows of all tables are compared with the stored ones: exit status 0 if they
+    are identical, 1 if not, with the first difference. In real time no two runs are identical: the
+    measures of both are shown, and the exit status is the new run's, as for `tiercast run`. 2 bad
+    input or something is missing, 4 a program of the run ended too early, 130 interrupted.
+    """
+    from tiercast_lab.base.machine import require_root
+    from tiercast_lab.cli.doctor import require_kernel
+    from tiercast_lab.cli.running import run_and_store
+    from tiercast_lab.experiment.schemes import known_schemes, require_accepted
+    from tiercast_lab.results import again
+    from tiercast_lab.results.storage import load_run, reading
+    from tiercast_lab.run.execute import Options
+    from tiercast_lab.show.comparison_tables import comparison_tables
+    from tiercast_lab.study.comparison import compare
+
+    stored = load_run(found(run_directory, binaries.RESULTS))
+    summary = stored.summary
+    if not stored.complete:
+        raise InputError(
+            f"{stored.directory}: {'; '.join(stored.reasons)}; valid: a run that ended"
+        )
+    runtime, switch = again.runtime_of(stored)
+    if runtime == "mininet":
+        require_root()
+    loaded = again.experiment_of(stored, known_schemes())
+    require_accepted(loaded)
+    if runtime == "mininet":
+        require_kernel()
+    with reading(stored.directory):
+        before = stored.rows  # a damaged table is named before the run, not after it
+    options = Options(summary["seed"], runtime, switch, results.resolve(), typed())
+    made, report = run_and_store(loaded, options, console)
+    print_report(binaries.from_here(report))
+    if runtime == "mininet":
+        console.print(comparison_tables(compare([stored, made])))
+        say("in real time no two runs are identical; A is the stored run, B the new one")
+        raise typer.Exit(EXIT_OF[made.summary["verdict"]])
+    first = again.first_difference(before, made.rows)
+    if first is None:
+        rows = sum(len(frame) for frame in before.values())
+        say(f"identical: {rows:,} rows in {len(before)} tables")
+        raise typer.Exit(EXIT_MET)
+    say(f"not identical; the first difference: {first}")
+    for part in again.changed_parts(stored, made):
+        say(f"  another {part}")
+    raise typer.Exit(EXIT_NOT_MET)
+
+
+def export(
+    run_directory: Run,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one file for each table.")] = False,
+    to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Into this folder, not the run's own csv/.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files of an earlier export.")
+    ] = False,
+) -> None:
+    """Write every table of a run's rows as CSV, with columns.csv, which says what each column is.
+
+    Replaces no file unless told to with --overwrite.
+    """
+    from tiercast_lab.results.export import export_csv
+    from tiercast_lab.results.storage import reading
+
+    if not csv:
+        raise InputError("export: no format; valid: --csv")
+    directory = found(run_directory, binaries.RESULTS)
+    with reading(directory):
+        stored = _stored(directory)
+        folder = stored.directory / "csv" if to is None else to.absolute()
+        written = export_csv(stored, folder, overwrite)
+    say(f"{written.tables} tables, {written.rows:,} rows: {binaries.from_here(folder)}")
+
+
+def stored_names(results: Path) -> list[str]:
+    """The names of the runs in a folder, oldest first."""
+    return sorted(one.parent.name for one in results.glob("*/summary.json"))
+
+
+def found(run: Path, results: Path) -> Path:
+    """The folder of a run, given by its path or its name in `results`. Raises InputError, with the
+    names of those that are there."""
+    directory = _directory_of(run, results)
+    if not os.path.lexists(directory) and directory.parent == results.absolute():
+        names = stored_names(results)
+        if not names:
+            raise InputError(f"RUN: no run {run.name!r}: {results} has none; valid: a run's folder")
+        raise InputError(f"RUN: no run {among(run.name, names)}")
+    return directory.resolve()
+
+
+def _directory_of(run: Path, results: Path = binaries.RESULTS) -> Path:
+    """The folder that a path, or a name below results/, means."""
+    named = len(run.parts) == 1 and not os.path.isdir(run)
+    return (results / run if named else run).absolute()
+
+
+def _stored(directory: Path) -> StoredRun:
+    from tiercast_lab.results.storage import load_run
+
+    run = load_run(directory.resolve())
+    run.require_rows()
+    return run
