@@ -67,6 +67,29 @@ def test_each_receiver_gets_each_packet_once(seed: int, tmp_path: Path) -> None:
     assert {link for link in used if "h" not in link} == wanted
 
 
+HOST_FIRST = """\
+topology:
+  nodes: [0, 1, 2]
+  link: {rate: 10Mbit/s, delay: 5ms, queue: 100p}
+  links: {0-1: {rate: 1Mbit/s}, 1-2: {}}
+sessions: [{scheme: rlc, sender: 2, receivers: [0], layers: 4}]
+duration: 5s
+"""
+
+
+def test_a_link_may_be_named_from_its_host(tmp_path: Path) -> None:
+    """Node 0 is a host. Its end of the link can come first or last: the rows are the same."""
+    received = []
+    for name in ("0-1", "1-0"):
+        file = tmp_path / "first.yaml"
+        file.write_text(HOST_FIRST.replace("0-1", name))
+        command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
+        subprocess.run(command, check=True, capture_output=True)
+        received.append(pl.read_parquet(tmp_path / "r/latest/rows/received.parquet"))
+    assert received[0].equals(received[1])
+    assert received[0]["packets"].max() > 100
+
+
 FAILING = """\
 topology:
   nodes: [0, 1, 2, 3, 4]

@@ -57,17 +57,19 @@ def described_topology(
         described.add_host(control.Host(host.name, interface, mac))
     for link in topology.links.values():
         marking, packet_size = experiment.marking_of(link.name), loaded.packet_size_of(link.name)
-        policy = marking.at(link.sent_by(link.a).rate, packet_size, idle_us)
-        port, delay = topology.switches[link.a].port_to(link.b), link.parameters.delay
-        if link.b in topology.hosts:
-            described.connect(link.a, port, link.b, marking=policy, delay_ns=delay)
+        # The experiment may name a host's end first.
+        near, far = (link.a, link.b) if link.a in topology.switches else (link.b, link.a)
+        policy = marking.at(link.sent_by(near).rate, packet_size, idle_us)
+        port, delay = topology.switches[near].port_to(far), link.parameters.delay
+        if far in topology.hosts:
+            described.connect(near, port, far, marking=policy, delay_ns=delay)
         else:
-            back = topology.switches[link.b].port_to(link.a)
-            policy_back = marking.at(link.sent_by(link.b).rate, packet_size, idle_us)
-            described.connect(link.a, port, link.b, back, policy, policy_back, delay)
+            back = topology.switches[far].port_to(near)
+            policy_back = marking.at(link.sent_by(far).rate, packet_size, idle_us)
+            described.connect(near, port, far, back, policy, policy_back, delay)
             if link.parameters.wire.up is False:
-                described.set_up(link.a, port, up=False)
-                described.set_up(link.b, back, up=False)
+                described.set_up(near, port, up=False)
+                described.set_up(far, back, up=False)
     return described
 
 
