@@ -434,6 +434,20 @@ def test_what_cannot_be_compared_is_refused(four: list[StoredRun], tmp_path: Pat
     assert not (results / "comparisons").exists()
 
 
+def test_an_experiments_name_is_its_last_run(tmp_path: Path) -> None:
+    def no_run(name: str) -> str:
+        told = tiercast("compare", name, "sim-session", "--results", tmp_path)
+        assert told.returncode == EXIT_INPUT
+        return told.stderr
+
+    for folder in ("20261123-101500-diamond-1a2b", "20261123-101700-diamond-0c4d"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "summary.json").write_text("{")
+    (tmp_path / "20261123-101800-my-diamond-ffff").mkdir()
+    assert "20261123-101700-diamond-0c4d" in no_run("diamond")
+    assert "RUN: no run 'diamon'" in no_run("diamon")
+
+
 # ------------------------------------------------------------------------------------------ export
 
 

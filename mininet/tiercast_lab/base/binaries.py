@@ -41,9 +41,11 @@ P4 = Path(os.environ.get("TIERCAST_P4", DATA / "p4src/compiled")).resolve()
 P4_JSON = P4 / "tiercast.json"
 P4_INFO = P4 / "tiercast.p4info.txtpb"
 P4_LOCK = P4 / "LOCK"  # the compiler and the sources of the two; a program of the user's has none
-# Runs are stored here unless `--results` says otherwise. An installation may be read-only, so its
-# runs go into the current folder.
-RESULTS = ROOT / "results" if IN_CHECKOUT else Path("results")
+# Runs are stored here unless `--results` or TIERCAST_RESULTS says otherwise. An installation may be
+# read-only, so its runs go into the current folder.
+RESULTS = Path(
+    os.environ.get("TIERCAST_RESULTS") or (ROOT / "results" if IN_CHECKOUT else "results")
+)
 # The command as the user types it.
 COMMAND = "./tiercast" if IN_CHECKOUT else "tiercast"
 PACKAGE_OF = {NS3: "tiercast-ns3"}

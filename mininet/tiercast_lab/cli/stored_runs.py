@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from tiercast_lab.cli.output import console, print_report, say, typed
 if TYPE_CHECKING:
     from tiercast_lab.results.storage import StoredRun
 
-RUN_HELP = "A run's folder, or its name in results/."
+RUN_HELP = "A run's folder, its name in results/, or an experiment's: the last run of it."
 
 COMPARE_EXAMPLES = """Examples:
 
@@ -220,9 +221,14 @@ def found(run: Path, results: Path) -> Path:
 
 
 def _directory_of(run: Path, results: Path = binaries.RESULTS) -> Path:
-    """The folder that a path, or a name below results/, means."""
-    named = len(run.parts) == 1 and not os.path.isdir(run)
-    return (results / run if named else run).absolute()
+    """The folder of a path, of a name below results/, or of an experiment's last run."""
+    if len(run.parts) != 1 or os.path.isdir(run):
+        return run.absolute()
+    named = results / run
+    if not os.path.lexists(named):
+        of_it = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(run.name)}-[0-9a-f]{{4}}")
+        named = max((one for one in results.glob("*") if of_it.fullmatch(one.name)), default=named)
+    return named.absolute()
 
 
 def _stored(directory: Path) -> StoredRun:
