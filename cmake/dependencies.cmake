@@ -42,6 +42,10 @@ endif()
 find_package(fmt QUIET)
 find_package(CLI11 QUIET)
 
+# Without libnorm-dev, tiercast-norm is left out. Only the runs beside NORM need it.
+find_path(NORM_INCLUDE normApi.h)
+find_library(NORM_LIBRARY norm)
+
 # gRPC brings the messages, too; ns-3 needs those alone.
 macro(need_protobuf)
   find_package(Protobuf QUIET)

@@ -22,6 +22,7 @@ MAY_USE = {
     "dataplane/switch": {"base", "dataplane/engine", "dataplane/accounts"},
     "dataplane/sender": {"base", "protocols", "agent"},
     "dataplane/delay_line": {"base"},
+    "tools/norm": {"base"},
     "hosts": {"base", "protocols", "agent"},
     "ns3": {"base", "dataplane/engine", "dataplane/accounts", "protocols"},
 }

@@ -20,6 +20,7 @@ from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows import tcp
 from tiercast_lab.run.mininet.traffic import PROGRAM, require_one_stack
+from tiercast_lab.run.mininet.user_commands import require_programs
 
 from ..patience import PATIENCE_S, wait_until
 from .conftest import ROOT, SMALL, Load, skip_if_invalid
@@ -431,3 +432,18 @@ def test_virtual_time_has_no_commands(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert "traffic.0.kind: a command needs a host with a kernel; valid:" in done.stderr
+
+
+def test_programs_that_a_command_needs(load: Load) -> None:
+    """Found in PATH, which begins with the folder of our own; a missing one is named, with what to
+    install."""
+    entry = "{{kind: command, from: 0, run: ls, needs: {{{}}}}}"
+    text = textwrap.dedent(SMALL) + "traffic:\n  - {kind: tcp, from: 0, to: 3}\n  - "
+    require_programs(load(text + entry.format("ls: coreutils")))
+    with pytest.raises(InputError) as error:
+        require_programs(load(text + entry.format("ls: coreutils, no-such: a package")))
+    assert str(error.value).endswith(
+        "experiment.yaml: traffic.1.needs: no program 'no-such' in PATH; install: a package"
+    )
+    with pytest.raises(InputError, match="udp takes no 'needs'"):
+        load(text + "{kind: udp, from: 0, to: 3, rate: 1Mbit/s, needs: {ls: coreutils}}")

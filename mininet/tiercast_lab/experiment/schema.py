@@ -143,6 +143,8 @@ class Traffic(Strict):
     from_: Annotated[NodeNumber | Choice[Literal["parents"]], Field(alias="from")]
     to: NodeNumber | Choice[Literal["receivers", "children"]] | None = None  # None: of a command
     run: Annotated[Line, Field(min_length=1)] | None = None  # a shell's command line
+    # Programs that the command needs, and what to install where one is missing.
+    needs: dict[Line, Line] = {}
     start: RunTime = 0
     stop: RunTime | None = None  # None: at the end of the run
     count: Annotated[int, Field(ge=1, le=200)] = 1
@@ -170,9 +172,12 @@ class Traffic(Strict):
                 f"{self.kind} {'needs' if self.kind == 'command' else 'takes no'} 'run'"
             )
         if self.kind == "command":
-            for key in sorted(self.model_fields_set - {"kind", "from_", "run", "start", "stop"}):
-                raise ValueError(f"command takes no '{key}'; valid: from, run, start, stop")
+            valid = ("kind", "from", "run", "needs", "start", "stop")
+            for key in sorted(self.model_fields_set - {*valid, "from_"}):
+                raise ValueError(f"command takes no '{key}'; valid: {', '.join(valid[1:])}")
             return self
+        if self.needs:
+            raise ValueError(f"{self.kind} takes no 'needs'")
         if self.to is None:
             raise ValueError(f"{self.kind} needs 'to'")
         if (self.from_ == "parents") != (self.to == "children"):

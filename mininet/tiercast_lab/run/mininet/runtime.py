@@ -45,7 +45,7 @@ from tiercast_lab.run.mininet.traffic import (
     require_congestion_controls,
     require_one_stack,
 )
-from tiercast_lab.run.mininet.user_commands import UserCommands
+from tiercast_lab.run.mininet.user_commands import UserCommands, require_programs
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
@@ -72,6 +72,7 @@ class MininetRun(Run):
             )
         require_congestion_controls(self.loaded)
         require_one_stack(self.loaded)
+        require_programs(self.loaded)
 
     @property
     def files(self) -> list[Path]:

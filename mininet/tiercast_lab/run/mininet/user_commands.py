@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import Traffic
 from tiercast_lab.run.mininet.network import Network
@@ -31,6 +34,22 @@ OWN_PROCESSES = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-pro
 
 # Called with the name of a command and the fields of a row.
 RowSink = Callable[[str, dict[str, Any]], None]
+
+
+def path_of_programs() -> str:
+    """PATH of the commands: the user's, behind the folder of tiercast-norm."""
+    return os.pathsep.join([str(binaries.NORM.parent), os.environ.get("PATH", os.defpath)])
+
+
+def require_programs(loaded: LoadedExperiment) -> None:
+    """Raises InputError if a program that a command needs is missing."""
+    for index, entry in enumerate(loaded.experiment.traffic):
+        for program, package in entry.needs.items():
+            if shutil.which(program, path=path_of_programs()) is None:
+                raise InputError(
+                    f"{loaded.file}: traffic.{index}.needs: no program {program!r} in PATH; "
+                    f"install: {package}"
+                )
 
 
 class UserCommands:
@@ -88,6 +107,7 @@ class UserCommands:
         facts["seed"] = str(self._seed)
         facts["duration_s"] = f"{self._loaded.experiment.duration / 1e9:g}"
         facts["scratch"] = str(self._scratch)
+        facts["PATH"] = path_of_programs()
         variables = [f"{key}={value}" for key, value in facts.items()]
         return self._children.start(
             self._network.nodes[host],
