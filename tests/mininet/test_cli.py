@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -36,6 +37,66 @@ def test_version_and_list() -> None:
             path.stem for path in sorted((ROOT / "experiments" / folder).glob("*.yaml"))
         ]
         assert all(len(line.split(maxsplit=1)[1]) > 10 for line in listed)
+
+
+OWN = """\
+title: My pair of receivers, at last
+topology: {tree: {depth: 1}, link: {rate: 1Mbit/s, delay: 5ms, queue: 20p}}
+sessions: [{scheme: sim, sender: 0, layers: 2}]
+duration: 1s
+"""
+
+
+def test_files_of_the_users_own_are_listed_apart_and_run_by_name(tmp_path: Path) -> None:
+    (tmp_path / "my-pair.yaml").write_text(OWN)
+    (tmp_path / "my-sweep.yaml").write_text("title: Mine\nexperiment: my-pair\naxes: {}\n")
+    (tmp_path / "compose.yaml").write_text("services: {}\n")
+    (tmp_path / "broken.yaml").write_text(": [")
+    here = tiercast("list", cwd=tmp_path).stdout
+    *ours, own, sweeps = here.split("\n\n")
+    assert own.splitlines() == [
+        "your own, for `tiercast run`:",
+        f"{'my-pair':<20} My pair of receivers, at last",
+    ]
+    assert sweeps.splitlines() == ["your own, for `tiercast sweep`:", f"{'my-sweep':<20} Mine"]
+    elsewhere = tiercast("list", tmp_path).stdout
+    assert elsewhere.split("\n\n")[:3] == ours and f"{tmp_path / 'my-pair'} My pair" in elsewhere
+    lists = json.loads(tiercast("list", "--json", cwd=tmp_path).stdout)
+    assert lists["own"][0] == {
+        **{"name": "my-pair", "title": "My pair of receivers, at last"},
+        **{"file": "my-pair.yaml", "command": "run"},
+    }
+    assert {one["name"] for one in lists["figures"]} >= {"sim-2", "rmcc-3"}
+    results = tmp_path / "results"
+    made = ("--runtime", "ns3", "--results", results)
+    assert tiercast("run", "my-pair", *made, cwd=tmp_path).returncode == 0
+    assert tiercast("run", tmp_path / "my-pair", *made).returncode == 0
+    assert len(list(results.glob("2*-my-pair-*"))) == 2
+    # A name that means two files is refused, and one of tiercast's own folders is no user's.
+    (tmp_path / "sim-smoke.yaml").write_text(OWN)
+    refused = tiercast("run", "sim-smoke", *made, cwd=tmp_path)
+    assert refused.returncode == EXIT_INPUT
+    assert "'sim-smoke' is an experiment of tiercast and a file; valid: sim-smoke.yaml, or" in (
+        refused.stderr
+    )
+    refused = tiercast("run", "sim-2", *made, cwd=ROOT / "experiments/figures")
+    assert "'sim-2' is a figure; valid: tiercast figure sim-2" in refused.stderr
+    assert "your own" not in tiercast("list", cwd=ROOT / "experiments").stdout
+    assert "is no folder; valid: a folder" in tiercast("list", tmp_path / "nosuch").stderr
+
+
+def test_tables_are_printed_as_json(tmp_path: Path) -> None:
+    schemes = {one["name"]: one for one in json.loads(tiercast("schemes", "--json").stdout)}
+    assert {"sim", "tfmcc"} <= schemes.keys() and schemes["sim"]["layered"]
+    (sim,) = json.loads(tiercast("schemes", "sim", "--json").stdout)
+    assert sim == schemes["sim"]
+    delta = next(one for one in sim["parameters"] if one["name"] == "sim.delta")
+    assert (delta["min"], delta["max"]) == (0.1, 0.999)
+    measures = {one["name"]: one for one in json.loads(tiercast("measures", "--json").stdout)}
+    assert measures["cumulative_rate"]["unit"] == "bit/s"
+    assert measures["cumulative_rate"]["key"] == "layers"
+    findings = {one["name"]: one for one in json.loads(tiercast("doctor", "--json").stdout)}
+    assert findings["kernel"]["ok"] and findings["root"]["needed"]
 
 
 def test_runs_from_any_folder(tmp_path: Path) -> None:

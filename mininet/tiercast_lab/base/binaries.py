@@ -85,6 +85,9 @@ NAMED = {
 }
 
 
+_FOLDERS = {folder.resolve() for _, folder in NAMED.values()}
+
+
 def names(command: str) -> list[str]:
     """The names that `find` accepts for the command, sorted."""
     _, folder = NAMED[command]
@@ -92,15 +95,22 @@ def names(command: str) -> list[str]:
 
 
 def find(command: str, name: str) -> Path:
-    """The YAML file that `tiercast COMMAND NAME` means: a path, or a name in the command's folder.
+    """The YAML file that `tiercast COMMAND NAME` means: a path, with or without .yaml, so also a
+    name in the current folder; or a name in the command's folder.
 
-    Raises InputError, with the valid names, if there is no such file.
+    Raises InputError, with the valid names, if there is no such file, and if both are there.
     """
     if os.path.isfile(name):
         return Path(name)
     what, folder = NAMED[command]
-    if os.path.isfile(path := folder / f"{name}.yaml"):
+    own, path = Path(f"{name}.yaml"), folder / f"{name}.yaml"
+    is_own = os.path.isfile(own) and own.resolve().parent not in _FOLDERS
+    if os.path.isfile(path):
+        if is_own and not own.samefile(path):
+            raise InputError(f"{name!r} is {what} of tiercast and a file; valid: {own}, or {path}")
         return path
+    if is_own:
+        return own
     for other, (kind, place) in NAMED.items():
         if os.path.isfile(place / f"{name}.yaml"):
             raise InputError(f"{name!r} is {kind}; valid: tiercast {other} {name}")

@@ -429,23 +429,34 @@ def _make_runs(
 
 
 @app.command("list")
-def list_experiments() -> None:
-    """List the experiments and what each shows, the figures of the papers, and the sweeps."""
-    _list(binaries.EXPERIMENTS)
-    console.print(
-        "\nfor `tiercast figure` and `tiercast reproduce`:", highlight=False, markup=False
+def list_experiments(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Where files of your own are.")
+    ] = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """List the experiments and what each shows, the figures of the papers, the sweeps, and those
+    of your own in FOLDER, by default the current one."""
+    from tiercast_lab.cli import listing
+    from tiercast_lab.results.storage import to_json
+
+    provided, own = listing.provided(), listing.own(folder)
+    if as_json:
+        lists = {kind: listing.as_json(entries) for kind, entries in provided.items()}
+        print(to_json(lists | {"own": listing.as_json(own)}))
+        return
+    headings = (
+        ("", provided["experiments"]),
+        ("for `tiercast figure` and `tiercast reproduce`:", provided["figures"]),
+        ("for `tiercast sweep`:", provided["sweeps"]),
+        ("your own, for `tiercast run`:", [one for one in own if one.command == "run"]),
+        ("your own, for `tiercast sweep`:", [one for one in own if one.command == "sweep"]),
     )
-    _list(binaries.FIGURES)
-    console.print("\nfor `tiercast sweep`:", highlight=False, markup=False)
-    _list(binaries.SWEEPS)
-
-
-def _list(folder: Path) -> None:
-    from tiercast_lab.experiment.yaml_source import load_yaml
-
-    for path in sorted(folder.glob("*.yaml")):
-        title = load_yaml(path).data.get("title", "")
-        console.print(f"{path.stem:<20} {title}", highlight=False, markup=False, soft_wrap=True)
+    for heading, entries in headings:
+        if heading and entries:
+            say(f"\n{heading}")
+        for one in entries:
+            say(f"{one.name:<20} {one.title}".rstrip())
 
 
 @app.command()
@@ -456,20 +467,25 @@ def schemes(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the table of docs/protocols/SCHEME.md.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the schemes, or one scheme's parameters with defaults, ranges and sources."""
     from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.results.storage import to_json
     from tiercast_lab.show import scheme_tables as tables
 
     known = known_schemes()
-    if name is None:
+    if name is not None and name not in known:
+        raise InputError(f"unknown scheme {among(name, known)}")
+    if as_json:
+        chosen = list(known.values()) if name is None else [known[name]]
+        print(to_json([tables.as_json(one) for one in chosen]))
+    elif name is None:
         if markdown:
             raise InputError(
                 "--markdown shows one scheme; valid: tiercast schemes SCHEME --markdown"
             )
         console.print(tables.schemes_table(known))
-    elif name not in known:
-        raise InputError(f"unknown scheme {among(name, known)}")
     elif markdown:
         print(tables.parameters_markdown(known[name]))
     else:
@@ -481,12 +497,16 @@ def measures(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the table of docs/experiments.md.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List every measure: its name in `expect`, its definition and its unit."""
     from tiercast_lab.measures import table
+    from tiercast_lab.results.storage import to_json
     from tiercast_lab.show.measure_table import measures_table
 
-    if markdown:
+    if as_json:
+        print(to_json(table.as_json()))
+    elif markdown:
         print(table.markdown())
     else:
         console.print(measures_table())
@@ -497,6 +517,7 @@ def doctor(
     dpdk: Annotated[
         bool, typer.Option("--dpdk", help="Check for tiercast-send on a NIC (docs/dpdk.md).")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what this machine can and cannot do, what follows from that, and what to do about it.
 
@@ -504,9 +525,13 @@ def doctor(
     """
     from tiercast_lab.cli import doctor_dpdk
     from tiercast_lab.cli.doctor import examine, show
+    from tiercast_lab.results.storage import to_json
 
     findings = doctor_dpdk.examine() if dpdk else examine()
-    show(findings, console)
+    if as_json:
+        print(to_json([vars(one) for one in findings]))
+    else:
+        show(findings, console)
     if any(finding.needed and not finding.ok for finding in findings):
         raise typer.Exit(EXIT_INPUT)
 

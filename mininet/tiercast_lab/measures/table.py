@@ -24,6 +24,22 @@ def rows() -> list[tuple[str, str, str, str]]:
     return result
 
 
+def as_json() -> list[dict[str, object]]:
+    """The same as data: `key` is the key of `expect` that a measure takes besides its name, and
+    `needs_key` whether it has to be there."""
+    return [
+        {
+            "name": name,
+            "what": spec.purpose,
+            "unit": spec.unit,
+            "of": "run" if spec.of_run else "session",
+            "key": spec.which,
+            "needs_key": spec.which is not None and not spec.whole,
+        }
+        for name, spec in MEASURES.items()
+    ]
+
+
 HEADINGS = ("measure", "what", "unit", "of a")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,12 @@ def schemes_table(schemes: dict[str, SchemeInfo]) -> Table:
         rates = "one for each layer" if scheme.layered else "one for all"
         table.add_row(scheme.name, rates, str(len(scheme.parameters)))
     return table
+
+
+def as_json(scheme: SchemeInfo) -> dict[str, Any]:
+    """A scheme with its parameters as data, in the units that it names."""
+    parameters = [vars(one) for one in scheme.parameters.values()]
+    return vars(scheme) | {"parameters": parameters, "records": list(scheme.records)}
 
 
 def parameters_table(scheme: SchemeInfo) -> Table:

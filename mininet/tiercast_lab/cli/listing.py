@@ -1,0 +1,74 @@
+"""What `tiercast list` lists: the experiments, figures and sweeps that tiercast provides, and files
+of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiercast_controller.base.bounded_yaml import kind_of_file, shown
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
+from tiercast_lab.experiment.yaml_source import load_yaml
+
+COMMAND_OF = {"experiments": "run", "figures": "figure", "sweeps": "sweep"}
+_OF_AN_EXPERIMENT = {"topology", "sessions", "extends"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    command: str  # of tiercast, that takes the name: run, figure or sweep
+    name: str  # what to type after it
+    title: str
+    file: Path
+
+
+def provided() -> dict[str, list[Entry]]:
+    """What tiercast provides: experiments, figures and sweeps, by name."""
+    folders = (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS)
+    return {
+        kind: [
+            Entry(command, path.stem, str(load_yaml(path).data.get("title", "")), path)
+            for path in sorted(folder.glob("*.yaml"))
+        ]
+        for (kind, command), folder in zip(COMMAND_OF.items(), folders, strict=True)
+    }
+
+
+def own(folder: Path) -> list[Entry]:
+    """The experiments and sweeps in a folder of the user's, by file name. Files that are neither,
+    and tiercast's own folders, have none. Raises InputError if there is no such folder."""
+    if (kind := kind_of_file(folder)) != "a directory":
+        raise InputError(f"{shown(str(folder))} is {kind or 'no folder'}; valid: a folder")
+    ours = {one.resolve() for one in (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS)}
+    return [] if folder.resolve() in ours else list(_entries(folder))
+
+
+def _entries(folder: Path) -> Iterator[Entry]:
+    for path in sorted(folder.glob("*.yaml")):
+        if path.name.startswith(".") or kind_of_file(path) != "a file":
+            continue
+        try:
+            data = load_yaml(path).data
+        except InputError:
+            continue  # a file of something else; `tiercast run` says what is wrong with it
+        if "axes" in data:
+            command = "sweep"
+        elif _OF_AN_EXPERIMENT & data.keys():
+            command = "run"
+        else:
+            continue
+        title = data.get("title", "")
+        yield Entry(
+            command, str(path.with_suffix("")), title if isinstance(title, str) else "", path
+        )
+
+
+def as_json(entries: list[Entry]) -> list[dict[str, Any]]:
+    return [
+        {"name": one.name, "title": one.title, "file": str(one.file), "command": one.command}
+        for one in entries
+    ]
