@@ -22,7 +22,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 def scratch_folder(within: Path | None = None, name: str = "") -> Iterator[Path]:
     """A new temporary folder, below `within` if given; its lock shows that its owner is alive.
     `name` becomes part of its name."""
-    _remove_orphans()
+    orphans(remove=True)
     path = Path(tempfile.mkdtemp(prefix=PREFIX + name, dir=within))
     lock = os.open(path, FOLDER)
     try:
@@ -33,15 +33,38 @@ def scratch_folder(within: Path | None = None, name: str = "") -> Iterator[Path]
         os.close(lock)
 
 
-def _remove_orphans() -> None:
+def orphans(remove: bool) -> list[Path]:
+    """The folders of this user whose owners have ended. They are removed if `remove`."""
+    found = []
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            found = path.lstat()
-            if found.st_uid != os.getuid() or time.time() - found.st_mtime < MIN_AGE_S:
+            seen = path.lstat()
+            if seen.st_uid != os.getuid() or time.time() - seen.st_mtime < MIN_AGE_S:
                 continue
-            lock = os.open(path, FOLDER)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(lock)
+            with _locked(path):
+                found.append(path)
+                if remove:
+                    shutil.rmtree(path, ignore_errors=True)
+    return sorted(found)
+
+
+def is_owned(path: Path) -> bool:
+    """Whether the owner of a temporary folder is alive, or may be."""
+    try:
+        with _locked(path):
+            return time.time() - path.lstat().st_mtime < MIN_AGE_S
+    except BlockingIOError:
+        return True
+    except OSError:  # no folder, or not of this user
+        return path.is_dir()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds the lock of a folder. Raises BlockingIOError if its owner has it."""
+    lock = os.open(path, FOLDER)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)

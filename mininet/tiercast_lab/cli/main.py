@@ -30,6 +30,7 @@ from tiercast_lab.base.errors import (
     require_characters,
 )
 from tiercast_lab.cli import sessions, stored_runs
+from tiercast_lab.cli.clean import clean
 from tiercast_lab.cli.output import console, print_report, say, typed
 from tiercast_lab.cli.refusals import Commands
 
@@ -536,6 +537,7 @@ def doctor(
         raise typer.Exit(EXIT_INPUT)
 
 
+app.command()(clean)
 stored_runs.add_to(app)
 
 
