@@ -73,7 +73,7 @@ PYTHON_FLOORS = {
 # starts sooner for them, and hold to the floors as all others do.
 MAY_IMPORT_LATE = {
     "__main__": "Ctrl-C ends it from before the imports on",
-    "cli.clean": "the completion of names and other commands start sooner",
+    "cli.clean": "each command imports the parts of the lab that it uses",
     "cli.main": "each command imports the parts of the lab that it uses",
     "cli.stored_runs": "each command imports the parts of the lab that it uses",
     "experiment.schemes": "only annotated: `tiercast schemes` reads no experiment",
