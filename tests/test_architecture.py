@@ -75,6 +75,8 @@ MAY_IMPORT_LATE = {
     "__main__": "Ctrl-C ends it from before the imports on",
     "cli.clean": "each command imports the parts of the lab that it uses",
     "cli.main": "each command imports the parts of the lab that it uses",
+    "cli.runtimes": "as cli.main",
+    "cli.targets": "as cli.main",
     "cli.stored_runs": "each command imports the parts of the lab that it uses",
     "experiment.schemes": "only annotated: `tiercast schemes` reads no experiment",
     "run.execute": "virtual time needs no Mininet, whose import takes a fifth of a second",

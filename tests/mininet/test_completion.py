@@ -34,7 +34,7 @@ def test_bash_completes_commands_and_names(tmp_path: Path) -> None:
     # its parent process.
     said = bash(tmp_path, "tiercast --install-completion; true")
     assert said[0].startswith("bash completion installed in ")
-    assert completed(tmp_path, "tiercast ru") == ["run"]
+    assert completed(tmp_path, "tiercast ru") == ["run", "runtimes"]
     assert completed(tmp_path, "tiercast run sim-sm") == ["sim-smoke"]
     assert completed(tmp_path, "tiercast figure mlda-4") == ["mlda-4"]
     assert completed(tmp_path, "tiercast run sim-session --runtime n") == ["ns3"]

@@ -1,9 +1,8 @@
 """The command line: tiercast run, figure, reproduce, calibrated, sweep, list, schemes, measures and
-doctor; sessions, and the commands over stored runs, have modules of their own."""
+doctor; sessions, runtimes, and the commands over stored runs, have modules of their own."""
 
 from __future__ import annotations
 
-import enum
 import inspect
 import os
 import shlex
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.installation import IN_CHECKOUT, VERSION
 
@@ -22,6 +20,7 @@ from tiercast_lab.base.errors import (
     EXIT_FAILED,
     EXIT_FAULT,
     EXIT_INPUT,
+    EXIT_INVALID,
     EXIT_OF,
     EXIT_UNREAD,
     InputError,
@@ -33,16 +32,15 @@ from tiercast_lab.cli import sessions, stored_runs
 from tiercast_lab.cli.clean import clean
 from tiercast_lab.cli.output import console, print_report, say, typed
 from tiercast_lab.cli.refusals import Commands
+from tiercast_lab.cli.runtimes import runtimes
+from tiercast_lab.cli.targets import Runtime, SwitchName, make_runs, require_target, target_of
 
 # Each command imports what it uses, because most need only a part of the lab and so start sooner.
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from tiercast_lab.experiment.schemes import SchemeInfo
     from tiercast_lab.study.figure_spec import FigureSpec
-    from tiercast_lab.study.runs import Outcome, Request, Task
-    from tiercast_lab.study.workers import Workers
 
 app = typer.Typer(
     name="tiercast",
@@ -55,16 +53,6 @@ app = typer.Typer(
 app.add_typer(sessions.app, name="sessions")
 # Otherwise gRPC would report each connection that a run closes at its end.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-
-
-class Runtime(enum.StrEnum):
-    mininet = "mininet"
-    ns3 = "ns3"
-
-
-class SwitchName(enum.StrEnum):
-    tiercast = "tiercast"
-    bmv2 = "bmv2"
 
 
 def _names(command: str) -> Callable[[str], list[str]]:
@@ -157,6 +145,8 @@ tiercast figure sim-2
 
 tiercast figure rmcc-3 --quick --jobs 1
 
+tiercast figure sim-2 --runtime mininet
+
 tiercast figure my-figure.yaml --json"""
 
 REPRODUCE_EXAMPLES = """Examples:
@@ -181,7 +171,9 @@ tiercast sweep matrix --only scheme=sim --only scheme=tfmcc
 
 tiercast sweep my-sweep.yaml --jobs 1 --results /data/results
 
-tiercast sweep matrix --address auto"""
+tiercast sweep matrix --address auto
+
+tiercast sweep my-sweep.yaml --runtime mininet"""
 
 Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
 Record = Annotated[
@@ -203,23 +195,37 @@ def figure(
             autocompletion=_names("figure"),
         ),
     ],
+    runtime: Annotated[
+        Runtime, typer.Option(help="ns3: virtual time; mininet: real time, as root, as scaled.")
+    ] = Runtime.ns3,
+    switch: Annotated[
+        SwitchName, typer.Option(help="In Mininet: tiercast-switch, or bmv2's.")
+    ] = SwitchName.tiercast,
+    scaled: Annotated[
+        bool, typer.Option("--scaled", help="In virtual time, but as scaled for real time.")
+    ] = False,
     quick: Quick = False,
     as_json: AsJson = False,
     jobs: Jobs = ALL_CORES,
     results: Results = binaries.RESULTS,
 ) -> None:
-    """Reproduce one figure or table of a paper in virtual time, and judge it.
+    """Reproduce one figure or table of a paper, and judge it.
 
     Means over seeds are judged against the paper's numbers and drawn in
-    results/figures/report.html. Stored runs are not repeated. Exit status: 0 met, 1 not met
-    (uncertain or not), 2 bad input, 4 a run failed, 5 met, uncertain: a bound is within the 95 %
-    confidence interval, 130 interrupted.
+    results/figures/report.html (figures-mininet/ in real time). Stored runs are not repeated. Exit
+    status: 0 met, 1 not met (uncertain or not), 2 bad input, 3 a run in real time is invalid, 4 a
+    run failed, 5 met, uncertain: a bound is within the 95 % confidence interval, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.study.figure_spec import find_figure
 
     schemes = known_schemes()
-    _reproduce([find_figure(name, schemes)], schemes, quick, as_json, jobs, False, results)
+    found = find_figure(name, schemes)
+    target = target_of(runtime, switch)
+    if target.in_real_time or scaled:
+        found = found.on(target)
+    require_target(target)
+    _reproduce([found], schemes, quick, as_json, jobs, False, results)
 
 
 @app.command(epilog=REPRODUCE_EXAMPLES)
@@ -278,8 +284,9 @@ def _reproduce(
     if not figures:
         raise InputError("--quick: the figure has no quick points; valid: without --quick")
     tasks = [task for one in figures for task in one.tasks(quick)]
-    outcomes = _make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
-    results = results.resolve() / "figures"
+    outcomes = make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
+    folder = f"figures{figures[0].target.folder}" + ("-scaled" if figures[0].is_variant else "")
+    results = results.resolve() / folder
     summaries = []
     with storage.writing(results):
         for one in figures:
@@ -298,6 +305,9 @@ def _reproduce(
         print_report(path)
     verdicts = {summary["verdict"] for summary in summaries}
     raise typer.Exit(EXIT_OF[next(one for one in EXIT_OF if one in verdicts)])
+
+
+app.command()(runtimes)
 
 
 @app.command(epilog=CALIBRATED_EXAMPLES)
@@ -333,7 +343,7 @@ def calibrated(
     schemes = known_schemes()
     chosen = [(one, figures_otherwise(one, schemes)) for one in find_calibrated(names or [])]
     tasks = [task for _, figures in chosen for one in figures for task in one.tasks(quick)]
-    outcomes = iter(_make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs)))
+    outcomes = iter(make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs)))
     made = []
     for number, figures in chosen:
         folder = results.resolve() / "calibrated" / number.name
@@ -366,6 +376,12 @@ def sweep(
             autocompletion=_names("sweep"),
         ),
     ],
+    runtime: Annotated[
+        Runtime, typer.Option(help="ns3: virtual time; mininet: real time, as root.")
+    ] = Runtime.ns3,
+    switch: Annotated[
+        SwitchName, typer.Option(help="In Mininet: tiercast-switch, or bmv2's.")
+    ] = SwitchName.tiercast,
     quick: Annotated[bool, typer.Option("--quick", help="Only the first seed.")] = False,
     only: Annotated[
         list[str] | None,
@@ -383,11 +399,13 @@ def sweep(
     ] = None,
     results: Results = binaries.RESULTS,
 ) -> None:
-    """Run schemes x topologies x parameters x seeds in virtual time, as tasks of Ray.
+    """Run schemes x topologies x parameters x seeds, as tasks of Ray.
 
-    Writes results/sweeps/<name>/report.html, with the mean and 95 % confidence interval of each
-    measure in each cell. Stored runs are not repeated; a run whose worker dies is. Exit status: 0
-    all runs are complete, 2 bad input, 4 a run failed, 130 interrupted.
+    Writes results/sweeps/<name>/report.html (sweeps-mininet/ in real time), with the mean and 95 %
+    confidence interval of each measure in each cell. Stored runs are not repeated; a run whose
+    worker dies is, and one in real time that could not keep up beside others is made again alone.
+    Exit status: 0 all runs are complete, 2 bad input, 3 a run in real time is invalid, 4 a run
+    failed, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.results import storage
@@ -398,9 +416,13 @@ def sweep(
     from tiercast_lab.study.sweep_spec import find_sweep
 
     schemes = known_schemes()
+    target = target_of(runtime, switch)
     found = find_sweep(name, schemes).only(only or [])
-    outcomes = _make_runs(found.tasks(quick), schemes, results, lambda: RayWorkers(jobs, address))
-    folder = results.resolve() / "sweeps"
+    if address is None:
+        require_target(target)
+    tasks = found.tasks(quick, target)
+    outcomes = make_runs(tasks, schemes, results, lambda: RayWorkers(jobs, address))
+    folder = results.resolve() / f"sweeps{target.folder}"
     results_of_cells = results_of(found, outcomes)
     with storage.writing(folder):
         path, summary = write_sweep(results_of_cells, folder, typed())
@@ -411,22 +433,9 @@ def sweep(
         for failure in summary["failures"]:
             console.print(f"failed: {failure}", highlight=False, markup=False)
         print_report(path)
-    raise typer.Exit(EXIT_FAILED if summary["failures"] else 0)
-
-
-def _make_runs(
-    tasks: Sequence[Task[Request]],
-    schemes: dict[str, SchemeInfo],
-    results: Path,
-    start_workers: Callable[[], AbstractContextManager[Workers]],
-) -> list[Outcome[Request]]:
-    from tiercast_lab.base.interrupt import Interrupt
-    from tiercast_lab.show.study_progress import show_runs
-    from tiercast_lab.study.runs import Store, run_all
-
-    store = Store(results.resolve() / "runs")
-    with Interrupt() as interrupt, show_runs(Console(stderr=True)) as shown:
-        return run_all(tasks, schemes, store, start_workers, interrupt, shown)
+    if any(one.failure and not one.invalid for one in outcomes):
+        raise typer.Exit(EXIT_FAILED)
+    raise typer.Exit(EXIT_INVALID if summary["failures"] else 0)
 
 
 @app.command("list")

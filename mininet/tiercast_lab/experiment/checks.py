@@ -18,7 +18,7 @@ from tiercast_controller.network.routes import Routes
 from tiercast_controller.network.topology import MAX_PORT
 
 from tiercast_lab.base import units
-from tiercast_lab.base.errors import among, closest, listed
+from tiercast_lab.base.errors import InputError, among, closest, listed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, START_SPREAD_NS
 from tiercast_lab.experiment.schema import (
@@ -103,6 +103,12 @@ def check(
     _check_markings(source, loaded)
     _check_expectations(source, loaded)
     return loaded
+
+
+def require_real_time(loaded: LoadedExperiment) -> None:
+    """Raises InputError if the experiment asks for what only virtual time has."""
+    if keys := loaded.experiment.only_in_virtual_time:
+        raise InputError(f"{loaded.file}: {', '.join(keys)}: not in Mininet; valid: --runtime ns3")
 
 
 def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:

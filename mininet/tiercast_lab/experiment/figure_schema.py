@@ -201,6 +201,69 @@ class FirstSetUp(Strict):
         return self
 
 
+# What a figure's runs may be given in Mininet without another word: how long they take, and what
+# is written down of them.
+OF_TIME = ("duration", "measure.last", "record_every", "record_receivers")
+COUNTS = ("messages", "switches")  # units of measures that grow with the length of a run
+
+
+class Difference(Strict):
+    """Why numbers differ between the runtimes, where they do (docs/runtimes.md)."""
+
+    measure: Line | None = None  # None: of every measure
+    curve: Line | None = None
+    why: Annotated[Line, Field(min_length=1)]
+
+    def concerns(self, measure: str, curve: str) -> bool:
+        return self.measure in (None, measure) and self.curve in (None, curve)
+
+
+class InMininet(Strict):
+    """How the figure is run in real time (`--runtime mininet`), if not as in virtual time.
+
+    `refused` says why it is not run at all. Otherwise `set` applies to every run, over curves and
+    points, and only the named points, curves and seeds are run; a point may be given anew. `why` is
+    the reason. `judges` says what the figure's numbers judge then, and has to be there if that is
+    not what they judge in virtual time (Figure.rejudged).
+    """
+
+    refused: Annotated[Line, Field(min_length=1)] | None = None
+    set: Settings = {}
+    points: Annotated[list[float | Point], Field(min_length=1)] | None = None
+    curves: Annotated[list[Line], Field(min_length=1)] | None = None
+    seeds: Seeds | None = None
+    why: Annotated[Line, Field(min_length=1)] | None = None
+    judges: Annotated[Line, Field(min_length=1)] | None = None
+    # Of the machine, for one of its runs; None: what runs of this file have taken, or all of them.
+    cores: Annotated[float, Field(gt=0, le=1024)] | None = None
+    differs: list[Difference] = []
+
+    @property
+    def scales(self) -> bool:
+        return bool(self.set or self.points or self.curves or self.seeds)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> InMininet:
+        others = self.model_fields_set - {"refused"}
+        if self.refused is not None and others:
+            raise ValueError(f"'refused' and '{min(others)}'; valid: one of them")
+        if self.scales and self.why is None:
+            raise ValueError("what is scaled needs 'why'")
+        return self
+
+    def at(self, point: Point) -> tuple[tuple[str, ...], Point] | None:
+        """The point as it is run in Mininet, with the key path that gives it; None if it is left
+        out. The path is empty for one of the figure's own."""
+        if self.points is None:
+            return (), point
+        for index, one in enumerate(self.points):
+            if isinstance(one, Point) and one.x == point.x:
+                return ("mininet", "points", str(index)), one
+            if one == point.x:
+                return (), point
+        return None
+
+
 class Figure(Strict):
     x: Line = ""  # the quantity on the x axis
     log_x: bool = False
@@ -212,10 +275,12 @@ class Figure(Strict):
     plots: list[Plot] = []
     expect: list[FigureExpectation] = []
     as_first_set_up: FirstSetUp | None = None
+    mininet: InMininet | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Figure:
         self._check()
+        self._check_mininet()
         if (first := self.first()) is not None:
             try:
                 first._check()
@@ -240,6 +305,101 @@ class Figure(Strict):
             for at in (expectation.at, over.at, *row):
                 if at not in (None, "each", *xs):
                     raise ValueError(f"no point at {at:g}; valid: {listed([f'{x:g}' for x in xs])}")
+
+    def _check_mininet(self) -> None:
+        block = self.mininet
+        if block is None or block.refused is not None:
+            return
+        names, xs = [curve.name for curve in self.curves], [point.x for point in self.points]
+        for curve in (*(block.curves or ()), *(one.curve for one in block.differs)):
+            if curve not in (None, *names):
+                raise ValueError(f"mininet: no curve {among(curve, names)}")
+        given = [one.x if isinstance(one, Point) else one for one in block.points or ()]
+        for x in given:
+            if x not in xs:
+                raise ValueError(
+                    f"mininet: no point at {x:g}; valid: {listed([f'{x:g}' for x in xs])}"
+                )
+        if len(set(given)) < len(given) or len(set(block.curves or ())) < len(block.curves or ()):
+            raise ValueError("mininet: a point or a curve is given twice; valid: once")
+        runs: dict[tuple[str, ...], str] = {}
+        for run in self.runs("", False, lambda _: "", in_mininet=True):
+            if run.seed == (block.seeds or self.seeds)[0]:
+                here = f"{run.curve} at {run.x:g}".strip()
+                if (same := runs.setdefault(run.settings, here)) != here and block.set:
+                    raise ValueError(f"mininet: 'set' makes {here} the same run as {same}")
+        if (changes := self.rejudged()) and block.judges is None:
+            raise ValueError(
+                f"mininet: {'; '.join(changes)}: the numbers judge something else; valid: with "
+                "'judges', what they judge then"
+            )
+        try:
+            self.in_mininet()._check()
+        except ValueError as error:
+            raise ValueError(f"mininet: {error}") from None
+
+    def rejudged(self) -> list[str]:
+        """What of the `mininet` block changes what the figure's required numbers judge."""
+        block = self.mininet
+        if block is None or block.refused is not None:
+            return []
+        new = [one for one in block.points or () if isinstance(one, Point)]
+        keys = dict.fromkeys(
+            k for settings in (block.set, *(one.set for one in new)) for k in settings
+        )
+        changes = [f"it sets {key}" for key in keys if key not in OF_TIME]
+        xs = [point.x for point in self.points]
+        here = [point.x for point in self.points if block.at(point)]
+        expected = self._expected_in_mininet()
+        all_ = sum(len(one.at_points(xs)) for one in self.expect if one.gate)
+        if lost := all_ - sum(len(one.at_points(here)) for one in expected if one.gate):
+            s = "s" if lost > 1 else ""
+            changes.append(f"{lost} required number{s} of points and curves that it leaves out")
+        if self.seeded and block.seeds and len(block.seeds) != len(self.seeds):
+            some = "1 draw from a seed" if len(block.seeds) == 1 else f"{len(block.seeds)} draws"
+            changes.append(f"{some} instead of {len(self.seeds)}")
+        if keys.keys() & {"duration", "measure.last"}:
+            counted = (one for one in expected if one.over is None and one.spec.unit in COUNTS)
+            names = dict.fromkeys(one.measure for one in counted)
+            changes += [f"{measure} counts over another time" for measure in names]
+        return changes
+
+    def _expected_in_mininet(self) -> list[FigureExpectation]:
+        """The expectations of points and curves that are run in Mininet, with the curves that they
+        mean."""
+        assert self.mininet is not None
+        first = self.curves[0].name
+        curves = self.mininet.curves or [curve.name for curve in self.curves]
+        xs = [point.x for point in self.points if self.mininet.at(point)]
+        found = []
+        for one in self.expect:
+            over = one.over
+            curve = first if one.curve is None else one.curve
+            if over is not None:
+                own = over.at is not None or over.measure is not None
+                over_curve = over.curve or (curve if own else first)
+                if over_curve not in curves or over.at not in (None, *xs):
+                    continue
+                over = over.model_copy(update={"curve": over_curve})
+            row = one.paper
+            if isinstance(row, dict):
+                row = {x: value for x, value in row.items() if x in xs}
+            points = one.at_points(xs)
+            if curve in curves and points and row != {}:
+                found.append(one.model_copy(update={"curve": curve, "over": over, "paper": row}))
+        return found
+
+    def in_mininet(self) -> Figure:
+        """The figure as it is run and judged in Mininet: with its points, curves, seeds and
+        expectations alone. The settings of its runs are those of `runs(in_mininet=True)`."""
+        block = self.mininet
+        if block is None:
+            return self.model_copy(update={"as_first_set_up": None})
+        points = [found[1] for point in self.points if (found := block.at(point))]
+        curves = [one for one in self.curves if block.curves is None or one.name in block.curves]
+        parts = {"points": points, "curves": curves, "seeds": block.seeds or self.seeds}
+        expect = self._expected_in_mininet()
+        return self.model_copy(update=parts | {"expect": expect, "as_first_set_up": None})
 
     def first(self) -> Figure | None:
         """The figure as it was first set up, if it can still be run. Its `as_first_set_up` gives
@@ -268,10 +428,17 @@ class Figure(Strict):
         return found
 
     def runs(
-        self, figure: str, quick: bool, place: Callable[[tuple[str, ...]], str]
+        self,
+        figure: str,
+        quick: bool,
+        place: Callable[[tuple[str, ...]], str],
+        in_mininet: bool = False,
     ) -> Iterator[FigureRun]:
-        """Yields the runs of today's set-up, then those of the first. `place` returns the file and
-        line of a key path."""
+        """Yields the runs of today's set-up, then those of the first; or, `in_mininet`, those of
+        today's as scaled for real time. `place` returns the file and line of a key path."""
+        if in_mininet:
+            yield from self._runs(figure, quick, place, None, self.mininet or InMininet())
+            return
         yield from self._runs(figure, quick, place, None)
         if (first := self.first()) is not None:
             yield from first._runs(figure, quick, place, self.as_first_set_up)
@@ -282,19 +449,29 @@ class Figure(Strict):
         quick: bool,
         place: Callable[[tuple[str, ...]], str],
         first: FirstSetUp | None,
+        scaled: InMininet | None = None,
     ) -> Iterator[FigureRun]:
         def given(part: str) -> tuple[str, ...]:
             return ("as_first_set_up", part) if first and getattr(first, part) else (part,)
 
+        seeds = self.seeds if scaled is None else scaled.seeds or self.seeds
         for c, curve in enumerate(self.curves):
-            for p, point in enumerate(self.points):
+            if scaled and scaled.curves and curve.name not in scaled.curves:
+                continue
+            for p, its_own in enumerate(self.points):
+                at, point = (*given("points"), str(p)), its_own
+                if scaled is not None:
+                    if (found := scaled.at(its_own)) is None:
+                        continue
+                    at, point = found[0] or at, found[1]
                 if quick and not point.quick:
                     continue
                 layers = {
                     (*given("curves"), str(c), "set"): curve.set,
-                    (*given("points"), str(p), "set"): point.set,
+                    (*at, "set"): point.set,
                     given("set"): first.set if first else {},
                     ("quick",): self.quick if quick else {},
+                    ("mininet", "set"): scaled.set if scaled else {},
                 }
                 settings: Settings = {}
                 places: dict[str, str] = {}
@@ -304,7 +481,7 @@ class Figure(Strict):
                 places |= {
                     key: place(("figure", "seeded", str(n))) for n, key in enumerate(self.seeded)
                 }
-                for seed in self.seeds[:1] if quick else self.seeds:
+                for seed in seeds[:1] if quick else seeds:
                     own = settings | dict.fromkeys(self.seeded, seed)
                     yield FigureRun(
                         figure,

@@ -199,6 +199,7 @@ class Tally:
     found: int  # runs that were already stored
     done: int = 0  # includes those already stored
     deaths: int = 0  # workers that died
+    crowded: int = 0  # runs made again alone, which could not keep up beside others
     running: dict[str, str] = field(default_factory=dict)  # names by key
     weight: float = 0.0  # the sum over the runs that were not yet stored
     weight_done: float = 0.0

@@ -26,13 +26,22 @@ def write_figure(results: FigureResults, folder: Path, quick: bool) -> dict[str,
     failures = results.failures + (first.failures if first else [])
     summary = {
         "figure": figure.name,
-        "again": f"{binaries.COMMAND} figure {figure.called}" + (" --quick" if quick else ""),
+        "again": " ".join(
+            [
+                f"{binaries.COMMAND} figure {figure.called}",
+                *(figure.target.options if figure.target.in_real_time else []),
+                *(["--scaled"] if figure.is_variant else []),
+                *(["--quick"] if quick else []),
+            ]
+        ),
+        "runtime": str(figure.target),
+        "scaling": figure.scaling,
         "title": figure.experiment.title,
         "paper": figure.reference,
         "paper_name": figure.experiment.paper.name if figure.experiment.paper else "",
         "x": figure.section.x,
         "quick": quick,
-        "verdict": verdict_of(judged, failures),
+        "verdict": verdict_of(judged, failures, results.invalid),
         "expected": [vars(one) for one in judged],
         "as_first_set_up": first
         and {

@@ -59,6 +59,8 @@ def _side_notes(tally: Tally) -> list[str]:
     parts = [f"{tally.found} found"] if tally.found else []
     if tally.deaths:
         parts.append(f"{tally.deaths} worker{'s' if tally.deaths > 1 else ''} died")
+    if tally.crowded:
+        parts.append(f"{tally.crowded} made again alone")
     if tally.left_s is not None and tally.done < tally.total:
         parts.append(f"{units.format_span(tally.left_s)} left")
     return parts

@@ -18,6 +18,7 @@ from tiercast_lab.show.wording import (
     verdict_text,
 )
 from tiercast_lab.study.sweep_results import SweepResults
+from tiercast_lab.study.target import VIRTUAL
 
 CELLS_SHOWN = 40
 STYLES = {
@@ -27,6 +28,7 @@ STYLES = {
     "not met, uncertain": "red",
     "not met": "bold red",
     "failed": "bold red",
+    "invalid": "bold red",
     "reported": "yellow",
 }
 
@@ -34,7 +36,8 @@ STYLES = {
 def figure_tables(summary: dict[str, Any]) -> Group:
     """A reproduced figure: the paper's numbers against the measured ones, and the verdict."""
     source = f" ({summary['paper']})" if summary["paper"] else ""
-    table = Table(title=summary["title"] + source, title_justify="left")
+    runtime = "" if summary["runtime"] == str(VIRTUAL) else f", in {summary['runtime']}"
+    table = Table(title=summary["title"] + source + runtime, title_justify="left")
     rows = rows_of(summary)
     several = len({row["x"] for row in rows}) > 1
     point = [summary["x"] or "at"] if several else []
@@ -50,6 +53,7 @@ def figure_tables(summary: dict[str, Any]) -> Group:
     lines = [Text(f"verdict: {verdict_text(summary)}", style=f"bold {STYLES[summary['verdict']]}")]
     if (first := summary["as_first_set_up"]) is not None:
         lines.append(Text(f"why it was changed: {first['reason']}"))
+    lines += [Text(line) for line in summary["scaling"]]
     return Group(table, *lines, *(Text(f"  {failure}") for failure in summary["failures"]))
 
 

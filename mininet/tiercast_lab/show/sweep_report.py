@@ -58,6 +58,7 @@ def _summary(results: SweepResults, command: list[str]) -> dict[str, Any]:
     return {
         "sweep": sweep.name,
         "title": sweep.title,
+        "runtime": results.runtime,
         "file": str(results.spec.path),
         "command": command,
         "axes": {axis: [one.name for one in settings] for axis, settings in sweep.axes.items()},

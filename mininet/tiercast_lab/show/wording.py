@@ -70,14 +70,17 @@ def required_and_met(summary: dict[str, Any]) -> str:
     return text + (f", {uncertain} uncertain" if uncertain else "")
 
 
+OTHER_VERDICTS = (
+    "met, uncertain", "not met, uncertain", "not met", "invalid", "failed", "reported"
+)  # fmt: skip
+
+
 def tally(summaries: list[dict[str, Any]]) -> str:
     """How many of many figures have each verdict. An uncertain one is not counted as met."""
     verdicts = [one["verdict"] for one in summaries]
     judged = len(verdicts) - verdicts.count("reported")
     others = [
-        f"{count} {verdict}"
-        for verdict in ("met, uncertain", "not met, uncertain", "not met", "failed", "reported")
-        if (count := verdicts.count(verdict))
+        f"{count} {verdict}" for verdict in OTHER_VERDICTS if (count := verdicts.count(verdict))
     ]
     return "; ".join([f"{verdicts.count('met')} of {judged} met", *others])
 

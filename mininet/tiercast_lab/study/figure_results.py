@@ -60,6 +60,7 @@ class FigureResults:
         self.failures = [
             f"{one.task.run.name}: {one.failure}" for one in self.outcomes if one.failure
         ]
+        self.invalid = any(one.invalid for one in self.outcomes)
         self._at: dict[tuple[str, float], list[Outcome[FigureRun]]] = defaultdict(list)
         for one in self.outcomes:
             if not one.failure:
@@ -200,10 +201,11 @@ def _judged(
     )
 
 
-def verdict_of(judged: list[Judged], failures: list[str]) -> str:
-    """The worst verdict on any required number; `reported` if nothing is required."""
+def verdict_of(judged: list[Judged], failures: list[str], invalid: bool = False) -> str:
+    """The worst verdict on any required number; `reported` if nothing is required. `invalid`: the
+    failures include runs with which the machine could not keep up."""
     if failures:
-        return "failed"
+        return "invalid" if invalid else "failed"
     required = {one.verdict for one in judged if one.gate}
     return next((verdict for verdict in VERDICTS if verdict in required), "reported")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import secrets
 import signal
@@ -83,11 +84,8 @@ class RayWorkers:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        # Ray must not retry: the caller counts a worker's death and submits the job again. The type
-        # is Any because Ray's types do not allow arguments with defaults.
-        self._make: Any = ray.remote(make).options(
-            num_cpus=1, max_retries=0, scheduling_strategy="SPREAD"
-        )
+        # The type is Any because Ray's types do not allow arguments with defaults.
+        self._make: Any = ray.remote(make)
         return self
 
     def _connect(self, address: str) -> None:
@@ -120,8 +118,25 @@ class RayWorkers:
         cpus = self._ray.cluster_resources().get("CPU", 0) if self._address else self._jobs
         return max(1, int(AHEAD * cpus))
 
+    @property
+    def cores(self) -> float:
+        return float(sum(self._node_cores()))
+
+    @property
+    def largest(self) -> float:
+        return float(max(self._node_cores()))
+
+    def _node_cores(self) -> list[float]:
+        """The CPUs of each node that is there; those of a single core if none is."""
+        nodes = [one for one in self._ray.nodes() if one["Alive"]]
+        return [one["Resources"].get("CPU", 0.0) for one in nodes] or [1.0]
+
     def submit(self, job: Job) -> None:
-        self._jobs_of[self._make.remote(job, self._scratch)] = job
+        # Ray gives out parts of one CPU, and whole CPUs.
+        cpus = math.ceil(10 * job.cores) / 10 if job.cores < 1 else math.ceil(job.cores)
+        # Ray must not retry: the caller counts a worker's death and submits the job again.
+        make = self._make.options(num_cpus=cpus, max_retries=0, scheduling_strategy="SPREAD")
+        self._jobs_of[make.remote(job, self._scratch)] = job
 
     def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
         ready, _ = self._ray.wait(list(self._jobs_of), num_returns=1, timeout=timeout_s)

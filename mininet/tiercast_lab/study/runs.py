@@ -21,17 +21,27 @@ from typing import Any, Generic, Protocol, TypeVar
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.experiment.checks import require_real_time
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import SchemeInfo, require_accepted
 from tiercast_lab.measures import all_measures, context_of, measures_version
 from tiercast_lab.results import storage
 from tiercast_lab.run.progress import Tally
-from tiercast_lab.study.workers import Job, JobResult, Workers, programs
+from tiercast_lab.study.target import VIRTUAL, Target
+from tiercast_lab.study.workers import (
+    Job,
+    JobResult,
+    Workers,
+    cores_taken,
+    invalid_because,
+    programs,
+)
 
 POLL_S = 0.2
 # These keys name, measure, draw and judge a run but do not change it, so figures may share it.
 NOT_OF_THE_RUN = ("name", "measure", "figure", "expect", "title", "paper")
+INVALID = "-invalid"  # at the end of the names of runs that the machine could not keep up with
 MAX_ATTEMPTS = 3  # to make a run whose worker dies
 
 
@@ -62,11 +72,15 @@ class Task(Generic[Request]):
 
     file: Path
     run: Request
+    target: Target = VIRTUAL
+    cores: float | None = None  # that it takes in real time; None: not known
 
     def load(self, schemes: dict[str, SchemeInfo]) -> LoadedExperiment:
         settings = list(self.run.settings)
         loaded = load_experiment(self.file, schemes, settings, places=self.run.places)
         require_accepted(loaded)
+        if self.target.in_real_time:
+            require_real_time(loaded)
         return loaded
 
     @property
@@ -74,7 +88,7 @@ class Task(Generic[Request]):
         """The command that makes this run alone, with its report."""
         settings = [part for setting in self.run.settings for part in ("--set", setting)]
         file, seed = str(self.file), f"--seed={self.run.seed}"
-        return [binaries.COMMAND, "run", file, "--runtime=ns3", seed, *settings]
+        return [binaries.COMMAND, "run", file, *self.target.options, seed, *settings]
 
 
 @dataclass(frozen=True)
@@ -85,11 +99,15 @@ class Outcome(Generic[Request]):
     directory: Path
     measures: dict[str, float | None]
     failure: str = ""
+    invalid: bool = False  # the failure is that the machine could not keep up
 
 
-def key_of(loaded: LoadedExperiment, seed: int) -> str:
+def key_of(loaded: LoadedExperiment, seed: int, target: Target = VIRTUAL) -> str:
     data = {name: value for name, value in loaded.data.items() if name not in NOT_OF_THE_RUN}
-    text = json.dumps([data, seed, programs()], sort_keys=True, default=str)
+    parts = [data, seed, programs(target=target)]
+    if target.in_real_time:
+        parts.append(target.options)
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
@@ -109,6 +127,15 @@ class Store:
 
     def has(self, key: str) -> bool:
         return (self.place(key) / "summary.json").exists()
+
+    def invalid(self, key: str) -> str | None:
+        """The key of the run that was made for `key` and found invalid, if there is one."""
+        return other if self.has(other := f"{key}{INVALID}") else None
+
+    def put_invalid(self, key: str, files: dict[str, bytes]) -> None:
+        """Stores an invalid run to look at. It stands for none: the next call makes it again."""
+        shutil.rmtree(self.place(f"{key}{INVALID}"), ignore_errors=True)
+        self.put(f"{key}{INVALID}", files)
 
     def put(self, key: str, files: dict[str, bytes]) -> None:
         """Stores a run. Its folder appears only when it is complete. Raises InputError if the disk
@@ -172,15 +199,16 @@ def run_all(
     Interrupted, and InputError if a worker lacks something.
 
     Workers are started only if there is something to run. If a worker dies, only its own run is
-    lost, and it is made again.
+    lost, and it is made again. A run in real time that the machine could not keep up with beside
+    others is made again alone on its machine; if it is invalid then too, that is its failure.
     """
-    loaded_of: dict[tuple[Path, tuple[str, ...]], LoadedExperiment] = {}
+    loaded_of: dict[tuple[Path, tuple[str, ...], Target], LoadedExperiment] = {}
     keys, overs, todo = [], [], {}
     for task in tasks:
-        same = task.file, task.run.settings
+        same = task.file, task.run.settings, task.target
         if same not in loaded_of:
             loaded_of[same] = task.load(schemes)
-        key = key_of(loaded_of[same], task.run.seed)
+        key = key_of(loaded_of[same], task.run.seed, task.target)
         keys.append(key)
         overs.append(loaded_of[same].measured_over)
         if not store.has(key):
@@ -189,47 +217,107 @@ def run_all(
     tally = Tally(len(set(keys)), found, done=found)
     tally.weight = sum(_weight(loaded) for _, loaded in todo.values())
     progress(tally)
-    failures: dict[str, str] = {}
+    failures: dict[str, JobResult] = {}
     store.make()
     if todo:
+        needs = _measured_needs(tasks, keys, store)
         with start_workers() as workers:
-            failures = _make_all(todo, store, workers, interrupt, progress, tally)
+            failures = _make_all(todo, needs, store, workers, interrupt, progress, tally)
     outcomes = []
     for task, key, over in zip(tasks, keys, overs, strict=True):
         interrupt.check()  # measuring many runs again takes long
-        failure = failures.get(key, "")
-        measures = {} if failure else store.measures(key, over)
-        outcomes.append(Outcome(task, store.place(key), measures, failure))
+        if (failed := failures.get(key)) is None:
+            outcomes.append(Outcome(task, store.place(key), store.measures(key, over)))
+            continue
+        place = store.place(store.invalid(key) or key)
+        outcomes.append(Outcome(task, place, {}, failed.failure, bool(failed.invalid)))
     return outcomes
+
+
+def stored_outcome(
+    task: Task[Request], schemes: dict[str, SchemeInfo], store: Store
+) -> Outcome[Request] | None:
+    """The outcome of a stored run, valid or not; None if there is none. Makes nothing."""
+    loaded = task.load(schemes)
+    key = key_of(loaded, task.run.seed, task.target)
+    if store.has(key):
+        return Outcome(task, store.place(key), store.measures(key, loaded.measured_over))
+    if (invalid := store.invalid(key)) is None:
+        return None
+    place = store.place(invalid)
+    why = invalid_because(json.loads((place / "summary.json").read_text()))
+    return Outcome(task, place, {}, why, invalid=True)
+
+
+def _measured_needs(
+    tasks: Sequence[Task[Request]], keys: Sequence[str], store: Store
+) -> dict[Path, float]:
+    """The cores that stored runs in real time took, the most of each experiment's file."""
+    needs: dict[Path, float] = {}
+    for task, key in zip(tasks, keys, strict=True):
+        if task.target.in_real_time and store.has(key):
+            summary = json.loads((store.place(key) / "summary.json").read_text())
+            _note_need(needs, task.file, summary)
+    return needs
+
+
+def _note_need(needs: dict[Path, float], file: Path, summary: dict[str, Any]) -> None:
+    if (cores := cores_taken(summary)) is not None:
+        needs[file] = max(cores, needs.get(file, 0.0))
 
 
 def _make_all(
     todo: dict[str, tuple[Task[Request], LoadedExperiment]],
+    needs: dict[Path, float],
     store: Store,
     workers: Workers,
     interrupt: Interrupt,
     progress: Callable[[Tally], None],
     tally: Tally,
-) -> dict[str, str]:
-    """Makes the runs. Returns the reasons for those that failed, by key."""
-    needed = programs()
-    if workers.elsewhere:
-        needed |= programs(python=True)
+) -> dict[str, JobResult]:
+    """Makes the runs. Returns the results of those that failed, by key. `needs`: the cores that
+    runs in real time have taken, by the experiment's file; it grows."""
+    needed = {
+        target: programs(python=workers.elsewhere, target=target)
+        for target in {task.target for task, _ in todo.values()}
+    }
     # The longest runs start first, so that none of them is left running alone at the end.
     waiting = sorted(todo, key=lambda key: _weight(todo[key][1]))
     attempts = dict.fromkeys(todo, 0)
-    failures: dict[str, str] = {}
+    alone: set[str] = set()  # those that were invalid beside others
+    taken: dict[str, float] = {}  # cores, by the keys of what is running
+    failures: dict[str, JobResult] = {}
+
+    def cores_of(key: str) -> float:
+        """The whole of the largest machine for a run of which nothing is known."""
+        task, _ = todo[key]
+        if not task.target.in_real_time:
+            return 1.0
+        known = None if key in alone else needs.get(task.file, task.cores)
+        return workers.largest if known is None else min(known, workers.largest)
+
+    def fits(key: str) -> bool:
+        if not todo[key][0].target.in_real_time:
+            return len(taken) < workers.room
+        return not taken or sum(taken.values()) + cores_of(key) <= workers.cores
+
     tally.start()
-    while waiting or tally.running:
+    while waiting or taken:
         interrupt.check()
-        while waiting and len(tally.running) < workers.room:
+        while waiting and fits(waiting[-1]):
             key = waiting.pop()
             task, loaded = todo[key]
             attempts[key] += 1
-            workers.submit(Job(key, task.run.name, loaded, task.run.seed, task.command, needed))
+            taken[key] = cores_of(key)
+            workers.submit(
+                Job(
+                    key, task.run.name, loaded, task.run.seed, task.command, needed[task.target],
+                    task.target, taken[key],
+                )
+            )  # fmt: skip
             tally.running[key] = task.run.name
         for job, result in workers.ended(POLL_S):
-            del tally.running[job.key]
+            del tally.running[job.key], taken[job.key]
             if result is None:
                 tally.deaths += 1
                 if attempts[job.key] < MAX_ATTEMPTS:
@@ -238,8 +326,17 @@ def _make_all(
                 result = JobResult(failure=f"its worker died, {MAX_ATTEMPTS} times")
             if result.foreign:
                 raise InputError(result.foreign)
+            if job.target.in_real_time and (summary := result.summary):
+                _note_need(needs, todo[job.key][0].file, summary)
+            if result.invalid and job.cores < workers.largest:
+                alone.add(job.key)
+                tally.crowded += 1
+                waiting.append(job.key)
+                continue
+            if result.invalid:
+                store.put_invalid(job.key, result.files)
             if result.failure:
-                failures[job.key] = result.failure
+                failures[job.key] = result
             else:
                 store.put(job.key, result.files)
             tally.done += 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tiercast_lab.study.confidence import Mean, mean
 from tiercast_lab.study.runs import Outcome
 from tiercast_lab.study.sweep_spec import Cell, CellRun, SweepSpec
+from tiercast_lab.study.target import VIRTUAL
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ class SweepResults:
     @property
     def failures(self) -> list[str]:
         return [failure for cell in self.cells for failure in cell.failures]
+
+    @property
+    def runtime(self) -> str:
+        """What made its runs: "virtual time"."""
+        targets = (str(one.task.target) for cell in self.cells for one in cell.outcomes)
+        return next(targets, str(VIRTUAL))
 
     def distributions(self, measure: str) -> list[Distribution]:
         """The distributions over the axis that the sweep names, one for each choice of the other

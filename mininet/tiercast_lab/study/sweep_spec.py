@@ -30,6 +30,7 @@ from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 from tiercast_lab.measures import find_spec
 from tiercast_lab.study.runs import Task
+from tiercast_lab.study.target import VIRTUAL, Target
 
 NAME = r"^[a-z0-9][a-z0-9-]*$"
 
@@ -120,6 +121,8 @@ class Sweep(Strict):
     # over it.
     distribution_over: Line | None = None
     seeds: Seeds = [1, 2, 3]
+    # Of a machine, for one run in real time; None: what runs of its experiment took, or all.
+    cores: Annotated[float, Field(gt=0, le=1024)] | None = None
     measures: Annotated[list[Line], Field(min_length=1)]
     exclude: Annotated[list[Exclusion], Field(max_length=100)] = []
 
@@ -183,10 +186,10 @@ class SweepSpec:
     sweep: Sweep
     cells: tuple[Cell, ...]
 
-    def tasks(self, quick: bool) -> list[CellTask]:
-        seeds = self.sweep.seeds[:1] if quick else self.sweep.seeds
+    def tasks(self, quick: bool, target: Target = VIRTUAL) -> list[CellTask]:
+        seeds, cores = self.sweep.seeds[:1] if quick else self.sweep.seeds, self.sweep.cores
         return [
-            CellTask(cell.file, CellRun(self.sweep.name, cell, seed))
+            CellTask(cell.file, CellRun(self.sweep.name, cell, seed), target, cores)
             for cell in self.cells
             if not cell.excluded
             for seed in seeds

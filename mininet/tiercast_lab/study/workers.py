@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import multiprocessing
+import os
 import socket
 import traceback
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 import tiercast_controller
 from tiercast_controller.base.installation import ROOT
@@ -31,17 +33,20 @@ from tiercast_lab.base.errors import Interrupted, LabError
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.results.verdict import BOUNDS
 from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.run.progress import SilentView
+from tiercast_lab.study.target import VIRTUAL, Target
 
 PYTHON = "Python code"
 SHAPING = "way from an experiment to a run"  # the part of the Python code on which a run depends
 LAB, CONTROLLER = (Path(package.__path__[0]) for package in (tiercast_lab, tiercast_controller))
-# The lab's packages on which the rows of a run in virtual time depend, except Mininet's part of
-# `run`. Measures and verdicts are computed again when their code changes.
+# The lab's packages on which a run's rows depend, except the other runtime's part of `run`.
+# Measures and verdicts are computed again when their code changes.
 SHAPED_BY = ("base", "experiment", "run")
-SHAPED_NOT_BY = "run/mininet"
-GRACE_S = 3.0  # for a worker to end before it is killed
+SHAPED_NOT_BY = {"ns3": "run/mininet", "mininet": "run/ns3"}
+# For a worker to end before it is killed: in Mininet it removes its network.
+GRACE_S = {"ns3": 3.0, "mininet": 20.0}
 
 Programs = dict[str, str]  # SHA-256 by name
 
@@ -54,16 +59,40 @@ class Job:
     seed: int
     command: list[str]  # the command that makes this run alone
     programs: Programs  # the driver's; the worker's have to be the same
+    target: Target = VIRTUAL
+    cores: float = 1.0  # of its machine that are its own
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """The `files` of the run's folder, or why there are none. `foreign`: the node's programs differ
-    from the driver's."""
+    """The `files` of the run's folder, or why there are none. `foreign`: the node lacks something
+    or its programs differ from the driver's. `invalid`: there are files, but the machine could not
+    keep up; `failure` says why."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     failure: str = ""
     foreign: str = ""
+    invalid: bool = False
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The run's summary.json; empty if there is none."""
+        result: dict[str, Any] = json.loads(self.files.get("summary.json", b"{}"))
+        return result
+
+
+def invalid_because(summary: dict[str, Any]) -> str:
+    """Why a run is invalid, from its summary; empty if it is not."""
+    return f"invalid: {'; '.join(summary['reasons'])}" if summary["verdict"] == "invalid" else ""
+
+
+def cores_taken(summary: dict[str, Any]) -> float | None:
+    """The cores that a run in real time needs for itself, by the CPU that it used: a run may use
+    `cpu`'s bound of each core, the rest is for bursts. None if it was not measured."""
+    checks = summary.get("validity", {}).get("checks", ())
+    measured = next((one["measured"] for one in checks if one["name"] == "cpu"), None)
+    per_core = BOUNDS["cpu"].value
+    return None if measured is None or per_core is None else float(measured) / per_core
 
 
 class Workers(Protocol):
@@ -77,7 +106,15 @@ class Workers(Protocol):
 
     @property
     def room(self) -> int:
-        """The number of jobs that it can hold at once."""
+        """The number of jobs in virtual time that it can hold at once."""
+
+    @property
+    def cores(self) -> float:
+        """Of all its machines together: what runs in real time can take at once."""
+
+    @property
+    def largest(self) -> float:
+        """The cores of its largest machine: all that one run can have."""
 
     @property
     def elsewhere(self) -> bool:
@@ -90,15 +127,16 @@ class Workers(Protocol):
         worker died."""
 
 
-def programs(python: bool = False) -> Programs:
-    """The digests of everything a run depends on besides its experiment and seed: the simulator,
-    the P4 program, the controller, and the lab's code that describes the experiment to them.
-    `python` adds all of the lab's code."""
-    files = binaries.NS3, binaries.P4_JSON, binaries.P4_INFO
+def programs(python: bool = False, target: Target = VIRTUAL) -> Programs:
+    """The digests of everything a run depends on besides its experiment and seed: the simulator, or
+    the programs that run in Mininet, the P4 program, the controller, and the lab's code that
+    describes the experiment to them. `python` adds all of the lab's code."""
+    files = *target.programs, binaries.P4_JSON, binaries.P4_INFO
     binaries.require(*files)
     result = {path.name: _digest(path) for path in files}
+    others = LAB / SHAPED_NOT_BY[target.runtime]
     shaping = [path for name in SHAPED_BY for path in (LAB / name).rglob("*.py")
-               if not path.is_relative_to(LAB / SHAPED_NOT_BY)]  # fmt: skip
+               if not path.is_relative_to(others)]  # fmt: skip
     shaping += [*CONTROLLER.rglob("*.py"), *files_of(marking.PLUGINS)]
     result[SHAPING] = _digest_of_all(shaping)
     if python:
@@ -124,17 +162,23 @@ def make(job: Job, scratch: Path | None = None) -> JobResult:
     """Makes a run on the worker's node. `scratch` is a folder that someone else removes if this
     process is killed. Raises Interrupted."""
     try:
-        own = programs(PYTHON in job.programs)
+        own = programs(PYTHON in job.programs, job.target)
         for name, wanted in job.programs.items():
             if own[name] != wanted:
                 return JobResult(
                     foreign=f"node {socket.gethostname()}: another {name} below {ROOT}, "
                     f"{own[name][:12]}; valid: {wanted[:12]}, as where this was started"
                 )
+        if job.target.in_real_time and os.geteuid() != 0:
+            return JobResult(
+                foreign=f"node {socket.gethostname()}: not root; valid: root, which Mininet needs"
+            )
         with scratch_folder(scratch) as folder, Interrupt() as interrupt:
-            options = Options(job.seed, "ns3", "tiercast", folder, job.command)
+            target = job.target
+            options = Options(job.seed, target.runtime, target.switch, folder, job.command)
             executed = execute(job.loaded, options, SilentView(), interrupt)
-            return JobResult(_pack(executed.folder))
+            invalid = invalid_because(executed.summary) if target.in_real_time else ""
+            return JobResult(_pack(executed.folder), failure=invalid, invalid=bool(invalid))
     except Interrupted:
         raise
     except LabError as error:
@@ -151,12 +195,14 @@ def _pack(folder: Path) -> dict[str, bytes]:
 
 
 class LocalWorkers:
-    """One process for each run, at most `jobs` at a time."""
+    """One process for each run, at most `jobs` at a time; in real time as many as have room in
+    `jobs` cores."""
 
     elsewhere = False
 
     def __init__(self, jobs: int) -> None:
         self.room = jobs
+        self.cores = self.largest = float(jobs)
         # Not forked from the driver, whose libraries have threads.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([__name__])
@@ -194,11 +240,11 @@ class LocalWorkers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        running = [process for _, process in self._running.values()]
-        for process in running:
+        running = list(self._running.values())
+        for _, process in running:
             process.terminate()
-        for process in running:
-            process.join(GRACE_S)
+        for job, process in running:
+            process.join(GRACE_S[job.target.runtime])
             process.kill()
             process.join()
         self._running.clear()

@@ -23,9 +23,10 @@ from tiercast_controller.base.errors import ControllerError
 from tiercast_controller.controller import Controller, Event
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid
+from tiercast_lab.base.errors import LabError, RunFailed, RunInvalid
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.scratch import scratch_folder
+from tiercast_lab.experiment.checks import require_real_time
 from tiercast_lab.experiment.topology import Host, Switch
 from tiercast_lab.run.agents import AgentChange, agent_changes, session_agents
 from tiercast_lab.run.controller_input import (
@@ -66,10 +67,7 @@ class MininetRun(Run):
         binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
         self.switches.check(self.loaded)
         program_for(self.loaded)
-        if keys := self.loaded.experiment.only_in_virtual_time:
-            raise InputError(
-                f"{self.loaded.file}: {', '.join(keys)}: not in Mininet; valid: --runtime ns3"
-            )
+        require_real_time(self.loaded)
         require_congestion_controls(self.loaded)
         require_one_stack(self.loaded)
         require_programs(self.loaded)
