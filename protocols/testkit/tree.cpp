@@ -21,6 +21,7 @@ Tree::Tree(Simulator& simulator, std::vector<Node> parents, const LinkConfig& li
   children_.resize(n);
   grafted_.resize(n);
   joined_.resize(n);
+  members_.resize(n);
   hosts_.resize(n);
   relays_.resize(n);
   for (Node i = 0; i < n; ++i) ports_.push_back(std::make_unique<Port>(*this, i));
@@ -104,38 +105,53 @@ void Tree::pass_on(Node node, const Packet& packet) {
 
 void Tree::join(Node node, std::uint16_t session, Rank rank) {
   joined_[node][{session, rank}] = true;
-  if (node == 0) return;
-  simulator_.at(simulator_.now() + up_[node]->config().delay + control_delay_,
-                [this, node, group = Group{session, rank}] { graft(parents_[node], node, group); });
+  report(node, {session, rank}, true);
 }
 
 void Tree::leave(Node node, std::uint16_t session, Rank rank) {
   joined_[node][{session, rank}] = false;
+  report(node, {session, rank}, false);
+}
+
+void Tree::report(Node node, Group group, bool member) {
   if (node == 0) return;
-  simulator_.at(simulator_.now() + up_[node]->config().delay + control_delay_,
-                [this, node, group = Group{session, rank}] { prune(parents_[node], node, group); });
+  simulator_.at(simulator_.now() + control_delay_, [this, node, group, member] {
+    const bool before = wants(node, group);
+    members_[node][group] = member;
+    tell_parent(node, group, before);
+  });
+}
+
+bool Tree::wants(Node node, Group group) {
+  return members_[node][group] || !grafted_[node][group].empty();
+}
+
+void Tree::tell_parent(Node node, Group group, bool wanted_before) {
+  const bool wanted = wants(node, group);
+  if (node == 0 || wanted == wanted_before) return;
+  simulator_.at(simulator_.now() + up_[node]->config().delay, [this, node, group, wanted] {
+    wanted ? graft(parents_[node], node, group) : prune(parents_[node], node, group);
+  });
 }
 
 void Tree::graft(Node node, Node child, Group group) {
+  const bool before = wants(node, group);
   std::vector<Node>& children = grafted_[node][group];
   if (std::find(children.begin(), children.end(), child) != children.end()) return;
   children.push_back(child);
   std::sort(children.begin(), children.end());
   update_top(node, child, group.first);
-  if (children.size() > 1 || node == 0) return;
-  simulator_.at(simulator_.now() + up_[node]->config().delay,
-                [this, node, group] { graft(parents_[node], node, group); });
+  tell_parent(node, group, before);
 }
 
 void Tree::prune(Node node, Node child, Group group) {
+  const bool before = wants(node, group);
   std::vector<Node>& children = grafted_[node][group];
   const auto at = std::find(children.begin(), children.end(), child);
   if (at == children.end()) return;
   children.erase(at);
   update_top(node, child, group.first);
-  if (!children.empty() || node == 0) return;
-  simulator_.at(simulator_.now() + up_[node]->config().delay,
-                [this, node, group] { prune(parents_[node], node, group); });
+  tell_parent(node, group, before);
 }
 
 void Tree::update_top(Node node, Node child, std::uint16_t session) {

@@ -30,8 +30,8 @@ class Tree {
   using Node = std::uint32_t;
 
   // `parents[i]` is the parent of node i and smaller than i; parents[0] is ignored. All links start
-  // as `links` says. A host's report takes effect `control_delay` after it reached the first
-  // router; each further hop takes the propagation delay of its link.
+  // as `links` says. A node acts on its host's report after `control_delay`; each further hop takes
+  // the propagation delay of its link.
   Tree(Simulator& simulator, std::vector<Node> parents, const LinkConfig& links,
        Duration control_delay);
   ~Tree();
@@ -72,6 +72,11 @@ class Tree {
 
   void forward(Node node, const Packet& packet);
   void deliver(Node node, std::uint16_t session, const Packet& packet);
+  // The node's own host has said whether it is a member.
+  void report(Node node, Group group, bool member);
+  // Whether the node's host or a child of the node wants the group's packets.
+  bool wants(Node node, Group group);
+  void tell_parent(Node node, Group group, bool wanted_before);
   void graft(Node node, Node child, Group group);
   void prune(Node node, Node child, Group group);
   void update_top(Node node, Node child, std::uint16_t session);
@@ -85,8 +90,9 @@ class Tree {
   std::vector<std::unique_ptr<Link>> up_;
   std::vector<std::vector<Node>> children_;
   std::vector<std::map<Group, std::vector<Node>>>
-      grafted_;                                // per node: the children that want the group
-  std::vector<std::map<Group, bool>> joined_;  // per node: what its own host has joined
+      grafted_;                                 // per node: the children that want the group
+  std::vector<std::map<Group, bool>> joined_;   // per node: what its own host has joined
+  std::vector<std::map<Group, bool>> members_;  // the same, as the node has heard it
   std::vector<std::map<std::uint16_t, PacketSink*>> hosts_;
   std::vector<Relay*> relays_;
   std::map<std::uint16_t, std::pair<int, std::function<void(int)>>> membership_;

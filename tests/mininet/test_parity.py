@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from statistics import fmean
@@ -17,9 +16,9 @@ from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate
 from tiercast_lab.results.storage import load_run
-from tiercast_lab.run.ns3.runtime import CONTROL_DELAY_NS
 
 from .conftest import ROOT, skip_if_invalid
+from .in_testkit import in_testkit
 
 pytestmark = pytest.mark.slow
 
@@ -42,48 +41,6 @@ def shares(loaded: LoadedExperiment, rates: dict[str, float]) -> Shares:
         / min(topology.links[link].parameters.rate for link in topology.path(*path))
         for name, path in ends.items()
     }
-
-
-def in_testkit(loaded: LoadedExperiment, seed: int) -> Shares:
-    session = loaded.experiment.sessions[0]
-    links = {}
-    for link in loaded.topology.links.values():
-        if not link.attaches:
-            parent, child = map(int, link.name.split("-"))
-            links[child] = (parent, link.parameters)
-    nodes = sorted(links)
-    assert nodes == list(range(1, len(nodes) + 1)), "the testkit's trees have the nodes 0 .. n"
-    question = {
-        "parents": [0, *(links[node][0] for node in nodes)],
-        "links": [
-            {
-                "rate_bps": parameters.rate,
-                "delay_ns": parameters.delay,
-                "queue_packets": parameters.queue.packets,
-                "queue_bytes": parameters.queue.bytes,
-            }
-            for parameters in (links[node][1] for node in nodes)
-        ],
-        "marking": loaded.experiment.marking.kind == "priority",
-        "control_delay_ns": CONTROL_DELAY_NS,
-        "scheme": session.scheme,
-        "layers": session.layers,
-        "receivers": list(loaded.receivers[0]),
-        "seed": seed,
-        "set": [f"{name}={value}" for name, value in session.parameters.items()],
-        "tcp": [[flow.source, flow.destination] for flow in loaded.flows.values()],
-        "window_s": list(loaded.window),
-    }
-    done = subprocess.run(
-        [binaries.BUILD / "tests/protocols/testkit_run"],
-        input=json.dumps(question),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    names = [*(f"h{node}" for node in loaded.receivers[0]), *loaded.flows]
-    return shares(loaded, dict(zip(names, answer["received_bps"] + answer["tcp_bps"], strict=True)))
 
 
 def in_lab(loaded: LoadedExperiment, runtime: str, seed: int, results: Path) -> Shares:
@@ -123,7 +80,7 @@ def virtual(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_the_testkit_and_ns3_give_the_same_shares(virtual: tuple) -> None:
     loaded, in_ns3 = virtual
-    seen = mean([in_testkit(loaded, seed) for seed in SEEDS])
+    seen = mean([shares(loaded, in_testkit(loaded, seed).rates) for seed in SEEDS])
     print(loaded.experiment.name, "testkit", seen, "ns-3", in_ns3)
     assert seen == pytest.approx(in_ns3, abs=BAND)
 

@@ -1,5 +1,5 @@
-// Runs an experiment's network, session and TCP flows in the testkit: JSON in, rates over its
-// window out. tests/mininet/test_parity.py drives it.
+// Runs an experiment's network, session and TCP flows in the testkit: JSON in, what each receiver
+// and each flow got over its window out. tests/mininet/in_testkit.py drives it.
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +12,17 @@ namespace tiercast::testkit {
 namespace {
 
 using Json = nlohmann::json;
+
+// RED on arrival, away from the root.
+RedConfig red_config(const Json& json, std::uint64_t seed) {
+  RedConfig red;
+  red.weight = json.at("weight");
+  red.min_threshold = json.at("min_th");
+  red.max_threshold = json.at("max_th");
+  red.max_probability = json.at("max_p");
+  red.seed = seed;
+  return red;
+}
 
 LinkConfig link_config(const Json& json, bool marking) {
   LinkConfig link;
@@ -29,7 +40,11 @@ Json run(const Json& json) {
   // The time that the controller takes from a report to changed tables.
   Tree tree(simulator, parents, LinkConfig{}, Duration::nanoseconds(json.at("control_delay_ns")));
   for (Tree::Node node = 1; node < tree.size(); ++node) {
-    tree.configure(node, link_config(json.at("links").at(node - 1), marking));
+    LinkConfig link = link_config(json.at("links").at(node - 1), marking);
+    if (const Json& red = json.at("red"); !red.is_null()) {
+      link.red = red_config(red, json.at("seed").get<std::uint64_t>() * 1000 + node);
+    }
+    tree.configure(node, link);
   }
   SessionOptions options;
   options.scheme = json.at("scheme");
@@ -47,19 +62,29 @@ Json run(const Json& json) {
   }
   const double from = json.at("window_s").at(0), until = json.at("window_s").at(1);
   simulator.run_for(Duration::seconds(from));
-  session.begin_measuring(std::vector<double>(options.receivers.size(), 1));
+  std::vector<ReceiverCounters> counters_then;
+  for (std::size_t i = 0; i < session.receivers(); ++i) {
+    counters_then.push_back(session.receiver(i).counters());
+  }
   std::vector<std::uint64_t> then;
   for (const auto& flow : flows) then.push_back(flow->delivered_packets());
   simulator.run_for(Duration::seconds(until - from));
-  const Session::Result result = session.result();
   Json tcp = Json::array();
   for (std::size_t i = 0; i < flows.size(); ++i) {
     tcp.push_back(static_cast<double>(flows[i]->delivered_packets() - then[i]) * 8 *
                   TcpConfig{}.packet_size / (until - from));
   }
   Json received = Json::array();
-  for (const double mbit : result.received_mbit) received.push_back(mbit * 1e6);
-  return {{"received_bps", received}, {"tcp_bps", tcp}};
+  Json packets = Json::array();
+  Json lost = Json::array();
+  for (std::size_t i = 0; i < session.receivers(); ++i) {
+    const ReceiverCounters now = session.receiver(i).counters();
+    received.push_back(static_cast<double>(now.bytes - counters_then[i].bytes) * 8 /
+                       (until - from));
+    packets.push_back(now.packets - counters_then[i].packets);
+    lost.push_back(now.lost - counters_then[i].lost);
+  }
+  return {{"received_bps", received}, {"packets", packets}, {"lost", lost}, {"tcp_bps", tcp}};
 }
 
 }  // namespace

@@ -304,6 +304,28 @@ TEST_F(TreeTest, ALeavePrunesOnlyWhatNobodyElseWants) {
   EXPECT_EQ(tree.down(1).stats().sent, 1u);
 }
 
+// Node 1 has a host of its own, above nodes 3 and 4. Whoever of two members leaves, the other one
+// goes on getting the packets.
+TEST_F(TreeTest, AMemberAtAnInnerNodeAndOneBelowItDoNotDependOnEachOther) {
+  for (const auto& [first, second] : {std::pair{1u, 3u}, std::pair{3u, 1u}}) {
+    tree.join(first, kSession, 0);
+    tree.join(second, kSession, 0);
+    run_ms(100);
+    tree.leave(first, kSession, 0);
+    run_ms(100);
+    const std::size_t then = hosts[second]->arrivals.size();
+    tree.send(0, data());
+    run_ms(100);
+    EXPECT_EQ(hosts[second]->arrivals.size(), then + 1) << second;
+    tree.leave(second, kSession, 0);
+    run_ms(100);
+    const std::uint64_t sent = tree.down(1).stats().sent;
+    tree.send(0, data());
+    run_ms(100);
+    EXPECT_EQ(tree.down(1).stats().sent, sent) << "nobody wants it any more";
+  }
+}
+
 TEST_F(TreeTest, ARelaySeesWhatComesToItsNodeAndMayTakeIt) {
   struct TakesUnicast : Relay {
     bool take(const Packet& packet) override {

@@ -127,12 +127,19 @@ class Network:
         for link in self.topology.links.values():
             checkpoint()
             self._connect(link.a, link.b)
-        for switch in self.topology.switches.values():
+
+        def configure(node: Switch | Host) -> None:
             checkpoint()
-            self._configure_switch(switch)
-        for host in self.topology.hosts.values():
-            checkpoint()
-            self._configure_host(host)
+            if isinstance(node, Switch):
+                self._configure_switch(node)
+            else:
+                self._configure_host(node)
+
+        # Most of the time that a network takes: each node needs some programs, one after another.
+        nodes = [*self.topology.switches.values(), *self.topology.hosts.values()]
+        with ThreadPoolExecutor() as pool:
+            for _ in pool.map(configure, nodes):
+                pass
 
     def _end(self, node: str, neighbour: str) -> dict[str, Any]:
         if host := self.topology.hosts.get(node):
