@@ -73,9 +73,17 @@ class VirtualNetwork::Node : public engine::Output {
     }
   }
 
-  void connect(std::uint32_t port, const Peer& peer) { peers_[port] = peer; }
+  void connect(std::uint32_t port, Peer peer) { peers_[port] = std::move(peer); }
+
+  void capture_hosts_frames(std::uint32_t port, const v1::Capture& spec) {
+    rx_captures_.resize(peers_.size());
+    rx_captures_[port] = std::make_unique<Capture>(spec);
+  }
 
   void receive(std::uint32_t port, std::span<const std::byte> frame) {
+    if (port < rx_captures_.size() && rx_captures_[port] != nullptr) {
+      rx_captures_[port]->add(now_ns(), frame);
+    }
     switch_.receive(port, frame, now_ns());
     go_on();
   }
@@ -110,6 +118,7 @@ class VirtualNetwork::Node : public engine::Output {
     if (port >= peers_.size()) return;
     const Peer& peer = peers_[port];
     if (peer.node == nullptr && peer.host == nullptr) return;
+    if (peer.capture != nullptr) peer.capture->add(now_ns(), frame);
     if (leaving_ == nullptr) leaving_ = network_.take_flight();
     leaving_->frames.push_back({&peer, frame.size()});
     leaving_->bytes.insert(leaving_->bytes.end(), frame.begin(), frame.end());
@@ -120,7 +129,8 @@ class VirtualNetwork::Node : public engine::Output {
 
   VirtualNetwork& network_;
   engine::Switch switch_;
-  std::vector<Peer> peers_;  // by port
+  std::vector<Peer> peers_;                            // by port
+  std::vector<std::unique_ptr<Capture>> rx_captures_;  // by port; empty without any
   Flight* leaving_ = nullptr;
   ns3::EventId event_;
   std::int64_t due_ = engine::Switch::kNever;
@@ -147,9 +157,17 @@ VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenari
         throw ConfigError(spec.name() + " port " + std::to_string(port.port()) + ": no peer '" +
                           port.peer() + "'");
       }
-      nodes_[spec.name()]->connect(
-          port.port(), is_host ? Peer{nullptr, 0, &endpoints_[port.peer()]}
-                               : Peer{nodes_[port.peer()].get(), port.peer_port(), nullptr});
+      Peer peer;
+      if (is_host) {
+        peer.host = &endpoints_[port.peer()];
+      } else {
+        peer.node = nodes_[port.peer()].get();
+        peer.port = port.peer_port();
+      }
+      if (port.has_capture()) peer.capture = std::make_unique<Capture>(port.capture());
+      Node& node = *nodes_[spec.name()];
+      node.connect(port.port(), std::move(peer));
+      if (port.has_rx_capture()) node.capture_hosts_frames(port.port(), port.rx_capture());
     }
   }
 }

@@ -16,6 +16,7 @@
 
 #include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/api/switch.h"
+#include "ns3/capture.h"
 #include "protocols/wire/udp_frame.h"
 #include "tiercast/v1/simulation.pb.h"
 
@@ -43,7 +44,7 @@ class HostEndpoint {
 
 class VirtualNetwork {
  public:
-  // Loads the program (engine::LoadError) and makes all switches and links.
+  // Loads the program (engine::LoadError) and makes all switches, links and captures (ConfigError).
   explicit VirtualNetwork(const v1::Scenario& scenario);
   ~VirtualNetwork();
 
@@ -79,6 +80,7 @@ class VirtualNetwork {
     Node* node = nullptr;
     std::uint32_t port = 0;
     const Endpoints* host = nullptr;  // if set, replaces node
+    std::unique_ptr<Capture> capture;
   };
   // The frames that left a switch at the same time, in their order.
   struct Flight {

@@ -29,6 +29,7 @@ from tiercast_lab.base.errors import (
     require_characters,
 )
 from tiercast_lab.cli import sessions, stored_runs
+from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.clean import clean
 from tiercast_lab.cli.output import console, print_report, say, typed
 from tiercast_lab.cli.refusals import Commands
@@ -107,6 +108,9 @@ def run(
         str | None, typer.Option(help="Duration, instead of the experiment's, such as 60s.")
     ] = None,
     results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
+    capture: Capture = None,
+    capture_bytes: CaptureBytes = None,
+    capture_snaplen: CaptureSnaplen = None,
 ) -> None:
     """Run an experiment, judge it, and write results/<run>/report.html.
 
@@ -134,7 +138,8 @@ def run(
         say(f"note: {text}")
     if in_mininet:
         require_kernel()
-    options = Options(seed, runtime, switch, results.resolve(), typed())
+    captures = capture_options(capture, capture_bytes, capture_snaplen)
+    options = Options(seed, runtime, switch, results.resolve(), typed(), captures)
     raise typer.Exit(run_and_report(loaded, options, console))
 
 

@@ -9,9 +9,10 @@ from rich.console import Console
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_OF
 from tiercast_lab.base.interrupt import Interrupt
-from tiercast_lab.cli.output import print_report
+from tiercast_lab.cli.output import print_report, say
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.results.storage import StoredRun, load_run, writing
+from tiercast_lab.run.captures import sentences
 from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.show.run_progress import make_view
 from tiercast_lab.show.run_report import write_report
@@ -25,6 +26,8 @@ def run_and_report(loaded: LoadedExperiment, options: Options, console: Console)
     console.print(result_tables(run.summary))
     for complaint in run.summary["complaints"]:
         console.print(f"note: {complaint}", highlight=False, markup=False)
+    for line in sentences(run.summary, run.directory):
+        say(line, console)
     print_report(binaries.from_here(report), console)
     return EXIT_OF[run.summary["verdict"]]
 

@@ -21,6 +21,8 @@ from tiercast_lab.results.recorder import Recorder, finish_rows
 from tiercast_lab.results.refusals import refusals
 from tiercast_lab.results.storage import RunFolder
 from tiercast_lab.results.verdict import as_dict, bounds_of, judge, validity, verdict
+from tiercast_lab.run.capture_options import CaptureOptions
+from tiercast_lab.run.captures import Captures
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.runtime import Ns3Run
 from tiercast_lab.run.progress import Progress, View
@@ -37,6 +39,7 @@ class Options:
     switch: str
     results: Path
     command: list[str]  # as the user typed it, for the report's "how to repeat"
+    captures: CaptureOptions = CaptureOptions()
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,12 @@ def execute(
     summary["files"] = machine.digests([*loaded.sources, *run.files, *locks])
     summary["sources"] = storage.kept(loaded.sources)
     folder.make(summary)
+    run.captures.make_folder()
     try:
         folder.keep(loaded.sources)
         with run.recorder:
             run.execute(interrupt)
+        _finish_captures(run, summary)
         run.enter("judging and plotting")
         with writing(folder.path):
             rows = Rows(finish_rows(folder.rows))
@@ -124,6 +129,19 @@ def _judgement(run: Run, rows: Rows) -> dict[str, Any]:
     }
 
 
+def _finish_captures(run: Run, summary: dict[str, Any]) -> None:
+    """Once: of a run that is broken off after that, its captures are there."""
+    if run.captures.all and "captures" not in summary:
+        with writing(run.folder.path):
+            summary["captures"] = run.captures.finish(_times_of(run))
+
+
+def _times_of(run: Run) -> str:
+    if run.progress.virtual:
+        return f"tiercast run {run.folder.path.name}: virtual time, 0 is the start of the run"
+    return f"tiercast run {run.folder.path.name}"
+
+
 def _write(run: Run, summary: dict[str, Any]) -> None:
     run.folder.release_reserve()
     run.folder.write("metadata.json", run.metadata)
@@ -134,6 +152,8 @@ def _keep_unfinished(run: Run, summary: dict[str, Any], error: BaseException) ->
     """Keeps what there is of a run that was broken off. The disk may be full."""
     reason = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
     summary |= storage.unfinished(reason) | {"complaints": run.complaints}
+    with contextlib.suppress(OSError):
+        _finish_captures(run, summary)
     with contextlib.suppress(OSError):
         _write(run, summary)
     with contextlib.suppress(OSError, LabError):
@@ -146,11 +166,13 @@ def _make_run(
 ) -> Run:
     duration_s = loaded.experiment.duration / 1e9
     recorder, seed = Recorder(folder.rows), options.seed
+    captures = Captures.of(loaded.topology, options.captures, folder.path)
     if options.runtime == "ns3":
         progress = Progress(context, duration_s, {}, virtual=True)
         return Ns3Run(
-            loaded=loaded, folder=folder, seed=seed, view=view, progress=progress, recorder=recorder
-        )
+            loaded=loaded, folder=folder, seed=seed, view=view, progress=progress,
+            recorder=recorder, captures=captures,
+        )  # fmt: skip
     # Imported here because runs in virtual time do not need Mininet, whose import takes 0.2 s.
     from tiercast_lab.run.mininet.runtime import MininetRun
 
@@ -158,7 +180,7 @@ def _make_run(
     progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
     return MininetRun(
         loaded=loaded, folder=folder, seed=seed, view=view, progress=progress, recorder=recorder,
-        switches=switches,
+        captures=captures, switches=switches,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.results.recorder import Recorder
 from tiercast_lab.results.storage import RunFolder
+from tiercast_lab.run.captures import Captures
 from tiercast_lab.run.progress import Progress, View
 
 
@@ -23,6 +24,7 @@ class Run(ABC):
     view: View
     progress: Progress
     recorder: Recorder  # opened before `execute`
+    captures: Captures
     metadata: dict[str, Any] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)  # problems that the user should know about
 

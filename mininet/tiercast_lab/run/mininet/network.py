@@ -275,6 +275,13 @@ class Network:
             result |= {f"{way}_bytes": octets - ETHERNET * packets, f"{way}_packets": packets}
         return result
 
+    def received(self, node: str, interface: str) -> int:
+        """The packets that an interface has received since it was made."""
+        devices = self._devices[node]
+        devices.seek(0)
+        [line] = [one for one in devices.read().decode().splitlines() if f"{interface}:" in one]
+        return int(line.split(":")[1].split()[1])
+
     def hidden_queues(self) -> list[str]:
         """The interfaces that have a queueing discipline: a second queue behind the emulated
         one."""

@@ -36,11 +36,12 @@ from tiercast_lab.run.controller_input import (
     program_for,
 )
 from tiercast_lab.run.mininet.commands import receiver_command, sender_command
+from tiercast_lab.run.mininet.link_captures import LinkCaptures, require_dumpcap
 from tiercast_lab.run.mininet.load import LoadMeter
 from tiercast_lab.run.mininet.network import Network, hidden_queues
 from tiercast_lab.run.mininet.pauses import LoopWatch
 from tiercast_lab.run.mininet.processes import GRACE_S, Children
-from tiercast_lab.run.mininet.switches import SwitchKind
+from tiercast_lab.run.mininet.switches import Row, SwitchKind
 from tiercast_lab.run.mininet.traffic import (
     TrafficPrograms,
     require_congestion_controls,
@@ -53,6 +54,8 @@ from tiercast_lab.run.runtime import Run
 POLL_S = 1.0  # of ports and load
 WATCH_S = 0.2  # a crash is noticed within this time
 END_S = 0.01  # between polls of a program that is about to end
+DRAIN_S = 3.0  # from the end of all agents to empty queues
+DRAIN_POLL_S = 0.1
 CRASH_S = 1.0  # from a program's last message to the end of its process
 CONTROLLER_NICE = -10  # of this process, because joins wait for it
 
@@ -71,6 +74,8 @@ class MininetRun(Run):
         require_congestion_controls(self.loaded)
         require_one_stack(self.loaded)
         require_programs(self.loaded)
+        if self.captures.all:
+            require_dumpcap()
 
     @property
     def files(self) -> list[Path]:
@@ -158,6 +163,7 @@ class _Live:
         scratch = sockets / "commands"
         scratch.mkdir()
         self.commands = UserCommands(run.loaded, network, children, run.seed, scratch)
+        self.captures = LinkCaptures(run.captures, network, children)
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
         self.start_ns = 0
@@ -209,6 +215,7 @@ class _Live:
             run.switches.start(switch, self.network, self.children, self._socket(switch.name))
         await controller.start()
         await run.switches.configure(controller, self.network)
+        await self.captures.start()
         run.enter("starting agents")
         agents = self._start_agents()
         await self.traffic.start(
@@ -225,7 +232,8 @@ class _Live:
         self.loop_watch.take_longest_us()
         self.start_ns = time.monotonic_ns()
         for child in self.children.children:
-            run.take("pause", 0.0, child.name, {"longest_us": 0.0})
+            if not child.users:  # those report no pauses
+                run.take("pause", 0.0, child.name, {"longest_us": 0.0})
         self.traffic.begin(self.start_ns)
         changes = agent_changes(run.loaded, run.seed)
         at_once = [one.agent for one in changes if one.at == 0 and one.joins]
@@ -261,7 +269,22 @@ class _Live:
             await self._expect_success(child)
         # Nothing is being sent any more, so now each port's account can be closed.
         await run.switches.settle(controller, topology)
+        if run.captures.all:
+            await self._drain(controller)
         await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
+        await self.captures.stop()
+
+    async def _drain(self, controller: Controller) -> None:
+        """Waits until no frame is in a queue or on a wire, so that the last rows count what the
+        captures have. A queue that takes longer is left as it is."""
+        deadline = time.monotonic() + DRAIN_S
+        switches = self.network.topology.switches.values()
+        while time.monotonic() < deadline:
+            polled = await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
+            ports = [fields for rows in polled for kind, fields in rows if kind == "port"]
+            if not any(port["queue_packets"] or port["on_wire"] for port in ports):
+                return
+            await asyncio.sleep(DRAIN_POLL_S)
 
     async def _expect_success(self, child: Any) -> None:
         deadline = time.monotonic() + GRACE_S
@@ -299,11 +322,12 @@ class _Live:
         async for _ in self._seconds():
             await self._poll(controller, switch)
 
-    async def _poll(self, controller: Controller, switch: Switch) -> None:
+    async def _poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
         rows = await self.run_.switches.poll(controller, switch)
         now_s = self._now_s()
         for kind, fields in rows:
             self._take(kind, now_s, switch.name, fields)
+        return rows
 
     async def _sample_load(self, load: LoadMeter) -> None:
         run = self.run_

@@ -114,7 +114,7 @@ class Ns3Run(Run):
         kinds = KINDS.union(*self.loaded.records.values())
         ended = False
         try:
-            tell(scenario(self.loaded, self.seed))
+            tell(scenario(self.loaded, self.seed, self.captures))
             tell(ControllerAnswer(updates=controller.first_updates()))
             self.enter(RUNNING)
             for line in from_child:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from ipaddress import IPv4Address
 from typing import Any
@@ -16,6 +17,7 @@ from tiercast_lab.experiment.schema import Experiment, Period
 from tiercast_lab.experiment.tcp_stack import TcpSender
 from tiercast_lab.experiment.topology import Host, Topology
 from tiercast_lab.run.agents import session_agents
+from tiercast_lab.run.captures import Captures
 from tiercast_lab.run.port_changes import port_changes, wire_message
 
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
@@ -26,15 +28,18 @@ def json_line(message: simulation_pb2.Scenario | simulation_pb2.ControllerAnswer
     return json_format.MessageToJson(message, indent=None).encode() + b"\n"
 
 
-def scenario(loaded: LoadedExperiment, seed: int) -> simulation_pb2.Scenario:
+def scenario(
+    loaded: LoadedExperiment, seed: int, captures: Captures | None = None
+) -> simulation_pb2.Scenario:
     experiment, topology = loaded.experiment, loaded.topology
     flows = loaded.flows.items()
+    captured = {} if captures is None else _captured(captures)
     return simulation_pb2.Scenario(
         program=str(binaries.P4_JSON),
         seed=seed,
         duration_ns=experiment.duration,
         record_every_ns=experiment.record_every or 0,
-        switches=_switches(loaded),
+        switches=_switches(loaded, captured),
         hosts=(_host(topology, host) for host in topology.hosts.values()),
         sessions=_sessions(loaded, seed),
         tcp=(_tcp_flow(experiment, name, flow) for name, flow in flows if flow.kind == "tcp"),
@@ -78,7 +83,21 @@ def _member_changes(loaded: LoadedExperiment) -> list[simulation_pb2.MemberChang
     return sorted(changes, key=lambda change: change.at_ns)
 
 
-def _switches(loaded: LoadedExperiment) -> list[simulation_pb2.SimulatedSwitch]:
+def _captured(captures: Captures) -> dict[tuple[str, str], simulation_pb2.Capture]:
+    """The capture of each direction, by the nodes at its ends."""
+    return {
+        (way.sender, way.receiver): simulation_pb2.Capture(
+            path=str(way.part),
+            snap_bytes=captures.options.snap_bytes,
+            max_bytes=captures.options.max_bytes,
+        )
+        for way in captures.directions
+    }
+
+
+def _switches(
+    loaded: LoadedExperiment, captured: Mapping[tuple[str, str], simulation_pb2.Capture]
+) -> list[simulation_pb2.SimulatedSwitch]:
     topology = loaded.topology
     # Hosts whose receivers have no rows. Their switch ports have none either.
     unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
@@ -88,7 +107,7 @@ def _switches(loaded: LoadedExperiment) -> list[simulation_pb2.SimulatedSwitch]:
         simulation_pb2.SimulatedSwitch(
             name=switch.name,
             ports=(
-                _port(loaded, switch.name, number, neighbour not in unrecorded)
+                _port(loaded, switch.name, number, neighbour not in unrecorded, captured)
                 for number, (neighbour, _) in enumerate(switch.ports, 1)
             ),
         )
@@ -193,7 +212,11 @@ def _length(period: Period) -> simulation_pb2.Length:
 
 
 def _port(
-    loaded: LoadedExperiment, switch: str, number: int, recorded: bool
+    loaded: LoadedExperiment,
+    switch: str,
+    number: int,
+    recorded: bool,
+    captured: Mapping[tuple[str, str], simulation_pb2.Capture],
 ) -> simulation_pb2.SimulatedPort:
     topology = loaded.topology
     neighbour, link = topology.switches[switch].ports[number - 1]
@@ -215,6 +238,8 @@ def _port(
         red=_red(loaded, link.name) if parameters.rate else None,
         wire=wire_message(parameters.wire),
         rx_wire=wire_message(link.sent_by(neighbour).wire) if to_host else None,
+        capture=captured.get((switch, neighbour)),
+        rx_capture=captured.get((neighbour, switch)) if to_host else None,
     )
 
 

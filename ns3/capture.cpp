@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "ns3/capture.h"
+
+#include <algorithm>
+
+#include "protocols/base/units.h"
+
+namespace tiercast::ns3_runtime {
+namespace {
+
+constexpr std::uint32_t kEthernet = 1;  // LINKTYPE_ETHERNET
+constexpr std::uint64_t kFileHeaderBytes = 24, kRecordHeaderBytes = 16;
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+
+}  // namespace
+
+Capture::Capture(const v1::Capture& spec)
+    : path_(spec.path()),
+      snap_bytes_(spec.snap_bytes()),
+      max_bytes_(spec.max_bytes()),
+      bytes_(kFileHeaderBytes) {
+  file_.Open(path_, std::ios::out);
+  check();
+  file_.Init(kEthernet, snap_bytes_, 0, false, true);
+  check();
+}
+
+void Capture::add(std::int64_t time_ns, std::span<const std::byte> frame) {
+  if (bytes_ >= max_bytes_) return;
+  const auto size = static_cast<std::uint32_t>(frame.size());
+  file_.Write(static_cast<std::uint32_t>(time_ns / kSecondNs),
+              static_cast<std::uint32_t>(time_ns % kSecondNs),
+              reinterpret_cast<const std::uint8_t*>(frame.data()), size);
+  check();
+  bytes_ += kRecordHeaderBytes + std::min(size, snap_bytes_);
+}
+
+void Capture::check() {
+  if (file_.Fail()) throw ConfigError(path_ + ": cannot be written");
+}
+
+}  // namespace tiercast::ns3_runtime
