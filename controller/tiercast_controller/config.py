@@ -11,7 +11,14 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from tiercast_controller.agents.lab import RecordSink
 from tiercast_controller.base import bounded_yaml
@@ -23,6 +30,7 @@ from tiercast_controller.network.marking import AnyMarking, Marking, PortPolicy
 from tiercast_controller.network.topology import (
     MAX_PORT,
     Aggregation,
+    AnySourceGroup,
     Host,
     Session,
     Switch,
@@ -45,6 +53,8 @@ links:
   - {switch: s0, port: 2, to: h1, rate_bps: 2000000, idle_us: 50, marking: {kind: priority}}
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
+groups:                                 # of other programs; may be left out
+  - {address: 230.4.4.1, senders: [h0, h1]}
 """
 
 
@@ -125,6 +135,20 @@ class SessionPart(_Part):
     aggregation: Aggregation = "sender"
 
 
+class GroupPart(_Part):
+    address: IPv4Address
+    senders: list[str]
+
+    @field_validator("address")
+    @classmethod
+    def _may_be_used(cls, address: IPv4Address) -> IPv4Address:
+        try:
+            AnySourceGroup.check_address(address)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
+        return address
+
+
 class Config(_Part):
     program: ProgramPart
     lab: str | None = None
@@ -133,6 +157,7 @@ class Config(_Part):
     hosts: list[HostPart]
     links: list[LinkPart]
     sessions: list[SessionPart]
+    groups: list[GroupPart] = []
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -173,6 +198,7 @@ class Config(_Part):
             self.topology(),
             [Session(s.number, s.layers, s.source, s.scheme, s.aggregation) for s in self.sessions],
             Program.load(self.program.json_file, self.program.p4info),
+            groups=[AnySourceGroup(g.address, tuple(g.senders)) for g in self.groups],
             lab_address=self.lab,
             querier=Querier(**self.querier.model_dump()) if self.querier else None,
             on_records=on_records,

@@ -31,6 +31,8 @@ def test_the_example_is_valid(tmp_path) -> None:
     assert topology.attachment("h1") == ("s0", 2)
     assert topology.markings("s0")[2] == PriorityMarking().at(2_000_000, 1000, idle_us=50)
     assert config.querier.interval_s == 125
+    (group,) = config.groups
+    assert (str(group.address), group.senders) == ("230.4.4.1", ["h0", "h1"])
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,7 @@ def test_the_example_is_valid(tmp_path) -> None:
         ("kind: priority", "kind: prio", r"links\.1\.marking: kind is none of priority, threshold"),
         ("port: 2", "port: 510", r"links\.1\.port: .*509, not 510"),
         ("10.0.1.2/24", "10.0.1.300", r"hosts\.1\.address: .*not '10\.0\.1\.300'"),
+        ("230.4.4.1", "239.192.0.8", r"groups\.0\.address: .*the groups of sessions; valid: 224"),
         ("program: {", "program: [", r"net.yaml:1: did not find expected"),
     ],
 )
@@ -92,6 +95,7 @@ async def test_it_runs_until_it_is_told_to_end(
         ],
         "links": [{"switch": "s0", "port": p + 1, "to": f"h{p}"} for p in range(3)],
         "sessions": [{"number": 1, "layers": 5, "source": "h0"}],
+        "groups": [{"address": "230.4.4.1", "senders": ["h0"]}],
     }
     path = tmp_path / "net.yaml"
     path.write_text(json.dumps(config))
@@ -104,6 +108,9 @@ async def test_it_runs_until_it_is_told_to_end(
                 await asyncio.sleep(0.02)
             await servers["s0"].punt(program, 2, igmp.join("239.192.0.8"))
             event = json.loads(await process.stdout.readline())
+            await servers["s0"].punt(program, 2, igmp.join("230.4.4.1"))
+            while (other := json.loads(await process.stdout.readline()))["kind"] != "igmp":
+                pass
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
     finally:
@@ -111,3 +118,4 @@ async def test_it_runs_until_it_is_told_to_end(
             process.kill()
             await process.wait()
     assert (event["kind"], event["action"], event["group"]) == ("igmp", "join", "239.192.0.8")
+    assert (other["action"], other["group"]) == ("join", "230.4.4.1")
