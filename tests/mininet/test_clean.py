@@ -87,6 +87,7 @@ def test_what_an_ended_lab_left_is_named_and_removed(tmp_path: Path) -> None:
 def test_nothing_of_a_run_that_is_alive_is_touched(tmp_path: Path) -> None:
     locked, young = folder(tmp_path, "cd34-x1y2z3a4"), tmp_path / "tiercast-scratch-abcdefgh"
     young.mkdir()
+    os.utime(young, (time.time() + 3600,) * 2)  # young however slow the machine is
     (tmp_path / "other").mkdir()
     lock = os.open(locked, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
