@@ -31,7 +31,7 @@ packages = {name: folder for folder in FOLDERS for name in find_packages(folder)
 setup(
     packages=list(packages),
     package_dir={name: f"{folder}/{name.replace('.', '/')}" for name, folder in packages.items()},
-    package_data={"tiercast_lab.show": ["templates/*"]},
+    package_data={"tiercast_lab.show": ["templates/*"], "tiercast_lab.watch": ["pages/*"]},
     data_files=list(data_files().items()),
     cmdclass={"build_py": BuildWithStubs},
 )

@@ -66,7 +66,7 @@ CONTROLLER = ROOT / "controller/tiercast_controller"
 # Of a Python package, from the ground up: a room imports those before it alone. Modules in the
 # package itself may import all of them.
 PYTHON_FLOORS = {
-    LAB: ("base", "measures", "experiment", "results", "run", "study", "show", "cli"),
+    LAB: ("base", "measures", "experiment", "results", "run", "study", "show", "watch", "cli"),
     CONTROLLER: ("base", "p4runtime", "network", "multicast", "agents"),
 }
 # Imports inside functions, and under TYPE_CHECKING, are late. They are allowed where a command
@@ -78,6 +78,7 @@ MAY_IMPORT_LATE = {
     "cli.runtimes": "as cli.main",
     "cli.targets": "as cli.main",
     "cli.stored_runs": "each command imports the parts of the lab that it uses",
+    "cli.watch": "the other commands need no web server",
     "experiment.schemes": "only annotated: `tiercast schemes` reads no experiment",
     "run.execute": "virtual time needs no Mininet, whose import takes a fifth of a second",
     "run.mininet.processes": "only annotated: a node of the network, which imports Mininet",

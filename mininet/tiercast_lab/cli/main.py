@@ -1,5 +1,5 @@
 """The command line: tiercast run, figure, reproduce, calibrated, sweep, list, schemes, measures and
-doctor; sessions, runtimes, and the commands over stored runs, have modules of their own."""
+doctor; sessions, runtimes, watch, and the commands over stored runs, have modules of their own."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from tiercast_lab.cli.output import console, print_report, say, typed
 from tiercast_lab.cli.refusals import Commands
 from tiercast_lab.cli.runtimes import runtimes
 from tiercast_lab.cli.targets import Runtime, SwitchName, make_runs, require_target, target_of
+from tiercast_lab.cli.watch import watch
 
 # Each command imports what it uses, because most need only a part of the lab and so start sooner.
 if TYPE_CHECKING:
@@ -553,6 +554,9 @@ def doctor(
 
 app.command()(clean)
 stored_runs.add_to(app)
+
+
+app.command()(watch)
 
 
 def _unwrapped(text: str) -> str:

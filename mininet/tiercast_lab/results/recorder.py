@@ -114,7 +114,12 @@ def read_rows(folder: Path) -> Frames:
     """The rows of a run, whether or not it ended. Raises InputError if a file is incomplete or
     holds something else."""
     require_files(*folder.glob("*.parquet"), *folder.glob("*.jsonl"))
-    frames = _read_rows(folder)
+    return checked_rows(folder, _read_rows(folder))
+
+
+def checked_rows(folder: Path, frames: Frames) -> Frames:
+    """The rows that were read from a folder, with the drops that a switch cannot count filled in.
+    Raises InputError if they are not the rows of a run."""
     for kind, frame in frames.items():
         types = {name: str(of) for name, of in frame.schema.items()}
         if not types.get("time_s", "").startswith("Float") or types.get("agent") != "String":
@@ -148,11 +153,18 @@ def _read_lines(path: Path) -> pl.DataFrame:
     """The rows by time, without a last line that was only half written when the run was stopped."""
     try:
         content = path.read_bytes()
-        lines = io.BytesIO(content[: content.rfind(b"\n") + 1])
-        if not lines.getbuffer():
-            return pl.DataFrame()
-        frame = pl.read_ndjson(lines, infer_schema_length=None)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: not lines of JSON: {error}") from None
+    return rows_of_lines(content[: content.rfind(b"\n") + 1], path)
+
+
+def rows_of_lines(lines: bytes, path: Path) -> pl.DataFrame:
+    """The rows in whole lines of a file of rows, by time. Raises InputError."""
+    if not lines:
+        return pl.DataFrame()
+    try:
+        frame = pl.read_ndjson(io.BytesIO(lines), infer_schema_length=None)
+    except pl.exceptions.PolarsError as error:
         raise InputError(f"{path}: not lines of JSON: {error}") from None
     # polars would multiply by 1e-9, which does not give exactly 0.3.
     time_s = pl.Series("time_s", frame["time_ns"].to_numpy() / 1e9)

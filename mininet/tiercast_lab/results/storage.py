@@ -13,6 +13,7 @@ summary.json exists from the start. Until the run is judged, its verdict is `inc
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -31,6 +32,7 @@ from tiercast_controller.base.bounded_yaml import kind_of_file
 from tiercast_lab.base.errors import InputError, writing
 from tiercast_lab.base.frames import as_float
 from tiercast_lab.base.machine import shown_path
+from tiercast_lab.base.scratch import FOLDER
 from tiercast_lab.experiment.model import validate
 from tiercast_lab.experiment.yaml_source import Source
 from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
@@ -57,10 +59,23 @@ class RunFolder:
         self.path = results / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{run}"
         # Keeps room for the reason why a run ended, even if that is a full disk.
         self._reserve = self.path / ".reserve"
+        self._lock: int | None = None  # a file descriptor
 
     @property
     def rows(self) -> Path:
         return self.path / "rows"
+
+    def hold(self) -> None:
+        """Until `let_go`, or until this process dies, `is_under_way` holds for the folder."""
+        # Without locks in its file system a run only looks as if it had been broken off.
+        with contextlib.suppress(OSError):
+            self._lock = os.open(self.path, FOLDER)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def let_go(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def make(self, summary: dict[str, Any]) -> None:
         """Creates the whole folder, with the summary of an unfinished run, or nothing. Raises
@@ -83,6 +98,7 @@ class RunFolder:
         except InputError:
             shutil.rmtree(self.path, ignore_errors=True)
             raise
+        self.hold()
 
     def keep(self, sources: Sequence[Path]) -> None:
         """Copies the files that the experiment was read from, under the names that `kept` gives."""
@@ -122,6 +138,21 @@ def kept(sources: Sequence[Path]) -> dict[str, str]:
     return result
 
 
+def is_under_way(directory: Path) -> bool:
+    """Whether a process executes this run: it holds a lock on the run's folder."""
+    try:
+        folder = os.open(directory, FOLDER)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    finally:
+        os.close(folder)
+    return False
+
+
 def unfinished(reason: str) -> dict[str, Any]:
     """The part of a summary that stands in for the verdict."""
     return {
@@ -157,10 +188,13 @@ def _finite(value: Any) -> Any:
 class StoredRun:
     directory: Path
     summary: dict[str, Any]
+    rows_so_far: Rows | None = None  # of a run under way
 
     @cached_property
     def rows(self) -> Rows:
         """All rows of the run. Raises InputError if a file is incomplete."""
+        if self.rows_so_far is not None:
+            return self.rows_so_far
         return Rows(read_rows(self.directory / "rows"))
 
     @cached_property

@@ -72,6 +72,8 @@ class LinkSummary(Part):
     delay_ns: int
     queue: str
     marking: str
+    # Steps (s, bit/s) of each direction, "1>3", whose rate events change; 0 while it is down.
+    rates: dict[str, list[At]] = {}
 
 
 class NodeSummary(Part):

@@ -78,6 +78,8 @@ def execute(
     except BaseException as error:
         _keep_unfinished(run, summary, error)
         raise
+    finally:
+        folder.let_go()
     with writing(folder.path):
         folder.point_latest()
     return ExecutedRun(folder.path, summary)

@@ -14,7 +14,7 @@ from tiercast_controller.network.topology import DOWN
 from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent, Session, member_name
-from tiercast_lab.experiment.topology import LinkParameters, Topology
+from tiercast_lab.experiment.topology import Link, LinkParameters, Topology
 from tiercast_lab.results.summary import (
     FlowSummary,
     LinkSummary,
@@ -55,6 +55,7 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
                 delay_ns=link.parameters.delay,
                 queue=str(link.parameters.queue),
                 marking=loaded.experiment.marking_of(link.name).kind,
+                rates=_rates(link, loaded.experiment.link_events),
             )
             for link in topology.links.values()
             if not link.attaches
@@ -63,6 +64,17 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
         sessions=[_session(loaded, index, flows) for index in range(len(loaded.receivers))],
     )
     return network.model_dump(by_alias=True)
+
+
+def _rates(link: Link, events: list[LinkEvent]) -> dict[str, list[list[float]]]:
+    result = {}
+    for end, other in ((link.a, link.b), (link.b, link.a)):
+        way, parameters = f"{end[1:]}>{other[1:]}", link.sent_by(end)
+        if parameters.rate:
+            steps = available_steps({way: parameters}, events)
+            if len(steps) > 1 or not steps[0][1]:
+                result[way] = steps
+    return result
 
 
 def _session(

@@ -28,26 +28,41 @@ PLAIN = "#9AA5B1"
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     x: float
     y: float
 
 
-def topology_svg(network: Mapping[str, Any]) -> str:
-    names = {(a, b): f"{a}-{b}" for a, b in (map(int, n.split("-")) for n in network["links"])}
-    routes = Routes({ends: network["links"][name]["delay_ns"] for ends, name in names.items()})
+def link_ends(network: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """The two nodes of each link, by its name."""
+    ends = {}
+    for name in network["links"]:
+        a, b = map(int, name.split("-"))
+        ends[name] = a, b
+    return ends
+
+
+def node_places(network: Mapping[str, Any]) -> dict[int, Place]:
+    """Where the nodes are drawn, in px from the upper left corner."""
+    routes = Routes(
+        {ends: network["links"][name]["delay_ns"] for name, ends in link_ends(network).items()}
+    )
     nodes = {int(node): one for node, one in network.get("nodes", {}).items()}
     given = {node: one["place"] for node, one in nodes.items() if one["place"] is not None}
-    senders = {session["sender_node"] for session in network["sessions"]}
-    receivers = [one for session in network["sessions"] for one in session["receivers"].values()]
-    is_tree = len(names) < len(routes.neighbours)
     if given.keys() >= routes.neighbours.keys():
         order = list(routes.neighbours)
-        places = _on_page(order, np.array([given[node] for node in order], dtype=float))
-    elif is_tree:
-        places = _places(routes, network["sessions"][0]["sender_node"])
-    else:
-        places = _graph_places(routes)
+        return _on_page(order, np.array([given[node] for node in order], dtype=float))
+    if len(network["links"]) < len(routes.neighbours):
+        return _places(routes, network["sessions"][0]["sender_node"])
+    return _graph_places(routes)
+
+
+def topology_svg(network: Mapping[str, Any]) -> str:
+    nodes = {int(node): one for node, one in network.get("nodes", {}).items()}
+    senders = {session["sender_node"] for session in network["sessions"]}
+    receivers = [one for session in network["sessions"] for one in session["receivers"].values()]
+    places = node_places(network)
+    is_tree = len(network["links"]) < len(places)
     width = max(place.x for place in places.values()) + MARGIN
     height = max(place.y for place in places.values()) + MARGIN + 26
     fastest = max(link["rate"] for link in network["links"].values())
@@ -61,7 +76,7 @@ def topology_svg(network: Mapping[str, Any]) -> str:
         'aria-label="topology with its bottlenecks">'
     ]
     rates = []
-    for (first, second), name in names.items():
+    for name, (first, second) in link_ends(network).items():
         a, b = places[first], places[second]
         rate = network["links"][name]["rate"]
         colour = BOTTLENECK if name in slow else PLAIN
@@ -101,10 +116,10 @@ def _link_title(network: Mapping[str, Any], name: str) -> str:
     )
 
 
-def _places(tree: Routes[int], root: int) -> dict[int, _Place]:
+def _places(tree: Routes[int], root: int) -> dict[int, Place]:
     """Puts the leaves side by side, and each parent above the middle of its children."""
     depths = {node: links for node, (_, links) in tree.distances(root).items()}
-    places: dict[int, _Place] = {}
+    places: dict[int, Place] = {}
     leaves = 0
     for node in _children_first(tree, root):
         below = [one for one in tree.neighbours[node] if depths[one] > depths[node]]
@@ -114,7 +129,7 @@ def _places(tree: Routes[int], root: int) -> dict[int, _Place]:
         else:
             x = MARGIN + COLUMN * leaves
             leaves += 1
-        places[node] = _Place(x, MARGIN + ROW * depths[node])
+        places[node] = Place(x, MARGIN + ROW * depths[node])
     return places
 
 
@@ -128,7 +143,7 @@ def _children_first(tree: Routes[int], root: int) -> list[int]:
     return order[::-1]
 
 
-def _graph_places(routes: Routes[int]) -> dict[int, _Place]:
+def _graph_places(routes: Routes[int]) -> dict[int, Place]:
     """Starts from a circle in the order of the nodes' numbers and reduces the stress: the squares
     of the distances' relative errors. The same graph gives the same picture."""
     order = sorted(routes.neighbours)
@@ -152,7 +167,7 @@ def _graph_places(routes: Routes[int]) -> dict[int, _Place]:
     return _on_page(order, at)
 
 
-def _on_page(order: list[int], at: np.ndarray) -> dict[int, _Place]:
+def _on_page(order: list[int], at: np.ndarray) -> dict[int, Place]:
     """Scales places, whose y points up, to pixels."""
     at = (at - at.min(axis=0)) * [1, -1]
     at[:, 1] -= at[:, 1].min()
@@ -162,6 +177,6 @@ def _on_page(order: list[int], at: np.ndarray) -> dict[int, _Place]:
     widest = float(at.max()) or 1.0
     at = at * min(SPACING / nearest, WIDEST / widest) + MARGIN
     return {
-        node: _Place(round(float(x), 1), round(float(y), 1))
+        node: Place(round(float(x), 1), round(float(y), 1))
         for node, (x, y) in zip(order, at, strict=True)
     }

@@ -6,8 +6,6 @@ explained by the module of its name in `schemes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import polars as pl
 
@@ -29,13 +27,24 @@ from tiercast_lab.results.links import policy_of
 def explain(snapshot: Snapshot) -> list[str]:
     """Returns the explanation as lines of text."""
     run = snapshot.run
-    title = (
+    lines = [
         f"{run.summary['run']}: {snapshot.scheme}, "
         f"receiver {snapshot.receiver} at {snapshot.at_s:g} s"
-    )
+    ]
+    if not run.complete:
+        lines.append(f"  incomplete  {'; '.join(run.reasons)}")
+    for label, texts in explanation(snapshot):
+        for text in texts:
+            lines.append(f"  {label:<11} {text}")
+            label = ""
+    return lines
+
+
+def explanation(snapshot: Snapshot) -> list[tuple[str, list[str]]]:
+    """The explanation as texts by what they are about."""
     own = module_of(schemes.__name__, snapshot.scheme)
     specific = (own.explanation if own else _records)(snapshot)
-    parts: list[tuple[str, Iterable[str]]] = [
+    return [
         ("absent", _absence(snapshot)),
         ("received", _received(snapshot)),
         ("subscribed", _subscription(snapshot)),
@@ -45,14 +54,6 @@ def explain(snapshot: Snapshot) -> list[str]:
         ("sender", _sender(snapshot)),
         ("why", specific or ["the scheme has traced nothing yet"]),
     ]
-    lines = [title]
-    if not run.complete:
-        lines.append(f"  incomplete  {'; '.join(run.reasons)}")
-    for label, texts in parts:
-        for text in texts:
-            lines.append(f"  {label:<11} {text}")
-            label = ""
-    return lines
 
 
 def _absence(snapshot: Snapshot) -> list[str]:

@@ -1,5 +1,5 @@
 "use strict";
-// Line charts of `panels` over 0..duration seconds: plain SVG, a crosshair with values, and a legend that hides lines.
+// Line charts over 0..duration seconds: plain SVG, a crosshair with values, and a legend that hides lines.
 const W = 560, H = 270, LEFT = 58, RIGHT = 12, TOP = 10, BOTTOM = 34;
 
 function element(name, attributes, parent) {
@@ -40,7 +40,9 @@ function pathOf(series, x, y) {
   return path;
 }
 
-function draw(panel, home) {
+// Draws a panel; `measured` is the part of the time that stands out. `hidden` holds the keys of hidden lines, which a
+// chart that is drawn again keeps. Returns the chart: its element, and `at(time)`, which draws a line at a time.
+function draw(panel, home, duration, measured, hidden = new Set()) {
   const box = document.createElement("div");
   box.className = "chart";
   home.append(box);
@@ -55,11 +57,11 @@ function draw(panel, home) {
 
   const svg = element("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": panel.title});
   box.append(svg);
-  element("rect", {x: x(measured[0]), y: TOP, width: x(measured[1]) - x(measured[0]), height: H - TOP - BOTTOM,
-    fill: "#f3f3f3"}, svg);
+  element("rect", {class: "band", x: x(measured[0]), y: TOP, width: x(measured[1]) - x(measured[0]),
+    height: H - TOP - BOTTOM}, svg);
   const yStep = niceStep(top, 5);
   for (let value = 0; value <= top * 1.0001; value += yStep) {
-    element("line", {x1: LEFT, x2: W - RIGHT, y1: y(value), y2: y(value), stroke: "#e4e7eb"}, svg);
+    element("line", {class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(value), y2: y(value)}, svg);
     element("text", {x: LEFT - 7, y: y(value) + 4, "text-anchor": "end"}, svg).textContent = +value.toPrecision(6);
   }
   const xStep = niceStep(duration, 9);
@@ -89,14 +91,21 @@ function draw(panel, home) {
     element("path", {...line, d: "M0 3H28", "stroke-width": 2.4}, swatch);
     const value = document.createElement("b");
     button.append(swatch, series.label, value);
-    button.onclick = () => {
-      const off = button.classList.toggle("off");
-      path.style.display = off ? "none" : "";
+    const key = `${panel.key} ${series.label}`;
+    const show = () => {
+      button.classList.toggle("off", hidden.has(key));
+      path.style.display = hidden.has(key) ? "none" : "";
     };
+    button.onclick = () => {
+      if (!hidden.delete(key)) hidden.add(key);
+      show();
+    };
+    show();
     legend.append(button);
     return {series, value};
   });
 
+  const now = element("line", {class: "now", y1: TOP, y2: H - BOTTOM, visibility: "hidden"}, svg);
   const cross = element("line", {class: "hover-line", y1: TOP, y2: H - BOTTOM, visibility: "hidden"}, svg);
   const clock = element("text", {y: TOP + 4, visibility: "hidden"}, svg);
   const area = element("rect", {x: LEFT, y: TOP, width: W - LEFT - RIGHT, height: H - TOP - BOTTOM,
@@ -121,6 +130,12 @@ function draw(panel, home) {
     for (const mark of [cross, clock]) mark.setAttribute("visibility", "hidden");
     for (const {value} of shown) value.textContent = "";
   };
+  return {
+    element: box,
+    at(time) {
+      now.setAttribute("visibility", "visible");
+      now.setAttribute("x1", x(time));
+      now.setAttribute("x2", x(time));
+    },
+  };
 }
-
-for (const panel of panels) draw(panel, document.getElementById("charts"));

@@ -1,0 +1,92 @@
+"""`tiercast watch`: a web page of runs, under way or stored."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError
+
+DEFAULT_PORT = 8173
+DEFAULT = f"127.0.0.1:{DEFAULT_PORT}"
+
+
+def watch(
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN]", help="A run's folder, or its name in results/; the list if none."
+        ),
+    ] = None,
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS[:PORT]",
+            help="Where to listen: loopback, unless others are to read the runs, too.",
+        ),
+    ] = DEFAULT,
+    results: Annotated[
+        Path, typer.Option(help="Where runs are stored.")
+    ] = binaries.RESULTS,
+) -> None:
+    """Show runs on a web page: those under way as they go on, stored ones at any time of theirs.
+
+    The page shows the network with its links' load, queues and marks, rates, subscriptions and TCP
+    flows, and says of each receiver why its rate is what it is. It reads only what runs store, and
+    ends with Ctrl-C (exit status 130).
+    """
+    from tiercast_lab.base.interrupt import Interrupt
+    from tiercast_lab.watch import server
+    from tiercast_lab.watch.store import RunStore
+
+    folder, name = _place_of(run, results)
+    if name is not None:
+        name = RunStore(folder).directory(name).name
+    address, port = _address(listen)
+    with server.listening(address, port) as place:
+        at = place.getsockname()[1]
+        host = f"[{address}]" if ":" in address else address
+        # Whoever opens the page on this machine needs an address that a browser can open.
+        shown = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
+        path = "" if name is None else f"runs/{name}"
+        print(f"http://{shown}:{at}/{path}", flush=True)
+        if not server.is_loopback(address):
+            print(
+                f"warning: everyone who reaches {host}:{at} can read the runs in {folder}: there "
+                "is no authentication (nor can anything be changed)",
+                flush=True,
+            )
+        served = server.server_of(server.application(folder, server.hosts_of(host)))
+
+        def end() -> None:
+            served.should_exit = True
+
+        with Interrupt() as interrupt, interrupt.ending(end):
+            served.run(sockets=[place])
+            interrupt.check()
+
+
+def _place_of(run: Path | None, results: Path) -> tuple[Path, str | None]:
+    """The folder of the runs, and the name of the one that was asked for."""
+    if run is None:
+        return results.absolute(), None
+    if len(run.parts) == 1 and not os.path.isdir(run):
+        return results.absolute(), str(run)
+    return run.absolute().resolve().parent, run.absolute().resolve().name
+
+
+def _address(listen: str) -> tuple[str, int]:
+    """Raises InputError."""
+    address, colon, port = listen.rpartition(":")
+    if not colon or listen.endswith("]"):
+        address, port = listen, str(DEFAULT_PORT)
+    if not (port.isascii() and port.isdigit() and int(port) < 1 << 16 and address.strip("[]")):
+        raise InputError(
+            f"--listen {listen}: not an address and a port; valid: such as 127.0.0.1:{DEFAULT_PORT}"
+            f", [::1]:{DEFAULT_PORT}, 0.0.0.0; port 0 is any free one"
+        )
+    return address.strip("[]"), int(port)
