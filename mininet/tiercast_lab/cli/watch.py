@@ -29,9 +29,7 @@ def watch(
             help="Where to listen: loopback, unless others are to read the runs, too.",
         ),
     ] = DEFAULT,
-    results: Annotated[
-        Path, typer.Option(help="Where runs are stored.")
-    ] = binaries.RESULTS,
+    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
 ) -> None:
     """Show runs on a web page: those under way as they go on, stored ones at any time of theirs.
 

@@ -58,9 +58,7 @@ def frames_between(run: StoredRun, scene: Scene, start_s: float, end_s: float) -
     received = [
         received_rate(rows, receiver, name, edges) for name, receiver in scene.receivers.items()
     ]
-    layers = [
-        step_at(*top_steps(rows, name), edges[1:], -1.0) + 1 for name in scene.receivers
-    ]
+    layers = [step_at(*top_steps(rows, name), edges[1:], -1.0) + 1 for name in scene.receivers]
     flows = [_flow(rows, name, flow, edges) for name, flow in scene.flows.items()]
     return [
         {
@@ -83,8 +81,8 @@ def _direction(rows: Rows, name: str, edges: np.ndarray) -> np.ndarray:
     mine = rows.of("port", name, "link")
     if mine.is_empty():
         return result
-    sent = counter_at(mine, "tx_bytes", edges) - ETHERNET * counter_at(mine, "tx_packets", edges)
-    result[0] = 8 * np.diff(sent) / np.diff(edges)
+    packets, octets = (_grown(mine, (name,), edges) for name in ("tx_packets", "tx_bytes"))
+    result[0] = 8 * (octets - ETHERNET * packets) / np.diff(edges)
     result[1] = _longest(mine, edges)
     result[2] = _grown(mine, ("marked",), edges)
     result[3] = _grown(mine, LOST, edges)
@@ -105,6 +103,8 @@ def _grown(mine: pl.DataFrame, counters: tuple[str, ...], edges: np.ndarray) -> 
 def _longest(mine: pl.DataFrame, edges: np.ndarray) -> np.ndarray:
     """The longest queue in the rows of each step. A row is of the second before it."""
     longest = np.full(len(edges) - 1, np.nan)
+    if "max_queue_packets" not in mine:
+        return longest
     samples = mine.drop_nulls("max_queue_packets")
     # Ports are asked each second, but answer a little later, and some of these rows then belong to
     # the step before.

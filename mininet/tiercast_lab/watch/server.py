@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import math
 import socket
 from collections import OrderedDict
@@ -73,7 +74,7 @@ class Runs:
         self._opening = asyncio.Lock()
 
     async def open(self, name: str) -> Watched:
-        """Raises HTTPException: 404 for a run that there is not, 422 for one that cannot be read."""
+        """Raises HTTPException: 404 for an unknown run, 422 for one that cannot be read."""
         directory = await answered(self.store.directory, name)
         async with self._opening:
             found = self._watched.get(directory)
@@ -118,7 +119,9 @@ def application(folder: Path, allowed_hosts: Callable[[str], bool]) -> Starlette
         # A browser that lost the connection says which event it had last.
         asked = request.headers.get("last-event-id") or request.query_params.get("from", "0")
         if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
-            raise HTTPException(400, f"from {asked[:40]!r}; valid: the number of a frame, from 0 on")
+            raise HTTPException(
+                400, f"from {asked[:40]!r}; valid: the number of a frame, 0 or more"
+            )
         return StreamingResponse(stream(watched, int(asked)), media_type="text/event-stream")
 
     async def explained(request: Request) -> Response:
@@ -298,21 +301,27 @@ def listening(address: str, port: int) -> socket.socket:
         found.bind(place)
         found.listen(128)
     except OSError as error:
-        raise InputError(
-            f"--listen {address}:{port}: {error.strerror or error}; {valid}"
-        ) from None
+        raise InputError(f"--listen {address}:{port}: {error.strerror or error}; {valid}") from None
     return found
 
 
-def server_of(app: Starlette) -> uvicorn.Server:
-    return uvicorn.Server(
+class Server(uvicorn.Server):
+    """Ends at once: streams to viewers have no end of their own, and that they are cut off is no
+    error to report."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
+        await super().shutdown(sockets)
+
+
+def server_of(app: Starlette) -> Server:
+    return Server(
         uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             lifespan="off",
             server_header=False,
-            # Streams to viewers have no end of their own.
             timeout_graceful_shutdown=0,
         )
     )

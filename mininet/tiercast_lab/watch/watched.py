@@ -16,7 +16,7 @@ import polars as pl
 from tiercast_lab.base.frames import as_float
 from tiercast_lab.measures.rows import Rows
 from tiercast_lab.results.recorder import Frames, checked_rows, rows_of_lines
-from tiercast_lab.results.storage import StoredRun, is_under_way, load_run
+from tiercast_lab.results.storage import StoredRun, is_under_way, load_run, reading
 from tiercast_lab.watch.frames import Frame, frames_between
 from tiercast_lab.watch.scene import Scene, scene_of
 
@@ -57,25 +57,32 @@ class Watched:
                     self._take_all(directory)
                 return
             self.live = True
-            if self._rows.read():
-                rows = self._rows.all()
-                self.run = replace(self.run, rows_so_far=rows)
-                self._add_frames(self._complete_s)
-                # Rows of one moment are written within one period, in the order of their kinds.
-                self._complete_s = self._newest(rows) - LATEST_ROW_S
+            grew = self._rows.read()
+            if grew:
+                self.run = replace(self.run, rows_so_far=self._rows.all())
+            # Rows of one moment are written within one period, kind after kind. What the reading
+            # before saw the first of is whole by now.
+            self._add_frames(self._complete_s)
+            if grew:
+                self._complete_s = _newest(self.run.rows) - LATEST_ROW_S
+
     def _take_all(self, directory: Path) -> None:
         """Frames of a run that has ended, from all its rows, in place of those made so far."""
         self.run = load_run(directory)
-        self.frames = frames_between(self.run, self.scene, 0.0, self.run.end_s)
+        with reading(directory):
+            self.frames = frames_between(self.run, self.scene, 0.0, self.run.end_s)
         self.live = False
 
     def _add_frames(self, end_s: float) -> None:
         start_s = self.frames[-1]["t"] if self.frames else 0.0
-        self.frames += frames_between(self.run, self.scene, start_s, end_s)
+        with reading(self.run.directory):
+            self.frames += frames_between(self.run, self.scene, start_s, end_s)
 
-    def _newest(self, rows: Rows) -> float:
-        return max((as_float(rows[kind]["time_s"].max()) for kind in REGULAR if kind in rows),
-                   default=0.0)  # fmt: skip
+
+def _newest(rows: Rows) -> float:
+    return max(
+        (as_float(rows[kind]["time_s"].max()) for kind in REGULAR if kind in rows), default=0
+    )
 
 
 class _GrowingRows:

@@ -1,7 +1,7 @@
 "use strict";
 // The picture of the network: each direction of a link that carries something is a lane beside the link, coloured by its
 // load; a gauge at the end where packets wait shows the queue.
-const LANE = 4.5, GAUGE = 24, FULL = 0.95, RADIUS = 13, MOST_LABELS = 14, LEAST_LOAD = 0.03;
+const LANE = 4.5, GAUGE = 30, BUSY = 0.9, WAITING = 0.1, RADIUS = 13, MOST_LABELS = 14, LEAST_LOAD = 0.03, LARGEST = 1.5;
 
 // A quantity that is constant between its steps [time, value].
 function stepAt(steps, time) {
@@ -17,17 +17,17 @@ function stateOf(direction, numbers, time, seconds) {
   const down = direction.rates.length > 0 && rate === 0 && !direction.unlimited;
   const load = bits === null || rate === 0 ? null : bits / rate;
   const limit = direction.queue_packets;
-  return {
-    direction, bits, queue, marked, lost, rate, load, down,
-    filled: queue === null || !limit ? null : Math.min(1, queue / limit),
-    full: !down && ((load ?? 0) >= FULL || (lost ?? 0) > 0),
-  };
+  const filled = queue === null || !limit ? null : Math.min(1, queue / limit);
+  // A link can be full of what a link before it lets through: nothing waits there, and it limits nobody.
+  const limits = !down && (lost > 0 || ((load ?? 0) >= BUSY && (marked > 0 || (filled ?? 1) >= WAITING)));
+  return {direction, bits, queue, marked, lost, rate, load, down, filled, limits};
 }
 
 // Sorts the states of directions: the one that limits most first.
 function severity(state) {
-  return (state.down ? 1e9 : 0) + (state.full ? 1e6 : 0) + 1e3 * Math.min(1, state.load ?? 0) + Math.min(900, state.lost ?? 0)
-    + Math.min(99, state.marked ?? 0) / 100 + (state.filled ?? 0);
+  if (state.down) return 1e9;
+  return (state.limits ? 1e8 : 0) + 1e4 * Math.min(1e3, state.lost ?? 0) + 10 * Math.min(900, state.marked ?? 0)
+    + 9 * (state.filled ?? 0) + Math.min(1, state.load ?? 0) / 2;
 }
 
 function percent(share) {
@@ -45,7 +45,9 @@ class Network {
     this.scene = scene;
     const named = Math.max(0, ...scene.nodes.map(node => node.name.length));
     const beside = Math.max(46, 4 * named);
-    svg.setAttribute("viewBox", `${-beside} -14 ${scene.width + 2 * beside} ${scene.height + 50}`);
+    const width = scene.width + 2 * beside;
+    svg.setAttribute("viewBox", `${-beside} -14 ${width} ${scene.height + 50}`);
+    svg.style.maxWidth = `${Math.round(LARGEST * width)}px`;
     this.places = new Map(scene.nodes.map(node => [node.node, node]));
     const links = element("g", {}, svg), nodes = element("g", {}, svg);
     this.labels = element("g", {class: "labels"}, svg);
@@ -108,24 +110,24 @@ class Network {
   show(frame, previous, path) {
     const seconds = frame.t - (previous?.t ?? 0);
     const states = this.scene.directions.map((direction, n) => stateOf(direction, frame.directions[n], frame.t, seconds));
-    const worst = [...states].filter(state => state.full || state.down).sort((a, b) => severity(b) - severity(a));
+    const worst = [...states].filter(state => state.limits || state.down).sort((a, b) => severity(b) - severity(a));
     const labelled = new Set(worst.slice(0, MOST_LABELS));
     this.labels.replaceChildren();
     states.forEach((state, n) => {
       const lane = this.lanes[n];
-      const shown = state.direction.used || state.down || (state.load ?? 0) >= LEAST_LOAD || state.full;
+      const shown = state.direction.used || state.down || (state.load ?? 0) >= LEAST_LOAD || state.limits;
       lane.group.style.display = shown ? "" : "none";
       if (!shown) return;
-      lane.group.classList.toggle("full", state.full);
+      lane.group.classList.toggle("limits", state.limits);
       lane.group.classList.toggle("down", state.down);
       lane.group.classList.toggle("worst", state === worst[0]);
       lane.group.classList.toggle("aside", path !== null && !path.has(state.direction.name));
-      lane.load.style.setProperty("--load", Math.min(1, (state.load ?? 0) / FULL).toFixed(3));
+      lane.load.style.setProperty("--load", Math.min(1, state.load ?? 0).toFixed(3));
       const filled = state.filled ?? 0;
       const [x2, y2] = lane.at(lane.begin + 2 + lane.room * filled, LANE + 8);
       lane.gauge.setAttribute("x2", x2);
       lane.gauge.setAttribute("y2", y2);
-      const waits = filled >= 0.1;
+      const waits = filled >= WAITING;
       lane.gauge.style.display = lane.trough.style.display = waits ? "" : "none";
       lane.title.textContent = this.titleOf(state);
       if (labelled.has(state) || (state.marked ?? 0) > 0) this.label(lane, state);
@@ -154,13 +156,13 @@ class Network {
 
   label(lane, state) {
     const anchor = lane.nx > 0.3 ? "start" : lane.nx < -0.3 ? "end" : "middle";
-    const text = element("text", {x: lane.x, y: lane.y, "text-anchor": anchor, class: state.full || state.down ? "strong" : ""}, this.labels);
+    const text = element("text", {x: lane.x, y: lane.y, "text-anchor": anchor, class: state.limits || state.down ? "strong" : ""}, this.labels);
     if (state.down) {
       text.textContent = "down";
       return;
     }
     const part = (className, content) => { element("tspan", {class: className}, text).textContent = content; };
-    if (state.full) part("", `${percent(state.load)} `);
+    if (state.limits) part("", `${percent(state.load)} `);
     if (state.marked > 0) part("marks", `◆${state.marked} `);
     if (state.lost > 0) part("drops", `✕${state.lost}`);
   }

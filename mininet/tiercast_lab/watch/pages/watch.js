@@ -68,15 +68,15 @@ function statesOf(frame) {
 function showLimits(frame) {
   const body = document.createElement("tbody");
   body.id = "busiest";
-  const states = statesOf(frame).filter(state => (path === null ? state.direction.used : path.has(state.direction.name)) || state.full);
+  const states = statesOf(frame).filter(state => (path === null ? state.direction.used : path.has(state.direction.name)) || state.limits);
   states.sort((a, b) => severity(b) - severity(a));
   for (const state of states.filter(state => path === null || path.has(state.direction.name)).slice(0, MOST_BUSY)) {
     const load = document.createElement("span");
-    load.append(bar(state.load ?? 0, state.full ? "full" : ""), state.down ? "down" : percent(state.load));
+    load.append(bar(state.load ?? 0, state.limits ? "limits" : ""), state.down ? "down" : percent(state.load));
     load.className = "with-bar";
     const made = row(body, state.direction.name, load, `${state.queue ?? "–"} / ${state.direction.queue}`,
       `${state.marked ?? "–"}`, `${state.lost ?? "–"}`);
-    made.classList.toggle("full", state.full || state.down);
+    made.classList.toggle("limits", state.limits || state.down);
     made.title = `${megabit(state.bits)} of ${megabit(state.rate)}`;
   }
   $("busiest").replaceWith(body);
@@ -140,7 +140,7 @@ function showReceivers(frame) {
       `${frame.layers[n]} of ${scene.sessions[session].layers}`,
       worst ? `${worst.direction.name}: ${worst.down ? "down" : percent(worst.load)}` : "–");
     made.classList.toggle("represents", frame.represents[session] === name);
-    made.lastElementChild.classList.toggle("full", Boolean(worst?.full));
+    made.lastElementChild.classList.toggle("limits", Boolean(worst?.limits));
   }
   $("receivers").replaceWith(body);
   $("left-out").textContent = names.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${names.length}. Point at a node of the picture for others.` : "";
