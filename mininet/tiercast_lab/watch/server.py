@@ -48,7 +48,7 @@ FILES = {
     for path in (
         TEMPLATES / "report.css",
         TEMPLATES / "charts.js",
-        *(PAGES / name for name in ("watch.css", "watch.js", "network.js", "runs.js")),
+        *(PAGES / name for name in ("icon.svg", "watch.css", "watch.js", "network.js", "runs.js")),
     )
 }
 KEPT_RUNS = 4  # in memory
