@@ -349,7 +349,7 @@ def test_a_viewer_that_does_not_read_holds_up_nobody(known, tmp_path) -> None:
 
 
 def test_a_line_that_is_half_written_waits_for_its_end(known, tmp_path) -> None:
-    with serving(tmp_path / "results") as address, known.folder.under_way():
+    with serving(tmp_path / "results") as address, known.under_way():
         with known.recorder:
             known.seconds(1, 6)
         path = known.folder.rows / "port.jsonl"
@@ -371,7 +371,7 @@ def test_a_line_that_is_half_written_waits_for_its_end(known, tmp_path) -> None:
 
 def test_a_run_is_under_way_until_its_process_ends(known, tmp_path) -> None:
     assert not is_under_way(known.folder.path)
-    with known.folder.under_way():
+    with known.under_way():
         assert is_under_way(known.folder.path)
         assert is_under_way(known.folder.path)  # to look changes nothing
     assert not is_under_way(known.folder.path)
@@ -380,7 +380,7 @@ def test_a_run_is_under_way_until_its_process_ends(known, tmp_path) -> None:
         "from tiercast_lab.results.storage import RunFolder",
         "folder = RunFolder(pathlib.Path(sys.argv[1]).parent, 'x')",
         "folder.path = pathlib.Path(sys.argv[1])",
-        "with folder.under_way(): print('held', flush=True); sys.stdin.read()",
+        "folder.hold(); print('held', flush=True); sys.stdin.read()",
     ))  # fmt: skip
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
@@ -395,7 +395,7 @@ def test_a_run_is_under_way_until_its_process_ends(known, tmp_path) -> None:
 
 
 def test_a_run_that_was_broken_off_is_shown_as_far_as_it_went(client, known) -> None:
-    with known.folder.under_way(), known.recorder:
+    with known.under_way(), known.recorder:
         known.seconds(1, 7)
     (entry,) = client.get("/runs.json").json()
     assert (entry["live"], entry["verdict"]) == (False, "broken off")

@@ -46,6 +46,7 @@ class KnownRun:
             "window_s": list(loaded.window),
         }
         self.folder.make(self.summary)
+        self.folder.let_go()
         self.recorder = Recorder(self.folder.rows)
 
     @property
@@ -53,9 +54,17 @@ class KnownRun:
         return self.folder.path.name
 
     @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        self.folder.hold()
+        try:
+            yield
+        finally:
+            self.folder.let_go()
+
+    @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
         """The run is under way while this is entered, and then ends."""
-        with self.folder.under_way():
+        with self.under_way():
             with self.recorder:
                 yield
             finish_rows(self.folder.rows)
