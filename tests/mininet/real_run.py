@@ -9,6 +9,47 @@ from pathlib import Path
 from ..patience import wait_until
 from .conftest import ROOT
 
+# All that a run in Mininet can have at once. The command's first process ignores SIGTERM, and one
+# of those that it starts has a session of its own.
+EVERYTHING = """\
+topology:
+  nodes: [0, 1, 2, 3, 4, 5]
+  link: {rate: 3Mbit/s, delay: 5ms, queue: 30p}
+  links:
+    0-1: {}
+    1-3: {rate: 1Mbit/s, loss: 1%}
+    0-2: {delay: 10ms}
+    2-3: {}
+    1-4: {jitter: 1ms}
+    2-5: {duplicate: 1%}
+marking: {kind: none}
+sessions:
+  - {scheme: rlc, sender: 0, session: 1, receivers: [3, 4, 5], layers: 4}
+  - {scheme: tfmcc, sender: 3, session: 2, receivers: [0, 5], start: 1s, stop: 4s}
+members:
+  - {session: 2, at: 2s, every: 500ms, receivers: [5]}
+churn:
+  - {receivers: [4], arrivals: {every: 400ms}, stay: {distribution: constant, mean: 300ms}}
+traffic:
+  - {kind: tcp, from: 0, to: 4, count: 2}
+  - {kind: udp, from: 5, to: 0, rate: 200kbit/s}
+  - {kind: command, from: 2, run: "trap '' TERM; sleep SECONDS & setsid sleep SECONDS & wait"}
+events:
+  - {at: 500ms, every: 700ms, link: 0-1, up: [false, true]}
+  - {at: 1s, every: 1s, link: 1-3, rate: [500kbit/s, 2Mbit/s]}
+duration: 6s
+measure: {last: 3s}
+"""
+
+
+def everything(folder: Path) -> tuple[Path, str]:
+    """An experiment file with EVERYTHING, and how its command's processes can be told from those of
+    other tests."""
+    mark = f"{10_000 + os.getpid()}.5"
+    file = folder / "everything.yaml"
+    file.write_text(EVERYTHING.replace("SECONDS", mark))
+    return file, f"sleep {mark}"
+
 
 def processes(text: str) -> list[str]:
     """The command lines on this machine that contain `text`, without this test's own."""
@@ -33,6 +74,7 @@ class Started:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self.run = self.process.stdout.readline().rpartition("run ")[2].strip()
 
@@ -59,3 +101,4 @@ class Started:
         assert processes(f"{self.run}-") == []
         assert list(Path("/tmp").glob(f"tiercast-scratch-{self.run}-*")) == []
         assert self.run not in subprocess.run(["ip", "link"], capture_output=True, text=True).stdout
+        assert f"{self.run}-" not in Path("/proc/net/unix").read_text()

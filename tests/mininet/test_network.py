@@ -14,7 +14,7 @@ from tiercast_lab.base.errors import Interrupted, RunFailed
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_links
-from tiercast_lab.run.mininet.network import Network, hidden_queues
+from tiercast_lab.run.mininet.network import NamespaceNode, Network, hidden_queues
 from tiercast_lab.run.mininet.processes import Children
 
 from ..patience import wait_until
@@ -78,6 +78,32 @@ def test_only_what_was_made_is_removed() -> None:
     assert shells(OTHER) == ""
 
 
+def test_a_node_costs_two_programs_and_a_link_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So 70 hosts start and stop in seconds (docs/performance.md). What the programs start is not
+    counted: `ip` and `sysctl` once for each node, `ethtool` once for each interface."""
+    started = []
+
+    class Counted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: object, **options: object) -> None:
+            started.append(arguments)
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", Counted)
+    monkeypatch.setattr("mininet.node.Popen", Counted)
+    topology = Topology(
+        dict.fromkeys(tree_links(2, 4), LinkParameters(10**6, 0, Queue(10))), [0], range(5, 21)
+    )
+    nodes = len(topology.switches) + len(topology.hosts)
+    network = Network(topology, RUN)
+    try:
+        network.build(lambda: None)
+        assert len(started) == 2 * nodes == 44
+    finally:
+        network.remove()
+    assert len(started) == 2 * nodes + len(topology.links) == 65
+    assert shells(RUN) == ""
+
+
 def test_interrupted_build_leaves_nothing() -> None:
     network = Network(TOPOLOGY, RUN)
     calls = 0
@@ -96,6 +122,24 @@ def test_interrupted_build_leaves_nothing() -> None:
             finally:
                 network.remove()
     assert shells(RUN) == ""
+
+
+def test_a_shell_that_a_signal_ends_at_its_start_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C reaches it, too, before it has left the terminal. SIGKILL is what nobody ignores."""
+    popen = NamespaceNode._popen
+
+    def hit(node: NamespaceNode, command: list[str], **options: object) -> subprocess.Popen[bytes]:
+        return popen(node, ["sh", "-c", "kill -KILL $$"], **options)
+
+    monkeypatch.setattr(NamespaceNode, "_popen", hit)
+    network = Network(TOPOLOGY, RUN)
+    try:
+        with pytest.raises(RunFailed, match=f"{RUN}-s0: the namespace's shell .* -9$"):
+            network.build(lambda: None)
+    finally:
+        network.remove()
 
 
 def test_a_crash_is_named_with_its_log(network: Network, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ..patience import wait_until
 from .conftest import skip_if_invalid
-from .real_run import Started
+from .real_run import Started, everything, processes
 
 pytestmark = pytest.mark.mininet
 
@@ -85,6 +86,39 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, moment: str, number: 
     assert error.strip() == f"tiercast: interrupted by {signal.Signals(number).name}"
     started.assert_nothing_is_left()
     assert not (tmp_path / "latest").exists()
+
+
+@pytest.mark.parametrize("moment", ["tiercast-switch", "--name=udp1-send", "running", "sleep"])
+def test_ctrl_c_twice_in_a_run_of_everything_leaves_nothing(tmp_path: Path, moment: str) -> None:
+    """As a terminal does it: all processes of the foreground hear it."""
+    file, sleeps = everything(tmp_path)
+    started = Started(tmp_path, experiment=str(file))
+    if moment == "running":
+        while "rates" not in (line := started.process.stdout.readline()):
+            assert line
+    elif moment == "sleep":
+        wait_until(lambda: len(processes(sleeps)) >= 2, "the command has started both")
+    else:
+        started.wait_for(moment)
+    for _ in range(2):
+        os.killpg(started.process.pid, signal.SIGINT)
+    status, _, error = started.finish()
+    assert (status, error.strip()) == (130, "tiercast: interrupted by SIGINT")
+    started.assert_nothing_is_left()
+    assert processes(sleeps) == []
+
+
+def test_a_run_of_everything_ends_by_itself_and_leaves_nothing(tmp_path: Path) -> None:
+    file, sleeps = everything(tmp_path)
+    started = Started(tmp_path, experiment=str(file))
+    status, out, error = started.finish()
+    assert status in (0, 3), out + error
+    started.assert_nothing_is_left()
+    assert processes(sleeps) == []
+    rows = (tmp_path / "latest/rows").resolve()
+    assert pl.read_parquet(rows / "port.parquet")["down_drops"].max() > 0
+    agents = set(pl.read_parquet(rows / "received.parquet")["agent"])
+    assert agents == {"h3", "h4", "h5", "h0.s2", "h5.s2"}
 
 
 @pytest.mark.parametrize("program", ["tiercast-switch", "tiercast-host"])

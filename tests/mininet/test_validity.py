@@ -19,7 +19,7 @@ from tiercast_lab.base.errors import EXIT_FAILED, EXIT_INVALID
 from tiercast_lab.results.verdict import BOUNDS
 
 from ..patience import wait_until
-from .real_run import Started
+from .real_run import Started, everything
 
 pytestmark = [pytest.mark.mininet, pytest.mark.timeout(240)]
 
@@ -33,6 +33,11 @@ SMOKE = {
 BESIDE_TCP = {
     "--name=tcp1-send": "flows send tcp1",
     "--name=tcp1-receive": "flows receive tcp1",
+}
+OF_EVERYTHING = {
+    "--name=h4": "tiercast-host h4",  # comes and goes
+    "--name=h3.s2": "tiercast-send h3.s2",  # of the second session
+    "--name=udp1-send": "flows send udp1",
 }
 ON_BMV2 = {
     "s0.sock --cpu-port": "simple_switch_grpc s0",
@@ -48,6 +53,8 @@ def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
             pytest.skip("bmv2 is not in PATH")
         arguments += ["--switch", "bmv2"]
     experiment = "basic-ermcc" if programs is BESIDE_TCP else "sim-smoke"
+    if programs is OF_EVERYTHING:
+        experiment = str(everything(results)[0])
     return Started(results, *arguments, experiment=experiment)
 
 
@@ -86,7 +93,9 @@ def pause_of(program: str, reason: str) -> float:
 
 
 @pytest.mark.parametrize(
-    "programs", [SMOKE, BESIDE_TCP, ON_BMV2], ids=["smoke", "beside TCP", "on bmv2"]
+    "programs",
+    [SMOKE, BESIDE_TCP, OF_EVERYTHING, ON_BMV2],
+    ids=["smoke", "beside TCP", "everything", "on bmv2"],
 )
 def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> None:
     """Every program is stopped in turn, the first one as soon as the run begins."""
@@ -101,9 +110,9 @@ def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> 
         assert BOUNDS["late_max"].value < pause_of("h0", why["late_max"])
 
 
-@pytest.mark.parametrize("program", [*SMOKE, "--name=tcp1-receive", *ON_BMV2])
+@pytest.mark.parametrize("program", [*SMOKE, "--name=tcp1-receive", "--name=h3.s2", *ON_BMV2])
 def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: str) -> None:
-    programs = next(one for one in (SMOKE, BESIDE_TCP, ON_BMV2) if program in one)
+    programs = next(one for one in (SMOKE, BESIDE_TCP, OF_EVERYTHING, ON_BMV2) if program in one)
     named = programs[program]
     started = start(tmp_path, programs, 7)
     wait_for_second(started, 5)

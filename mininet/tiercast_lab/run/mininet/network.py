@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import select
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,7 @@ SYSCTLS = {
 
 ETHERNET = 14  # bytes of a frame's header
 SHELL = ["sh", "-e", "-x"]  # -x: the last line "+ command" names the one that failed
+SHELL_POLL_MS = 200
 COMMAND_S = 60.0  # usually milliseconds, but seconds on a machine whose CPUs are busy
 
 # With any of these offloads the kernel would pass on packets larger than the MTU or without a
@@ -55,7 +57,19 @@ OFFLOADS = ("rx", "tx", "sg", "tso", "gso", "gro")
 
 class NamespaceNode(Node):
     """A Mininet node that runs commands with exec and checks them, rather than typing them into a
-    shell."""
+    shell.
+
+    Its shell belongs to the terminal until mnexec has detached it: Ctrl-C may end it before."""
+
+    def read(self, size: int = 1024) -> Any:
+        """Reads what the shell says, as Mininet does, but does not wait for one that has ended: its
+        pty stays open, so nothing would ever come. Raises RunFailed."""
+        output = select.poll()
+        output.register(self.stdout, select.POLLIN)
+        while not (self.readbuf or output.poll(SHELL_POLL_MS)):
+            if (status := self.shell.poll()) is not None:
+                raise RunFailed(f"{self.name}: the namespace's shell ended with status {status}")
+        return super().read(size)
 
     def run(self, *command: str, stdin: str = "") -> str:
         """Runs a command in the namespace and returns its output. Raises RunFailed with its error
