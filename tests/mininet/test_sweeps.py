@@ -29,7 +29,7 @@ from tiercast_lab.study.sweep_results import results_of
 from tiercast_lab.study.sweep_spec import SweepSpec, find_sweep
 from tiercast_lab.study.workers import Job, JobResult, LocalWorkers
 
-from ..patience import PATIENCE_S
+from ..patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -379,8 +379,8 @@ def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_pat
     shared = set(Path("/dev/shm").iterdir())
     try:
         first = tiercast(*command, env=environment)
-        simulator, _ = wait_for_simulator(first.pid)
-        wait_for_simulator(first.pid, but=simulator)  # the first run is done
+        wait_for_simulator(first.pid)
+        wait_until(lambda: any(runs.glob("*/summary.json")), "the first run is stored")
         first.send_signal(signal.SIGINT)
         _, errors = first.communicate()
         assert first.returncode == 130, errors
