@@ -47,12 +47,12 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=EXPORT_EXAMPLES)(export)
 
 
-def _names(incomplete: str) -> list[str]:
+def run_names(incomplete: str) -> list[str]:
     """For the shell's completion: the names of stored runs that begin with what was typed."""
     return [one for one in stored_names(binaries.RESULTS) if one.startswith(incomplete)]
 
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=_names)]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
 Results = Annotated[Path, typer.Option(help="Where runs are stored.")]
 
 
@@ -88,7 +88,7 @@ def explain(
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Two or more of them.", autocompletion=_names),
+        typer.Argument(metavar="RUN...", help="Two or more of them.", autocompletion=run_names),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
     results: Results = binaries.RESULTS,

@@ -10,16 +10,19 @@ import typer
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.cli.stored_runs import RUN_HELP, run_names
+from tiercast_lab.cli.stored_runs import found as folder_of
 
 DEFAULT_PORT = 8173
 DEFAULT = f"127.0.0.1:{DEFAULT_PORT}"
+NICENESS = 10  # the programs of a run under way go first
 
 
 def watch(
     run: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN]", help="A run's folder, or its name in results/; the list if none."
+            metavar="[RUN]", help=f"{RUN_HELP} None: the list.", autocompletion=run_names
         ),
     ] = None,
     listen: Annotated[
@@ -41,9 +44,11 @@ def watch(
     from tiercast_lab.watch import server
     from tiercast_lab.watch.store import RunStore
 
-    folder, name = _place_of(run, results)
-    if name is not None:
-        name = RunStore(folder).directory(name).name
+    folder, name = results.absolute(), None
+    if run is not None:
+        directory = folder_of(run, results)
+        folder, name = directory.parent, RunStore(directory.parent).directory(directory.name).name
+    os.nice(NICENESS)
     address, port = _address(listen)
     with server.listening(address, port) as place:
         at = place.getsockname()[1]
@@ -66,15 +71,6 @@ def watch(
         with Interrupt() as interrupt, interrupt.ending(end):
             served.run(sockets=[place])
             interrupt.check()
-
-
-def _place_of(run: Path | None, results: Path) -> tuple[Path, str | None]:
-    """The folder of the runs, and the name of the one that was asked for."""
-    if run is None:
-        return results.absolute(), None
-    if len(run.parts) == 1 and not os.path.isdir(run):
-        return results.absolute(), str(run)
-    return run.absolute().resolve().parent, run.absolute().resolve().name
 
 
 def _address(listen: str) -> tuple[str, int]:

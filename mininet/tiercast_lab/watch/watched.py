@@ -57,14 +57,11 @@ class Watched:
                     self._take_all(directory)
                 return
             self.live = True
-            grew = self._rows.read()
-            if grew:
-                self.run = replace(self.run, rows_so_far=self._rows.all())
+            self._rows.read()
             # Rows of one moment are written within one period, kind after kind. What the reading
             # before saw the first of is whole by now.
             self._add_frames(self._complete_s)
-            if grew:
-                self._complete_s = _newest(self.run.rows) - LATEST_ROW_S
+            self._complete_s = self._rows.newest_s - LATEST_ROW_S
 
     def _take_all(self, directory: Path) -> None:
         """Frames of a run that has ended, from all its rows, in place of those made so far."""
@@ -75,14 +72,11 @@ class Watched:
 
     def _add_frames(self, end_s: float) -> None:
         start_s = self.frames[-1]["t"] if self.frames else 0.0
+        if end_s < start_s + self.scene.step_s:
+            return
+        self.run = replace(self.run, rows_so_far=self._rows.all())
         with reading(self.run.directory):
             self.frames += frames_between(self.run, self.scene, start_s, end_s)
-
-
-def _newest(rows: Rows) -> float:
-    return max(
-        (as_float(rows[kind]["time_s"].max()) for kind in REGULAR if kind in rows), default=0
-    )
 
 
 class _GrowingRows:
@@ -92,10 +86,10 @@ class _GrowingRows:
         self._folder = folder
         self._read_bytes: dict[str, int] = {}  # by kind
         self._frames: Frames = {}
+        self.newest_s = 0.0  # of the regular kinds
 
-    def read(self) -> bool:
-        """Whether there was anything new. Raises InputError."""
-        found = False
+    def read(self) -> None:
+        """Raises InputError."""
         for path in sorted(self._folder.glob("*.jsonl")):
             kind = path.name.removesuffix(".jsonl")
             begin = self._read_bytes.get(kind, 0)
@@ -115,8 +109,8 @@ class _GrowingRows:
                 new if old is None else pl.concat([old, new], how="diagonal_relaxed")
             )
             self._read_bytes[kind] = begin + len(lines)
-            found = True
-        return found
+            if kind in REGULAR:
+                self.newest_s = max(self.newest_s, as_float(new["time_s"].max()))
 
     def all(self) -> Rows:
         return Rows(checked_rows(self._folder, dict(self._frames)))
