@@ -72,9 +72,9 @@ set(CPACK_DEBIAN_TIERCAST_PACKAGE_NAME tiercast)
 # are for interfaces of the kernel.
 set(CPACK_DEBIAN_TIERCAST_PACKAGE_DEPENDS
   "python3 (>= 3.11), python3 (<< 3.12), iproute2, util-linux, librte-bus-vdev23, librte-mempool-ring23, librte-net-af-packet23")
-set(CPACK_DEBIAN_TIERCAST_PACKAGE_RECOMMENDS "mininet, tiercast-ns3 (= ${PROJECT_VERSION})")
-# dpdk recommends the drivers of NICs.
-set(CPACK_DEBIAN_TIERCAST_PACKAGE_SUGGESTS dpdk)
+set(CPACK_DEBIAN_TIERCAST_PACKAGE_RECOMMENDS "mininet, iputils-ping, tiercast-ns3 (= ${PROJECT_VERSION})")
+# dpdk recommends the drivers of NICs; wireshark-common captures links.
+set(CPACK_DEBIAN_TIERCAST_PACKAGE_SUGGESTS "dpdk, wireshark-common")
 set(CPACK_DEBIAN_TIERCAST_PACKAGE_CONTROL_EXTRA
   ${CMAKE_SOURCE_DIR}/packaging/postinst ${CMAKE_SOURCE_DIR}/packaging/prerm)
 

@@ -74,6 +74,7 @@ PYTHON_FLOORS = {
 MAY_IMPORT_LATE = {
     "__main__": "Ctrl-C ends it from before the imports on",
     "cli.clean": "each command imports the parts of the lab that it uses",
+    "cli.lab": "the command imports Mininet and the parts of the lab that it uses",
     "cli.main": "each command imports the parts of the lab that it uses",
     "cli.runtimes": "as cli.main",
     "cli.targets": "as cli.main",
@@ -81,6 +82,7 @@ MAY_IMPORT_LATE = {
     "cli.watch": "the other commands need no web server",
     "experiment.schemes": "only annotated: `tiercast schemes` reads no experiment",
     "run.execute": "virtual time needs no Mininet, whose import takes a fifth of a second",
+    "run.mininet.leftovers": "only annotated: the network, which imports Mininet",
     "run.mininet.processes": "only annotated: a node of the network, which imports Mininet",
     "run.mininet.switches": "only annotated: the network, which imports Mininet",
 }

@@ -28,7 +28,7 @@ from tiercast_lab.base.errors import (
     among,
     require_characters,
 )
-from tiercast_lab.cli import sessions, stored_runs
+from tiercast_lab.cli import lab, sessions, stored_runs
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.clean import clean
 from tiercast_lab.cli.output import console, print_report, say, typed
@@ -554,6 +554,7 @@ def doctor(
 
 app.command()(clean)
 stored_runs.add_to(app)
+lab.add_to(app)
 
 
 app.command()(watch)

@@ -22,7 +22,11 @@ from tiercast_lab.show.run_tables import result_tables
 def run_and_report(loaded: LoadedExperiment, options: Options, console: Console) -> int:
     """Runs an experiment, writes its report and prints its results. Returns the exit status: 0 met
     (or nothing required), 1 not met, 3 invalid. Raises LabError."""
-    run, report = run_and_store(loaded, options, console)
+    return show_results(*run_and_store(loaded, options, console), console)
+
+
+def show_results(run: StoredRun, report: Path, console: Console) -> int:
+    """Prints a run's results. Returns its exit status."""
     console.print(result_tables(run.summary))
     for complaint in run.summary["complaints"]:
         console.print(f"note: {complaint}", highlight=False, markup=False)

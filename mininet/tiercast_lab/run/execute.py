@@ -27,9 +27,15 @@ from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.runtime import Ns3Run
 from tiercast_lab.run.progress import Progress, View
 from tiercast_lab.run.runtime import Run
+from tiercast_lab.run.typed_changes import write_experiment
 
 if TYPE_CHECKING:
+    from tiercast_lab.run.mininet.lab import Lab
     from tiercast_lab.run.mininet.switches import SwitchKind
+
+
+LIVED = "experiment.yaml"  # what a lab did, in its run's folder
+NO_SESSION = "no session was started"
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,20 @@ class ExecutedRun:
 
 
 def execute(
-    loaded: LoadedExperiment, options: Options, view: View, interrupt: Interrupt
+    loaded: LoadedExperiment,
+    options: Options,
+    view: View,
+    interrupt: Interrupt,
+    lab: Lab | None = None,
 ) -> ExecutedRun:
-    """Runs the experiment and returns its summary.
+    """Runs the experiment and returns its summary. With `lab` it goes on until that is left; if no
+    session was started, its verdict is then `incomplete`.
 
     Raises LabError. If the run had already begun, everything recorded so far is kept.
     """
     folder = RunFolder(options.results, loaded.experiment.name)
     summary = _initial_summary(loaded, options, folder)
-    run = _make_run(loaded, options, folder, view, context_of(summary))
+    run = _make_run(loaded, options, folder, view, context_of(summary), lab)
     run.check()
     locks = [binaries.P4_LOCK] if binaries.P4_LOCK.is_file() else []
     summary["files"] = machine.digests([*loaded.sources, *run.files, *locks])
@@ -69,6 +80,9 @@ def execute(
         with run.recorder:
             run.execute(interrupt)
         _finish_captures(run, summary)
+        if not _describe_lived(run, summary):
+            _keep_unfinished(run, summary, NO_SESSION)
+            return ExecutedRun(folder.path, summary)
         run.enter("judging and plotting")
         with writing(folder.path):
             rows = Rows(finish_rows(folder.rows))
@@ -76,7 +90,10 @@ def execute(
         with writing(folder.path):
             _write(run, summary)
     except BaseException as error:
-        _keep_unfinished(run, summary, error)
+        reason = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+        with contextlib.suppress(OSError, LabError):
+            _describe_lived(run, summary)
+        _keep_unfinished(run, summary, reason)
         raise
     finally:
         folder.let_go()
@@ -91,21 +108,44 @@ def _initial_summary(
     return {
         "format": storage.FORMAT,
         "run": folder.path.name,
-        "title": loaded.experiment.title,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": options.command,
         "file": loaded.file,
-        "experiment": loaded.data,
         "defaults": loaded.defaults,
         "seed": options.seed,
         "runtime": options.runtime,
         "switch": options.switch,
         "versions": machine.versions(),
         "machine": machine.describe(),
+        **_described(loaded),
+    }
+
+
+def _described(loaded: LoadedExperiment) -> dict[str, Any]:
+    return {
+        "title": loaded.experiment.title,
+        "experiment": loaded.data,
         "network": network_summary(loaded),
         "duration_s": loaded.experiment.duration / 1e9,
         **loaded.measured_over,
     }
+
+
+def _describe_lived(run: Run, summary: dict[str, Any]) -> bool:
+    """Makes the summary that of the experiment as it was, and writes that, if it was not known
+    before. Returns whether there is one."""
+    lived = run.lived()
+    if lived is None:
+        return False
+    if lived is not run.loaded:
+        run.loaded = lived
+        summary |= _described(lived)
+        run.progress.context = context_of(summary)
+        with writing(run.folder.path):
+            write_experiment(
+                lived, run.folder.path / LIVED, f"The lab {run.folder.path.name}, to be run again."
+            )
+    return True
 
 
 def _judgement(run: Run, rows: Rows) -> dict[str, Any]:
@@ -150,9 +190,8 @@ def _write(run: Run, summary: dict[str, Any]) -> None:
     run.folder.write("summary.json", summary)
 
 
-def _keep_unfinished(run: Run, summary: dict[str, Any], error: BaseException) -> None:
+def _keep_unfinished(run: Run, summary: dict[str, Any], reason: str) -> None:
     """Keeps what there is of a run that was broken off. The disk may be full."""
-    reason = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
     summary |= storage.unfinished(reason) | {"complaints": run.complaints}
     with contextlib.suppress(OSError):
         _finish_captures(run, summary)
@@ -164,7 +203,12 @@ def _keep_unfinished(run: Run, summary: dict[str, Any], error: BaseException) ->
 
 
 def _make_run(
-    loaded: LoadedExperiment, options: Options, folder: RunFolder, view: View, context: Context
+    loaded: LoadedExperiment,
+    options: Options,
+    folder: RunFolder,
+    view: View,
+    context: Context,
+    lab: Lab | None,
 ) -> Run:
     duration_s = loaded.experiment.duration / 1e9
     recorder, seed = Recorder(folder.rows), options.seed
@@ -180,10 +224,15 @@ def _make_run(
 
     switches = _switch_kind(options.switch, loaded)
     progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
-    return MininetRun(
-        loaded=loaded, folder=folder, seed=seed, view=view, progress=progress, recorder=recorder,
-        captures=captures, switches=switches,
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "loaded": loaded, "folder": folder, "seed": seed, "view": view, "progress": progress,
+        "recorder": recorder, "captures": captures, "switches": switches,
+    }  # fmt: skip
+    if lab is None:
+        return MininetRun(**given)
+    from tiercast_lab.run.mininet.lab import LabRun
+
+    return LabRun(**given, lab=lab)
 
 
 def _switch_kind(name: str, loaded: LoadedExperiment) -> SwitchKind:

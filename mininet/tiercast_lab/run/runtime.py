@@ -46,6 +46,10 @@ class Run(ABC):
         """Executes the run. Raises Interrupted, RunFailed or InputError. Whether or not it raises,
         nothing that it made remains except the contents of the run's folder."""
 
+    def lived(self) -> LoadedExperiment | None:
+        """The experiment as it was, once the run has ended; None if there was none."""
+        return self.loaded
+
     def hidden_queues(self) -> list[str]:
         """The queues that the kernel keeps behind the emulated ones: their interfaces and kinds."""
         return []

@@ -46,14 +46,18 @@ class PlainView:
         if progress.phase != RUNNING or progress.now_s < self._next_s:
             return
         self._next_s = progress.now_s - progress.now_s % PLAIN_PERIOD_S + PLAIN_PERIOD_S
-        rates = "/".join(f"{rate / 1e6:.2f}" for rate in progress.cumulative_rates)
-        counts = "/".join(map(str, progress.subscribers))
-        self.say(
-            f"{progress.now_s:5.0f} s  rates {rates} Mbit/s  subscribers {counts}  "
-            f"{_beside_tcp(progress)}"
-            f"efficiency {_number(progress.efficiency)}  longest queue {_queue(progress)}  "
-            f"{_fates(progress)}  {_keeping_up(progress)}"
-        )
+        self.say(progress_line(progress))
+
+
+def progress_line(progress: Progress) -> str:
+    rates = "/".join(f"{rate / 1e6:.2f}" for rate in progress.cumulative_rates)
+    counts = "/".join(map(str, progress.subscribers))
+    return (
+        f"{progress.now_s:5.0f} s  rates {rates} Mbit/s  subscribers {counts}  "
+        f"{_beside_tcp(progress)}"
+        f"efficiency {_number(progress.efficiency)}  longest queue {_queue(progress)}  "
+        f"{_fates(progress)}  {_keeping_up(progress)}"
+    )
 
 
 class LiveView:

@@ -119,7 +119,7 @@ class Network:
         self.topology = topology
         self.run = run
         self.nodes: dict[str, NamespaceNode] = {}
-        self._links: list[Link] = []
+        self.links: list[Link] = []
         self._interfaces: dict[str, list[str]] = {}  # by node
         # An open /proc/PID/net/dev for each node: it stays readable after the node's shell is
         # killed.
@@ -163,8 +163,8 @@ class Network:
 
     def _connect(self, a: str, b: str) -> None:
         end_a, end_b = self._end(a, b), self._end(b, a)
-        number = len(self._links)
-        self._links.append(
+        number = len(self.links)
+        self.links.append(
             Link(
                 self.nodes[a],
                 self.nodes[b],
@@ -187,12 +187,13 @@ class Network:
         self._configure(
             host.name,
             [name],
-            [
-                f"address add {host.address}/24 dev {name}",
-                f"neighbour add {host.gateway} lladdr {host.gateway_mac} dev {name} nud permanent",
-                f"route add default via {host.gateway} dev {name}",
-            ],
+            [f"address add {host.address}/24 dev {name}", *_to_gateway(host, name)],
         )
+
+    def restore_gateway(self, host: str) -> None:
+        """Gives back what a host's kernel forgets when its interface goes down."""
+        commands = _to_gateway(self.topology.hosts[host], self.interface(host))
+        self.nodes[host].run_script(*(f"ip {command}" for command in commands))
 
     def inner_pair(self, switch: str, port: int) -> tuple[str, str]:
         """The names of a veth pair inside the switch's namespace: the switch's end, then the delay
@@ -211,6 +212,22 @@ class Network:
         """Removes the address of a host's interface, because a user-space stack takes the interface
         over."""
         self.nodes[host].run("ip", "address", "flush", "dev", self.interface(host))
+
+    def join_neighbours(self) -> None:
+        """Two hosts of one node share a subnet, but no link: they need their gateway."""
+        hosts = self.topology.hosts.values()
+        for host in hosts:
+            for peer in hosts:
+                if peer is not host and peer.number == host.number:
+                    self.nodes[host.name].run(
+                        *("ip", "route", "replace", f"{peer.address}/32", "via", host.gateway),
+                        *("dev", self.interface(host.name)),
+                    )
+
+    def ignore_echoes(self, host: str, ignore: bool) -> None:
+        """Whether a host's kernel leaves echo requests to a user-space stack."""
+        setting = f"net.ipv4.icmp_echo_ignore_all={int(ignore)}"
+        self.nodes[host].run("sysctl", "-q", "-w", setting)
 
     def tune_tcp(self, host: str, peer: str | None, attributes: Sequence[str], sack: bool) -> None:
         """Sets how a host's TCP works towards the host `peer`: `attributes` of the route, as in
@@ -324,16 +341,24 @@ class Network:
                 + ["ip", "link", "delete", link.intf1.name],
                 stderr=subprocess.DEVNULL,
             )
-            for link in self._links
+            for link in self.links
             if link.intf1.node.shell is not None
         ]
         for deletion in deletions:
             deletion.wait()
-        self._links.clear()
+        self.links.clear()
         for node in self.nodes.values():
             if node.shell is not None:
                 node.terminate()
         self.nodes.clear()
+
+
+def _to_gateway(host: Host, interface: str) -> list[str]:
+    """Commands of ip."""
+    return [
+        f"neighbour replace {host.gateway} lladdr {host.gateway_mac} dev {interface} nud permanent",
+        f"route replace default via {host.gateway} dev {interface}",
+    ]
 
 
 def hidden_queues(description: dict[str, Any]) -> list[str]:

@@ -113,16 +113,14 @@ class MininetRun(Run):
             )
         self.enter("making the network")
         network.build(interrupt.check)
-        receive = {node for nodes in self.loaded.receivers for node in nodes}
-        for node in {one.sender for one in self.loaded.experiment.sessions} - receive:
-            network.without_address(f"h{node}")
+        self.prepare_senders(network)
         self.switches.prepare(network)
         self.metadata["before"] = network.describe()
         if found := hidden_queues(self.metadata["before"]):
             raise RunFailed("a hidden second queue: " + "; ".join(found))
         interrupt.check()
         with _priority(CONTROLLER_NICE):
-            live = _Live(self, network, children, sockets, interrupt)
+            live = self.live(network, children, sockets, interrupt)
             asyncio.run(live.run())
         network.check()
         self.metadata["after"] = network.describe()
@@ -142,8 +140,19 @@ class MininetRun(Run):
             if time_s >= self.progress.duration_s:
                 ended.add((kind, agent))
 
+    def prepare_senders(self, network: Network) -> None:
+        """tiercast-send takes over the interface of its host, unless that is a receiver, too."""
+        receive = {node for nodes in self.loaded.receivers for node in nodes}
+        for node in {one.sender for one in self.loaded.experiment.sessions} - receive:
+            network.without_address(f"h{node}")
 
-class _Live:
+    def live(
+        self, network: Network, children: Children, sockets: Path, interrupt: Interrupt
+    ) -> Live:
+        return Live(self, network, children, sockets, interrupt)
+
+
+class Live:
     """The part of a run during which its programs run."""
 
     def __init__(
@@ -235,7 +244,7 @@ class _Live:
             if not child.users:  # those report no pauses
                 run.take("pause", 0.0, child.name, {"longest_us": 0.0})
         self.traffic.begin(self.start_ns)
-        changes = agent_changes(run.loaded, run.seed)
+        changes = self.agent_changes()
         at_once = [one.agent for one in changes if one.at == 0 and one.joins]
         controller.start_agents(at_once)
         controller.leave_agents(name for name in agents if name not in at_once)
@@ -246,7 +255,7 @@ class _Live:
             asyncio.create_task(self.commands.run(self.start_ns / 1e9, self._on_command)),
         ]
         try:
-            await self._measure(controller, load)
+            await self.go_on(controller, load)
             for task in timed:
                 if task.done():
                     task.result()
@@ -274,6 +283,18 @@ class _Live:
         await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
         await self.captures.stop()
 
+    def agent_changes(self) -> list[AgentChange]:
+        """Who comes and goes when."""
+        return agent_changes(self.run_.loaded, self.run_.seed)
+
+    def change_agent(self, controller: Controller, change: AgentChange) -> None:
+        order = controller.start_agents if change.joins else controller.leave_agents
+        order([change.agent])
+
+    async def go_on(self, controller: Controller, load: LoadMeter) -> None:
+        """Takes rows until the run's time is over."""
+        await self.measure(controller, load)
+
     async def _drain(self, controller: Controller) -> None:
         """Waits until no frame is in a queue or on a wire, so that the last rows count what the
         captures have. A queue that takes longer is left as it is."""
@@ -293,7 +314,7 @@ class _Live:
         if status:
             raise RunFailed(self.children.cause_of_end(child, status))
 
-    async def _measure(self, controller: Controller, load: LoadMeter) -> None:
+    async def measure(self, controller: Controller, load: LoadMeter) -> None:
         """Polls each switch and samples the load once a second until the run's time is over. A
         switch that does not answer delays none of the others."""
         polls = [
@@ -313,9 +334,9 @@ class _Live:
         next_s = 0.0
         while next_s < end_s:
             # Always later than the last one: a sleep may end some nanoseconds early.
-            now_s = max(self._now_s(), next_s)
+            now_s = max(self.now_s(), next_s)
             next_s = min(end_s, POLL_S * math.floor(now_s / POLL_S + 1))
-            await asyncio.sleep(next_s - self._now_s())
+            await asyncio.sleep(next_s - self.now_s())
             yield
 
     async def _poll_each_second(self, controller: Controller, switch: Switch) -> None:
@@ -324,7 +345,7 @@ class _Live:
 
     async def _poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
         rows = await self.run_.switches.poll(controller, switch)
-        now_s = self._now_s()
+        now_s = self.now_s()
         for kind, fields in rows:
             self._take(kind, now_s, switch.name, fields)
         return rows
@@ -332,7 +353,7 @@ class _Live:
     async def _sample_load(self, load: LoadMeter) -> None:
         run = self.run_
         async for _ in self._seconds():
-            now_s = self._now_s()
+            now_s = self.now_s()
             run.take("machine", now_s, "lab", load.sample())
             longest_us = self.loop_watch.take_longest_us()
             run.take("pause", now_s, "lab", {"longest_us": longest_us})
@@ -347,15 +368,14 @@ class _Live:
     async def _events(self, controller: Controller) -> None:
         run = self.run_
         for event in run.loaded.experiment.link_events:
-            await asyncio.sleep(max(0.0, event.at / 1e9 - self._now_s()))
+            await asyncio.sleep(max(0.0, event.at / 1e9 - self.now_s()))
             await run.switches.apply(controller, self.network, event)
 
     async def _members(self, controller: Controller, changes: list[AgentChange]) -> None:
         """Lets agents come and go as they do in this run."""
         for change in changes:
-            await asyncio.sleep(max(0.0, change.at / 1e9 - self._now_s()))
-            order = controller.start_agents if change.joins else controller.leave_agents
-            order([change.agent])
+            await asyncio.sleep(max(0.0, change.at / 1e9 - self.now_s()))
+            self.change_agent(controller, change)
 
     def _start_agents(self) -> list[str]:
         run, topology = self.run_, self.network.topology
@@ -394,11 +414,11 @@ class _Live:
     def _socket(self, name: str) -> Path:
         return self.sockets / f"{name}.sock"
 
-    def _now_s(self) -> float:
+    def now_s(self) -> float:
         return (time.monotonic_ns() - self.start_ns) / 1e9
 
     def _on_command(self, name: str, fields: dict[str, Any]) -> None:
-        self._take("command", self._now_s(), name, fields)
+        self._take("command", self.now_s(), name, fields)
 
     def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
         self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
