@@ -105,12 +105,14 @@ void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& sessi
                            [this, what, &host, &session, rank] { ask(what, host, session, rank); });
 }
 
-void ControlLink::report(const std::string& switch_name, std::uint32_t port, bool up) {
-  const nlohmann::json question = {{"ask", "port"},
-                                   {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
-                                   {"switch", switch_name},
-                                   {"port", port},
-                                   {"up", up}};
+void ControlLink::report(const v1::PortChange& change) {
+  if (!change.wire().has_up() && !change.has_delay_ns()) return;
+  nlohmann::json question = {{"ask", "port"},
+                             {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
+                             {"switch", change.switch_()},
+                             {"port", change.port()}};
+  if (change.wire().has_up()) question["up"] = change.wire().up();
+  if (change.has_delay_ns()) question["delay_ns"] = change.delay_ns();
   records_.send_now(question.dump());
   const v1::ControllerAnswer answer = read_answer();
   ns3::Simulator::Schedule(ns3::NanoSeconds(answer.delay_ns()),

@@ -31,8 +31,9 @@ class ControlLink {
   // `host` joins or leaves. Its report reaches the switch after the delay of its link. If leaves
   // take effect later, the controller says when to ask it what has expired.
   void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
-  // What a port sends fails to arrive, or arrives again.
-  void report(const std::string& switch_name, std::uint32_t port, bool up);
+  // What a port sends fails to arrive, arrives again, or takes another time. Nothing else that
+  // changes is reported: it moves no path.
+  void report(const v1::PortChange& change);
 
  private:
   // `what`: "join", "leave" or "expire".

@@ -176,7 +176,7 @@ class Simulation {
   void change(const v1::PortChange& port) {
     for (const auto& receiver : receivers_) receiver->report_now();
     network_.apply(port);
-    if (port.wire().has_up()) control_.report(port.switch_(), port.port(), port.wire().up());
+    control_.report(port);
   }
 
   void tell_sender(std::uint16_t session, int top_rank) {

@@ -259,13 +259,12 @@ class Controller:
                 rx_wire=rx_wire,
             )
         )
-        if wire is not None and wire.HasField("up"):
-            await self._port_changed(switch, port, wire.up)
+        up = wire.up if wire is not None and wire.HasField("up") else None
+        if self.topology.change_link(switch, port, up, delay_ns):
+            await self._move_paths()
 
-    async def _port_changed(self, switch: str, port: int, up: bool) -> None:
-        """Moves routes and trees after a direction of a link failed or returned."""
-        if not self.topology.set_up(switch, port, up):
-            return
+    async def _move_paths(self) -> None:
+        """Moves routes and trees to the paths that the topology has now."""
         before, self._routes = self._routes, self._all_routes()
         await _all(
             self._switches[name].client.write(entry_changes(before[name], entries))

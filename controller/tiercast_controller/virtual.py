@@ -68,9 +68,12 @@ class VirtualController:
             ]
         return updates
 
-    def port_changed(self, switch: str, port: int, up: bool) -> list[SwitchUpdate]:
-        """The updates after a direction of a link failed or returned; empty if no path changes."""
-        if not self._topology.set_up(switch, port, up):
+    def port_changed(
+        self, switch: str, port: int, up: bool | None = None, delay_ns: int | None = None
+    ) -> list[SwitchUpdate]:
+        """The updates after a direction of a link failed, returned or got another delay; empty if
+        no path changes."""
+        if not self._topology.change_link(switch, port, up, delay_ns):
             return []
         before, self._routes = self._routes, self._all_routes()
         updates = [

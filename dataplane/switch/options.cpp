@@ -266,6 +266,8 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
   app.add_option("--device-id", options.device_id, "P4Runtime device id")
       ->required()
       ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed,
+                 "Of the random numbers of wires, RED and the program (default: the device id)");
   app.add_option("--port", ports, std::string("A port: ") + kPortForm)
       ->required()
       ->expected(1, static_cast<int>(kMaxPort))

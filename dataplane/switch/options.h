@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -26,10 +27,11 @@ struct PortOption {
 };
 
 struct Options {
-  std::string name = "switch";  // for log lines
-  std::string json_path;        // empty: the controller sends the program
-  std::string p4info_path;      // empty: no P4Info for the program in json_path
-  std::uint64_t device_id = 0;  // the P4Runtime device id; not 0
+  std::string name = "switch";        // for log lines
+  std::string json_path;              // empty: the controller sends the program
+  std::string p4info_path;            // empty: no P4Info for the program in json_path
+  std::uint64_t device_id = 0;        // the P4Runtime device id; not 0
+  std::optional<std::uint64_t> seed;  // of random numbers; nothing: the device id
   std::vector<PortOption> ports;
   std::string grpc_address;        // "unix:/path" or "host:port"; empty: no control plane
   std::uint32_t cpu_port = 510;    // 1..510

@@ -120,7 +120,8 @@ class LogicalSwitch {
  public:
   explicit LogicalSwitch(const Options& options)
       : options_(options),
-        data_plane_(options.ports, options.cpu_port, options.workers, options.device_id),
+        data_plane_(options.ports, options.cpu_port, options.workers,
+                    options.seed.value_or(options.device_id)),
         p4runtime_(options.device_id, data_plane_),
         lab_(data_plane_) {
     if (!options.trace_path.empty()) {

@@ -124,7 +124,7 @@ def test_switches_forward_on_the_paths_and_each_member_gets_one_copy(seed: int) 
     failed = draw.choice(list(links))
     before = {name: trees.state(name) for name in entries}
     port = topology.port_to(f"s{failed[0]}", f"s{failed[1]}")
-    if not topology.set_up(f"s{failed[0]}", port, up=False):
+    if not topology.change_link(f"s{failed[0]}", port, up=False):
         assert topology.is_tree
         return
     changed = trees.reroute()
@@ -140,7 +140,7 @@ def test_switches_forward_on_the_paths_and_each_member_gets_one_copy(seed: int) 
         for x, y in itertools.permutations(routes.neighbours, 2):
             there = [f"s{node}" for node in around.path(x, y)]
             assert topology.routes.path(f"s{x}", f"s{y}") == there
-    assert topology.set_up(f"s{failed[0]}", port, up=True)
+    assert topology.change_link(f"s{failed[0]}", port, up=True)
     trees.reroute()
     assert {name: trees.state(name) for name in entries} == before
 

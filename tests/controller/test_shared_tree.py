@@ -89,7 +89,7 @@ def test_each_member_gets_one_copy_from_whoever_sends(seed: int) -> None:
 
     failed = draw.choice(list(links))
     a, b = (f"s{node}" for node in failed)
-    if not topology.set_up(a, topology.port_to(a, b), up=False):
+    if not topology.change_link(a, topology.port_to(a, b), up=False):
         assert topology.is_tree
         return
     before = {f"s{n}": tree.state(f"s{n}") for n in nodes}

@@ -34,7 +34,10 @@ def test_the_paper_session() -> None:
     assert loaded.receivers == (tuple(range(15, 31)),)
     assert topology.round_trip(0, loaded.receivers[0]) == 40_000_000
     # SIM 4.2.1: 4 receivers at 1, 1 at 2, 5 at 3, 1 at 4, 2 at 5 and 3 at 6 Mbit/s.
-    rates = [topology.bottleneck(0, node)[1] // 10**6 for node in loaded.receivers[0]]
+    rates = [
+        topology.bottleneck(topology.directions(0, node), {})[1] // 10**6
+        for node in loaded.receivers[0]
+    ]
     assert [rates.count(rate) for rate in range(1, 7)] == [4, 1, 5, 1, 2, 3]
     assert loaded.window == (
         loaded.experiment.duration / 1e9 - 20,
@@ -737,7 +740,7 @@ def test_a_link_may_have_a_queue_for_each_flow(load) -> None:
     }
     assert ports["1>3"] and not ports["0>1"]
     switch = loaded.topology.switches["s1"]
-    command = switch_command(switch, loaded.topology, ["e1", "e2", "e3"], Path("/s"))
+    command = switch_command(switch, loaded.topology, ["e1", "e2", "e3"], Path("/s"), 1)
     fair = [part for part in command if "scheduling=fair" in part]
     assert len(fair) == 1
     with pytest.raises(InputError, match="scheduling"):

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from tiercast_lab.measures import MEASURES, Context, Rows, all_measures, find_spec, spec_of
 from tiercast_lab.measures.catalogue import parse_name
-from tiercast_lab.measures.context import Flow, Receiver, Session
+from tiercast_lab.measures.context import Bottleneck, Flow, Receiver, Session
 from tiercast_lab.measures.rows import counter_at, increases_within, steps_within
 from tiercast_lab.measures.table import markdown
 from tiercast_lab.run.progress import Progress
@@ -21,6 +21,7 @@ from tiercast_lab.show.run_progress import _fates
 
 from . import test_windows
 from .conftest import ROOT
+from .test_windows import beside
 
 
 class HandMade(NamedTuple):
@@ -153,10 +154,15 @@ LAYERED = HandMade(
             "h0",
             2,
             {
-                "h3": Receiver(3, always(2e6), "1>3"),
-                "h4": Receiver(4, ((0.0, 4e6), (15.0, 2e6)), "1>4", absences=((14.0, 18.0),)),
-                "h5": Receiver(5, always(1e6), "1>3", absences=((0.0, 16.0),)),
-                "h6": Receiver(6, always(1e6), "2>6", absences=((8.0, 30.0),)),
+                "h3": Receiver(3, always(2e6), (Bottleneck(0.0, "1>3"),)),
+                "h4": Receiver(
+                    4,
+                    ((0.0, 4e6), (15.0, 2e6)),
+                    (Bottleneck(0.0, "1>4"),),
+                    absences=((14.0, 18.0),),
+                ),
+                "h5": Receiver(5, always(1e6), (Bottleneck(0.0, "1>3"),), absences=((0.0, 16.0),)),
+                "h6": Receiver(6, always(1e6), (Bottleneck(0.0, "2>6"),), absences=((8.0, 30.0),)),
             },
             round_trip=0.04,
         ),
@@ -295,14 +301,18 @@ BESIDE_TCP = HandMade(
             "h0",
             1,
             {
-                "h3": Receiver(3, always(2e6), rivals=("tcp1", "tcp2", "tcp4")),
-                "h4": Receiver(4, always(2e6), rivals=("tcp3",), absences=((14.0, 40.0),)),
+                "h3": Receiver(3, always(2e6), bottlenecks=beside("tcp1", "tcp2", "tcp4")),
+                "h4": Receiver(
+                    4, always(2e6), bottlenecks=beside("tcp3"), absences=((14.0, 40.0),)
+                ),
                 "h5": Receiver(5, always(2e6)),
-                "h6": Receiver(6, always(2e6), rivals=("tcp1",), absences=((0.0, 40.0),)),
+                "h6": Receiver(6, always(2e6), bottlenecks=beside("tcp1"), absences=((0.0, 40.0),)),
             },
             round_trip=0.04,
         ),
-        Session(2, "h0.s2", 1, {"h3.s2": Receiver(3, always(2e6), rivals=("tcp1",))}, 0.04),
+        Session(
+            2, "h0.s2", 1, {"h3.s2": Receiver(3, always(2e6), bottlenecks=beside("tcp1"))}, 0.04
+        ),
         flows=_FLOWS,
     ),
     {
@@ -327,6 +337,58 @@ BESIDE_TCP = HandMade(
 )
 
 # ---- UDP ------------------------------------------------------------------------------------
+
+# h3's bottleneck is beside tcp1 until 14 s, and then beside tcp2: 1 against 2 Mbit/s, and 2 against
+# 1. What a flow gets elsewhere, or at another time, does not count.
+MOVED = HandMade(
+    Rows(
+        {
+            "received": received(
+                rows=[(10.0, "h3", 0.0), (14.0, "h3", 0.5e6), (20.0, "h3", 2e6)],
+            ),
+            "tcp": table(
+                "bytes",
+                rows=[
+                    (10.0, "tcp1", 0.0),
+                    (14.0, "tcp1", 1e6),
+                    (20.0, "tcp1", 9e6),
+                    (10.0, "tcp2", 0.0),
+                    (14.0, "tcp2", 8e6),
+                    (20.0, "tcp2", 8.75e6),
+                ],
+            ),
+            "port": pl.DataFrame(
+                [(12.0, "1>3", 5), (16.0, "1>3", 50), (12.0, "2>3", 60), (16.0, "2>3", 7)],
+                schema=["time_s", "link", "queue_packets"],
+                orient="row",
+            ).with_columns(agent=pl.lit("s1"), port=1, max_queue_packets=None, entered=None),
+        }
+    ),
+    context(
+        Session(
+            1,
+            "h0",
+            1,
+            {
+                "h3": Receiver(
+                    3,
+                    always(2e6),
+                    (Bottleneck(0.0, "1>3", ("tcp1",)), Bottleneck(14.0, "2>3", ("tcp2",))),
+                )
+            },
+            0.04,
+        ),
+        flows={name: Flow("tcp", 0.0, 20.0, 1000) for name in ("tcp1", "tcp2")},
+    ),
+    {
+        "tcp_ratio": (4 * 1 / 2 + 6 * 2) / 10,
+        "receiver_tcp_ratio_h3": (4 * 1 / 2 + 6 * 2) / 10,
+        "tcp_ratio_to_worst": 2.0,
+        "tcp_ratio_to_best": 1 / 2,
+        "tcp_worst": 8 * 8.75e6 / 10,
+        "mean_queue": (5 + 7) / 2,
+    },
+)
 
 UDP = HandMade(
     Rows(
@@ -524,6 +586,7 @@ RUNS = {
         "pgmcc.acker", acker=[3, 4, 4, 4, 3, 9], reason=[0, 1, 3, 0, 1, 1]
     ),
     "RLA": HandMade(test_windows.ROWS, test_windows.CONTEXT, test_windows.EXPECTED),
+    "a path that moves": MOVED,
     "RLA's windows": HandMade(
         test_windows.TOGETHER,
         replace(test_windows.CONTEXT, flows={}),
@@ -660,7 +723,7 @@ def test_only_flows_of_the_window_count() -> None:
     flows = {"tcp1": (0.0, 9.0), "tcp2": (8.0, 18.0), "tcp3": (12.0, 40.0), "tcp4": (20.0, 40.0)}
     rates = {"tcp1": 9e6, "tcp2": 2e6, "tcp3": 3e6, "tcp4": 9e6}  # B/s
     seen = context(
-        Session(1, "h0", 1, {"h3": Receiver(3, always(1e9), rivals=tuple(flows))}, 0.04),
+        Session(1, "h0", 1, {"h3": Receiver(3, always(1e9), bottlenecks=beside(*flows))}, 0.04),
         flows={name: Flow("tcp", *there, 1000) for name, there in flows.items()},
     )
     rows = Rows(
@@ -682,7 +745,7 @@ def test_only_flows_of_the_window_count() -> None:
 def test_sessions_that_sent_before_there_was_tcp_are_not_compared_over_that_time() -> None:
     early = BESIDE_TCP.rows["received"].with_columns(pl.col("time_s") - 8.0)
     late = {name: replace(flow, start=18.0) for name, flow in _FLOWS.items() if name != "tcp2"}
-    rivals = {"h3.s2": Receiver(3, always(2e6), rivals=("tcp1",))}
+    rivals = {"h3.s2": Receiver(3, always(2e6), bottlenecks=beside("tcp1"))}
     seen = context(Session(1, "h0", 1, rivals, 0.04), flows=late)
     measured = all_measures(Rows({"received": early, "tcp": BESIDE_TCP.rows["tcp"]}), seen)
     assert measured["sessions_tcp_ratio"] == measured["tcp_ratio"] == 0

@@ -58,12 +58,14 @@ def test_addresses() -> None:
 
 def test_switch_command_puts_every_queue_in_a_switch(tmp_path) -> None:
     topology = Topology(dict.fromkeys(tree_links(2, 2), LINK), [0], [3, 4, 5, 6])
-    command = switch_command(topology.switches["s1"], topology, ["a", "b", "c"], tmp_path / "s")
+    command = switch_command(topology.switches["s1"], topology, ["a", "b", "c"], tmp_path / "s", 7)
     limits = "overhead=-14B,rate=6000000bit/s,queue=50p,delay=5000000ns"
     assert f"--port=1=a,{limits}" in command
     assert f"--port=2=b,{limits},rx-delay=5000000ns" in command
-    root = switch_command(topology.switches["s0"], topology, ["a", "b", "c"], tmp_path / "s")
+    root = switch_command(topology.switches["s0"], topology, ["a", "b", "c"], tmp_path / "s", 7)
     assert "--port=3=c,overhead=-14B" in root
+    # As in virtual time, where the first switch has the seed after the run's (virtual_network.cpp).
+    assert ("--seed=8" in root, "--seed=9" in command) == (True, True)
 
 
 def test_ends_of_tcp_flows_are_hosts_of_their_own() -> None:
@@ -86,10 +88,11 @@ def test_ends_of_tcp_flows_are_hosts_of_their_own() -> None:
 def test_the_soft_bottleneck_counts_the_flows_of_a_direction() -> None:
     links = {(0, 1): LINK, (1, 2): LinkParameters(4_000_000, 0, Queue(50)), (1, 3): LINK}
     topology = Topology(links, [0], [2, 3], [0, 1])
-    assert topology.directions(0, 2) == ["0>1", "1>2"]
-    assert topology.bottleneck(0, 2) == ("1-2", 4_000_000)
-    assert topology.bottleneck(0, 2, {"0>1": 1}) == ("0-1", 3_000_000)
-    assert topology.bottleneck(0, 2, {"1>0": 1}) == ("1-2", 4_000_000)
+    path = topology.directions(0, 2)
+    assert path == ["0>1", "1>2"]
+    assert topology.bottleneck(path, {}) == ("1-2", 4_000_000)
+    assert topology.bottleneck(path, {"0>1": 1}) == ("0-1", 3_000_000)
+    assert topology.bottleneck(path, {"1>0": 1}) == ("1-2", 4_000_000)
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -5,7 +5,13 @@ from __future__ import annotations
 import polars as pl
 import pytest
 from tiercast_lab.measures import Context, Rows, all_measures, find_spec, windows
-from tiercast_lab.measures.context import Flow, Receiver, Session
+from tiercast_lab.measures.context import Bottleneck, Flow, Receiver, Session
+
+
+def beside(*flows: str) -> tuple[Bottleneck, ...]:
+    """One bottleneck all the time, with these flows."""
+    return (Bottleneck(0.0, rivals=flows),)
+
 
 # Two sessions at node 0. h3 and h6 are behind the soft bottleneck with tcp1 and tcp3; h4 and h5 are
 # elsewhere with tcp2 and tcp4. h4 leaves at 15 s. The second session starts at 12 s, tcp2 at 15 s.
@@ -15,10 +21,10 @@ SESSIONS = (
         "h0",
         1,
         {
-            "h3": Receiver(3, ((0.0, 1e6),), rivals=("tcp1", "tcp3")),
+            "h3": Receiver(3, ((0.0, 1e6),), bottlenecks=beside("tcp1", "tcp3")),
             "h4": Receiver(4, ((0.0, 4e6),), absences=((15.0, 30.0),)),
             "h5": Receiver(5, ((0.0, 4e6),)),
-            "h6": Receiver(6, ((0.0, 1e6),), rivals=("tcp1", "tcp3")),
+            "h6": Receiver(6, ((0.0, 1e6),), bottlenecks=beside("tcp1", "tcp3")),
         },
         round_trip=0.2,
     ),

@@ -104,16 +104,32 @@ measure: {last: 20s}
 """
 
 
-@pytest.mark.parametrize("from_the_start", [False, True])
-def test_paths_move_when_a_link_fails_and_when_it_returns(
-    tmp_path: Path, from_the_start: bool
-) -> None:
+FAILED, RETURNS = "{at: 10s, link: 1-3, up: false}", "{at: 20s, link: 1-3, up: true}"
+CHANGES = {
+    "a link fails": [],
+    "a link is down at first": [("1-3: {}", "1-3: {up: false}"), (f"{FAILED}, ", "")],
+    "a link gets slow": [
+        (FAILED, "{at: 10s, link: 1-3, delay: 20ms}"),
+        (RETURNS, "{at: 20s, link: 1-3, delay: 5ms}"),
+    ],
+    # 0-2-3 takes longer than 0-1-3 in the direction back alone.
+    "one direction gets slow": [
+        (FAILED, "{at: 10s, link: 3>1, delay: 20ms}"),
+        (RETURNS, "{at: 20s, link: 3>1, delay: 5ms}"),
+    ],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_paths_move_when_a_link_fails_and_when_it_returns(tmp_path: Path, change: str) -> None:
     """0-1-3 is the shorter path. 50 packets/s of the session and of UDP take it, then 0-2-3, then
     0-1-3 again; what is on the failed link, or sent to it before the switches know, is lost."""
+    from_the_start = change == "a link is down at first"
     file = tmp_path / "failing.yaml"
-    down, at_10_s = "1-3: {up: false}", "{at: 10s, link: 1-3, up: false}, "
-    text = FAILING.replace("1-3: {}", down).replace(at_10_s, "") if from_the_start else FAILING
-    assert (down in text, at_10_s in text) == (from_the_start, not from_the_start)
+    text = FAILING
+    for old, new in CHANGES[change]:
+        assert old in text
+        text = text.replace(old, new)
     file.write_text(text)
     command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
     subprocess.run(command, check=True, capture_output=True)
@@ -141,3 +157,13 @@ def test_paths_move_when_a_link_fails_and_when_it_returns(
     steps = summary["network"]["sessions"][0]["receivers"]["h4"]["available"]
     assert [at for at, _ in steps] == ([0, 20] if from_the_start else [0, 10, 20])
     assert all(rate == 10e6 for _, rate in steps)  # there is always a path
+    said = {
+        at: subprocess.run(
+            [ROOT / "tiercast", "explain", tmp_path / "r/latest", "--receiver=4", f"--at={at}s"],
+            check=True, capture_output=True, text=True,
+        ).stdout
+        for at in (9, 15, 25)
+    }  # fmt: skip
+    assert " since " not in said[9].split("path")[-1].split("why")[0]
+    assert ("0>2, 2>3, 3>4 since 10 s" in said[15]) == (not from_the_start)
+    assert "0>1, 1>3, 3>4 since 20 s" in said[25]

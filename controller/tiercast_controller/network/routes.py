@@ -12,6 +12,46 @@ from typing import Generic, TypeVar
 
 Node = TypeVar("Node", int, str)
 
+# ns, added to the delay of a link that is down: more than any path has. So paths lead around it if
+# they can, and stay where they were if they cannot.
+DOWN = 1 << 62
+
+
+class LinkDelays(Generic[Node]):
+    """What links count for when paths are chosen, while they fail, return and change.
+
+    A link counts with the longer delay of its two directions, and is down if either direction is:
+    a change of both, one after the other, moves paths once.
+    """
+
+    def __init__(self) -> None:
+        self._delays: dict[tuple[Node, Node], int] = {}  # ns, by direction
+        self._links: list[tuple[Node, Node]] = []
+        self._down: set[tuple[Node, Node]] = set()  # directions
+
+    def add(self, a: Node, b: Node, delay_ns: int) -> None:
+        """Adds a link that is up; the delay is of both directions."""
+        self._links.append((a, b))
+        self._delays[a, b] = self._delays[b, a] = delay_ns
+
+    def change(self, a: Node, b: Node, up: bool | None, delay_ns: int | None) -> bool:
+        """Changes the direction from `a` to `b`; None: as it was. Returns whether the link counts
+        for something else now."""
+        before = self._of(a, b)
+        if up is not None:
+            (self._down.discard if up else self._down.add)((a, b))
+        if delay_ns is not None:
+            self._delays[a, b] = delay_ns
+        return self._of(a, b) != before
+
+    def of_links(self) -> dict[tuple[Node, Node], int]:
+        """ns, by link, for Routes."""
+        return {(a, b): self._of(a, b) for a, b in self._links}
+
+    def _of(self, a: Node, b: Node) -> int:
+        failed = (a, b) in self._down or (b, a) in self._down
+        return max(self._delays[a, b], self._delays[b, a]) + (DOWN if failed else 0)
+
 
 class Routes(Generic[Node]):
     """The shortest path by delay between any two nodes of a graph.

@@ -21,14 +21,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.network.marking import PortPolicy, QueueRed
-from tiercast_controller.network.routes import Routes
+from tiercast_controller.network.routes import LinkDelays, Routes
 
 if TYPE_CHECKING:  # only callers that use a graph wait for its import
     import networkx as nx
 
-# ns, added to the delay of a link that is down: more than any path has. So paths lead around it if
-# they can, and stay where they were if they cannot.
-DOWN = 1 << 62
 MAX_PORT = 509  # CPU_PORT follows, and 511 drops
 CPU_PORT = 510
 SESSION_GROUPS = IPv4Network("239.192.0.0/14")
@@ -124,9 +121,8 @@ class Topology:
         self._links: dict[str, dict[str, dict[str, int]]] = {}
         self._neighbour: dict[str, dict[int, str]] = {}  # switch -> port -> node
         self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
-        self._delays: dict[tuple[str, str], int] = {}  # ns, by link
-        self._down: set[tuple[str, int]] = set()  # ports whose direction of a link has failed
-        self._routes: Routes[str] | None = None  # of the links so far
+        self._delays: LinkDelays[str] = LinkDelays()
+        self._routes: Routes[str] | None = None  # of the links as they are
 
     @classmethod
     def from_graph(cls, graph: nx.Graph[str]) -> Topology:
@@ -153,7 +149,7 @@ class Topology:
         graph: nx.Graph[str] = nx.Graph()
         for name, node in self._nodes.items():
             graph.add_node(name, node=node)
-        for (a, b), delay_ns in self._delays.items():
+        for (a, b), delay_ns in self._delays.of_links().items():
             graph.add_edge(a, b, ports=self._links[a][b], delay_ns=delay_ns)
         return graph
 
@@ -189,7 +185,7 @@ class Topology:
         elif other_port is not None:
             raise ConfigurationError(f"host {other} has no port numbers, {other_port} was given")
         self._links[switch][other] = self._links[other][switch] = ports
-        self._delays[switch, other] = delay_ns
+        self._delays.add(switch, other, delay_ns)
         self._routes = None
 
     def set_marking(self, switch: str, port: int, marking: PortPolicy | None) -> None:
@@ -256,25 +252,17 @@ class Topology:
     def routes(self) -> Routes[str]:
         """The paths between all nodes. Hosts have one link each, so no path leads through one."""
         if self._routes is None:
-            failed = {frozenset((switch, self.neighbour(switch, p))) for switch, p in self._down}
-            self._routes = Routes(
-                {
-                    link: delay + (DOWN if frozenset(link) in failed else 0)
-                    for link, delay in self._delays.items()
-                }
-            )
+            self._routes = Routes(self._delays.of_links())
         return self._routes
 
-    def set_up(self, switch: str, port: int, up: bool) -> bool:
-        """Says that what a port sends fails to arrive, or arrives again. A link is down if either
-        direction is. Returns whether paths may change."""
-        self.neighbour(switch, port)
-        before = set(self._down)
-        if up:
-            self._down.discard((switch, port))
-        else:
-            self._down.add((switch, port))
-        if self._down == before or self.is_tree:
+    def change_link(
+        self, switch: str, port: int, up: bool | None = None, delay_ns: int | None = None
+    ) -> bool:
+        """Says that what a port sends fails to arrive, or arrives again, or takes another time;
+        None: as it was. LinkDelays says what a link counts for then. Returns whether paths may
+        change."""
+        changes = self._delays.change(switch, self.neighbour(switch, port), up, delay_ns)
+        if not changes or self.is_tree:
             return False
         self._routes = None
         return True

@@ -669,11 +669,10 @@ def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
 
 def _used_directions(loaded: LoadedExperiment) -> set[str]:
     """The directions of links that the data of sessions and flows take."""
-    topology = loaded.topology
     pairs = {(flow.source, flow.destination) for flow in loaded.flows.values()}
     for session, receivers in zip(loaded.experiment.sessions, loaded.recorded, strict=True):
         pairs |= {(session.sender, node) for node in receivers}
-    return {way for pair in pairs for way in topology.directions(*pair)}
+    return {way for paths in loaded.paths for pair in pairs for way in paths.directions(*pair)}
 
 
 def _check_flows(

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tiercast_lab.experiment.paths import Paths, paths_of_run
 from tiercast_lab.experiment.quantities import PACKET_SIZE
 from tiercast_lab.experiment.schema import Experiment, Traffic
 from tiercast_lab.experiment.topology import Topology
@@ -46,6 +47,11 @@ class LoadedExperiment:
     defaults: Mapping[str, Mapping[str, float]]
     notes: tuple[str, ...] = ()  # what the user should know
     sources: tuple[Path, ...] = ()  # the files that were read: its own, its base and its includes
+
+    @cached_property
+    def paths(self) -> list[Paths]:
+        """The paths from 0 on, and from each time at which they may move."""
+        return paths_of_run(self.topology, self.experiment.link_events)
 
     @property
     def flows(self) -> dict[str, Flow]:

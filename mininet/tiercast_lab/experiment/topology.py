@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tiercast_controller.network.routes import Routes, steps
-from tiercast_controller.network.topology import DOWN
+from tiercast_controller.network.routes import DOWN, Routes, steps
 
 from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.wire import Wire
@@ -176,6 +175,12 @@ class Topology:
             if end in self.switches:
                 self.switches[end].ports.append((other, link))
 
+    @property
+    def is_tree(self) -> bool:
+        """Whether there is one path between any two nodes, so that none ever moves."""
+        links = sum(not link.attaches for link in self.links.values())
+        return links < len(self.routes.neighbours)
+
     def path(self, sender: int, receiver: int) -> list[str]:
         """The names of the links between two nodes, starting at the sender."""
         return [self.link_between(a, b) for a, b in steps(self.routes.path(sender, receiver))]
@@ -209,19 +214,19 @@ class Topology:
         """The path as link directions, named as in rows of ports: "0>1", "1>3"."""
         return [f"{a}>{b}" for a, b in steps(self.routes.path(sender, receiver))]
 
-    def bottleneck(
-        self, sender: int, receiver: int, flows: Mapping[str, int] | None = None
-    ) -> tuple[str, int]:
-        """The first link on the path with the smallest share, and that share in bit/s: the link's
-        rate divided by the number of users of that direction, the session and the flows (RLA's soft
-        bottleneck)."""
-        flows = flows or {}
+    def link_of(self, direction: str) -> str:
+        """The name of the link of a direction such as "0>1"."""
+        return self.link_between(*map(int, direction.split(">")))
+
+    def bottleneck(self, path: Iterable[str], flows: Mapping[str, int]) -> tuple[str, int]:
+        """Of a path, as directions: the link of the first one with the smallest share, and that
+        share in bit/s: the link's rate divided by the number of users of that direction, the
+        session and the flows (RLA's soft bottleneck)."""
+        names = ((self.link_of(direction), direction) for direction in path)
         shares = [
-            (name, self.links[name].parameters.rate // (1 + flows.get(direction, 0)))
-            for name, direction in zip(
-                self.path(sender, receiver), self.directions(sender, receiver), strict=True
-            )
-            if self.links[name].parameters.rate
+            (name, rate // (1 + flows.get(direction, 0)))
+            for name, direction in names
+            if (rate := self.links[name].parameters.rate)
         ]
         return min(shares, key=lambda pair: pair[1])
 

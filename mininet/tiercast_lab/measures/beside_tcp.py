@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
@@ -15,8 +15,7 @@ from tiercast_lab.measures.rows import (
     counter_at,
     increase,
     mean_received_rate,
-    received_rate,
-    seconds_there,
+    received_within,
 )
 from tiercast_lab.measures.spec import RATE, fraction, measure, number
 
@@ -29,47 +28,54 @@ def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class _Match:
+    """A receiver, and the flows at its bottleneck during some intervals."""
+
+    agent: str
+    rivals: list[str]
+    there: list[Interval]
+
+    @property
+    def seconds(self) -> float:
+        return sum(end - start for start, end in self.there)
+
+
+@dataclass(frozen=True)
 class _Contest:
     """The flows that share bottlenecks with receivers, over the part of the window in which all of
-    them are present."""
+    them are present. A receiver whose bottleneck moves has a match for each."""
 
     rows: Rows
     context: Context
     part: np.ndarray  # the two ends of that part, s
-    rivals: dict[str, list[str]]  # by receiver, if it is present then and has any
+    matches: list[_Match]
 
     @property
     def flows(self) -> list[str]:
-        return sorted({name for flows in self.rivals.values() for name in flows})
+        return sorted({name for match in self.matches for name in match.rivals})
 
     def rate(self, flow: str) -> float:
         """The flow's throughput in bit/s."""
         return float(flow_rate(self.rows, flow, self.part)[0])
 
-    def seconds(self, agent: str) -> float:
-        """The time for which the receiver is present, in s."""
-        return float(seconds_there(self.context.receivers[agent], self.part)[0])
-
-    def shares(self, agent: str) -> tuple[float, list[float]]:
-        """bit/s of a receiver, and of each flow at its bottleneck, while the receiver is
-        present."""
-        receiver = self.context.receivers[agent]
-        rate = float(received_rate(self.rows, receiver, agent, self.part)[0])
-        there = receiver.presence((self.part[0], self.part[1]))
-        return rate, [_rate_within(self.rows, name, there) for name in self.rivals[agent]]
-
-
-def _rate_within(rows: Rows, flow: str, there: list[Interval]) -> float:
-    mine = rows.of("tcp", flow)
-    bits = 8 * sum(increase(mine, "bytes", start, end) for start, end in there)
-    return bits / sum(end - start for start, end in there)
+    def shares(self, match: _Match) -> tuple[float, list[float]]:
+        """bit/s of the receiver, and of each flow at its bottleneck, during the match."""
+        receiver = self.context.receivers[match.agent]
+        total = sum(
+            received_within(self.rows, receiver, match.agent, "bytes", np.array(one))[0]
+            for one in match.there
+        )
+        flows = (self.rows.of("tcp", name) for name in match.rivals)
+        grown = (
+            sum(increase(rows, "bytes", start, end) for start, end in match.there) for rows in flows
+        )
+        return 8 * float(total) / match.seconds, [8 * one / match.seconds for one in grown]
 
 
 def _contest(rows: Rows, context: Context) -> _Contest | None:
     if "received" not in rows or "tcp" not in rows:
         return None
-    rivals = _rivals(context)
-    names = {name for flows in rivals.values() for name in flows}
+    names = _rivals(context)
     if not names:
         return None
     # Each flow is present at some time of the window.
@@ -77,23 +83,24 @@ def _contest(rows: Rows, context: Context) -> _Contest | None:
     start, end = max(on for on, _ in parts), min(off for _, off in parts)
     if start >= end:
         return None
-    there = {
-        agent: names
-        for agent, names in rivals.items()
-        if context.receivers[agent].presence((start, end))
-    }
-    return _Contest(rows, context, np.array([start, end]), there) if there else None
-
-
-def _rivals(context: Context) -> dict[str, list[str]]:
-    """The flows at the bottleneck of each receiver, if both are present at some time of the
-    window."""
-    rivals = {
-        agent: [name for name in receiver.rivals if context.flows[name].presence(context.span)]
+    matches = [
+        _Match(agent, rivals, there)
         for agent, receiver in context.receivers.items()
-        if receiver.presence(context.span)
+        for bottleneck, there in receiver.at_bottlenecks((start, end))
+        if (rivals := [name for name in bottleneck.rivals if name in names])
+    ]
+    return _Contest(rows, context, np.array([start, end]), matches) if matches else None
+
+
+def _rivals(context: Context) -> set[str]:
+    """The flows at the bottlenecks of receivers, if both are present at some time of the window."""
+    return {
+        name
+        for receiver in context.receivers.values()
+        for bottleneck, _ in receiver.at_bottlenecks(context.span)
+        for name in bottleneck.rivals
+        if context.flows[name].presence(context.span)
     }
-    return {agent: flows for agent, flows in rivals.items() if flows}
 
 
 @beside_tcp(
@@ -102,29 +109,28 @@ def _rivals(context: Context) -> dict[str, list[str]]:
 def tcp_ratio(rows: Rows, context: Context) -> float | None:
     """A receiver's throughput divided by the mean throughput of the flows at its bottleneck; mean
     over the receivers."""
-    if (contest := _contest(rows, context)) is None:
+    return _tcp_ratio(_contest(rows, context))
+
+
+def _tcp_ratio(contest: _Contest | None) -> float | None:
+    if contest is None:
         return None
     total = seconds = 0.0
-    for agent in contest.rivals:
-        if (ratio := _ratio(contest, agent)) is None:
+    for match in contest.matches:
+        rate, flows = contest.shares(match)
+        if not sum(flows):
             return None
-        total += ratio * contest.seconds(agent)
-        seconds += contest.seconds(agent)
+        total += float(rate / np.mean(flows)) * match.seconds
+        seconds += match.seconds
     return total / seconds
-
-
-def _ratio(contest: _Contest, agent: str) -> float | None:
-    rate, flows = contest.shares(agent)
-    return float(rate / np.mean(flows)) if sum(flows) else None
 
 
 @beside_tcp(number(), "`tcp_ratio` of one receiver", which="receiver", whole=False)
 def receiver_tcp_ratio(rows: Rows, context: Context, agent: str) -> float | None:
     """One receiver's throughput divided by the mean throughput of the flows at its bottleneck."""
     contest = _contest(rows, context)
-    if contest is None or agent not in contest.rivals:
-        return None
-    return _ratio(contest, agent)
+    mine = [match for match in contest.matches if match.agent == agent] if contest else []
+    return _tcp_ratio(replace(contest, matches=mine)) if contest and mine else None
 
 
 @beside_tcp(
@@ -152,7 +158,7 @@ def _tcp_ratio_extreme(
     such pairs."""
     if (contest := _contest(rows, context)) is None:
         return None
-    pairs = [(rate, flow) for rate, flows in map(contest.shares, contest.rivals) for flow in flows]
+    pairs = [(rate, flow) for rate, flows in map(contest.shares, contest.matches) for flow in flows]
     return of([rate / flow for rate, flow in pairs]) if all(flow for _, flow in pairs) else None
 
 
@@ -191,7 +197,7 @@ def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
     if "tcp.sender" not in rows or "retransmitted" not in rows["tcp.sender"].columns:
         return None
     sent = again = 0.0
-    for name in {name for flows in _rivals(context).values() for name in flows}:
+    for name in _rivals(context):
         mine = rows.of("tcp.sender", name)
         again += increase(mine, "retransmitted", *context.span)
         sent += increase(mine, "sent_packets", *context.span)

@@ -12,6 +12,16 @@ Interval = tuple[float, float]  # s: from, to
 
 
 @dataclass(frozen=True)
+class Bottleneck:
+    """Where a receiver's bottleneck is from a time on."""
+
+    start: float  # s
+    direction: str = ""  # of a link, as in `port` rows: "0>1"
+    # The flows there, if the session's share is measured at this receiver.
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Receiver:
     """A receiver of a session. It counts while it is present; `absences` are the intervals in which
     it is not."""
@@ -19,10 +29,28 @@ class Receiver:
     node: int
     # Steps (s, bit/s) of the smallest link rate on its path.
     available: tuple[tuple[float, float], ...]
-    bottleneck: str = ""  # the direction of a link, as in `port` rows: "0>1"
-    # The flows at the bottleneck, if the session's share is measured at this receiver.
-    rivals: tuple[str, ...] = ()
+    # In the order of time, the first from 0 on; more than one if its path moves.
+    bottlenecks: tuple[Bottleneck, ...] = (Bottleneck(0.0),)
     absences: tuple[Interval, ...] = ()
+
+    def at_bottlenecks(self, within: Interval) -> list[tuple[Bottleneck, list[Interval]]]:
+        """The bottlenecks that it has while it is present, each with that time."""
+        parts = [(one, self.presence(part)) for one, part in self._parts(within)]
+        return [(one, intervals) for one, intervals in parts if intervals]
+
+    def rivals(self, within: Interval) -> list[str]:
+        """The flows at its bottlenecks of an interval."""
+        parts = self._parts(within)
+        return list(dict.fromkeys(name for one, _ in parts for name in one.rivals))
+
+    def _parts(self, within: Interval) -> list[tuple[Bottleneck, Interval]]:
+        start, stop = within
+        ends = [*(one.start for one in self.bottlenecks[1:]), math.inf]
+        return [
+            (one, (max(one.start, start), min(end, stop)))
+            for one, end in zip(self.bottlenecks, ends, strict=True)
+            if one.start <= stop and end > start
+        ]
 
     def presence(self, within: Interval) -> list[Interval]:
         """The intervals in which it is present, in the order of time."""
@@ -104,14 +132,9 @@ def context_of(summary: Mapping[str, Any]) -> Context:
     """Builds the context from a stored run's summary.json, as its first session sees it."""
     network = summary["network"]
     sessions = tuple(_session(session) for session in network["sessions"])
-    paths = [
-        *(
-            receiver["directions"]
-            for session in network["sessions"]
-            for receiver in session["receivers"].values()
-        ),
-        *(flow["directions"] for flow in network["flows"].values()),
-    ]
+    receivers = [one for part in network["sessions"] for one in part["receivers"].values()]
+    users = [*receivers, *network["flows"].values()]
+    paths = [one["directions"] for user in users for one in (user, *user.get("later", []))]
     return Context(
         window=tuple(summary["window_s"]),
         session=sessions[0],
@@ -128,7 +151,7 @@ def context_of(summary: Mapping[str, Any]) -> Context:
 
 
 def _session(session: Mapping[str, Any]) -> Session:
-    least = min(receiver["share"] for receiver in session["receivers"].values())
+    bottlenecks = _bottlenecks(session)
     return Session(
         number=session["session"],
         sender=session["sender"],
@@ -137,9 +160,7 @@ def _session(session: Mapping[str, Any]) -> Session:
             agent: Receiver(
                 node=one["node"],
                 available=tuple(tuple(step) for step in one["available"]),
-                bottleneck=one["directions"][one["path"].index(one["bottleneck"])],
-                # A single-rate session follows the smallest share: RLA's soft bottleneck.
-                rivals=tuple(one["rivals"]) if session["layered"] or one["share"] == least else (),
+                bottlenecks=bottlenecks[agent],
                 absences=tuple(tuple(interval) for interval in one["absences"]),
             )
             for agent, one in session["receivers"].items()
@@ -148,3 +169,26 @@ def _session(session: Mapping[str, Any]) -> Session:
         start=session["start_s"],
         stop=math.inf if session.get("stop_s") is None else session["stop_s"],
     )
+
+
+def _bottlenecks(session: Mapping[str, Any]) -> dict[str, tuple[Bottleneck, ...]]:
+    """By receiver. They begin anew whenever the path of any receiver moves."""
+    receivers = session["receivers"]
+    parts = {
+        agent: [(0.0, one), *((later["from_s"], later) for later in one.get("later", []))]
+        for agent, one in receivers.items()
+    }
+    result: dict[str, list[Bottleneck]] = {agent: [] for agent in receivers}
+    for at in sorted({start for mine in parts.values() for start, _ in mine}):
+        now = {
+            agent: [one for start, one in mine if start <= at][-1] for agent, mine in parts.items()
+        }
+        least = min(one["share"] for one in now.values())
+        for agent, one in now.items():
+            place = one["directions"][one["path"].index(one["bottleneck"])]
+            # A single-rate session follows the smallest share: RLA's soft bottleneck.
+            rivals = tuple(one["rivals"]) if session["layered"] or one["share"] == least else ()
+            before = result[agent][-1] if result[agent] else None
+            if before is None or (before.direction, before.rivals) != (place, rivals):
+                result[agent].append(Bottleneck(at, place, rivals))
+    return {agent: tuple(mine) for agent, mine in result.items()}

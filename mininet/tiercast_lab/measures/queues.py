@@ -36,7 +36,8 @@ def mean_queue(rows: Rows, context: Context) -> float | None:
     samples."""
     there: dict[str, list[Interval]] = defaultdict(list)
     for receiver in context.receivers.values():
-        there[receiver.bottleneck] += receiver.presence(context.span)
+        for bottleneck, intervals in receiver.at_bottlenecks(context.span):
+            there[bottleneck.direction] += intervals
     seen = []
     for link, intervals in there.items():
         samples = rows.of("port", link, "link")

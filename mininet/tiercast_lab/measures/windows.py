@@ -249,14 +249,16 @@ def receivers_signals(
     rows: Rows, context: Context, at_bottleneck: bool, of: Summary
 ) -> float | None:
     """A summary over the receivers behind the soft bottleneck, or over all others."""
-    chosen = [one for one in context.receivers.values() if bool(one.rivals) == at_bottleneck]
+    chosen = [
+        one for one in context.receivers.values() if bool(one.rivals(context.span)) == at_bottleneck
+    ]
     signals = signals_of(rows, context.session.sender, chosen, context.span)
     return of(signals) if signals else None
 
 
 def flows_cuts(rows: Rows, context: Context, at_bottleneck: bool, of: Summary) -> float | None:
     """A summary over the TCP flows at the session's bottlenecks, or over all others."""
-    competing = {name for one in context.receivers.values() for name in one.rivals}
+    competing = {name for one in context.receivers.values() for name in one.rivals(context.span)}
     chosen = [name for name in context.rivals if (name in competing) == at_bottleneck]
     flows = _tcp_flows(rows, context, chosen)
     cuts = [flow.cuts for flow in flows if flow.cuts is not None]

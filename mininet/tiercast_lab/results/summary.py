@@ -5,7 +5,7 @@ written from these types (tiercast_lab.run.network_summary)."""
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from tiercast_controller.base.bounded_yaml import shown
@@ -81,34 +81,56 @@ class NodeSummary(Part):
     place: At | None  # x to the right, y upwards, in any unit
 
 
+class LaterDirections(Part):
+    from_s: float
+    directions: list[str]
+
+
 class FlowSummary(Part):
     source: Annotated[int, Field(alias="from")]  # nodes
     destination: Annotated[int, Field(alias="to")]
-    directions: list[str]
+    directions: list[str]  # at the start of the run
+    later: list[LaterDirections] = []  # once paths have moved, in the order of time
     kind: str
     rival: bool
     start_s: float
     stop_s: float
     packet_size: int
 
+    def directions_at(self, at_s: float) -> list[str]:
+        parts = [self.directions, *(one.directions for one in self.later if one.from_s <= at_s)]
+        return parts[-1]
 
-class ReceiverSummary(Part):
-    node: int
+
+class PathSummary(Part):
+    """A receiver's path, its bottleneck, and the flows there."""
+
     path: Annotated[list[LinkName], Field(min_length=1)]
     directions: list[str]
     bottleneck: str
     share: float
     rivals: list[str]
-    available: Annotated[list[At], Field(min_length=1)]
-    absences: list[Interval]
 
     @model_validator(mode="after")
-    def _bottleneck_on_the_path(self) -> ReceiverSummary:
+    def _bottleneck_on_the_path(self) -> Self:
         if len(self.directions) != len(self.path):
             raise ValueError(f"{len(self.directions)} directions; valid: {len(self.path)}")
         if self.bottleneck not in self.path:
             raise ValueError(f"no bottleneck {among(self.bottleneck, self.path)}")
         return self
+
+
+class LaterPath(PathSummary):
+    from_s: float
+
+
+class ReceiverSummary(PathSummary):
+    """The path is that of the run's start."""
+
+    node: int
+    later: list[LaterPath] = []  # once the path has moved, in the order of time
+    available: Annotated[list[At], Field(min_length=1)]
+    absences: list[Interval]
 
 
 class SessionSummary(Part):
@@ -137,12 +159,13 @@ class Network(Part):
             if session.sender_node not in nodes:
                 raise ValueError(f"no node {among(session.sender_node, sorted(nodes))}")
             for receiver in session.receivers.values():
-                for name in receiver.path:
-                    if name not in self.links:
-                        raise ValueError(f"no link {among(name, self.links)}")
-                for name in receiver.rivals:
-                    if name not in self.flows:
-                        raise ValueError(f"no flow {among(name, self.flows)}")
+                for one in (receiver, *receiver.later):
+                    for name in one.path:
+                        if name not in self.links:
+                            raise ValueError(f"no link {among(name, self.links)}")
+                    for name in one.rivals:
+                        if name not in self.flows:
+                            raise ValueError(f"no flow {among(name, self.flows)}")
         return self
 
 

@@ -68,8 +68,8 @@ def described_topology(
             policy_back = marking.at(link.sent_by(far).rate, packet_size, idle_us)
             described.connect(near, port, far, back, policy, policy_back, delay)
             if link.parameters.wire.up is False:
-                described.set_up(near, port, up=False)
-                described.set_up(far, back, up=False)
+                described.change_link(near, port, up=False)
+                described.change_link(far, back, up=False)
     return described
 
 

@@ -222,7 +222,7 @@ def _make_run(
     # Imported here because runs in virtual time do not need Mininet, whose import takes 0.2 s.
     from tiercast_lab.run.mininet.runtime import MininetRun
 
-    switches = _switch_kind(options.switch, loaded)
+    switches = _switch_kind(options.switch, loaded, seed)
     progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
     given: dict[str, Any] = {
         "loaded": loaded, "folder": folder, "seed": seed, "view": view, "progress": progress,
@@ -235,10 +235,10 @@ def _make_run(
     return LabRun(**given, lab=lab)
 
 
-def _switch_kind(name: str, loaded: LoadedExperiment) -> SwitchKind:
+def _switch_kind(name: str, loaded: LoadedExperiment, seed: int) -> SwitchKind:
     from tiercast_lab.run.mininet.bmv2 import Bmv2Switches
     from tiercast_lab.run.mininet.switches import TiercastSwitches
 
     if name == "bmv2":
         return Bmv2Switches(loaded.packet_size_of)
-    return TiercastSwitches()
+    return TiercastSwitches(seed)

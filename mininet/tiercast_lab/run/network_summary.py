@@ -4,19 +4,17 @@ run's network, so that they never read its YAML."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
-
-from tiercast_controller.network.routes import Routes, steps
-from tiercast_controller.network.topology import DOWN
+from typing import Any, TypeVar
 
 from tiercast_lab.experiment.churn import MemberChange
-from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent, Session, member_name
 from tiercast_lab.experiment.topology import Link, LinkParameters, Topology
 from tiercast_lab.results.summary import (
     FlowSummary,
+    LaterPath,
     LinkSummary,
     Network,
     NodeSummary,
@@ -34,7 +32,7 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
             {
                 "from": flow.source,
                 "to": flow.destination,
-                "directions": topology.directions(flow.source, flow.destination),
+                **_flow_paths(loaded, flow),
                 "kind": flow.kind,
                 "rival": flow.rival,
                 "start_s": flow.start_s,
@@ -82,24 +80,27 @@ def _session(
 ) -> SessionSummary:
     session, topology = loaded.experiment.sessions[index], loaded.topology
     suffix = session.session if index else None
-    contenders = {name: flow for name, flow in flows.items() if flow.rival}
-    users = Counter(direction for flow in contenders.values() for direction in flow.directions)
     changes, events = loaded.experiment.member_changes, loaded.experiment.link_events
-    moves = _moves(topology, events)
+    rivals = {name: flow for name, flow in flows.items() if flow.rival}
+    times = [
+        (paths, {name: flow.directions_at(paths.start / 1e9) for name, flow in rivals.items()})
+        for paths in loaded.paths
+    ]
+    users = [Counter(way for ways in there.values() for way in ways) for _, there in times]
     receivers = {}
     for node in loaded.recorded[index]:
-        path = topology.path(session.sender, node)
-        directions = topology.directions(session.sender, node)
-        link, share = topology.bottleneck(session.sender, node, users)
-        direction = directions[path.index(link)]
+        parts = [
+            (paths.start, _path(topology, paths.directions(session.sender, node), there, counts))
+            for (paths, there), counts in zip(times, users, strict=True)
+        ]
+        first, *later = _without_repeats(parts)
         receivers[member_name(node, suffix)] = ReceiverSummary(
             node=node,
-            path=path,
-            directions=directions,
-            bottleneck=link,
-            share=share,
-            rivals=[name for name, flow in contenders.items() if direction in flow.directions],
-            available=_available(topology, moves, session.sender, node, events),
+            **first[1],
+            later=[LaterPath(from_s=start / 1e9, **path) for start, path in later],
+            available=_available(
+                topology, [(start, path["directions"]) for start, path in (first, *later)], events
+            ),
             absences=absences(
                 session, changes.get((session.session, node), []), loaded.experiment.duration
             ),
@@ -141,50 +142,55 @@ def absences(session: Session, changes: list[MemberChange], end: int) -> list[li
     return [[left, back] for left, back in result if left < back]
 
 
-def _moves(topology: Topology, events: list[LinkEvent]) -> list[tuple[int, Routes[int]]]:
-    """The paths from each time, in ns, at which links fail or return; the first from 0 on."""
-    result = [(0, topology.routes)]
-    if all(event.wire.up is None for event in events):
-        return result
-    links = {
-        (a, b): topology.links[topology.link_between(a, b)].parameters.delay
-        for a, near in topology.routes.neighbours.items()
-        for b in near
-        if a < b
-    }
-    if len(links) < len(topology.routes.neighbours):  # a tree: nothing moves
-        return result
-    down = {  # directions
-        way
-        for link in topology.links.values()
-        if link.parameters.wire.up is False
-        for way in ((link.a[1:], link.b[1:]), (link.b[1:], link.a[1:]))
-    }
-    for event in events:
-        if event.wire.up is None:
-            continue
-        for _, sender, receiver in topology.sides(event.link):
-            (down.discard if event.wire.up else down.add)((sender[1:], receiver[1:]))
-        failed = {tuple(sorted(map(int, ends))) for ends in down}
-        now = {link: delay + (DOWN if link in failed else 0) for link, delay in links.items()}
-        result.append((event.at, Routes(now)))
+T = TypeVar("T")
+
+
+def _without_repeats(parts: Iterable[tuple[int, T]]) -> list[tuple[int, T]]:
+    """Of (time, value): those whose value differs from the one before."""
+    result: list[tuple[int, T]] = []
+    for start, value in parts:
+        if not result or result[-1][1] != value:
+            result.append((start, value))
     return result
 
 
-def _available(
+def _flow_paths(loaded: LoadedExperiment, flow: Flow) -> dict[str, Any]:
+    """The keys of FlowSummary that say which links the flow takes."""
+    parts = ((one.start, one.directions(flow.source, flow.destination)) for one in loaded.paths)
+    (_, first), *later = _without_repeats(parts)
+    return {
+        "directions": first,
+        "later": [{"from_s": start / 1e9, "directions": ways} for start, ways in later],
+    }
+
+
+def _path(
     topology: Topology,
-    moves: list[tuple[int, Routes[int]]],
-    sender: int,
-    node: int,
-    events: list[LinkEvent],
+    directions: list[str],
+    contenders: Mapping[str, list[str]],
+    users: Mapping[str, int],
+) -> dict[str, Any]:
+    """The keys of PathSummary, with the rates at the start of the run. `contenders`: the directions
+    that each rival takes; `users`: how many of them take a direction."""
+    path = [topology.link_of(direction) for direction in directions]
+    link, share = topology.bottleneck(directions, users)
+    place = directions[path.index(link)]
+    return {
+        "path": path,
+        "directions": directions,
+        "bottleneck": link,
+        "share": share,
+        "rivals": [name for name, ways in contenders.items() if place in ways],
+    }
+
+
+def _available(
+    topology: Topology, parts: list[tuple[int, list[str]]], events: list[LinkEvent]
 ) -> list[list[float]]:
-    """As available_steps, over the path of each time."""
+    """As available_steps, over the path of each time: `parts` are (ns, directions)."""
     result: list[list[float]] = []
-    for (start, routes), (end, _) in pairwise([*moves, (1 << 63, moves[0][1])]):
-        path = {
-            f"{a}>{b}": topology.links[topology.link_between(a, b)].parameters
-            for a, b in steps(routes.path(sender, node))
-        }
+    for (start, directions), (end, _) in pairwise([*parts, (1 << 63, [])]):
+        path = {way: topology.links[topology.link_of(way)].parameters for way in directions}
         found = available_steps(path, events)
         at_start = [rate for at, rate in found if at <= start / 1e9][-1]
         result += [[start / 1e9, at_start]]

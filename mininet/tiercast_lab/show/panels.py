@@ -232,7 +232,8 @@ def sending_rates(run: StoredRun) -> Panel:
 
 def queues(run: StoredRun) -> Panel:
     frame = run.rows.get("port")
-    all_links = sorted({one.bottleneck for one in run.context.receivers.values()}, key=numbers_of)
+    places = {one.direction for user in run.context.receivers.values() for one in user.bottlenecks}
+    all_links = sorted(places, key=numbers_of)
     links = all_links[:MOST_LINES]
     title, unit = "Queues at the bottlenecks: longest of each second", "packets"
     title += _part(links, all_links, "links")

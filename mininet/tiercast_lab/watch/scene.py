@@ -94,7 +94,7 @@ def described(run: StoredRun, scene: Scene) -> dict[str, Any]:
                 "node": one["node"],
                 "session": session["session"],
                 "path": one["directions"],
-                "bottleneck": scene.receivers[name].bottleneck,
+                "bottleneck": scene.receivers[name].bottlenecks[0].direction,
                 "available": one["available"],
             }
             for session in network["sessions"]

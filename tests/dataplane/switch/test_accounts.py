@@ -268,3 +268,22 @@ def test_a_program_without_such_counters_says_what_the_queue_did(network, start,
     assert (port.entered, port.queue_drops, port.queue_packets) == (5, 2, 2)
     assert not any(port.HasField(name) for name in ("left", "marked", "policy_drops", "forwarded"))
     assert [(one.session, one.entered, one.waiting) for one in port.sessions] == [(-1, 5, 2)]
+
+
+def test_what_a_wire_loses_follows_from_the_seed(network, start, tools):
+    """Of 64 frames a half; two seeds that are not the same agree on all with a chance of 2^-64."""
+
+    def kept(seed: int, device_id: int) -> list[int]:
+        ports = ("--port", "1=p1", "--port", "2=p2", "--json", str(tools.TO_PORT_1))
+        switch = start(*ports, "--seed", str(seed), device_id=device_id)
+        half = queue_pb2.Wire(loss=queue_pb2.Loss(in_good=0.5))
+        switch.lab.SetLink(lab_pb2.SetLinkRequest(port=2, rx_wire=half))
+        for n in range(64):
+            network.ports[2].send(bytes(Ether(dst="02:00:00:00:01:00")) + bytes(50) + bytes([n]))
+        wait_until(lambda: ports_of(switch)[2].rx_packets == 64, "all have come")
+        count = 64 - ports_of(switch)[2].rx_link_losses
+        found = [one.data[-1] for one in network.ports[1].receive(count)]
+        switch.stop()
+        return found
+
+    assert kept(5, 1) == kept(5, 2) != kept(6, 2)

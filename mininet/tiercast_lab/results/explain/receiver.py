@@ -99,7 +99,7 @@ def _subscription(snapshot: Snapshot) -> list[str]:
 
 def _queue(snapshot: Snapshot) -> list[str]:
     frame = snapshot.run.rows.get("port")
-    path = snapshot.receiver_summary.get("directions", [])
+    path = snapshot.directions
     if frame is None or not path:
         return ["not reported by this kind of switch"]
     # A port's row covers the second before it, so the row whose second includes the time counts
@@ -118,12 +118,17 @@ def _queue(snapshot: Snapshot) -> list[str]:
 
 
 def _path(snapshot: Snapshot) -> list[str]:
-    """What happened on the path, during the last seconds, to packets of the receiver's layers."""
+    """The path, if it has moved, and what happened on it, during the last seconds, to packets of
+    the receiver's layers."""
+    latest = snapshot.paths[-1]
+    moved = []
+    if "from_s" in latest:
+        moved = [f"{', '.join(latest['directions'])} since {latest['from_s']:g} s"]
     if "port.session" not in snapshot.run.rows:
-        return []
+        return moved
     dropped, marked = [], []
     counted = True
-    for link in snapshot.receiver_summary["directions"]:
+    for link in snapshot.directions:
         mine = snapshot.run.rows.of("port.session", link, "link").filter(
             (pl.col("session") == snapshot.session.number) & (pl.col("layer") < _layers(snapshot))
         )
@@ -146,8 +151,9 @@ def _path(snapshot: Snapshot) -> list[str]:
             marked.append(f"{grew['marked']:.0f} by {policy} at {link}")
     unknown = "" if counted else " (this kind of switch does not count what full queues drop)"
     return [
+        *moved,
         f"of its packets dropped: {', '.join(dropped) or 'none'}{unknown}; "
-        f"marked: {', '.join(marked) or 'none'}"
+        f"marked: {', '.join(marked) or 'none'}",
     ]
 
 
@@ -162,7 +168,7 @@ def _layers(snapshot: Snapshot) -> int:
 
 
 def _flows(snapshot: Snapshot) -> list[str]:
-    names = snapshot.receiver_summary.get("rivals", [])
+    names = snapshot.paths[-1]["rivals"]
     lines = []
     for name in names[:4]:
         span = snapshot.at_s - snapshot.since_s

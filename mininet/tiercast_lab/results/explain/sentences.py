@@ -76,7 +76,9 @@ class Sentences:
             agent = snapshot.receiver if clause.by == "receiver" else snapshot.sender
             if clause.by == "about":
                 row = snapshot.last(
-                    clause.kind, agent, receiver=float(snapshot.receiver_summary["node"])
+                    clause.kind,
+                    agent,
+                    receiver=float(snapshot.session.receivers[snapshot.receiver].node),
                 )
             else:
                 row = snapshot.last(clause.kind, agent)

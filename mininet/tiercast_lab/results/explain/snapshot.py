@@ -49,9 +49,19 @@ class Snapshot:
         return max(0.0, self.at_s - SPAN_S)
 
     @cached_property
-    def receiver_summary(self) -> dict[str, Any]:
-        summary: dict[str, Any] = self._session_summary["receivers"][self.receiver]
-        return summary
+    def paths(self) -> list[dict[str, Any]]:
+        """The paths that the receiver had during the last seconds, the latest one last, as
+        PathSummary; those after the run's first one have `from_s`."""
+        first = self._session_summary["receivers"][self.receiver]
+        parts: list[dict[str, Any]] = [first, *first.get("later", [])]
+        begun = [one for one in parts if one.get("from_s", 0.0) <= self.at_s]
+        ended = [one for one in begun[1:] if one["from_s"] <= self.since_s]
+        return begun[len(ended) :]
+
+    @property
+    def directions(self) -> list[str]:
+        """The directions of links on these paths."""
+        return list(dict.fromkeys(way for path in self.paths for way in path["directions"]))
 
     @property
     def scheme(self) -> str:

@@ -14,13 +14,17 @@ OVERHEAD = "-14B"
 
 
 def switch_command(
-    switch: Switch, topology: Topology, interfaces: list[str], socket: Path
+    switch: Switch, topology: Topology, interfaces: list[str], socket: Path, seed: int
 ) -> list[str]:
+    """`seed` is the run's."""
+    place = list(topology.switches).index(switch.name)
     command = [
         str(binaries.SWITCH),
         f"--name={switch.name}",
         f"--device-id={switch.device_id}",
         f"--grpc=unix:{socket}",
+        # As in virtual time (ns3/virtual_network.cpp): each switch has numbers of its own.
+        f"--seed={seed + 1 + place}",
     ]
     for number, interface in enumerate(interfaces, 1):
         neighbour, link = switch.ports[number - 1]

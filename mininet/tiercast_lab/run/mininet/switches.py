@@ -86,6 +86,10 @@ class TiercastSwitches:
     idle_us = 0
     bounds: Mapping[str, float | None] = {}
 
+    def __init__(self, seed: int) -> None:
+        """`seed` is the run's."""
+        self._seed = seed
+
     def check(self, loaded: LoadedExperiment) -> None:
         binaries.require(binaries.SWITCH)
 
@@ -102,7 +106,7 @@ class TiercastSwitches:
         children.start(
             network.nodes[switch.name],
             f"tiercast-switch {switch.name}",
-            switch_command(switch, network.topology, interfaces, socket),
+            switch_command(switch, network.topology, interfaces, socket, self._seed),
             switch.name,
         )
 

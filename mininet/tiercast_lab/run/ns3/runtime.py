@@ -157,7 +157,9 @@ def answer(
 ) -> ControllerAnswer:
     """To a question of tiercast-ns3 (docs/ns3.md)."""
     if question["ask"] == "port":
-        updates = controller.port_changed(question["switch"], question["port"], question["up"])
+        updates = controller.port_changed(
+            question["switch"], question["port"], question.get("up"), question.get("delay_ns")
+        )
         return ControllerAnswer(updates=updates, delay_ns=CONTROL_DELAY_NS)
     session, now_s = question["session"], question["time_ns"] / 1e9
     if question["ask"] == "expire":
