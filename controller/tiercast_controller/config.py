@@ -31,6 +31,7 @@ from tiercast_controller.network.topology import (
     MAX_PORT,
     Aggregation,
     AnySourceGroup,
+    EqualCosts,
     Host,
     Session,
     Switch,
@@ -51,6 +52,7 @@ hosts:
 links:
   - {switch: s0, port: 1, to: h0}       # between switches: and to_port
   - {switch: s0, port: 2, to: h1, rate_bps: 2000000, idle_us: 50, marking: {kind: priority}}
+equal_costs: one                        # or session-hash; may be left out
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
 groups:                                 # of other programs; may be left out
@@ -158,6 +160,7 @@ class Config(_Part):
     links: list[LinkPart]
     sessions: list[SessionPart]
     groups: list[GroupPart] = []
+    equal_costs: EqualCosts = "one"
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -172,7 +175,7 @@ class Config(_Part):
             raise ConfigurationError("\n".join(lines)) from None
 
     def topology(self) -> Topology:
-        topology = Topology()
+        topology = Topology(self.equal_costs)
         for s in self.switches:
             topology.add_switch(Switch(s.name, s.device_id, s.grpc, s.mac, s.ip))
         for h in self.hosts:

@@ -117,4 +117,4 @@ def test_links_to_receivers_are_those_of_their_paths() -> None:
     topology = Topology({link: LINK for link in tree_links(depth=3, fanout=2)}, [0, 7], [9, 13])
     for sender, receivers in ((0, [9, 13]), (7, [9, 13, 14]), (13, [9])):
         paths = (link for node in receivers for link in topology.path(sender, node))
-        assert sorted(topology.links_to(sender, receivers)) == sorted(set(paths))
+        assert sorted(topology.links_to(sender, receivers, topology.routes)) == sorted(set(paths))

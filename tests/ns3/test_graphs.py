@@ -167,3 +167,65 @@ def test_paths_move_when_a_link_fails_and_when_it_returns(tmp_path: Path, change
     assert " since " not in said[9].split("path")[-1].split("why")[0]
     assert ("0>2, 2>3, 3>4 since 10 s" in said[15]) == (not from_the_start)
     assert "0>1, 1>3, 3>4 since 20 s" in said[25]
+
+
+SHARED = """\
+topology:
+  nodes: [0, 1, 2, 3, 9]
+  equal_costs: session-hash
+  link: {rate: 10Mbit/s, delay: 5ms, queue: 100p}
+  links: {0-1: {}, 0-2: {}, 0-3: {}, 1-9: {}, 2-9: {}, 3-9: {}}
+sessions:
+"""
+ONE_OF_SHARED = """\
+  - {{scheme: sim, sender: 0, session: {}, receivers: [9], layers: 1, parameters:
+     {{sim.initial_rate: 400kbit/s, sim.min_rate: 400kbit/s, sim.max_rate: 400kbit/s}}}}
+"""
+
+
+def test_sessions_share_equal_paths_and_move_around_a_failure(tmp_path: Path) -> None:
+    """Each of eight sessions takes the path that the summary says, alone; when 0-2 fails, only
+    those over it move."""
+    file = tmp_path / "shared.yaml"
+    sessions = "".join(ONE_OF_SHARED.format(number) for number in range(1, 9))
+    file.write_text(
+        SHARED + sessions + "events: [{at: 6s, link: 0-2, up: false}, {at: 12s, link: 0-2, "
+        "up: true}]\nduration: 18s\nmeasure: {last: 12s}\n"
+    )
+    command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
+    subprocess.run(command, check=True, capture_output=True)
+    latest = tmp_path / "r/latest"
+    summary = json.loads((latest / "summary.json").read_text())
+    (check,) = [one for one in summary["validity"]["checks"] if one["name"] == "unaccounted"]
+    assert check["measured"] == 0
+    ports = pl.read_parquet(latest / "rows/port.session.parquet")
+    first: dict[int, list[str]] = {}
+    for session in summary["network"]["sessions"]:
+        (receiver,) = session["receivers"].values()
+        parts = [(0, receiver["directions"])]
+        parts += [(one["from_s"], one["directions"]) for one in receiver["later"]]
+        first[session["session"]] = parts[0][1]
+        assert [at for at, _ in parts] == ([0, 6, 12] if "0>2" in parts[0][1] else [0])
+        for start, end in ((1, 5), (7, 11), (13, 17)):
+            path = [ways for at, ways in parts if at <= start][-1]
+            mine = ports.filter(pl.col("session") == session["session"])
+            for link in ("0>1", "0>2", "0>3", "1>9", "2>9", "3>9"):
+                of_link = mine.filter(pl.col("link") == link)
+                counts = [
+                    of_link.filter(pl.col("time_s") <= at)["left"].max() or 0 for at in (start, end)
+                ]
+                wanted = 50 * (end - start) if link in path else 0
+                assert counts[1] - counts[0] == pytest.approx(wanted, rel=0.05)
+    assert {ways[0] for ways in first.values()} == {"0>1", "0>2", "0>3"}
+
+
+def test_aggregation_in_the_network_is_refused_with_shared_paths(tmp_path: Path) -> None:
+    file = tmp_path / "shared.yaml"
+    file.write_text(
+        SHARED + ONE_OF_SHARED.format(1).replace("layers: 1", "layers: 1, aggregation: network")
+    )
+    command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert "sessions.0.aggregation: network needs feedback to come back along the tree" in said

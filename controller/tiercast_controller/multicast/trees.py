@@ -104,7 +104,7 @@ class SessionTrees:
         self.session = session
         self.source_switch, self.source_port = topology.attachment(session.source)
         self._topology = topology
-        self._upstream = topology.routes.towards(session.source)
+        self._upstream = topology.routes_of(session.number).towards(session.source)
         self._ports: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(session.layers)]
 
     @property
@@ -154,7 +154,8 @@ class SessionTrees:
             for port in copies
             if self._topology.is_host_port(switch, port)
         ]
-        self._upstream = self._topology.routes.towards(self.session.source)
+        routes = self._topology.routes_of(self.session.number)
+        self._upstream = routes.towards(self.session.source)
         self._ports = [defaultdict(set) for _ in self._ports]
         for rank, switch, port in members:
             self.join(rank, switch, port)

@@ -3,11 +3,12 @@ trees, and what the lab measures and draws."""
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 Node = TypeVar("Node", int, str)
@@ -61,10 +62,15 @@ class Routes(Generic[Node]):
     s10): the path that has the last of these links loses. So all pairs have exactly one path, a
     part of a path is a path, and a path back is the path there: the switches' next hops towards a
     host, the tree of a source, and the measures agree, whoever computes them.
+
+    With a key the links are sorted by a hash of it and their ends' numbers instead: the same holds,
+    and another key may take another of the equal paths.
     """
 
-    def __init__(self, delays: Mapping[tuple[Node, Node], int]) -> None:
+    def __init__(self, delays: Mapping[tuple[Node, Node], int], key: int | None = None) -> None:
         """`delays`: the delay of each link in ns, at least 0, the same in both directions."""
+        self._key = key
+        self._keyed: dict[int, Routes[Node]] = {}
         self.neighbours: dict[Node, list[Node]] = {}
         for a, b in delays:
             self.neighbours.setdefault(a, []).append(b)
@@ -73,6 +79,13 @@ class Routes(Generic[Node]):
         self._delays.update({(b, a): delay for (a, b), delay in delays.items()})
         self._links: list[tuple[Node, Node]] = list(delays)
         self._towards: dict[Node, dict[Node, Node]] = {}
+
+    def keyed(self, key: int) -> Routes[Node]:
+        """The paths of the same graph with a key."""
+        if key not in self._keyed:
+            delays = {link: self._delays[link] for link in self._links}
+            self._keyed[key] = Routes(delays, key)
+        return self._keyed[key]
 
     def towards(self, root: Node) -> dict[Node, Node]:
         """For each node that has a path to the root: the next node on it. Nearer nodes first; the
@@ -163,6 +176,8 @@ class Routes(Generic[Node]):
     @cached_property
     def _bits(self) -> dict[tuple[Node, Node], int]:
         order = sorted(self._links, key=lambda link: sorted(map(_in_order, link)))
+        if self._key is not None:
+            order.sort(key=partial(_hash, self._key))
         bits = {link: 1 << place for place, link in enumerate(order)}
         return {**bits, **{(b, a): bit for (a, b), bit in bits.items()}}
 
@@ -194,6 +209,12 @@ class Routes(Generic[Node]):
 def steps(nodes: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
     """The links of a path, in order."""
     return zip(nodes, nodes[1:], strict=False)
+
+
+def _hash(key: int, link: tuple[int | str, int | str]) -> bytes:
+    """Of the ends' numbers alone: s3 and 3 are the same. Without a number the name counts."""
+    numbers = sorted("".join(re.findall("[0-9]+", str(node))) or str(node) for node in link)
+    return hashlib.blake2b(f"{key} {' '.join(numbers)}".encode(), digest_size=8).digest()
 
 
 def _in_order(node: int | str) -> list[tuple[int, str]]:

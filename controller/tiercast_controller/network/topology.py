@@ -53,6 +53,10 @@ class Host:
 # What aggregates a session's feedback (SIM 3.1): only the sender, or also each switch of its tree.
 Aggregation = Literal["sender", "network"]
 
+# Of the paths with the same cost, all take one, by the rule of Routes, or each session's tree takes
+# one by the session's number, so that sessions share them; unicast takes the rule's.
+EqualCosts = Literal["one", "session-hash"]
+
 
 @dataclass(frozen=True)
 class Session:
@@ -115,7 +119,8 @@ def session_and_rank(group: IPv4Address) -> tuple[int, int] | None:
 class Topology:
     """Every method raises ConfigurationError if names, ports or addresses do not fit together."""
 
-    def __init__(self) -> None:
+    def __init__(self, equal_costs: EqualCosts = "one") -> None:
+        self.equal_costs = equal_costs
         self._nodes: dict[str, Switch | Host] = {}
         # For each link, in both directions: node -> neighbour -> {switch: port}.
         self._links: dict[str, dict[str, dict[str, int]]] = {}
@@ -255,6 +260,10 @@ class Topology:
             self._routes = Routes(self._delays.of_links())
         return self._routes
 
+    def routes_of(self, session: int) -> Routes[str]:
+        """The paths of a session's tree."""
+        return self.routes if self.equal_costs == "one" else self.routes.keyed(session)
+
     def change_link(
         self, switch: str, port: int, up: bool | None = None, delay_ns: int | None = None
     ) -> bool:
@@ -331,6 +340,11 @@ class Topology:
                 raise ConfigurationError(
                     f"session {session.number}: aggregation is {session.aggregation!r}; valid: "
                     f"{', '.join(get_args(Aggregation))}"
+                )
+            if session.aggregation == "network" and self.equal_costs != "one" and not self.is_tree:
+                raise ConfigurationError(
+                    f"session {session.number}: aggregation in the network needs feedback to come "
+                    f"back along the tree, and with equal_costs: {self.equal_costs} it may not"
                 )
             if session.number in numbers:
                 raise ConfigurationError(f"session {session.number} is given twice")

@@ -20,6 +20,7 @@ from tiercast_controller.network.topology import MAX_PORT
 from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError, among, closest, listed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.paths import Paths, directions
 from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, START_SPREAD_NS
 from tiercast_lab.experiment.schema import (
     Churn,
@@ -52,6 +53,7 @@ def check(
     routes = Routes({link: parameters.path_delay for link, parameters in links.items()})
     sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
     _check_traffic(source, experiment, nodes, len(receivers[0]))
+    tree = Paths(0, routes, experiment.topology.equal_costs).of_session(sessions[0].session)
     members = {one.session: of_one for one, of_one in zip(sessions, receivers, strict=True)}
     experiment = experiment.model_copy(
         update={
@@ -63,7 +65,7 @@ def check(
             "traffic": [
                 one
                 for entry in experiment.traffic
-                for one in _single(entry, routes, sessions[0].sender, receivers[0])
+                for one in _single(entry, tree, sessions[0].sender, receivers[0])
             ],
             "expect": [
                 _resolved(source, index, one, sessions, links, routes)
@@ -100,6 +102,7 @@ def check(
         },
         sources=source.files,
     )
+    _check_aggregation(source, loaded)
     _check_markings(source, loaded)
     _check_expectations(source, loaded)
     return loaded
@@ -632,6 +635,19 @@ def _resolved(
     return expectation.model_copy(update=update)
 
 
+def _check_aggregation(source: Source, loaded: LoadedExperiment) -> None:
+    """Raises InputError where feedback that is to be aggregated takes another path than data."""
+    if loaded.experiment.topology.equal_costs == "one" or loaded.topology.is_tree:
+        return
+    for index, session in enumerate(loaded.experiment.sessions):
+        if session.aggregation == "network":
+            raise source.error(
+                ("sessions", str(index), "aggregation"),
+                "network needs feedback to come back along the tree, and with `equal_costs: "
+                "session-hash` it may not; valid: sender",
+            )
+
+
 def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
     """Raises InputError if the run will not have what the experiment expects figures of."""
     experiment = loaded.experiment
@@ -669,10 +685,16 @@ def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
 
 def _used_directions(loaded: LoadedExperiment) -> set[str]:
     """The directions of links that the data of sessions and flows take."""
+    used: set[str] = set()
     pairs = {(flow.source, flow.destination) for flow in loaded.flows.values()}
-    for session, receivers in zip(loaded.experiment.sessions, loaded.recorded, strict=True):
-        pairs |= {(session.sender, node) for node in receivers}
-    return {way for paths in loaded.paths for pair in pairs for way in paths.directions(*pair)}
+    for paths in loaded.paths:
+        for pair in pairs:
+            used.update(directions(paths.routes, *pair))
+        for session, receivers in zip(loaded.experiment.sessions, loaded.recorded, strict=True):
+            routes = paths.of_session(session.session)
+            for node in receivers:
+                used.update(directions(routes, session.sender, node))
+    return used
 
 
 def _check_flows(

@@ -51,7 +51,8 @@ class LoadedExperiment:
     @cached_property
     def paths(self) -> list[Paths]:
         """The paths from 0 on, and from each time at which they may move."""
-        return paths_of_run(self.topology, self.experiment.link_events)
+        experiment = self.experiment
+        return paths_of_run(self.topology, experiment.link_events, experiment.topology.equal_costs)
 
     @property
     def flows(self) -> dict[str, Flow]:
@@ -92,7 +93,8 @@ class LoadedExperiment:
         sizes: dict[str, int] = defaultdict(int)
         experiment, topology = self.experiment, self.topology
         for session, receivers in zip(experiment.sessions, self.receivers, strict=True):
-            for link in topology.links_to(session.sender, receivers):
+            routes = self.paths[0].of_session(session.session)
+            for link in topology.links_to(session.sender, receivers, routes):
                 sizes[link] = max(sizes[link], session.packet_size)
         for flow in self.flows.values():
             for link in topology.path(flow.source, flow.destination):

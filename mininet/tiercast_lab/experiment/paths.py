@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiercast_controller.network.routes import LinkDelays, Routes, steps
+from tiercast_controller.network.topology import EqualCosts
 
 from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Topology
@@ -16,18 +17,26 @@ class Paths:
     """The paths from a time of the run until the next ones."""
 
     start: int  # ns
-    routes: Routes[int]
+    routes: Routes[int]  # of unicast
+    equal_costs: EqualCosts = "one"
 
-    def directions(self, sender: int, receiver: int) -> list[str]:
-        """The path between two nodes as link directions, named as in rows of ports: "0>1"."""
-        return [f"{a}>{b}" for a, b in steps(self.routes.path(sender, receiver))]
+    def of_session(self, session: int) -> Routes[int]:
+        """The paths of the session's tree."""
+        return self.routes if self.equal_costs == "one" else self.routes.keyed(session)
 
 
-def paths_of_run(topology: Topology, events: Iterable[LinkEvent]) -> list[Paths]:
+def directions(routes: Routes[int], sender: int, receiver: int) -> list[str]:
+    """The path between two nodes as link directions, named as in rows of ports: "0>1"."""
+    return [f"{a}>{b}" for a, b in steps(routes.path(sender, receiver))]
+
+
+def paths_of_run(
+    topology: Topology, events: Iterable[LinkEvent], equal_costs: EqualCosts
+) -> list[Paths]:
     """The paths from 0 on, and from each time at which an event may move one. `events` are in the
     order of time."""
     if topology.is_tree:
-        return [Paths(0, topology.routes)]
+        return [Paths(0, topology.routes)]  # there are no equal paths
     delays: LinkDelays[int] = LinkDelays()
     for link in topology.links.values():
         if not link.attaches:
@@ -35,7 +44,7 @@ def paths_of_run(topology: Topology, events: Iterable[LinkEvent]) -> list[Paths]
             delays.add(a, b, link.parameters.delay)
             delays.change(a, b, link.parameters.wire.up, None)
     known = {tuple(delays.of_links().values()): topology.routes}
-    result = [Paths(0, topology.routes)]
+    result = [Paths(0, topology.routes, equal_costs)]
     for event in events:
         changes = [
             delays.change(int(sender[1:]), int(receiver[1:]), event.wire.up, event.delay)
@@ -47,5 +56,5 @@ def paths_of_run(topology: Topology, events: Iterable[LinkEvent]) -> list[Paths]
         routes = known.setdefault(tuple(links.values()), Routes(links))
         if result[-1].start == event.at:
             result.pop()
-        result.append(Paths(event.at, routes))
+        result.append(Paths(event.at, routes, equal_costs))
     return result

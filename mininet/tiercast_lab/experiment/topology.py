@@ -185,13 +185,14 @@ class Topology:
         """The names of the links between two nodes, starting at the sender."""
         return [self.link_between(a, b) for a, b in steps(self.routes.path(sender, receiver))]
 
-    def links_to(self, sender: int, receivers: Sequence[int]) -> Iterator[str]:
+    def links_to(self, sender: int, receivers: Sequence[int], routes: Routes[int]) -> Iterator[str]:
         """The names of the links that connect a sender with its receivers."""
         if len(receivers) == 1:
-            yield from self.path(sender, *receivers)
+            for a, b in steps(routes.path(sender, *receivers)):
+                yield self.link_between(a, b)
             return
         towards = set(receivers)
-        for parent, child in reversed(list(self.routes.away_from(sender))):
+        for parent, child in reversed(list(routes.away_from(sender))):
             if child in towards:
                 towards.add(parent)
                 yield self.link_between(parent, child)

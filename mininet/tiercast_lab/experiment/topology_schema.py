@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from tiercast_controller.base.strict import Strict
 from tiercast_controller.network.marking import AnyMarking
+from tiercast_controller.network.topology import EqualCosts
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.experiment.model import Line
@@ -187,6 +188,7 @@ class TopologyModel(Strict):
     # Rates and queues apply only to the direction from a link's first node to its second. In the
     # other direction nothing waits and nothing is lost.
     one_way: bool = False
+    equal_costs: EqualCosts = "one"
     levels: dict[str, LinkChange] = {}
     links: dict[str, LinkChange] = {}
     drawn: DrawnRates | None = None  # over `link` and `levels`; `links` may change them

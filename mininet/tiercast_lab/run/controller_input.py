@@ -40,7 +40,7 @@ def described_topology(
     """The network as the controller needs it. `idle_us` is a property of the kind of switch
     (SwitchKind); `address_of` gives the P4Runtime address of a switch by its name."""
     experiment, topology = loaded.experiment, loaded.topology
-    described = control.Topology()
+    described = control.Topology(experiment.topology.equal_costs)
     for switch in topology.switches.values():
         described.add_switch(
             control.Switch(

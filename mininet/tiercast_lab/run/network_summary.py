@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
+from tiercast_lab.experiment.paths import Paths, directions
 from tiercast_lab.experiment.schema import LinkEvent, Session, member_name
 from tiercast_lab.experiment.topology import Link, LinkParameters, Topology
 from tiercast_lab.results.summary import (
@@ -86,11 +87,15 @@ def _session(
         (paths, {name: flow.directions_at(paths.start / 1e9) for name, flow in rivals.items()})
         for paths in loaded.paths
     ]
-    users = [Counter(way for ways in there.values() for way in ways) for _, there in times]
+
+    def way(paths: Paths, node: int) -> list[str]:
+        return directions(paths.of_session(session.session), session.sender, node)
+
+    users = [Counter(link for ways in there.values() for link in ways) for _, there in times]
     receivers = {}
     for node in loaded.recorded[index]:
         parts = [
-            (paths.start, _path(topology, paths.directions(session.sender, node), there, counts))
+            (paths.start, _path(topology, way(paths, node), there, counts))
             for (paths, there), counts in zip(times, users, strict=True)
         ]
         first, *later = _without_repeats(parts)
@@ -156,7 +161,8 @@ def _without_repeats(parts: Iterable[tuple[int, T]]) -> list[tuple[int, T]]:
 
 def _flow_paths(loaded: LoadedExperiment, flow: Flow) -> dict[str, Any]:
     """The keys of FlowSummary that say which links the flow takes."""
-    parts = ((one.start, one.directions(flow.source, flow.destination)) for one in loaded.paths)
+    ends = flow.source, flow.destination
+    parts = ((paths.start, directions(paths.routes, *ends)) for paths in loaded.paths)
     (_, first), *later = _without_repeats(parts)
     return {
         "directions": first,
@@ -189,8 +195,8 @@ def _available(
 ) -> list[list[float]]:
     """As available_steps, over the path of each time: `parts` are (ns, directions)."""
     result: list[list[float]] = []
-    for (start, directions), (end, _) in pairwise([*parts, (1 << 63, [])]):
-        path = {way: topology.links[topology.link_of(way)].parameters for way in directions}
+    for (start, ways), (end, _) in pairwise([*parts, (1 << 63, [])]):
+        path = {way: topology.links[topology.link_of(way)].parameters for way in ways}
         found = available_steps(path, events)
         at_start = [rate for at, rate in found if at <= start / 1e9][-1]
         result += [[start / 1e9, at_start]]
