@@ -39,10 +39,10 @@ engine::Status write_group(engine::Switch& at, v1::SwitchUpdate::Op op,
   std::vector<engine::Replica> replicas;
   for (const std::uint32_t port : group.ports()) replicas.push_back({port, 0});
   if (op == v1::SwitchUpdate::INSERT) {
-    return at.insert_multicast_group(group.id(), std::move(replicas));
+    return at.insert_multicast_group(group.id(), replicas);
   }
   if (op == v1::SwitchUpdate::MODIFY) {
-    return at.modify_multicast_group(group.id(), std::move(replicas));
+    return at.modify_multicast_group(group.id(), replicas);
   }
   return at.delete_multicast_group(group.id());
 }
@@ -54,7 +54,7 @@ engine::Status write(engine::Switch& at, const v1::SwitchUpdate& update) {
     case v1::SwitchUpdate::kClone: {
       engine::CloneSession config;
       config.replicas.push_back({update.clone().port(), 0});
-      return at.insert_clone_session(update.clone().id(), std::move(config));
+      return at.insert_clone_session(update.clone().id(), config);
     }
     case v1::SwitchUpdate::ENTITY_NOT_SET: break;
   }
