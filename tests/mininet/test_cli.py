@@ -8,6 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from tiercast_lab.base.errors import EXIT_INPUT
 from tiercast_lab.cli import doctor
 from tiercast_lab.show.run_report import write_report
@@ -47,6 +48,7 @@ duration: 1s
 """
 
 
+@pytest.mark.slow
 def test_files_of_the_users_own_are_listed_apart_and_run_by_name(tmp_path: Path) -> None:
     (tmp_path / "my-pair.yaml").write_text(OWN)
     (tmp_path / "my-sweep.yaml").write_text("title: Mine\nexperiment: my-pair\naxes: {}\n")

@@ -410,6 +410,7 @@ OF_FIGURES = {"rmcc-4": {"sack": True}}
 KERNELS = {"ermcc-16"}
 
 
+@pytest.mark.slow
 def test_every_figure_of_the_papers_has_one_tcp() -> None:
     schemes = known_schemes()
     with_tcp = set()
@@ -472,6 +473,7 @@ def test_a_stored_run_is_measured_over_the_window_that_is_asked_for(
     assert measures(0.0, 10.0)["subscribers_2"] == 1.5
 
 
+@pytest.mark.slow
 def test_figure_reproduces_keeps_its_runs_and_says_so(file: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     command = [ROOT / "tiercast", "figure", file, "--results", results, "--json"]

@@ -13,6 +13,8 @@ import networkx
 import polars as pl
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = """\
 sessions: [{{scheme: sim, sender: {sender}, session: 1, receivers: {receivers}, layers: 1,

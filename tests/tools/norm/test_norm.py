@@ -18,7 +18,10 @@ PROGRAM = Path(
     os.environ.get("TIERCAST_BUILD", Path(__file__).parents[3] / "build"),
     "tools/norm/tiercast-norm",
 )
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without libnorm-dev")
+pytestmark = [
+    pytest.mark.skipif(not PROGRAM.exists(), reason="built without libnorm-dev"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture
