@@ -10,8 +10,8 @@ from collections.abc import Callable
 PATIENCE_S = 60.0
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {patience_s:g} s: {what}"
         time.sleep(0.02)

@@ -428,18 +428,8 @@ class Controller:
                     await self._hold(shared, {name: shared.state(name) for name in changed})
                 except SwitchError:
                     return  # reported by on_failure
-            self._emit(
-                "igmp",
-                time_ns=since_ns,
-                action=action,
-                switch=member.switch,
-                port=member.port,
-                group=str(member.group),
-                session=-1,
-                rank=-1,
-                reporter=str(reporter),
-                install_us=(time.monotonic_ns() - since_ns) / 1e3,
-                switches=len(changed),
+            self._emit_installed(
+                action, member, member.group, -1, -1, reporter, since_ns, len(changed)
             )
 
         self._spawn(install(), f"{action} of {member}")
@@ -466,23 +456,41 @@ class Controller:
             results = await asyncio.gather(*pending, return_exceptions=True)
             if any(isinstance(r, BaseException) for r in results):
                 return  # reported by on_failure
-            self._emit(
-                "igmp",
-                time_ns=since_ns,
-                action=action,
-                switch=member.switch,
-                port=member.port,
-                group=str(tree.session.group(member.rank)),
-                session=member.session,
-                rank=member.rank,
-                reporter=str(reporter),
-                install_us=(time.monotonic_ns() - since_ns) / 1e3,
-                switches=len(changed),
+            group = tree.session.group(member.rank)
+            self._emit_installed(
+                action, member, group, member.session, member.rank, reporter, since_ns, len(changed)
             )
             # Sent only when the path is ready, so that a layer's first packet finds it.
             self._tell(member.session, change, top_rank)
 
         self._spawn(finish(), f"{action} of {member}")
+
+    def _emit_installed(
+        self,
+        action: str,
+        member: Member | GroupMember,
+        group: IPv4Address,
+        session: int,
+        rank: int,
+        reporter: IPv4Address,
+        since_ns: int,
+        switches: int,
+    ) -> None:
+        """The row of a change of membership that `switches` switches hold now. A group of any
+        source has session and rank -1."""
+        self._emit(
+            "igmp",
+            time_ns=since_ns,
+            action=action,
+            switch=member.switch,
+            port=member.port,
+            group=str(group),
+            session=session,
+            rank=rank,
+            reporter=str(reporter),
+            install_us=(time.monotonic_ns() - since_ns) / 1e3,
+            switches=switches,
+        )
 
     def _tell(self, session: int, change: int, top_rank: int) -> None:
         if change < self._announced_change[session]:

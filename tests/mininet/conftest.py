@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -181,9 +182,9 @@ def add_health(recorder: Recorder, second: float) -> None:
     recorder.add("packet_in", second, "s0", {"packets": 10.0, "dropped": 0.0})
 
 
-def store(loaded: LoadedExperiment, recorder: Recorder) -> storage.StoredRun:
-    directory = recorder.folder.parent
-    summary = {
+def begun(loaded: LoadedExperiment, directory: Path) -> dict[str, Any]:
+    """The summary of a small run at its start."""
+    return {
         "format": storage.FORMAT,
         "run": directory.name,
         "title": loaded.experiment.title,
@@ -198,8 +199,12 @@ def store(loaded: LoadedExperiment, recorder: Recorder) -> storage.StoredRun:
         "network": network_summary(loaded),
         "duration_s": 20.0,
         "window_s": list(loaded.window),
-        "complaints": [],
     }
+
+
+def store(loaded: LoadedExperiment, recorder: Recorder) -> storage.StoredRun:
+    directory = recorder.folder.parent
+    summary = begun(loaded, directory) | {"complaints": []}
     context = context_of(json.loads(json.dumps(summary)))
     with recorder:
         pass  # everything it was given is written on exit

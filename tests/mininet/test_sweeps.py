@@ -29,7 +29,7 @@ from tiercast_lab.study.sweep_results import results_of
 from tiercast_lab.study.sweep_spec import SweepSpec, find_sweep
 from tiercast_lab.study.workers import Job, JobResult, LocalWorkers
 
-from ..patience import PATIENCE_S
+from ..patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -379,10 +379,8 @@ def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_pat
     shared = set(Path("/dev/shm").iterdir())
     try:
         first = tiercast(*command, env=environment)
-        deadline = time.monotonic() + 5 * PATIENCE_S  # Ray's workers have the lowest priority
-        while not any(runs.glob("*/summary.json")):
-            assert time.monotonic() < deadline, "no run was stored"
-            time.sleep(0.01)
+        # Ray's workers have the lowest priority.
+        wait_until(lambda: any(runs.glob("*/summary.json")), "a stored run", 5 * PATIENCE_S)
         first.send_signal(signal.SIGINT)
         _, errors = first.communicate()
         assert first.returncode == 130, errors

@@ -6,17 +6,15 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.results import storage
 from tiercast_lab.results.recorder import Recorder, finish_rows
 from tiercast_lab.results.storage import RunFolder
-from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.watch import server
 
 from ..patience import wait_until
-from .conftest import record_port
+from .conftest import begun, record_port
 
 IP_BYTES, ETHERNET = 1000, 14
 PACKETS = {"0>1": 250, "1>3": 125, "1>4": 125}  # a second, which is 2, 1 and 1 Mbit/s
@@ -29,22 +27,7 @@ class KnownRun:
 
     def __init__(self, results: Path, loaded: LoadedExperiment) -> None:
         self.folder = RunFolder(results, loaded.experiment.name)
-        self.summary: dict[str, Any] = {
-            "format": storage.FORMAT,
-            "run": self.folder.path.name,
-            "title": loaded.experiment.title,
-            "started": "2026-01-01T00:00:00+0000",
-            "command": ["./tiercast", "run", "small"],
-            "experiment": loaded.data,
-            "seed": 1,
-            "runtime": "mininet",
-            "switch": "tiercast",
-            "versions": {"tiercast": "0"},
-            "machine": {"cores": 2},
-            "network": network_summary(loaded),
-            "duration_s": 20.0,
-            "window_s": list(loaded.window),
-        }
+        self.summary = begun(loaded, self.folder.path)
         self.folder.make(self.summary)
         self.folder.let_go()
         self.recorder = Recorder(self.folder.rows)

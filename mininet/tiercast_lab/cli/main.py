@@ -185,6 +185,7 @@ Results = Annotated[Path, typer.Option(help="Where reports and runs are stored."
 Record = Annotated[
     bool, typer.Option("--record", help="Also write the verdicts into docs/reproduction.md.")
 ]
+InMininet = Annotated[SwitchName, typer.Option(help="In Mininet: tiercast-switch, or bmv2's.")]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
@@ -204,9 +205,7 @@ def figure(
     runtime: Annotated[
         Runtime, typer.Option(help="ns3: virtual time; mininet: real time, as root, as scaled.")
     ] = Runtime.ns3,
-    switch: Annotated[
-        SwitchName, typer.Option(help="In Mininet: tiercast-switch, or bmv2's.")
-    ] = SwitchName.tiercast,
+    switch: InMininet = SwitchName.tiercast,
     scaled: Annotated[
         bool, typer.Option("--scaled", help="In virtual time, but as scaled for real time.")
     ] = False,
@@ -385,9 +384,7 @@ def sweep(
     runtime: Annotated[
         Runtime, typer.Option(help="ns3: virtual time; mininet: real time, as root.")
     ] = Runtime.ns3,
-    switch: Annotated[
-        SwitchName, typer.Option(help="In Mininet: tiercast-switch, or bmv2's.")
-    ] = SwitchName.tiercast,
+    switch: InMininet = SwitchName.tiercast,
     quick: Annotated[bool, typer.Option("--quick", help="Only the first seed.")] = False,
     only: Annotated[
         list[str] | None,
