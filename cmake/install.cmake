@@ -17,7 +17,7 @@ set(data ${CMAKE_INSTALL_DATADIR}/tiercast)
 
 foreach(program
     tiercast-switch tiercast-switch-dpdk tiercast-send tiercast-host tiercast-delay-line tiercast-stf
-    tiercast-norm)
+    tiercast-marking tiercast-norm)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME)
   endif()

@@ -6,64 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dataplane/updates/switch_updates.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
-namespace {
-
-engine::TableEntry table_entry(const v1::TableEntry& described) {
-  engine::TableEntry result;
-  for (const v1::MatchValue& field : described.match()) {
-    if (field.has_prefix_bits()) {
-      result.match.push_back(engine::FieldMatch::lpm(field.value(), field.prefix_bits()));
-    } else {
-      result.match.push_back(engine::FieldMatch::exact(field.value()));
-    }
-  }
-  result.action.name = described.action();
-  for (const std::string& argument : described.arguments()) {
-    result.action.arguments.push_back(argument);
-  }
-  return result;
-}
-
-engine::Status write_entry(engine::Switch& at, v1::SwitchUpdate::Op op,
-                           const v1::TableEntry& entry) {
-  if (op == v1::SwitchUpdate::INSERT) return at.insert_entry(entry.table(), table_entry(entry));
-  if (op == v1::SwitchUpdate::MODIFY) return at.modify_entry(entry.table(), table_entry(entry));
-  return at.delete_entry(entry.table(), table_entry(entry));
-}
-
-engine::Status write_group(engine::Switch& at, v1::SwitchUpdate::Op op,
-                           const v1::ReplicationGroup& group) {
-  std::vector<engine::Replica> replicas;
-  for (const std::uint32_t port : group.ports()) replicas.push_back({port, 0});
-  if (op == v1::SwitchUpdate::INSERT) {
-    return at.insert_multicast_group(group.id(), replicas);
-  }
-  if (op == v1::SwitchUpdate::MODIFY) {
-    return at.modify_multicast_group(group.id(), replicas);
-  }
-  return at.delete_multicast_group(group.id());
-}
-
-engine::Status write(engine::Switch& at, const v1::SwitchUpdate& update) {
-  switch (update.entity_case()) {
-    case v1::SwitchUpdate::kEntry: return write_entry(at, update.op(), update.entry());
-    case v1::SwitchUpdate::kGroup: return write_group(at, update.op(), update.group());
-    case v1::SwitchUpdate::kClone: {
-      engine::CloneSession config;
-      config.replicas.push_back({update.clone().port(), 0});
-      return at.insert_clone_session(update.clone().id(), config);
-    }
-    case v1::SwitchUpdate::ENTITY_NOT_SET: break;
-  }
-  throw ConfigError("the controller's answer: " + update.ShortDebugString() +
-                    ": no entity; valid: entry, group, clone");
-}
-
-}  // namespace
-
 ControlLink::ControlLink(std::istream& answers, VirtualNetwork& network, Records& records,
                          TopRank top_rank)
     : answers_(answers), network_(network), records_(records), top_rank_(std::move(top_rank)) {}
@@ -83,11 +29,7 @@ v1::ControllerAnswer ControlLink::read_answer() {
 
 void ControlLink::apply(const v1::ControllerAnswer& answer, std::optional<std::uint16_t> session) {
   for (const v1::SwitchUpdate& update : answer.updates()) {
-    if (update.op() == v1::SwitchUpdate::OP_UNSPECIFIED) {
-      throw ConfigError("the controller's answer: " + update.ShortDebugString() +
-                        ": no op; valid: INSERT, MODIFY, DELETE");
-    }
-    const engine::Status status = write(network_.at(update.switch_()), update);
+    const engine::Status status = updates::apply(network_.at(update.switch_()), update);
     if (!status.ok()) {
       throw ConfigError(update.switch_() + " refuses " + update.ShortDebugString() + ": " +
                         status.message());

@@ -25,6 +25,7 @@ void check(const std::string& flow, const v1::Length& length) {
 // For flows of either kind.
 template <class Flow>
 void check(const Flow& flow) {
+  require(flow.port() > 0 && flow.port() < 1 << 16, flow.name() + ": port", "1 to 65535");
   if (!flow.has_on_off()) return;
   check(flow.name(), flow.on_off().on());
   check(flow.name(), flow.on_off().off());

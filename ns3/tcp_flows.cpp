@@ -59,7 +59,6 @@
 namespace tiercast::ns3_runtime {
 namespace {
 
-constexpr std::uint16_t kFirstPort = 5600;
 constexpr std::uint32_t kTcpHeaders = 20 + 20 + 12;  // IP, TCP and its time stamps
 constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound by it
 constexpr std::uint32_t kUnsent = 32 << 10;          // bytes waiting behind the window
@@ -372,19 +371,20 @@ class TcpFlows::Station : public HostEndpoint {
 // A flow: one endless connection, or one connection after another.
 class TcpFlows::Flow {
  public:
-  Flow(const v1::TcpFlow& spec, Station& from, Station& to, std::uint16_t port, Rng rng)
+  Flow(const v1::TcpFlow& spec, Station& from, Station& to, Rng rng)
       : spec_(spec),
         sender_(spec.has_sender() ? spec.sender() : linux_sender()),
         payload_(spec.packet_size() - kTcpHeaders),
         from_(from),
         most_(spec.window_packets() > 0 ? spec.window_packets() * payload_ : kNoLimit),
-        destination_(ns3::Ipv4Address(to.host().address), port),
+        port_(static_cast<std::uint16_t>(spec.port())),
+        destination_(ns3::Ipv4Address(to.host().address), port_),
         rng_(rng) {
     listener_ = make_socket(to);
     // Its connections take it over.
     if (!spec.delayed_acks()) listener_->SetAttribute("DelAckCount", ns3::UintegerValue(1));
-    if (spec.overhead_ns() > 0) from.hold_back(port, ns3::NanoSeconds(spec.overhead_ns()));
-    listener_->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port));
+    if (spec.overhead_ns() > 0) from.hold_back(port_, ns3::NanoSeconds(spec.overhead_ns()));
+    listener_->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port_));
     listener_->SetAcceptCallback(
         ns3::MakeNullCallback<bool, ns3::Ptr<ns3::Socket>, const ns3::Address&>(),
         ns3::MakeCallback(&Flow::accept, this));
@@ -482,7 +482,13 @@ class TcpFlows::Flow {
     const auto failed = ns3::MakeCallback(&Flow::broken, this);
     connection_->SetConnectCallback(ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>>(), failed);
     connection_->SetCloseCallbacks(ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>>(), failed);
-    connection_->Bind();
+    // As in Mininet (flows/tcp.py): a later one may find an earlier one's end waiting.
+    if (begun_) {
+      connection_->Bind();
+    } else {
+      connection_->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port_));
+    }
+    begun_ = true;
     connection_->Connect(destination_);
   }
 
@@ -595,9 +601,11 @@ class TcpFlows::Flow {
   const std::uint32_t payload_;  // bytes of a full packet
   Station& from_;
   const std::uint32_t most_;  // limit of the window, bytes
+  const std::uint16_t port_;  // of both ends of the first connection
   const ns3::InetSocketAddress destination_;
   Rng rng_;
   SocketPtr listener_;
+  bool begun_ = false;
   SocketPtr connection_;                // null while the flow is off
   std::uint64_t unsent_ = kWithoutEnd;  // packets of this connection
   std::uint64_t read_ = 0;              // bytes of payload over all connections
@@ -626,9 +634,8 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   ns3::Config::SetGlobal("ChecksumEnabled", ns3::BooleanValue(true));
   std::uint16_t number = 0;
   for (const v1::TcpFlow& spec : scenario.tcp()) {
-    const auto port = static_cast<std::uint16_t>(kFirstPort + number);
     flows_.push_back(std::make_unique<Flow>(spec, station(spec.source()),
-                                            station(spec.destination()), port,
+                                            station(spec.destination()),
                                             flow_rng(scenario.seed(), kKind, number)));
     ++number;
   }

@@ -12,7 +12,6 @@
 namespace tiercast::ns3_runtime {
 namespace {
 
-constexpr std::uint16_t kFirstPort = 5600;
 constexpr std::uint16_t kKind = 1;  // of this kind's random numbers
 
 std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
@@ -22,8 +21,8 @@ std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
 // The receiving end of a flow at its host, which may be that of other flows, too.
 class UdpFlows::Sink : public HostEndpoint {
  public:
-  Sink(VirtualNetwork& network, const v1::UdpFlow& spec, std::uint16_t port)
-      : address_(network.host(spec.destination()).address), port_(port) {
+  Sink(VirtualNetwork& network, const v1::UdpFlow& spec)
+      : address_(network.host(spec.destination()).address), port_(spec.port()) {
     network.attach(spec.destination(), *this);
   }
 
@@ -39,21 +38,20 @@ class UdpFlows::Sink : public HostEndpoint {
 
  private:
   const std::uint32_t address_;
-  const std::uint16_t port_;
+  const std::uint32_t port_;
   std::uint64_t packets_ = 0;
 };
 
 class UdpFlows::Source {
  public:
-  Source(VirtualNetwork& network, const v1::UdpFlow& spec, std::uint16_t port, Rng rng)
+  Source(VirtualNetwork& network, const v1::UdpFlow& spec, Rng rng)
       : network_(network), spec_(spec), host_(network.host(spec.source())), rng_(rng) {
     const HostSpec& to = network.host(spec.destination());
     flow_.source_mac = host_.mac;
     flow_.destination_mac = host_.gateway_mac;
     flow_.source = host_.address;
     flow_.destination = to.address;
-    flow_.source_port = port;
-    flow_.destination_port = port;
+    flow_.source_port = flow_.destination_port = static_cast<std::uint16_t>(spec.port());
     frame_.resize(wire::kEthernetBytes + spec.packet_size());
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns()), &Source::begin, this);
   }
@@ -118,10 +116,9 @@ UdpFlows::UdpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
     : records_(records) {
   std::uint16_t number = 0;
   for (const v1::UdpFlow& spec : scenario.udp()) {
-    const auto port = static_cast<std::uint16_t>(kFirstPort + number);
-    sinks_.push_back(std::make_unique<Sink>(network, spec, port));
+    sinks_.push_back(std::make_unique<Sink>(network, spec));
     sources_.push_back(
-        std::make_unique<Source>(network, spec, port, flow_rng(scenario.seed(), kKind, number)));
+        std::make_unique<Source>(network, spec, flow_rng(scenario.seed(), kKind, number)));
     ++number;
   }
 }

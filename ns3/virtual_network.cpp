@@ -3,42 +3,16 @@
 
 #include <ns3/simulator.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "dataplane/engine/api/program.h"
 #include "dataplane/engine/control/output.h"
-#include "dataplane/engine/queues/red_message.h"
 #include "dataplane/engine/queues/wire_message.h"
+#include "dataplane/updates/switch_updates.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
 namespace {
 
 std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigError(path + ": cannot be read");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-engine::PortConfig config_of(const v1::SimulatedPort& port) {
-  engine::PortConfig result;
-  result.rate_bps = port.rate_bps();
-  result.queue_packets = port.queue_packets();
-  result.queue_bytes = port.queue_bytes();
-  result.delay_ns = port.delay_ns();
-  result.rx_delay_ns = port.rx_delay_ns();
-  result.overhead_bytes = port.overhead_bytes();
-  result.fair_queueing = port.fair_queueing();
-  if (port.has_red()) result.red = engine::read_red(port.red());
-  engine::change_wire(port.wire(), result.wire);
-  engine::change_wire(port.rx_wire(), result.rx_wire);
-  return result;
-}
 
 wire::MacAddress mac_of(std::uint64_t number) {
   wire::MacAddress result;
@@ -67,7 +41,7 @@ class VirtualNetwork::Node : public engine::Output {
        std::shared_ptr<const engine::Program> program, engine::Switch::Options options)
       : network_(network), switch_(std::move(program), std::move(options), *this) {
     for (const v1::SimulatedPort& port : spec.ports()) {
-      const engine::Status status = switch_.set_port(port.port(), config_of(port), 0);
+      const engine::Status status = switch_.set_port(port.port(), updates::port_config(port), 0);
       if (!status.ok()) throw ConfigError(spec.name() + ": " + status.message());
       if (port.port() >= peers_.size()) peers_.resize(port.port() + 1);
     }
@@ -137,7 +111,7 @@ class VirtualNetwork::Node : public engine::Output {
 };
 
 VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenario) {
-  const auto program = engine::Program::load(read_file(scenario.program()), scenario.program());
+  const auto program = updates::load_program(scenario.program());
   engine::Switch::Options options;
   options.pool = engine::make_packet_pool(*program);
   options.seed = scenario.seed();

@@ -8,17 +8,22 @@
 
 #include "include/headers.p4"
 #include "include/parser.p4"
+#include "lib/codel.p4"
 #include "lib/controller.p4"
+#include "lib/equal_paths.p4"
 #include "lib/fates.p4"
 #include "lib/forwarding.p4"
 #include "lib/igmp.p4"
 #include "lib/ipv4.p4"
 #include "lib/marking.p4"
 #include "lib/multicast.p4"
+#include "lib/pi2.p4"
+#include "lib/pie.p4"
 #include "lib/port_policy.p4"
 #include "lib/red.p4"
 #include "lib/threshold.p4"
 #include "v1model/aggregation.p4"
+#include "v1model/flow_hash.p4"
 
 // The clone session of the copies that become summaries: the controller gives it one replica, on
 // CPU_PORT, from whose egress they go to ingress again.
@@ -36,6 +41,8 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
     MulticastForwarding() multicast;
     GroupColumns() group_columns;
     UnicastForwarding() unicast;
+    FlowHash() flow_hash;
+    EqualPaths() equal_paths;
     Aggregation() aggregation;
 
     // Packets by ingress port and fate (lib/fates.p4).
@@ -133,6 +140,11 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             }
         } else {
             unicast.apply(hdr.ethernet, hdr.ipv4, found, port);
+            if (!found) {
+                bit<32> flow;
+                flow_hash.apply(hdr, meta.tcp_ports, flow);
+                equal_paths.apply(hdr.ethernet, hdr.ipv4, flow, found, port);
+            }
             if (found) {
                 send(port);
                 if (came_in) {
@@ -152,6 +164,9 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     ThresholdMarking() threshold_marking;
     DropTail() drop_tail;
     Red() red;
+    Codel() codel;
+    Pie() pie;
+    Pi2() pi2;
     PacketIn() to_controller;
 
     // Average queue length of each port, as of its last departure: packets with 8 fraction bits;
@@ -168,6 +183,32 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     register<bit<32>>(PORTS) red_departure_us;
     @name(".red_until_mark")
     register<bit<32>>(PORTS) red_until_mark;
+
+    // CoDel's state of each port (codel_state_t).
+    @name(".codel_phase")
+    register<bit<8>>(PORTS) codel_phase;
+    @name(".codel_first_above_us")
+    register<bit<32>>(PORTS) codel_first_above_us;
+    @name(".codel_next_us")
+    register<bit<32>>(PORTS) codel_next_us;
+    @name(".codel_count")
+    register<bit<16>>(PORTS) codel_count;
+    @name(".codel_last_count")
+    register<bit<16>>(PORTS) codel_last_count;
+    @name(".codel_inverse_sqrt")
+    register<bit<16>>(PORTS) codel_inverse_sqrt;
+
+    // PIE's and PI2's state of each port (pi_state_t, pie_state_t).
+    @name(".pi_probability")
+    register<bit<32>>(PORTS) pi_probability;
+    @name(".pi_delay_us")
+    register<bit<32>>(PORTS) pi_delay_us;
+    @name(".pi_updated_us")
+    register<bit<32>>(PORTS) pi_updated_us;
+    @name(".pie_burst_us")
+    register<bit<32>>(PORTS) pie_burst_us;
+    @name(".pie_accumulated")
+    register<bit<32>>(PORTS) pie_accumulated;
 
     // Packets, and bytes of the frames as they came in, by column and fate (lib/fates.p4).
     @name(".egress_fates")
@@ -213,6 +254,48 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
                 red_departure_us.write(port_index, state.departure_us);
                 red_until_mark.write(port_index, state.until_mark);
                 average = state.average >> (RED_FRACTION_BITS - QUEUE_FRACTION_BITS);
+            } else if (port.policy == Policy.CODEL) {
+                bit<8> phase;
+                codel_state_t state;
+                codel_phase.read(phase, port_index);
+                state.phase = (CodelPhase)phase;
+                codel_first_above_us.read(state.first_above_us, port_index);
+                codel_next_us.read(state.next_us, port_index);
+                codel_count.read(state.count, port_index);
+                codel_last_count.read(state.last_count, port_index);
+                codel_inverse_sqrt.read(state.inverse_sqrt, port_index);
+                codel.apply(hdr.ipv4, queue, port.codel, standard.egress_global_timestamp[31:0], state,
+                            is_marked, is_dropped);
+                codel_phase.write(port_index, (bit<8>)state.phase);
+                codel_first_above_us.write(port_index, state.first_above_us);
+                codel_next_us.write(port_index, state.next_us);
+                codel_count.write(port_index, state.count);
+                codel_last_count.write(port_index, state.last_count);
+                codel_inverse_sqrt.write(port_index, state.inverse_sqrt);
+            } else if (port.policy == Policy.PIE || port.policy == Policy.PI2) {
+                bit<32> uniform;
+                random(uniform, 0, 0xffffffff);
+                pi_state_t pi;
+                pi_probability.read(pi.probability, port_index);
+                pi_delay_us.read(pi.delay_us, port_index);
+                pi_updated_us.read(pi.updated_us, port_index);
+                if (port.policy == Policy.PIE) {
+                    pie_state_t state;
+                    pie_burst_us.read(state.burst_us, port_index);
+                    pie_accumulated.read(state.accumulated, port_index);
+                    pie.apply(hdr.ipv4, queue, port.idle_us, port.pie, uniform, pi, state,
+                              is_marked, is_dropped);
+                    pie_burst_us.write(port_index, state.burst_us);
+                    pie_accumulated.write(port_index, state.accumulated);
+                } else {
+                    bit<32> other_uniform;
+                    random(other_uniform, 0, 0xffffffff);
+                    pi2.apply(hdr.ipv4, queue, port.idle_us, port.pi2, uniform, other_uniform, pi,
+                              is_marked, is_dropped);
+                }
+                pi_probability.write(port_index, pi.probability);
+                pi_delay_us.write(port_index, pi.delay_us);
+                pi_updated_us.write(port_index, pi.updated_us);
             }
             avg_queue.write(port_index, average);
 

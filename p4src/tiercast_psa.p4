@@ -10,10 +10,13 @@
 #include <psa.p4>
 
 #include "include/headers.p4"
+#include "lib/codel.p4"
 #include "lib/forwarding.p4"
 #include "lib/ipv4.p4"
 #include "lib/marking.p4"
 #include "lib/multicast.p4"
+#include "lib/pi2.p4"
+#include "lib/pie.p4"
 #include "lib/port_policy.p4"
 #include "lib/queue.p4"
 #include "lib/red.p4"
@@ -38,6 +41,9 @@ struct nothing_t { }
 struct psa_metadata_t {
     port_policy_t port;
     red_state_t   red;
+    codel_state_t codel;
+    pi_state_t    pi;
+    pie_state_t   pie;
 }
 
 // bmv2's psa_switch counts microseconds; elsewhere the unit is the target's.
@@ -139,6 +145,9 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
     ThresholdMarking() threshold_marking;
     DropTail() drop_tail;
     Red() red;
+    Codel() codel;
+    Pie() pie;
+    Pi2() pi2;
 
     // Packets that wait at each port now, as tiercast.p4's enq_depth and deq_depth both: the shim
     // knows one number only.
@@ -150,7 +159,19 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
     @name(".red_average") Register<bit<32>, bit<32>>(PORTS) red_average;
     @name(".red_departure_us") Register<bit<32>, bit<32>>(PORTS) red_departure_us;
     @name(".red_until_mark") Register<bit<32>, bit<32>>(PORTS) red_until_mark;
+    @name(".codel_phase") Register<bit<8>, bit<32>>(PORTS) codel_phase;
+    @name(".codel_first_above_us") Register<bit<32>, bit<32>>(PORTS) codel_first_above_us;
+    @name(".codel_next_us") Register<bit<32>, bit<32>>(PORTS) codel_next_us;
+    @name(".codel_count") Register<bit<16>, bit<32>>(PORTS) codel_count;
+    @name(".codel_last_count") Register<bit<16>, bit<32>>(PORTS) codel_last_count;
+    @name(".codel_inverse_sqrt") Register<bit<16>, bit<32>>(PORTS) codel_inverse_sqrt;
+    @name(".pi_probability") Register<bit<32>, bit<32>>(PORTS) pi_probability;
+    @name(".pi_delay_us") Register<bit<32>, bit<32>>(PORTS) pi_delay_us;
+    @name(".pi_updated_us") Register<bit<32>, bit<32>>(PORTS) pi_updated_us;
+    @name(".pie_burst_us") Register<bit<32>, bit<32>>(PORTS) pie_burst_us;
+    @name(".pie_accumulated") Register<bit<32>, bit<32>>(PORTS) pie_accumulated;
     Random<bit<16>>(0, 0xffff) uniform;
+    Random<bit<32>>(0, 0xffffffff) uniform_32;
 
     apply {
         port_t egress_port = (port_t)(PortIdUint_t)standard.egress_port;
@@ -185,6 +206,39 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
                 red_departure_us.write(port_index, meta.red.departure_us);
                 red_until_mark.write(port_index, meta.red.until_mark);
                 average = meta.red.average >> (RED_FRACTION_BITS - QUEUE_FRACTION_BITS);
+            } else if (meta.port.policy == Policy.CODEL) {
+                meta.codel.phase = (CodelPhase)codel_phase.read(port_index);
+                meta.codel.first_above_us = codel_first_above_us.read(port_index);
+                meta.codel.next_us = codel_next_us.read(port_index);
+                meta.codel.count = codel_count.read(port_index);
+                meta.codel.last_count = codel_last_count.read(port_index);
+                meta.codel.inverse_sqrt = codel_inverse_sqrt.read(port_index);
+                codel.apply(hdr.ipv4, queue, meta.port.codel, microseconds(standard.egress_timestamp),
+                            meta.codel, is_marked, is_dropped);
+                codel_phase.write(port_index, (bit<8>)meta.codel.phase);
+                codel_first_above_us.write(port_index, meta.codel.first_above_us);
+                codel_next_us.write(port_index, meta.codel.next_us);
+                codel_count.write(port_index, meta.codel.count);
+                codel_last_count.write(port_index, meta.codel.last_count);
+                codel_inverse_sqrt.write(port_index, meta.codel.inverse_sqrt);
+            } else if (meta.port.policy == Policy.PIE || meta.port.policy == Policy.PI2) {
+                meta.pi.probability = pi_probability.read(port_index);
+                meta.pi.delay_us = pi_delay_us.read(port_index);
+                meta.pi.updated_us = pi_updated_us.read(port_index);
+                if (meta.port.policy == Policy.PIE) {
+                    meta.pie.burst_us = pie_burst_us.read(port_index);
+                    meta.pie.accumulated = pie_accumulated.read(port_index);
+                    pie.apply(hdr.ipv4, queue, meta.port.idle_us, meta.port.pie, uniform_32.read(),
+                              meta.pi, meta.pie, is_marked, is_dropped);
+                    pie_burst_us.write(port_index, meta.pie.burst_us);
+                    pie_accumulated.write(port_index, meta.pie.accumulated);
+                } else {
+                    pi2.apply(hdr.ipv4, queue, meta.port.idle_us, meta.port.pi2, uniform_32.read(),
+                              uniform_32.read(), meta.pi, is_marked, is_dropped);
+                }
+                pi_probability.write(port_index, meta.pi.probability);
+                pi_delay_us.write(port_index, meta.pi.delay_us);
+                pi_updated_us.write(port_index, meta.pi.updated_us);
             }
             avg_queue.write(port_index, average);
             if (is_dropped) {

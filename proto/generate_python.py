@@ -23,7 +23,8 @@ P4RUNTIME = (
     "p4/v1/p4runtime.proto",
 )
 TIERCAST = tuple(
-    f"tiercast/v1/{name}.proto" for name in ("lab", "queue", "sender", "session", "simulation")
+    f"tiercast/v1/{name}.proto"
+    for name in ("lab", "marking", "queue", "sender", "session", "simulation")
 )
 
 

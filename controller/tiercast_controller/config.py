@@ -52,7 +52,7 @@ hosts:
 links:
   - {switch: s0, port: 1, to: h0}       # between switches: and to_port
   - {switch: s0, port: 2, to: h1, rate_bps: 2000000, idle_us: 50, marking: {kind: priority}}
-equal_costs: one                        # or session-hash; may be left out
+equal_costs: one                        # or session-hash, flow-hash; may be left out
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
 groups:                                 # of other programs; may be left out

@@ -26,7 +26,15 @@ from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
 from tiercast_controller.p4runtime.entities import TableEntry
 from tiercast_controller.p4runtime.program import Program
 
-STATIC_TABLES = ("ipv4_host", "ipv4_lpm", "port_marking", "group_columns", "aggregator")
+STATIC_TABLES = (
+    "ipv4_host",
+    "ipv4_lpm",
+    "next_hop",
+    "ipv4_spread",
+    "port_marking",
+    "group_columns",
+    "aggregator",
+)
 MULTICAST_TABLES = ("ipv4_multicast", "top_group")
 _BATCH = 500  # updates per write of static entries: well under gRPC's 4 MiB
 

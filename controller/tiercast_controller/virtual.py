@@ -59,11 +59,11 @@ class VirtualController:
         for switch, entries in self._routes.items():
             if aggregation[switch]:
                 updates += [
-                    self._described(switch, Update(Op.INSERT, CloneSession(number, port)))
+                    described(self._program, switch, Update(Op.INSERT, CloneSession(number, port)))
                     for number, port in SUMMARY_CLONES.items()
                 ]
             updates += [
-                self._described(switch, Update(Op.INSERT, item))
+                described(self._program, switch, Update(Op.INSERT, item))
                 for item in (*entries, *self._columns[switch].entries())
             ]
         return updates
@@ -77,7 +77,7 @@ class VirtualController:
             return []
         before, self._routes = self._routes, self._all_routes()
         updates = [
-            self._described(name, update)
+            described(self._program, name, update)
             for name, entries in self._routes.items()
             for update in entry_changes(before[name], entries)
         ]
@@ -133,7 +133,7 @@ class VirtualController:
         desired, batches = self._groups[name].plan(installed, tree.state(name))
         self._groups[name].written([tree.session.group(rank) for rank in ranks], desired)
         self._installed[key] = desired
-        return [self._described(name, update) for batch in batches for update in batch]
+        return [described(self._program, name, update) for batch in batches for update in batch]
 
     def new_top_rank(self, session: int) -> int | None:
         """The highest rank that has a member anywhere, -1 if there are no members; None if the last
@@ -144,15 +144,16 @@ class VirtualController:
         self._announced[session] = top_rank
         return top_rank
 
-    def _described(self, switch: str, update: Update) -> SwitchUpdate:
-        """An update with the program's names and in its order."""
-        op, entity = SwitchUpdate.Op.Value(update.op.name), update.entity
-        described = SwitchUpdate(switch=switch, op=op)
-        if isinstance(entity, MulticastGroup):
-            described.group.id = entity.mgid
-            described.group.ports.extend(sorted(entity.ports))
-        elif isinstance(entity, CloneSession):
-            described.clone.id, described.clone.port = entity.number, entity.port
-        else:
-            described.entry.CopyFrom(self._program.describe_entry(entity))
-        return described
+
+def described(program: Program, switch: str, update: Update) -> SwitchUpdate:
+    """An update with the program's names and in its order."""
+    op, entity = SwitchUpdate.Op.Value(update.op.name), update.entity
+    result = SwitchUpdate(switch=switch, op=op)
+    if isinstance(entity, MulticastGroup):
+        result.group.id = entity.mgid
+        result.group.ports.extend(sorted(entity.ports))
+    elif isinstance(entity, CloneSession):
+        result.clone.id, result.clone.port = entity.number, entity.port
+    else:
+        result.entry.CopyFrom(program.describe_entry(entity))
+    return result

@@ -31,9 +31,11 @@ Exit status: 0 all passed, 1 one failed, 2 a wrong argument or a file that canno
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!fs::is_regular_file(path) || !file || !(text << file.rdbuf())) {
+  if (!fs::is_regular_file(path) || !file) {
     throw std::runtime_error(path.string() + ": cannot be read");
   }
+  if (fs::file_size(path) > 0) text << file.rdbuf();
+  if (!text) throw std::runtime_error(path.string() + ": cannot be read");
   return text.str();
 }
 

@@ -39,8 +39,11 @@ int checked(int result, const char* what) {
 }  // namespace
 
 DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers,
-                     std::uint64_t seed)
-    : cpu_port_(cpu_port), seed_(seed), by_number_(engine::Switch::kMaxPorts, nullptr) {
+                     std::uint64_t seed, std::string depth_register)
+    : cpu_port_(cpu_port),
+      seed_(seed),
+      depth_register_(std::move(depth_register)),
+      by_number_(engine::Switch::kMaxPorts, nullptr) {
   for (const PortOption& port : ports) {
     try {
       ports_.push_back(std::unique_ptr<Port>(
@@ -308,6 +311,7 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
   options.cpu_port = cpu_port_;
   options.seed = seed_;
   options.label = accounts::by_group();
+  options.depth_register = depth_register_;
   auto result = std::make_unique<engine::Switch>(std::move(program), options, output);
   for (const auto& port : ports_) {
     const engine::Status status = result->set_port(port->number, {}, monotonic_ns());

@@ -72,9 +72,9 @@ class DataPlane : private engine::Output {
  public:
   // Opens a socket for each port. Throws InterfaceError, which names the port. workers: 1 to the
   // number of ports; more than 1 only with ports that have a descriptor. seed: of the random
-  // numbers of the program and the queues.
+  // numbers of the program and the queues. depth_register: engine::SwitchOptions::depth_register.
   DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers = 1,
-            std::uint64_t seed = 1);
+            std::uint64_t seed = 1, std::string depth_register = {});
   ~DataPlane() override;
 
   // What the program reports to the control plane, as in engine::Output. Called on the data-plane
@@ -175,6 +175,7 @@ class DataPlane : private engine::Output {
 
   const std::uint32_t cpu_port_;
   const std::uint64_t seed_;
+  const std::string depth_register_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
   std::vector<Port*> by_number_;              // null if there is no such port
   std::vector<Port*> polled_;                 // ports without a descriptor; if there are any, the

@@ -252,7 +252,7 @@ PortOption parse_port(std::string_view text, std::uint32_t cpu_port) {
 
 ParseOutcome parse_command_line(int argc, const char* const* argv, Options& options) {
   CLI::App app(
-      "A software P4 switch (v1model) on packet sockets, with a traffic manager per port "
+      "A software P4 switch (v1model, PSA) on packet sockets, with a traffic manager per port "
       "and a P4Runtime server.",
       "tiercast-switch");
   app.footer(kExamples);
@@ -277,6 +277,9 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
   app.add_option("--cpu-port", options.cpu_port, "Port number of packet-in and packet-out")
       ->check(CLI::Range(1u, kMaxPort))
       ->capture_default_str();
+  app.add_option("--depth-register", options.depth_register,
+                 "Register array in which a PSA program finds how many packets wait at each port")
+      ->type_name("NAME");
   app.add_option("--workers", options.workers,
                  "Threads that share the ports (there is still one pipeline)")
       ->check(CLI::PositiveNumber)

@@ -121,7 +121,7 @@ class LogicalSwitch {
   explicit LogicalSwitch(const Options& options)
       : options_(options),
         data_plane_(options.ports, options.cpu_port, options.workers,
-                    options.seed.value_or(options.device_id)),
+                    options.seed.value_or(options.device_id), options.depth_register),
         p4runtime_(options.device_id, data_plane_),
         lab_(data_plane_) {
     if (!options.trace_path.empty()) {

@@ -10,10 +10,12 @@ const bit<32> PORTS = 512;  // cells of every array that a port indexes
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<8>  PROTOCOL_IGMP = 2;
+const bit<8>  PROTOCOL_TCP = 6;
 const bit<8>  PROTOCOL_UDP = 17;
 const bit<32> ETHERNET_BYTES = 14;
 
 const bit<2> ECN_NOT_ECT = 0;  // RFC 3168, 5
+const bit<2> ECN_ECT_1 = 1;
 const bit<2> ECN_CE = 3;
 
 // docs/wire-format.md
@@ -142,6 +144,7 @@ struct metadata_t {
     @field_list(SUMMARY_FIELDS)
     bool carries_summary;
     bool feedback_parsed;  // the feedback's records are all there, in order
+    bit<32> tcp_ports;  // source and destination; 0 without a TCP header at its fixed offset
 }
 
 #endif

@@ -39,8 +39,14 @@ parser TiercastParser(packet_in packet, out headers_t hdr, inout metadata_t meta
         transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.frag_offset,
                           hdr.ipv4.protocol) {
             (4, 5, 0, PROTOCOL_UDP): parse_udp;
+            (4, 5, 0, PROTOCOL_TCP): parse_tcp;
             default: accept;
         }
+    }
+
+    state parse_tcp {
+        meta.tcp_ports = packet.lookahead<bit<32>>();
+        transition accept;
     }
 
     state parse_udp {

@@ -3,6 +3,9 @@
 #define TIERCAST_PORT_POLICY_P4
 
 #include "../include/headers.p4"
+#include "codel.p4"
+#include "pi2.p4"
+#include "pie.p4"
 #include "red.p4"
 
 enum bit<8> Policy {
@@ -10,7 +13,10 @@ enum bit<8> Policy {
     PRIORITY = 1,   // lib/marking.p4
     THRESHOLD = 2,  // lib/threshold.p4
     DROP_TAIL = 3,  // lib/threshold.p4
-    RED = 4         // lib/red.p4
+    RED = 4,        // lib/red.p4
+    CODEL = 5,      // lib/codel.p4
+    PIE = 6,        // lib/pie.p4
+    PI2 = 7         // lib/pi2.p4
 }
 
 struct port_policy_t {
@@ -19,6 +25,9 @@ struct port_policy_t {
     bit<19> limit;      // packets
     bit<32> idle_us;    // as in link_was_idle
     red_t   red;
+    codel_t codel;
+    pie_t   pie;
+    pi2_t   pi2;
 }
 
 control PortPolicy(in port_t egress_port, inout port_policy_t port) {
@@ -66,6 +75,43 @@ control PortPolicy(in port_t egress_port, inout port_policy_t port) {
         port.red.idle_limit_us = idle_limit_us;
     }
 
+    // Parameters: codel_t in lib/codel.p4.
+    @name(".codel")
+    action codel(bit<32> target_us, bit<32> interval_us, bit<1> ecn) {
+        port.policy = Policy.CODEL;
+        port.codel.target_us = target_us;
+        port.codel.interval_us = interval_us;
+        port.codel.ecn = ecn;
+    }
+
+    // Parameters: pi_t in lib/pi.p4 and pie_t in lib/pie.p4; idle_us as in link_was_idle.
+    @name(".pie")
+    action pie(bit<32> target_us, bit<32> alpha, bit<32> beta, bit<32> idle_fall, bit<32> idle_us,
+               bit<32> burst_us, bit<32> mark_below, bit<1> spread) {
+        port.policy = Policy.PIE;
+        port.idle_us = idle_us;
+        port.pie.pi.target_us = target_us;
+        port.pie.pi.alpha = alpha;
+        port.pie.pi.beta = beta;
+        port.pie.pi.idle_fall = idle_fall;
+        port.pie.burst_us = burst_us;
+        port.pie.mark_below = mark_below;
+        port.pie.spread = spread;
+    }
+
+    // Parameters: pi_t in lib/pi.p4; idle_us as in link_was_idle; ecn: as in pi2_t.
+    @name(".pi2")
+    action pi2(bit<32> target_us, bit<32> alpha, bit<32> beta, bit<32> idle_fall, bit<32> idle_us,
+               bit<1> ecn) {
+        port.policy = Policy.PI2;
+        port.idle_us = idle_us;
+        port.pi2.pi.target_us = target_us;
+        port.pi2.pi.alpha = alpha;
+        port.pi2.pi.beta = beta;
+        port.pi2.pi.idle_fall = idle_fall;
+        port.pi2.ecn = ecn;
+    }
+
     // Drop tail at the target's own limit.
     @name(".no_marking")
     action no_marking() {
@@ -76,7 +122,9 @@ control PortPolicy(in port_t egress_port, inout port_policy_t port) {
     @name(".port_marking")
     table port_marking {
         key = { egress_port: exact @name("egress_port"); }
-        actions = { priority_marking; no_marking; threshold_marking; drop_tail; red; }
+        actions = {
+            priority_marking; no_marking; threshold_marking; drop_tail; red; codel; pie; pi2;
+        }
         const default_action = no_marking();
         size = 512;
     }

@@ -43,7 +43,11 @@ def test_the_example_is_valid(tmp_path) -> None:
         ("scheme: sim", "sheme: sim", r"sessions\.0: unknown key sheme; valid: number, .*scheme"),
         ("02:00:00:00:00:01", "02-0", r"hosts\.1\.mac: .*six pairs of hex digits.*not '02-0'"),
         ("rate_bps: 2000000, ", "", r"links\.1: .*'marking' needs 'rate_bps'"),
-        ("kind: priority", "kind: prio", r"links\.1\.marking: kind is none of priority, threshold"),
+        (
+            "kind: priority",
+            "kind: prio",
+            r"links\.1\.marking: kind is none of codel, pie, pi2, priority",
+        ),
         ("port: 2", "port: 510", r"links\.1\.port: .*509, not 510"),
         ("10.0.1.2/24", "10.0.1.300", r"hosts\.1\.address: .*not '10\.0\.1\.300'"),
         ("230.4.4.1", "239.192.0.8", r"groups\.0\.address: .*the groups of sessions; valid: 224"),

@@ -11,9 +11,12 @@ from tiercast_controller.base.errors import ConfigurationError, ParameterError
 from tiercast_controller.network.marking import (
     KINDS,
     AnyMarking,
+    Codel,
     DropTail,
     Marking,
     NoMarking,
+    Pi2,
+    Pie,
     PortTraffic,
     PriorityMarking,
     QueueRed,
@@ -29,6 +32,33 @@ def test_entries_by_hand(program) -> None:
         (PriorityMarking(threshold=2.5), "priority_marking", {"threshold": 640, "idle_us": 70}),
         (ThresholdMarking(threshold=20), "threshold_marking", {"threshold": 20}),
         (DropTail(limit=50), "drop_tail", {"limit": 50}),
+        (Codel(), "codel", {"target_us": 5000, "interval_us": 100_000, "ecn": 0}),
+        (
+            Pie(ecn=True),
+            "pie",
+            {
+                "target_us": 15_000,
+                "alpha": 586,  # 0.125 * 16.384 / 15, in 2^-32 a us
+                "beta": 5369,  # 1.25, likewise
+                "idle_fall": 8_796_093,  # 0.125 * 16.384 / 15 * 0.015 * 2^32
+                "idle_us": 70,
+                "burst_us": 150_000,
+                "mark_below": 429_496_730,  # 0.1 * 2^32
+                "spread": 0,
+            },
+        ),
+        (
+            Pi2(target="20ms"),
+            "pi2",
+            {
+                "target_us": 20_000,
+                "alpha": 704,  # 0.16 * 16.384 / 16
+                "beta": 13_744,  # 3.2
+                "idle_fall": 14_073_749,  # 0.16 * 16.384 / 16 * 0.02 * 2^32
+                "idle_us": 70,
+                "ecn": 0,
+            },
+        ),
         (
             Red(ecn=True, gentle=True, limit=60),
             "red",
@@ -62,6 +92,13 @@ def test_entries_by_hand(program) -> None:
     [
         (PriorityMarking(), {"idle_us": -1}, r"idle_us is -1; valid: 0\.\.4294967295"),
         (DropTail(limit=1 << 19), {}, r"limit is 524288; valid: 0\.\.524287"),
+        (
+            Codel(target="100ms"),
+            {},
+            "target 100ms and interval 100ms: valid is target < interval",
+        ),
+        (Pie(beta=4), {}, r"beta is 4; valid: 0\.00012\.\.3\.81"),
+        (Pi2(), {"idle_us": 1 << 32}, r"idle_us is 4294967296; valid: 0\.\."),
         (Red(min_th=15), {}, "min_th 15 and max_th 15: valid is 0 <= min_th < max_th"),
         (Red(max_th=70_000), {}, r"max_th is 70000; valid: 0\.\.65535\.9"),
         (Red(max_th=1e308), {}, r"max_th is 1e\+308; valid: 0\.\.65535\.9"),
@@ -103,7 +140,10 @@ def test_what_the_program_cannot_hold(marking: Marking, traffic: dict[str, int],
         ({"kind": "threshold", "threshold": 10_001}, "less than or equal to 10000"),
         ({"kind": "threshold", "limit": 3}, "unknown key limit; valid: kind, threshold"),
         ({"kind": "drop_tail"}, "Field required"),
-        ({"kind": "rde"}, "kind is none of priority, threshold, drop_tail, red, none"),
+        (
+            {"kind": "rde"},
+            "kind is none of codel, pie, pi2, priority, red, threshold, drop_tail, none",
+        ),
         ({"kind": 5}, "kind is none of"),
         ({"kind": "red", "where": "ingress"}, "'arrival' or 'departure'"),
         ({"kind": "drop_tail", "limit": 5, "where": "arrival"}, "unknown key where"),
@@ -180,3 +220,15 @@ def test_no_product_of_the_program_exceeds_32_bits(min_th, width, max_p, rate_bp
     assert p["max_th"] * p["gentle_slope"] < 1 << 32
     assert p["max_p"] + ((p["max_th"] * p["gentle_slope"]) >> 8) <= 1 << 24
     assert p["idle_limit_us"] * p["idle_rate"] <= 1 << 31
+
+
+@given(st.integers(10**6, 0x3FFFF * 1000), st.floats(1e-9, 9.9), st.floats(1e-9, 9.9))
+def test_no_product_of_the_pi_controller_exceeds_32_bits(target, alpha, beta) -> None:
+    """Checks the products of lib/pi.p4 at the largest delay that it computes with."""
+    try:
+        p = dict(Pi2(target=f"{target}ns", alpha=alpha, beta=beta).entry(1, TRAFFIC).params)
+    except ConfigurationError:
+        return  # refused; the test above checks when
+    longest = 0x3FFFF
+    assert longest * p["alpha"] < 1 << 32 and longest * p["beta"] < 1 << 32
+    assert p["target_us"] <= longest and 255 * (p["idle_fall"] >> 8) < 1 << 32

@@ -92,13 +92,13 @@ def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: 
         ),
         (["--set", "marking.on=-1"], {}, "marking.on: -1; valid: 0 or more"),
         (["--set", "marking.down=3"], {}, "marking.down: unknown key; valid: kind, on, off"),
-        ([], {"TIERCAST_MARKINGS": ""}, "marking.kind: 'hysteresis'; valid: 'priority', "),
+        ([], {"TIERCAST_MARKINGS": ""}, "marking.kind: 'hysteresis'; valid: 'codel', "),
         (
             [],
             {"TIERCAST_P4": str(ROOT / "p4src/compiled")},
             "marking: hysteresis with "
             f"{ROOT}/p4src/compiled/tiercast.json: table port_marking of the P4 program has no "
-            "action 'hysteresis_marking'; it has: drop_tail, no_marking, ",
+            "action 'hysteresis_marking'; it has: codel, drop_tail, ",
         ),
         (
             [],

@@ -471,16 +471,16 @@ def test_a_fault_of_ours_is_no_bad_input(stored) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("run x --seed -1", "'--seed': '-1'; valid: a whole number, 0 to 4294967295"),
-        ("run x --seed one", "'--seed': 'one'; valid: a whole number, 0 to 4294967295"),
-        ("reproduce --jobs 0", "'--jobs': '0'; valid: a whole number, 1 or more"),
-        ("reproduce --jobs 2.5", "'--jobs': '2.5'; valid: a whole number, 1 or more"),
-        ("sessions start 70000", "'session': '70000'; valid: a whole number, 0 to 32767"),
-        ("run x --runtime ns", "'--runtime': 'ns'; valid: mininet, ns3"),
-        ("run x --switch bmv", "'--switch': 'bmv'; valid: tiercast, bmv2"),
+        ("run x --seed -1", "run: --seed: '-1'; valid: a whole number, 0 to 4294967295"),
+        ("run x --seed one", "run: --seed: 'one'; valid: a whole number, 0 to 4294967295"),
+        ("reproduce --jobs 0", "reproduce: --jobs: '0'; valid: a whole number, 1 or more"),
+        ("reproduce --jobs 2.5", "reproduce: --jobs: '2.5'; valid: a whole number, 1 or more"),
+        ("sessions start 70000", "SESSION: '70000'; valid: a whole number, 0 to 32767"),
+        ("run x --runtime ns", "run: --runtime: 'ns'; valid: mininet, ns3"),
+        ("run x --switch bmv", "run: --switch: 'bmv'; valid: tiercast, bmv2"),
     ],
 )
 def test_an_option_names_the_value_and_all_that_is_valid(arguments, said):
     ended = tiercast(*arguments.split())
     assert ended.returncode == EXIT_INPUT
-    assert said in " ".join(ended.stderr.replace("│", " ").split())
+    assert said in ended.stderr

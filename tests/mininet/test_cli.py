@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -108,6 +109,33 @@ def test_runs_from_any_folder(tmp_path: Path) -> None:
     assert result.returncode == 0 and "sim-session" in result.stdout
 
 
+def test_a_build_that_is_older_than_the_checkout_says_so(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    for folder in ("proto/tiercast/v1", "build/python/tiercast/v1"):
+        (checkout / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "tiercast", checkout)
+    for name in (".venv", "controller", "mininet"):
+        (checkout / name).symlink_to(ROOT / name)
+    stub = checkout / "build/python/tiercast/v1/lab_pb2.py"
+    sources = [checkout / name for name in ("proto/tiercast/v1/session.proto", "requirements.lock")]
+    for path in (stub, *sources):
+        path.touch()
+        os.utime(path, (1000, 1000))
+
+    def said() -> tuple[int, str, str]:
+        done = subprocess.run([checkout / "tiercast", "--version"], capture_output=True, text=True)
+        return done.returncode, done.stdout.partition(" ")[0], done.stderr
+
+    assert said() == (0, "tiercast", "")
+    for path in sources:
+        os.utime(path, (2000, 2000))
+        older = f"build/python is older than {path.relative_to(checkout)}"
+        assert said() == (2, "", f"tiercast: {older}; run: make -C {checkout} programs\n")
+        os.utime(path, (1000, 1000))
+    stub.unlink()
+    assert said()[0] == 2
+
+
 def test_a_kernel_feature_that_is_missing_is_the_first_line() -> None:
     dropped = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"]
     command = [*dropped, ROOT / "tiercast", "run", "sim-smoke"]
@@ -208,7 +236,7 @@ def test_doctor_says_what_follows_and_what_to_do() -> None:
     findings = doctor.examine()
     assert {f.name for f in findings} >= {
         *("root", "namespaces", "veth", "packet sockets", "mininet", "DPDK", "cores"),
-        *("netem", "huge pages", "p4c", "bmv2"),
+        *("netem", "huge pages", "p4c", "bmv2", "dumpcap", "tshark"),
     }
     for finding in findings:
         assert finding.seen

@@ -21,6 +21,7 @@ from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
 from tiercast_lab.run.controller_input import described_topology
 from tiercast_lab.run.mininet.commands import switch_command
+from tiercast_lab.run.mininet.traffic import command as traffic_command
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.scenario import scenario
 
@@ -714,6 +715,24 @@ def test_a_tcp_flow_has_a_stack_of_which_a_part_may_be_another(load) -> None:
     assert (other.sack, other.window_packets, other.sender) == (True, 1000, ns2.sender)
     with pytest.raises(InputError, match="valid: 'kernel' or 'ns2'"):
         flow(", stack: tahoe")
+
+
+def test_each_flow_has_a_port_of_its_own_in_both_runtimes(load) -> None:
+    loaded = load(
+        textwrap.dedent(SMALL) + "traffic:\n  - {kind: tcp, from: 0, to: 3, count: 2}\n"
+        "  - {kind: udp, from: 0, to: 4, rate: 1Mbit/s}\n  - {kind: tcp, from: 4, to: 0}\n"
+    )
+    ports = {name: flow.port for name, flow in loaded.flows.items()}
+    assert ports == {"tcp1": 5502, "tcp2": 5503, "udp1": 5504, "tcp3": 5505}
+    simulated = scenario(loaded, seed=1)
+    assert {flow.name: flow.port for flow in (*simulated.tcp, *simulated.udp)} == ports
+    entry, lab = loaded.experiment.traffic[0], Path("/lab.sock")
+    for role in ("receive", "send"):
+        line = traffic_command(role, entry, ["tcp1", "tcp2"], loaded, lab, seed=1)
+        text = " ".join(line)
+        assert "--flow tcp1 5502 --flow tcp2 5503" in text
+        host = loaded.topology.hosts["t0" if role == "send" else "t3"]
+        assert f"--address={host.address}" in text
 
 
 def test_a_tcp_window_may_have_a_limit(load) -> None:

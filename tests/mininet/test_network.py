@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tiercast_controller.base.units import Queue
 from tiercast_lab.base.errors import Interrupted, RunFailed
 from tiercast_lab.base.interrupt import Interrupt
-from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_links
 from tiercast_lab.run.mininet.network import NamespaceNode, Network, hidden_queues
 from tiercast_lab.run.mininet.processes import Children

@@ -113,6 +113,8 @@ def test_a_drawn_link_may_be_changed_and_is_in_the_summary(load) -> None:
         "delay_ns": EXPECTED["0-1"][1],
         "queue": "50p",
         "marking": "priority",
+        "one_way": False,
+        "packet_size": 1000,
         "rates": {},
     }
     assert loaded.experiment.marking_of("0-2").kind == "none"

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tiercast_controller.base import units
 from tiercast_controller.base.limits import MAX_SESSION
-from tiercast_lab.base import binaries, units
+from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INPUT, InputError, RunFailed
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loading import load_experiment

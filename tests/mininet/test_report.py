@@ -151,6 +151,17 @@ def test_report_stands_alone(stored) -> None:
         assert text in html
 
 
+def test_the_report_links_to_the_captures(stored) -> None:
+    assert "Captures" not in write_report(stored).read_text()
+    there, back = ({"frames": 50, "missed": missed, "full": False} for missed in (0, 2))
+    capture = {"link": "1-3", "file": "captures/1-3.pcapng", "cpu_s": None}
+    captures = [capture | {"directions": {"1>3": there, "3>1": back}}]
+    html = write_report(StoredRun(stored.directory, stored.summary | {"captures": captures}))
+    text = html.read_text()
+    assert '<a href="captures/1-3.pcapng">1-3</a>' in text
+    assert "1&gt;3 50 frames, 3&gt;1 50 frames, 2 missed" in text
+
+
 def test_a_run_that_expects_nothing_shows_what_was_measured(stored) -> None:
     command = ["./tiercast", "run", "mine.yaml", "--results", "/data/mine"]
     summary = stored.summary | {"expected": [], "command": command, "window_s": [5.0, 12.0]}

@@ -50,7 +50,7 @@ def test_a_key_stands_for_all_that_makes_the_run(
 
     assert changed("controller/tiercast_controller/multicast/trees.py")
     assert changed("mininet/tiercast_lab/run/ns3/runtime.py")
-    assert changed("controller/tiercast_controller/network/marking.py")
+    assert changed("controller/tiercast_controller/network/marking/red.py")
     assert not changed("mininet/tiercast_lab/run/mininet/runtime.py")
     assert not changed("mininet/tiercast_lab/show/plots.py")
     info = tmp_path / "info"

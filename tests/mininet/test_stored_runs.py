@@ -264,9 +264,40 @@ def test_a_rerun_that_cannot_be_is_refused(four: list[StoredRun], tmp_path: Path
     assert "switch: 'bmv2'; valid: tiercast" in refused({"switch": "bmv2"})
     other = whole["experiment"] | {"duration": "4"}
     assert f"{path}: experiment: duration: '4'" in refused({"experiment": other})
+    captures = [{"link": "1-3", "file": "../1-3.pcapng", "cpu_s": None, "directions": {}}]
+    assert "'../1-3.pcapng'; valid: a pcapng file in captures/" in refused({"captures": captures})
     kept = {"it.yaml": "../it.yaml"}
     assert "'../it.yaml'; valid: a file in experiment/" in refused({"sources": kept})
     assert not (tmp_path / "results").exists()
+
+
+def test_a_run_is_printed_as_json_and_so_is_its_rerun(tmp_path: Path) -> None:
+    (tmp_path / "pair.yaml").write_text(PAIR)
+    results = tmp_path / "results"
+    made = tiercast(
+        "run", tmp_path / "pair.yaml", "--runtime", "ns3", "--results", results, "--json"
+    )
+    assert made.returncode == 0, made.stderr
+    data = json.loads(made.stdout)
+    folder = (results / "latest").resolve()
+    assert data.pop("folder") == str(folder) and data.pop("report") == str(folder / "report.html")
+    assert data == json.loads((folder / "summary.json").read_text())
+    assert "virtual time" in made.stderr  # the progress
+    assert json.loads(tiercast("report", folder, "--json").stdout)["folder"] == str(folder)
+    rerun = tiercast("rerun", folder, "--results", results, "--json")
+    again = json.loads(rerun.stdout)
+    assert (again["stored"], again["first_difference"]) == (str(folder), None)
+    assert again["measures"] == data["measures"] and again["folder"] != str(folder)
+    table = folder / "rows/received.parquet"
+    pl.read_parquet(table).with_columns(pl.col("bytes") + 1).write_parquet(table)
+    rerun = tiercast("rerun", folder, "--results", results, "--json")
+    assert rerun.returncode == EXIT_NOT_MET
+    assert json.loads(rerun.stdout)["first_difference"]["table"] == "received"
+    told = json.loads(tiercast("explain", folder, "--receiver", "1", "--at", "2", "--json").stdout)
+    assert told["receiver"] == "h1" and {one["about"] for one in told["parts"]} >= {"received"}
+    exported = json.loads(tiercast("export", folder, "--csv", "--json").stdout)
+    assert exported["folder"] == str(folder / "csv")
+    assert exported["tables"]["received"] == len(pl.read_parquet(table))
 
 
 # ------------------------------------------------------------------------------------- comparisons

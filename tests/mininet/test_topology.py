@@ -4,8 +4,8 @@ import random
 
 import networkx
 import pytest
+from tiercast_controller.base.units import Queue
 from tiercast_controller.network.routes import Routes
-from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_levels, tree_links
 from tiercast_lab.run.mininet.commands import switch_command
 

@@ -41,8 +41,8 @@ class Lab:
         self.connections = {}
         self.lines = {}
         for role, more in (
-            ("receive", []),
-            ("send", ["--peer=127.0.0.1", f"--start={start}"]),
+            ("receive", ["--address=127.0.0.2"]),
+            ("send", ["--address=127.0.0.1", "--peer=127.0.0.2", f"--start={start}"]),
         ):
             command = [sys.executable, "-I", "-S", str(PROGRAM), "tcp", role, f"--stop={stop}"]
             command += [f"--lab={self.path}", f"--name=tcp1-{role}"]
@@ -61,7 +61,7 @@ class Lab:
     def flows(self) -> str:
         """The kernel's data on the senders' connections, one line each."""
         ports = " or ".join(f"dport = :{port}" for port in self.ports)
-        command = ["ss", "-tinHO", "state", "established", ports]
+        command = ["ss", "-tinHO", "state", "established", f"dst 127.0.0.2 and ( {ports} )"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def wait_for_flows(self, count: int) -> None:
@@ -110,8 +110,8 @@ def run_flows(
     ends = {}
     try:
         for role, options in (
-            ("receive", receiving),
-            ("send", ["--peer=127.0.0.1", *sending]),
+            ("receive", ["--address=127.0.0.2", *receiving]),
+            ("send", ["--address=127.0.0.1", "--peer=127.0.0.2", *sending]),
         ):
             program = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(PROGRAM), kind, role, f"--stop={seconds}",
@@ -139,8 +139,13 @@ def run_flows(
         server.close()
 
 
-def test_udp_has_its_rate(tmp_path: Path) -> None:
-    rows = run_flows(tmp_path, "udp", ["--rate=800000", "--packet-size=1000"], seconds=2)
+def test_udp_has_its_rate_and_one_port_at_both_ends(tmp_path: Path) -> None:
+    def look(port: int) -> None:
+        shown = subprocess.run(["ss", "-unHO"], capture_output=True, text=True, check=True).stdout
+        assert re.search(rf"127\.0\.0\.1:{port} +127\.0\.0\.2:{port}\b", shown)
+
+    options = ["--rate=800000", "--packet-size=1000"]
+    rows = run_flows(tmp_path, "udp", options, seconds=2, look=look)
     sent, arrived = rows["send"][-1], rows["receive"][-1]
     # 100 packets a second from 0 on, whatever the machine's load: overdue ones are sent together.
     assert (sent["sent_packets"], sent["sent_bytes"]) == (200, 200_000)
@@ -169,7 +174,7 @@ def test_a_window_is_as_many_full_packets(tmp_path: Path) -> None:
     """What the kernel lets the sender have on the way, which `ss` shows."""
 
     def look(port: int) -> None:
-        filtered = ["ss", "-tinHO", "state", "established", "dport", "=", f":{port}"]
+        filtered = ["ss", "-tinHO", "state", "established", f"dst 127.0.0.2 and dport = :{port}"]
         shown = subprocess.run(filtered, capture_output=True, text=True, check=True).stdout
         [window] = re.findall(r"snd_wnd:(\d+)", shown)
         assert 20 * (1000 - tcp.HEADERS) <= int(window) < 21 * (1000 - tcp.HEADERS)
@@ -256,6 +261,8 @@ def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
     shown = lab.flows()
     assert shown.count(" reno ") == 2
     assert shown.count(f" mss:{1000 - tcp.HEADERS} ") == 2
+    for port in lab.ports:  # the flow's, at both ends
+        assert re.search(rf"127\.0\.0\.1:{port} +127\.0\.0\.2:{port}\b", shown)
     lab.wait_for_flows(0)  # by themselves: the lab has sent nothing
     rows = lab.end()
     programs = {role: f"tcp1-{role}" for role in rows}
@@ -311,7 +318,7 @@ def test_a_flow_that_breaks_is_named(lab: Lab) -> None:
     lab.programs["receive"].kill()
     assert lab.programs["send"].wait(PATIENCE_S) == 1
     said = lab.programs["send"].stderr.read().decode()
-    assert any(f"to 127.0.0.1:{port}" in said for port in lab.ports)
+    assert any(f"to 127.0.0.2:{port}" in said for port in lab.ports)
 
 
 @pytest.mark.alone

@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import polars as pl
 import pytest
 from tiercast_lab.base.errors import EXIT_INPUT, EXIT_INTERRUPTED
+from tiercast_lab.measures.rows import Rows
 from tiercast_lab.results.explain.receiver import explain
 from tiercast_lab.results.explain.snapshot import snapshot_at
 from tiercast_lab.results.recorder import FLUSH_S
 from tiercast_lab.results.storage import is_under_way, load_run
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.watch.frames import frames_between
-from tiercast_lab.watch.scene import scene_of
+from tiercast_lab.watch.scene import described, scene_of
 from tiercast_lab.watch.watched import LATEST_ROW_S
 
 from ..patience import PATIENCE_S
@@ -89,7 +91,7 @@ def test_the_list_has_the_runs_of_the_store(client, ended, stored) -> None:
     assert runs[1] == {
         "run": ended.name, "live": False, "title": "A small tree", "schemes": ["sim"],
         "started": "2026-01-01T00:00:00+0000", "runtime": "mininet", "seed": 1, "duration": 20.0,
-        "receivers": 4, "verdict": "met",
+        "receivers": 4, "verdict": "met", "captures": [],
     }  # fmt: skip
     assert "text/html" in client.get("/").headers["content-type"]
     assert "text/html" in client.get(f"/runs/{ended.name}").headers["content-type"]
@@ -136,6 +138,32 @@ def test_the_scene_has_the_network(client, ended) -> None:
     assert not back["used"]
     h3 = next(one for one in scene["receivers"] if one["name"] == "h3")
     assert (h3["path"], h3["bottleneck"]) == (["0>1", "1>3"], "1>3")
+
+
+def test_a_one_way_link_has_no_limit_on_the_way_back(ended) -> None:
+    run = load_run(ended.folder.path)
+    assert not any(one["unlimited"] for one in described(run, scene_of(run))["directions"])
+    links = run.summary["network"]["links"]
+    links["1-3"] |= {"one_way": True}
+    directions = {one["name"]: one for one in described(run, scene_of(run))["directions"]}
+    there, back = directions["1>3"], directions["3>1"]
+    assert (there["unlimited"], there["rates"], there["queue_packets"]) == (False, [[0, 1e6]], 50)
+    assert (back["unlimited"], back["rates"], back["queue_packets"]) == (True, [[0, 0]], None)
+
+
+def test_bytes_are_of_whole_packets_where_a_switch_counts_packets_alone(ended) -> None:
+    run = load_run(ended.folder.path)
+    ports = run.rows["port"].with_columns(tx_bytes=pl.lit(None, pl.Float64))
+    counted = type(run)(run.directory, run.summary, Rows({**run.rows, "port": ports}))
+
+    def sent(direction: str) -> set[int | None]:
+        scene = scene_of(counted)
+        frames = frames_between(counted, scene, 0.0, 20.0)
+        return {frame["directions"][scene.directions.index(direction)][0] for frame in frames}
+
+    assert (sent("0>1"), sent("1>3")) == ({2_000_000}, {1_000_000})  # of 1000 bytes
+    run.summary["network"]["links"]["1-3"]["packet_size"] = 0  # of an earlier version
+    assert sent("1>3") == {None}
 
 
 def test_tcp_flows_and_the_representative_are_in_frames(beside_tcp) -> None:

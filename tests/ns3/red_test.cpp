@@ -6,12 +6,7 @@
 #include <ns3/boolean.h>
 #include <ns3/data-rate.h>
 #include <ns3/double.h>
-#include <ns3/ipv4-header.h>
-#include <ns3/ipv4-queue-disc-item.h>
-#include <ns3/mac48-address.h>
-#include <ns3/packet.h>
 #include <ns3/red-queue-disc.h>
-#include <ns3/simulator.h>
 #include <ns3/string.h>
 #include <ns3/uinteger.h>
 
@@ -22,54 +17,11 @@
 #include <random>
 #include <vector>
 
-#include "dataplane/accounts/accounts.h"
-#include "tests/p4src/bench.h"
+#include "tests/ns3/beside_queue_disc.h"
 #include "tests/p4src/red_model.h"
 
 namespace tiercast::p4test {
 namespace {
-
-constexpr std::uint32_t kPort = 2;
-constexpr std::uint32_t kIpBytes = 1000;
-constexpr std::int64_t kService = kMillisecond;  // of a packet at 8 Mbit/s
-constexpr std::size_t kPackets = 60'000;         // 16 bits identify them
-
-struct Fate {
-  double dropped = 0, marked = 0;  // share of the packets that arrived
-  double wait = 0;                 // in the queue: mean over those that left it, in packet times
-  double carried = 0;              // packets that left, as a share of what the link could have sent
-
-  Fate& operator+=(const Fate& other) {
-    dropped += other.dropped;
-    marked += other.marked;
-    wait += other.wait;
-    carried += other.carried;
-    return *this;
-  }
-  Fate operator/(double runs) const {
-    return {dropped / runs, marked / runs, wait / runs, carried / runs};
-  }
-};
-
-std::ostream& operator<<(std::ostream& out, const Fate& fate) {
-  return out << "dropped " << fate.dropped << ", marked " << fate.marked << ", waited " << fate.wait
-             << " packet times, link carried " << fate.carried;
-}
-
-// `load`: of the link. Gaps are exponential (Poisson), or uniform between a half and one and a half
-// of their mean.
-std::vector<std::int64_t> arrivals(double load, bool poisson, std::uint64_t seed = 7) {
-  std::mt19937_64 random(seed);
-  std::exponential_distribution<double> exponential;
-  std::uniform_real_distribution<double> uniform(0.5, 1.5);
-  std::vector<std::int64_t> times(kPackets);
-  double now = 0;
-  for (std::int64_t& time : times) {
-    now += (poisson ? exponential(random) : uniform(random)) * kService / load;
-    time = static_cast<std::int64_t>(now);
-  }
-  return times;
-}
 
 // RED in real numbers, with the differences between the two.
 struct Model {
@@ -131,46 +83,6 @@ struct Model {
   }
 };
 
-// What the link could have sent in the time of the arrivals.
-double capacity(const std::vector<std::int64_t>& times) {
-  return static_cast<double>(times.back()) / kService;
-}
-
-// Packets at a port that has been set up.
-Fate carry(Bench& bench, const std::vector<std::int64_t>& times) {
-  Fate fate;
-  std::size_t left = 0;
-  const auto take = [&] {
-    for (const Sent& sent : bench.sent()) {
-      const std::size_t id = std::to_integer<std::size_t>(sent.frame[kEthernetBytes + 4]) << 8 |
-                             std::to_integer<std::size_t>(sent.frame[kEthernetBytes + 5]);
-      fate.wait += static_cast<double>(sent.due_ns - kService - times[id]) / kService;
-      ++left;
-    }
-    bench.clear();
-  };
-  Packet packet;
-  packet.ecn = kEct0;
-  packet.payload.resize(kIpBytes - kIpv4Bytes);
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    bench.advance_to(times[i]);
-    packet.identification = static_cast<std::uint16_t>(i);
-    bench.receive(1, packet);
-    take();
-  }
-  bench.finish();
-  take();
-  fate.wait /= static_cast<double>(left);
-  fate.carried = static_cast<double>(left) / capacity(times);
-  const accounts::PortAccounts accounts = accounts::read(bench.engine_switch(), kPort);
-  EXPECT_TRUE(accounts.balanced());
-  EXPECT_EQ(accounts.total.entered, kPackets);
-  EXPECT_EQ(accounts.total.left, left);
-  fate.dropped = static_cast<double>(accounts.total.policy_drops) / kPackets;
-  fate.marked = static_cast<double>(accounts.total.marked) / kPackets;
-  return fate;
-}
-
 Fate through_program(const RedParameters& red, const std::vector<std::int64_t>& times,
                      std::uint64_t seed = 1) {
   Bench bench(seed);
@@ -199,69 +111,29 @@ Fate through_queue(const RedParameters& red, const std::vector<std::int64_t>& ti
   return carry(bench, times);
 }
 
-// RedQueueDisc before a link that sends a packet in kService.
-class Ns3Link {
- public:
-  // ns2_count: a forced drop restarts the spread of drops, as in ns-2. ns-3 does not do so by
-  // default: its Ns1Compat is the opposite of ns-2's ns1_compat_.
-  explicit Ns3Link(const RedParameters& red, std::int64_t stream = 1, bool ns2_count = false) {
-    disc_->SetAttribute("MaxSize", ns3::StringValue("100000p"));
-    disc_->SetAttribute("MinTh", ns3::DoubleValue(red.min_th));
-    disc_->SetAttribute("MaxTh", ns3::DoubleValue(red.max_th));
-    disc_->SetAttribute("LInterm", ns3::DoubleValue(1 / red.max_p));
-    disc_->SetAttribute("QW", ns3::DoubleValue(1 / 512.0));
-    disc_->SetAttribute("Gentle", ns3::BooleanValue(red.gentle));
-    disc_->SetAttribute("Wait", ns3::BooleanValue(red.wait));
-    disc_->SetAttribute("UseEcn", ns3::BooleanValue(red.ecn));
-    disc_->SetAttribute("Ns1Compat", ns3::BooleanValue(ns2_count));
-    disc_->SetAttribute("UseHardDrop", ns3::BooleanValue(!red.mark_above_max));
-    disc_->SetAttribute("MeanPktSize",
-                        ns3::UintegerValue(static_cast<std::uint32_t>(red.mean_packet)));
-    disc_->SetAttribute(
-        "LinkBandwidth",
-        ns3::DataRateValue(ns3::DataRate(static_cast<std::uint64_t>(red.link_bps))));
-    disc_->AssignStreams(stream);
-    disc_->Initialize();
-  }
-
-  Fate carry(const std::vector<std::int64_t>& times) {
-    for (const std::int64_t time : times) {
-      ns3::Simulator::Schedule(ns3::NanoSeconds(time), &Ns3Link::receive, this);
-    }
-    ns3::Simulator::Run();
-    ns3::Simulator::Destroy();
-    const ns3::QueueDisc::Stats& stats = disc_->GetStats();
-    Fate fate;
-    fate.dropped = static_cast<double>(stats.nTotalDroppedPackets) / kPackets;
-    fate.marked = static_cast<double>(stats.nTotalMarkedPackets) / kPackets;
-    fate.wait = wait_ / static_cast<double>(stats.nTotalDequeuedPackets);
-    fate.carried = stats.nTotalDequeuedPackets / capacity(times);
-    return fate;
-  }
-
- private:
-  void receive() {
-    ns3::Ipv4Header header;
-    header.SetEcn(ns3::Ipv4Header::ECN_ECT0);
-    const auto packet = ns3::Create<ns3::Packet>(kIpBytes - header.GetSerializedSize());
-    disc_->Enqueue(
-        ns3::Create<ns3::Ipv4QueueDiscItem>(packet, ns3::Mac48Address(), 0x0800, header));
-    if (!busy_) send();
-  }
-
-  void send() {
-    const auto item = disc_->Dequeue();
-    busy_ = item != nullptr;
-    if (!busy_) return;
-    const ns3::Time waited = ns3::Simulator::Now() - item->GetTimeStamp();
-    wait_ += static_cast<double>(waited.GetNanoSeconds()) / kService;
-    ns3::Simulator::Schedule(ns3::NanoSeconds(kService), &Ns3Link::send, this);
-  }
-
-  ns3::Ptr<ns3::RedQueueDisc> disc_ = ns3::CreateObject<ns3::RedQueueDisc>();
-  bool busy_ = false;
-  double wait_ = 0;  // packet times, summed
-};
+// ns2_count: a forced drop restarts the spread of drops, as in ns-2. ns-3 does not do so by
+// default: its Ns1Compat is the opposite of ns-2's ns1_compat_.
+Fate through_ns3(const RedParameters& red, const std::vector<std::int64_t>& times,
+                 std::int64_t stream = 1, bool ns2_count = false) {
+  const auto disc = ns3::CreateObject<ns3::RedQueueDisc>();
+  disc->SetAttribute("MaxSize", ns3::StringValue("100000p"));
+  disc->SetAttribute("MinTh", ns3::DoubleValue(red.min_th));
+  disc->SetAttribute("MaxTh", ns3::DoubleValue(red.max_th));
+  disc->SetAttribute("LInterm", ns3::DoubleValue(1 / red.max_p));
+  disc->SetAttribute("QW", ns3::DoubleValue(1 / 512.0));
+  disc->SetAttribute("Gentle", ns3::BooleanValue(red.gentle));
+  disc->SetAttribute("Wait", ns3::BooleanValue(red.wait));
+  disc->SetAttribute("UseEcn", ns3::BooleanValue(red.ecn));
+  disc->SetAttribute("Ns1Compat", ns3::BooleanValue(ns2_count));
+  disc->SetAttribute("UseHardDrop", ns3::BooleanValue(!red.mark_above_max));
+  disc->SetAttribute("MeanPktSize",
+                     ns3::UintegerValue(static_cast<std::uint32_t>(red.mean_packet)));
+  disc->SetAttribute("LinkBandwidth",
+                     ns3::DataRateValue(ns3::DataRate(static_cast<std::uint64_t>(red.link_bps))));
+  disc->AssignStreams(stream);
+  disc->Initialize();
+  return Ns3Link(disc).carry(times);
+}
 
 struct Case {
   const char* name;
@@ -286,7 +158,7 @@ TEST_P(RedBesideNs3, SameArrivals) {
   const Case& c = GetParam();
   const std::vector<std::int64_t> times = arrivals(c.load, c.poisson);
   const Fate ours = through_program(c.red, times);
-  const Fate theirs = Ns3Link(c.red).carry(times);
+  const Fate theirs = through_ns3(c.red, times);
   std::cout << c << ": " << ours << "; ns-3: " << theirs << "\n";
   if (!c.poisson) {
     // The queue neither empties nor passes the thresholds, so both drop what the link cannot carry,
@@ -355,8 +227,8 @@ TEST_P(RedOnArrivalBesideNs3, SameArrivals) {
     queue += through_queue(c.red, times, seed);
     program += through_program(c.red, times, seed);
     const auto stream = static_cast<std::int64_t>(seed);
-    theirs += Ns3Link(c.red, stream, true).carry(times);
-    theirs_by_default += Ns3Link(c.red, stream).carry(times);
+    theirs += through_ns3(c.red, times, stream, true);
+    theirs_by_default += through_ns3(c.red, times, stream);
   }
   queue = queue / kRuns;
   program = program / kRuns;

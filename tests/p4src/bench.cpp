@@ -54,6 +54,16 @@ void put(engine::Switch& to, std::string_view table, const TableEntry& entry) {
   must(status.code() == engine::ErrorCode::kAlreadyExists ? to.modify_entry(table, entry) : status);
 }
 
+// target_us, alpha, beta, idle_fall and idle_us of an action.
+std::vector<Bytes> pi_values(const PiParameters& p) {
+  const auto probability = [](double value) {
+    return number(static_cast<std::uint64_t>(std::lround(std::ldexp(value, 32))), 4);
+  };
+  return {number(static_cast<std::uint64_t>(std::lround(p.target * 1e6)), 4),
+          probability(p.alpha / 1e6), probability(p.beta / 1e6), probability(p.alpha * p.target),
+          number(0, 4)};
+}
+
 std::vector<FieldMatch> top_group_key(std::uint32_t port, std::uint32_t session) {
   return {FieldMatch::exact(number(port, 2)), FieldMatch::exact(number(session, 2))};
 }
@@ -81,6 +91,22 @@ void Bench::prefix(std::string_view to, unsigned length, std::uint32_t port, std
 
 void Bench::drop_prefix(std::string_view to, unsigned length) {
   put(*switch_, "ipv4_lpm", entry({FieldMatch::lpm(number(address(to), 4), length)}, "drop", {}));
+}
+
+void Bench::spread(std::string_view to, unsigned length, std::uint32_t first, std::uint32_t count,
+                   std::uint32_t multiplier) {
+  put(*switch_, "ipv4_spread",
+      entry({FieldMatch::lpm(number(address(to), 4), length)}, "spread",
+            {number(first, 2), number(count, 2), number(multiplier, 4)}));
+}
+
+void Bench::next_hop(std::uint32_t place, std::uint32_t port, std::uint64_t mac) {
+  put(*switch_, "next_hop",
+      entry({FieldMatch::exact(number(place, 2))}, "take", {number(port, 2), number(mac, 6)}));
+}
+
+void Bench::no_next_hop(std::uint32_t place) {
+  must(switch_->delete_entry("next_hop", entry({FieldMatch::exact(number(place, 2))}, "", {})));
 }
 
 void Bench::subscribe(std::uint32_t group_address, std::uint32_t mgid,
@@ -132,6 +158,27 @@ void Bench::red(std::uint32_t port, const RedParameters& r) {
              fixed(r.max_p, 24), fixed(gentle_slope, 24), flag(r.ecn), flag(r.mark_above_max),
              flag(r.wait), number(r.limit, 3), number(0, 4), number(r.transmission_us(), 4),
              number(r.idle_rate(), 4), number((1u << 31) / r.idle_rate(), 4)}));
+}
+
+void Bench::codel(std::uint32_t port, const CodelParameters& c) {
+  put(*switch_, "port_marking",
+      entry({FieldMatch::exact(number(port, 2))}, "codel",
+            {number(c.target_us, 4), number(c.interval_us, 4), number(c.ecn, 1)}));
+}
+
+void Bench::pie(std::uint32_t port, const PiParameters& p) {
+  auto values = pi_values(p);
+  values.push_back(number(static_cast<std::uint64_t>(std::lround(p.burst * 1e6)), 4));
+  values.push_back(
+      number(static_cast<std::uint64_t>(std::lround(std::ldexp(p.mark_below, 32))), 4));
+  values.push_back(number(p.spread, 1));
+  put(*switch_, "port_marking", entry({FieldMatch::exact(number(port, 2))}, "pie", values));
+}
+
+void Bench::pi2(std::uint32_t port, const PiParameters& p) {
+  auto values = pi_values(p);
+  values.push_back(number(p.ecn, 1));
+  put(*switch_, "port_marking", entry({FieldMatch::exact(number(port, 2))}, "pi2", values));
 }
 
 void Bench::threshold_marking(std::uint32_t port, std::uint32_t packets) {

@@ -48,6 +48,24 @@ struct RedParameters {
   std::uint32_t transmission_us() const;
 };
 
+// CoDel's, in microseconds.
+struct CodelParameters {
+  std::uint32_t target_us = 5000, interval_us = 100'000;
+  bool ecn = false;
+};
+
+// PIE's and PI2's. alpha and beta: probability for each second of delay, alpha in a period of the
+// program.
+struct PiParameters {
+  static constexpr double kPeriod = 0.016384;  // s
+  double target = 0.015;                       // s
+  double alpha = 0.125, beta = 1.25;
+  double burst = 0.15;    // s, of PIE
+  double mark_below = 0;  // probability, of PIE
+  bool spread = false;    // of PIE
+  bool ecn = false;       // of PI2
+};
+
 // The rows of ingress_fates (docs/p4.md, "Fates").
 enum class IngressFate : std::uint32_t {
   kForwarded,
@@ -80,12 +98,20 @@ class Bench : public engine::Output {
   void host(std::string_view to, std::uint32_t port, std::uint64_t mac);
   void prefix(std::string_view to, unsigned length, std::uint32_t port, std::uint64_t mac);
   void drop_prefix(std::string_view to, unsigned length);
+  // `count` next hops from `first` on, among which hashes times `multiplier` choose.
+  void spread(std::string_view to, unsigned length, std::uint32_t first, std::uint32_t count,
+              std::uint32_t multiplier);
+  void next_hop(std::uint32_t place, std::uint32_t port, std::uint64_t mac);
+  void no_next_hop(std::uint32_t place);
   void subscribe(std::uint32_t group_address, std::uint32_t mgid, std::vector<std::uint32_t> ports);
   void top_group(std::uint32_t port, std::uint32_t session, std::uint32_t rank);
   void no_top_group(std::uint32_t port, std::uint32_t session);
   void marking(std::uint32_t port, std::uint32_t threshold, std::uint32_t idle_us = 0);
   void no_marking(std::uint32_t port);
   void red(std::uint32_t port, const RedParameters& parameters);
+  void codel(std::uint32_t port, const CodelParameters& parameters);
+  void pie(std::uint32_t port, const PiParameters& parameters);
+  void pi2(std::uint32_t port, const PiParameters& parameters);
   void threshold_marking(std::uint32_t port, std::uint32_t packets);
   void drop_tail(std::uint32_t port, std::uint32_t packets);
   void aggregate(std::uint32_t session, const Aggregator& aggregator);

@@ -168,11 +168,19 @@ def stop(process: subprocess.Popen) -> None:
 
 
 class RunningSwitch(Network):
-    """A switch with the program loaded. Port 4 is slow and has a queue of 100 packets."""
+    """A switch with the program loaded. Port 4 is slow and has a queue of 100 packets. options: of
+    tiercast-switch."""
 
-    def __init__(self, kind: str, directory: Path) -> None:
+    def __init__(
+        self, kind: str, directory: Path, program: str = "tiercast", options: Iterable[str] = ()
+    ) -> None:
         super().__init__()
         self.kind = kind
+        compiled = ROOT / "p4src/compiled"
+        self.program = Program.load(
+            compiled / f"{program}.json", compiled / f"{program}.p4info.txtpb"
+        )
+        self.options = list(options)
         self.process: subprocess.Popen | None = None
         self.outgoing: queue.Queue = queue.Queue()
         self.packet_ins: queue.Queue = queue.Queue()
@@ -193,7 +201,7 @@ class RunningSwitch(Network):
                 command += ["-i", f"{port}@p{port}"]
             command += ["--", "--grpc-server-addr", address, "--cpu-port", str(CPU_PORT)]
         else:
-            command = [str(TIERCAST), "--device-id", "1", "--grpc", address]
+            command = [str(TIERCAST), "--device-id", "1", "--grpc", address, *self.options]
             for port in PORTS:
                 slow = ",rate=800kbit/s,queue=100p,overhead=-14B" if port == SLOW_PORT else ""
                 command += ["--port", f"{port}=p{port}{slow}"]
@@ -208,8 +216,6 @@ class RunningSwitch(Network):
             cli(self, BMV2_CLI, limits)
 
     def _load(self) -> None:
-        compiled = ROOT / "p4src/compiled"
-        self.program = Program.load(compiled / "tiercast.json", compiled / "tiercast.p4info.txtpb")
         self.stub = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
         self.election = p4.Uint128(low=1)
         self.stream = self.stub.StreamChannel(iter(self.outgoing.get, None))
@@ -348,6 +354,20 @@ class RunningSwitch(Network):
 def switch(request: pytest.FixtureRequest, tmp_path_factory) -> Iterator[RunningSwitch]:
     require_root()
     made = RunningSwitch(request.param, tmp_path_factory.mktemp("switch"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def psa_on_tiercast(tmp_path_factory) -> Iterator[RunningSwitch]:
+    """tiercast-switch with the PSA program, to which it tells the depth of its queues."""
+    require_root()
+    made = RunningSwitch(
+        "tiercast-switch",
+        tmp_path_factory.mktemp("psa"),
+        "tiercast_psa",
+        ["--depth-register", "queue_depth"],
+    )
     yield made
     made.close()
 

@@ -79,6 +79,7 @@ class Routes(Generic[Node]):
         self._delays.update({(b, a): delay for (a, b), delay in delays.items()})
         self._links: list[tuple[Node, Node]] = list(delays)
         self._towards: dict[Node, dict[Node, Node]] = {}
+        self._next_hops: dict[Node, dict[Node, list[Node]]] = {}
 
     def keyed(self, key: int) -> Routes[Node]:
         """The paths of the same graph with a key."""
@@ -120,6 +121,36 @@ class Routes(Generic[Node]):
                 return []
             found.append(towards[found[-1]])
         return found[::-1]
+
+    def next_hops(self, root: Node) -> dict[Node, list[Node]]:
+        """For each node that has a path to the root: the next nodes on all paths of its cost, which
+        are those of the least delay and, among these, of the fewest links; s2 before s10."""
+        if root not in self._next_hops:
+            cost = self.distances(root)
+
+            def leads(node: Node, hop: Node) -> bool:
+                delay, links = cost[hop]
+                return cost[node] == (delay + self._delays[node, hop], links + 1)
+
+            self._next_hops[root] = {
+                node: sorted(
+                    (hop for hop in self.neighbours[node] if leads(node, hop)), key=_in_order
+                )
+                for node in cost
+                if node != root
+            }
+        return self._next_hops[root]
+
+    def equal_steps(self, a: Node, b: Node) -> list[list[tuple[Node, Node]]]:
+        """The links of all paths of least cost from `a` to `b`, by their place on the path; empty
+        if there is no path."""
+        hops = self.next_hops(b)
+        found = []
+        nodes = [a] if a in hops else []
+        while nodes and nodes != [b]:
+            found.append([(node, hop) for node in nodes for hop in hops[node]])
+            nodes = list(dict.fromkeys(hop for _, hop in found[-1]))
+        return found
 
     def parts(self) -> list[Node]:
         """A node of each part of the graph; one, if it is connected."""
@@ -211,9 +242,13 @@ def steps(nodes: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
     return zip(nodes, nodes[1:], strict=False)
 
 
+def numbers_of(node: int | str) -> str:
+    """For hashes: of s3 and of 3 it is "3". Without a number it is the name."""
+    return "".join(re.findall("[0-9]+", str(node))) or str(node)
+
+
 def _hash(key: int, link: tuple[int | str, int | str]) -> bytes:
-    """Of the ends' numbers alone: s3 and 3 are the same. Without a number the name counts."""
-    numbers = sorted("".join(re.findall("[0-9]+", str(node))) or str(node) for node in link)
+    numbers = sorted(map(numbers_of, link))
     return hashlib.blake2b(f"{key} {' '.join(numbers)}".encode(), digest_size=8).digest()
 
 

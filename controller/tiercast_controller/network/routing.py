@@ -6,15 +6,18 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, summarize_address_range
 
+from tiercast_controller.network.flow_hash import multiplier
 from tiercast_controller.network.topology import Host, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry
 
 # Each is (first, after the last): places in the list of all hosts, sorted by address.
 Runs = list[tuple[int, int]]
+Hops = tuple[str, ...]  # several where paths have equal costs and flows spread over them
 
 
 def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
-    """For each switch: its entries of ipv4_host, ipv4_lpm and port_marking."""
+    """For each switch: its entries of ipv4_host, ipv4_lpm, next_hop, ipv4_spread and
+    port_marking."""
     hosts = _Hosts(topology.hosts)
     behind = _behind(topology, hosts.hosts)
     return {
@@ -26,13 +29,16 @@ def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
     }
 
 
-def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Runs]]:
-    """For each switch and next hop: the hosts that are reached through it."""
-    result: dict[str, dict[str, Runs]] = {switch.name: {} for switch in topology.switches}
+def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[Hops, Runs]]:
+    """For each switch and its next hops: the hosts that are reached through these."""
+    result: dict[str, dict[Hops, Runs]] = {switch.name: {} for switch in topology.switches}
     if not topology.is_tree:
+        towards: dict[str, dict[str, Hops]] = {}
         for place, host in enumerate(hosts):
             last, _ = topology.attachment(host.name)
-            hops = {last: host.name, **topology.routes.towards(last)}
+            if last not in towards:
+                towards[last] = topology.next_hops(last)
+            hops = {last: (host.name,), **towards[last]}
             for switch in result.keys() & hops.keys():
                 runs = result[switch].setdefault(hops[switch], [])
                 runs[:] = _joined([*runs, (place, place + 1)])
@@ -50,10 +56,10 @@ def _behind(topology: Topology, hosts: Sequence[Host]) -> dict[str, dict[str, Ru
         if name in upstream:
             below[upstream[name]] += below[name]
             if upstream[name] in result:
-                result[upstream[name]][name] = below[name]
+                result[upstream[name]][name,] = below[name]
     for name, hop in upstream.items():
         if name in result:
-            result[name][hop] = _others(below[name], len(hosts))
+            result[name][hop,] = _others(below[name], len(hosts))
     return result
 
 
@@ -115,26 +121,40 @@ class _Hosts:
 
 
 def _routes(
-    topology: Topology, switch: str, hosts: _Hosts, behind: dict[str, Runs]
+    topology: Topology, switch: str, hosts: _Hosts, behind: dict[Hops, Runs]
 ) -> Iterator[TableEntry]:
     """A single host gets a /32 in ipv4_host; several hosts behind one next hop share prefixes in
-    ipv4_lpm.
+    ipv4_lpm. Hosts behind several next hops have theirs in ipv4_spread, all with the place of these
+    in next_hop.
 
     A prefix is shared only if it consists of whole subnets behind that hop, so it never covers a
     host elsewhere.
     """
-    for hop, runs in behind.items():
-        forward = {"port": topology.port_to(switch, hop), "dst_mac": topology.node(hop).mac}
+    for hops, runs in behind.items():
+        ways = [
+            {"port": topology.port_to(switch, hop), "dst_mac": topology.node(hop).mac}
+            for hop in hops
+        ]
+        prefixes: list[tuple[int, int]] = []
         alone: list[int] = []
         for begin, end in runs:
             for shared, places in hosts.prefixes(begin, end):
                 if shared is None:
-                    alone += places
+                    alone += (hosts.addresses[place] for place in places)
                 else:
-                    yield entry("ipv4_lpm", {"dst_addr": shared}, "forward", forward)
-        for place in alone:
-            match = {"dst_addr": hosts.addresses[place]}
-            yield entry("ipv4_host", match, "forward", forward)
+                    prefixes.append(shared)
+        if len(ways) == 1:
+            for shared in prefixes:
+                yield entry("ipv4_lpm", {"dst_addr": shared}, "forward", ways[0])
+            for address in alone:
+                yield entry("ipv4_host", {"dst_addr": address}, "forward", ways[0])
+            continue
+        first = topology.hops_place(switch, hops)
+        for place, way in enumerate(ways, first):
+            yield entry("next_hop", {"hop": place}, "take", way)
+        spread = {"first": first, "count": len(ways), "multiplier": multiplier(switch)}
+        for shared in (*prefixes, *((address, 32) for address in alone)):
+            yield entry("ipv4_spread", {"dst_addr": shared}, "spread", spread)
 
 
 def _marking(topology: Topology, switch: str) -> list[TableEntry]:

@@ -53,9 +53,10 @@ class Host:
 # What aggregates a session's feedback (SIM 3.1): only the sender, or also each switch of its tree.
 Aggregation = Literal["sender", "network"]
 
-# Of the paths with the same cost, all take one, by the rule of Routes, or each session's tree takes
-# one by the session's number, so that sessions share them; unicast takes the rule's.
-EqualCosts = Literal["one", "session-hash"]
+# Of the paths with the same cost, all take one, by the rule of Routes ("one"); or each session's
+# tree takes one by the session's number, so that sessions share them, and unicast takes the rule's
+# ("session-hash"); or each unicast flow takes one, too, by its addresses and ports ("flow-hash").
+EqualCosts = Literal["one", "session-hash", "flow-hash"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,9 @@ class Topology:
         self._marking: dict[str, dict[int, PortPolicy]] = {}  # switch -> port -> policy
         self._delays: LinkDelays[str] = LinkDelays()
         self._routes: Routes[str] | None = None  # of the links as they are
+        # Of each switch: the places of its sets of equal next hops in the table next_hop. A set
+        # keeps its place, so that no packet finds another set there while paths move.
+        self._hop_places: dict[str, dict[tuple[str, ...], int]] = {}
 
     @classmethod
     def from_graph(cls, graph: nx.Graph[str]) -> Topology:
@@ -263,6 +267,20 @@ class Topology:
     def routes_of(self, session: int) -> Routes[str]:
         """The paths of a session's tree."""
         return self.routes if self.equal_costs == "one" else self.routes.keyed(session)
+
+    def next_hops(self, root: str) -> dict[str, tuple[str, ...]]:
+        """For each other node, in the order of `routes.towards`: the nodes to one of which it hands
+        unicast packets on their way to the root."""
+        if self.equal_costs == "flow-hash" and not self.is_tree:
+            return {node: tuple(hops) for node, hops in self.routes.next_hops(root).items()}
+        return {node: (hop,) for node, hop in self.routes.towards(root).items()}
+
+    def hops_place(self, switch: str, hops: tuple[str, ...]) -> int:
+        """Where a switch's table next_hop has a set of equal next hops, one after the other."""
+        places = self._hop_places.setdefault(switch, {})
+        if hops not in places:
+            places[hops] = sum(map(len, places))
+        return places[hops]
 
     def change_link(
         self, switch: str, port: int, up: bool | None = None, delay_ns: int | None = None

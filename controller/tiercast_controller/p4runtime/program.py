@@ -139,6 +139,15 @@ class Program:
     def register_id(self, register: str) -> int:
         return self._registers[register].preamble.id
 
+    def register_bits(self, register: str) -> int:
+        """Of one cell."""
+        return self._registers[register].type_spec.bitstring.bit.bitwidth
+
+    def action_bits(self, entry: TableEntry) -> int:
+        """Of the data of the entry's action."""
+        action = self._action_of(self._tables[entry.table], entry.action)
+        return sum(param.bitwidth for param in action.params)
+
     def _action_of(self, table: p4info_pb2.Table, name: str) -> p4info_pb2.Action:
         """The action of this name. Raises ConfigurationError if the table has no such action."""
         if name in self._actions:

@@ -1,5 +1,9 @@
 #include "dataplane/engine/api/program.h"
 
+#include <algorithm>
+
+#include "dataplane/engine/arch/architecture.h"
+#include "dataplane/engine/arch/psa/psa.h"
 #include "dataplane/engine/arch/v1model/v1model.h"
 #include "dataplane/engine/flat/flatten.h"
 #include "dataplane/engine/flat/optimize.h"
@@ -10,7 +14,18 @@ namespace tiercast::engine {
 
 namespace {
 
-const Architecture* const kArchitectures[] = {&v1model()};
+const Architecture* const kArchitectures[] = {&v1model(), &psa()};
+
+std::unique_ptr<Image> compile(const Json& json, std::string_view name, Compiler::Part part) {
+  auto image = std::make_unique<Image>();
+  image->name = name;
+  Compiler(json, kArchitectures, part, *image).compile();
+  plan_headers(*image);
+  flatten(*image);
+  optimize(*image);
+  find_live_cells(*image);
+  return image;
+}
 
 }  // namespace
 
@@ -27,13 +42,12 @@ Program::~Program() = default;
 std::shared_ptr<const Program> Program::load(std::string_view text, std::string_view name) {
   try {
     const auto json = Json::parse(text);
-    auto image = std::make_unique<Image>();
-    image->name = name;
-    Compiler(*json, kArchitectures, *image).compile();
-    plan_headers(*image);
-    flatten(*image);
-    optimize(*image);
-    find_live_cells(*image);
+    auto image = compile(*json, name, Compiler::Part::kFirst);
+    if (image->architecture->parses_twice()) {
+      auto egress = compile(*json, name, Compiler::Part::kEgress);
+      image->phv_cells = egress->phv_cells = std::max(image->phv_cells, egress->phv_cells);
+      image->egress = std::move(egress);
+    }
     for (const Table& table : image->tables) {
       const Status status = MatchTable(*image, table).install_constant_entries();
       if (!status.ok()) throw Refused{"constant entries: " + status.message(), table.source};

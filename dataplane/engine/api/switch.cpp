@@ -72,6 +72,7 @@ Status Switch::remove_port(std::uint32_t port) {
   SwitchCore& s = state_->core;
   if (port == s.options.cpu_port || !s.ports->has(port)) return no_port(port, ports());
   s.ports->remove(port);
+  s.mirror_depth(port);
   return {};
 }
 

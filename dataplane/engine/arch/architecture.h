@@ -1,5 +1,5 @@
-// The seam between the engine and a P4 architecture (v1model; PSA could be another): what the
-// compiler and a switch need from it. docs/engine.md says how to add one.
+// The seam between the engine and a P4 architecture (v1model, PSA): what the compiler and a switch
+// need from it. docs/engine.md says how to add one.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,15 @@ class Architecture {
   // "standard_metadata". Nothing else in bmv2 JSON names the architecture.
   virtual std::string_view metadata() const = 0;
 
+  // Whether ingress and egress have a parser and a deparser each, instead of one before and one
+  // behind both. A program then has two images: one of ingress, and Image::egress.
+  virtual bool parses_twice() const { return false; }
+
   // Finds the architecture's metadata and sets Image::{fields, verdict, checksum_error_cell,
-  // read_behind}. Called once the headers have their places in the packet vector.
+  // read_behind, meter_colours}. Called once the headers have their places in the packet vector.
   virtual void find_metadata(const Compiler& compiler, Image& image) const = 0;
+  // Declares one of the JSON's extern_instances. False if the architecture has no such extern.
+  virtual bool extern_instance(Compiler&, const Json&) const { return false; }
   // Compiles a primitive that affects a packet's path. False if the architecture has no primitive
   // of this name.
   virtual bool primitive(Compiler& compiler, const Json& node) const = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "dataplane/engine/queues/port.h"
 
@@ -22,6 +23,10 @@ struct SwitchOptions {
   // cache.
   std::shared_ptr<PacketPool> pool = nullptr;
   LabelRule label = {};
+  // The register array in which a program finds, at the port's number, how many packets wait at
+  // that port now: the one in service, or in egress, is not counted. Programs without such a
+  // register have none, and those of v1model, which tells a program the depth, find nothing there.
+  std::string depth_register = {};
 };
 
 // Frames that were lost for another reason than a port's queue.

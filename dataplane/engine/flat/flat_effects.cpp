@@ -31,7 +31,8 @@ void add_calculation(const Image& image, std::uint32_t index, CellSet& cells) {
 bool names_its_cells(Op op) {
   return (op >= Op::kAdd && op <= Op::kSaturateUnsigned) ||
          (op >= Op::kCloneIngress && op <= Op::kTruncate) || op == Op::kField ||
-         op == Op::kSignedField || op == Op::kCopyCell || op == Op::kHash || op == Op::kConstant ||
+         op == Op::kSignedField || op == Op::kCopyCell || op == Op::kHash ||
+         op == Op::kCalculation || op == Op::kOnesSum || op == Op::kConstant ||
          op == Op::kWideConstant || op == Op::kArgument || op == Op::kRegisterRead ||
          op == Op::kRegisterWrite || op == Op::kRandom || op == Op::kWide || op == Op::kStore ||
          op == Op::kSetCell || op == Op::kCopyArgument || op == Op::kJump ||
@@ -98,7 +99,7 @@ void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, 
       add_field(cells, i.a, i.width);
     } else if (i.op == Op::kCopyCell) {
       cells.add(i.b);
-    } else if (i.op == Op::kHash) {
+    } else if (i.op == Op::kHash || i.op == Op::kCalculation || i.op == Op::kOnesSum) {
       add_calculation(image, i.a, cells);
     } else if (i.op == Op::kHeader && i.a < image.headers.size()) {
       cells.add(image.headers[i.a].valid_cell);

@@ -90,6 +90,8 @@ bool note(const Image& image, std::size_t at, Uses& uses) {
     case Op::kRegisterRead:
     case Op::kRandom:
     case Op::kHash:
+    case Op::kCalculation:
+    case Op::kOnesSum:
     case Op::kAdd:
     case Op::kSubtract:
     case Op::kMultiply:

@@ -5,6 +5,7 @@
 // varbit field is a cell with its present length in bits, then its value.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -67,9 +68,12 @@ enum class Op : std::uint8_t {
   kRegisterRead,  // [index] -> register a's cell
   kRandom,        // [low, high] -> a number between them
   kHash,          // [base, modulus] -> base + calculation a mod modulus
-  kLastIndex,     // -> index of the last extracted element of stack a
-  kStackSize,     // -> the number of valid elements of stack a
-  kVarbitEqual,   // -> whether varbit fields at cells a and b are equal
+  kCalculation,   // -> calculation a
+  kOnesSum,    // [sum] -> its one's complement sum with the 16-bit words of calculation a's input;
+               // with b, these are subtracted
+  kLastIndex,  // -> index of the last extracted element of stack a
+  kStackSize,  // -> the number of valid elements of stack a
+  kVarbitEqual,  // -> whether varbit fields at cells a and b are equal
   // Arithmetic and logic, [left, right] -> result unless said otherwise.
   kAdd,
   kSubtract,
@@ -342,16 +346,20 @@ struct ArchitectureFields {
   virtual ~ArchitectureFields() = default;
 };
 
-// Where a program states the packet's fate: the cells of the port and of the multicast group.
+// Where a program states the packet's fate: the cells of the port and of the multicast group, or of
+// a flag that drops it.
 struct VerdictCells {
   std::uint32_t port = 0;
   std::uint32_t group = 0;
+  std::uint32_t drop = 0;  // 0: there is no flag; the drop port drops
 };
 
 struct FieldList {
   std::vector<Field> fields;
 };
 
+// A parser, the controls behind it and a deparser. An architecture that parses twice has two images
+// of each program, which differ in these alone.
 struct Image {
   std::string name;
   std::uint32_t phv_cells = 1;     // cell 0 is the scratch cell
@@ -366,6 +374,10 @@ struct Image {
   VerdictCells verdict;
   std::uint32_t checksum_error_cell = 0;  // set to 1 when a checksum is verified and is wrong
   std::vector<Field> read_behind;         // metadata that the architecture reads after a control
+  // The program's numbers for a meter's green, yellow and red.
+  std::array<std::uint8_t, 3> meter_colours = {0, 1, 2};
+  // Egress, if it has a parser and a deparser of its own. This image is then ingress alone.
+  std::shared_ptr<const Image> egress;
 
   std::vector<Instruction> code;
   std::vector<Word> constants;

@@ -172,6 +172,16 @@ void Compiler::log_message(const Json& parameters) {
   image_.log_formats.push_back(std::move(format));
 }
 
+std::uint32_t Compiler::counter(const Json& parameter) const {
+  return named(counters_, parameter, "counter");
+}
+
+std::uint32_t Compiler::meter(const Json& parameter) const {
+  const std::uint32_t array = named(meters_, parameter, "meter");
+  if (!image_.meter_infos[array].table.empty()) parameter.refuse("a direct meter is not executed");
+  return array;
+}
+
 std::uint32_t Compiler::calculation_named(const Json& name) const {
   const auto found = calculations_.find(name.text());
   if (found == calculations_.end()) name.refuse("unknown calculation `" + name.text() + "`");
@@ -263,9 +273,9 @@ void Compiler::primitive(const Json& node) {
     value(p.item(2));
     emit(Op::kRegisterWrite, array);
   } else if (op == "count") {
-    const std::uint32_t counter = named(counters_, p.item(0), "counter");
+    const std::uint32_t array = counter(p.item(0));
     value(p.item(1));
-    emit(Op::kCount, counter);
+    emit(Op::kCount, array);
   } else if (op == "exit") {
     emit(Op::kExit);
   } else if (op == "modify_field_rng_uniform") {
@@ -282,11 +292,10 @@ void Compiler::primitive(const Json& node) {
       emit(Op::kHash, hash);
     });
   } else if (op == "execute_meter") {
-    const std::uint32_t meter = named(meters_, p.item(0), "meter");
-    if (image_.meters[meter].size == 0) node.refuse("a direct meter is not executed");
+    const std::uint32_t array = meter(p.item(0));
     store_to(p.item(2), [&] {
       value(p.item(1));
-      emit(Op::kMeter, meter);
+      emit(Op::kMeter, array);
     });
   } else if (op == "log_msg") {
     log_message(p);

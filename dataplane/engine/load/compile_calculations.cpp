@@ -23,6 +23,17 @@ constexpr AlgorithmName kAlgorithms[] = {{"csum16", Algorithm::kCsum16},
 
 }  // namespace
 
+Algorithm Compiler::algorithm(const Json& name) {
+  const auto* known = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
+                                   [&](const auto& a) { return name.text() == a.name; });
+  if (known == std::end(kAlgorithms)) {
+    name.refuse("hash algorithm `" + name.text() +
+                "` is not supported (csum16, xor16, crc16, crc16_custom, crc32, crc32_custom, "
+                "crcCCITT, identity, random)");
+  }
+  return known->algorithm;
+}
+
 CalculationInput Compiler::field_input(const Field& field, std::uint32_t header) const {
   CalculationInput input;
   input.kind = field.is_varbit ? CalculationInput::Kind::kVarbit : CalculationInput::Kind::kField;
@@ -48,16 +59,9 @@ std::uint32_t Compiler::add_calculation(Calculation c) {
   return static_cast<std::uint32_t>(image_.calculations.size() - 1);
 }
 
-Calculation Compiler::calculation(const Json& algo, const Json& inputs) {
+Calculation Compiler::calculation(const Json& algorithm_name, const Json& inputs) {
   Calculation c;
-  const auto* known = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
-                                   [&](const auto& a) { return algo.text() == a.name; });
-  if (known == std::end(kAlgorithms)) {
-    algo.refuse("hash algorithm `" + algo.text() +
-                "` is not supported (csum16, xor16, crc16, crc16_custom, crc32, crc32_custom, "
-                "crcCCITT, identity, random)");
-  }
-  c.algorithm = known->algorithm;
+  c.algorithm = algorithm(algorithm_name);
   std::uint32_t bits = 0;
   std::uint32_t last_header = kNone;
   for (const Json& input : inputs.items()) {
@@ -99,6 +103,44 @@ Calculation Compiler::calculation(const Json& algo, const Json& inputs) {
   for (const CalculationInput& input : c.inputs) bits += input.width;
   c.max_bytes = (bits + 7) / 8 + 8;
   return c;
+}
+
+std::uint32_t Compiler::field_list_calculation(const std::string& name, Algorithm algorithm,
+                                               const Json& parameter, bool of_words) {
+  if (parameter.at("type").text() != "field_list") parameter.refuse("expected a field list");
+  const Json& list = parameter.at("value");
+  const std::size_t count = list.is_array() ? list.items().size() : 1;  // p4c: one alone is no list
+  Calculation c;
+  c.name = name;
+  c.algorithm = algorithm;
+  std::uint32_t bits = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Json& item = list.is_array() ? list.item(i) : list;
+    if (item.at("type").text() != "field") {
+      item.refuse("a value of type `" + item.at("type").text() + "` in an extern's list of fields");
+    }
+    const Field field = field_at(item.at("value"));
+    if (field.is_varbit) item.refuse("a varbit field in an extern's list of fields");
+    CalculationInput input;
+    input.kind = CalculationInput::Kind::kField;
+    input.cell = field.cell;
+    input.width = field.width;
+    c.inputs.push_back(std::move(input));
+    bits += field.width;
+  }
+  if (of_words && bits % 16 != 0) {
+    parameter.refuse("a checksum over " + std::to_string(bits) + " bits: no whole 16-bit words");
+  }
+  if (bits % 8 != 0) {
+    CalculationInput zeros;
+    zeros.kind = CalculationInput::Kind::kConstant;
+    zeros.width = 8 - bits % 8;
+    zeros.cell = static_cast<std::uint32_t>(image_.cell_constants.size());
+    image_.cell_constants.push_back(0);
+    c.inputs.insert(c.inputs.begin(), std::move(zeros));
+  }
+  c.max_bytes = (bits + 7) / 8 + 8;
+  return add_calculation(std::move(c));
 }
 
 void Compiler::compile_checksums() {

@@ -58,9 +58,11 @@ int stack_effect(const Instruction& instruction) {
     case Op::kStackSize:
     case Op::kVarbitEqual:
     case Op::kHeader:
+    case Op::kCalculation:
     case Op::kLastElement: return 1;
     case Op::kRegisterRead:
     case Op::kMeter:
+    case Op::kOnesSum:
     case Op::kComplement:
     case Op::kNegate:
     case Op::kNot:
@@ -183,6 +185,11 @@ void Compiler::constant(const Number& n) {
   const Wide magnitude = Wide::from_cells(n.magnitude);
   emit(Op::kWideConstant, static_cast<std::uint32_t>(image_.wide_constants.size()));
   image_.wide_constants.push_back(n.negative ? -magnitude : magnitude);
+}
+
+void Compiler::push(Cell number) {
+  emit(Op::kConstant, static_cast<std::uint32_t>(image_.constants.size()));
+  image_.constants.push_back(Word{number});
 }
 
 void Compiler::push_field(const Field& field, const Json& place) {

@@ -9,15 +9,12 @@ namespace tiercast::engine {
 void Compiler::compile() {
   check_version();
   find_architecture();
-  for (const Json& node : root_.list("extern_instances")) {
-    node.refuse("extern `" + node.at("name").text() + "` of type `" + node.at("type").text() +
-                "`: " + std::string(image_.architecture->name()) + " has no such extern");
-  }
   compile_errors();
   compile_headers();
   compile_unions();
   compile_stacks("header_stacks", "header_ids", false);
   compile_stacks("header_union_stacks", "header_union_ids", true);
+  compile_externs();
   image_.architecture->find_metadata(*this, image_);
   compile_field_lists();
   compile_deparser();
@@ -25,7 +22,7 @@ void Compiler::compile() {
   compile_calculations();
   compile_actions();
   compile_deparser_code();
-  compile_parser();
+  compile_parsers();
   compile_pipelines();
   compile_checksums();
 }
@@ -50,7 +47,7 @@ namespace {
 // Architectures that p4c's bmv2 compilers know. Some of them may not be supported here.
 constexpr struct {
   std::string_view metadata, name;
-} kOthers[] = {{"psa_ingress_input_metadata", "psa"}, {"pna_main_input_metadata", "pna"}};
+} kOthers[] = {{"pna_main_input_metadata", "pna"}};
 
 }  // namespace
 
@@ -75,6 +72,46 @@ void Compiler::find_architecture() {
                                : "a program for the architecture `" + std::string(found) + "`") +
                     "; valid architectures: " + valid,
                 ""};
+}
+
+void Compiler::compile_externs() {
+  for (const Json& node : root_.list("extern_instances")) {
+    const std::string& name = node.at("name").text();
+    if (!image_.architecture->extern_instance(*this, node)) {
+      node.refuse("extern `" + name + "` of type `" + node.at("type").text() +
+                  "`: not supported in " + std::string(image_.architecture->name()));
+    }
+    if (!instances_.emplace(name, &node).second) {
+      node.refuse("two externs are named `" + name + "`");
+    }
+  }
+}
+
+const Json& Compiler::instance(const Json& parameter) const {
+  const Json& name = parameter.at("value");
+  const auto found = instances_.find(name.text());
+  if (found == instances_.end()) name.refuse("unknown extern `" + name.text() + "`");
+  return *found->second;
+}
+
+const Json& Compiler::attribute(const Json& instance, std::string_view name) {
+  for (const Json& given : instance.at("attribute_values").items()) {
+    if (given.at("name").text() == name) return given;
+  }
+  instance.refuse("no attribute `" + std::string(name) + "`");
+}
+
+const Json& Compiler::own(const char* list, const char* what) const {
+  const Json& all = root_.at(list);
+  if (!image_.architecture->parses_twice()) {
+    if (all.items().size() != 1) all.refuse(std::string("expected one ") + what);
+    return all.item(0);
+  }
+  const std::string name = std::string(is_egress() ? "egress_" : "ingress_") + what;
+  for (const Json& node : all.items()) {
+    if (node.at("name").text() == name) return node;
+  }
+  all.refuse(std::string("no ") + what + " is named `" + name + "`");
 }
 
 void Compiler::compile_errors() {
@@ -180,6 +217,21 @@ std::uint32_t position(const std::map<std::int64_t, std::uint32_t>& ids, const J
 
 }  // namespace
 
+void Compiler::add_metadata(const Json& node, const std::string& name, const std::string& field,
+                            std::uint32_t width) {
+  Header header;
+  header.name = header.type = name;
+  header.metadata = true;
+  header.valid_cell = image_.phv_cells;
+  header.fields.push_back({field, image_.phv_cells + 1, width, false, false});
+  header.cells = 1 + cells_for(width);
+  image_.phv_cells += header.cells;
+  if (!headers_.emplace(name, image_.headers.size()).second) {
+    node.refuse("a header, too, is named `" + name + "`");
+  }
+  image_.headers.push_back(std::move(header));
+}
+
 void Compiler::compile_unions() {
   const auto ids = positions(root_.list("headers"));
   for (const Json& node : root_.list("header_unions")) {
@@ -270,10 +322,7 @@ void Compiler::compile_field_lists() {
 }
 
 void Compiler::compile_deparser() {
-  const Json& deparsers = root_.at("deparsers");
-  if (deparsers.items().size() != 1) deparsers.refuse("expected one deparser");
-  const Json& deparser = deparsers.item(0);
-  for (const Json& name : deparser.at("order").items()) {
+  for (const Json& name : own("deparsers", "deparser").at("order").items()) {
     const std::uint32_t header = header_named(name);
     image_.deparser_order.push_back(header);
     image_.max_header_bytes += image_.headers[header].max_bytes;
@@ -281,12 +330,16 @@ void Compiler::compile_deparser() {
 }
 
 void Compiler::compile_deparser_code() {
-  image_.deparser_code.begin = here();
-  for (const Json& node : root_.at("deparsers").item(0).list("primitives")) {
-    if (node.at("op").text().starts_with("_jump")) node.refuse("a jump in a deparser");
-    primitive(node);
+  const Json& ours = own("deparsers", "deparser");
+  // The other image's code, too, is compiled, so that everything has the same number in both.
+  for (const Json& deparser : root_.at("deparsers").items()) {
+    const std::uint32_t begin = here();
+    for (const Json& node : deparser.list("primitives")) {
+      if (node.at("op").text().starts_with("_jump")) node.refuse("a jump in a deparser");
+      primitive(node);
+    }
+    if (&deparser == &ours) image_.deparser_code = {begin, here()};
   }
-  image_.deparser_code.end = here();
 }
 
 std::uint32_t Compiler::header_named(const Json& name) const {

@@ -4,10 +4,19 @@
 
 namespace tiercast::engine {
 
-void Compiler::compile_parser() {
-  const Json& parsers = root_.at("parsers");
-  if (parsers.items().size() != 1) parsers.refuse("expected one parser");
-  const Json& parser = parsers.item(0);
+void Compiler::compile_parsers() {
+  const Json& ours = own("parsers", "parser");
+  // The other image's parser, too, is compiled, so that everything has the same number in both.
+  for (const Json& parser : root_.at("parsers").items()) {
+    std::vector<ParserState> states;
+    const std::uint32_t start = compile_parser(parser, states);
+    if (&parser != &ours) continue;
+    image_.parser_states = std::move(states);
+    image_.parser_start = start;
+  }
+}
+
+std::uint32_t Compiler::compile_parser(const Json& parser, std::vector<ParserState>& compiled) {
   NameMap states;
   for (const Json& node : parser.at("parse_states").items()) {
     if (!states.emplace(node.at("name").text(), states.size()).second) {
@@ -26,12 +35,12 @@ void Compiler::compile_parser() {
       if (state.key_cells > kMaxParserKeyCells) part.refuse("a select on more than 64 cells");
     }
     for (const Json& t : node.at("transitions").items()) transition(t, state, states);
-    image_.parser_states.push_back(std::move(state));
+    compiled.push_back(std::move(state));
   }
   const Json& start = parser.at("init_state");
   const auto found = states.find(start.text());
   if (found == states.end()) start.refuse("unknown parser state `" + start.text() + "`");
-  image_.parser_start = found->second;
+  return found->second;
 }
 
 void Compiler::extract(const Json& node, bool varbit) {

@@ -55,24 +55,31 @@ void Compiler::compile_counters() {
 void Compiler::compile_meters() {
   for (const Json& node : root_.list("meter_arrays")) {
     MeterArray meter;
-    MeterInfo info;
-    meter.name = info.name = node.at("name").text();
+    meter.name = node.at("name").text();
     const std::string& type = node.at("type").text();
     if (type != "packets" && type != "bytes") {
       node.at("type").refuse("a meter of type `" + type + "` (packets, bytes)");
     }
     node.at("rate_count").integer(2, 2);
-    meter.bytes = info.bytes = type == "bytes";
+    meter.bytes = type == "bytes";
+    std::string table;
     if (node.boolean_or("is_direct", false)) {
-      info.table = node.at("binding").text();
+      table = node.at("binding").text();
     } else {
       meter.size = static_cast<std::uint64_t>(node.at("size").integer(0, kMaxMeters));
     }
-    info.size = meter.size;
-    meters_[meter.name] = static_cast<std::uint32_t>(image_.meters.size());
-    image_.meters.push_back(std::move(meter));
-    image_.meter_infos.push_back(std::move(info));
+    add_meter(node, std::move(meter), std::move(table));
   }
+}
+
+void Compiler::add_meter(const Json& node, MeterArray meter, std::string table) {
+  if (meter.size > kMaxMeters) {
+    node.refuse("meter `" + meter.name + "` has more than " + std::to_string(kMaxMeters) +
+                " cells");
+  }
+  meters_[meter.name] = static_cast<std::uint32_t>(image_.meters.size());
+  image_.meter_infos.push_back({meter.name, meter.size, std::move(table), meter.bytes});
+  image_.meters.push_back(std::move(meter));
 }
 
 void Compiler::compile_value_sets() {

@@ -1,6 +1,7 @@
 // Compiles pipelines: tables, conditions and the graph between them.
 #include <algorithm>
 
+#include "dataplane/engine/arch/architecture.h"
 #include "dataplane/engine/load/compiler.h"
 
 namespace tiercast::engine {
@@ -85,8 +86,10 @@ void Compiler::compile_pipeline(const Json& node) {
     image_.nodes.push_back(
         {Node::Kind::kAction, action, {}, node_named(call.find("next_node"), nodes), kNone});
   }
-  (pipeline == "ingress" ? image_.ingress_start : image_.egress_start) =
-      node_named(node.find("init_table"), nodes);
+  const std::uint32_t start = node_named(node.find("init_table"), nodes);
+  const bool other_image =
+      image_.architecture->parses_twice() && (pipeline == "egress") != is_egress();
+  if (!other_image) (pipeline == "ingress" ? image_.ingress_start : image_.egress_start) = start;
 }
 
 Key Compiler::table_key(const Json& node, const Json& table) const {

@@ -20,9 +20,12 @@ namespace tiercast::engine {
 
 class Compiler {
  public:
-  // architectures: those that a program may be written for.
-  Compiler(const Json& root, std::span<const Architecture* const> architectures, Image& image)
-      : root_(root), architectures_(architectures), image_(image) {}
+  // architectures: those that a program may be written for. part: which image of the program it is
+  // to be; kEgress only for an architecture that parses twice.
+  enum class Part { kFirst, kEgress };
+  Compiler(const Json& root, std::span<const Architecture* const> architectures, Part part,
+           Image& image)
+      : root_(root), architectures_(architectures), part_(part), image_(image) {}
   void compile();
 
   // --- For architectures --- Empty if the program has no such header or field.
@@ -33,6 +36,28 @@ class Compiler {
   // Emits code that pushes a value, or an operation, into the current statement.
   void value(const Json& node);
   void emit(Op op, std::uint32_t a = 0, std::uint32_t b = 0, std::uint32_t width = 0);
+  void push(Cell number);                       // emits code that pushes it
+  std::uint32_t small(const Json& node) const;  // a "hexstr" constant below 2^31
+  // Emits a store of the value that push_value pushes.
+  void store_to(const Json& lvalue, const std::function<void()>& push_value);
+  bool is_egress() const { return part_ == Part::kEgress; }
+  // Adds a metadata header with one field.
+  void add_metadata(const Json& node, const std::string& header, const std::string& field,
+                    std::uint32_t width);
+  // table: of a direct meter, else empty.
+  void add_meter(const Json& node, MeterArray meter, std::string table = {});
+  // For a parameter that names a counter, a meter or an extern instance.
+  std::uint32_t counter(const Json& parameter) const;
+  std::uint32_t meter(const Json& parameter) const;  // indirect
+  const Json& instance(const Json& parameter) const;
+  // The value that an extern instance's constructor gave to an attribute.
+  static const Json& attribute(const Json& instance, std::string_view name);
+  // Adds a calculation over a parameter of type "field_list". Its fields count whether their
+  // headers are valid or not; zeros before them fill it up to whole bytes. of_words: refuses bits
+  // that are no whole 16-bit words.
+  std::uint32_t field_list_calculation(const std::string& name, Algorithm algorithm,
+                                       const Json& parameter, bool of_words);
+  static Algorithm algorithm(const Json& name);
   // For a "hexstr" parameter: the index of the field list with this id (0: none), or of the digest.
   std::uint32_t field_list(const Json& id) const;
   std::uint32_t digest(const Json& id) const;
@@ -59,6 +84,10 @@ class Compiler {
   void compile_field_lists();
   void compile_deparser();
   void compile_deparser_code();
+  void compile_externs();
+  // This image's parser or deparser. The JSON's list of them holds one, or one each for
+  // ingress and egress.
+  const Json& own(const char* list, const char* what) const;
   std::uint32_t header_named(const Json& name) const;
   std::uint32_t stack_named(const Json& name) const;
   std::uint32_t union_named(const Json& name) const;
@@ -69,7 +98,6 @@ class Compiler {
   // compile_expression.cpp: compiles one statement at a time into pending_.
   static Number number(const Json& hex);
   static Bytes bytes(const Json& hex);
-  std::uint32_t small(const Json& node) const;  // a "hexstr" constant below 2^31
   void operation(const Json& node);
   void equality(const Json& left, const Json& right, bool equal);
   void constant(const Number& number);
@@ -91,8 +119,6 @@ class Compiler {
   void compile_actions();
   void primitive(const Json& node);
   void assign(const Json& to, const Json& from);
-  // Emits a store of the value that push_value pushes.
-  void store_to(const Json& lvalue, const std::function<void()>& push_value);
   void log_message(const Json& parameters);
   // Where a statement or condition is in the P4 source, as an index into Image::places.
   std::uint32_t place(const Json& node);
@@ -100,7 +126,9 @@ class Compiler {
   std::uint32_t calculation_named(const Json& name) const;
 
   // compile_parser.cpp
-  void compile_parser();
+  void compile_parsers();
+  // Returns the start state's index.
+  std::uint32_t compile_parser(const Json& parser, std::vector<ParserState>& states);
   void parser_operation(const Json& node);
   void extract(const Json& node, bool varbit);
   ParserKey parser_key(const Json& node);
@@ -139,7 +167,9 @@ class Compiler {
 
   const Json& root_;
   std::span<const Architecture* const> architectures_;
+  const Part part_;
   Image& image_;
+  std::unordered_map<std::string, const Json*> instances_;  // of externs
   NameMap headers_, stacks_, unions_, registers_, counters_, calculations_;
   NameMap meters_, value_sets_, profiles_;
   std::map<std::int64_t, std::uint32_t> digests_;      // JSON id -> index

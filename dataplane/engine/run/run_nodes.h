@@ -6,9 +6,10 @@
 namespace tiercast::engine {
 
 template <class Observer>
-void SwitchCore::run_nodes(std::uint32_t index, PacketState& state, Observer& observer) {
-  const Image& image = program->image;
-  Machine& machine = program->machine;
+void SwitchCore::run_nodes(Pipeline& pipeline, std::uint32_t index, PacketState& state,
+                           Observer& observer) {
+  const Image& image = pipeline.image;
+  Machine& machine = pipeline.machine;
   state.phv[image.tracked_cell] = 0;
   while (index != kNone) {
     const Node& node = image.nodes[index];

@@ -8,22 +8,30 @@
 
 #include "dataplane/engine/control/byte_values.h"
 #include "dataplane/engine/image/limits.h"
+#include "dataplane/engine/packet/bits.h"
 #include "dataplane/engine/run/run_nodes.h"
 
 namespace tiercast::engine {
+
+Pipeline::Pipeline(const Image& of, Externs& externs, const SwitchCore& core)
+    : image(of), machine(of, externs, core.output, core.options.drop_port) {}
 
 ProgramState::ProgramState(std::shared_ptr<const Image> loaded, const PortSet& ports_down,
                            SwitchCore& core)
     : owned_image(std::move(loaded)),
       image(*owned_image),
       externs(image, core.options.seed),
-      machine(image, externs, core.output, core.options.drop_port),
+      pipeline(image, externs, core),
       flat(core.options.flat_code && image.flat.present()),
       // A new program may need larger packets than the other switches that share the pool.
       owned_pool(core.options.pool != nullptr && core.options.pool->phv_cells() == image.phv_cells
                      ? core.options.pool
                      : std::make_shared<PacketPool>(image.phv_cells)),
       pool(*owned_pool) {
+  if (image.egress != nullptr) {
+    egress_pipeline.emplace(*image.egress, externs, core);
+    flat = flat && image.egress->flat.present();
+  }
   for (const DigestInfo& info : image.digest_infos) digests.emplace_back(info.widths);
   for (const ActionProfile& layout : image.profiles) {
     profiles.push_back(std::make_unique<ProfileMembers>(image, layout, ports_down));
@@ -34,19 +42,34 @@ ProgramState::ProgramState(std::shared_ptr<const Image> loaded, const PortSet& p
     (void)tables.back()->install_constant_entries();  // checked by Program::load
   }
   if (core.options.label.label != nullptr) find_label(core.options.label);
+  if (image.egress != nullptr) find_depth_register(core.options.depth_register);
   path = image.architecture->make_path(core, *this);
 }
 
+void ProgramState::find_depth_register(std::string_view name) {
+  for (std::uint32_t i = 0; i < image.registers.size(); ++i) {
+    if (image.registers[i].name == name) depth_register = i;
+  }
+}
+
 void ProgramState::find_label(const LabelRule& rule) {
-  for (const Header& header : image.headers) {
-    if (header.name != rule.header) continue;
+  for (std::uint32_t h = 0; h < image.headers.size(); ++h) {
+    const Header& header = image.headers[h];
+    if (header.name != rule.header || header.varbit != kNone) continue;
+    std::uint32_t bit = 0;
     for (const Field& field : header.fields) {
-      if (field.name != rule.field || field.width > kCellBits ||
-          !std::binary_search(image.egress_reads.begin(), image.egress_reads.end(), field.cell)) {
-        continue;
-      }
+      const std::uint32_t at = bit;
+      bit += field.width;
+      // A queue that holds parsed packets has only the fields that egress reads.
+      const bool is_queued =
+          image.egress != nullptr ||
+          std::binary_search(image.egress_reads.begin(), image.egress_reads.end(), field.cell);
+      if (field.name != rule.field || field.width > kCellBits || !is_queued) continue;
       label_valid_cell = header.valid_cell;
       label_cell = field.cell;
+      label_header = h;
+      label_bit = at;
+      label_width = field.width;
     }
   }
 }
@@ -145,9 +168,8 @@ void SwitchCore::advance(std::int64_t now_ns) {
   clock_ns = now_ns;
 }
 
-std::int64_t SwitchCore::next_timer() const {
+std::int64_t SwitchCore::next_due_timer() const {
   std::int64_t next = kNever;
-  if (!has_timers_) return next;
   for (const DigestGatherer& digest : program->digests) next = std::min(next, digest.due_ns());
   for (const auto& table : program->tables) next = std::min(next, table->next_expiry_ns());
   return next;
@@ -212,20 +234,21 @@ struct Unobserved {
 
 }  // namespace
 
-void SwitchCore::interpret(std::uint32_t node, PacketState& state) {
+void SwitchCore::interpret(Pipeline& pipeline, std::uint32_t node, PacketState& state) {
   Unobserved nobody;
-  run_nodes(node, state, nobody);
+  run_nodes(pipeline, node, state, nobody);
 }
 
-bool SwitchCore::deparse(Packet& packet, PacketState& state) {
-  if (!program->image.deparser_code.empty()) {
-    program->machine.interpreter.run(program->image.deparser_code, state);
-    state.phv[program->image.tracked_cell] = 0;  // that code may have written any header
+bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state) {
+  const Image& image = pipeline.image;
+  if (!image.deparser_code.empty()) {
+    pipeline.machine.interpreter.run(image.deparser_code, state);
+    state.phv[image.tracked_cell] = 0;  // that code may have written any header
   }
-  const Deparser& deparser = program->machine.deparser;
+  const Deparser& deparser = pipeline.machine.deparser;
   FrameBuffer* received = packet.buffer;
   if (packet.is_written && packet.truncate == 0 &&
-      deparser.all_zero(state.phv, *program->image.egress_watch)) {
+      deparser.all_zero(state.phv, *image.egress_watch)) {
     return true;
   }
   const Deparser::Frame needs = deparser.compare_with_frame(state.phv, state.cursor);
@@ -278,12 +301,38 @@ void SwitchCore::rewrite_once(Packet& packet) {
   if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->references > 1) return;
   Cell* const phv = packet.phv.data();
   if (phv[image.tracked_cell] == 0) return;
-  const Deparser::Frame needs = program->machine.deparser.compare_with_frame(phv, packet.cursor);
+  const Deparser& deparser = program->pipeline.machine.deparser;
+  const Deparser::Frame needs = deparser.compare_with_frame(phv, packet.cursor);
   if (needs == Deparser::Frame::kDeparse) return;
   if (needs == Deparser::Frame::kRewrite) {
-    program->machine.deparser.rewrite_early(phv, packet.buffer->bytes.get());
+    deparser.rewrite_early(phv, packet.buffer->bytes.get());
   }
   packet.is_written = image.egress_watch && Deparser::all_zero(phv, *image.egress_watch);
+}
+
+void SwitchCore::write_depth(std::uint32_t port) {
+  const RegisterArray& array = program->image.registers[program->depth_register];
+  if (port >= array.size) return;
+  program->externs.registers[program->depth_register][port * array.cells()] =
+      std::min<Cell>(ports->stats(port).queue_packets, low_mask(array.width));
+}
+
+std::uint32_t SwitchCore::label_of_frame(const Pipeline& pipeline, const Packet& packet) const {
+  const Cell* const phv = packet.phv.data();
+  if (program->label_valid_cell == kNone || packet.ingress_port == options.cpu_port) return 0;
+  std::size_t bytes = 0;
+  for (const DeparseStep& step : pipeline.image.deparse_steps) {
+    if (phv[step.valid_cell] == 0) continue;
+    if (step.header == program->label_header) {
+      const std::span<const std::byte> frame = packet.buffer->frame();
+      if (frame.size() < bytes + step.bytes) return 0;
+      return options.label.label(
+          read_bits(frame.data(), bytes * 8 + program->label_bit, program->label_width));
+    }
+    bytes += step.bytes;
+    if (step.varbit_cell != 0) bytes += phv[step.varbit_cell] / 8;
+  }
+  return 0;
 }
 
 bool SwitchCore::next_generation(Packet& packet) {

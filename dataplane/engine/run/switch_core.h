@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -24,18 +25,28 @@
 
 namespace tiercast::engine {
 
+// An image and what runs it.
+struct Pipeline {
+  // All arguments must outlive this object.
+  Pipeline(const Image& of, Externs& externs, const SwitchCore& core);
+  const Image& image;
+  Machine machine;
+};
+
 // A program and its state, which Switch::set_program() replaces.
 struct ProgramState {
   // ports_down and core must outlive this object.
   ProgramState(std::shared_ptr<const Image> image, const PortSet& ports_down, SwitchCore& core);
   MatchTable* table(std::string_view name);
   void find_label(const LabelRule& rule);
+  void find_depth_register(std::string_view name);
 
   std::shared_ptr<const Image> owned_image;
   const Image& image;
   Externs externs;
-  Machine machine;
-  bool flat;  // whether packets run as flat code
+  Pipeline pipeline;                        // all of the program, or ingress alone
+  std::optional<Pipeline> egress_pipeline;  // of an architecture that parses twice
+  bool flat;                                // whether packets run as flat code
   std::shared_ptr<PacketPool> owned_pool;
   PacketPool& pool;
   std::vector<std::unique_ptr<ProfileMembers>> profiles;
@@ -45,6 +56,10 @@ struct ProgramState {
   std::unordered_map<std::uint32_t, CloneSession> sessions;
   std::uint32_t label_valid_cell = kNone;  // of LabelRule's header; kNone: all labels are 0
   std::uint32_t label_cell = kNone;        // of the label's field
+  std::uint32_t label_header = kNone;      // index into Image::headers
+  std::uint32_t label_bit = 0;             // the field's place in the header
+  std::uint32_t label_width = 0;           // bits
+  std::uint32_t depth_register = kNone;    // index of SwitchOptions::depth_register
   std::unique_ptr<PacketPath> path;
 };
 
@@ -64,22 +79,23 @@ class SwitchCore {
   std::int64_t next_event() const { return std::min(ports->next_event(), next_timer()); }
   SwitchStats all_stats() const;
 
-  // --- For a PacketPath --- Whether the packet runs as flat code. A traced one runs node by node.
+  // --- For a PacketPath ---
+  // Whether the packet runs as flat code. A traced one runs node by node.
   bool runs_flat(const Packet& packet) const { return program->flat && packet.trace == 0; }
   // Sets the packet's length, and resets its state and packet vector to those of an unprocessed
   // frame.
-  void begin(Packet& packet, PacketState& state) const;
+  void begin(const Pipeline& pipeline, Packet& packet, PacketState& state) const;
   // Runs the parser. The packet's cursor is then after the bytes that it consumed.
-  void parse(Packet& packet, PacketState& state);
+  void parse(Pipeline& pipeline, Packet& packet, PacketState& state, std::int64_t now_ns);
   // The same for a copy. Its parser is not traced, and no control follows.
-  void parse_copy(Packet& packet, PacketState& state);
-  void verify_checksums(const Packet& packet, PacketState& state);
-  void run_ingress(Packet& packet, PacketState& state);
-  void run_egress(Packet& packet, PacketState& state, std::int64_t now_ns);
-  void update_checksums(const Packet& packet, PacketState& state);
+  void parse_copy(Pipeline& pipeline, Packet& packet, PacketState& state);
+  void verify_checksums(Pipeline& pipeline, const Packet& packet, PacketState& state);
+  void run_ingress(Pipeline& pipeline, Packet& packet, PacketState& state);
+  void run_egress(Pipeline& pipeline, Packet& packet, PacketState& state, std::int64_t now_ns);
+  void update_checksums(Pipeline& pipeline, const Packet& packet, PacketState& state);
   // Runs the deparser and makes packet.buffer the frame to send. False if the frame is too long;
   // this is counted.
-  bool deparse(Packet& packet, PacketState& state);
+  bool deparse(Pipeline& pipeline, Packet& packet, PacketState& state);
   // Gathers the digest that the program asked for.
   void gather_digest(const PacketState& state) {
     if (state.digest != kNone) gather(state);
@@ -95,6 +111,17 @@ class SwitchCore {
   // A new packet with the same frame, to be parsed again.
   Packet* copy_frame(const Packet& packet);
   void copy_phv(const Packet& from, Packet& to) const;
+  // Puts a packet whose frame is complete, and takes ownership of it, into a port's queue.
+  void enqueue(std::uint32_t port, Packet* packet, std::uint32_t bytes);
+  // Writes a port's queue length to SwitchOptions::depth_register. To be called when it has
+  // changed.
+  void mirror_depth(std::uint32_t port) {
+    if (program->depth_register != kNone && port < kPortNumbers) write_depth(port);
+  }
+  // The label of a packet that has just been deparsed.
+  std::uint32_t label_of_frame(const Pipeline& pipeline, const Packet& packet) const;
+
+  // For an architecture that parses once: the queues hold parsed packets.
   // Sends the packet, and takes ownership of it, to each replica. `instance` is where the packet
   // vector has the replica's instance.
   void replicate(Packet* packet, const std::vector<Replica>& replicas, const Field& instance);
@@ -135,13 +162,15 @@ class SwitchCore {
 
  private:
   // Runs the nodes from `node` on, or the same as flat code.
-  void run_control(std::uint32_t node, std::uint32_t flat, PacketState& state);
+  void run_control(Pipeline& pipeline, std::uint32_t node, std::uint32_t flat, PacketState& state);
   // Runs the nodes from `node` on. The observer sees each of them and runs the actions.
   template <class Observer>
-  void run_nodes(std::uint32_t node, PacketState& state, Observer& observer);
-  void interpret(std::uint32_t node, PacketState& state);
+  void run_nodes(Pipeline& pipeline, std::uint32_t node, PacketState& state, Observer& observer);
+  void write_depth(std::uint32_t port);
+  void interpret(Pipeline& pipeline, std::uint32_t node, PacketState& state);
   void gather(const PacketState& state);
-  std::int64_t next_timer() const;
+  std::int64_t next_timer() const { return has_timers_ ? next_due_timer() : kNever; }
+  std::int64_t next_due_timer() const;
   void fire_timers();
   void find_timers();
   // Writes changed headers to the frame before the frame is shared, so that copies that egress does
@@ -150,12 +179,12 @@ class SwitchCore {
   std::uint32_t label_of(const Packet& packet) const;
   // The size that the frame would have if it left now.
   std::uint32_t bytes_to_queue(const Packet& packet) const;
-  void enqueue(std::uint32_t port, Packet* packet, std::uint32_t bytes);
 
   [[gnu::cold]] void choose_trace(Packet& packet, std::uint32_t port);
-  [[gnu::cold]] void parse_traced(const Packet& packet, PacketState& state);
-  [[gnu::cold]] void run_traced(Packet& packet, PacketState& state, bool in_egress,
-                                std::int64_t now_ns);
+  [[gnu::cold]] void parse_traced(Pipeline& pipeline, const Packet& packet, PacketState& state,
+                                  std::int64_t now_ns);
+  [[gnu::cold]] void run_traced(Pipeline& pipeline, Packet& packet, PacketState& state,
+                                bool in_egress, std::int64_t now_ns);
   [[gnu::cold]] void tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes);
   [[gnu::cold]] void tell_leaves(const Packet& packet, std::uint32_t port);
   [[gnu::cold]] void tell_drop(const Packet& packet, std::string_view where,
@@ -168,14 +197,14 @@ class SwitchCore {
 // Inline because every packet passes here: the compiler can then merge these functions with a path
 // into one.
 
-inline void SwitchCore::begin(Packet& packet, PacketState& state) const {
+inline void SwitchCore::begin(const Pipeline& pipeline, Packet& packet, PacketState& state) const {
   packet.received_length = packet.buffer->size;
   state = PacketState{};
   state.phv = packet.phv.data();
   state.frame = packet.buffer->frame();
   state.received_length = packet.received_length;
   if (runs_flat(packet)) {
-    for (const CellRun& run : program->image.initial_runs) {
+    for (const CellRun& run : pipeline.image.initial_runs) {
       std::fill_n(state.phv + run.first, run.count, 0);
     }
   } else {
@@ -183,65 +212,70 @@ inline void SwitchCore::begin(Packet& packet, PacketState& state) const {
   }
 }
 
-inline void SwitchCore::parse_copy(Packet& packet, PacketState& state) {
+inline void SwitchCore::parse_copy(Pipeline& pipeline, Packet& packet, PacketState& state) {
   if (runs_flat(packet)) {
-    program->machine.flat.parse(state, program->tables);
+    pipeline.machine.flat.parse(state, program->tables);
   } else {
-    program->machine.parser.run(state);
+    pipeline.machine.parser.run(state);
   }
   packet.cursor = static_cast<std::uint32_t>(state.cursor);
 }
 
-inline void SwitchCore::parse(Packet& packet, PacketState& state) {
-  const Image& image = program->image;
+inline void SwitchCore::parse(Pipeline& pipeline, Packet& packet, PacketState& state,
+                              std::int64_t now_ns) {
+  const Image& image = pipeline.image;
   const bool flat = runs_flat(packet);
-  program->externs.now_ns = clock_ns;
+  program->externs.now_ns = now_ns;
   if (packet.trace == 0) {
-    parse_copy(packet, state);
+    parse_copy(pipeline, packet, state);
   } else {
-    parse_traced(packet, state);
+    parse_traced(pipeline, packet, state, now_ns);
     packet.cursor = static_cast<std::uint32_t>(state.cursor);
   }
   state.phv[image.tracked_cell] = flat ? 1 : 0;
   for (std::uint32_t dirty : image.always_dirty) state.phv[dirty] = 1;
 }
 
-inline void SwitchCore::verify_checksums(const Packet& packet, PacketState& state) {
+inline void SwitchCore::verify_checksums(Pipeline& pipeline, const Packet& packet,
+                                         PacketState& state) {
   if (runs_flat(packet)) {
-    program->machine.flat.run(program->image.flat.verify_checksums, state, program->tables);
+    pipeline.machine.flat.run(pipeline.image.flat.verify_checksums, state, program->tables);
   } else {
-    program->machine.checksums.verify_all(state);
+    pipeline.machine.checksums.verify_all(state);
   }
 }
 
-inline void SwitchCore::update_checksums(const Packet& packet, PacketState& state) {
-  const FlatCode& flat = program->image.flat;
+inline void SwitchCore::update_checksums(Pipeline& pipeline, const Packet& packet,
+                                         PacketState& state) {
+  const FlatCode& flat = pipeline.image.flat;
   if (!runs_flat(packet)) {
-    program->machine.checksums.update_all(state);
+    pipeline.machine.checksums.update_all(state);
   } else if (!flat.is_empty(flat.update_checksums)) {
-    program->machine.flat.run(flat.update_checksums, state, program->tables);
+    pipeline.machine.flat.run(flat.update_checksums, state, program->tables);
   }
 }
 
-inline void SwitchCore::run_control(std::uint32_t node, std::uint32_t flat, PacketState& state) {
-  if (program->flat) return program->machine.flat.run(flat, state, program->tables);
-  interpret(node, state);
+inline void SwitchCore::run_control(Pipeline& pipeline, std::uint32_t node, std::uint32_t flat,
+                                    PacketState& state) {
+  if (program->flat) return pipeline.machine.flat.run(flat, state, program->tables);
+  interpret(pipeline, node, state);
 }
 
-inline void SwitchCore::run_ingress(Packet& packet, PacketState& state) {
+inline void SwitchCore::run_ingress(Pipeline& pipeline, Packet& packet, PacketState& state) {
   if (packet.trace != 0) {
-    run_traced(packet, state, false, clock_ns);
+    run_traced(pipeline, packet, state, false, clock_ns);
   } else if (!state.exited) {
-    run_control(program->image.ingress_start, program->image.flat.ingress, state);
+    run_control(pipeline, pipeline.image.ingress_start, pipeline.image.flat.ingress, state);
   }
 }
 
-inline void SwitchCore::run_egress(Packet& packet, PacketState& state, std::int64_t now_ns) {
+inline void SwitchCore::run_egress(Pipeline& pipeline, Packet& packet, PacketState& state,
+                                   std::int64_t now_ns) {
   program->externs.now_ns = now_ns;
   if (packet.trace != 0) {
-    run_traced(packet, state, true, now_ns);
+    run_traced(pipeline, packet, state, true, now_ns);
   } else {
-    run_control(program->image.egress_start, program->image.flat.egress, state);
+    run_control(pipeline, pipeline.image.egress_start, pipeline.image.flat.egress, state);
   }
 }
 
@@ -286,7 +320,7 @@ inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
 }
 
 inline std::uint32_t SwitchCore::bytes_to_queue(const Packet& packet) const {
-  std::size_t bytes = program->machine.deparser.header_bytes(packet.phv.data()) +
+  std::size_t bytes = program->pipeline.machine.deparser.header_bytes(packet.phv.data()) +
                       packet.buffer->size - packet.cursor;
   if (packet.truncate != 0) bytes = std::min<std::size_t>(bytes, packet.truncate);
   return static_cast<std::uint32_t>(bytes);

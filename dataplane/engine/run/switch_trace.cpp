@@ -24,24 +24,35 @@ void SwitchCore::choose_trace(Packet& packet, std::uint32_t port) {
                 {{"port", std::int64_t{port}}, {"bytes", std::int64_t{packet.buffer->size}}});
 }
 
-void SwitchCore::parse_traced(const Packet& packet, PacketState& state) {
+void SwitchCore::parse_traced(Pipeline& pipeline, const Packet& packet, PacketState& state,
+                              std::int64_t now_ns) {
   std::vector<std::string> names;
-  for (std::uint32_t index : program->machine.parser.run_traced(state))
-    names.push_back(program->image.parser_states[index].name);
+  for (std::uint32_t index : pipeline.machine.parser.run_traced(state))
+    names.push_back(pipeline.image.parser_states[index].name);
   std::vector<std::pair<std::string_view, TraceValue>> fields = {{"states", std::move(names)}};
+  if (program->egress_pipeline) {
+    const bool in_egress = &pipeline == &*program->egress_pipeline;
+    fields.emplace(fields.begin(), "pipeline", std::string(in_egress ? "egress" : "ingress"));
+  }
   if (state.error != 0) fields.emplace_back("error", std::int64_t{state.error});
-  tracer.report(packet, "parse", clock_ns, std::move(fields));
+  tracer.report(packet, "parse", now_ns, std::move(fields));
 }
 
-void SwitchCore::run_traced(Packet& packet, PacketState& state, bool in_egress,
+void SwitchCore::run_traced(Pipeline& pipeline, Packet& packet, PacketState& state, bool in_egress,
                             std::int64_t now_ns) {
-  const Image& image = program->image;
+  const Image& image = pipeline.image;
+  const VerdictCells& verdict = image.verdict;
   Tracer::Run run(tracer, packet, in_egress ? "egress" : "ingress", now_ns);
-  if (!state.exited) run_nodes(in_egress ? image.egress_start : image.ingress_start, state, run);
-  const bool to_group = !in_egress && state.phv[image.verdict.group] != 0;
+  if (!state.exited) {
+    run_nodes(pipeline, in_egress ? image.egress_start : image.ingress_start, state, run);
+  }
+  const bool to_group = !in_egress && state.phv[verdict.group] != 0;
+  const bool drops = verdict.drop != 0 ? state.phv[verdict.drop] != 0
+                                       : !state.resubmit && !to_group &&
+                                             state.phv[verdict.port] == options.drop_port;
   if (state.assertion_failed) {
     run.drop("an assertion failed");
-  } else if (!state.resubmit && !to_group && state.phv[image.verdict.port] == options.drop_port) {
+  } else if (drops) {
     run.drop("the program drops it");
   }
 }

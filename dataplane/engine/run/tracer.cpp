@@ -144,7 +144,8 @@ void Tracer::Run::step(const Image& image, const Action& action, const Statement
   const bool drops = std::any_of(image.code.begin() + statement.code.begin,
                                  image.code.begin() + statement.code.end,
                                  [](const Instruction& i) { return i.op == Op::kMarkToDrop; });
-  if (before[image.verdict.port] != after[image.verdict.port] || drops) {
+  const std::uint32_t fate = image.verdict.drop != 0 ? image.verdict.drop : image.verdict.port;
+  if (before[fate] != after[fate] || drops) {
     dropped_by_ = action.name;
     dropped_at_ = place.source;
   }

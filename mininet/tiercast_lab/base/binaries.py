@@ -30,6 +30,7 @@ SENDER = _program("dataplane/sender", "tiercast-send")
 HOST = _program("hosts", "tiercast-host")
 NS3 = _program("ns3", "tiercast-ns3")
 DELAY_LINE = _program("dataplane/delay_line", "tiercast-delay-line")
+MARKING = _program("dataplane/marking", "tiercast-marking")
 NORM = _program("tools/norm", "tiercast-norm")
 EXPERIMENTS = DATA / "experiments"
 FIGURES = EXPERIMENTS / "figures"

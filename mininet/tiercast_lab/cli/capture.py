@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from tiercast_controller.base import units
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.run.capture_options import MAX_BYTES, MIN_MAX_BYTES, SNAP_BYTES, CaptureOptions
 

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from tiercast_lab.cli.output import say
+from tiercast_lab.cli.output import AsJson, print_json, say
 
 
 def clean(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be removed.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove what an ended lab left on this machine, and nothing else.
 
@@ -23,10 +24,14 @@ def clean(
     from tiercast_lab.run import leftovers
 
     found = leftovers.find()
-    for run in found.alive:
-        say(f"left alone: run {run}, which is alive")
     if not dry_run:
         leftovers.remove(found)
+    if as_json:
+        folders = {"folders": [str(folder) for folder in found.folders]}
+        print_json({"removed": not dry_run} | vars(found) | folders)
+        return
+    for run in found.alive:
+        say(f"left alone: run {run}, which is alive")
     done = "would remove" if dry_run else "removed"
     for name, processes in found.namespaces.items():
         say(f"{done}: the namespace of {name}, with {len(processes)} processes")

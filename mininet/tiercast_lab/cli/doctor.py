@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
-from tiercast_controller.base.installation import IN_CHECKOUT
+from tiercast_controller.base.installation import IN_CHECKOUT, ROOT
 
 from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import InputError
@@ -251,6 +252,34 @@ def _bmv2() -> Finding:
     )
 
 
+def _dumpcap() -> Finding:
+    path = shutil.which("dumpcap")
+    return Finding(
+        "dumpcap",
+        path is not None,
+        path or "dumpcap is not in PATH",
+        "--capture works in virtual time only",
+        "only for --capture in Mininet: apt install wireshark-common",
+    )
+
+
+def _tshark() -> Finding:
+    """Wireshark's programs decode the schemes' messages with a dissector in Lua."""
+    ok, said = _try("tshark", "-v")
+    version = said.partition(" (Git")[0].partition("\n")[0].rstrip(".")
+    lua = re.search(r"with\s+Lua", said) is not None
+    places = ("tools/wire", "lib/wireshark/plugins", "lib/*/wireshark/plugins")
+    found = [path for place in places for path in ROOT.glob(f"{place}/tiercast.lua")]
+    dissector = f"the dissector {found[0]}" if found else "no dissector tiercast.lua"
+    return Finding(
+        "tshark",
+        ok and lua and bool(found),
+        f"{version}, {'with' if lua else 'without'} Lua; {dissector}" if ok else "not in PATH",
+        "captures cannot be read, or not the schemes' messages in them, on this machine",
+        "only to read captures: apt install tshark, or wireshark; docs/experiments.md, Captures",
+    )
+
+
 def _tcp_reno() -> Finding:
     available = machine.congestion_controls()
     return Finding(
@@ -284,6 +313,8 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _huge_pages,
     _p4c,
     _bmv2,
+    _dumpcap,
+    _tshark,
 )
 
 

@@ -7,25 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from tiercast_controller.base import units
 
-from tiercast_lab.base import binaries, units
+from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
-from tiercast_lab.cli.output import console, say, typed
+from tiercast_lab.cli.output import console, examples, say, typed
 
 if TYPE_CHECKING:
     from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 
 LONGEST = "120min"
-EXAMPLES = """Examples:
-
-tiercast lab sim-smoke
-
-tiercast lab my.yaml --idle
-
-echo 'link 1-3 down' | tiercast lab sim-smoke
-
-tiercast lab sim-smoke --script commands.txt"""
+EXAMPLES = examples(
+    "tiercast lab sim-smoke",
+    "tiercast lab my.yaml --idle",
+    "echo 'link 1-3 down' | tiercast lab sim-smoke",
+    "tiercast lab sim-smoke --script commands.txt",
+)
 
 
 def lab(

@@ -22,8 +22,8 @@ from mininet.log import lg
 from mininet.net import Mininet
 from rich.console import Console
 from rich.table import Table
+from tiercast_controller.base import units
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError, LabError, among
 from tiercast_lab.experiment.yaml_source import read_value
 from tiercast_lab.results.explain.receiver import explain

@@ -1,5 +1,6 @@
 """The command line: tiercast run, figure, reproduce, calibrated, sweep, list, schemes, measures and
-doctor; sessions, runtimes, watch, and the commands over stored runs, have modules of their own."""
+doctor; sessions, marking, runtimes, watch, and the commands over stored runs, have modules of
+their own."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.installation import IN_CHECKOUT, VERSION
+from typer.exceptions import TyperException
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import (
@@ -21,6 +23,7 @@ from tiercast_lab.base.errors import (
     EXIT_FAULT,
     EXIT_INPUT,
     EXIT_INVALID,
+    EXIT_MET,
     EXIT_OF,
     EXIT_UNREAD,
     InputError,
@@ -31,8 +34,18 @@ from tiercast_lab.base.errors import (
 from tiercast_lab.cli import lab, sessions, stored_runs
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.clean import clean
-from tiercast_lab.cli.output import console, print_report, say, typed
-from tiercast_lab.cli.refusals import Commands
+from tiercast_lab.cli.marking import marking
+from tiercast_lab.cli.output import (
+    AsJson,
+    console,
+    console_beside,
+    examples,
+    print_json,
+    print_report,
+    say,
+    typed,
+)
+from tiercast_lab.cli.refusals import Commands, refusal
 from tiercast_lab.cli.runtimes import runtimes
 from tiercast_lab.cli.targets import Runtime, SwitchName, make_runs, require_target, target_of
 from tiercast_lab.cli.watch import watch
@@ -77,7 +90,14 @@ def _main(
     pass
 
 
-@app.command()
+RUN_EXAMPLES = examples(
+    "tiercast run sim-session --runtime ns3",
+    "tiercast run my.yaml --duration 60s --set sim.delta=0.9",
+    "tiercast run sim-smoke --runtime ns3 --json",
+)
+
+
+@app.command(epilog=RUN_EXAMPLES)
 def run(
     experiment: Annotated[
         str,
@@ -112,12 +132,15 @@ def run(
     capture: Capture = None,
     capture_bytes: CaptureBytes = None,
     capture_snaplen: CaptureSnaplen = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the run's folder and its summary.json.")
+    ] = False,
 ) -> None:
     """Run an experiment, judge it, and write results/<run>/report.html.
 
-    Exit status: 0 expected figures met, 1 not met, 2 bad input or something is missing, 3 the
-    machine could not keep up, 4 a program of the run ended too early, 70 a bug in tiercast, 130
-    interrupted.
+    With --json the progress goes to standard error. Exit status: 0 expected figures met, 1 not met,
+    2 bad input or something is missing, 3 the machine could not keep up, 4 a program of the run
+    ended too early, 70 a bug in tiercast, 130 interrupted.
     """
     from tiercast_lab.base.machine import require_root
 
@@ -136,50 +159,39 @@ def run(
     loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
     require_accepted(loaded)
     for text in (*loaded.notes, *without_effect(loaded, settings or [], schemes)):
-        say(f"note: {text}")
+        say(f"note: {text}", console_beside(as_json))
     if in_mininet:
         require_kernel()
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     options = Options(seed, runtime, switch, results.resolve(), typed(), captures)
-    raise typer.Exit(run_and_report(loaded, options, console))
+    raise typer.Exit(run_and_report(loaded, options, as_json))
 
 
-# An empty line between the examples keeps each on its own line.
-FIGURE_EXAMPLES = """Examples:
+FIGURE_EXAMPLES = examples(
+    "tiercast figure sim-2",
+    "tiercast figure rmcc-3 --quick --jobs 1",
+    "tiercast figure sim-2 --runtime mininet",
+    "tiercast figure my-figure.yaml --json",
+)
 
-tiercast figure sim-2
+REPRODUCE_EXAMPLES = examples(
+    "tiercast reproduce --quick",
+    "tiercast reproduce --paper RLA",
+    "tiercast reproduce --jobs 1 --results /data/results",
+)
 
-tiercast figure rmcc-3 --quick --jobs 1
+CALIBRATED_EXAMPLES = examples(
+    "tiercast calibrated sim.delta mlda.initial_increase",
+    "tiercast calibrated --record",
+)
 
-tiercast figure sim-2 --runtime mininet
-
-tiercast figure my-figure.yaml --json"""
-
-REPRODUCE_EXAMPLES = """Examples:
-
-tiercast reproduce --quick
-
-tiercast reproduce --paper RLA
-
-tiercast reproduce --jobs 1 --results /data/results"""
-
-CALIBRATED_EXAMPLES = """Examples:
-
-tiercast calibrated sim.delta mlda.initial_increase
-
-tiercast calibrated --record"""
-
-SWEEP_EXAMPLES = """Examples:
-
-tiercast sweep matrix --quick
-
-tiercast sweep matrix --only scheme=sim --only scheme=tfmcc
-
-tiercast sweep my-sweep.yaml --jobs 1 --results /data/results
-
-tiercast sweep matrix --address auto
-
-tiercast sweep my-sweep.yaml --runtime mininet"""
+SWEEP_EXAMPLES = examples(
+    "tiercast sweep matrix --quick",
+    "tiercast sweep matrix --only scheme=sim --only scheme=tfmcc",
+    "tiercast sweep my-sweep.yaml --jobs 1 --results /data/results",
+    "tiercast sweep matrix --address auto",
+    "tiercast sweep my-sweep.yaml --runtime mininet",
+)
 
 Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
 Record = Annotated[
@@ -187,7 +199,6 @@ Record = Annotated[
 ]
 InMininet = Annotated[SwitchName, typer.Option(help="In Mininet: tiercast-switch, or bmv2's.")]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
 ALL_CORES = os.cpu_count() or 1
 
@@ -301,7 +312,7 @@ def _reproduce(
     if record:
         reproduction_page.keep(summaries)
     if as_json:
-        print(storage.to_json(summaries))
+        print_json(summaries)
     else:
         for summary in summaries:
             console.print(figure_tables(summary))
@@ -312,7 +323,10 @@ def _reproduce(
     raise typer.Exit(EXIT_OF[next(one for one in EXIT_OF if one in verdicts)])
 
 
-app.command()(runtimes)
+app.command(epilog=examples("tiercast runtimes", "tiercast runtimes sim-2 --run"))(runtimes)
+app.command(
+    epilog=examples("tiercast marking", "tiercast marking codel '{kind: red, gentle: true}'")
+)(marking)
 
 
 @app.command(epilog=CALIBRATED_EXAMPLES)
@@ -364,7 +378,7 @@ def calibrated(
             if not as_json:
                 console.print(figure_tables(summary))
     if as_json:
-        print(storage.to_json([summary for _, summaries in made for summary in summaries]))
+        print_json([summary for _, summaries in made for summary in summaries])
     if record:
         changes_page.record(made, calibrated_numbers())
     failed = any(summary["failures"] for _, summaries in made for summary in summaries)
@@ -430,7 +444,7 @@ def sweep(
     with storage.writing(folder):
         path, summary = write_sweep(results_of_cells, folder, typed())
     if as_json:
-        print(storage.to_json(summary))
+        print_json(summary)
     else:
         console.print(sweep_table(results_of_cells))
         for failure in summary["failures"]:
@@ -441,7 +455,7 @@ def sweep(
     raise typer.Exit(EXIT_INVALID if summary["failures"] else 0)
 
 
-@app.command("list")
+@app.command("list", epilog=examples("tiercast list", "tiercast list my --json"))
 def list_experiments(
     folder: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Where files of your own are.")
@@ -451,12 +465,11 @@ def list_experiments(
     """List the experiments and what each shows, the figures of the papers, the sweeps, and those
     of your own in FOLDER, by default the current one."""
     from tiercast_lab.cli import listing
-    from tiercast_lab.results.storage import to_json
 
     provided, own = listing.provided(), listing.own(folder)
     if as_json:
         lists = {kind: listing.as_json(entries) for kind, entries in provided.items()}
-        print(to_json(lists | {"own": listing.as_json(own)}))
+        print_json(lists | {"own": listing.as_json(own)})
         return
     headings = (
         ("", provided["experiments"]),
@@ -472,7 +485,7 @@ def list_experiments(
             say(f"{one.name:<20} {one.title}".rstrip())
 
 
-@app.command()
+@app.command(epilog=examples("tiercast schemes", "tiercast schemes sim --json"))
 def schemes(
     name: Annotated[
         str | None, typer.Argument(metavar="SCHEME", help="Show this scheme's parameters.")
@@ -484,7 +497,6 @@ def schemes(
 ) -> None:
     """List the schemes, or one scheme's parameters with defaults, ranges and sources."""
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.results.storage import to_json
     from tiercast_lab.show import scheme_tables as tables
 
     known = known_schemes()
@@ -492,7 +504,7 @@ def schemes(
         raise InputError(f"unknown scheme {among(name, known)}")
     if as_json:
         chosen = list(known.values()) if name is None else [known[name]]
-        print(to_json([tables.as_json(one) for one in chosen]))
+        print_json([tables.as_json(one) for one in chosen])
     elif name is None:
         if markdown:
             raise InputError(
@@ -505,7 +517,7 @@ def schemes(
         console.print(tables.parameters_table(known[name]))
 
 
-@app.command()
+@app.command(epilog=examples("tiercast measures", "tiercast measures --json"))
 def measures(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the table of docs/experiments.md.")
@@ -514,18 +526,17 @@ def measures(
 ) -> None:
     """List every measure: its name in `expect`, its definition and its unit."""
     from tiercast_lab.measures import table
-    from tiercast_lab.results.storage import to_json
     from tiercast_lab.show.measure_table import measures_table
 
     if as_json:
-        print(to_json(table.as_json()))
+        print_json(table.as_json())
     elif markdown:
         print(table.markdown())
     else:
         console.print(measures_table())
 
 
-@app.command()
+@app.command(epilog=examples("tiercast doctor", "tiercast doctor --dpdk"))
 def doctor(
     dpdk: Annotated[
         bool, typer.Option("--dpdk", help="Check for tiercast-send on a NIC (docs/dpdk.md).")
@@ -538,23 +549,26 @@ def doctor(
     """
     from tiercast_lab.cli import doctor_dpdk
     from tiercast_lab.cli.doctor import examine, show
-    from tiercast_lab.results.storage import to_json
 
     findings = doctor_dpdk.examine() if dpdk else examine()
     if as_json:
-        print(to_json([vars(one) for one in findings]))
+        print_json([vars(one) for one in findings])
     else:
         show(findings, console)
     if any(finding.needed and not finding.ok for finding in findings):
         raise typer.Exit(EXIT_INPUT)
 
 
-app.command()(clean)
+app.command(epilog=examples("tiercast clean --dry-run", "tiercast clean"))(clean)
 stored_runs.add_to(app)
 lab.add_to(app)
 
-
-app.command()(watch)
+app.command(
+    epilog=examples(
+        "tiercast watch",
+        "tiercast watch sim-session --listen 127.0.0.1:8000",
+    )
+)(watch)
 
 
 def _unwrapped(text: str) -> str:
@@ -571,15 +585,35 @@ def main() -> None:
     """Prints an expected error as one text on standard error. An unexpected one gets a stack trace,
     and a text that says that it is a bug."""
     try:
+        status = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = _unread()
+    except SystemExit as end:
+        # Rich has turned the error into this one.
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        status = _unread()
+    sys.exit(status)
+
+
+def _run() -> int:
+    """Runs the command that was typed. Returns its exit status."""
+    try:
         for argument in sys.argv:
             require_characters(argument)
-        app(prog_name="tiercast")
+        return app(prog_name="tiercast", standalone_mode=False) or EXIT_MET
     except LabError as error:
         print(f"tiercast: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
+        return error.exit_status
     except ConfigurationError as error:  # from a file that the environment names
         print(f"tiercast: {error}", file=sys.stderr)
-        sys.exit(EXIT_INPUT)
+    except TyperException as error:
+        # Without arguments, help has been shown instead.
+        if said := refusal(error):
+            print(f"tiercast: {said}", file=sys.stderr)
+    except BrokenPipeError:
+        raise
     except Exception as error:
         traceback.print_exc()
         print(
@@ -587,9 +621,14 @@ def main() -> None:
             f"report it with the lines above, the input file, and: {shlex.join(typed())}",
             file=sys.stderr,
         )
-        sys.exit(EXIT_FAULT)
-    except SystemExit as end:
-        # The status is not 1, which is a verdict, but says that the reader of the output has gone.
-        if isinstance(end.__context__, BrokenPipeError):
-            sys.exit(EXIT_UNREAD)
-        raise
+        return EXIT_FAULT
+    return EXIT_INPUT
+
+
+def _unread() -> int:
+    """The status is not 1, which is a verdict, but says that the reader of the output has gone."""
+    # What is left in the buffers has no reader either; Python would complain of that as it ends.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    return EXIT_UNREAD

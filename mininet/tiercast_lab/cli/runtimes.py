@@ -11,6 +11,7 @@ from tiercast_controller.base.installation import IN_CHECKOUT
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.cli.output import print_json, say
 from tiercast_lab.cli.targets import make_runs, require_target
 
 
@@ -25,6 +26,9 @@ def runtimes(
     jobs: Annotated[int, typer.Option(min=1, help="Runs, or their cores, at a time.")] = (
         os.cpu_count() or 1
     ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print docs/reproduction/runtimes.json.")
+    ] = False,
     results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
 ) -> None:
     """Write docs/runtimes.md: what each figure measures in virtual time and in Mininet.
@@ -62,4 +66,7 @@ def runtimes(
         before[one.name] = record_of(one, schemes, store, mine, before.get(one.name))
     present = {path.stem for path in binaries.FIGURES.glob("*.yaml")}
     runtimes_page.write({name: one for name, one in before.items() if name in present})
-    typer.echo(f"page: {binaries.from_here(runtimes_page.PAGE)}")
+    if as_json:
+        print_json(runtimes_page.read_records())
+    else:
+        say(f"page: {binaries.from_here(runtimes_page.PAGE)}")

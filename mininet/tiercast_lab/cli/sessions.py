@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
+from tiercast_controller.base.units import format_rate
 
 from tiercast_lab.base.errors import InputError, RunFailed
-from tiercast_lab.base.units import format_rate
+from tiercast_lab.cli.output import examples, print_json
+from tiercast_lab.cli.refusals import Commands
 
 # gRPC is imported where it is used, so that the other commands need not wait for it.
 if TYPE_CHECKING:
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from tiercast_controller.agents.sender import SenderControl
 
 app = typer.Typer(
-    help="Sessions of a tiercast-send that was started with --control.", no_args_is_help=True
+    cls=Commands,
+    help="Sessions of a tiercast-send that was started with --control.",
+    no_args_is_help=True,
 )
 
 Address = Annotated[
@@ -38,9 +42,18 @@ Settings = Annotated[
 ]
 
 
-@app.command("list")
-def list_sessions(sender: Address) -> None:
+SENDER = "--sender unix:/run/send.sock"
+
+
+@app.command("list", epilog=examples(f"tiercast sessions list {SENDER}"))
+def list_sessions(
+    sender: Address,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a ListSessionsResponse of tiercast.v1 as JSON.")
+    ] = False,
+) -> None:
     """Every running session: layers, rates, exact counts."""
+    from google.protobuf import json_format
     from rich.console import Console
     from rich.table import Table
 
@@ -48,8 +61,16 @@ def list_sessions(sender: Address) -> None:
     for name in ("session", "scheme", "layers", "sending", "rate", "sent", "dropped"):
         table.add_column(name, justify="left" if name == "scheme" else "right")
     with _connect(sender) as control:
-        for state in control.list_sessions().sessions:
-            table.add_row(*_row(state))
+        found = control.list_sessions()
+    if as_json:
+        print_json(
+            json_format.MessageToDict(
+                found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+            )
+        )
+        return
+    for state in found.sessions:
+        table.add_row(*_row(state))
     Console().print(table)
 
 
@@ -65,7 +86,12 @@ def _row(state: sender_pb2.SessionState) -> tuple[str, ...]:
     )
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        f"tiercast sessions start {SENDER} 7 --scheme mlda --set mlda.max_rate=4Mbit/s",
+        f"tiercast sessions start {SENDER} --file more.json",
+    )
+)
 def start(
     sender: Address,
     session: Annotated[int | None, typer.Argument(min=0, max=MAX_SESSION)] = None,
@@ -108,7 +134,7 @@ def start(
         control.start(specs)
 
 
-@app.command()
+@app.command(epilog=examples(f"tiercast sessions change {SENDER} 7 --top-rank 2"))
 def change(
     sender: Address, session: Number, top_rank: TopRank = None, settings: Settings = None
 ) -> None:
@@ -119,7 +145,7 @@ def change(
         control.change(session, top_rank, _parameters(settings))
 
 
-@app.command()
+@app.command(epilog=examples(f"tiercast sessions stop {SENDER} 7"))
 def stop(sender: Address, session: Number) -> None:
     """Stop a session; the others go on."""
     with _connect(sender) as control:

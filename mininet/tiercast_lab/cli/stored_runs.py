@@ -11,7 +11,16 @@ import typer
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_MET, EXIT_NOT_MET, EXIT_OF, InputError, among
-from tiercast_lab.cli.output import console, print_report, say, typed
+from tiercast_lab.cli.output import (
+    AsJson,
+    console,
+    console_beside,
+    examples,
+    print_json,
+    print_report,
+    say,
+    typed,
+)
 
 # Each command imports what it uses, because most need only a part of the lab and so start sooner.
 if TYPE_CHECKING:
@@ -19,29 +28,31 @@ if TYPE_CHECKING:
 
 RUN_HELP = "A run's folder, its name in results/, or an experiment's: the last run of it."
 
-COMPARE_EXAMPLES = """Examples:
+EXPLAIN_EXAMPLES = examples(
+    "tiercast explain latest --receiver h3 --at 45s",
+    "tiercast explain sim-session --receiver 25 --at 60 --json",
+)
 
-tiercast compare 20261123-101500-sim-session-1a2b 20261123-101700-sim-session-3c4d
+COMPARE_EXAMPLES = examples(
+    "tiercast compare 20261123-101500-sim-session-1a2b 20261123-101700-sim-session-3c4d",
+    "tiercast compare results/*-sim-session-* --json",
+)
 
-tiercast compare results/*-sim-session-* --json"""
+RERUN_EXAMPLES = examples(
+    "tiercast rerun latest",
+    "tiercast rerun /media/a-colleagues/20261123-101500-sim-session-1a2b",
+)
 
-RERUN_EXAMPLES = """Examples:
-
-tiercast rerun latest
-
-tiercast rerun /media/a-colleagues/20261123-101500-sim-session-1a2b"""
-
-EXPORT_EXAMPLES = """Examples:
-
-tiercast export latest --csv
-
-tiercast export 20261123-101500-sim-session-1a2b --csv --to tables"""
+EXPORT_EXAMPLES = examples(
+    "tiercast export latest --csv",
+    "tiercast export 20261123-101500-sim-session-1a2b --csv --to tables",
+)
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands to tiercast's."""
-    app.command()(report)
-    app.command()(explain)
+    app.command(epilog=examples("tiercast report", "tiercast report latest --json"))(report)
+    app.command(epilog=EXPLAIN_EXAMPLES)(explain)
     app.command(epilog=COMPARE_EXAMPLES)(compare)
     app.command(epilog=RERUN_EXAMPLES)(rerun)
     app.command(epilog=EXPORT_EXAMPLES)(export)
@@ -56,8 +67,14 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletio
 Results = Annotated[Path, typer.Option(help="Where runs are stored.")]
 
 
-def report(run_directory: Run = Path("latest")) -> None:
+def report(
+    run_directory: Run = Path("latest"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what `tiercast run --json` printed.")
+    ] = False,
+) -> None:
     """Rebuild the plots and the report of a stored run from its rows."""
+    from tiercast_lab.cli.running import run_as_json
     from tiercast_lab.results.storage import reading, writing
     from tiercast_lab.show.plots import write_plots
     from tiercast_lab.show.run_report import write_report
@@ -66,23 +83,31 @@ def report(run_directory: Run = Path("latest")) -> None:
     with reading(directory), writing(directory):
         stored = _stored(directory)
         write_plots(stored)
-        print(write_report(stored))
+        made = write_report(stored)
+    if as_json:
+        print_json(run_as_json(stored, made))
+    else:
+        print(made)
 
 
 def explain(
     run_directory: Run,
     receiver: Annotated[str, typer.Option(help="The receiver's name or node: h3 or 3.")],
     at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
+    as_json: AsJson = False,
 ) -> None:
     """Say in plain language why a receiver's rate was what it was, from the stored rows."""
-    from tiercast_lab.results.explain.receiver import explain as lines_of
+    from tiercast_lab.results.explain import receiver as explanations
     from tiercast_lab.results.explain.snapshot import snapshot_at
     from tiercast_lab.results.storage import reading
 
     directory = _directory_of(run_directory)
     with reading(directory):
-        lines = lines_of(snapshot_at(_stored(directory), receiver, at))
-    print("\n".join(lines))
+        snapshot = snapshot_at(_stored(directory), receiver, at)
+        if as_json:
+            print_json(explanations.as_data(snapshot))
+        else:
+            print("\n".join(explanations.explain(snapshot)))
 
 
 def compare(
@@ -90,7 +115,7 @@ def compare(
         list[Path],
         typer.Argument(metavar="RUN...", help="Two or more of them.", autocompletion=run_names),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    as_json: AsJson = False,
     results: Results = binaries.RESULTS,
 ) -> None:
     """Compare stored runs: their measures, what differs in their experiments, and their charts.
@@ -99,7 +124,7 @@ def compare(
     differences are against the first. Writes results/comparisons/<name>.html, with the charts of
     all runs on top of each other. Exit status: 0, or 2 for bad input.
     """
-    from tiercast_lab.results.storage import load_run, reading, to_json, writing
+    from tiercast_lab.results.storage import load_run, reading, writing
     from tiercast_lab.show.comparison_report import write_comparison
     from tiercast_lab.show.comparison_tables import comparison_tables
     from tiercast_lab.study import comparison
@@ -115,7 +140,7 @@ def compare(
     with writing(folder):
         page = write_comparison(compared, folder, typed())
     if as_json:
-        print(to_json(comparison.as_json(compared) | {"page": str(page)}))
+        print_json(comparison.as_json(compared) | {"page": str(page)})
         return
     with reading(folder):
         console.print(comparison_tables(compared))
@@ -125,6 +150,9 @@ def compare(
 def rerun(
     run_directory: Run,
     results: Annotated[Path, typer.Option(help="Where the new run is stored.")] = binaries.RESULTS,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the new run, as `tiercast run`, and what differs.")
+    ] = False,
 ) -> None:
     """Run a stored run again, from its folder alone: its experiment, settings, seed and runtime.
 
@@ -135,13 +163,13 @@ def rerun(
     """
     from tiercast_lab.base.machine import require_root
     from tiercast_lab.cli.doctor import require_kernel
-    from tiercast_lab.cli.running import run_and_store
+    from tiercast_lab.cli.running import run_and_store, run_as_json
     from tiercast_lab.experiment.schemes import known_schemes, require_accepted
     from tiercast_lab.results import again
     from tiercast_lab.results.storage import load_run, reading
     from tiercast_lab.run.execute import Options
     from tiercast_lab.show.comparison_tables import comparison_tables
-    from tiercast_lab.study.comparison import compare
+    from tiercast_lab.study import comparison
 
     stored = load_run(found(run_directory, binaries.RESULTS))
     summary = stored.summary
@@ -159,21 +187,30 @@ def rerun(
     with reading(stored.directory):
         before = stored.rows  # a damaged table is named before the run, not after it
     options = Options(summary["seed"], runtime, switch, results.resolve(), typed())
-    made, report = run_and_store(loaded, options, console)
-    print_report(binaries.from_here(report))
+    to = console_beside(as_json)
+    made, report = run_and_store(loaded, options, to)
+    print_report(binaries.from_here(report), to)
+    new = run_as_json(made, report) | {"stored": str(stored.directory)}
     if runtime == "mininet":
-        console.print(comparison_tables(compare([stored, made])))
-        say("in real time no two runs are identical; A is the stored run, B the new one")
+        both = comparison.compare([stored, made])
+        if as_json:
+            print_json(new | {"comparison": comparison.as_json(both)})
+        else:
+            console.print(comparison_tables(both))
+            say("in real time no two runs are identical; A is the stored run, B the new one")
         raise typer.Exit(EXIT_OF[made.summary["verdict"]])
-    first = again.first_difference(before, made.rows)
-    if first is None:
+    first, changed = again.first_difference(before, made.rows), again.changed_parts(stored, made)
+    if as_json:
+        difference = None if first is None else vars(first)
+        print_json(new | {"first_difference": difference, "changed_parts": changed})
+    elif first is None:
         rows = sum(len(frame) for frame in before.values())
         say(f"identical: {rows:,} rows in {len(before)} tables")
-        raise typer.Exit(EXIT_MET)
-    say(f"not identical; the first difference: {first}")
-    for part in again.changed_parts(stored, made):
-        say(f"  another {part}")
-    raise typer.Exit(EXIT_NOT_MET)
+    else:
+        say(f"not identical; the first difference: {first}")
+        for part in changed:
+            say(f"  another {part}")
+    raise typer.Exit(EXIT_MET if first is None else EXIT_NOT_MET)
 
 
 def export(
@@ -185,6 +222,9 @@ def export(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files of an earlier export.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the folder and each table's rows as JSON.")
+    ] = False,
 ) -> None:
     """Write every table of a run's rows as CSV, with columns.csv, which says what each column is.
 
@@ -193,14 +233,18 @@ def export(
     from tiercast_lab.results.export import export_csv
     from tiercast_lab.results.storage import reading
 
+    directory = found(run_directory, binaries.RESULTS)
     if not csv:
         raise InputError("export: no format; valid: --csv")
-    directory = found(run_directory, binaries.RESULTS)
     with reading(directory):
         stored = _stored(directory)
         folder = stored.directory / "csv" if to is None else to.absolute()
         written = export_csv(stored, folder, overwrite)
-    say(f"{written.tables} tables, {written.rows:,} rows: {binaries.from_here(folder)}")
+    if as_json:
+        print_json(vars(written) | {"folder": str(folder)})
+        return
+    tables, rows = len(written.tables), sum(written.tables.values())
+    say(f"{tables} tables, {rows:,} rows: {binaries.from_here(folder)}")
 
 
 def stored_names(results: Path) -> list[str]:

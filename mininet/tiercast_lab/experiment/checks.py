@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
+from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.errors import ParameterError
 from tiercast_controller.base.limits import MAX_SESSION
 from tiercast_controller.network.routes import Routes
 from tiercast_controller.network.topology import MAX_PORT
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError, among, closest, listed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.paths import Paths, directions
@@ -105,7 +106,7 @@ def check(
     _check_aggregation(source, loaded)
     _check_markings(source, loaded)
     _check_expectations(source, loaded)
-    return loaded
+    return replace(loaded, notes=_notes(loaded))
 
 
 def require_real_time(loaded: LoadedExperiment) -> None:
@@ -644,8 +645,18 @@ def _check_aggregation(source: Source, loaded: LoadedExperiment) -> None:
             raise source.error(
                 ("sessions", str(index), "aggregation"),
                 "network needs feedback to come back along the tree, and with `equal_costs: "
-                "session-hash` it may not; valid: sender",
+                f"{loaded.experiment.topology.equal_costs}` it may not; valid: sender",
             )
+
+
+def _notes(loaded: LoadedExperiment) -> tuple[str, ...]:
+    spread = [name for name, flow in loaded.flows.items() if loaded.is_spread(flow)]
+    if not spread:
+        return ()
+    return (
+        f"equal_costs: each connection of {listed(spread)} may take another of several equal "
+        "paths; measures count these flows only on links that all of the paths have",
+    )
 
 
 def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
@@ -686,10 +697,10 @@ def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
 def _used_directions(loaded: LoadedExperiment) -> set[str]:
     """The directions of links that the data of sessions and flows take."""
     used: set[str] = set()
-    pairs = {(flow.source, flow.destination) for flow in loaded.flows.values()}
+    flows = {flow.ends for flow in loaded.flows.values()}
     for paths in loaded.paths:
-        for pair in pairs:
-            used.update(directions(paths.routes, *pair))
+        for flow in flows:
+            used.update(paths.open_to(*flow))
         for session, receivers in zip(loaded.experiment.sessions, loaded.recorded, strict=True):
             routes = paths.of_session(session.session)
             for node in receivers:

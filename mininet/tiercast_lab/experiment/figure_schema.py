@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.strict import Strict
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import among, listed
 from tiercast_lab.experiment.model import Choice, Line, NumberKey
 from tiercast_lab.experiment.quantities import MAX_SEED

@@ -6,11 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
+from tiercast_controller.network.flow_hash import TCP, UDP, flow_hash
+
 from tiercast_lab.experiment.paths import Paths, paths_of_run
-from tiercast_lab.experiment.quantities import PACKET_SIZE
+from tiercast_lab.experiment.quantities import FIRST_FLOW_PORT, PACKET_SIZE
 from tiercast_lab.experiment.schema import Experiment, Traffic
 from tiercast_lab.experiment.topology import Topology
 
@@ -27,8 +30,17 @@ class Flow:
     rival: bool
     source: int  # node numbers
     destination: int
+    port: int  # of both ends; TCP's connections after the first are sent from a free one
     start_s: float
     stop_s: float
+    # By which switches spread it over equal paths. None: they do not, or each of its connections
+    # has a path of its own (Paths.of_flow).
+    hash: int | None = None
+
+    @property
+    def ends(self) -> tuple[int, int, int | None]:
+        """As Paths wants it."""
+        return self.source, self.destination, self.hash
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class LoadedExperiment:
         """The flows by name, in the order of `traffic`: tcp1, tcp2, ..., udp1, ..."""
         end = self.experiment.duration
         numbers: Counter[str] = Counter()
-        flows = {}
+        flows: dict[str, Flow] = {}
         for index, one in enumerate(self.experiment.traffic):
             if one.kind == "command":
                 continue
@@ -72,10 +84,29 @@ class LoadedExperiment:
                     rival=one.is_rival,
                     source=source,
                     destination=destination,
+                    port=FIRST_FLOW_PORT + len(flows),
                     start_s=one.start / 1e9,
                     stop_s=(end if one.stop is None else min(one.stop, end)) / 1e9,
+                    hash=self._hash(one, FIRST_FLOW_PORT + len(flows)),
                 )
         return flows
+
+    def _hash(self, entry: Traffic, port: int) -> int | None:
+        if self.experiment.topology.equal_costs != "flow-hash" or self.topology.is_tree:
+            return None
+        if entry.kind == "tcp" and entry.on is not None:
+            return None
+        source, destination = (
+            IPv4Address(self.topology.hosts[f"t{node}"].address) for node in entry.ends
+        )
+        protocol = TCP if entry.kind == "tcp" else UDP
+        return flow_hash(source, destination, protocol, (port, port))
+
+    def is_spread(self, flow: Flow) -> bool:
+        """Whether each connection of the flow may take another of several equal paths."""
+        if self.experiment.topology.equal_costs != "flow-hash" or flow.hash is not None:
+            return False
+        return any(paths.open_to(*flow.ends) != paths.of_flow(*flow.ends) for paths in self.paths)
 
     @property
     def commands(self) -> dict[str, Traffic]:
@@ -97,7 +128,7 @@ class LoadedExperiment:
             for link in topology.links_to(session.sender, receivers, routes):
                 sizes[link] = max(sizes[link], session.packet_size)
         for flow in self.flows.values():
-            for link in topology.path(flow.source, flow.destination):
+            for link in map(topology.link_of, self.paths[0].open_to(*flow.ends)):
                 sizes[link] = max(sizes[link], experiment.traffic[flow.entry].packet_size)
         return sizes
 

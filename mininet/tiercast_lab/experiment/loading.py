@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 
-from tiercast_lab.base import binaries, units
+from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.experiment.checks import check, wrong_parameter
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -93,7 +94,8 @@ def experiment_of(
     note = "" if duration is None else _fit_window(source, experiment)
     if note:
         experiment = validate(Experiment, source)
-    return replace(check(source, experiment, schemes, str(file)), notes=(note,) if note else ())
+    loaded = check(source, experiment, schemes, str(file))
+    return replace(loaded, notes=(note, *loaded.notes)) if note else loaded
 
 
 @_without_collector()

@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
+from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import number_of, shown
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError, closest, listed
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 

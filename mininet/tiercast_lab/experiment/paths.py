@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tiercast_controller.network.flow_hash import flow_path
 from tiercast_controller.network.routes import LinkDelays, Routes, steps
 from tiercast_controller.network.topology import EqualCosts
 
@@ -24,10 +25,31 @@ class Paths:
         """The paths of the session's tree."""
         return self.routes if self.equal_costs == "one" else self.routes.keyed(session)
 
+    def of_flow(self, source: int, destination: int, hashed: int | None) -> list[str]:
+        """The path of a flow with this hash as link directions. None: of the directions, those that
+        all paths which its packets may take have in common."""
+        if self.equal_costs != "flow-hash":
+            return directions(self.routes, source, destination)
+        if hashed is not None:
+            return _named(steps(flow_path(self.routes, source, destination, hashed)))
+        equal = self.routes.equal_steps(source, destination)
+        return _named(one for (one, *others) in equal if not others)
+
+    def open_to(self, source: int, destination: int, hashed: int | None) -> list[str]:
+        """All directions that packets of the flow may take."""
+        if self.equal_costs != "flow-hash" or hashed is not None:
+            return self.of_flow(source, destination, hashed)
+        equal = self.routes.equal_steps(source, destination)
+        return _named(step for at_one_place in equal for step in at_one_place)
+
 
 def directions(routes: Routes[int], sender: int, receiver: int) -> list[str]:
     """The path between two nodes as link directions, named as in rows of ports: "0>1"."""
-    return [f"{a}>{b}" for a, b in steps(routes.path(sender, receiver))]
+    return _named(steps(routes.path(sender, receiver)))
+
+
+def _named(links: Iterable[tuple[int, int]]) -> list[str]:
+    return [f"{a}>{b}" for a, b in links]
 
 
 def paths_of_run(

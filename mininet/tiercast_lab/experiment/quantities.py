@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
+from tiercast_controller.base import units
+from tiercast_controller.base.units import Duration, Queue
 
-from tiercast_lab.base import units
-from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.model import Choice
 
 # In virtual time each receiver starts at a random moment within this time, drawn from the seed: no
@@ -24,7 +24,8 @@ DEFAULT_DURATION = 60 * 10**9  # ns
 MAX_DELAY = 60 * 10**9  # ns, as in tiercast-switch
 MIN_PERIOD = 10**6  # ns, of anything that repeats
 MAX_CHANGES = 100_000  # of links and members in a run
-MAX_FLOWS = 60_000  # each has its own port (traffic.FIRST_PORT)
+MAX_FLOWS = 60_000  # each has its own port
+FIRST_FLOW_PORT = 5502  # the two before are tiercast's own (docs/wire-format.md)
 MAX_ENTRIES = 10_000  # of a list
 MAX_SENDERS = 100  # of a session
 MAX_GROUPS = 1000  # of `multicast`
@@ -39,7 +40,6 @@ MAX_PACKET_SIZE = 1500
 Rate = Annotated[int, BeforeValidator(units.parse_rate)]
 # 0 would mean unlimited.
 LinkRate = Annotated[Rate, Field(ge=1)]
-Duration = Annotated[int, BeforeValidator(units.parse_duration)]
 Delay = Annotated[Duration, Field(le=MAX_DELAY)]
 RunTime = Annotated[Duration, Field(le=MAX_DURATION)]
 Every = Annotated[RunTime, Field(ge=MIN_PERIOD)]

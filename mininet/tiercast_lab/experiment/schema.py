@@ -14,17 +14,17 @@ from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
+from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.strict import Strict, require_known
+from tiercast_controller.base.units import Duration, Queue
 from tiercast_controller.network.marking import AnyMarking, Marking, PriorityMarking
 from tiercast_controller.network.topology import AnySourceGroup
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import among
 from tiercast_lab.base.lengths import Length
-from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment import churn
 from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.figure_schema import Figure
@@ -44,7 +44,6 @@ from tiercast_lab.experiment.quantities import (
     MIN_PERIOD,
     PACKET_SIZE,
     Delay,
-    Duration,
     Every,
     LinkRate,
     NodeNumber,

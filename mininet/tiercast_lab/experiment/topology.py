@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tiercast_controller.base.units import Queue
 from tiercast_controller.network.routes import DOWN, Routes, steps
 
-from tiercast_lab.base.units import Queue
 from tiercast_lab.experiment.wire import Wire
 
 UNLIMITED = 0

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
+from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.strict import Strict, require_known
 
-from tiercast_lab.base import units
 from tiercast_lab.experiment.quantities import Delay
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from tiercast_lab.base import units
+from tiercast_controller.base import units
 
 Which = Literal["layers", "receiver", "link", "flow"]
 Compute = Callable[..., float | None]

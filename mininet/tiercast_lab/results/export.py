@@ -112,8 +112,8 @@ _KNOWN: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Exported:
-    tables: int
-    rows: int
+    folder: Path
+    tables: dict[str, int]  # the number of rows of each
 
 
 def export_csv(run: StoredRun, folder: Path, overwrite: bool) -> Exported:
@@ -141,7 +141,7 @@ def export_csv(run: StoredRun, folder: Path, overwrite: bool) -> Exported:
             except OSError:
                 scratch.unlink(missing_ok=True)
                 raise
-    return Exported(len(tables), sum(len(frame) for frame in tables.values()))
+    return Exported(folder, {kind: len(frame) for kind, frame in run.rows.items()})
 
 
 def columns_of(run: StoredRun) -> pl.DataFrame:

@@ -35,6 +35,12 @@ def _kept(name: str) -> str:
     return name
 
 
+def _captured(name: str) -> str:
+    if re.fullmatch(r"captures/[^/]+\.pcapng", name) is None:
+        raise ValueError(f"{shown(name)}; valid: a pcapng file in captures/")
+    return name
+
+
 def _known(name: str) -> str:
     find_spec(name)
     return name
@@ -43,6 +49,7 @@ def _known(name: str) -> str:
 Interval = Annotated[At, AfterValidator(_forward)]
 LinkName = Annotated[str, AfterValidator(_link)]
 KeptName = Annotated[str, AfterValidator(_kept)]
+CaptureName = Annotated[str, AfterValidator(_captured)]
 MeasureName = Annotated[str, AfterValidator(_known)]
 
 
@@ -72,6 +79,8 @@ class LinkSummary(Part):
     delay_ns: int
     queue: str
     marking: str
+    one_way: bool = False  # rate and queue apply only to the direction from the first node
+    packet_size: int = 0  # IP bytes of the largest data packets; 0: not stored
     # Steps (s, bit/s) of each direction, "1>3", whose rate events change; 0 while it is down.
     rates: dict[str, list[At]] = {}
 
@@ -91,6 +100,9 @@ class FlowSummary(Part):
     destination: Annotated[int, Field(alias="to")]
     directions: list[str]  # at the start of the run
     later: list[LaterDirections] = []  # once paths have moved, in the order of time
+    # Each of its connections may take another of several equal paths, and `directions` has what
+    # all of these have in common.
+    spread: bool = False
     kind: str
     rival: bool
     start_s: float
@@ -198,6 +210,19 @@ class Judged(Part):
     ok: bool
 
 
+class CapturedDirection(Part):
+    frames: int
+    missed: int | None
+    full: bool
+
+
+class CaptureSummary(Part):
+    link: str
+    file: CaptureName
+    cpu_s: float | None
+    directions: dict[str, CapturedDirection]
+
+
 class Summary(Part):
     run: str
     title: str
@@ -216,6 +241,7 @@ class Summary(Part):
     periods_s: dict[str, Interval] = {}
     files: dict[str, str] = {}
     sources: dict[str, KeptName] = {}
+    captures: list[CaptureSummary] = []
     verdict: str
     reasons: list[str]
     complaints: list[str]

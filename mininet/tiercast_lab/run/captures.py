@@ -128,14 +128,17 @@ def sentences(summary: dict[str, Any], folder: Path) -> list[str]:
     """What a run captured, for the terminal: a line for each link."""
     lines = []
     for one in summary.get("captures", ()):
-        ways = [_words(name, way) for name, way in one["directions"].items()]
-        text = f"capture of {one['link']}: {binaries.from_here(folder / one['file'])}: "
-        text += ", ".join(ways)
+        text = f"capture of {one['link']}: {binaries.from_here(folder / one['file'])}: {ways(one)}"
         if one["cpu_s"] is not None:
             share = 100 * one["cpu_s"] / summary["duration_s"]
             text += f"; it took {one['cpu_s']:.2f} s of CPU, {share:.1f} % of a core"
         lines.append(text)
     return lines
+
+
+def ways(capture: dict[str, Any]) -> str:
+    """What was captured of each direction of a link."""
+    return ", ".join(_words(name, way) for name, way in capture["directions"].items())
 
 
 def _words(name: str, way: dict[str, Any]) -> str:

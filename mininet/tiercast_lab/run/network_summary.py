@@ -54,6 +54,8 @@ def network_summary(loaded: LoadedExperiment) -> dict[str, Any]:
                 delay_ns=link.parameters.delay,
                 queue=str(link.parameters.queue),
                 marking=loaded.experiment.marking_of(link.name).kind,
+                one_way=link.parameters.one_way,
+                packet_size=loaded.packet_size_of(link.name),
                 rates=_rates(link, loaded.experiment.link_events),
             )
             for link in topology.links.values()
@@ -161,12 +163,12 @@ def _without_repeats(parts: Iterable[tuple[int, T]]) -> list[tuple[int, T]]:
 
 def _flow_paths(loaded: LoadedExperiment, flow: Flow) -> dict[str, Any]:
     """The keys of FlowSummary that say which links the flow takes."""
-    ends = flow.source, flow.destination
-    parts = ((paths.start, directions(paths.routes, *ends)) for paths in loaded.paths)
+    parts = ((paths.start, paths.of_flow(*flow.ends)) for paths in loaded.paths)
     (_, first), *later = _without_repeats(parts)
     return {
         "directions": first,
         "later": [{"from_s": start / 1e9, "directions": ways} for start, ways in later],
+        "spread": loaded.is_spread(flow),
     }
 
 

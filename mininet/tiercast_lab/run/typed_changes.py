@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tiercast_controller.base import units
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent

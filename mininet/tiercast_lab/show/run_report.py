@@ -1,4 +1,4 @@
-"""Writes report.html: a single file that refers to no others, made only from a stored run."""
+"""Writes report.html: a single file that needs no others, made only from a stored run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.measures import spec_of
 from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.results.storage import StoredRun
+from tiercast_lab.run.captures import ways
 from tiercast_lab.show import pages
 from tiercast_lab.show.panel_data import panel_data
 from tiercast_lab.show.run_panels import all_panels
@@ -38,6 +39,7 @@ def write_report(run: StoredRun) -> Path:
             if measure["value"] is not None
         ],
         **_links(run),
+        captures=[one | {"ways": ways(one)} for one in summary.get("captures", ())],
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(pages.script_json([panel_data(panel) for panel in all_panels(run)])),
         script=Markup((pages.TEMPLATES / "charts.js").read_text()),

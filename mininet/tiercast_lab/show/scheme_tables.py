@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 from tiercast_controller.base.installation import IN_CHECKOUT, ROOT
+from tiercast_controller.base.units import format_duration, format_rate
 
-from tiercast_lab.base.units import format_duration, format_rate
 from tiercast_lab.experiment.schemes import ParameterInfo, SchemeInfo
 
 

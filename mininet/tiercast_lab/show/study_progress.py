@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+from tiercast_controller.base import units
 
-from tiercast_lab.base import units
 from tiercast_lab.run.progress import Tally
 
 

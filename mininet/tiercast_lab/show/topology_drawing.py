@@ -13,9 +13,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from tiercast_controller.base.units import format_rate
 from tiercast_controller.network.routes import Routes
-
-from tiercast_lab.base.units import format_rate
 
 COLUMN = 58  # px between neighbouring leaves
 ROW = 74  # px between generations

@@ -51,7 +51,12 @@ def frames_between(run: StoredRun, scene: Scene, start_s: float, end_s: float) -
         return []
     edges = np.arange(first, last + 1) * scene.step_s
     rows = run.rows
-    directions = np.array([_direction(rows, name, edges) for name in scene.directions])
+    directions = np.array(
+        [
+            _direction(rows, name, size, edges)
+            for name, size in zip(scene.directions, scene.packet_sizes, strict=True)
+        ]
+    )
     sent = [cumulative_rates(rows, session, edges) for session in scene.sessions]
     subscribed = [subscribers(rows, session, edges[1:]) for session in scene.sessions]
     represents = [_representative(run, session, edges[1:]) for session in scene.sessions]
@@ -75,14 +80,20 @@ def frames_between(run: StoredRun, scene: Scene, start_s: float, end_s: float) -
     ]
 
 
-def _direction(rows: Rows, name: str, edges: np.ndarray) -> np.ndarray:
-    """Array [bit/s, longest queue, marked, dropped or lost; step]."""
+def _direction(rows: Rows, name: str, packet_size: int, edges: np.ndarray) -> np.ndarray:
+    """Array [bit/s, longest queue, marked, dropped or lost; step].
+
+    bmv2 counts packets alone, and serves so many of them a second as a link's rate has packets of
+    `packet_size` IP bytes. As such they count here, so that a link's load is that of its queue."""
     result = np.full((4, len(edges) - 1), np.nan)
     mine = rows.of("port", name, "link")
     if mine.is_empty():
         return result
     packets, octets = (_grown(mine, (name,), edges) for name in ("tx_packets", "tx_bytes"))
-    result[0] = 8 * (octets - ETHERNET * packets) / np.diff(edges)
+    octets -= ETHERNET * packets
+    if packet_size and np.isnan(octets).all():
+        octets = packet_size * packets
+    result[0] = 8 * octets / np.diff(edges)
     result[1] = _longest(mine, edges)
     result[2] = _grown(mine, ("marked",), edges)
     result[3] = _grown(mine, LOST, edges)

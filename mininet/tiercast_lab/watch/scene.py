@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tiercast_lab.base.units import parse_queue
+from tiercast_controller.base.units import parse_queue
+
+from tiercast_lab.experiment.topology import UNLIMITED
 from tiercast_lab.measures.context import Flow, Receiver, Session
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show.topology_drawing import MARGIN, link_ends, node_places
@@ -25,6 +27,8 @@ class Scene:
 
     step_s: float  # between frames
     directions: tuple[str, ...]  # of links: "0>1"
+    # For each of them, the IP bytes of a packet where a switch counts packets alone; 0: unknown.
+    packet_sizes: tuple[int, ...]
     sessions: tuple[Session, ...]
     receivers: Mapping[str, Receiver]
     flows: Mapping[str, Flow]
@@ -33,15 +37,19 @@ class Scene:
 def scene_of(run: StoredRun) -> Scene:
     sessions = run.context.sessions
     receivers = {name: one for session in sessions for name, one in session.receivers.items()}
-    directions = tuple(
-        direction
-        for a, b in link_ends(run.summary["network"]).values()
+    network = run.summary["network"]
+    ways = {
+        direction: network["links"][name].get("packet_size", 0)
+        for name, (a, b) in link_ends(network).items()
         for direction in (f"{a}>{b}", f"{b}>{a}")
-    )
+    }
+    directions = tuple(ways)
     numbers = OF_A_DIRECTION * len(directions) + OF_A_RECEIVER * len(receivers)
     numbers += len(run.context.flows) + sum(2 * session.layers for session in sessions)
     step_s = math.ceil(run.summary["duration_s"] * numbers / MOST_NUMBERS) * LEAST_STEP_S
-    return Scene(max(step_s, LEAST_STEP_S), directions, sessions, receivers, run.context.flows)
+    step_s = max(step_s, LEAST_STEP_S)
+    sizes = tuple(ways.values())
+    return Scene(step_s, directions, sizes, sessions, receivers, run.context.flows)
 
 
 def described(run: StoredRun, scene: Scene) -> dict[str, Any]:
@@ -111,19 +119,24 @@ def _directions(
     link: Mapping[str, Any], a: int, b: int, used: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     queue = parse_queue(link["queue"])
-    return [
-        {
-            "name": f"{one}>{other}",
-            "from": one,
-            "to": other,
-            "used": f"{one}>{other}" in used,  # by a session's data or a flow
-            # Steps of the rate; 0: down.
-            "rates": link.get("rates", {}).get(f"{one}>{other}", [[0.0, link["rate"]]]),
-            "delay_ms": link["delay_ns"] / 1e6,
-            "queue": link["queue"],
-            "queue_packets": queue.packets,
-            "queue_bytes": queue.bytes,
-            "marking": link["marking"],
-        }
-        for one, other in ((a, b), (b, a))
-    ]
+    found = []
+    for one, other in ((a, b), (b, a)):
+        name, limited = f"{one}>{other}", one == a or not link.get("one_way")
+        rate = link["rate"] if limited else UNLIMITED
+        found.append(
+            {
+                "name": name,
+                "from": one,
+                "to": other,
+                "used": name in used,  # by a session's data or a flow
+                "unlimited": rate == UNLIMITED,
+                # Steps of the rate; 0: down, or unlimited.
+                "rates": link.get("rates", {}).get(name, [[0.0, rate]]),
+                "delay_ms": link["delay_ns"] / 1e6,
+                "queue": link["queue"] if limited else "no queue",
+                "queue_packets": queue.packets if limited else None,
+                "queue_bytes": queue.bytes if limited else None,
+                "marking": link["marking"],
+            }
+        )
+    return found

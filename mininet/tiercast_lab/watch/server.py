@@ -34,7 +34,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiercast_lab.base.errors import InputError, LabError, among
-from tiercast_lab.results.explain.receiver import explanation
+from tiercast_lab.results.explain.receiver import as_data
 from tiercast_lab.results.explain.snapshot import snapshot_at
 from tiercast_lab.results.storage import reading
 from tiercast_lab.show.pages import TEMPLATES
@@ -185,8 +185,7 @@ def _whole_run(watched: Watched) -> dict[str, Any]:
 def _explained(watched: Watched, receiver: str, at_s: float) -> dict[str, Any]:
     run = watched.run
     with reading(run.directory):
-        parts = explanation(snapshot_at(run, receiver, f"{at_s:f}"))
-    return {"at": at_s, "parts": [{"about": about, "texts": texts} for about, texts in parts]}
+        return as_data(snapshot_at(run, receiver, f"{at_s:f}"))
 
 
 def require_receiver(watched: Watched, request: Request) -> str:

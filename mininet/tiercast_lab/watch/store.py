@@ -90,6 +90,7 @@ def _read(directory: Path) -> dict[str, Any]:
         "duration": summary["duration_s"],
         "receivers": sum(len(session["receivers"]) for session in sessions),
         "verdict": summary["verdict"],
+        "captures": [one["link"] for one in summary.get("captures", ())],
     }
 
 

@@ -73,10 +73,24 @@ TEST(Loader, RefusesAnotherArchitectureByItsName) {
     return std::regex_replace(program_text("probe"), std::regex("\"standard_metadata\""),
                               "\"" + metadata + "\"");
   };
-  EXPECT_EQ(refusal(made_for("psa_ingress_input_metadata")).construct(),
-            "a program for the architecture `psa`; valid architectures: v1model");
+  EXPECT_EQ(refusal(made_for("pna_main_input_metadata")).construct(),
+            "a program for the architecture `pna`; valid architectures: v1model, psa");
   EXPECT_EQ(refusal(made_for("my_metadata")).construct(),
-            "no architecture's metadata among the headers; valid architectures: v1model");
+            "no architecture's metadata among the headers; valid architectures: v1model, psa");
+}
+
+TEST(Loader, RefusesWhatPsaDoesNotHave) {
+  const std::string text = program_text("psa_externs");
+  EXPECT_THAT(refusal(with(text, "\"type\" : \"Meter\"", "\"type\" : \"Checksum\"")).construct(),
+              HasSubstr("extern `In.rate` of type `Checksum`: not supported in psa"));
+  EXPECT_THAT(refusal(with(text, "\"_Meter_execute\"", "\"truncate\"")).construct(),
+              HasSubstr("primitive `truncate` is not supported"));
+  EXPECT_THAT(refusal(with(text, "\"In.crc16\"", "\"In.other\"")).construct(),
+              HasSubstr("unknown extern `In.other`"));
+  EXPECT_THAT(refusal(with(text, "\"ingress_parser\"", "\"parser\"")).construct(),
+              HasSubstr("no parser is named `ingress_parser`"));
+  EXPECT_THAT(refusal(with(text, "\"egress_deparser\"", "\"deparser\"")).construct(),
+              HasSubstr("no deparser is named `egress_deparser`"));
 }
 
 TEST(Loader, NamesThePlaceOfAWrongType) {

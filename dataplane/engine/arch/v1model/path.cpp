@@ -2,26 +2,19 @@
 
 #include <algorithm>
 
+#include "dataplane/engine/arch/metadata.h"
+
 namespace tiercast::engine {
-
-namespace {
-
-void set(Cell* phv, const Field& field, std::uint64_t value) {
-  phv[field.cell] = value & low_mask(field.width);
-}
-
-std::uint64_t microseconds(std::int64_t ns) { return static_cast<std::uint64_t>(ns) / 1000; }
-
-}  // namespace
 
 V1modelPath::V1modelPath(SwitchCore& core, ProgramState& program)
     : core_(core),
       program_(program),
+      pipeline_(program.pipeline),
       m_(static_cast<const V1modelFields&>(*program.image.fields)),
       kept_(program.image.phv_cells) {}
 
 void V1modelPath::begin(Packet& packet, PacketState& state, InstanceType type) {
-  core_.begin(packet, state);
+  core_.begin(pipeline_, packet, state);
   set(state.phv, m_.ingress_port, packet.ingress_port);
   set(state.phv, m_.packet_length, packet.received_length);
   set(state.phv, m_.instance_type, type);
@@ -58,11 +51,11 @@ void V1modelPath::run_ingress(Packet* packet, InstanceType type, std::uint32_t k
       set(state.phv, m_.instance_type, type);  // instance_type itself may be in the list, so it is
                                                // set last
     }
-    core_.parse(*packet, state);
+    core_.parse(pipeline_, *packet, state, core_.clock_ns);
     set(state.phv, m_.parser_error, state.error);
     state.error = 0;
-    core_.verify_checksums(*packet, state);
-    core_.run_ingress(*packet, state);
+    core_.verify_checksums(pipeline_, *packet, state);
+    core_.run_ingress(pipeline_, *packet, state);
     if (core_.assertion_failed(state)) return program_.pool.give(packet);
     packet->truncate = state.truncate;
     core_.gather_digest(state);
@@ -108,7 +101,7 @@ void V1modelPath::clone(const Packet& original, const PacketState& state, Instan
   if (type == kIngressClone) {
     PacketState fresh;
     begin(*copy, fresh, kIngressClone);
-    core_.parse_copy(*copy, fresh);
+    core_.parse_copy(pipeline_, *copy, fresh);
   }
   std::fill(copy->phv.begin(), copy->phv.begin() + program_.image.metadata_end, 0);
   for (const Field& f : program_.image.field_lists[state.clone_fields].fields) {
@@ -136,7 +129,7 @@ bool V1modelPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiti
   set(state.phv, m_.deq_timedelta, microseconds(now_ns - packet.time_ns + 999));
   set(state.phv, m_.deq_qdepth, waiting);
   if (packet.trace != 0) core_.tell_dequeue(packet, port, waiting, now_ns);
-  core_.run_egress(packet, state, now_ns);
+  core_.run_egress(pipeline_, packet, state, now_ns);
   if (core_.assertion_failed(state)) return false;
   if (state.truncate != 0) packet.truncate = state.truncate;
   if (state.clone_session != 0) clone(packet, state, kEgressClone);
@@ -144,8 +137,8 @@ bool V1modelPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiti
     ++core_.ports->stats(port).egress_dropped_packets;
     return false;
   }
-  core_.update_checksums(packet, state);
-  if (!core_.deparse(packet, state)) return false;
+  core_.update_checksums(pipeline_, packet, state);
+  if (!core_.deparse(pipeline_, packet, state)) return false;
   if (state.recirculate) recirculate(packet, state.again_fields);
   return !state.recirculate;
 }

@@ -50,6 +50,7 @@ class V1modelPath final : public PacketPath {
 
   SwitchCore& core_;
   ProgramState& program_;
+  Pipeline& pipeline_;
   const V1modelFields& m_;
   std::vector<Cell> kept_;  // values of the fields that survive a resubmission or recirculation
 };

@@ -98,6 +98,21 @@ Cell Calculations::calculate(std::uint32_t index, const PacketState& packet) {
 }
 
 Cell Calculations::calculate_general(std::uint32_t index, const PacketState& packet) {
+  return apply(index, gather(index, packet));
+}
+
+Cell Calculations::ones_sum(std::uint32_t index, Cell sum, bool subtract,
+                            const PacketState& packet) {
+  const std::span<const std::byte> words = gather(index, packet);
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+    const Cell word = read_bits(words.data(), i * 8, 16);
+    sum += subtract ? ~word & 0xffff : word;
+    sum = (sum & 0xffff) + (sum >> 16);
+  }
+  return sum;
+}
+
+std::span<const std::byte> Calculations::gather(std::uint32_t index, const PacketState& packet) {
   const Calculation& calculation = image_.calculations[index];
   const Cell* phv = packet.phv;
   BitWriter writer(scratch_.data());
@@ -133,7 +148,7 @@ Cell Calculations::calculate_general(std::uint32_t index, const PacketState& pac
     }
   }
   writer.pad_to_byte();
-  return apply(index, {scratch_.data(), writer.bytes() + payload_bytes});
+  return {scratch_.data(), writer.bytes() + payload_bytes};
 }
 
 }  // namespace tiercast::engine

@@ -20,9 +20,14 @@ class Calculations {
 
   // calculation: index into Image::calculations.
   Cell calculate(std::uint32_t calculation, const PacketState& packet);
+  // The one's complement sum of `sum` and the 16-bit words of the calculation's input, each of them
+  // complemented if they are to be subtracted (RFC 1624).
+  Cell ones_sum(std::uint32_t calculation, Cell sum, bool subtract, const PacketState& packet);
 
  private:
   Cell calculate_general(std::uint32_t calculation, const PacketState& packet);
+  // The input, which lies in scratch_.
+  std::span<const std::byte> gather(std::uint32_t calculation, const PacketState& packet);
   Cell apply(std::uint32_t calculation, std::span<const std::byte> data);
 
   const Image& image_;

@@ -114,6 +114,12 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         top[-1] = add(top[-1], Value{modulus == 0 ? Word{0} : hash % modulus});
         break;
       }
+      case Op::kCalculation: *top++ = Value{Word{calculations_.calculate(i.a, packet)}}; break;
+      case Op::kOnesSum: {
+        const auto sum = static_cast<Cell>(static_cast<Word>(top[-1]));
+        top[-1] = Value{Word{calculations_.ones_sum(i.a, sum, i.b != 0, packet)}};
+        break;
+      }
       case Op::kLastIndex: {
         const Word next = phv[image_.stacks[i.a].next_cell];
         *top++ = Value{next - 1};
@@ -343,8 +349,9 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         const std::uint64_t index = clamp(top[-1]);
         auto& meter = externs_.meters[i.a];
         const std::uint64_t units = image_.meters[i.a].bytes ? packet.received_length : 1;
-        top[-1] = Value{index < meter.size() ? Word{meter[index].mark(units, externs_.now_ns)}
-                                             : Word{Meter::kGreen}};
+        const auto colour =
+            index < meter.size() ? meter[index].mark(units, externs_.now_ns) : Meter::kGreen;
+        top[-1] = Value{Word{image_.meter_colours[colour]}};
         break;
       }
 

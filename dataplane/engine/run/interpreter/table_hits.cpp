@@ -11,7 +11,8 @@ void TableHits::complete(const Table& layout, MatchTable& table, PacketState& pa
     const std::uint64_t units =
         image_.meters[layout.direct_meter].bytes ? packet.received_length : 1;
     packet.phv[layout.meter_target.cell] =
-        entry.meter.mark(units, externs_.now_ns) & low_mask(layout.meter_target.width);
+        image_.meter_colours[entry.meter.mark(units, externs_.now_ns)] &
+        low_mask(layout.meter_target.width);
   }
   if (layout.supports_timeout) entry.last_hit_ns = externs_.now_ns;
   if (layout.profile == kNone) return;

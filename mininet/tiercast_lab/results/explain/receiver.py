@@ -6,6 +6,8 @@ explained by the module of its name in `schemes`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -38,6 +40,17 @@ def explain(snapshot: Snapshot) -> list[str]:
             lines.append(f"  {label:<11} {text}")
             label = ""
     return lines
+
+
+def as_data(snapshot: Snapshot) -> dict[str, Any]:
+    """The explanation as `explain --json` and a receiver's page have it."""
+    return {
+        "run": snapshot.run.summary["run"],
+        "receiver": snapshot.receiver,
+        "at": snapshot.at_s,
+        "reasons": [] if snapshot.run.complete else snapshot.run.reasons,
+        "parts": [{"about": label, "texts": texts} for label, texts in explanation(snapshot)],
+    }
 
 
 def explanation(snapshot: Snapshot) -> list[tuple[str, list[str]]]:

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import polars as pl
+from tiercast_controller.base import units
 
-from tiercast_lab.base import units
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.measures.context import Session
 from tiercast_lab.measures.rows import increase

@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from tiercast_controller.base.units import format_duration
 from tiercast_controller.controller import Controller
 from tiercast_controller.network.fates import EgressFates, PortFates
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
-from tiercast_lab.base.units import format_duration
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Link, Switch, Topology

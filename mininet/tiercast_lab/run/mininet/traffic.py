@@ -24,7 +24,6 @@ from tiercast_lab.run.mininet import flows
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
 
-FIRST_PORT = 5001
 READY_S = 15.0
 END_S = 5.0
 KINDS = ("tcp", "tcp.sender", "udp", "pause")  # of rows
@@ -192,16 +191,18 @@ def command(
     role: str, entry: Traffic, names: list[str], loaded: LoadedExperiment, lab: Path, seed: int
 ) -> list[str]:
     """The command line of one end of an entry. Its flows differ by port."""
-    ports = {name: FIRST_PORT + index for index, name in enumerate(loaded.flows)}
+    of_run = loaded.flows
     duration = loaded.experiment.duration
+    node = entry.from_ if role == "send" else entry.to
     result = [
         *(sys.executable, "-I", "-S", str(PROGRAM), entry.kind, role),
         f"--lab={lab}",
+        f"--address={loaded.topology.hosts[f't{node}'].address}",
         f"--packet-size={entry.packet_size}",
         f"--stop={(duration if entry.stop is None else entry.stop) / 1e9}",
     ]
     for name in names:
-        result += ["--flow", name, str(ports[name])]
+        result += ["--flow", name, str(of_run[name].port)]
     if role == "receive":
         window = entry.tcp.window if entry.kind == "tcp" else None
         return result if window is None else [*result, f"--window={window}"]

@@ -189,6 +189,7 @@ def _of_any_flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any
         "start_ns": round(flow.start_s * 1e9),
         "stop_ns": round(flow.stop_s * 1e9),
         "packet_size": entry.packet_size,
+        "port": flow.port,
         "on_off": _on_off(entry.on, entry.off),
     }
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from tiercast_controller.base.units import format_rate
 
-from tiercast_lab.base.units import format_rate
 from tiercast_lab.measures.rows import (
     cumulative_rates,
     efficiency_series,

@@ -34,6 +34,11 @@ function percent(share) {
   return share === null ? "–" : `${Math.round(100 * share)} %`;
 }
 
+// A load in words: it is unknown where a switch reports nothing, as in a step without rows.
+function loadText(state) {
+  return state.down ? "down" : state.direction.unlimited ? "no limit" : state.load === null ? "unknown" : percent(state.load);
+}
+
 function megabit(bits) {
   if (bits === null || bits === undefined) return "–";
   return `${(bits / 1e6).toFixed(bits >= 1e8 ? 0 : bits >= 1e7 ? 1 : 2)} Mbit/s`;
@@ -149,7 +154,8 @@ class Network {
   titleOf(state) {
     const {direction} = state;
     if (state.down) return `${direction.name}: down`;
-    return `${direction.name}: ${megabit(state.bits)} of ${megabit(state.rate)} (${percent(state.load)}), `
+    const sent = direction.unlimited ? `${megabit(state.bits)} (no limit)` : `${megabit(state.bits)} of ${megabit(state.rate)} (${loadText(state)})`;
+    return `${direction.name}: ${sent}, `
       + `queue at most ${state.queue ?? "–"} of ${direction.queue}, ${state.marked ?? "–"} marked, ${state.lost ?? "–"} dropped or lost; `
       + `${direction.delay_ms} ms, ${direction.marking}`;
   }
@@ -162,7 +168,7 @@ class Network {
       return;
     }
     const part = (className, content) => { element("tspan", {class: className}, text).textContent = content; };
-    if (state.limits) part("", `${percent(state.load)} `);
+    if (state.limits) part("", `${loadText(state)} `);
     if (state.marked > 0) part("marks", `◆${state.marked} `);
     if (state.lost > 0) part("drops", `✕${state.lost}`);
   }

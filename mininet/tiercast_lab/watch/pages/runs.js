@@ -37,7 +37,7 @@ function show() {
     link.href = `/runs/${encodeURIComponent(run.run)}`;
     link.textContent = run.title;
     const small = document.createElement("small");
-    small.textContent = run.run;
+    small.textContent = run.captures.length ? `${run.run}, captured: ${run.captures.join(", ")}` : run.run;
     name.append(link, small);
     cell(row, run.schemes.join(", "));
     cell(row, run.receivers, "number");

@@ -72,12 +72,12 @@ function showLimits(frame) {
   states.sort((a, b) => severity(b) - severity(a));
   for (const state of states.filter(state => path === null || path.has(state.direction.name)).slice(0, MOST_BUSY)) {
     const load = document.createElement("span");
-    load.append(bar(state.load ?? 0, state.limits ? "limits" : ""), state.down ? "down" : percent(state.load));
+    load.append(bar(state.load ?? 0, state.limits ? "limits" : ""), loadText(state));
     load.className = "with-bar";
     const made = row(body, state.direction.name, load, `${state.queue ?? "–"} / ${state.direction.queue}`,
       `${state.marked ?? "–"}`, `${state.lost ?? "–"}`);
     made.classList.toggle("limits", state.limits || state.down);
-    made.title = `${megabit(state.bits)} of ${megabit(state.rate)}`;
+    made.title = state.direction.unlimited ? megabit(state.bits) : `${megabit(state.bits)} of ${megabit(state.rate)}`;
   }
   $("busiest").replaceWith(body);
 }
@@ -138,7 +138,7 @@ function showReceivers(frame) {
     const worst = fullest(receiver, states);
     const made = row(body, link, rate === null ? "away" : megabit(rate), bar(room ? (rate ?? 0) / room : 0), megabit(room),
       `${frame.layers[n]} of ${scene.sessions[session].layers}`,
-      worst ? `${worst.direction.name}: ${worst.down ? "down" : percent(worst.load)}` : "–");
+      worst ? `${worst.direction.name}: ${loadText(worst)}` : "–");
     made.classList.toggle("represents", frame.represents[session] === name);
     made.lastElementChild.classList.toggle("limits", Boolean(worst?.limits));
   }

@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="of this program in its rows")
     parser.add_argument("--lab", required=True, help="the lab's Unix socket")
     parser.add_argument("--flow", nargs=2, metavar=("NAME", "PORT"), action="append", required=True)
+    parser.add_argument("--address", required=True, help="of this host")
     parser.add_argument("--peer", help="address of the receiving host")
     parser.add_argument("--packet-size", type=int, default=1000, help="IP bytes of a full packet")
     parser.add_argument("--congestion-control", default="reno")

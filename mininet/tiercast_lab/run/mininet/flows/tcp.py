@@ -57,6 +57,7 @@ class Outgoing:
     name: str
     port: int
     random: Random
+    begun: bool = False
     socket: socket.socket | None = None  # None: between two periods, not begun yet, or ended
     left: float = float("inf")  # payload bytes of the transfer that are not yet in the kernel
     sent_packets: int = 0
@@ -90,6 +91,11 @@ class Sender(End):
         # A close ends the connection at once: what is still waiting is not sent any more.
         linger = struct.pack("ii", 1, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        # Both ends of the first connection have the flow's port, so that its path is known where
+        # paths have equal costs. A later one gets a free port: the first may be in TIME-WAIT.
+        if not flow.begun:
+            connection.bind((self.options.address, flow.port))
+            flow.begun = True
         connection.connect_ex((self.options.peer, flow.port))
         self.selector.register(connection, selectors.EVENT_WRITE, flow)
 
@@ -161,7 +167,7 @@ class Receiver(End):
         self.buffer = bytearray(256 * 1024)
         self.begun: list[Incoming] = []
         for name, port in options.flow:
-            listener = socket.create_server(("", int(port)))
+            listener = socket.create_server((options.address, int(port)))
             self._limit_window(listener)
             what = (listener, Incoming(name), True)
             self.selector.register(listener, selectors.EVENT_READ, what)

@@ -42,6 +42,7 @@ class Sender(End):
         self.flows = []
         for name, port in options.flow:
             connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            connection.bind((options.address, int(port)))
             connection.connect((options.peer, int(port)))
             self.flows.append(Source(name, connection, self.random(name)))
 
@@ -99,7 +100,7 @@ class Receiver(End):
             connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             connection.setblocking(False)
             connection.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
-            connection.bind(("", int(port)))
+            connection.bind((options.address, int(port)))
             sink = Sink(name, connection)
             self.flows.append(sink)
             self.selector.register(connection, selectors.EVENT_READ, sink)

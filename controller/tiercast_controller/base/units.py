@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from tiercast_controller.base.bounded_yaml import shown
 
@@ -56,6 +59,9 @@ def parse_rate(text: object) -> int:
 def parse_duration(text: object) -> int:
     """ns, up to MAX_TIME."""
     return round(_with_unit(text, _TIMES, "time", "5ms", format_duration(MAX_TIME)))
+
+
+Duration = Annotated[int, BeforeValidator(parse_duration)]  # ns, in a model of YAML
 
 
 def parse_size(text: object) -> int:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiercast_lab.base import units
-from tiercast_lab.base.units import Queue
+from tiercast_controller.base import units
+from tiercast_controller.base.units import Queue
 
 
 def test_text_forms() -> None:

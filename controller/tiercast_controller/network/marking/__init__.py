@@ -1,0 +1,100 @@
+"""The kinds of marking: what a port does about congestion. Each kind has one class.
+
+A class is the only place in Python that describes its kind: the keys of `marking`, in an experiment
+and in the YAML of a controller that runs on its own, their ranges, the entry of the P4 table
+`port_marking` and, for RED on arrival, the settings of the port's queue. docs/add-a-marking.md has
+a complete kind. Unless stated otherwise, quantities are in packets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Union
+
+from pydantic import BeforeValidator, Discriminator, Tag
+from pydantic_core import PydanticCustomError
+
+from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.plugins import import_files
+from tiercast_controller.network.marking.base import (
+    Law,
+    Marking,
+    PortPolicy,
+    PortTraffic,
+    QueueRed,
+    fixed,
+    port_entry,
+    whole,
+)
+from tiercast_controller.network.marking.codel import Codel
+from tiercast_controller.network.marking.pi import Pi2, Pie
+from tiercast_controller.network.marking.priority import PriorityMarking
+from tiercast_controller.network.marking.red import Red
+from tiercast_controller.network.marking.threshold import DropTail, NoMarking, ThresholdMarking
+
+__all__ = [
+    "AnyMarking",
+    "Codel",
+    "DropTail",
+    "Law",
+    "Marking",
+    "NoMarking",
+    "Pi2",
+    "Pie",
+    "PortPolicy",
+    "PortTraffic",
+    "PriorityMarking",
+    "QueueRed",
+    "Red",
+    "ThresholdMarking",
+    "fixed",
+    "port_entry",
+    "whole",
+]
+
+PLUGINS = "TIERCAST_MARKINGS"
+
+
+def _kinds() -> dict[str, type[Marking]]:
+    """All classes by their kind."""
+    kinds: dict[str, type[Marking]] = {}
+    for one in Marking.__subclasses__():
+        kind = one.model_fields["kind"].default
+        if not isinstance(kind, str) or kind in kinds:
+            taken = ", ".join(kinds)
+            raise ConfigurationError(f"{one.__name__}: kind is {kind!r}; valid: none of {taken}")
+        kinds[kind] = one
+    return kinds
+
+
+import_files(PLUGINS, "add-a-marking.md")
+KINDS = _kinds()
+DEFAULT_KIND = "priority"
+
+
+def _known_kind(data: Any) -> Any:
+    if not isinstance(data, dict | Marking):
+        raise PydanticCustomError("dict_type", "no mapping of keys to values")
+    kind = data.get("kind", DEFAULT_KIND) if isinstance(data, dict) else data.kind
+    if not isinstance(kind, str) or kind not in KINDS:
+        context = {"key": "kind", "choices": tuple(KINDS), "named": ", ".join(KINDS)}
+        raise PydanticCustomError("choice", "kind is none of {named}", context)
+    return data
+
+
+def _tag(kind: str) -> str:
+    return f"marking {kind}"  # no YAML key has this name, so error paths omit it
+
+
+def _tag_of(data: Any) -> str:
+    return _tag(data.get("kind", DEFAULT_KIND) if isinstance(data, dict) else data.kind)
+
+
+# `marking` in a YAML: the class of its kind, or of DEFAULT_KIND if it gives none.
+if TYPE_CHECKING:
+    AnyMarking = Marking
+else:
+    AnyMarking = Annotated[
+        Union[tuple(Annotated[one, Tag(_tag(kind))] for kind, one in KINDS.items())],  # noqa: UP007
+        Discriminator(_tag_of),
+        BeforeValidator(_known_kind),
+    ]

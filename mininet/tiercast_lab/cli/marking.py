@@ -1,0 +1,136 @@
+"""`tiercast marking`: judges kinds of marking by themselves, side by side."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, among
+from tiercast_lab.cli.output import console, print_json, print_report, say, typed
+
+if TYPE_CHECKING:
+    from tiercast_controller.network.marking import Marking
+
+# Kinds that have no default for a key they need.
+_NEEDED = {"threshold": {"threshold": 20}, "drop_tail": {"limit": 50}}
+
+
+def marking(
+    kinds: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KIND]...",
+            help="Kinds of `marking`, or the whole key, such as '{kind: red, ecn: true}'. All "
+            "kinds of the program if none.",
+        ),
+    ] = None,
+    rate: Annotated[str, typer.Option(help="Of the link.")] = "8Mbit/s",
+    queue: Annotated[str, typer.Option(help="Packets that may wait.")] = "200p",
+    packet_size: Annotated[str, typer.Option(help="Of all packets.")] = "1000B",
+    seconds: Annotated[
+        float, typer.Option(min=1, max=10_000, help="Virtual time at each load.")
+    ] = 60.0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1)] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    results: Annotated[Path, typer.Option(help="Where the report goes.")] = binaries.RESULTS,
+) -> None:
+    """Judge markings by themselves: one link, traffic that does not react, packet by packet.
+
+    For each kind: its probability beside its equation, waits, losses and utilisation over load 0.5
+    to 2, steps of load and rate, what falls on which class of traffic, and what it costs. The P4
+    program's own code decides, in virtual time. The report is results/marking/report.html. Exit
+    status: 0 judged, 2 bad input, 130 interrupted.
+    """
+    from rich.table import Table
+    from tiercast_controller.base import units
+
+    from tiercast_lab.show.marking_report import settled, write_report
+    from tiercast_lab.study.marking import Link
+    from tiercast_lab.study.marking_results import judge
+
+    def read(option: str, parse: Any, text: str) -> Any:
+        try:
+            value = parse(text)
+        except ValueError as error:
+            raise InputError(f"--{option}: {error}") from None
+        if value < 1:
+            raise InputError(f"--{option} is {text}; valid: above 0")
+        return value
+
+    link = Link(
+        read("rate", units.parse_rate, rate),
+        read("queue", units.parse_packets, queue),
+        read("packet-size", units.parse_size, packet_size),
+    )
+    if not 28 <= link.packet_bytes <= 65_000:
+        raise InputError(f"--packet-size is {packet_size}; valid: 28B to 65000B")
+    chosen = [_marking(text) for text in kinds or _all_kinds()]
+    binaries.require(binaries.MARKING, binaries.P4_JSON, binaries.P4_INFO)
+    judged = []
+    with console.status("") as status:
+        for number, one in enumerate(chosen, 1):
+            status.update(f"{one.kind} ({number} of {len(chosen)})")
+            judged.append(judge(one, link, seconds, seed))
+    folder = results.resolve() / "marking"
+    page = write_report(judged, link, seconds, folder, shlex.join(typed()))
+    if as_json:
+        print_json({"report": str(page), "judged": [one.as_json() for one in judged]})
+        return
+    table = Table(box=None, header_style="dim")
+    headings = ("kind", "equation missed", "wait p95 at 0.95", "at 1.2", "carried at 1.2",
+                "load step settles", "state of a port", "time")  # fmt: skip
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "kind" else "right")
+    for result in judged:
+        below, above = (
+            next(r for r in result.loads if r.load == load and r.arrivals == "poisson")
+            for load in (0.95, 1.2)
+        )
+        table.add_row(
+            result.kind,
+            f"{result.outside} of {len(result.curve)}" if result.curve else "–",
+            f"{1e3 * below.wait_p95:.1f} ms",
+            f"{1e3 * above.wait_p95:.1f} ms",
+            f"{above.utilisation:.3f}",
+            settled(result.steps[0]),
+            f"{result.state_bits} bits",
+            f"{result.cost:.2f}",
+        )
+    console.print(table)
+    say("time: of a trial, the same one without marking = 1")
+    print_report(page)
+
+
+def _all_kinds() -> list[str]:
+    from tiercast_controller.network.marking import KINDS
+
+    return list(KINDS)
+
+
+def _marking(text: str) -> Marking:
+    """Raises InputError."""
+    from pydantic import TypeAdapter, ValidationError
+    from tiercast_controller.base.bounded_yaml import parse
+    from tiercast_controller.base.errors import ConfigurationError
+    from tiercast_controller.network.marking import KINDS, AnyMarking
+
+    if text.lstrip().startswith("{"):
+        try:
+            data = parse(text, "marking").plain()
+        except ConfigurationError as error:
+            raise InputError(str(error)) from None
+    elif text in KINDS:
+        data = {"kind": text} | _NEEDED.get(text, {})
+    else:
+        raise InputError(f"no kind of marking {among(text, KINDS)}")
+    try:
+        found: Marking = TypeAdapter(AnyMarking).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:])
+        raise InputError(f"{text}: {place or 'marking'}: {first['msg']}") from None
+    return found

@@ -1,0 +1,181 @@
+"""The report of `tiercast marking`: an HTML page with pictures, all in one file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from tiercast_controller.base.units import format_duration
+
+from tiercast_lab.show import pages
+from tiercast_lab.show.panels import COLOURS
+from tiercast_lab.show.plots import DPI, METADATA, STYLE
+from tiercast_lab.study.marking import Link
+from tiercast_lab.study.marking_results import AtLoad, Judgement, Over
+
+TIMES = ("target", "interval", "burst")  # keys that are in ns
+HEADINGS = (
+    "arrivals", "load", "utilisation", "marked", "dropped", "queue full", "wait p50", "p95", "p99"
+)  # fmt: skip
+
+
+def write_report(judged: Sequence[Judgement], link: Link, seconds: float, folder: Path,
+                 command: str) -> Path:  # fmt: skip
+    """Writes report.html and the pictures into the folder; returns the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {name: folder / f"{name}.png" for name in ("laws", "loads", "steps")}
+    with plt.rc_context(STYLE):
+        _save(pictures["laws"], _laws(judged))
+        _save(pictures["loads"], _loads(judged))
+        _save(pictures["steps"], _steps(judged))
+    html = pages.render(
+        "marking.html.j2",
+        title=", ".join(name_of(one) for one in judged),
+        link=link,
+        seconds=seconds,
+        judged=[_shown(one) for one in judged],
+        headings=HEADINGS,
+        pictures={name: pages.embedded(path) for name, path in pictures.items()},
+        command=command,
+    )
+    page = folder / "report.html"
+    page.write_text(html)
+    return page
+
+
+def name_of(judgement: Judgement) -> str:
+    return judgement.kind
+
+
+def load_row(one: AtLoad) -> list[str]:
+    waits = (one.wait_p50, one.wait_p95, one.wait_p99)
+    return [
+        one.arrivals,
+        f"{one.load:g}",
+        f"{one.utilisation:.3f}",
+        *(f"{share:.2%}" for share in (one.marked, one.dropped, one.queue_full)),
+        *("–" if math.isnan(wait) else f"{1e3 * wait:.1f} ms" for wait in waits),
+    ]
+
+
+def _shown(one: Judgement) -> dict[str, Any]:
+    if one.kind == "none":
+        law = "–"
+    elif one.law is None:
+        law = "no equation of one quantity: it is a process in time"
+    elif not one.curve:
+        law = "nothing was judged"
+    else:
+        law = (
+            f"{len(one.curve)} ranges of {one.law.of}, the equation outside the 95 % interval "
+            f"of {one.outside}"
+        )
+    return {
+        "name": name_of(one),
+        "keys": ", ".join(f"{key} {_value(key, value)}" for key, value in one.keys.items()) or "–",
+        "law": law,
+        "loads": [load_row(row) for row in one.loads],
+        "classes": one.classes,
+        "state_bits": one.state_bits,
+        "entry_bits": one.entry_bits,
+        "cost": one.cost,
+        "steps": [(step.title, settled(step)) for step in one.steps],
+    }
+
+
+def _value(key: str, value: object) -> str:
+    """As the YAML has it."""
+    if key in TIMES and isinstance(value, int):
+        return format_duration(value)
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+def settled(step: Over) -> str:
+    return "does not settle" if step.settled_s is None else f"{step.settled_s:.1f} s"
+
+
+def _save(path: Path, figure: Any) -> None:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI, metadata=METADATA)
+    path.write_bytes(buffer.getvalue())
+    plt.close(figure)
+
+
+def _laws(judged: Sequence[Judgement]) -> Any:
+    shown = [one for one in judged if one.curve]
+    across = max(1, min(3, len(shown)))
+    down = max(1, -(-len(shown) // across))
+    figure, axes = plt.subplots(
+        down, across, figsize=(5.4 * across, 3.8 * down), layout="constrained", squeeze=False
+    )
+    for axis, one in zip(axes.flat, shown, strict=False):
+        assert one.law is not None  # or there is no curve
+        x = [bin_.at for bin_ in one.curve]
+        axis.vlines(
+            x, [b.low for b in one.curve], [b.high for b in one.curve], color=COLOURS[0], alpha=0.6
+        )
+        axis.plot(x, [b.share for b in one.curve], "o", color=COLOURS[0], markersize=3.5)
+        axis.plot(x, [b.equation for b in one.curve], color="#333333", linewidth=1.1)
+        axis.set_title(name_of(one))
+        unit = f" ({one.law.unit})" if one.law.unit else ""
+        axis.set_xlabel(one.law.of + unit)
+        axis.set_ylabel("marked or dropped")
+        axis.set_ylim(0, min(1.05, 1.15 * max([b.high for b in one.curve] + [0.05])))
+    for axis in axes.flat[len(shown) :]:
+        axis.set_axis_off()
+    return figure
+
+
+def _loads(judged: Sequence[Judgement]) -> Any:
+    figure, axes = plt.subplots(2, 3, figsize=(15, 7.4), layout="constrained")
+    for line, arrivals in enumerate(("poisson", "bursts")):
+        columns: tuple[tuple[str, Callable[[AtLoad], float]], ...] = (
+            ("wait, 95th percentile (ms)", lambda row: 1e3 * row.wait_p95),
+            ("utilisation", lambda row: row.utilisation),
+            ("marked, dropped, queue full", lambda row: row.marked + row.dropped + row.queue_full),
+        )
+        for axis, (label, value) in zip(axes[line], columns, strict=True):
+            for number, one in enumerate(judged):
+                rows = [row for row in one.loads if row.arrivals == arrivals]
+                axis.plot(
+                    [row.load for row in rows],
+                    [value(row) for row in rows],
+                    color=COLOURS[number % len(COLOURS)],
+                    marker=".",
+                    label=name_of(one),
+                )
+            axis.set_title(f"{arrivals}: {label}")
+            axis.set_xlabel("load")
+            axis.set_ylim(bottom=0)
+    axes[0][0].legend(frameon=False, fontsize=8.5)
+    return figure
+
+
+def _steps(judged: Sequence[Judgement]) -> Any:
+    count = len(judged[0].steps)
+    figure, axes = plt.subplots(1, count, figsize=(7.5 * count, 4), layout="constrained")
+    for place, axis in enumerate(axes):
+        _step(axis, [one.steps[place] for one in judged], [name_of(one) for one in judged])
+    axes[0].legend(frameon=False, fontsize=8.5)
+    return figure
+
+
+def _step(axis: Axes, steps: Sequence[Over], names: Sequence[str]) -> None:
+    for number, (step, name) in enumerate(zip(steps, names, strict=True)):
+        waits = [1e3 * wait for wait in step.wait]
+        axis.plot(
+            step.times, waits, color=COLOURS[number % len(COLOURS)], linewidth=1.1, label=name
+        )
+    axis.set_title(steps[0].title)
+    axis.set_xlabel("time (s)")
+    axis.set_ylabel("wait (ms)")
+    axis.set_ylim(bottom=0)

@@ -1,0 +1,230 @@
+"""Trials of a marking by itself: one port under traffic that does not react, packet by packet.
+
+tiercast-marking runs the P4 program's own code, in virtual time. docs/marking.md says what each
+trial is for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from google.protobuf import json_format
+from tiercast.v1.marking_pb2 import MarkingTrial, TrafficClass, TrialPhase
+from tiercast.v1.queue_pb2 import Red as RedMessage
+from tiercast.v1.simulation_pb2 import SimulatedPort, SwitchUpdate
+from tiercast_controller.network.marking import Marking, PortTraffic
+from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
+from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.virtual import described
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import RunFailed
+
+INGRESS, PORT = 1, 2
+SWITCH = "s0"
+OVERHEAD_BYTES = -14  # rates count IP bytes
+NOT_ECT, ECT_1, ECT_0 = 0, 1, 2  # RFC 3168, 5
+SESSION, TOP_RANK = 1, 1  # of the classes of a layered session
+GROUPS = 0xEFC00000  # 239.192.0.0/14
+HOST, HOST_MAC = 0x0A000102, 0x020000000202
+FATES = ("left", "marked", "dropped", "dropped_early", "queue_full", "elsewhere")
+LEFT, MARKED, DROPPED, EARLY, FULL, ELSEWHERE = range(len(FATES))
+
+
+@dataclass(frozen=True)
+class Class:
+    """Packets that are alike. `rank`: of a layered session whose top group has TOP_RANK; None:
+    unicast."""
+
+    name: str
+    ecn: int = ECT_0
+    share: float = 1.0
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    seconds: float
+    load: float  # of the link's first rate
+    arrivals: str = "poisson"  # or constant, bursts
+    mean_burst: float = 8.0  # packets
+    rate: float = 1.0  # of the link, as a share of its first one
+
+
+@dataclass(frozen=True)
+class Link:
+    rate: int = 8_000_000  # bit/s
+    queue: int = 200  # packets
+    packet_bytes: int = 1000
+
+    @property
+    def packet_s(self) -> float:
+        return 8 * self.packet_bytes / self.rate
+
+    @property
+    def traffic(self) -> PortTraffic:
+        return PortTraffic(self.rate, self.packet_bytes)
+
+
+@dataclass(frozen=True)
+class Packets:
+    """What became of each packet, in the order of arrival: arrays of the same length."""
+
+    arrival_s: np.ndarray
+    wait_s: np.ndarray  # nan: it never was to be served
+    found: np.ndarray  # packets waiting when it came, the one in service not counted
+    left_behind: np.ndarray
+    of_class: np.ndarray
+    fate: np.ndarray
+    registers: Mapping[str, np.ndarray]
+    took_s: float = 0.0  # that the trial took
+
+    def __len__(self) -> int:
+        return len(self.fate)
+
+    @property
+    def hit(self) -> np.ndarray:
+        """Whether the marking marked or dropped the packet."""
+        return np.isin(self.fate, (MARKED, DROPPED, EARLY))
+
+    def only(self, chosen: np.ndarray) -> Packets:
+        columns = {name: getattr(self, name)[chosen] for name in _COLUMNS}
+        registers = {name: values[chosen] for name, values in self.registers.items()}
+        return replace(self, registers=registers, **columns)
+
+
+_COLUMNS = ("arrival_s", "wait_s", "found", "left_behind", "of_class", "fate")
+_RECORD = [
+    ("arrival_ns", "<i8"),
+    ("wait_ns", "<i8"),
+    ("found", "<u4"),
+    ("left_behind", "<u4"),
+    ("of_class", "<u2"),
+    ("fate", "u1"),
+    ("zero", "u1"),
+]
+
+
+@dataclass
+class Judge:
+    """Runs trials of one marking on one link."""
+
+    marking: Marking
+    link: Link = field(default_factory=Link)
+    program: Program = field(
+        default_factory=lambda: Program.load(binaries.P4_JSON, binaries.P4_INFO)
+    )
+
+    def carry(
+        self, phases: Sequence[Phase], classes: Sequence[Class] | None = None, seed: int = 1
+    ) -> Packets:
+        """Raises InputError if the program has no such marking, and RunFailed."""
+        classes = classes or self.classes()
+        law = self.marking.law(self.link.traffic)
+        registers = [] if law is None or law.register is None else [law.register, *law.also]
+        trial = MarkingTrial(
+            program=str(binaries.P4_JSON),
+            updates=self._updates(classes),
+            port=self._port(),
+            ingress_port=INGRESS,
+            seed=seed,
+            classes=[self._traffic_class(one) for one in classes],
+            phases=[self._phase(one) for one in phases],
+            registers=registers,
+        )
+        line = json_format.MessageToJson(trial, indent=None).encode() + b"\n"
+        began = time.monotonic()
+        done = subprocess.run([binaries.MARKING], input=line, capture_output=True, check=False)
+        if done.returncode != 0:
+            raise RunFailed(done.stderr.decode().strip() or "tiercast-marking failed")
+        return _read(done.stdout, registers, time.monotonic() - began)
+
+    def classes(self) -> list[Class]:
+        """One that the marking is for: the top group of a session where it looks at ranks."""
+        if self.marking.kind == "priority":
+            return [Class("top group", rank=TOP_RANK)]
+        return [Class("ECT(0)")]
+
+    def state_bits(self) -> int:
+        """Of the registers in which the program keeps the marking's state of a port."""
+        return sum(self.program.register_bits(name) for name in self.marking.registers)
+
+    def entry_bits(self) -> int:
+        """Of the action data of the port's entry."""
+        return self.program.action_bits(self.marking.entry(PORT, self.link.traffic))
+
+    def _updates(self, classes: Sequence[Class]) -> Iterator[SwitchUpdate]:
+        for update in self._described(classes):
+            yield described(self.program, SWITCH, update)
+
+    def _described(self, classes: Sequence[Class]) -> Iterator[Update]:
+        yield Update(Op.INSERT, self.marking.entry(PORT, self.link.traffic))
+        forward = {"port": PORT, "dst_mac": HOST_MAC}
+        yield Update(Op.INSERT, entry("ipv4_host", {"dst_addr": HOST}, "forward", forward))
+        ranks = sorted({one.rank for one in classes if one.rank is not None})
+        for number, rank in enumerate(ranks, 1):
+            yield Update(Op.INSERT, MulticastGroup(number, frozenset({PORT})))
+            yield Update(Op.INSERT, _replicate(group_of(rank), number))
+        if ranks:
+            key = {"egress_port": PORT, "session": SESSION}
+            yield Update(Op.INSERT, entry("top_group", key, "set_top_group", {"rank": TOP_RANK}))
+
+    def _port(self) -> SimulatedPort:
+        red = self.marking.queue_red()
+        return SimulatedPort(
+            port=PORT,
+            rate_bps=self.link.rate,
+            queue_packets=self.link.queue,
+            overhead_bytes=OVERHEAD_BYTES,
+            red=None if red is None else RedMessage(**vars(red)),
+        )
+
+    def _traffic_class(self, one: Class) -> TrafficClass:
+        group = None if one.rank is None else group_of(one.rank)
+        return TrafficClass(
+            destination=HOST if group is None else group,
+            mac=HOST_MAC if group is None else 0x01005E000000 | group & 0x7FFFFF,
+            ecn=one.ecn,
+            packet_bytes=self.link.packet_bytes,
+            share=one.share,
+        )
+
+    def _phase(self, one: Phase) -> TrialPhase:
+        return TrialPhase(
+            duration_ns=round(one.seconds * 1e9),
+            offered_bps=one.load * self.link.rate,
+            arrivals=TrialPhase.Arrivals.Value(one.arrivals.upper()),
+            mean_burst=one.mean_burst,
+            rate_bps=one.rate * self.link.rate,
+        )
+
+
+def group_of(rank: int) -> int:
+    """The address of a layer of the session."""
+    return GROUPS | SESSION << 3 | rank
+
+
+def _replicate(address: int, number: int) -> TableEntry:
+    return entry("ipv4_multicast", {"dst_addr": address}, "replicate", {"mgid": number})
+
+
+def _read(data: bytes, registers: Sequence[str], took_s: float) -> Packets:
+    record = np.dtype(_RECORD + [(name, "<u8") for name in registers])
+    if len(data) % record.itemsize:
+        raise RunFailed("tiercast-marking ended within a record")
+    rows = np.frombuffer(data, record)
+    wait = rows["wait_ns"].astype(float)
+    return Packets(
+        rows["arrival_ns"] / 1e9,
+        np.where(wait < 0, np.nan, wait) / 1e9,
+        rows["found"].astype(float),
+        rows["left_behind"].astype(float),
+        rows["of_class"],
+        rows["fate"],
+        {name: rows[name].astype(float) for name in registers},
+        took_s,
+    )

@@ -1,0 +1,251 @@
+"""What trials say of a marking: its probability beside its equation, delays and shares over load,
+reactions to steps, and what falls on whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from tiercast_controller.network.marking import Law, Marking, NoMarking
+
+from tiercast_lab.study.confidence import NORMAL_95
+from tiercast_lab.study.marking import (
+    DROPPED,
+    EARLY,
+    ECT_0,
+    ECT_1,
+    FULL,
+    LEFT,
+    MARKED,
+    NOT_ECT,
+    TOP_RANK,
+    Class,
+    Judge,
+    Link,
+    Packets,
+    Phase,
+)
+
+LOADS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0)
+ARRIVALS = ("poisson", "bursts")
+LEAST_IN_BIN = 100  # packets, fewer say nothing
+BINS = 24
+STEP_S = 0.1  # of the curves over time
+SETTLED = 1.25  # times the mean wait of the second half of a step
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Packets that saw about the same."""
+
+    at: float  # mean of what they saw
+    packets: int
+    share: float  # of them that were marked or dropped
+    low: float  # of the share's 95 % interval (Wilson's)
+    high: float
+    equation: float  # mean of the equation over them
+
+
+@dataclass(frozen=True)
+class AtLoad:
+    """Shares are of the packets that arrived; waits are of those that left, in s."""
+
+    load: float
+    arrivals: str
+    utilisation: float
+    marked: float
+    dropped: float
+    queue_full: float
+    wait_p50: float
+    wait_p95: float
+    wait_p99: float
+
+
+@dataclass(frozen=True)
+class Over:
+    """A reaction to a step: values in STEP_S long intervals, nan where nothing left."""
+
+    title: str
+    times: list[float]
+    wait: list[float]  # s, mean
+    hits: list[float]  # share
+    # After its peak, when the mean wait of a second first is at most SETTLED times that of the
+    # step's second half: s from the step. None: not in the first half.
+    settled_s: float | None
+
+
+@dataclass(frozen=True)
+class OfClass:
+    name: str
+    packets: int
+    marked: float
+    dropped: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    kind: str
+    keys: dict[str, Any]
+    law: Law | None
+    curve: list[Bin]
+    loads: list[AtLoad]
+    steps: list[Over]
+    classes: list[OfClass]
+    state_bits: int  # in registers, for a port
+    entry_bits: int  # of the port's action data
+    cost: float  # time of a trial, as a multiple of the same one's without marking
+
+    def as_json(self) -> dict[str, Any]:
+        data = asdict(self) | {"law": None}
+        if self.law is not None:
+            data["law"] = {"of": self.law.of, "unit": self.law.unit}
+        return data
+
+    @property
+    def outside(self) -> int:
+        """Bins whose interval leaves the equation out."""
+        room = 1e-9  # of rounding, at 0 and 1
+        return sum(not one.low - room <= one.equation <= one.high + room for one in self.curve)
+
+
+def judge(marking: Marking, link: Link, seconds: float, seed: int = 1) -> Judgement:
+    """All trials of one marking; each load and arrival process for `seconds` of virtual time."""
+    of = Judge(marking, link)
+    law = marking.law(link.traffic)
+    ramp = of.carry([Phase(seconds / 2, load) for load in LOADS], seed=seed)
+    plain = Judge(NoMarking(), link).carry(
+        [Phase(seconds / 2, load) for load in LOADS], of.classes(), seed
+    )
+    return Judgement(
+        kind=marking.kind,
+        keys=marking.model_dump(exclude={"kind"}),
+        law=law,
+        curve=[] if law is None else curve(ramp, law),
+        loads=[
+            at_load(of.carry([Phase(seconds, load, kind)], seed=seed), load, kind, link)
+            for kind in ARRIVALS
+            for load in LOADS
+        ],
+        steps=[
+            over(of, "load 0.7, 1.3, 0.7", [Phase(10, 0.7), Phase(20, 1.3), Phase(10, 0.7)], 10),
+            over(
+                of,
+                "rate 1, 0.5, 1 at load 0.7",
+                [Phase(10, 0.7), Phase(20, 0.7, rate=0.5), Phase(10, 0.7, rate=1.0)],
+                10,
+            ),
+        ],
+        classes=by_class(of, seconds, seed),
+        state_bits=of.state_bits(),
+        entry_bits=of.entry_bits(),
+        cost=ramp.took_s / plain.took_s,
+    )
+
+
+def curve(packets: Packets, law: Law) -> list[Bin]:
+    """The share of marked or dropped packets over what the law looks at. Packets that the law
+    spares, and those that the full queue dropped, are left out."""
+    seen = packets.found if law.register is None else packets.registers[law.register] / law.scale
+    judged = ~np.isnan(packets.wait_s) | (packets.fate == EARLY)
+    judged &= packets.found >= law.least_found
+    if law.spared is not None:
+        names, columns = list(packets.registers), list(packets.registers.values())
+        cells = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        judged &= ~np.fromiter((law.spared(one) for one in cells), bool, len(packets))
+    seen, hit = seen[judged], packets.hit[judged]
+    if len(seen) == 0:
+        return []
+    top = float(np.quantile(seen, 0.999))
+    edges = np.linspace(0, max(top, 1e-9), BINS + 1)
+    if law.register is None and top <= 2 * BINS:
+        edges = np.arange(-0.5, math.ceil(top) + 1)
+    places = np.digitize(seen, edges) - 1
+    result = []
+    for place in range(len(edges) - 1):
+        chosen = places == place
+        count = int(chosen.sum())
+        if count < LEAST_IN_BIN:
+            continue
+        share = float(hit[chosen].mean())
+        low, high = wilson(share, count)
+        equation = float(np.mean([law.probability(x) for x in seen[chosen]]))
+        result.append(Bin(float(seen[chosen].mean()), count, share, low, high, equation))
+    return result
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share of `count` independent trials."""
+    z = NORMAL_95
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + (z / 2 / count) ** 2)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def at_load(packets: Packets, load: float, arrivals: str, link: Link) -> AtLoad:
+    left = np.isin(packets.fate, (LEFT, MARKED))
+    begins = packets.arrival_s + np.nan_to_num(packets.wait_s)
+    last = float(begins[left].max()) + link.packet_s if left.any() else 1.0
+    waits = packets.wait_s[left]
+    p50, p95, p99 = (
+        float(np.quantile(waits, q)) if left.any() else math.nan for q in (0.5, 0.95, 0.99)
+    )
+    total = len(packets)
+    return AtLoad(
+        load,
+        arrivals,
+        utilisation=float(left.sum()) * link.packet_s / last,
+        marked=float((packets.fate == MARKED).sum()) / total,
+        dropped=float(np.isin(packets.fate, (DROPPED, EARLY)).sum()) / total,
+        queue_full=float((packets.fate == FULL).sum()) / total,
+        wait_p50=p50,
+        wait_p95=p95,
+        wait_p99=p99,
+    )
+
+
+def over(of: Judge, title: str, phases: Sequence[Phase], step_at: float) -> Over:
+    packets = of.carry(phases)
+    end = sum(phase.seconds for phase in phases)
+    edges = np.arange(0, end + STEP_S / 2, STEP_S)
+    place = np.digitize(packets.arrival_s, edges) - 1
+    wait, hits = [], []
+    for index in range(len(edges) - 1):
+        here = place == index
+        waits = packets.wait_s[here & ~np.isnan(packets.wait_s)]
+        wait.append(float(waits.mean()) if len(waits) else math.nan)
+        hits.append(float(packets.hit[here].mean()) if here.any() else math.nan)
+    first, last = round(step_at / STEP_S), round((step_at + phases[1].seconds) / STEP_S)
+    return Over(title, list(edges[:-1]), wait, hits, _settled(np.array(wait[first:last])))
+
+
+def _settled(waits: np.ndarray) -> float | None:
+    """None if that is not in the first half."""
+    second = np.ones(round(1 / STEP_S)) * STEP_S
+    means = np.convolve(np.nan_to_num(waits), second, "valid")
+    half = len(waits) // 2
+    final = float(np.nanmean(waits[half:]))
+    peak = int(np.argmax(means[:half]))
+    low = np.flatnonzero(means[peak:half] <= SETTLED * final)
+    return float((peak + low[0]) * STEP_S) if len(low) else None
+
+
+def by_class(of: Judge, seconds: float, seed: int) -> list[OfClass]:
+    """Equal traffic of each class, at load 1.1."""
+    classes = [
+        Class("unicast, not ECT", NOT_ECT),
+        Class("unicast, ECT(0)", ECT_0),
+        Class("unicast, ECT(1)", ECT_1),
+        Class("top group", ECT_0, rank=TOP_RANK),
+        Class("lower group", ECT_0, rank=TOP_RANK - 1),
+    ]
+    packets = of.carry([Phase(seconds, 1.1)], classes, seed)
+    result = []
+    for number, one in enumerate(classes):
+        mine = packets.only(packets.of_class == number)
+        marked = float((mine.fate == MARKED).mean())
+        dropped = float(np.isin(mine.fate, (DROPPED, EARLY)).mean())
+        result.append(OfClass(one.name, len(mine), marked, dropped))
+    return result

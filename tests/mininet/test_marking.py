@@ -1,0 +1,171 @@
+"""`tiercast marking`: each law beside its equation, and what trials say of loads, steps and
+classes."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiercast_controller.network.marking import (
+    KINDS,
+    Codel,
+    DropTail,
+    Marking,
+    NoMarking,
+    Pi2,
+    Pie,
+    PriorityMarking,
+    Red,
+    ThresholdMarking,
+)
+from tiercast_lab.study.marking import Class, Judge, Link, Phase
+from tiercast_lab.study.marking_results import LOADS, Bin, at_load, by_class, curve, over, wilson
+
+from .conftest import ROOT
+
+LINK = Link()
+
+
+def bins_of(marking: Marking, queue: int = LINK.queue) -> list[Bin]:
+    link = Link(queue=queue)
+    law = marking.law(link.traffic)
+    assert law is not None
+    judge = Judge(marking, link)
+    return curve(judge.carry([Phase(20, load) for load in LOADS]), law)
+
+
+@pytest.mark.parametrize(
+    "marking", [ThresholdMarking(threshold=20), DropTail(limit=30), PriorityMarking()], ids=str
+)
+def test_a_step_is_at_its_threshold(marking: Marking) -> None:
+    bins = bins_of(marking, queue=60)
+    assert len(bins) > 10
+    assert {one.equation for one in bins} >= {0.0, 1.0}
+    for one in bins:
+        assert one.share == pytest.approx(one.equation, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "marking",
+    [
+        Red(ecn=True, gentle=True, mark_above_max=True),
+        Red(wait=False, gentle=True),
+        Pie(ecn=True, mark_below=1),
+        Pi2(ecn=True),
+    ],
+    ids=["RED", "RED of 1993", "PIE", "PI2"],
+)
+def test_chance_is_as_the_equation_says(marking: Marking) -> None:
+    """Of some 20 ranges at 95 % one is outside by chance; four are 1 in 60 cases."""
+    bins = bins_of(marking)
+    assert len(bins) > 8
+    outside = [one for one in bins if not one.low - 1e-9 <= one.equation <= one.high + 1e-9]
+    assert len(outside) <= 3, outside
+
+
+def test_every_kind_has_an_equation_or_is_known_to_have_none() -> None:
+    keys = {"threshold": {"threshold": 5}, "drop_tail": {"limit": 5}}
+    without = {
+        kind for kind, one in KINDS.items() if one(**keys.get(kind, {})).law(LINK.traffic) is None
+    }
+    assert without == {"codel", "none"}
+    assert Red(where="arrival").law(LINK.traffic) is None
+
+
+def test_pie_keeps_the_delay_at_its_target_and_carries_what_the_link_can() -> None:
+    packets = Judge(Pie(), LINK).carry([Phase(60, 1.2)])
+    row = at_load(packets, 1.2, "poisson", LINK)
+    assert row.utilisation > 0.98
+    assert row.wait_p50 == pytest.approx(0.015, rel=0.3)
+    assert row.dropped == pytest.approx(1 - 1 / 1.2, abs=0.02) and row.marked == 0
+
+
+def test_without_marking_the_queue_fills_to_its_limit() -> None:
+    row = at_load(Judge(NoMarking(), LINK).carry([Phase(30, 1.5)]), 1.5, "poisson", LINK)
+    assert row.queue_full == pytest.approx(1 / 3, abs=0.03)
+    assert row.wait_p95 == pytest.approx(LINK.queue * LINK.packet_s, rel=0.03)
+    assert (row.marked, row.dropped) == (0, 0)
+
+
+def test_a_step_settles_where_the_law_reacts() -> None:
+    phases = [Phase(5, 0.7), Phase(20, 1.3), Phase(5, 0.7)]
+    settled = over(Judge(Pie(), LINK), "", phases, 5).settled_s
+    assert settled is not None and settled < 5
+    before = over(Judge(Codel(), LINK), "", phases, 5)
+    assert np.nanmean(before.wait[:40]) < 0.01 < np.nanmax(before.wait)
+
+
+def test_only_the_top_group_is_marked_by_priority() -> None:
+    classes = {one.name: one for one in by_class(Judge(PriorityMarking(), LINK), 20, 1)}
+    assert classes["top group"].marked > 0.5
+    assert {one.marked for name, one in classes.items() if name != "top group"} == {0.0}
+
+
+def test_packets_that_are_not_ect_are_dropped_where_others_are_marked() -> None:
+    classes = {one.name: one for one in by_class(Judge(Pi2(ecn=True), LINK), 20, 1)}
+    plain, ect, scalable = (classes[f"unicast, {name}"] for name in ("not ECT", "ECT(0)", "ECT(1)"))
+    assert plain.marked == 0 and plain.dropped == pytest.approx(ect.marked, rel=0.15)
+    assert ect.dropped == scalable.dropped == 0 and scalable.marked > 1.5 * ect.marked
+
+
+def test_bits_are_the_programs() -> None:
+    bits = {
+        kind: Judge(one, LINK) for kind, one in {"c": Codel(), "p": Pie(), "n": NoMarking()}.items()
+    }
+    assert [one.state_bits() for one in bits.values()] == [8 + 64 + 48, 5 * 32, 0]
+    assert [one.entry_bits() for one in bits.values()] == [65, 225, 0]
+
+
+def test_the_same_trial_gives_the_same_packets() -> None:
+    first, second = (
+        Judge(Red(), LINK).carry(
+            [Phase(5, 1.1, "bursts")], [Class("a"), Class("b", 0, 2.0)], seed=3
+        )
+        for _ in range(2)
+    )
+    assert np.array_equal(first.fate, second.fate)
+    assert np.array_equal(first.arrival_s, second.arrival_s)
+    assert float((first.of_class == 1).mean()) == pytest.approx(2 / 3, abs=0.03)
+
+
+def test_wilson() -> None:
+    assert wilson(0.5, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)  # as published
+    assert wilson(0.0, 50)[0] == pytest.approx(0) and math.isclose(wilson(1.0, 50)[1], 1)
+
+
+def tiercast(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "tiercast", "marking", *words], capture_output=True, text=True)
+
+
+def test_a_report_of_two_kinds(tmp_path: Path) -> None:
+    done = tiercast("codel", "{kind: red, ecn: true}", "--seconds", "2", "--json",
+                    "--results", str(tmp_path))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert [one["kind"] for one in data["judged"]] == ["codel", "red"]
+    assert len(data["judged"][1]["loads"]) == 2 * len(LOADS)
+    page = Path(data["report"]).read_text()
+    assert page.count('<img src="data:image/png') == 3 and "codel: all loads" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["rde"], "no kind of marking 'rde'; valid:"),
+        (["{kind: red, max: 3}"], "unknown key max; valid: kind, where"),
+        (["{kind: red"], "marking:2: did not find expected"),
+        (["{kind: codel, target: 5}"], "target: Value error, 5 is not a time"),
+        (["codel", "--rate", "8Mb"], "--rate: '8Mb' is not a rate"),
+        (["codel", "--queue", "0p"], "--queue is 0p; valid: above 0"),
+        (["codel", "--packet-size", "10B"], "--packet-size is 10B; valid: 28B to 65000B"),
+        (["{kind: red, max_p: 2}", "--seconds", "1"], "max_p is 2; valid: above 0 and below 1"),
+    ],
+)
+def test_wrong_arguments(words: list[str], text: str) -> None:
+    done = tiercast(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert text in done.stderr and "Traceback" not in done.stderr
