@@ -32,7 +32,7 @@ from tiercast_lab.base.machine import describe
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
-from tiercast_lab.run.controller_input import described_sessions, described_topology
+from tiercast_lab.run.controller_input import Reach, described_sessions, described_topology
 from tiercast_lab.run.ns3.runtime import answer
 from tiercast_lab.run.ns3.scenario import json_line, scenario
 
@@ -114,7 +114,7 @@ def plain(point: Point) -> Cost:
 
 def tiercast(loaded: LoadedExperiment) -> Cost:
     controller = VirtualController(
-        described_topology(loaded, 0, lambda _: ""),
+        described_topology(loaded, lambda one: Reach("", one.device_id)),
         described_sessions(loaded),
         P4Program.load(binaries.P4_JSON, binaries.P4_INFO),
     )

@@ -38,6 +38,7 @@ from tiercast_controller.network.topology import (
     Topology,
 )
 from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.p4runtime.tls import Tls
 
 EXAMPLE = """\
 program: {json: p4src/compiled/tiercast.json, p4info: p4src/compiled/tiercast.p4info.txtpb}
@@ -46,6 +47,7 @@ querier: {interval_s: 125, max_response_s: 10, version: 3}   # may be left out: 
 switches:
   - {name: s0, device_id: 1, grpc: "unix:/run/tiercast/s0.sock", mac: "02:00:00:01:00:00",
      ip: 10.1.0.1}                      # for aggregation: network
+     # and, where a switch needs them: role: lab, tls: {ca: ca.pem, certificate: c.pem, key: k.pem}
 hosts:
   - {name: h0, address: 10.0.0.2/24, mac: "02:00:00:00:00:00"}
   - {name: h1, address: 10.0.1.2/24, mac: "02:00:00:00:00:01"}
@@ -90,12 +92,21 @@ class QuerierPart(_Part):
     address: IPv4Address = Querier.address
 
 
+class TlsPart(_Part):
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    server_name: str = ""
+
+
 class SwitchPart(_Part):
     name: str
     device_id: int = Field(ge=1, lt=1 << 64)
     grpc: str
     mac: Mac = 0
     ip: IPv4Address | None = None
+    role: str = ""
+    tls: TlsPart | None = None
 
 
 class HostPart(_Part):
@@ -177,7 +188,8 @@ class Config(_Part):
     def topology(self) -> Topology:
         topology = Topology(self.equal_costs)
         for s in self.switches:
-            topology.add_switch(Switch(s.name, s.device_id, s.grpc, s.mac, s.ip))
+            tls = Tls(**s.tls.model_dump()) if s.tls else None
+            topology.add_switch(Switch(s.name, s.device_id, s.grpc, s.mac, s.ip, s.role, tls))
         for h in self.hosts:
             topology.add_host(Host(h.name, h.address, h.mac))
         for link in self.links:

@@ -305,6 +305,10 @@ class Controller:
         s."""
         await self._managed(switch).client.running_cookie(timeout_s=10)
 
+    async def p4runtime_version(self, switch: str) -> str:
+        """As P4RuntimeClient.version."""
+        return await self._managed(switch).client.version()
+
     def packet_ins_dropped(self, switch: str) -> int:
         """The number of packets that a switch sent faster than they could be handled here."""
         return self._managed(switch).client.packet_in_dropped

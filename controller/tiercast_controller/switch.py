@@ -42,7 +42,9 @@ _BATCH = 500  # updates per write of static entries: well under gRPC's 4 MiB
 class ManagedSwitch:
     def __init__(self, switch: Switch, program: Program, on_failure: Callable[[SwitchError], None]):
         self.switch = switch
-        self.client = P4RuntimeClient(switch.name, switch.device_id, switch.address, program)
+        self.client = P4RuntimeClient(
+            switch.name, switch.device_id, switch.address, program, switch.role, switch.tls
+        )
         self._on_failure = on_failure
         self._groups = ReplicationGroups()
         # Whether this controller made every group that has counted since the program was loaded.

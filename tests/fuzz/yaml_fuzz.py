@@ -39,7 +39,7 @@ from tiercast_lab.base import binaries  # noqa: E402
 from tiercast_lab.base.errors import InputError  # noqa: E402
 from tiercast_lab.experiment.loading import load_experiment  # noqa: E402
 from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
-from tiercast_lab.run.controller_input import described_sessions, described_topology  # noqa: E402
+from tiercast_lab.run.controller_input import Reach, described_sessions, described_topology  # noqa: E402
 from tiercast_lab.run.network_summary import network_summary  # noqa: E402
 from tiercast_lab.run.ns3.scenario import json_line, scenario  # noqa: E402
 from tiercast_lab.study.figure_spec import find_figure  # noqa: E402
@@ -281,7 +281,7 @@ class Fuzzer:
     def _describe(loaded: Any) -> None:
         """Does what a run does with an experiment before it starts."""
         if len(loaded.topology.links) <= SMALL:
-            described_topology(loaded, 0, lambda _: "")
+            described_topology(loaded, lambda one: Reach("", one.device_id))
             described_sessions(loaded)
             json.dumps(network_summary(loaded))
             json_line(scenario(loaded, 1))

@@ -17,7 +17,7 @@ from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.topology import Switch
 from tiercast_lab.results.queue_drops import with_queue_drops
 from tiercast_lab.results.storage import load_run
-from tiercast_lab.run.mininet import bmv2
+from tiercast_lab.run.mininet import fate_counts
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches, packets_per_second
 from tiercast_lab.run.mininet.pauses import BEAT_S, AnswerWatch
 from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS
@@ -97,9 +97,9 @@ async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(l
 async def test_what_queues_dropped_is_said_once_they_have_drained(load, monkeypatch) -> None:
     """Queues count as drained neither after the first poll, because a packet comes after it, nor
     while counts change. s0's port 1 leads to s1, whose port 1 leads back."""
-    monkeypatch.setattr(bmv2, "STILL_S", 0.01)
+    monkeypatch.setattr(fate_counts, "STILL_S", 0.01)
     topology = load().topology
-    monkeypatch.setattr(bmv2, "_lost_between", lambda topology, fates: {("s1", 2): 3})
+    monkeypatch.setattr(fate_counts, "_lost_between", lambda topology, fates: {("s1", 2): 3})
     controller, kind = Counters(), Bmv2Switches(lambda link: 1000)
 
     async def one_more() -> None:
@@ -129,7 +129,7 @@ async def test_what_queues_dropped_is_said_once_they_have_drained(load, monkeypa
             self.entered += 1
             return await super().fates(switch)
 
-    monkeypatch.setattr(bmv2, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(fate_counts, "PATIENCE_S", 0.05)
     kind = Bmv2Switches(lambda link: 1000)
     await kind.settle(Restless(), topology)
     rows = await kind.poll(Restless(), topology.switches["s1"])
@@ -151,7 +151,7 @@ def test_what_was_lost_between_two_switches(load) -> None:
         }
 
     counted = {switch.name: fates(switch) for switch in topology.switches.values()}
-    lost = bmv2._lost_between(topology, counted)
+    lost = fate_counts._lost_between(topology, counted)
     s0, s1 = topology.switches["s0"], topology.switches["s1"]
     assert lost["s1", s1.port_to("s0")] == s0.port_to("s1") - 10
     assert lost["s0", s0.port_to("s1")] == 10 + s1.port_to("s0") - 10

@@ -19,7 +19,7 @@ from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
-from tiercast_lab.run.controller_input import described_topology
+from tiercast_lab.run.controller_input import Reach, described_topology
 from tiercast_lab.run.mininet.commands import switch_command
 from tiercast_lab.run.mininet.traffic import command as traffic_command
 from tiercast_lab.run.network_summary import network_summary
@@ -283,7 +283,7 @@ def test_red_on_arrival_is_told_to_the_queues_of_both_runtimes(load) -> None:
     red = simulated.red
     assert (red.min_th, red.max_th, red.max_p, red.weight) == (4, 15, 0.1, 0.002)
     assert (red.ecn, red.wait, red.gentle, red.mean_packet_bytes) == (True, True, False, 500)
-    described = described_topology(loaded, 0, lambda name: name)
+    described = described_topology(loaded, lambda one: Reach(one.name, one.device_id))
     port = loaded.topology.switches["s1"].port_to("h3")
     assert described.queue_reds("s1") == {port: loaded.experiment.marking_of("1-3").queue_red()}
     assert described.markings("s1")[port].entry(port).action == "no_marking"
@@ -320,7 +320,7 @@ def test_a_link_counts_in_packets_of_what_crosses_it(load) -> None:
     assert {name: size for name, size in sizes.items() if "-" in name} == expected
     # 20 ms of 1 Mbit/s: 2500 bytes.
     switch, port = "s1", loaded.topology.switches["s1"].port_to("h3")
-    described = described_topology(loaded, 0, lambda name: name)
+    described = described_topology(loaded, lambda one: Reach(one.name, one.device_id))
     entry = described.markings(switch)[port].entry(port)
     assert dict(entry.params)["threshold"] == 2500 / 800 * 256
 

@@ -22,6 +22,7 @@ from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.network.marking import PortPolicy, QueueRed
 from tiercast_controller.network.routes import LinkDelays, Routes
+from tiercast_controller.p4runtime.tls import Tls
 
 if TYPE_CHECKING:  # only callers that use a graph wait for its import
     import networkx as nx
@@ -41,6 +42,8 @@ class Switch:
     address: str  # of its gRPC server: "unix:/path" or "host:port"
     mac: int = 0  # 48 bits: the destination of frames that other switches forward to it
     ip: IPv4Address | None = None  # its own address as an aggregator of feedback
+    role: str = ""  # P4Runtime's; empty: access to everything
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True)

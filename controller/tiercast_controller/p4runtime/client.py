@@ -28,6 +28,7 @@ from tiercast_controller.p4runtime.entities import (
     Update,
 )
 from tiercast_controller.p4runtime.program import Program, decode
+from tiercast_controller.p4runtime.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ PACKET_IN_QUEUE = 4096  # packets; any more are dropped and counted
 _OPS = {Op.INSERT: p4.Update.INSERT, Op.MODIFY: p4.Update.MODIFY, Op.DELETE: p4.Update.DELETE}
 # There is one copy per port, and instances need only be distinct per port.
 _REPLICA_INSTANCE = 1
-_CHANNEL_OPTIONS = [
+_CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", -1),
     # Switches start at the same time as the controller, so retry at once, not after a second.
     ("grpc.initial_reconnect_backoff_ms", 50),
@@ -76,7 +77,17 @@ class P4RuntimeClient:
     `lost` fails with a SwitchError if the stream ends or another controller takes over the switch.
     """
 
-    def __init__(self, name: str, device_id: int, address: str, program: Program):
+    def __init__(
+        self,
+        name: str,
+        device_id: int,
+        address: str,
+        program: Program,
+        role: str = "",
+        tls: Tls | None = None,
+    ):
+        """`role` is P4Runtime's, empty for the one with access to everything; `tls` None means no
+        TLS. Raises ConfigurationError if a file of `tls` cannot be read."""
         self.name = name
         self.program = program
         self.packet_in: asyncio.Queue[PacketIn] = asyncio.Queue(PACKET_IN_QUEUE)
@@ -84,9 +95,16 @@ class P4RuntimeClient:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._device_id = device_id
         self._address = address
+        self._role = role
         # A restarted controller has a later time, hence a higher id, and wins (P4Runtime 5).
         self._election_id = p4.Uint128(high=0, low=time.time_ns())
-        self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+        self._channel = (
+            grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+            if tls is None
+            else grpc.aio.secure_channel(
+                address, tls.credentials(), options=[*_CHANNEL_OPTIONS, *tls.channel_options]
+            )
+        )
         self._p4 = p4runtime_pb2_grpc.P4RuntimeStub(self._channel)
         self._links = lab_pb2_grpc.SwitchStub(self._channel)
         self._stream: (
@@ -102,6 +120,8 @@ class P4RuntimeClient:
         request = p4.StreamMessageRequest()
         request.arbitration.device_id = self._device_id
         request.arbitration.election_id.CopyFrom(self._election_id)
+        if self._role:
+            request.arbitration.role.name = self._role
         try:
             async with asyncio.timeout(timeout_s):
                 # A stream that the switch refused cannot be written to; its reader has the reason.
@@ -141,6 +161,7 @@ class P4RuntimeClient:
             await self.write([Update(Op.DELETE, MulticastGroup(m, frozenset())) for m in groups])
         request = p4.SetForwardingPipelineConfigRequest(
             device_id=self._device_id,
+            role=self._role,
             election_id=self._election_id,
             action=p4.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=p4.ForwardingPipelineConfig(
@@ -154,6 +175,15 @@ class P4RuntimeClient:
         except grpc.aio.AioRpcError as error:
             raise self._error("the program was refused", error) from None
         return True
+
+    async def version(self, timeout_s: float = 5) -> str:
+        """The version of P4Runtime that the switch speaks, such as "1.4.1"; "unknown" if it does
+        not say."""
+        try:
+            response = await self._p4.Capabilities(p4.CapabilitiesRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError:
+            return "unknown"
+        return response.p4runtime_api_version or "unknown"
 
     async def running_cookie(self, timeout_s: float) -> int | None:
         """The cookie of the program that the switch runs (0: it has none). None: it runs no
@@ -174,7 +204,9 @@ class P4RuntimeClient:
         """Writes one batch, in any order that the switch chooses. Raises WriteError."""
         if not updates:
             return
-        request = p4.WriteRequest(device_id=self._device_id, election_id=self._election_id)
+        request = p4.WriteRequest(
+            device_id=self._device_id, role=self._role, election_id=self._election_id
+        )
         for update in updates:
             request.updates.add(type=_OPS[update.op], entity=self._encode(update.entity))
         try:
@@ -297,7 +329,7 @@ class P4RuntimeClient:
         return message
 
     async def _read(self, entities: Iterable[p4.Entity]) -> AsyncIterator[p4.Entity]:
-        request = p4.ReadRequest(device_id=self._device_id, entities=entities)
+        request = p4.ReadRequest(device_id=self._device_id, role=self._role, entities=entities)
         try:
             async for response in self._p4.Read(request, timeout=10):
                 for entity in response.entities:

@@ -47,7 +47,14 @@ from tiercast_lab.cli.output import (
 )
 from tiercast_lab.cli.refusals import Commands, refusal
 from tiercast_lab.cli.runtimes import runtimes
-from tiercast_lab.cli.targets import Runtime, SwitchName, make_runs, require_target, target_of
+from tiercast_lab.cli.targets import (
+    Runtime,
+    SwitchName,
+    make_runs,
+    require_target,
+    switches_of_run,
+    target_of,
+)
 from tiercast_lab.cli.watch import watch
 
 # Each command imports what it uses, because most need only a part of the lab and so start sooner.
@@ -94,6 +101,7 @@ RUN_EXAMPLES = examples(
     "tiercast run sim-session --runtime ns3",
     "tiercast run my.yaml --duration 60s --set sim.delta=0.9",
     "tiercast run sim-smoke --runtime ns3 --json",
+    "tiercast run my.yaml --switch p4runtime://192.0.2.7:9559 --ports ports.yaml",
 )
 
 
@@ -111,8 +119,16 @@ def run(
         Runtime, typer.Option(help="mininet: real time, as root; ns3: virtual time.")
     ] = Runtime.mininet,
     switch: Annotated[
-        SwitchName, typer.Option(help="tiercast-switch, or bmv2's simple_switch_grpc.")
-    ] = SwitchName.tiercast,
+        str,
+        typer.Option(
+            metavar="[tiercast|bmv2|p4runtime[://HOST:PORT]]",
+            help="tiercast-switch, bmv2's simple_switch_grpc, or switches that run already.",
+        ),
+    ] = SwitchName.tiercast.value,
+    ports: Annotated[
+        Path | None,
+        typer.Option(help="With --switch p4runtime: a file that says which switches these are."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")
     ] = 1,
@@ -145,10 +161,9 @@ def run(
     from tiercast_lab.base.machine import require_root
 
     in_mininet = runtime is Runtime.mininet
+    switch, devices = switches_of_run(runtime, switch, ports)
     if in_mininet:
         require_root()
-    elif switch is not SwitchName.tiercast:
-        raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
     from tiercast_lab.cli.doctor import require_kernel
     from tiercast_lab.cli.running import run_and_report
     from tiercast_lab.experiment.loading import load_experiment, without_effect
@@ -163,7 +178,7 @@ def run(
     if in_mininet:
         require_kernel()
     captures = capture_options(capture, capture_bytes, capture_snaplen)
-    options = Options(seed, runtime, switch, results.resolve(), typed(), captures)
+    options = Options(seed, runtime, switch, results.resolve(), typed(), captures, devices)
     raise typer.Exit(run_and_report(loaded, options, as_json))
 
 

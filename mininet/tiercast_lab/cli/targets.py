@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.errors import InputError, among
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiercast_lab.experiment.schemes import SchemeInfo
+    from tiercast_lab.run.mininet.devices import DevicesFile
     from tiercast_lab.study.runs import Outcome, Request, Task
     from tiercast_lab.study.target import Target
     from tiercast_lab.study.workers import Workers
@@ -38,6 +39,44 @@ def target_of(runtime: Runtime, switch: SwitchName) -> Target:
     if runtime is Runtime.ns3 and switch is not SwitchName.tiercast:
         raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
     return Target(runtime.value, switch.value)
+
+
+DEVICES = "p4runtime"
+
+
+def switches_of_run(
+    runtime: Runtime, switch: str, ports: Path | None
+) -> tuple[str, DevicesFile | None]:
+    """The kind of switch as a run stores it, and the switches that the lab does not start. Raises
+    InputError."""
+    kind, colon, _ = switch.partition(":")
+    if kind != DEVICES:
+        target_of(runtime, _named(switch))
+        if ports is not None:
+            raise InputError(f"--ports {ports}: --switch is {switch}; valid: with {DEVICES}")
+        return switch, None
+    from tiercast_lab.run.mininet.devices import grpc_address, load_devices
+
+    try:
+        address = grpc_address(switch) if colon else None
+    except ValueError as error:
+        raise InputError(f"--switch: {error}") from None
+    if runtime is Runtime.ns3:
+        raise InputError(f"--switch {switch}: --runtime {runtime} runs the engine; valid: tiercast")
+    if ports is None:
+        raise InputError(
+            f"--switch {switch}: --ports is missing; valid: a file that says which switches these "
+            "are and how they are cabled (docs/devices.md)"
+        )
+    return DEVICES, load_devices(ports, address)
+
+
+def _named(switch: str) -> SwitchName:
+    try:
+        return SwitchName(switch)
+    except ValueError:
+        names = [*(one.value for one in SwitchName), DEVICES, f"{DEVICES}://HOST:PORT"]
+        raise InputError(f"run: --switch: {among(switch, names)}") from None
 
 
 def require_target(target: Target) -> None:

@@ -30,6 +30,7 @@ from tiercast_lab.run.runtime import Run
 from tiercast_lab.run.typed_changes import write_experiment
 
 if TYPE_CHECKING:
+    from tiercast_lab.run.mininet.devices import DevicesFile
     from tiercast_lab.run.mininet.lab import Lab
     from tiercast_lab.run.mininet.switches import SwitchKind
 
@@ -46,6 +47,7 @@ class Options:
     results: Path
     command: list[str]  # as the user typed it, for the report's "how to repeat"
     captures: CaptureOptions = CaptureOptions()
+    devices: DevicesFile | None = None  # the switches that the lab does not start
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def _make_run(
     # Imported here because runs in virtual time do not need Mininet, whose import takes 0.2 s.
     from tiercast_lab.run.mininet.runtime import MininetRun
 
-    switches = _switch_kind(options.switch, loaded, seed)
+    switches = _switch_kind(options, loaded)
     progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
     given: dict[str, Any] = {
         "loaded": loaded, "folder": folder, "seed": seed, "view": view, "progress": progress,
@@ -235,10 +237,13 @@ def _make_run(
     return LabRun(**given, lab=lab)
 
 
-def _switch_kind(name: str, loaded: LoadedExperiment, seed: int) -> SwitchKind:
+def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
     from tiercast_lab.run.mininet.bmv2 import Bmv2Switches
+    from tiercast_lab.run.mininet.device_switches import DeviceSwitches
     from tiercast_lab.run.mininet.switches import TiercastSwitches
 
-    if name == "bmv2":
+    if options.devices is not None:
+        return DeviceSwitches(options.devices.devices(loaded.topology), options.seed)
+    if options.switch == "bmv2":
         return Bmv2Switches(loaded.packet_size_of)
-    return TiercastSwitches(seed)
+    return TiercastSwitches(options.seed)

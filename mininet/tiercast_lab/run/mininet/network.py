@@ -12,7 +12,7 @@ import json
 import logging
 import select
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from typing import Any
@@ -22,6 +22,7 @@ from mininet.node import Node
 
 from tiercast_lab.base.errors import RunFailed, RunInvalid
 from tiercast_lab.experiment.topology import Host, Switch, Topology
+from tiercast_lab.run.mininet.borrowed import BorrowedInterface
 
 # Importing mininet.log replaces the default logger class with one that writes to the terminal.
 logging.setLoggerClass(logging.Logger)
@@ -115,9 +116,18 @@ class Network:
     """The network of a run. `build` makes it; `remove` removes it, at any time and as often as
     called."""
 
-    def __init__(self, topology: Topology, run: str) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        run: str,
+        elsewhere: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """`elsewhere` has the switches that are no nodes of this network, and for each the
+        interfaces here that are cabled to it, by its neighbours."""
         self.topology = topology
         self.run = run
+        self._elsewhere = elsewhere or {}
+        self._borrowed: list[BorrowedInterface] = []
         self.nodes: dict[str, NamespaceNode] = {}
         self.links: list[Link] = []
         self._interfaces: dict[str, list[str]] = {}  # by node
@@ -132,6 +142,8 @@ class Network:
         """Makes the nodes and links. Calls `checkpoint` between steps; it raises if the run was
         interrupted."""
         for name in [*self.topology.switches, *self.topology.hosts]:
+            if name in self._elsewhere:
+                continue
             checkpoint()
             # In process lists Mininet shows the node's shell as `mininet:<run>-<node>`.
             node = NamespaceNode(f"{self.run}-{name}")
@@ -140,7 +152,12 @@ class Network:
             self._devices[name] = FileIO(f"/proc/{node.pid}/net/dev")
         for link in self.topology.links.values():
             checkpoint()
-            self._connect(link.a, link.b)
+            if not {link.a, link.b} & self._elsewhere.keys():
+                self._connect(link.a, link.b)
+                continue
+            for end, other in ((link.a, link.b), (link.b, link.a)):
+                if end in self._elsewhere and other not in self._elsewhere:
+                    self._borrow(self._elsewhere[end][other], other, end)
 
         def configure(node: Switch | Host) -> None:
             checkpoint()
@@ -150,7 +167,8 @@ class Network:
                 self._configure_host(node)
 
         # Most of the time that a network takes: each node needs some programs, one after another.
-        nodes = [*self.topology.switches.values(), *self.topology.hosts.values()]
+        switches = [one for one in self.topology.switches.values() if one.name in self.nodes]
+        nodes = [*switches, *self.topology.hosts.values()]
         with ThreadPoolExecutor() as pool:
             for _ in pool.map(configure, nodes):
                 pass
@@ -176,6 +194,13 @@ class Network:
                 addr2=end_b["addr"] or f"02:00:00:03:{number >> 8:02x}:{number & 255:02x}",
                 intf=QuietIntf,
             )
+        )
+
+    def _borrow(self, interface: str, node: str, neighbour: str) -> None:
+        """Makes an interface of this machine the node's way to a neighbour elsewhere."""
+        end = self._end(node, neighbour)
+        self._borrowed.append(
+            BorrowedInterface(interface, self.nodes[node].pid, end["name"], end["addr"])
         )
 
     def _configure_switch(self, switch: Switch) -> None:
@@ -249,8 +274,13 @@ class Network:
         self.nodes[node].run_script(
             "sysctl -q -w " + " ".join(f"{key}={value}" for key, value in SYSCTLS.items()),
             "\n".join(["ip -batch - <<END", *batch, "END"]),
-            *(f"ethtool -K {name} {features}" for name in interfaces),
+            *(f"ethtool -K {name} {features}{self._if_possible(name)}" for name in interfaces),
         )
+
+    def _if_possible(self, interface: str) -> str:
+        """A NIC may have features that cannot be changed."""
+        borrowed = any(one.name == interface for one in self._borrowed)
+        return " || true" if borrowed else ""
 
     def describe(self) -> dict[str, Any]:
         """The interfaces of every node with their qdiscs, offloads and counters; the offloads that
@@ -284,6 +314,7 @@ class Network:
                     "qdisc": link["qdisc"],
                     "mtu": link["mtu"],
                     "offloads_on": offloads[link["ifname"]],
+                    "borrowed": any(one.name == link["ifname"] for one in self._borrowed),
                     "rx": link["stats64"]["rx"],
                     "tx": link["stats64"]["tx"],
                 }
@@ -331,6 +362,8 @@ class Network:
             raise RunFailed(f"vanished while the run went on: interface {', '.join(gone)}")
 
     def remove(self) -> None:
+        while self._borrowed:
+            self._borrowed.pop().give_back()
         for devices in self._devices.values():
             devices.close()
         self._devices.clear()
@@ -366,5 +399,6 @@ def hidden_queues(description: dict[str, Any]) -> list[str]:
         f"{node}: {name} has qdisc {interface['qdisc']}"
         for node, state in description.items()
         for name, interface in state["interfaces"].items()
-        if interface["qdisc"] != "noqueue"
+        # That of a NIC is the host's own, in front of the device and not behind a queue of it.
+        if interface["qdisc"] != "noqueue" and not interface["borrowed"]
     ]

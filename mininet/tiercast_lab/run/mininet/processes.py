@@ -79,8 +79,9 @@ class Children:
         return child
 
     def name_of(self, log: str) -> str:
-        """The name of the child whose output goes to <logs>/<log>.log."""
-        return next(child.name for child in self.children if child.log.stem == log)
+        """The name of the child whose output goes to <logs>/<log>.log. What is no child, such as a
+        switch that the lab did not start, keeps its name."""
+        return next((child.name for child in self.children if child.log.stem == log), log)
 
     def stopped(self, patience_s: float = 0.0) -> list[str]:
         """The names of the children that someone has stopped and that do not continue within

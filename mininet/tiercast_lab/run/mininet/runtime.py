@@ -23,7 +23,7 @@ from tiercast_controller.base.errors import ControllerError
 from tiercast_controller.controller import Controller, Event
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import LabError, RunFailed, RunInvalid
+from tiercast_lab.base.errors import InputError, LabError, RunFailed, RunInvalid
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.checks import require_real_time
@@ -74,6 +74,12 @@ class MininetRun(Run):
         require_congestion_controls(self.loaded)
         require_one_stack(self.loaded)
         require_programs(self.loaded)
+        for way in self.captures.directions:
+            if way.receiver in self.switches.interfaces:
+                raise InputError(
+                    f"--capture {way.name}: {way.receiver} was not started here, so nothing can "
+                    "listen there; valid: directions towards hosts and switches of the lab"
+                )
         if self.captures.all:
             require_dumpcap()
 
@@ -87,7 +93,7 @@ class MininetRun(Run):
 
     def execute(self, interrupt: Interrupt) -> None:
         _log_to(self.logs / "controller.log")
-        network = Network(self.loaded.topology, self.folder.id)
+        network = Network(self.loaded.topology, self.folder.id, self.switches.interfaces)
         children = Children(self.logs)
         with scratch_folder(name=f"{self.folder.id}-") as sockets:
             try:
@@ -223,7 +229,8 @@ class Live:
         for switch in topology.switches.values():
             run.switches.start(switch, self.network, self.children, self._socket(switch.name))
         await controller.start()
-        await run.switches.configure(controller, self.network)
+        for text in await run.switches.configure(controller, self.network):
+            run.view.say(text)
         await self.captures.start()
         run.enter("starting agents")
         agents = self._start_agents()
@@ -399,7 +406,7 @@ class Live:
         run = self.run_
         return Controller(
             described_topology(
-                run.loaded, run.switches.idle_us, lambda name: f"unix:{self._socket(name)}"
+                run.loaded, lambda switch: run.switches.reach(switch, self._socket(switch.name))
             ),
             described_sessions(run.loaded),
             program_for(run.loaded),

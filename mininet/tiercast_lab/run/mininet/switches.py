@@ -11,6 +11,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Switch, Topology
+from tiercast_lab.run.controller_input import Reach
 from tiercast_lab.run.mininet.commands import switch_command
 from tiercast_lab.run.port_changes import port_changes
 
@@ -44,14 +45,18 @@ SESSION_COLUMNS = (
 
 class SwitchKind(Protocol):
     name: str
-    # us: a packet that found the queue empty and waited no longer than this found the link idle.
-    idle_us: int
     # The bounds of validity that depend on the kind of switch (verdict.BOUNDS).
     bounds: Mapping[str, float | None]
+    # Of switches that the lab does not start: what is cabled to them here, by their neighbours.
+    interfaces: Mapping[str, Mapping[str, str]]
 
     def check(self, loaded: LoadedExperiment) -> None:
         """Raises InputError if the switch is not installed or cannot do what the experiment
         asks."""
+
+    def reach(self, switch: Switch, socket: Path) -> Reach:
+        """How the controller reaches a switch; `socket` is where one that the lab starts
+        listens."""
 
     def programs(self) -> list[Path]:
         """The programs that it starts."""
@@ -61,8 +66,9 @@ class SwitchKind(Protocol):
 
     def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None: ...
 
-    async def configure(self, controller: Controller, network: Network) -> None:
-        """Sets what is left once the controller has reached all switches."""
+    async def configure(self, controller: Controller, network: Network) -> list[str]:
+        """Sets what is left once the controller has reached all switches. Returns what the user
+        should know of them."""
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
         """Runs from before the first `poll` until it is cancelled."""
@@ -83,8 +89,8 @@ class SwitchKind(Protocol):
 
 class TiercastSwitches:
     name = "tiercast"
-    idle_us = 0
     bounds: Mapping[str, float | None] = {}
+    interfaces: Mapping[str, Mapping[str, str]] = {}
 
     def __init__(self, seed: int) -> None:
         """`seed` is the run's."""
@@ -92,6 +98,9 @@ class TiercastSwitches:
 
     def check(self, loaded: LoadedExperiment) -> None:
         binaries.require(binaries.SWITCH)
+
+    def reach(self, switch: Switch, socket: Path) -> Reach:
+        return Reach(f"unix:{socket}", switch.device_id)
 
     def programs(self) -> list[Path]:
         return [binaries.SWITCH]
@@ -110,11 +119,12 @@ class TiercastSwitches:
             switch.name,
         )
 
-    async def configure(self, controller: Controller, network: Network) -> None:
+    async def configure(self, controller: Controller, network: Network) -> list[str]:
         for link in network.topology.links.values():
             if link.parameters.wire.changes:
                 event = LinkEvent(0, link.name, wire=link.parameters.wire)
                 await self.apply(controller, network, event)
+        return []
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
         pass
@@ -127,7 +137,10 @@ class TiercastSwitches:
             ("packet_in", {"packets": response.packet_ins, "dropped": dropped}),
         ]
         for port in response.ports:
-            place: Row = {"port": port.port, "link": switch.direction(port.port)}
+            number = self.port_here(switch.name, port.port)
+            if number is None:
+                continue
+            place: Row = {"port": number, "link": switch.direction(number)}
             rows.append(("port", place | _columns(port, PORT_COLUMNS)))
             rows += [
                 ("port.session", place | _columns(counts, SESSION_COLUMNS))
@@ -137,7 +150,15 @@ class TiercastSwitches:
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         for switch, port, fields in port_changes(network.topology, event):
-            await controller.set_link(switch, port, **fields)
+            await controller.set_link(switch, self.port_there(switch, port), **fields)
+
+    def port_here(self, switch: str, port: int) -> int | None:
+        """The experiment's number of a port that the switch names; None if it has none."""
+        return port
+
+    def port_there(self, switch: str, port: int) -> int:
+        """The switch's own number of a port of the experiment."""
+        return port
 
     async def settle(self, controller: Controller, topology: Topology) -> None:
         pass

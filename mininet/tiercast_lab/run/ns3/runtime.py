@@ -22,6 +22,7 @@ from tiercast_lab.base.errors import InputError, RunFailed, among
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.experiment.tcp_stack import OF_NS3
 from tiercast_lab.run.controller_input import (
+    Reach,
     described_sessions,
     described_topology,
     program_for,
@@ -70,7 +71,7 @@ class Ns3Run(Run):
             f"{len(topology.hosts)} hosts, in virtual time"
         )
         controller = VirtualController(
-            described_topology(self.loaded, 0, lambda _: ""),
+            described_topology(self.loaded, lambda one: Reach("", one.device_id)),
             described_sessions(self.loaded),
             program_for(self.loaded),
             self.loaded.experiment.leave_latency / 1e9,
