@@ -475,7 +475,10 @@ def test_a_fault_of_ours_is_no_bad_input(stored) -> None:
         ("run x --seed one", "run: --seed: 'one'; valid: a whole number, 0 to 4294967295"),
         ("reproduce --jobs 0", "reproduce: --jobs: '0'; valid: a whole number, 1 or more"),
         ("reproduce --jobs 2.5", "reproduce: --jobs: '2.5'; valid: a whole number, 1 or more"),
-        ("sessions start 70000", "SESSION: '70000'; valid: a whole number, 0 to 32767"),
+        (
+            "sessions start 70000",
+            "sessions start: session: '70000'; valid: a whole number, 0 to 32767",
+        ),
         ("run x --runtime ns", "run: --runtime: 'ns'; valid: mininet, ns3"),
         ("run x --switch bmv", "run: --switch: 'bmv'; valid: tiercast, bmv2"),
     ],
