@@ -21,6 +21,7 @@
 #include "ns3/records.h"
 #include "ns3/scenario.h"
 #include "ns3/tcp_flows.h"
+#include "ns3/trace_rows.h"
 #include "ns3/udp_flows.h"
 #include "ns3/virtual_network.h"
 #include "protocols/base/units.h"
@@ -102,7 +103,8 @@ class Simulation {
         control_(std::cin, network_, records_,
                  [this](std::uint16_t session, int top) { tell_sender(session, top); }),
         tcp_(network_, records_, scenario_),
-        udp_(network_, records_, scenario_) {
+        udp_(network_, records_, scenario_),
+        traces_(network_, records_, scenario_) {
     control_.apply_first_answer();
     for (const v1::SimulatedSession& session : scenario_.sessions()) {
       senders_.push_back(std::make_unique<SenderAgent>(network_, records_, session));
@@ -134,6 +136,7 @@ class Simulation {
     ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns()));
     ns3::Simulator::Run();
     report_ports();  // because Run() stops before events of the last instant
+    traces_.report();
     report_unbalanced_ports();
     tcp_.report();
     udp_.report();
@@ -189,6 +192,7 @@ class Simulation {
   void report_ports_later() {
     ns3::Simulator::Schedule(ns3::NanoSeconds(records_.interval(kPortsNs)), [this] {
       report_ports();
+      traces_.report();
       tcp_.report();
       udp_.report();
       report_ports_later();
@@ -232,6 +236,7 @@ class Simulation {
   ControlLink control_;
   TcpFlows tcp_;
   UdpFlows udp_;
+  TraceRows traces_;
   std::vector<std::unique_ptr<SenderAgent>> senders_;
   std::vector<std::unique_ptr<ReceiverAgent>> receivers_;
 };

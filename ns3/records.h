@@ -13,6 +13,10 @@
 
 namespace tiercast::ns3_runtime {
 
+struct TextField {
+  std::string_view name, value;
+};
+
 class Records {
  public:
   // `every_ns`: the shortest time between two regular records of a kind. `silent`: writes nothing,
@@ -26,7 +30,8 @@ class Records {
   // Adds {"time_ns":..., "agent":..., "kind":..., field:value...}. A figure that is not finite
   // becomes null.
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
-           std::span<const TraceField> fields, std::string_view link = {});
+           std::span<const TraceField> fields, std::string_view link = {},
+           std::span<const TextField> texts = {});
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
            std::initializer_list<TraceField> fields, std::string_view link = {}) {
     add(time_ns, agent, kind, std::span(fields.begin(), fields.size()), link);

@@ -43,6 +43,16 @@ v1::Scenario parse_scenario(const std::string& json) {
     require(one.session().session() <= wire::kMaxSession,
             "session " + std::to_string(one.session().session()), "0 to 32767");
   }
+  for (const v1::SimulatedSwitch& one : result.switches()) {
+    for (const v1::PortTrace& port : one.traces()) {
+      require(port.share() > 0 && port.share() <= 1, one.name() + ": share", "above 0, to 1");
+    }
+    for (const v1::StateRead& read : one.state()) {
+      require(read.every_ns() > 0, one.name() + ": every_ns", "above 0");
+      require(read.array_case() != v1::StateRead::ARRAY_NOT_SET, one.name() + ": array",
+              "register, counter");
+    }
+  }
   for (const v1::TcpFlow& flow : result.tcp()) {
     check(flow);
     if (!flow.has_sender()) continue;

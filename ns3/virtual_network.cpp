@@ -3,6 +3,10 @@
 
 #include <ns3/simulator.h>
 
+#include <limits>
+#include <map>
+#include <optional>
+
 #include "dataplane/engine/api/program.h"
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/queues/wire_message.h"
@@ -45,6 +49,13 @@ class VirtualNetwork::Node : public engine::Output {
       if (!status.ok()) throw ConfigError(spec.name() + ": " + status.message());
       if (port.port() >= peers_.size()) peers_.resize(port.port() + 1);
     }
+    std::map<std::uint32_t, trace::TracedPort> traced;
+    for (const v1::PortTrace& port : spec.traces()) {
+      traced[port.port()] = {port.share(), {port.registers().begin(), port.registers().end()}};
+    }
+    if (traced.empty()) return;
+    trace_.emplace(std::move(traced), std::numeric_limits<std::size_t>::max());
+    switch_.set_trace(&*trace_);
   }
 
   void connect(std::uint32_t port, Peer peer) { peers_[port] = std::move(peer); }
@@ -73,6 +84,7 @@ class VirtualNetwork::Node : public engine::Output {
   }
 
   engine::Switch& engine_switch() { return switch_; }
+  trace::HopTrace* trace() { return trace_ ? &*trace_ : nullptr; }
 
  private:
   void advance() {
@@ -102,6 +114,7 @@ class VirtualNetwork::Node : public engine::Output {
   void packet_in(std::span<const std::byte>) override {}
 
   VirtualNetwork& network_;
+  std::optional<trace::HopTrace> trace_;
   engine::Switch switch_;
   std::vector<Peer> peers_;                            // by port
   std::vector<std::unique_ptr<Capture>> rx_captures_;  // by port; empty without any
@@ -189,6 +202,10 @@ engine::Switch& VirtualNetwork::at(const std::string& name) {
   const auto found = nodes_.find(name);
   if (found == nodes_.end()) throw ConfigError("no switch '" + name + "'");
   return found->second->engine_switch();
+}
+
+trace::HopTrace* VirtualNetwork::trace_of(const std::string& name) {
+  return nodes_.at(name)->trace();
 }
 
 void VirtualNetwork::changed(const std::string& name) { nodes_.at(name)->schedule(); }

@@ -16,6 +16,7 @@
 
 #include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/api/switch.h"
+#include "dataplane/trace/hop_trace.h"
 #include "ns3/capture.h"
 #include "protocols/wire/udp_frame.h"
 #include "tiercast/v1/simulation.pb.h"
@@ -70,6 +71,8 @@ class VirtualNetwork {
   // In the order of the scenario: the ports that are recorded, or those that are not. Restarts the
   // maxima.
   std::vector<PortView> ports(bool recorded = true);
+  // The trace of a switch; null: it has none.
+  trace::HopTrace* trace_of(const std::string& name);
 
  private:
   class Node;

@@ -24,7 +24,7 @@ P4RUNTIME = (
 )
 TIERCAST = tuple(
     f"tiercast/v1/{name}.proto"
-    for name in ("lab", "marking", "queue", "sender", "session", "simulation")
+    for name in ("lab", "marking", "queue", "sender", "session", "simulation", "trace")
 )
 
 

@@ -19,14 +19,22 @@ MAY_USE = {
     "agent": {"base", "protocols"},
     "dataplane/stf": {"dataplane/engine"},
     "dataplane/accounts": {"dataplane/engine"},
+    "dataplane/trace": {"dataplane/engine"},
     "dataplane/updates": {"dataplane/engine"},
     "dataplane/marking": {"dataplane/engine", "dataplane/updates"},
-    "dataplane/switch": {"base", "dataplane/engine", "dataplane/accounts"},
+    "dataplane/switch": {"base", "dataplane/engine", "dataplane/accounts", "dataplane/trace"},
     "dataplane/sender": {"base", "protocols", "agent"},
     "dataplane/delay_line": {"base"},
     "tools/norm": {"base"},
     "hosts": {"base", "protocols", "agent"},
-    "ns3": {"base", "dataplane/engine", "dataplane/accounts", "dataplane/updates", "protocols"},
+    "ns3": {
+        "base",
+        "dataplane/engine",
+        "dataplane/accounts",
+        "dataplane/trace",
+        "dataplane/updates",
+        "protocols",
+    },
 }
 # Rooms of large folders, from the ground floor up: a room includes itself and what lies below.
 # "" is what lies in the folder itself.
@@ -55,7 +63,9 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
     ),
     "dataplane/switch/p4runtime": ({"translate"}, {"entities"}, {""}),
 }
-WITHOUT_GRPC_OR_DPDK = ("base", "protocols", "dataplane/engine", "dataplane/accounts")
+WITHOUT_GRPC_OR_DPDK = (
+    "base", "protocols", "dataplane/engine", "dataplane/accounts", "dataplane/trace",
+)  # fmt: skip
 PYTHON_MAY_IMPORT = {
     "controller/tiercast_controller": {"tiercast_controller"},
     "mininet/tiercast_lab": {"tiercast_lab", "tiercast_controller"},

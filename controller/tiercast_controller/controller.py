@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
-from tiercast.v1 import lab_pb2, queue_pb2
+from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
 
 from tiercast_controller.agents.lab import Agent, LabService, RecordSink
 from tiercast_controller.agents.records import Record
@@ -327,6 +327,27 @@ class Controller:
     async def register(self, switch: str, name: str) -> dict[int, int]:
         """A register of the P4 program: values by index. Raises UnsupportedError on bmv2."""
         return await self._managed(switch).client.read_register(name)
+
+    async def register_cells(
+        self, switch: str, name: str, indices: Iterable[int]
+    ) -> dict[int, int]:
+        """Some cells of a register, by index. Raises UnsupportedError on bmv2."""
+        return await self._managed(switch).client.read_register_cells(name, indices)
+
+    async def counter_cells(
+        self, switch: str, name: str, indices: Iterable[int]
+    ) -> dict[int, tuple[int, int]]:
+        """Some cells of a counter: (packets, bytes) by index."""
+        return await self._managed(switch).client.read_counter_cells(name, indices)
+
+    async def set_trace(self, switch: str, ports: Iterable[trace_pb2.PortTrace]) -> None:
+        """Traces packets at these ports from now on, and nowhere else. Raises UnsupportedError if
+        the switch has no tiercast.v1."""
+        await self._managed(switch).client.set_trace(ports)
+
+    async def take_trace(self, switch: str) -> lab_pb2.TakeTraceResponse:
+        """The packets that have left traced ports since the last call."""
+        return await self._managed(switch).client.take_trace()
 
     def members(self) -> list[Member]:
         """The members of the sessions' groups by place, as reported."""

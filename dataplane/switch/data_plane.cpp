@@ -29,6 +29,7 @@ constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
 constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between checks of the links of polled ports
 constexpr unsigned kRoundsPerPoll = 64;  // polled ports: rounds between checks of the descriptors
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox from which on workers wait
+constexpr std::size_t kMostHops = 2000;     // traced packets that wait to be taken
 constexpr std::int64_t kFired = -1;         // value of armed_ns_ after the timer has fired
 
 int checked(int result, const char* what) {
@@ -36,7 +37,21 @@ int checked(int result, const char* what) {
   return result;
 }
 
+void require_depth_register(const engine::Program& program, const std::string& name) {
+  const auto& all = program.registers();
+  if (name.empty() || std::any_of(all.begin(), all.end(), [&](auto& r) { return r.name == name; }))
+    return;
+  throw OptionError(fmt::format("--depth-register {}: {} has no such register; valid: {}", name,
+                                program.name(), listed_registers(program)));
+}
+
 }  // namespace
+
+std::string listed_registers(const engine::Program& program) {
+  std::vector<std::string_view> names;
+  for (const engine::RegisterInfo& one : program.registers()) names.push_back(one.name);
+  return names.empty() ? "none, as it has no registers" : fmt::format("{}", fmt::join(names, ", "));
+}
 
 DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers,
                      std::uint64_t seed, std::string depth_register)
@@ -311,6 +326,7 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
   options.cpu_port = cpu_port_;
   options.seed = seed_;
   options.label = accounts::by_group();
+  require_depth_register(*program, depth_register_);
   options.depth_register = depth_register_;
   auto result = std::make_unique<engine::Switch>(std::move(program), options, output);
   for (const auto& port : ports_) {
@@ -327,9 +343,32 @@ void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
     const engine::Status status = pipeline->set_port(port->number, port->link, monotonic_ns());
     if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
   }
-  pipeline->set_trace(trace_);
+  pipeline->set_trace(trace_file_);
   pipeline_ = std::move(pipeline);
   look_at_links();
+}
+
+engine::Status DataPlane::trace_ports(std::map<std::uint32_t, trace::TracedPort> traced) {
+  if (pipeline_ == nullptr)
+    return {engine::ErrorCode::kFailedPrecondition, "the switch has no program yet"};
+  if (trace_file_ != nullptr)
+    return {engine::ErrorCode::kFailedPrecondition,
+            "the switch writes a trace to a file (--trace)"};
+  const auto& known = pipeline_->program().registers();
+  for (const auto& [number, port] : traced) {
+    if (number >= by_number_.size() || by_number_[number] == nullptr)
+      return {engine::ErrorCode::kNotFound, fmt::format("no port {}", number)};
+    for (const std::string& name : port.registers)
+      if (std::none_of(known.begin(), known.end(), [&](auto& r) { return r.name == name; }))
+        return {engine::ErrorCode::kNotFound, fmt::format("no register '{}'; valid: {}", name,
+                                                          listed_registers(pipeline_->program()))};
+  }
+  pipeline_->set_trace(nullptr);
+  hops_.reset();
+  if (traced.empty()) return {};
+  hops_.emplace(std::move(traced), kMostHops);
+  pipeline_->set_trace(&*hops_);
+  return {};
 }
 
 // Tells the pipeline which ports have a link, because action groups skip members whose port has

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -30,6 +31,7 @@
 #include "dataplane/switch/options.h"
 #include "dataplane/switch/port/frame_port.h"
 #include "dataplane/switch/port/interfaces.h"
+#include "dataplane/trace/hop_trace.h"
 
 namespace tiercast::vswitch {
 
@@ -68,6 +70,9 @@ struct Health {
   std::uint64_t packet_ins_dropped = 0;
 };
 
+// The names of a program's registers, for messages.
+std::string listed_registers(const engine::Program& program);
+
 class DataPlane : private engine::Output {
  public:
   // Opens a socket for each port. Throws InterfaceError, which names the port. workers: 1 to the
@@ -88,7 +93,7 @@ class DataPlane : private engine::Output {
   void set_handlers(Handlers handlers);
 
   // To be called before start() and before a program is set. The sink must outlive this object.
-  void set_trace(engine::TraceSink* sink) { trace_ = sink; }
+  void set_trace(engine::TraceSink* sink) { trace_file_ = sink; }
 
   void start();
   void stop();
@@ -98,7 +103,8 @@ class DataPlane : private engine::Output {
   // data-plane thread.
   void call(const std::function<void()>& work);
 
-  // Makes a switch with the same port numbers, but no rates. May be called from any thread.
+  // Makes a switch with the same port numbers, but no rates. May be called from any thread. Throws
+  // OptionError if the program lacks the depth register.
   std::unique_ptr<engine::Switch> make_switch(std::shared_ptr<const engine::Program> program,
                                               engine::Output& output) const;
 
@@ -111,6 +117,11 @@ class DataPlane : private engine::Output {
   void packet_out(std::span<const std::byte> frame);
   // kNotFound or kInvalidArgument.
   engine::Status change_link(std::uint32_t port, const LinkChange& change);
+  // Traces packets at these ports from now on, and at no other; none: at no port.
+  // kFailedPrecondition: there is no program, or set_trace() was called. kNotFound: a port or a
+  // register.
+  engine::Status trace_ports(std::map<std::uint32_t, trace::TracedPort> traced);
+  trace::HopTrace* hops() { return hops_ ? &*hops_ : nullptr; }
   std::vector<PortReport> report();
   Health take_health();
   engine::SwitchStats totals() const;  // all 0 if there is no pipeline
@@ -182,7 +193,8 @@ class DataPlane : private engine::Output {
                                               // loop never sleeps
   unsigned rounds_ = 0;                       // rounds of polling
   std::unique_ptr<engine::Switch> pipeline_;
-  engine::TraceSink* trace_ = nullptr;
+  engine::TraceSink* trace_file_ = nullptr;
+  std::optional<trace::HopTrace> hops_;
   Handlers handlers_;
 
   std::vector<std::unique_ptr<Worker>> workers_;

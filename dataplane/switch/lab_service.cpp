@@ -75,6 +75,30 @@ void fill(const PortReport& report, tiercast::v1::PortStats& out) {
   fill(report.accounts, out);
 }
 
+void fill(const trace::Hop& hop, tiercast::v1::Hop& out) {
+  out.set_port(hop.port);
+  out.set_session(hop.packet.session);
+  out.set_layer(hop.packet.layer);
+  out.set_sequence(hop.packet.sequence);
+  out.set_ip_id(hop.packet.ip_id);
+  out.set_bytes(hop.packet.ip_bytes);
+  out.set_flow(hop.packet.flow);
+  out.set_arrival_ns(hop.arrival_ns);
+  out.set_found_packets(hop.found_packets);
+  out.set_found_bytes(hop.found_bytes);
+  if (hop.left_packets) out.set_left_packets(*hop.left_packets);
+  if (hop.wait_ns) out.set_wait_ns(static_cast<std::uint64_t>(*hop.wait_ns));
+  if (hop.transit_ns) out.set_transit_ns(static_cast<std::uint64_t>(*hop.transit_ns));
+  out.set_fate(hop.fate);
+  out.set_by(hop.by);
+  for (const std::string& line : hop.lines) out.add_lines(line);
+  for (const std::optional<double>& value : hop.registers) {
+    tiercast::v1::RegisterValue& cell = *out.add_registers();
+    if (value) cell.set_value(*value);
+  }
+  if (hop.red_average) out.set_red_average(*hop.red_average);
+}
+
 }  // namespace
 
 grpc::Status LabService::SetLink(grpc::ServerContext*, const tiercast::v1::SetLinkRequest* request,
@@ -116,6 +140,36 @@ grpc::Status LabService::GetPorts(grpc::ServerContext*, const tiercast::v1::GetP
   response->set_packet_ins(health.packet_ins);
   response->set_packet_ins_dropped(health.packet_ins_dropped);
   for (const PortReport& report : reports) fill(report, *response->add_ports());
+  return grpc::Status::OK;
+}
+
+grpc::Status LabService::SetTrace(grpc::ServerContext*,
+                                  const tiercast::v1::SetTraceRequest* request,
+                                  tiercast::v1::SetTraceResponse*) {
+  std::map<std::uint32_t, trace::TracedPort> traced;
+  for (const tiercast::v1::PortTrace& port : request->ports()) {
+    if (!(port.share() > 0 && port.share() <= 1))
+      return {grpc::INVALID_ARGUMENT,
+              fmt::format("port {}: share {}; valid: above 0, to 1", port.port(), port.share())};
+    const trace::TracedPort one{port.share(), {port.registers().begin(), port.registers().end()}};
+    if (!traced.emplace(port.port(), one).second)
+      return {grpc::INVALID_ARGUMENT, fmt::format("port {} is given twice", port.port())};
+  }
+  engine::Status status;
+  data_plane_.call([&] { status = data_plane_.trace_ports(std::move(traced)); });
+  return to_grpc(status);
+}
+
+grpc::Status LabService::TakeTrace(grpc::ServerContext*, const tiercast::v1::TakeTraceRequest*,
+                                   tiercast::v1::TakeTraceResponse* response) {
+  std::vector<trace::Hop> hops;
+  data_plane_.call([&] {
+    trace::HopTrace* const trace = data_plane_.hops();
+    if (trace == nullptr) return;
+    hops = trace->take();
+    response->set_skipped(trace->skipped());
+  });
+  for (const trace::Hop& hop : hops) fill(hop, *response->add_hops());
   return grpc::Status::OK;
 }
 

@@ -15,6 +15,12 @@ class LabService final : public tiercast::v1::Switch::Service {
   grpc::Status GetPorts(grpc::ServerContext* context, const tiercast::v1::GetPortsRequest* request,
                         tiercast::v1::GetPortsResponse* response) override;
 
+  grpc::Status SetTrace(grpc::ServerContext* context, const tiercast::v1::SetTraceRequest* request,
+                        tiercast::v1::SetTraceResponse* response) override;
+  grpc::Status TakeTrace(grpc::ServerContext* context,
+                         const tiercast::v1::TakeTraceRequest* request,
+                         tiercast::v1::TakeTraceResponse* response) override;
+
  private:
   DataPlane& data_plane_;
 };

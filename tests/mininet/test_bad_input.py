@@ -382,6 +382,23 @@ def test_output_that_nobody_reads_is_no_verdict() -> None:
     assert (result.returncode, b"Traceback" in result.stderr) == (EXIT_UNREAD, False)
 
 
+@pytest.mark.parametrize("command", ["list", "list --json", "measures", "--help"])
+def test_output_that_cannot_be_written_is_named(command: str) -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [ROOT / "tiercast", *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert result.returncode == EXIT_INPUT
+    assert result.stderr == (
+        "tiercast: standard output: No space left on device; valid: a file or terminal that can be "
+        "written to\n"
+    )
+
+
 def damaged(stored, tmp_path: Path, name: str) -> Path:
     directory = tmp_path / "damaged" / name
     shutil.copytree(stored.directory, directory)

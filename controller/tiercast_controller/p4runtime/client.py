@@ -17,7 +17,7 @@ import grpc
 from google.rpc import code_pb2, status_pb2
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
-from tiercast.v1 import lab_pb2, lab_pb2_grpc
+from tiercast.v1 import lab_pb2, lab_pb2_grpc, trace_pb2
 
 from tiercast_controller.base.errors import NotPrimaryError, SwitchError, UnsupportedError
 from tiercast_controller.p4runtime.entities import (
@@ -288,6 +288,39 @@ class P4RuntimeClient:
             async for e in self._read([wanted])
         }
 
+    async def read_register_cells(self, register: str, indices: Iterable[int]) -> dict[int, int]:
+        """Some cells of a register of bit<> values, by index, in one request."""
+        identifier = self.program.register_id(register)
+        wanted = [
+            p4.Entity(
+                register_entry=p4.RegisterEntry(register_id=identifier, index=p4.Index(index=index))
+            )
+            for index in indices
+        ]
+        return {
+            e.register_entry.index.index: decode(e.register_entry.data.bitstring)
+            async for e in self._read(wanted)
+        }
+
+    async def read_counter_cells(
+        self, counter: str, indices: Iterable[int]
+    ) -> dict[int, tuple[int, int]]:
+        """Some cells of a counter, in one request: (packets, bytes) by index."""
+        identifier = self.program.counter_id(counter)
+        wanted = [
+            p4.Entity(
+                counter_entry=p4.CounterEntry(counter_id=identifier, index=p4.Index(index=index))
+            )
+            for index in indices
+        ]
+        return {
+            e.counter_entry.index.index: (
+                e.counter_entry.data.packet_count,
+                e.counter_entry.data.byte_count,
+            )
+            async for e in self._read(wanted)
+        }
+
     async def packet_out(self, port: int, frame: bytes) -> None:
         """Sends a frame out of a port."""
         if self._stream is None:
@@ -311,6 +344,19 @@ class P4RuntimeClient:
             return await self._links.GetPorts(lab_pb2.GetPortsRequest(), timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._error("GetPorts", error) from None
+
+    async def set_trace(self, ports: Iterable[trace_pb2.PortTrace], timeout_s: float = 5) -> None:
+        """Traces packets at these ports alone. Raises UnsupportedError on bmv2."""
+        try:
+            await self._links.SetTrace(lab_pb2.SetTraceRequest(ports=ports), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise self._error("SetTrace", error) from None
+
+    async def take_trace(self, timeout_s: float = 5) -> lab_pb2.TakeTraceResponse:
+        try:
+            return await self._links.TakeTrace(lab_pb2.TakeTraceRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise self._error("TakeTrace", error) from None
 
     def _encode(self, entity: TableEntry | MulticastGroup | CloneSession) -> p4.Entity:
         if isinstance(entity, TableEntry):

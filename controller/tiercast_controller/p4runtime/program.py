@@ -139,6 +139,21 @@ class Program:
     def register_id(self, register: str) -> int:
         return self._registers[register].preamble.id
 
+    def register_cells(self, register: str) -> int:
+        """The number of cells of a register array."""
+        return self._registers[register].size
+
+    def counter_cells(self, counter: str) -> int:
+        """The number of cells of an indexed counter."""
+        return self._counters[counter].size
+
+    def full_register(self, register: str) -> str:
+        """The name that the switch knows it by."""
+        return self._registers[register].preamble.name
+
+    def full_counter(self, counter: str) -> str:
+        return self._counters[counter].preamble.name
+
     def register_bits(self, register: str) -> int:
         """Of one cell."""
         return self._registers[register].type_spec.bitstring.bit.bitwidth

@@ -28,6 +28,10 @@ using TraceValue =
 //            set), action, data
 // step       pipeline, action, source, text (as P4 text), changes (field: "old -> new"), and
 //            mark: true if it sets a field named ecn to 3 (RFC 3168: congestion experienced)
+// decision   pipeline, outcome (marked, dropped, passed), by (action), source, lines (of the
+// program,
+//            that decided it: run/decision.h), registers (the last value that each array gave or
+//            got); of egress, and of an ingress that marks or drops
 // clone      session, of (a copy's number), copies (port and instance of each)
 // replicate  group, copies       the last one keeps its number
 // resubmit, recirculate
@@ -35,7 +39,10 @@ using TraceValue =
 // dequeue    port, enq_qdepth, deq_qdepth (packets), waited_ns
 // transmit   port, bytes     the last bit leaves the wire
 // packet_in  bytes           to the controller
-// drop       where (ingress, queue, egress), reason, and by (action), source if the program did it
+// red        port, average (packets)   RED on arrival, at the packet's arrival
+// drop       where (ingress, queue, egress, link), reason, and by (action), source if the program
+// did
+//            it
 struct TraceEvent {
   std::string_view kind;
   std::int64_t time_ns = 0;  // ideal time, as everywhere in the engine
@@ -52,6 +59,8 @@ class TraceSink {
   // Whether to trace this frame; asked once for each frame received.
   virtual bool wants(std::uint32_t port, std::span<const std::byte> frame) = 0;
   virtual void event(const TraceEvent& event) = 0;
+  // Whether to report what the program does step by step: parse, branch, table, step.
+  virtual bool wants_steps() const { return true; }
 };
 
 // One JSON object on one line, without the newline: kind, time_ns, packet, copy, then the fields.

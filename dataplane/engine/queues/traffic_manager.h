@@ -57,6 +57,8 @@ class TrafficManager {
   TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client, std::uint64_t seed);
 
   bool has(std::uint32_t port) const { return port < ports_.size() && ports_[port].exists; }
+  // RED on arrival of a port that exists; null: it has none.
+  const Red* red(std::uint32_t port) const { return ports_[port].red.get(); }
   // The rate is rounded to whole bit/s.
   void set(std::uint32_t port, const PortConfig& config, std::int64_t now_ns);
   void remove(std::uint32_t port);

@@ -15,13 +15,12 @@ void SwitchCore::run_nodes(Pipeline& pipeline, std::uint32_t index, PacketState&
     const Node& node = image.nodes[index];
     switch (node.kind) {
       case Node::Kind::kCondition: {
-        const bool taken = machine.interpreter.run(node.condition, state);
-        observer.branch(image, node, taken);
+        const bool taken = observer.branch(machine, image, index, state);
         index = taken ? node.if_true : node.if_false;
         break;
       }
       case Node::Kind::kAction:
-        observer.run(machine, image, image.actions[node.index], state, nullptr);
+        observer.run(machine, image, index, image.actions[node.index], state, nullptr);
         index = node.if_true;
         break;
       case Node::Kind::kTable: {
@@ -30,12 +29,12 @@ void SwitchCore::run_nodes(Pipeline& pipeline, std::uint32_t index, PacketState&
         const MatchTable::Entry* entry = observer.lookup(table, state);
         MatchTable::Outcome outcome = table.apply(state.phv, state.received_length);
         if (outcome.special != nullptr) machine.hits.complete(layout, table, state, outcome);
-        observer.table(image, layout, table, state, outcome, entry);
+        observer.table(image, index, table, state, outcome, entry);
         if (outcome.action == kNone) {
           index = layout.next_without_action;
           break;
         }
-        observer.run(machine, image, image.actions[layout.actions[outcome.action]], state,
+        observer.run(machine, image, index, image.actions[layout.actions[outcome.action]], state,
                      outcome.arguments);
         index = layout.next_by_hit ? layout.next[outcome.hit ? 0 : 1] : layout.next[outcome.action];
         break;

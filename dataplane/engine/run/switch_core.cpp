@@ -106,6 +106,7 @@ void SwitchCore::set_program(std::shared_ptr<const Image> image) {
     next_ports->stats(port).queue_bytes = 0;
   }
   again_ = {};
+  tracer.forget_program();
   stats = all_stats();
   ports = std::move(next_ports);
   program = std::move(next);
@@ -222,12 +223,14 @@ namespace {
 
 // The observer of packets that are not traced.
 struct Unobserved {
-  void branch(const Image&, const Node&, bool) {}
-  void run(Machine& machine, const Image&, const Action& action, PacketState& state,
-           const Cell* arguments) {
+  static bool branch(Machine& machine, const Image& image, std::uint32_t node, PacketState& state) {
+    return machine.interpreter.run(image.nodes[node].condition, state);
+  }
+  static void run(Machine& machine, const Image&, std::uint32_t, const Action& action,
+                  PacketState& state, const Cell* arguments) {
     machine.interpreter.run(action.code, state, arguments);
   }
-  void table(const Image&, const Table&, MatchTable&, const PacketState&,
+  void table(const Image&, std::uint32_t, MatchTable&, const PacketState&,
              const MatchTable::Outcome&, const MatchTable::Entry*) {}
   static const MatchTable::Entry* lookup(MatchTable&, const PacketState&) { return nullptr; }
 };

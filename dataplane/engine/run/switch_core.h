@@ -185,7 +185,9 @@ class SwitchCore {
                                   std::int64_t now_ns);
   [[gnu::cold]] void run_traced(Pipeline& pipeline, Packet& packet, PacketState& state,
                                 bool in_egress, std::int64_t now_ns);
-  [[gnu::cold]] void tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes);
+  [[gnu::cold]] void enqueue_traced(std::uint32_t port, Packet* packet, std::uint32_t bytes);
+  // Of RED on arrival, after the packet's arrival.
+  [[gnu::cold]] void tell_average(std::uint64_t trace, std::uint32_t copy, std::uint32_t port);
   [[gnu::cold]] void tell_leaves(const Packet& packet, std::uint32_t port);
   [[gnu::cold]] void tell_drop(const Packet& packet, std::string_view where,
                                std::string_view reason);
@@ -331,7 +333,7 @@ inline void SwitchCore::enqueue(std::uint32_t port, Packet* packet, std::uint32_
     ++stats.no_port_packets;
     return drop(packet, "queue", "the egress port does not exist");
   }
-  if (packet->trace != 0) tell_enqueue(*packet, port, bytes);
+  if (packet->trace != 0) return enqueue_traced(port, packet, bytes);
   ports->enqueue(port, packet, bytes, clock_ns);
 }
 

@@ -1,5 +1,7 @@
 // What happens to a traced packet in addition to what happens to every packet. All of it is out of
 // line, so that an untraced packet costs only one branch at each place.
+#include <cstdio>
+
 #include "dataplane/engine/run/run_nodes.h"
 #include "dataplane/engine/run/switch_core.h"
 
@@ -27,8 +29,9 @@ void SwitchCore::choose_trace(Packet& packet, std::uint32_t port) {
 void SwitchCore::parse_traced(Pipeline& pipeline, const Packet& packet, PacketState& state,
                               std::int64_t now_ns) {
   std::vector<std::string> names;
-  for (std::uint32_t index : pipeline.machine.parser.run_traced(state))
-    names.push_back(pipeline.image.parser_states[index].name);
+  const std::vector<std::uint32_t> states = pipeline.machine.parser.run_traced(state);
+  if (!tracer.steps()) return;
+  for (std::uint32_t index : states) names.push_back(pipeline.image.parser_states[index].name);
   std::vector<std::pair<std::string_view, TraceValue>> fields = {{"states", std::move(names)}};
   if (program->egress_pipeline) {
     const bool in_egress = &pipeline == &*program->egress_pipeline;
@@ -42,7 +45,7 @@ void SwitchCore::run_traced(Pipeline& pipeline, Packet& packet, PacketState& sta
                             std::int64_t now_ns) {
   const Image& image = pipeline.image;
   const VerdictCells& verdict = image.verdict;
-  Tracer::Run run(tracer, packet, in_egress ? "egress" : "ingress", now_ns);
+  Tracer::Run run(tracer, image, packet, in_egress ? "egress" : "ingress", now_ns);
   if (!state.exited) {
     run_nodes(pipeline, in_egress ? image.egress_start : image.ingress_start, state, run);
   }
@@ -50,6 +53,10 @@ void SwitchCore::run_traced(Pipeline& pipeline, Packet& packet, PacketState& sta
   const bool drops = verdict.drop != 0 ? state.phv[verdict.drop] != 0
                                        : !state.resubmit && !to_group &&
                                              state.phv[verdict.port] == options.drop_port;
+  const Outcome outcome = drops          ? Outcome::kDropped
+                          : run.marked() ? Outcome::kMarked
+                                         : Outcome::kPassed;
+  if (in_egress || outcome != Outcome::kPassed) run.decide(outcome);
   if (state.assertion_failed) {
     run.drop("an assertion failed");
   } else if (drops) {
@@ -71,17 +78,31 @@ void SwitchCore::tell_clone(const Packet& original, const Packet& copy, std::uin
                  {"copies", replica_texts(config.replicas)}});
 }
 
-void SwitchCore::tell_enqueue(const Packet& packet, std::uint32_t port, std::uint32_t bytes) {
+void SwitchCore::enqueue_traced(std::uint32_t port, Packet* packet, std::uint32_t bytes) {
+  const std::uint64_t trace = packet->trace;
+  const std::uint32_t copy = packet->copy;
   const PortStats& queue = ports->stats(port);
-  tracer.report(packet, "enqueue", clock_ns,
+  tracer.report(*packet, "enqueue", clock_ns,
                 {{"port", std::int64_t{port}},
                  {"bytes", std::int64_t{bytes}},
                  {"waiting_packets", std::int64_t{queue.queue_packets}},
                  {"waiting_bytes", static_cast<std::int64_t>(queue.queue_bytes)}});
+  ports->enqueue(port, packet, bytes, clock_ns);
+  tell_average(trace, copy, port);
+}
+
+void SwitchCore::tell_average(std::uint64_t trace, std::uint32_t copy, std::uint32_t port) {
+  const Red* const red = ports->red(port);
+  if (red == nullptr) return;
+  char average[32];
+  std::snprintf(average, sizeof average, "%.9g", red->average());
+  tracer.report(trace, copy, "red", clock_ns,
+                {{"port", std::int64_t{port}}, {"average", std::string(average)}});
 }
 
 void SwitchCore::tell_lost(const Packet& packet, std::uint32_t port, TrafficManager::Loss why) {
   using enum TrafficManager::Loss;
+  if (why == kQueueFull || why == kEarly) tell_average(packet.trace, packet.copy, port);
   const PortStats& queue = ports->stats(port);
   const std::string name = "port " + std::to_string(port);
   switch (why) {

@@ -29,6 +29,15 @@ std::shared_ptr<const engine::Program> load_program(const std::string& json) {
   }
 }
 
+std::unique_ptr<engine::Switch> made(DataPlane& data_plane,
+                                     std::shared_ptr<const engine::Program> program) {
+  try {
+    return data_plane.make_switch(std::move(program), no_output());
+  } catch (const OptionError& error) {
+    throw RequestError(grpc::INVALID_ARGUMENT, error.what());
+  }
+}
+
 }  // namespace
 
 Pipelines::Pipeline::Pipeline(const p4::v1::ForwardingPipelineConfig& from)
@@ -39,7 +48,7 @@ Pipelines::Pipeline::Pipeline(const p4::v1::ForwardingPipelineConfig& from)
 Pipelines::Rehearsal::Rehearsal(const p4::v1::ForwardingPipelineConfig& config,
                                 DataPlane& data_plane)
     : pipeline(std::make_unique<Pipeline>(config)),
-      switch_state(data_plane.make_switch(pipeline->info.program(), no_output())) {}
+      switch_state(made(data_plane, pipeline->info.program())) {}
 
 void Pipelines::replay(const std::vector<p4::v1::Update>& updates, const Target& target) {
   for (const p4::v1::Update& update : updates) {

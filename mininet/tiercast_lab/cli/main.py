@@ -37,9 +37,11 @@ from tiercast_lab.cli.clean import clean
 from tiercast_lab.cli.marking import marking
 from tiercast_lab.cli.output import (
     AsJson,
+    OutputError,
     console,
     console_beside,
     examples,
+    name_output_errors,
     print_json,
     print_report,
     say,
@@ -599,11 +601,20 @@ for _command in app.registered_commands:
 def main() -> None:
     """Prints an expected error as one text on standard error. An unexpected one gets a stack trace,
     and a text that says that it is a bug."""
+    name_output_errors()
     try:
         status = _run()
         sys.stdout.flush()
     except BrokenPipeError:
         status = _unread()
+    except OutputError as error:
+        print(
+            f"tiercast: standard output: {error.strerror or error}; valid: a file or terminal that "
+            "can be written to",
+            file=sys.stderr,
+        )
+        _drop_output()
+        status = EXIT_INPUT
     except SystemExit as end:
         # Rich has turned the error into this one.
         if not isinstance(end.__context__, BrokenPipeError):
@@ -627,7 +638,7 @@ def _run() -> int:
         # Without arguments, help has been shown instead.
         if said := refusal(error):
             print(f"tiercast: {said}", file=sys.stderr)
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputError):
         raise
     except Exception as error:
         traceback.print_exc()
@@ -642,8 +653,12 @@ def _run() -> int:
 
 def _unread() -> int:
     """The status is not 1, which is a verdict, but says that the reader of the output has gone."""
-    # What is left in the buffers has no reader either; Python would complain of that as it ends.
+    _drop_output()
+    return EXIT_UNREAD
+
+
+def _drop_output() -> None:
+    """What is left in the buffers cannot be written; Python would complain of that as it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
-    return EXIT_UNREAD

@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from tiercast_lab.base import binaries
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 # Tables need not be folded to fit a log.
 console = Console(width=None if sys.stdout.isatty() else 120)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+
+
+class OutputError(OSError):
+    """Standard output refuses what is written to it: its disk is full, for example."""
+
+
+class _Output(io.FileIO):
+    def write(self, data: Buffer, /) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(error.errno, error.strerror) from None
+
+
+def name_output_errors() -> None:
+    """From now on errors of standard output are OutputErrors, apart from those of other files."""
+    before = sys.stdout
+    if before is not sys.__stdout__ or not isinstance(before, io.TextIOWrapper):
+        return
+    before.flush()
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_Output(before.fileno(), "w", closefd=False)),
+        encoding=before.encoding,
+        errors=before.errors,
+        line_buffering=before.line_buffering,
+    )
 
 
 def console_beside(as_json: bool) -> Console:

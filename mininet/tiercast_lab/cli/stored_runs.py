@@ -31,6 +31,8 @@ RUN_HELP = "A run's folder, its name in results/, or an experiment's: the last r
 EXPLAIN_EXAMPLES = examples(
     "tiercast explain latest --receiver h3 --at 45s",
     "tiercast explain sim-session --receiver 25 --at 60 --json",
+    "tiercast explain latest --packet 1:0:4711",
+    "tiercast explain latest --packet tcp1:197",
 )
 
 COMPARE_EXAMPLES = examples(
@@ -92,16 +94,47 @@ def report(
 
 def explain(
     run_directory: Run,
-    receiver: Annotated[str, typer.Option(help="The receiver's name or node: h3 or 3.")],
-    at: Annotated[str, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")],
+    receiver: Annotated[
+        str | None, typer.Option(help="The receiver's name or node: h3 or 3.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="T", help="A time of the run, such as 45s or 45.2.")
+    ] = None,
+    packet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SESSION:LAYER:SEQ",
+            help="A packet of a run with `trace`, or of a flow: FLOW:IP_ID.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say in plain language why a receiver's rate was what it was, from the stored rows."""
+    """Say in plain language, from the stored rows, why a receiver's rate was what it was; or with
+    --packet, what happened to a packet at each traced link, and the lines of the P4 program that
+    decided it."""
+    from tiercast_lab.results.explain import packet as packets
     from tiercast_lab.results.explain import receiver as explanations
     from tiercast_lab.results.explain.snapshot import snapshot_at
     from tiercast_lab.results.storage import reading
 
+    if packet is not None and (receiver is not None or at is not None):
+        raise InputError(
+            "explain: --packet beside --receiver or --at; valid: --packet, or the other two"
+        )
     directory = _directory_of(run_directory)
+    if packet is not None:
+        with reading(directory):
+            explained = packets.explain_packet(_stored(directory), packet)
+        if as_json:
+            print_json(explained.as_data())
+        else:
+            print("\n".join(explained.text()))
+        return
+    if receiver is None or at is None:
+        missing = "--receiver" if receiver is None else "--at"
+        raise InputError(
+            f"explain: {missing} is missing; valid: --receiver h3 --at 45s, or --packet 1:0:4711"
+        )
     with reading(directory):
         snapshot = snapshot_at(_stored(directory), receiver, at)
         if as_json:

@@ -21,6 +21,7 @@ from tiercast_controller.network.topology import MAX_PORT
 
 from tiercast_lab.base.errors import InputError, among, closest, listed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.observed_schema import State, Trace, entry_path
 from tiercast_lab.experiment.paths import Paths, directions
 from tiercast_lab.experiment.quantities import MAX_CHANGES, MAX_FLOWS, START_SPREAD_NS
 from tiercast_lab.experiment.schema import (
@@ -84,6 +85,7 @@ def check(
     _check_groups(source, experiment)
     _check_changes(source, experiment)
     _check_events(source, experiment, topology, links)
+    _check_observed(source, experiment, topology, links)
     _check_members(source, experiment, members)
     _check_churn(source, experiment)
     _check_window(source, experiment)
@@ -507,6 +509,45 @@ def _check_events(
                 f"{units.format_duration(event.at)} is not before the end of the run "
                 f"({units.format_duration(experiment.duration)})",
             )
+
+
+def _check_observed(
+    source: Source, experiment: Experiment, topology: Topology, links: Collection[Edge]
+) -> None:
+    """Checks the links of `trace`, and the places of `state`."""
+    names = set()
+    if experiment.trace or experiment.state:
+        names = {name for a, b in links for name in (f"{a}-{b}", f"{a}>{b}", f"{b}>{a}")}
+    traced: dict[tuple[str, str], int] = {}
+    entries: list[tuple[str, int, Trace | State]] = [
+        *(("trace", index, one) for index, one in enumerate(experiment.trace)),
+        *(("state", index, one) for index, one in enumerate(experiment.state)),
+    ]
+    for key, index, one in entries:
+        path = entry_path(source.data, key, index)
+        if one.link is None:
+            assert isinstance(one, State) and one.node is not None  # State's checks ensure this
+            if f"s{one.node}" not in topology.switches:
+                valid = [switch.number for switch in topology.switches.values()]
+                raise source.error(
+                    (*path, "node"), f"no switch at node {one.node}; valid: {listed(valid)}"
+                )
+            continue
+        if one.link not in names:
+            text = f"{_no_link(one.link, links)}; or a direction, such as 1>0"
+            raise source.error((*path, "link"), text)
+        ways = [way for _, *way in topology.sides(one.link) if way[0] in topology.switches]
+        if not ways:
+            raise source.error(
+                (*path, "link"),
+                f"{one.link} leaves a host, and hosts have no queue; valid: the other direction",
+            )
+        for near, far in ways if key == "trace" else ():
+            if (first := traced.setdefault((near, far), index)) != index:
+                raise source.error(
+                    (*path, "link"),
+                    f"{one.link} is traced by entry {first} already; valid: each direction once",
+                )
 
 
 def _check_churn(source: Source, experiment: Experiment) -> None:

@@ -29,6 +29,7 @@ from tiercast_lab.experiment import churn
 from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.figure_schema import Figure
 from tiercast_lab.experiment.model import Choice, Line
+from tiercast_lab.experiment.observed_schema import OneOrMore, State, Trace
 from tiercast_lab.experiment.quantities import (
     DEFAULT_DURATION,
     MAX_DURATION,
@@ -447,6 +448,8 @@ class Experiment(Strict):
     events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []
     members: Annotated[list[MemberEvent], Field(max_length=MAX_ENTRIES)] = []
     churn: Annotated[list[Churn], Field(max_length=MAX_ENTRIES)] = []
+    trace: Annotated[OneOrMore[Trace], Field(max_length=MAX_ENTRIES)] = []
+    state: Annotated[OneOrMore[State], Field(max_length=MAX_ENTRIES)] = []
     duration: Annotated[Duration, Field(ge=MIN_DURATION, le=MAX_DURATION)] = DEFAULT_DURATION
     measure: Window = Window()
     # The shortest time between two records of an agent, port or flow. At five records a second,

@@ -101,6 +101,24 @@ _KNOWN: dict[str, tuple[str, str]] = {
     ),
     "pressure_percent": ("%", "of the time since the last row in which a task waited for a core"),
     "status": ("", "the program's exit status"),
+    "trace.bytes": ("B", "of the IP packet"),
+    "flow": ("", "source > destination / protocol, with ports"),
+    "fate": ("", "passed, marked, dropped (by the marking), full (the queue was), lost"),
+    "by": ("", "the program's action that marked or dropped, or the part of the switch"),
+    "lines": ("", "of the P4 program that decided, one a line; or the switch's reason"),
+    "sequence": ("", "of the packet in its layer, or TCP's; -1: neither"),
+    "ip_id": ("", "IPv4's identification"),
+    "found_packets": ("packets", "that waited when it came, the one in service not counted"),
+    "found_bytes": ("B", "that waited when it came"),
+    "left_packets": ("packets", "that waited when its service began"),
+    "wait_ns": ("ns", "until its service began, or egress dropped it"),
+    "transit_ns": ("ns", "until its last bit was at the other end of the link"),
+    "red_average": ("packets", "the average of RED on arrival"),
+    "state.name": ("", "of the register or counter"),
+    "state.index": ("", "of its cell"),
+    "state.value": ("", "of a register's cell"),
+    "state.packets": ("packets", "of a counter's cell"),
+    "state.bytes": ("B", "of a counter's cell"),
     "layer.rate_Bps": ("B/s", "the rate that the core has set for this layer"),
     "received.rate_Bps": ("B/s", "the core's estimate of its received rate"),
     "socket.invalid": ("messages", "refused by the core since the start"),
@@ -162,4 +180,6 @@ def _described(kind: str, column: str, of_scheme: bool) -> tuple[str, str]:
     unit = next((unit for end, unit in _SUFFIXES.items() if column.endswith(end)), "")
     if of_scheme and column not in ("time_s", "agent", "rank", "layer"):
         return unit, f"docs/protocols/{kind.split('.')[0]}.md"
+    if column.startswith("register."):
+        return "", "the register's last value in the decision, as the program has it"
     return _KNOWN.get(f"{kind}.{column}") or _KNOWN.get(column) or (unit, DOCUMENT)

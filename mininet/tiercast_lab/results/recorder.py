@@ -26,6 +26,7 @@ from tiercast_lab.results.queue_drops import with_queue_drops
 FLUSH_S = 0.5
 KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # kinds become file names
 TEXT = ("agent", "link")  # text columns in the rows that measures read
+TEXT_OF = {"trace": ("flow", "fate", "by", "lines"), "state": ("name",)}  # and by kind
 CONTROLLERS = "controller."  # kinds of rows that only people read, with more text columns
 
 Frames = dict[str, pl.DataFrame]  # by kind
@@ -127,7 +128,7 @@ def checked_rows(folder: Path, frames: Frames) -> Frames:
                 f"{folder}: {kind} is not a table of rows; valid: numbers in time_s, text in agent"
             )
         for name, of in frame.schema.items():
-            is_text = name in TEXT or kind.startswith(CONTROLLERS)
+            is_text = name in (*TEXT, *TEXT_OF.get(kind, ())) or kind.startswith(CONTROLLERS)
             if not (of.is_numeric() or of == pl.Boolean or (is_text and of == pl.String)):
                 raise InputError(f"{folder}: {kind} has {of} in {name}; valid: numbers")
     return with_queue_drops(frames)

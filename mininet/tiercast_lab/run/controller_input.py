@@ -15,11 +15,13 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.topology import Switch
+from tiercast_lab.run.observed import require_observable
 
 
 def program_for(loaded: LoadedExperiment) -> Program:
     """The switches' P4 program. Raises InputError if it has no action for a link's marking."""
     program = Program.load(binaries.P4_JSON, binaries.P4_INFO)
+    require_observable(loaded, program)
     checked: set[int] = set()  # for links with the same marking, one check is enough
     for name, link in loaded.topology.links.items():
         path, marking = loaded.experiment.placed_marking(name)

@@ -25,6 +25,7 @@ from tiercast_lab.run.capture_options import CaptureOptions
 from tiercast_lab.run.captures import Captures
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.runtime import Ns3Run
+from tiercast_lab.run.observed import traced_ports
 from tiercast_lab.run.progress import Progress, View
 from tiercast_lab.run.runtime import Run
 from tiercast_lab.run.typed_changes import write_experiment
@@ -125,11 +126,22 @@ def _initial_summary(
 
 def _described(loaded: LoadedExperiment) -> dict[str, Any]:
     return {
+        **_traced(loaded),
         "title": loaded.experiment.title,
         "experiment": loaded.data,
         "network": network_summary(loaded),
         "duration_s": loaded.experiment.duration / 1e9,
         **loaded.measured_over,
+    }
+
+
+def _traced(loaded: LoadedExperiment) -> dict[str, Any]:
+    """Nothing of a run without a trace."""
+    if not (traced := traced_ports(loaded)):
+        return {}
+    return {
+        "traced": [one.described for one in traced],
+        "flow_ports": {name: flow.port for name, flow in loaded.flows.items()},
     }
 
 

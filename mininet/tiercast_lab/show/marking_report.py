@@ -19,6 +19,7 @@ from tiercast_controller.base.units import format_duration
 from tiercast_lab.show import pages
 from tiercast_lab.show.panels import COLOURS
 from tiercast_lab.show.plots import DPI, METADATA, STYLE
+from tiercast_lab.show.traced_report import draw_law
 from tiercast_lab.study.marking import Link
 from tiercast_lab.study.marking_results import AtLoad, Judgement, Over
 
@@ -119,17 +120,8 @@ def _laws(judged: Sequence[Judgement]) -> Any:
     )
     for axis, one in zip(axes.flat, shown, strict=False):
         assert one.law is not None  # or there is no curve
-        x = [bin_.at for bin_ in one.curve]
-        axis.vlines(
-            x, [b.low for b in one.curve], [b.high for b in one.curve], color=COLOURS[0], alpha=0.6
-        )
-        axis.plot(x, [b.share for b in one.curve], "o", color=COLOURS[0], markersize=3.5)
-        axis.plot(x, [b.equation for b in one.curve], color="#333333", linewidth=1.1)
-        axis.set_title(name_of(one))
         unit = f" ({one.law.unit})" if one.law.unit else ""
-        axis.set_xlabel(one.law.of + unit)
-        axis.set_ylabel("marked or dropped")
-        axis.set_ylim(0, min(1.05, 1.15 * max([b.high for b in one.curve] + [0.05])))
+        draw_law(axis, one.curve, name_of(one), one.law.of + unit)
     for axis in axes.flat[len(shown) :]:
         axis.set_axis_off()
     return figure

@@ -31,6 +31,7 @@ def script_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def embedded(image: Path) -> str:
+def embedded(image: Path | bytes) -> str:
     """A PNG as a data URL."""
-    return "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()
+    content = image if isinstance(image, bytes) else image.read_bytes()
+    return "data:image/png;base64," + base64.b64encode(content).decode()

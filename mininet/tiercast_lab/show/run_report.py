@@ -14,11 +14,12 @@ from tiercast_lab.measures import spec_of
 from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.run.captures import ways
-from tiercast_lab.show import pages
+from tiercast_lab.show import pages, traced_report
 from tiercast_lab.show.panel_data import panel_data
 from tiercast_lab.show.run_panels import all_panels
 from tiercast_lab.show.topology_drawing import topology_svg
 from tiercast_lab.show.wording import check_row, figure_row, window_text
+from tiercast_lab.study.traced_law import traced_laws
 
 
 def write_report(run: StoredRun) -> Path:
@@ -39,6 +40,7 @@ def write_report(run: StoredRun) -> Path:
             if measure["value"] is not None
         ],
         **_links(run),
+        **_traced(run),
         captures=[one | {"ways": ways(one)} for one in summary.get("captures", ())],
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(pages.script_json([panel_data(panel) for panel in all_panels(run)])),
@@ -53,6 +55,17 @@ def write_report(run: StoredRun) -> Path:
     path = run.directory / "report.html"
     path.write_text(html)
     return path
+
+
+def _traced(run: StoredRun) -> dict[str, Any]:
+    """What the report says of traced links; nothing of a run without any."""
+    laws = traced_laws(run)
+    image = traced_report.picture(run) if laws else b""
+    return {
+        "traced": traced_report.rows(laws),
+        "traced_fates": traced_report.FATES,
+        "traced_picture": Markup(pages.embedded(image)) if image else "",
+    }
 
 
 LINKS_SHOWN = 64

@@ -145,9 +145,10 @@ def judge(marking: Marking, link: Link, seconds: float, seed: int = 1) -> Judgem
     )
 
 
-def curve(packets: Packets, law: Law) -> list[Bin]:
+def curve(packets: Packets, law: Law, least: int = LEAST_IN_BIN) -> list[Bin]:
     """The share of marked or dropped packets over what the law looks at. Packets that the law
-    spares, and those that the full queue dropped, are left out."""
+    spares, and those that the full queue dropped, are left out, and so are ranges with fewer than
+    `least` packets."""
     seen = packets.found if law.register is None else packets.registers[law.register] / law.scale
     judged = ~np.isnan(packets.wait_s) | (packets.fate == EARLY)
     judged &= packets.found >= law.least_found
@@ -167,7 +168,7 @@ def curve(packets: Packets, law: Law) -> list[Bin]:
     for place in range(len(edges) - 1):
         chosen = places == place
         count = int(chosen.sum())
-        if count < LEAST_IN_BIN:
+        if count < least:
             continue
         share = float(hit[chosen].mean())
         low, high = wilson(share, count)

@@ -10,6 +10,7 @@ import pytest
 from tiercast.v1 import lab_pb2
 
 from ...namespaces import command_in
+from .conftest import ROOT
 
 PORT = ("--port", "1=p1")
 
@@ -131,3 +132,13 @@ def test_set_link_of_a_port_that_does_not_exist(start):
     with pytest.raises(grpc.RpcError) as error:
         switch.lab.SetLink(lab_pb2.SetLinkRequest(port=1, delay_ns=10**12))
     assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("p4info", [True, False], ids=["with P4Info", "without"])
+def test_a_depth_register_that_the_program_lacks(fails, tools, p4info):
+    program = ["--json", str(ROOT / "p4src/compiled/tiercast_psa.json")]
+    if p4info:
+        program += ["--p4info", str(ROOT / "p4src/compiled/tiercast_psa.p4info.txtpb")]
+    text = fails("--port", "1=p1", "--depth-register", "queue_dept", *program)
+    assert "--depth-register queue_dept: " in text and " has no such register; valid: " in text
+    assert "queue_depth" in text

@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
+from tiercast.v1 import lab_pb2
+from tiercast.v1.trace_pb2 import PortTrace
 
 from ...patience import PATIENCE_S
 
@@ -188,3 +191,51 @@ def test_a_mark_says_who(traced, network):
         took = transmits[dequeue["packet"]]["time_ns"] - dequeue["time_ns"]
         assert took == 8_000_000 + 5_000_000
     assert marked == [packet in marks for packet in transmits][: len(marked)]
+
+
+def test_a_trace_over_tiercast_v1(start, network, program, tools, p4info):
+    """What is refused, and what a hop says."""
+    switch = start(*PORTS, *program)
+    controller = tools.Controller(switch)
+    try:
+        assert controller.arbitration_code() == 0
+        marking = p4info.entry("port_marking", {1: b"\x04"}, "threshold_marking", b"\x01")
+        controller.insert(p4info.host("10.0.4.2", 4, MAC), marking)
+
+        def refused(code: grpc.StatusCode, **port: object) -> str:
+            with pytest.raises(grpc.RpcError) as error:
+                switch.lab.SetTrace(lab_pb2.SetTraceRequest(ports=[PortTrace(**port)]))
+            assert error.value.code() is code
+            return error.value.details()
+
+        assert refused(grpc.StatusCode.NOT_FOUND, port=9, share=1) == "no port 9"
+        text = refused(grpc.StatusCode.NOT_FOUND, port=4, share=1, registers=["average"])
+        assert text.startswith("no register 'average'; valid: ") and "avg_queue" in text
+        text = refused(grpc.StatusCode.INVALID_ARGUMENT, port=4, share=1.5)
+        assert text == "port 4: share 1.5; valid: above 0, to 1"
+        ports = [PortTrace(port=4, share=1, registers=["avg_queue"])]
+        switch.lab.SetTrace(lab_pb2.SetTraceRequest(ports=ports))
+        hops, deadline = [], time.monotonic() + PATIENCE_S
+        while not any(hop.fate == "marked" for hop in hops):
+            assert time.monotonic() < deadline
+            for _ in range(8):
+                network.ports[1].send(frame("10.0.4.2"))
+            time.sleep(0.1)
+            hops += switch.lab.TakeTrace(lab_pb2.TakeTraceRequest()).hops
+        hop = next(hop for hop in hops if hop.fate == "marked")
+        assert hop.port == 4 and hop.found_packets > 1 and hop.bytes == 1000
+        assert hop.transit_ns - hop.wait_ns == 8_000_000 + 5_000_000
+        assert any("queue.enq_depth > threshold" in line for line in hop.lines)
+        assert hop.registers[0].value == 0  # the average of ports without one
+        switch.lab.SetTrace(lab_pb2.SetTraceRequest())
+        network.ports[1].send(frame("10.0.4.2"))
+        assert list(switch.lab.TakeTrace(lab_pb2.TakeTraceRequest()).hops) == []
+    finally:
+        controller.close()
+
+
+def test_a_switch_that_writes_a_trace_takes_no_other(start, program, tmp_path):
+    switch = start(*PORTS, *program, "--trace", str(tmp_path / "trace.jsonl"))
+    with pytest.raises(grpc.RpcError, match="writes a trace to a file") as error:
+        switch.lab.SetTrace(lab_pb2.SetTraceRequest(ports=[PortTrace(port=1, share=1)]))
+    assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION

@@ -72,19 +72,21 @@ class Red(Marking):
         """Of packets that find two or more waiting, at a constant average."""
         if self.where == "arrival":
             return None
+        return Law(self.probability, "average queue", "packets", "red_average", 1 << 18, 2)
 
-        def probability(average: float) -> float:
-            if average < self.min_th:
-                return 0.0
-            if average < self.max_th:
-                p_b = self.max_p * (average - self.min_th) / (self.max_th - self.min_th)
-            elif self.gentle and average < 2 * self.max_th:
-                p_b = self.max_p + (1 - self.max_p) * (average - self.max_th) / self.max_th
-            else:
-                return 1.0
-            return 1 / _spacing(p_b, self.wait) if p_b > 0 else 0.0
-
-        return Law(probability, "average queue", "packets", "red_average", 1 << 18, 2)
+    def probability(self, average: float) -> float:
+        """Of a mark or early drop, of packets that find two or more waiting, at a constant average
+        (packets)."""
+        if average < self.min_th:
+            return 0.0
+        if average < self.max_th:
+            p_b = self.max_p * (average - self.min_th) / (self.max_th - self.min_th)
+        elif self.gentle and average < 2 * self.max_th:
+            p_b = self.max_p + (1 - self.max_p) * (average - self.max_th) / self.max_th
+        else:
+            return 1.0
+        spacing = _spacing_on_arrival if self.where == "arrival" else _spacing
+        return 1 / spacing(p_b, self.wait) if p_b > 0 else 0.0
 
     def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
         self._check(traffic)
@@ -197,3 +199,17 @@ def _spacing(p_b: float, wait: bool) -> float:
     last one add up to R, uniform in (0, 1], or with `wait` in (1, 2]."""
     most = 2 if wait else 1
     return sum(min(1.0, most - n * p_b) for n in range(math.ceil(most / p_b)))
+
+
+def _spacing_on_arrival(p_b: float, wait: bool) -> float:
+    """The same where the queue decides, as ns-2's: packet c after the last one is hit with the
+    probability p_b / (1 - c p_b), or with `wait` p_b / (2 - c p_b) from c p_b = 1 on."""
+    mean, spared, most, c = 0.0, 1.0, 2 if wait else 1, 0
+    while spared > 1e-12:
+        mean += spared
+        c += 1
+        left = most - c * p_b
+        if left <= 0:
+            break
+        spared *= 1 - min(1.0, p_b / left) if not wait or left <= 1 else 1
+    return mean

@@ -43,7 +43,7 @@ std::uint64_t clamp(const Value& value) {
 }  // namespace
 
 bool Interpreter::run(CodeRange code, PacketState& packet, const Cell* arguments) {
-  return execute<Word>(code.begin, code.end, packet, arguments) != 0;
+  return execute<Word, false>(code.begin, code.end, packet, arguments) != 0;
 }
 
 template <class Value>
@@ -55,7 +55,82 @@ void Interpreter::log_message(const LogFormat& format, const Value* arguments) {
   output_.log_message(text);
 }
 
+// Before the instruction runs: what it reads and writes of the packet vector.
 template <class Value>
+void Interpreter::observe(const Instruction& i, const Cell* phv, const Value* top) {
+  Effects& effects = *effects_;
+  const auto number = [](const Value& value) { return clamp(value); };
+  const auto whole = [&](std::uint64_t header, bool writes) {
+    if (header >= image_.headers.size()) return;
+    const Header& of = image_.headers[header];
+    if (writes) return effects.write(of.valid_cell, of.cells);
+    for (std::uint32_t c = 0; c < of.cells; ++c) effects.read(phv, of.valid_cell + c, kCellBits);
+  };
+  const auto field = [&](std::uint64_t header) -> const Field* {
+    return header < image_.headers.size() ? &image_.headers[header].fields[i.a] : nullptr;
+  };
+  const auto stack = [&](std::uint32_t index, bool writes) {
+    const HeaderStack& of = image_.stacks[index];
+    if (writes) effects.write(of.next_cell, 1);
+    effects.read(phv, of.next_cell, kCellBits);
+    for (const std::uint32_t header : of.headers) {
+      if (!of.of_unions) whole(header, writes);
+    }
+  };
+  switch (i.op) {
+    case Op::kField:
+    case Op::kSignedField: return effects.read(phv, i.a, i.width);
+    case Op::kCopyCell: effects.read(phv, i.b, i.width); return effects.write(i.a, 1);
+    case Op::kSetCell: return effects.write(i.a, 1);
+    case Op::kArgument: effects.reads_arguments = true; return;
+    case Op::kCopyArgument: effects.reads_arguments = true; return effects.write(i.a, 1);
+    case Op::kStore: return effects.write(i.a, cells_for(i.width));
+    case Op::kCopyVarbit:
+      effects.read(phv, i.b, kCellBits);
+      return effects.write(i.a, 1 + cells_for(i.width));
+    case Op::kVarbitEqual:
+      effects.read(phv, i.a, kCellBits);
+      return effects.read(phv, i.b, kCellBits);
+    case Op::kFieldOf:
+    case Op::kSignedFieldOf:
+      if (const Field* of = field(number(top[-1]))) effects.read(phv, of->cell, of->width);
+      return;
+    case Op::kStoreFieldOf:
+      if (const Field* of = field(number(top[-2]))) effects.write(of->cell, cells_for(of->width));
+      return;
+    case Op::kValid:
+      if (const std::uint64_t id = number(top[-1]); id < image_.headers.size()) {
+        effects.read(phv, image_.headers[id].valid_cell, 1);
+      }
+      return;
+    case Op::kHeadersEqual: whole(number(top[-2]), false); return whole(number(top[-1]), false);
+    case Op::kAddHeader:
+    case Op::kRemoveHeader: return whole(number(top[-1]), true);
+    case Op::kAssignHeader: whole(number(top[-1]), false); return whole(number(top[-2]), true);
+    case Op::kLastIndex:
+    case Op::kStackSize:
+    case Op::kLastElement: return stack(i.a, false);
+    case Op::kAssignStack: stack(i.b, false); return stack(i.a, true);
+    case Op::kPush:
+    case Op::kPop: return stack(i.a, true);
+    case Op::kHash:
+    case Op::kCalculation:
+    case Op::kOnesSum:
+      for (const CalculationInput& input : image_.calculations[i.a].inputs) {
+        if (input.kind == CalculationInput::Kind::kField) {
+          effects.read(phv, input.cell, input.width);
+        }
+      }
+      return;
+    case Op::kMeter: effects.meters = true; return;
+    case Op::kMarkToDrop:
+      effects.write(image_.verdict.port, 1);
+      return effects.write(image_.verdict.group, 1);
+    default: return;
+  }
+}
+
+template <class Value, bool kObserved>
 Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& packet,
                           const Cell* arguments) {
   Value stack[kStackDepth];
@@ -70,6 +145,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
 
   while (pc < end) {
     const Instruction& i = image_.code[pc++];
+    if constexpr (kObserved) observe(i, phv, top);
     switch (i.op) {
       case Op::kConstant: *top++ = Value{image_.constants[i.a]}; break;
       case Op::kWideConstant:
@@ -96,6 +172,10 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         top[-1] = index < array.size
                       ? load<Value>(&externs_.registers[i.a][index * array.cells()], array.width)
                       : Value{0};
+        if constexpr (kObserved) {
+          const auto value = static_cast<Cell>(static_cast<Word>(top[-1]));
+          effects_->accesses.push_back({i.a, index, value, false});
+        }
         break;
       }
       case Op::kRandom: {
@@ -105,6 +185,10 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         const Cell span = high >= low ? high - low + 1 : 1;  // 0 stands for all 2^64 numbers
         --top;
         top[-1] = Value{Word{span == 0 ? random : low + random % span}};
+        if constexpr (kObserved) {
+          const auto value = static_cast<Cell>(static_cast<Word>(top[-1]));
+          effects_->draws.push_back({low, high, value});
+        }
         break;
       }
       case Op::kHash: {
@@ -332,6 +416,10 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         const std::uint64_t index = clamp(top[0]);
         if (index < array.size) {
           store(&externs_.registers[i.a][index * array.cells()], array.width, top[1]);
+          if constexpr (kObserved) {
+            const Cell value = externs_.registers[i.a][index * array.cells()];
+            effects_->accesses.push_back({i.a, index, value, true});
+          }
         }
         break;
       }
@@ -372,7 +460,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         break;
       case Op::kWide:
         if constexpr (std::is_same_v<Value, Word>) {
-          const Word result = execute<Wide>(pc, pc + i.a, packet, arguments);
+          const Word result = execute<Wide, kObserved>(pc, pc + i.a, packet, arguments);
           if (packet.error != 0 || packet.exited) return 0;
           if (i.b != 0) *top++ = result;
         }
@@ -478,11 +566,24 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
 }
 
 Cell Interpreter::value(CodeRange code, PacketState& packet) {
-  return static_cast<Cell>(execute<Word>(code.begin, code.end, packet, nullptr));
+  return static_cast<Cell>(execute<Word, false>(code.begin, code.end, packet, nullptr));
 }
 
 std::uint32_t Interpreter::run_part(CodeRange code, PacketState& packet, const Cell* arguments) {
-  execute<Word>(code.begin, code.end, packet, arguments);
+  execute<Word, false>(code.begin, code.end, packet, arguments);
+  return packet.next_pc;
+}
+
+bool Interpreter::run(CodeRange code, PacketState& packet, const Cell* arguments,
+                      Effects& effects) {
+  effects_ = &effects;
+  return execute<Word, true>(code.begin, code.end, packet, arguments) != 0;
+}
+
+std::uint32_t Interpreter::run_part(CodeRange code, PacketState& packet, const Cell* arguments,
+                                    Effects& effects) {
+  effects_ = &effects;
+  execute<Word, true>(code.begin, code.end, packet, arguments);
   return packet.next_pc;
 }
 

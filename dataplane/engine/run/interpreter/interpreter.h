@@ -6,6 +6,7 @@
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/image/image.h"
 #include "dataplane/engine/run/interpreter/calculations.h"
+#include "dataplane/engine/run/interpreter/effects.h"
 #include "dataplane/engine/run/state/externs.h"
 #include "dataplane/engine/run/state/headers.h"
 #include "dataplane/engine/run/state/packet_state.h"
@@ -31,10 +32,17 @@ class Interpreter {
   // Runs a part of an action's code, from its beginning to the end of a statement. Returns where
   // execution continues, which may be anywhere in the action.
   std::uint32_t run_part(CodeRange code, PacketState& packet, const Cell* arguments);
+  // The same, and what the code did is added to `effects`.
+  bool run(CodeRange code, PacketState& packet, const Cell* arguments, Effects& effects);
+  std::uint32_t run_part(CodeRange code, PacketState& packet, const Cell* arguments,
+                         Effects& effects);
 
  private:
-  template <class Value>
+  // kObserved: effects_ is set.
+  template <class Value, bool kObserved>
   Word execute(std::uint32_t pc, std::uint32_t end, PacketState& packet, const Cell* arguments);
+  template <class Value>
+  void observe(const Instruction& instruction, const Cell* phv, const Value* top);
   template <class Value>
   void log_message(const LogFormat& format, const Value* arguments);
 
@@ -44,6 +52,7 @@ class Interpreter {
   Calculations& calculations_;
   Output& output_;
   std::uint32_t drop_port_;
+  Effects* effects_ = nullptr;
 };
 
 }  // namespace tiercast::engine

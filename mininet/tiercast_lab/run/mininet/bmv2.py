@@ -19,6 +19,7 @@ from tiercast_controller.controller import Controller
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.observed_schema import entry_path
 from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Link, Switch, Topology
 from tiercast_lab.experiment.wire import WIRE_KEYS, Wire
@@ -26,7 +27,8 @@ from tiercast_lab.run.controller_input import Reach
 from tiercast_lab.run.mininet.fate_counts import FateCounts
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
-from tiercast_lab.run.mininet.switches import LoggedRow, Row
+from tiercast_lab.run.mininet.switches import LoggedRow, Trace
+from tiercast_lab.run.observed import Row
 
 PROGRAM = "simple_switch_grpc"
 THRIFT_CLI = "simple_switch_CLI"
@@ -61,6 +63,18 @@ class Bmv2Switches:
                     "P4Runtime server and Thrift, or use --switch tiercast"
                 )
         binaries.require(binaries.DELAY_LINE)
+        if loaded.experiment.trace:
+            raise InputError(
+                f"{loaded.file}: trace: --switch bmv2 has no trace of single packets; valid: "
+                "--switch tiercast, or --runtime ns3"
+            )
+        for index, state in enumerate(loaded.experiment.state):
+            if state.register_ is not None:
+                place = ".".join(entry_path(loaded.data, "state", index))
+                raise InputError(
+                    f"{loaded.file}: {place}.register: bmv2 reads no registers over "
+                    "P4Runtime; valid: counter, --switch tiercast, or --runtime ns3"
+                )
         for link in loaded.topology.links.values():
             if link.parameters.queue.bytes:
                 raise InputError(
@@ -166,6 +180,9 @@ class Bmv2Switches:
         await self._counts.settle(
             controller, topology, topology.switches, self._service_s, self._depth
         )
+
+    async def take_trace(self, controller: Controller, switch: Switch) -> Trace:
+        return [], 0
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         link = network.topology.links[event.link]

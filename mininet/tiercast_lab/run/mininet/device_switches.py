@@ -25,7 +25,8 @@ from tiercast_lab.run.mininet.devices import Device, require_interfaces
 from tiercast_lab.run.mininet.fate_counts import FateCounts
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
-from tiercast_lab.run.mininet.switches import Row, TiercastSwitches
+from tiercast_lab.run.mininet.switches import TiercastSwitches
+from tiercast_lab.run.observed import Row, StateRead, TracedPort, state_reads, traced_ports
 
 LARGEST_PACKET = 1500  # bytes
 
@@ -47,6 +48,20 @@ class DeviceSwitches(TiercastSwitches):
         if self.devices.keys() < loaded.topology.switches.keys():
             super().check(loaded)
         require_interfaces(self.devices)
+        self._traced = traced_ports(loaded)
+        observed: list[tuple[str, TracedPort | StateRead]] = [
+            *(("trace", port) for port in self._traced),
+            *(("state", read) for read in state_reads(loaded)),
+        ]
+        for key, one in observed:
+            if one.switch in self.devices and one.link:
+                valid = "links of switches that the lab starts"
+                if key == "state":
+                    valid = "`node` and `index`, with the device's own port number; or " + valid
+                raise InputError(
+                    f"{loaded.file}: {key}: link {one.link} is at {one.switch}, a device; valid: "
+                    f"{valid}"
+                )
         for link in loaded.topology.links.values():
             if link.parameters.fair and {link.a, link.b} & self.devices.keys():
                 raise InputError(

@@ -19,7 +19,8 @@ from tiercast_controller.network.fates import EgressFates, PortFates
 
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.mininet.pauses import AnswerWatch
-from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS, Row
+from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS
+from tiercast_lab.run.observed import Row
 
 STILL_S = 0.3  # the queues have drained if no count changes for this time plus the links' delay
 PATIENCE_S = 5.0  # how long to wait for that, beyond the time that the longest queue needs to drain

@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,14 @@ from tiercast_lab.run.mininet.load import LoadMeter
 from tiercast_lab.run.mininet.network import Network, hidden_queues
 from tiercast_lab.run.mininet.pauses import LoopWatch
 from tiercast_lab.run.mininet.processes import GRACE_S, Children
-from tiercast_lab.run.mininet.switches import Row, SwitchKind
+from tiercast_lab.run.mininet.switches import SwitchKind
 from tiercast_lab.run.mininet.traffic import (
     TrafficPrograms,
     require_congestion_controls,
     require_one_stack,
 )
 from tiercast_lab.run.mininet.user_commands import UserCommands, require_programs
+from tiercast_lab.run.observed import Row, StateRead, state_reads, state_row
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
@@ -182,6 +183,7 @@ class Live:
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
         self.start_ns = 0
+        self.skipped: dict[str, int] = {}  # packets that were not traced, by switch
 
     async def run(self) -> None:
         controller = self._controller()
@@ -231,6 +233,8 @@ class Live:
         await controller.start()
         for text in await run.switches.configure(controller, self.network):
             run.view.say(text)
+        for read in state_reads(run.loaded):
+            await self._cells(controller, read)  # so that a switch that cannot says so now
         await self.captures.start()
         run.enter("starting agents")
         agents = self._start_agents()
@@ -260,6 +264,10 @@ class Live:
             asyncio.create_task(self._events(controller)),
             asyncio.create_task(self._members(controller, changes)),
             asyncio.create_task(self.commands.run(self.start_ns / 1e9, self._on_command)),
+            *(
+                asyncio.create_task(self._read_state(controller, read))
+                for read in state_reads(run.loaded)
+            ),
         ]
         try:
             await self.go_on(controller, load)
@@ -289,6 +297,11 @@ class Live:
             await self._drain(controller)
         await asyncio.gather(*(self._poll(controller, switch) for switch in switches))
         await self.captures.stop()
+        run.complaints += [
+            f"{name}: {skipped} packets of the sample were not traced: too many in a second"
+            for name, skipped in self.skipped.items()
+            if skipped
+        ]
 
     def agent_changes(self) -> list[AgentChange]:
         """Who comes and goes when."""
@@ -355,7 +368,30 @@ class Live:
         now_s = self.now_s()
         for kind, fields in rows:
             self._take(kind, now_s, switch.name, fields)
+        hops, self.skipped[switch.name] = await self.run_.switches.take_trace(controller, switch)
+        for time_ns, row in hops:
+            self._take("trace", (time_ns - self.start_ns) / 1e9, switch.name, row)
         return rows
+
+    async def _cells(
+        self, controller: Controller, read: StateRead
+    ) -> Mapping[int, int | tuple[int, int]]:
+        if read.is_register:
+            return await controller.register_cells(read.switch, read.array, read.indices)
+        return await controller.counter_cells(read.switch, read.array, read.indices)
+
+    async def _read_state(self, controller: Controller, read: StateRead) -> None:
+        """Reads each `every` from the start on. Times that pass while a read takes long are left
+        out."""
+        every_s, next_s = read.every / 1e9, 0.0
+        while next_s < self.run_.progress.duration_s:
+            await asyncio.sleep(max(0.0, next_s - self.now_s()))
+            before_s = self.now_s()
+            cells = await self._cells(controller, read)
+            time_s = (before_s + self.now_s()) / 2
+            for index in read.indices:
+                self._take("state", time_s, read.switch, state_row(read, index, cells[index]))
+            next_s = every_s * math.floor(self.now_s() / every_s + 1)
 
     async def _sample_load(self, load: LoadMeter) -> None:
         run = self.run_

@@ -13,6 +13,7 @@ from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.controller_input import Reach
 from tiercast_lab.run.mininet.commands import switch_command
+from tiercast_lab.run.observed import Row, TracedPort, hop_row, of_switch, traced_ports
 from tiercast_lab.run.port_changes import port_changes
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from tiercast_lab.run.mininet.network import Network
     from tiercast_lab.run.mininet.processes import Children
 
-# The columns of one row, besides time_s and agent. None: this kind of switch does not count that.
-Row = dict[str, float | str | None]
+Trace = tuple[list[tuple[int, Row]], int]
 LoggedRow = tuple[int, str, str, Row]  # time_ns of CLOCK_MONOTONIC, kind, agent, columns
 
 
@@ -77,6 +77,10 @@ class SwitchKind(Protocol):
         """The newest rows, each with its kind: `pause`, `packet_in`, and for each port `port` and
         `port.session`."""
 
+    async def take_trace(self, controller: Controller, switch: Switch) -> Trace:
+        """The packets that have left traced ports since the last call: time_ns of CLOCK_MONOTONIC
+        and columns of each; and how many packets were not traced in all, as too many waited."""
+
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None: ...
 
     async def settle(self, controller: Controller, topology: Topology) -> None:
@@ -95,9 +99,11 @@ class TiercastSwitches:
     def __init__(self, seed: int) -> None:
         """`seed` is the run's."""
         self._seed = seed
+        self._traced: list[TracedPort] = []
 
     def check(self, loaded: LoadedExperiment) -> None:
         binaries.require(binaries.SWITCH)
+        self._traced = traced_ports(loaded)
 
     def reach(self, switch: Switch, socket: Path) -> Reach:
         return Reach(f"unix:{socket}", switch.device_id)
@@ -124,6 +130,8 @@ class TiercastSwitches:
             if link.parameters.wire.changes:
                 event = LinkEvent(0, link.name, wire=link.parameters.wire)
                 await self.apply(controller, network, event)
+        for switch in dict.fromkeys(one.switch for one in self._traced):
+            await controller.set_trace(switch, of_switch(self._traced, switch))
         return []
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
@@ -147,6 +155,17 @@ class TiercastSwitches:
                 for counts in port.sessions
             ]
         return rows
+
+    async def take_trace(self, controller: Controller, switch: Switch) -> Trace:
+        ports = {one.port: one for one in self._traced if one.switch == switch.name}
+        if not ports:
+            return [], 0
+        taken = await controller.take_trace(switch.name)
+        rows = [
+            (hop.arrival_ns, hop_row(hop, ports[hop.port].registers, ports[hop.port].link))
+            for hop in taken.hops
+        ]
+        return rows, taken.skipped
 
     async def apply(self, controller: Controller, network: Network, event: LinkEvent) -> None:
         for switch, port, fields in port_changes(network.topology, event):

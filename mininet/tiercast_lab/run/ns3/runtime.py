@@ -35,7 +35,9 @@ from tiercast_lab.run.runtime import Run
 # the median is 5 to 15 ms.
 CONTROL_DELAY_NS = 10_000_000
 # The kinds of rows besides those that the schemes' cores trace. Each becomes a table of the run.
-KINDS = frozenset({*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp"})
+KINDS = frozenset(
+    {*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp", "trace", "state"}
+)
 
 
 @dataclass(kw_only=True)

@@ -18,6 +18,7 @@ from tiercast_lab.experiment.tcp_stack import TcpSender
 from tiercast_lab.experiment.topology import Host, Topology
 from tiercast_lab.run.agents import session_agents
 from tiercast_lab.run.captures import Captures
+from tiercast_lab.run.observed import of_switch, state_reads, traced_ports
 from tiercast_lab.run.port_changes import port_changes, wire_message
 
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
@@ -103,9 +104,12 @@ def _switches(
     unrecorded = {f"h{node}" for nodes in loaded.receivers for node in nodes} - {
         f"h{node}" for nodes in loaded.recorded for node in nodes
     }
+    traced, state = traced_ports(loaded), state_reads(loaded)
     return [
         simulation_pb2.SimulatedSwitch(
             name=switch.name,
+            traces=of_switch(traced, switch.name),
+            state=(read.message() for read in state if read.switch == switch.name),
             ports=(
                 _port(loaded, switch.name, number, neighbour not in unrecorded, captured)
                 for number, (neighbour, _) in enumerate(switch.ports, 1)
