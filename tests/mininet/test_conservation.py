@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INVALID
-from tiercast_lab.cli.running import run_and_report
+from tiercast_lab.cli.running import run_and_store, show_results
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.conservation import conservation
 from tiercast_lab.results.queue_drops import with_queue_drops
@@ -188,7 +188,7 @@ def test_a_run_in_which_it_does_not_hold_exits_3(
     results = tmp_path / "results"
     options = Options(1, "ns3", "tiercast", results, ["./tiercast"])
     shown = Console(file=io.StringIO(), width=200)
-    assert run_and_report(load(), options, shown) == EXIT_INVALID
+    assert show_results(*run_and_store(load(), options, shown), shown) == EXIT_INVALID
     summary = json.loads((results / "latest" / "summary.json").read_text())
     assert summary["verdict"] == "invalid"
     (reason,) = summary["reasons"]
