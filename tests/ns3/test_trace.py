@@ -212,3 +212,10 @@ def test_red_on_arrival_has_the_same_law(tmp_path: Path) -> None:
     assert mine["red_average"].null_count() == 0
     (law,) = traced_laws(load_run(folder))
     within(law)
+
+
+def test_priority_marks_by_its_average_and_has_no_equation_of_all_packets(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("MARKING", "{kind: priority}").replace("40s", "20s")
+    folder = run(tmp_path, text.replace("38s", "18s") + "trace: {link: 0>1, sample: 1/1}\n")
+    (law,) = traced_laws(load_run(folder))
+    assert law.law.of == "average queue" and law.curve and not law.has_equation

@@ -130,13 +130,15 @@ def explain(
         else:
             print("\n".join(explained.text()))
         return
-    if receiver is None or at is None:
-        missing = "--receiver" if receiver is None else "--at"
-        raise InputError(
-            f"explain: {missing} is missing; valid: --receiver h3 --at 45s, or --packet 1:0:4711"
-        )
     with reading(directory):
-        snapshot = snapshot_at(_stored(directory), receiver, at)
+        stored = _stored(directory)
+        if receiver is None or at is None:
+            missing = "--receiver" if receiver is None else "--at"
+            raise InputError(
+                f"explain: {missing} is missing; valid: --receiver h3 --at 45s, or --packet "
+                "1:0:4711"
+            )
+        snapshot = snapshot_at(stored, receiver, at)
         if as_json:
             print_json(explanations.as_data(snapshot))
         else:

@@ -44,7 +44,7 @@ def law_text(law: TracedLaw) -> str:
         return "too few packets"
     ranges = f"{len(law.curve)} ranges of {law.law.of}"
     if not law.has_equation:
-        return f"{ranges}; no equation of one quantity"
+        return f"{ranges}; no equation of all packets"
     return f"{ranges}, the equation outside the 95 % interval of {law.outside}"
 
 

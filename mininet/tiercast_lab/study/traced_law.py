@@ -4,13 +4,20 @@ at, beside the marking's equation."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
-from tiercast_controller.network.marking import AnyMarking, Law, Marking, PortTraffic, Red
+from tiercast_controller.network.marking import (
+    AnyMarking,
+    Law,
+    Marking,
+    PortTraffic,
+    PriorityMarking,
+    Red,
+)
 
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.study.marking import DROPPED, EARLY, FULL, LEFT, MARKED, Packets
@@ -87,6 +94,9 @@ def _law(marking: Marking | None, traffic: PortTraffic) -> Law:
     if isinstance(marking, Red) and marking.where == "arrival":
         return Law(marking.probability, "average queue", "packets", _ON_ARRIVAL, least_found=2)
     law = None if marking is None or not traffic.rate_bps else marking.law(traffic)
+    if law is not None and isinstance(marking, PriorityMarking):
+        # Its equation is of top groups, and which ones these are changes with who subscribes.
+        return replace(law, probability=lambda _: math.nan)
     return _FOUND if law is None else law
 
 
