@@ -169,6 +169,7 @@ deb: configure    ## Debian packages tiercast and tiercast-ns3, for a machine wi
 
 p4: setup         ## compile p4src (needs p4c) and renew p4src/compiled with its LOCK
 	@$(PYTHON) p4src/compile.py
+	@$(PYTHON) p4src/compile_examples.py
 	@$(PYTHON) tests/docs/marking_program.py
 
 lock:             ## renew requirements.lock and requirements-dev.lock from their .in files

@@ -43,7 +43,7 @@ endif()
 install(FILES VERSION DESTINATION ${data})
 install(DIRECTORY experiments DESTINATION ${data})
 install(DIRECTORY p4src DESTINATION ${data} FILES_MATCHING
-  PATTERN *.p4 PATTERN compiled/* PATTERN __pycache__ EXCLUDE)
+  PATTERN *.p4 PATTERN *.manifest.yaml PATTERN compiled/* PATTERN __pycache__ EXCLUDE)
 install(FILES tools/wire/tiercast.lua DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/plugins)
 install(FILES LICENSE TYPE DOC RENAME copyright)
 install(FILES README.md TYPE DOC)

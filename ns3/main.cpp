@@ -8,6 +8,7 @@
 #include <ns3/simulator.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -38,10 +39,16 @@ constexpr std::size_t kWireFieldsOfPort = 6, kWireFieldsOfSession = 3;
 
 double figure(std::uint64_t value) { return static_cast<double>(value); }
 
+// What only a program with the fates' counters knows; otherwise null.
+double counted(const VirtualNetwork::PortView& view, std::uint64_t value) {
+  return view.accounts.by_program ? figure(value) : std::nan("");
+}
+
 auto port_row(const VirtualNetwork::PortView& view) {
   const engine::PortStats& stats = view.stats;
   const accounts::Counts& counts = view.accounts.total;
   const accounts::IngressCounts& in = view.accounts.ingress;
+  const auto of_program = [&](std::uint64_t value) { return counted(view, value); };
   return std::to_array<TraceField>({
       {"port", figure(view.port.port())},
       {"rx_packets", figure(stats.rx_packets)},
@@ -56,11 +63,11 @@ auto port_row(const VirtualNetwork::PortView& view) {
       {"marked", figure(counts.marked)},
       {"queue_drops", figure(counts.queue_drops)},
       {"policy_drops", figure(counts.policy_drops)},
-      {"pruned", figure(counts.pruned)},
-      {"invalid", figure(in.invalid)},
-      {"expired", figure(in.expired)},
-      {"no_group", figure(in.no_group)},
-      {"no_route", figure(in.no_route)},
+      {"pruned", of_program(counts.pruned)},
+      {"invalid", of_program(in.invalid)},
+      {"expired", of_program(in.expired)},
+      {"no_group", of_program(in.no_group)},
+      {"no_route", of_program(in.no_route)},
       {"kernel_drops", 0},
       {"send_errors", 0},
       {"late_p50_us", 0},
@@ -86,7 +93,7 @@ auto session_row(const VirtualNetwork::PortView& view, const accounts::SessionCo
       {"marked", figure(counts.marked)},
       {"queue_drops", figure(counts.queue_drops)},
       {"policy_drops", figure(counts.policy_drops)},
-      {"pruned", figure(counts.pruned)},
+      {"pruned", counted(view, counts.pruned)},
       {"waiting", figure(counts.waiting)},
       {"down_drops", figure(counts.down_drops)},
       {"link_losses", figure(counts.link_losses)},

@@ -26,6 +26,18 @@ wire::MacAddress mac_of(std::uint64_t number) {
   return result;
 }
 
+// Switches of one program share its packets.
+struct Loaded {
+  std::shared_ptr<const engine::Program> program;
+  std::shared_ptr<engine::PacketPool> pool;
+};
+
+Loaded load(const std::string& path) {
+  Loaded result{updates::load_program(path), nullptr};
+  result.pool = engine::make_packet_pool(*result.program);
+  return result;
+}
+
 }  // namespace
 
 HostSpec::HostSpec(const v1::SimulatedHost& host)
@@ -124,14 +136,17 @@ class VirtualNetwork::Node : public engine::Output {
 };
 
 VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenario) {
-  const auto program = updates::load_program(scenario.program());
+  std::map<std::string, Loaded> programs;  // by path
   engine::Switch::Options options;
-  options.pool = engine::make_packet_pool(*program);
   options.seed = scenario.seed();
   options.label = accounts::by_group();
   for (const v1::SimulatedSwitch& spec : scenario.switches()) {
+    const std::string& path = spec.program().empty() ? scenario.program() : spec.program();
+    const auto [found, is_new] = programs.try_emplace(path);
+    if (is_new) found->second = load(path);
+    options.pool = found->second.pool;
     ++options.seed;
-    nodes_[spec.name()] = std::make_unique<Node>(*this, spec, program, options);
+    nodes_[spec.name()] = std::make_unique<Node>(*this, spec, found->second.program, options);
   }
   for (const v1::SimulatedHost& host : scenario.hosts()) {
     hosts_.emplace(host.name(), host);

@@ -83,6 +83,7 @@ class _Part(Strict):
 class ProgramPart(_Part):
     json_file: Path = Field(alias="json")
     p4info: Path
+    manifest: Path | None = None  # None: our own program's
 
 
 class QuerierPart(_Part):
@@ -212,7 +213,7 @@ class Config(_Part):
         return Controller(
             self.topology(),
             [Session(s.number, s.layers, s.source, s.scheme, s.aggregation) for s in self.sessions],
-            Program.load(self.program.json_file, self.program.p4info),
+            Program.load(self.program.json_file, self.program.p4info, self.program.manifest),
             groups=[AnySourceGroup(g.address, tuple(g.senders)) for g in self.groups],
             lab_address=self.lab,
             querier=Querier(**self.querier.model_dump()) if self.querier else None,

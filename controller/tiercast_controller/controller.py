@@ -10,7 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
@@ -40,22 +48,22 @@ from tiercast_controller.multicast.trees import (
     SessionState,
     SessionTrees,
     Tree,
-    route,
-    top_group,
+    group_sources,
 )
 from tiercast_controller.network.aggregation import aggregation_entries
-from tiercast_controller.network.fates import COUNTERS, PortFates, fate_columns
+from tiercast_controller.network.fates import PortFates, fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import (
     AnySourceGroup,
     Session,
     Topology,
-    group_address,
     session_and_rank,
 )
 from tiercast_controller.p4runtime.client import PacketIn
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.p4runtime.roles import Roles
+from tiercast_controller.programs import only_hosts, roles_of
 from tiercast_controller.switch import ManagedSwitch
 
 log = logging.getLogger(__name__)
@@ -101,7 +109,7 @@ class Controller:
         self,
         topology: Topology,
         sessions: Sequence[Session],
-        program: Program,
+        programs: Program | Mapping[str, Program],
         *,
         groups: Sequence[AnySourceGroup] = (),
         lab_address: str | None = None,
@@ -112,7 +120,8 @@ class Controller:
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
     ):
-        """`groups` are those of other programs. `lab_address` is where agents attach, "unix:/path";
+        """`programs` is that of all switches, or one for each by its name. `groups` are those of
+        other programs on hosts. `lab_address` is where agents attach, "unix:/path";
         None runs no Lab service. `agents` holds the names of those that may attach; None allows
         any. With `querier` None, no queries are sent and members never expire. The tree is pruned
         `leave_latency_s` after a leave, unless the host joins again. `epoch_ns` is the zero of the
@@ -129,12 +138,14 @@ class Controller:
         self._on_event = on_event or (lambda event: None)
         self._sessions = list(sessions)
         self._columns = fate_columns(topology, sessions)
+        sources = group_sources(topology, sessions, groups)
+        self._roles = roles_of(topology, programs, sources)
         self._routes = self._all_routes()
         self._static = {
             name: [*entries, *self._columns[name].entries()]
             for name, entries in self._routes.items()
         }
-        _check_program(program, self._static)
+        _check_programs(self._roles, self._static, bool(sessions or groups))
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
         self._shared = {group.address: SharedTree(topology, group) for group in groups}
         # While a shared tree moves, members wait.
@@ -144,7 +155,8 @@ class Controller:
         self._membership: Membership[Member] = Membership(lifetime_s, leave_latency_s)
         self._group_membership: Membership[GroupMember] = Membership(lifetime_s, leave_latency_s)
         self._switches = {
-            switch.name: ManagedSwitch(switch, program, self._fail) for switch in topology.switches
+            switch.name: ManagedSwitch(switch, self._roles[switch.name], self._fail)
+            for switch in topology.switches
         }
         self._lab_address = lab_address
         self._lab = LabService(
@@ -267,7 +279,7 @@ class Controller:
         """Moves routes and trees to the paths that the topology has now."""
         before, self._routes = self._routes, self._all_routes()
         await _all(
-            self._switches[name].client.write(entry_changes(before[name], entries))
+            self._switches[name].write(entry_changes(before[name], entries))
             for name, entries in self._routes.items()
         )
         for number, tree in self._trees.items():
@@ -292,7 +304,7 @@ class Controller:
         aggregation = aggregation_entries(self.topology, self._sessions)
         return {
             name: [*entries, *aggregation[name]]
-            for name, entries in static_entries(self.topology).items()
+            for name, entries in static_entries(self.topology, only_hosts(self._roles)).items()
         }
 
     async def ports(self, switch: str) -> lab_pb2.GetPortsResponse:
@@ -317,12 +329,27 @@ class Controller:
         """A counter of the P4 program, such as "summaries": (packets, bytes) by index."""
         return await self._managed(switch).client.read_counter(name)
 
-    async def fates(self, switch: str) -> dict[int, PortFates]:
+    async def fates(self, switch: str) -> dict[int, PortFates] | None:
         """What happened to the packets at each port since the switch loaded the program. The
-        packets that entered queues are read last, so they are never fewer than those served."""
+        packets that entered queues are read last, so they are never fewer than those served. None
+        if the program does not count that."""
         managed, columns = self._managed(switch), self._columns[switch]
+        if not managed.roles.has_accounts:
+            return None
         packets = await managed.client.read_cells(columns.cells())
         return columns.fates(packets, await managed.read_entered(columns.ports))
+
+    async def port_counters(self, switch: str) -> dict[int, dict[str, int]]:
+        """The packets of each port by the names that the program's manifest gives to counters:
+        left, marked, policy_drops, pruned. Empty if it gives none."""
+        managed = self._managed(switch)
+        named = managed.client.program.manifest.counters.named
+        found: dict[int, dict[str, int]] = {port: {} for port in self._columns[switch].ports}
+        for name, counter in named.items():
+            cells = await managed.client.read_counter(counter)
+            for port, counts in found.items():
+                counts[name] = cells.get(port, (0, 0))[0]
+        return found if named else {}
 
     async def register(self, switch: str, name: str) -> dict[int, int]:
         """A register of the P4 program: values by index. Raises UnsupportedError on bmv2."""
@@ -639,15 +666,19 @@ def _query(querier: Querier) -> bytes:
         raise ConfigurationError(f"querier: {error}") from None
 
 
-def _check_program(program: Program, static: dict[str, list[TableEntry]]) -> None:
-    """Checks that the program has every table, action and parameter that will be written."""
-    for entries in static.values():
-        for item in entries:
-            program.encode_entry(item)
-    program.encode_entry(top_group((1, 0), 0))
-    program.encode_entry(route(group_address(0, 0), 1))
-    for counter in COUNTERS:
-        program.counter_id(counter)
+def _check_programs(
+    roles: Mapping[str, Roles], static: dict[str, list[TableEntry]], replicates: bool
+) -> None:
+    """Checks that the programs have every table, action and parameter that will be written."""
+    for name, entries in static.items():
+        for item in roles[name].entries(entries):
+            roles[name].program.encode_entry(item)
+    for name, one in roles.items():
+        if replicates and not one.has("multicast"):
+            raise ConfigurationError(
+                f"switch {name}: {one.program.name} has no multicast; it has: "
+                f"{one.program.manifest.describe()}"
+            )
 
 
 async def _all(work: Iterable[Awaitable[Any]]) -> list[Any]:

@@ -23,8 +23,8 @@ from tiercast_controller.network.fates import Entered, entered_group_cell, enter
 from tiercast_controller.network.marking import QueueRed
 from tiercast_controller.network.topology import Switch
 from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
-from tiercast_controller.p4runtime.entities import TableEntry
-from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.p4runtime.entities import Op, TableEntry, Update
+from tiercast_controller.p4runtime.roles import Roles
 
 STATIC_TABLES = (
     "ipv4_host",
@@ -40,10 +40,11 @@ _BATCH = 500  # updates per write of static entries: well under gRPC's 4 MiB
 
 
 class ManagedSwitch:
-    def __init__(self, switch: Switch, program: Program, on_failure: Callable[[SwitchError], None]):
+    def __init__(self, switch: Switch, roles: Roles, on_failure: Callable[[SwitchError], None]):
         self.switch = switch
+        self.roles = roles
         self.client = P4RuntimeClient(
-            switch.name, switch.device_id, switch.address, program, switch.role, switch.tls
+            switch.name, switch.device_id, switch.address, roles.program, switch.role, switch.tls
         )
         self._on_failure = on_failure
         self._groups = ReplicationGroups()
@@ -61,12 +62,30 @@ class ManagedSwitch:
         self.client.lost.add_done_callback(self._on_lost)
         if any(item.table == "aggregator" for item in static):
             await self.client.set_clone_sessions(SUMMARY_CLONES)
-        found = await self.client.read_entries(STATIC_TABLES)
-        for batch in updates_to(found, static):
-            for at in range(0, len(batch), _BATCH):
-                await self.client.write(batch[at : at + _BATCH])
+        await self._set_static(static)
         await self._set_queues(queue_reds)
         return await self.read_multicast()
+
+    async def _set_static(self, static: list[TableEntry]) -> None:
+        """Makes the program's entries those that the controller's stand for, and the fixed ones."""
+        roles = self.roles
+        fixed = roles.fixed
+        tables = dict.fromkeys((*roles.tables(STATIC_TABLES), *(item.table for item in fixed)))
+        found = await self.client.read_entries(tables)
+        kept = {item.key for item in fixed}
+        belong = roles.only(STATIC_TABLES, found)
+        belong += [item for item in found if item.key in kept and item not in belong]
+        for batch in updates_to(belong, [*roles.entries(static), *fixed]):
+            for at in range(0, len(batch), _BATCH):
+                await self.client.write(batch[at : at + _BATCH])
+        # Not every switch says what its registers hold.
+        cells = [Update(Op.MODIFY, cell) for cell in roles.cells(static)]
+        for at in range(0, len(cells), _BATCH):
+            await self.client.write(cells[at : at + _BATCH])
+
+    async def write(self, updates: Iterable[Update]) -> None:
+        """Writes the controller's updates in one batch."""
+        await self.client.write(self.roles.updates(updates))
 
     async def _set_queues(self, wanted: Mapping[int, QueueRed]) -> None:
         """RED on arrival where it is wanted, and nowhere else."""
@@ -97,13 +116,13 @@ class ManagedSwitch:
         self._groups.take_over(found, wanted)
         desired, batches = self._groups.plan(found, wanted)
         for batch in batches:
-            await self.client.write(batch)
+            await self.write(batch)
         self._groups.written((), desired)
         for tree in trees:
             self._installers[tree.key] = Installer(
                 tree,
                 self._groups,
-                self.client.write,
+                self.write,
                 self.read_multicast,
                 self._read_counts,
                 self._on_failure,
@@ -114,7 +133,8 @@ class ManagedSwitch:
         return self._installers[key]
 
     async def read_multicast(self) -> MulticastState:
-        entries = await self.client.read_entries(MULTICAST_TABLES)
+        found = await self.client.read_entries(self.roles.tables(MULTICAST_TABLES))
+        entries = self.roles.own(MULTICAST_TABLES, found)
         return from_entities(entries, await self.client.read_groups())
 
     async def read_entered(self, ports: Iterable[int]) -> Entered | None:
@@ -134,6 +154,8 @@ class ManagedSwitch:
         await self.client.close()
 
     async def _read_counts(self, numbers: Iterable[int]) -> Mapping[int, int]:
+        if not self.roles.has_accounts:
+            return dict.fromkeys(numbers, 0)
         cells = {entered_group_cell(number): number for number in numbers}
         packets = await self.client.read_cells(cells)
         return {number: packets[cell] for cell, number in cells.items()}

@@ -6,26 +6,30 @@ switches asks at each join and leave, and carries out the updates that it gets, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tiercast.v1.simulation_pb2 import SwitchUpdate
 
 from tiercast_controller.multicast.membership import Member, Membership
 from tiercast_controller.multicast.replication import ReplicationGroups
-from tiercast_controller.multicast.trees import MulticastState, SessionTrees
+from tiercast_controller.multicast.trees import MulticastState, SessionTrees, group_sources
 from tiercast_controller.network.aggregation import SUMMARY_CLONES, aggregation_entries
 from tiercast_controller.network.fates import fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, Topology
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
+    Entity,
     MulticastGroup,
     Op,
+    RegisterCell,
     TableEntry,
     Update,
     entry_changes,
 )
 from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.p4runtime.roles import Roles
+from tiercast_controller.programs import only_hosts, roles_of
 
 
 class VirtualController:
@@ -33,14 +37,14 @@ class VirtualController:
         self,
         topology: Topology,
         sessions: Sequence[Session],
-        program: Program,
+        programs: Program | Mapping[str, Program],
         leave_latency_s: float = 0,
     ):
-        """`leave_latency_s` is as in Controller. Raises ConfigurationError if the arguments do not
-        fit together."""
+        """`programs` and `leave_latency_s` are as in Controller. Raises ConfigurationError if the
+        arguments do not fit together."""
         topology.check(sessions)
         self._topology = topology
-        self._program = program
+        self._roles = roles_of(topology, programs, group_sources(topology, sessions))
         self._sessions = list(sessions)
         self._columns = fate_columns(topology, sessions)
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
@@ -57,15 +61,13 @@ class VirtualController:
         self._routes = self._all_routes()
         updates = []
         for switch, entries in self._routes.items():
+            wanted: list[Entity] = []
             if aggregation[switch]:
-                updates += [
-                    described(self._program, switch, Update(Op.INSERT, CloneSession(number, port)))
-                    for number, port in SUMMARY_CLONES.items()
-                ]
-            updates += [
-                described(self._program, switch, Update(Op.INSERT, item))
-                for item in (*entries, *self._columns[switch].entries())
-            ]
+                wanted += [CloneSession(number, port) for number, port in SUMMARY_CLONES.items()]
+            wanted += (*entries, *self._columns[switch].entries())
+            first = self._described(switch, (Update(Op.INSERT, one) for one in wanted))
+            fixed = (Update(Op.INSERT, one) for one in self._roles[switch].fixed)
+            updates += [*first, *(described(self._roles[switch], switch, one) for one in fixed)]
         return updates
 
     def port_changed(
@@ -77,9 +79,9 @@ class VirtualController:
             return []
         before, self._routes = self._routes, self._all_routes()
         updates = [
-            described(self._program, name, update)
+            update
             for name, entries in self._routes.items()
-            for update in entry_changes(before[name], entries)
+            for update in self._described(name, entry_changes(before[name], entries))
         ]
         for tree in self._trees.values():
             ranks = range(tree.session.layers)
@@ -91,7 +93,7 @@ class VirtualController:
         aggregation = aggregation_entries(self._topology, self._sessions)
         return {
             name: [*entries, *aggregation[name]]
-            for name, entries in static_entries(self._topology).items()
+            for name, entries in static_entries(self._topology, only_hosts(self._roles)).items()
         }
 
     def change(
@@ -133,7 +135,11 @@ class VirtualController:
         desired, batches = self._groups[name].plan(installed, tree.state(name))
         self._groups[name].written([tree.session.group(rank) for rank in ranks], desired)
         self._installed[key] = desired
-        return [described(self._program, name, update) for batch in batches for update in batch]
+        return [update for batch in batches for update in self._described(name, batch)]
+
+    def _described(self, switch: str, updates: Iterable[Update]) -> list[SwitchUpdate]:
+        roles = self._roles[switch]
+        return [described(roles, switch, update) for update in roles.updates(updates)]
 
     def new_top_rank(self, session: int) -> int | None:
         """The highest rank that has a member anywhere, -1 if there are no members; None if the last
@@ -145,8 +151,8 @@ class VirtualController:
         return top_rank
 
 
-def described(program: Program, switch: str, update: Update) -> SwitchUpdate:
-    """An update with the program's names and in its order."""
+def described(roles: Roles, switch: str, update: Update) -> SwitchUpdate:
+    """A program's update, with its names and in its order."""
     op, entity = SwitchUpdate.Op.Value(update.op.name), update.entity
     result = SwitchUpdate(switch=switch, op=op)
     if isinstance(entity, MulticastGroup):
@@ -154,6 +160,8 @@ def described(program: Program, switch: str, update: Update) -> SwitchUpdate:
         result.group.ports.extend(sorted(entity.ports))
     elif isinstance(entity, CloneSession):
         result.clone.id, result.clone.port = entity.number, entity.port
+    elif isinstance(entity, RegisterCell):
+        result.cell.CopyFrom(roles.described(entity))
     else:
-        result.entry.CopyFrom(program.describe_entry(entity))
+        result.entry.CopyFrom(roles.program.describe_entry(entity))
     return result

@@ -62,15 +62,26 @@ IngressCounts ingress_counts(Cells fates, std::uint32_t port) {
   return {of(kForwarded), of(kInvalid), of(kExpired), of(kNoGroup), of(kNoRoute)};
 }
 
+std::uint32_t label_of_address(std::uint64_t address) {
+  return address >> kGroupBits == kGroupBase >> kGroupBits
+             ? 1 + static_cast<std::uint32_t>(address - kGroupBase)
+             : 0;
+}
+
+// Of Ethernet II with IPv4.
+std::uint32_t label_of_frame(std::span<const std::byte> frame) {
+  constexpr std::size_t kType = 12, kAddress = 30, kEnd = kAddress + 4;
+  if (frame.size() < kEnd) return 0;
+  const auto byte = [&](std::size_t at) { return std::to_integer<std::uint32_t>(frame[at]); };
+  if (byte(kType) != 0x08 || byte(kType + 1) != 0x00 || byte(kType + 2) >> 4 != 4) return 0;
+  std::uint32_t address = 0;
+  for (std::size_t at = kAddress; at < kEnd; ++at) address = address << 8 | byte(at);
+  return label_of_address(address);
+}
+
 }  // namespace
 
-engine::LabelRule by_group() {
-  return {"ipv4", "dst_addr", [](std::uint64_t address) {
-            return address >> kGroupBits == kGroupBase >> kGroupBits
-                       ? 1 + static_cast<std::uint32_t>(address - kGroupBase)
-                       : 0;
-          }};
-}
+engine::LabelRule by_group() { return {"ipv4", "dst_addr", label_of_address, label_of_frame}; }
 
 Counts& Counts::operator+=(const Counts& other) {
   entered += other.entered;
@@ -112,6 +123,11 @@ PortAccounts read(const engine::Switch& from, std::uint32_t port) {
     counts.duplicated = label.duplicated;
     counts.policy_drops = label.early_dropped;
     counts.marked = label.marked;
+    if (!accounts.by_program) {
+      counts.left = label.served - label.egress_dropped;
+      counts.marked += label.egress_marked;
+      counts.policy_drops += label.egress_dropped;
+    }
     const std::uint32_t group = label.label - 1;  // session << 3 | rank
     std::optional<std::size_t> first;
     if (label.label != 0 && accounts.by_program) first = first_column(from, kGroupBase + group);

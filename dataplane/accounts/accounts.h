@@ -35,11 +35,13 @@ struct Counts {
   std::uint64_t down_drops = 0;   // lost before their service, because the link was down
   std::uint64_t link_losses = 0;  // of those that left: lost on the wire
   std::uint64_t duplicated = 0;   // copies that the wire made
-  // Counted by the program, and for RED on arrival by the traffic manager.
+  // Counted by the program, and for RED on arrival by the traffic manager; of a program without
+  // such counters all by the traffic manager, which sees what egress drops and marks CE.
   std::uint64_t left = 0;
   std::uint64_t marked = 0;        // of those that left: marked CE here
   std::uint64_t policy_drops = 0;  // by the port's policy (RED, drop tail)
-  std::uint64_t pruned = 0;  // replicas that would have left through the port on which they arrived
+  std::uint64_t pruned = 0;        // replicas that would have left through the port on which they
+                             // arrived; of a program without counters they are among policy_drops
 
   bool balanced() const {
     return entered == left + queue_drops + policy_drops + pruned + down_drops + waiting;
@@ -69,7 +71,8 @@ struct IngressCounts {
 };
 
 struct PortAccounts {
-  // Whether the program counts fates. If not, only the traffic manager's figures are valid.
+  // Whether the program counts fates. If not, `pruned` and `ingress` are 0, and `balanced` says
+  // nothing of the program.
   bool by_program = false;
   Counts total;
   IngressCounts ingress;

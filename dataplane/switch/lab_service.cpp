@@ -27,11 +27,10 @@ void fill(const accounts::Counts& counts, bool by_program, Message& out) {
   out.set_down_drops(counts.down_drops);
   out.set_link_losses(counts.link_losses);
   out.set_duplicated(counts.duplicated);
-  if (by_program || counts.marked != 0) out.set_marked(counts.marked);
-  if (by_program || counts.policy_drops != 0) out.set_policy_drops(counts.policy_drops);
-  if (!by_program) return;
   out.set_left(counts.left);
-  out.set_pruned(counts.pruned);
+  out.set_marked(counts.marked);
+  out.set_policy_drops(counts.policy_drops);
+  if (by_program) out.set_pruned(counts.pruned);
 }
 
 void fill(const accounts::PortAccounts& accounts, tiercast::v1::PortStats& out) {

@@ -11,15 +11,24 @@
 namespace tiercast::updates {
 namespace {
 
+engine::FieldMatch field_match(const v1::MatchValue& field) {
+  switch (field.extent_case()) {
+    case v1::MatchValue::kPrefixBits:
+      return engine::FieldMatch::lpm(field.value(), field.prefix_bits());
+    case v1::MatchValue::kMask: return engine::FieldMatch::ternary(field.value(), field.mask());
+    case v1::MatchValue::kHigh: return engine::FieldMatch::range(field.value(), field.high());
+    case v1::MatchValue::kAny: return engine::FieldMatch::dont_care();
+    case v1::MatchValue::EXTENT_NOT_SET: break;
+  }
+  return engine::FieldMatch::exact(field.value());
+}
+
 engine::TableEntry table_entry(const v1::TableEntry& described) {
   engine::TableEntry result;
   for (const v1::MatchValue& field : described.match()) {
-    if (field.has_prefix_bits()) {
-      result.match.push_back(engine::FieldMatch::lpm(field.value(), field.prefix_bits()));
-    } else {
-      result.match.push_back(engine::FieldMatch::exact(field.value()));
-    }
+    result.match.push_back(field_match(field));
   }
+  result.priority = described.priority();
   result.action.name = described.action();
   for (const std::string& argument : described.arguments()) {
     result.action.arguments.push_back(argument);
@@ -62,10 +71,12 @@ engine::Status apply(engine::Switch& at, const v1::SwitchUpdate& update) {
       config.replicas.push_back({update.clone().port(), 0});
       return at.insert_clone_session(update.clone().id(), config);
     }
+    case v1::SwitchUpdate::kCell:
+      return at.write_register(update.cell().array(), update.cell().index(), update.cell().value());
     case v1::SwitchUpdate::ENTITY_NOT_SET: break;
   }
   throw std::invalid_argument(update.ShortDebugString() +
-                              ": no entity; valid: entry, group, clone");
+                              ": no entity; valid: entry, group, clone, cell");
 }
 
 engine::PortConfig port_config(const v1::SimulatedPort& port) {

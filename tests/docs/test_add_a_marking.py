@@ -42,8 +42,8 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Guide:
     folder = tmp_path_factory.mktemp("guide")
     write_sources(folder / "p4src", write_files("add-a-marking.md", folder))
     assert digests(folder / "p4src") == locked(COMPILED), f"{COMPILED} is stale; {RENEW}"
-    markings = str(folder / "hysteresis.py")
-    return Guide(folder, {"TIERCAST_P4": str(COMPILED), "TIERCAST_MARKINGS": markings})
+    shutil.copytree(COMPILED, folder / "p4src/compiled")
+    return Guide(folder, {"TIERCAST_MARKINGS": str(folder / "hysteresis.py")})
 
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c is not installed")
@@ -94,17 +94,12 @@ def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: 
         (["--set", "marking.down=3"], {}, "marking.down: unknown key; valid: kind, on, off"),
         ([], {"TIERCAST_MARKINGS": ""}, "marking.kind: 'hysteresis'; valid: 'codel', "),
         (
-            [],
-            {"TIERCAST_P4": str(ROOT / "p4src/compiled")},
-            "marking: hysteresis with "
-            f"{ROOT}/p4src/compiled/tiercast.json: table port_marking of the P4 program has no "
-            "action 'hysteresis_marking'; it has: codel, drop_tail, ",
+            ["--program", str(ROOT / "p4src/compiled/tiercast.json")],
+            {},
+            "marking: hysteresis with program, of switch s0: table port_marking of the P4 program "
+            "has no action 'hysteresis_marking'; it has: codel, drop_tail, ",
         ),
-        (
-            [],
-            {"TIERCAST_P4": "/nowhere"},
-            "TIERCAST_P4: /nowhere has no tiercast.json and no tiercast.p4info.txtpb; valid: ",
-        ),
+        (["--program", "/nowhere.json"], {}, "program: '/nowhere.json' is no file; valid: "),
         ([], {"TIERCAST_MARKINGS": "/nowhere.py"}, "TIERCAST_MARKINGS: /nowhere.py: FileNotFound"),
     ],
 )

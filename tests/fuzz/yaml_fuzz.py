@@ -88,7 +88,7 @@ def corpus() -> list[Seed]:
     folders = {"figures": "figure", "sweeps": "sweep"}
     seeds = []
     for path in sorted(binaries.EXPERIMENTS.rglob("*.yaml")):
-        if path.parent.name not in ("bases", "topologies"):
+        if path.parent.name not in ("bases", "topologies", "programs"):
             seeds.append(Seed(path, folders.get(path.parent.name, "experiment")))
     for key, folder in (("extends", binaries.BASES), ("include", binaries.TOPOLOGIES)):
         for path in sorted(folder.glob("*.yaml")):

@@ -122,15 +122,16 @@ LAYERED = HandMade(
             "port": table(
                 *("port", "link", "queue_packets", "max_queue_packets"),
                 *("entered", "queue_drops", "policy_drops", "down_drops", "link_losses"),
+                *("left", "marked"),
                 rows=[
-                    (10.0, "s1", 1, "1>3", 8, 500, 100, 5, 10, 0, 1),
-                    (14.0, "s1", 1, "1>3", 22, 30, 200, 8, 20, 3, 1),
-                    (20.0, "s1", 1, "1>3", 0, 30, 250, 15, 40, 3, 7),
-                    (12.0, "s1", 2, "1>4", 6, 9, 0, 0, 0, 0, 0),
-                    (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0, 0, 0),  # nobody is present
-                    (19.0, "s1", 2, "1>4", 4, 8, 50, 5, 0, 0, 2),
+                    (10.0, "s1", 1, "1>3", 8, 500, 100, 5, 10, 0, 1, 80, 10),
+                    (14.0, "s1", 1, "1>3", 22, 30, 200, 8, 20, 3, 1, 150, 14),
+                    (20.0, "s1", 1, "1>3", 0, 30, 250, 15, 40, 3, 7, 180, 30),
+                    (12.0, "s1", 2, "1>4", 6, 9, 0, 0, 0, 0, 0, 0, 0),
+                    (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0, 0, 0, 30, 3),  # nobody is present
+                    (19.0, "s1", 2, "1>4", 4, 8, 50, 5, 0, 0, 2, 40, 4),
                     # Its queues count nothing.
-                    (12.0, "s2", 1, "2>6", 50, 55, None, None, 7, None, None),
+                    (12.0, "s2", 1, "2>6", 50, 55, None, None, 7, None, None, 40, 4),
                 ],
             ),
             "port.session": table(
@@ -210,6 +211,9 @@ LAYERED = HandMade(
         "policy_drops": 30 / 200,
         "policy_drops_1>3": 30 / 150,
         "policy_drops_2>6": None,
+        "link_marks": 28 / 180,  # 20 of 100 at 1>3, 4 of 40 at 1>4, 4 of 40 at 2>6
+        "link_marks_1>3": 20 / 100,
+        "link_marks_2>6": 4 / 40,
         "link_losses": 11 / 200,  # 3 found 1>3 down, 6 and 2 were lost on the wires
         "link_losses_1>3": 9 / 150,
         "link_losses_2>6": None,

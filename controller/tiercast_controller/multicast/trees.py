@@ -15,7 +15,12 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import Protocol
 
-from tiercast_controller.network.topology import Session, Topology, session_and_rank
+from tiercast_controller.network.topology import (
+    AnySourceGroup,
+    Session,
+    Topology,
+    session_and_rank,
+)
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
 
 # A group address, and the ports (at least one) that get a copy of each packet sent to it.
@@ -189,6 +194,22 @@ class SessionTrees:
     def _towards_source(self, switch: str) -> tuple[str, int]:
         parent = self._upstream[switch]
         return parent, self._topology.port_to(parent, switch)
+
+
+def group_sources(
+    topology: Topology, sessions: Iterable[Session], groups: Iterable[AnySourceGroup] = ()
+) -> dict[int, tuple[int, ...]]:
+    """The addresses of the senders of each group, by the group's address."""
+
+    def address(host: str) -> int:
+        return int(topology.host(host).interface.ip)
+
+    found = {
+        int(session.group(rank)): (address(session.source),)
+        for session in sessions
+        for rank in range(session.layers)
+    }
+    return found | {int(one.address): tuple(map(address, one.senders)) for one in groups}
 
 
 def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update]]:

@@ -17,8 +17,9 @@ from ipaddress import IPv4Address
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network.topology import Session, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry
+from tiercast_controller.p4runtime.roles import FATES
 
-COUNTERS = INGRESS, ENTERED, EGRESS = "ingress_fates", "entered", "egress_fates"
+INGRESS, ENTERED, EGRESS = FATES
 PORTS = 512  # columns of ingress_fates, and the first columns of egress_fates and entered
 EGRESS_COLUMNS = 33280
 EGRESS_ROWS = 4

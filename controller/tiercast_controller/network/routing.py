@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, summarize_address_range
 
 from tiercast_controller.network.flow_hash import multiplier
@@ -15,14 +15,18 @@ Runs = list[tuple[int, int]]
 Hops = tuple[str, ...]  # several where paths have equal costs and flows spread over them
 
 
-def static_entries(topology: Topology) -> dict[str, list[TableEntry]]:
-    """For each switch: its entries of ipv4_host, ipv4_lpm, next_hop, ipv4_spread and
-    port_marking."""
+def static_entries(
+    topology: Topology, only_hosts: Collection[str] = ()
+) -> dict[str, list[TableEntry]]:
+    """For each switch: its entries of ipv4_host, ipv4_lpm, next_hop, ipv4_spread and port_marking.
+    The switches `only_hosts` cannot route prefixes."""
     hosts = _Hosts(topology.hosts)
     behind = _behind(topology, hosts.hosts)
     return {
         switch.name: [
-            *_routes(topology, switch.name, hosts, behind[switch.name]),
+            *_routes(
+                topology, switch.name, hosts, behind[switch.name], switch.name not in only_hosts
+            ),
             *_marking(topology, switch.name),
         ]
         for switch in topology.switches
@@ -121,14 +125,18 @@ class _Hosts:
 
 
 def _routes(
-    topology: Topology, switch: str, hosts: _Hosts, behind: dict[Hops, Runs]
+    topology: Topology,
+    switch: str,
+    hosts: _Hosts,
+    behind: dict[Hops, Runs],
+    may_share: bool,
 ) -> Iterator[TableEntry]:
     """A single host gets a /32 in ipv4_host; several hosts behind one next hop share prefixes in
     ipv4_lpm. Hosts behind several next hops have theirs in ipv4_spread, all with the place of these
     in next_hop.
 
     A prefix is shared only if it consists of whole subnets behind that hop, so it never covers a
-    host elsewhere.
+    host elsewhere. Without `may_share` every host gets an entry.
     """
     for hops, runs in behind.items():
         ways = [
@@ -139,7 +147,7 @@ def _routes(
         alone: list[int] = []
         for begin, end in runs:
             for shared, places in hosts.prefixes(begin, end):
-                if shared is None:
+                if shared is None or not may_share:
                     alone += (hosts.addresses[place] for place in places)
                 else:
                     prefixes.append(shared)

@@ -22,12 +22,14 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc, trace_pb2
 from tiercast_controller.base.errors import NotPrimaryError, SwitchError, UnsupportedError
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
+    Entity,
     MulticastGroup,
     Op,
+    RegisterCell,
     TableEntry,
     Update,
 )
-from tiercast_controller.p4runtime.program import Program, decode
+from tiercast_controller.p4runtime.program import Program, decode, encode
 from tiercast_controller.p4runtime.tls import Tls
 
 log = logging.getLogger(__name__)
@@ -231,10 +233,12 @@ class P4RuntimeClient:
             p4.Entity(table_entry=p4.TableEntry(table_id=self.program.table_id(table)))
             for table in tables
         ]
+        if not entities:
+            return []
         return [
             self.program.decode_entry(entity.table_entry)
             async for entity in self._read(entities)
-            if not entity.table_entry.is_default_action
+            if not entity.table_entry.is_default_action and not entity.table_entry.is_const
         ]
 
     async def read_groups(self) -> dict[int, frozenset[int]]:
@@ -325,7 +329,10 @@ class P4RuntimeClient:
         """Sends a frame out of a port."""
         if self._stream is None:
             raise SwitchError(f"{self.name}: packet-out before connect()")
-        packet = self.program.encode_packet_out(frame, egress_port=port)
+        header = self.program.manifest.packet_out
+        if header is None or header.egress_port is None:
+            raise SwitchError(f"{self.name}: {self.program.name} has no packet_out")
+        packet = self.program.encode_packet_out(frame, **{header.egress_port: port})
         try:
             await self._stream.write(p4.StreamMessageRequest(packet=packet))
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
@@ -358,10 +365,17 @@ class P4RuntimeClient:
         except grpc.aio.AioRpcError as error:
             raise self._error("TakeTrace", error) from None
 
-    def _encode(self, entity: TableEntry | MulticastGroup | CloneSession) -> p4.Entity:
+    def _encode(self, entity: Entity) -> p4.Entity:
         if isinstance(entity, TableEntry):
             return p4.Entity(table_entry=self.program.encode_entry(entity))
         message = p4.Entity()
+        if isinstance(entity, RegisterCell):
+            cell = message.register_entry
+            cell.register_id = self.program.register_id(entity.register)
+            cell.index.index = entity.index
+            bits = self.program.register_bits(entity.register)
+            cell.data.bitstring = encode(entity.value, bits, entity.register)
+            return message
         if isinstance(entity, CloneSession):
             clones = message.packet_replication_engine_entry.clone_session_entry
             clones.session_id = entity.number
@@ -402,11 +416,17 @@ class P4RuntimeClient:
         self._fail(reason)
 
     def _on_packet(self, packet: p4.PacketIn) -> None:
-        port = self.program.decode_packet_in(packet).get("ingress_port", 0)
+        port = self._ingress_port(packet)
         try:
             self.packet_in.put_nowait(PacketIn(time.monotonic_ns(), port, packet.payload))
         except asyncio.QueueFull:
             self.packet_in_dropped += 1
+
+    def _ingress_port(self, packet: p4.PacketIn) -> int:
+        header = self.program.manifest.packet_in
+        if header is None or header.ingress_port is None:
+            return 0
+        return self.program.decode_packet_in(packet).get(header.ingress_port, 0)
 
     def _on_arbitration(self, arbitration: p4.MasterArbitrationUpdate) -> None:
         if arbitration.status.code == code_pb2.OK:

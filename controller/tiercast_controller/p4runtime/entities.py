@@ -7,8 +7,26 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-# A match value: an integer for an exact match, (value, prefix length) for lpm.
-MatchValue = int | tuple[int, int]
+
+@dataclass(frozen=True)
+class Masked:
+    """A value of a ternary field, which has no bit outside the mask."""
+
+    value: int
+    mask: int
+
+
+@dataclass(frozen=True)
+class Between:
+    """The values of a range field, both ends included."""
+
+    low: int
+    high: int
+
+
+# A match value: an integer for an exact or optional match, (value, prefix length) for lpm. None:
+# any value of an optional field.
+MatchValue = int | tuple[int, int] | Masked | Between | None
 
 
 @dataclass(frozen=True)
@@ -19,24 +37,37 @@ class TableEntry:
     match: tuple[tuple[str, MatchValue], ...]
     action: str
     params: tuple[tuple[str, int], ...] = ()
+    priority: int = 0  # the largest wins; 0 in a table without ternary, range or optional fields
 
     @property
-    def key(self) -> tuple[str, tuple[tuple[str, MatchValue], ...]]:
-        return (self.table, self.match)
+    def key(self) -> tuple[str, tuple[tuple[str, MatchValue], ...], int]:
+        return (self.table, self.match, self.priority)
 
     def exact(self, field: str) -> int:
         """The value of a match field that is matched exactly."""
         value = dict(self.match)[field]
-        assert not isinstance(value, tuple), f"{self.table}: {field} has a prefix length"
+        assert isinstance(value, int), f"{self.table}: {field} is not matched exactly"
         return value
 
     def __str__(self) -> str:
-        match = ", ".join(
-            f"{name}={value[0]:#x}/{value[1]}" if isinstance(value, tuple) else f"{name}={value:#x}"
-            for name, value in self.match
-        )
+        match = ", ".join(f"{name}={_shown(value)}" for name, value in self.match)
         params = ", ".join(f"{name}={value:#x}" for name, value in self.params)
         return f"{self.table}[{match}] -> {self.action}({params})"
+
+
+def _shown(value: MatchValue) -> str:
+    match value:
+        case None:
+            return "any"
+        case Masked():
+            return f"{value.value:#x}&{value.mask:#x}"
+        case Between():
+            return f"{value.low:#x}..{value.high:#x}"
+        case (address, length):
+            return f"{address:#x}/{length}"
+        case int():
+            return f"{value:#x}"
+    raise TypeError(value)
 
 
 def entry(
@@ -80,9 +111,24 @@ class CloneSession:
 
 
 @dataclass(frozen=True)
+class RegisterCell:
+    """A cell of a register; it can only be modified."""
+
+    register: str
+    index: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.register}[{self.index}] = {self.value:#x}"
+
+
+Entity = TableEntry | MulticastGroup | CloneSession | RegisterCell
+
+
+@dataclass(frozen=True)
 class Update:
     op: Op
-    entity: TableEntry | MulticastGroup | CloneSession
+    entity: Entity
 
     def __str__(self) -> str:
         return f"{self.op.value} {self.entity}"

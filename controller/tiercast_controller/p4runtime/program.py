@@ -17,7 +17,9 @@ from p4.v1 import p4runtime_pb2
 from tiercast.v1 import simulation_pb2
 
 from tiercast_controller.base.errors import ConfigurationError
-from tiercast_controller.p4runtime.entities import TableEntry
+from tiercast_controller.p4runtime import manifest as manifests
+from tiercast_controller.p4runtime.entities import Between, Masked, MatchValue, TableEntry
+from tiercast_controller.p4runtime.manifest import Manifest, ManifestFile
 
 
 def encode(value: int, bitwidth: int, what: str) -> bytes:
@@ -86,10 +88,19 @@ class _Names(Generic[_Item]):
 
 
 class Program:
-    """P4Info and bmv2 JSON of one program. Immutable."""
+    """P4Info, bmv2 JSON and manifest of one program. Immutable."""
 
-    def __init__(self, p4info: p4info_pb2.P4Info, device_config: bytes):
+    def __init__(
+        self,
+        p4info: p4info_pb2.P4Info,
+        device_config: bytes,
+        described: ManifestFile | None = None,
+        name: str = "the P4 program",
+    ):
+        """`described` None: the manifest of our own program. `name` is for messages."""
+        self.name = name
         self.p4info = p4info
+        self.described = described or manifests.own()
         self.device_config = device_config
         self._tables = _of_preamble("table", p4info.tables)
         self._actions = _of_preamble("action", p4info.actions)
@@ -110,8 +121,11 @@ class Program:
         }
 
     @classmethod
-    def load(cls, json: Path | str, p4info: Path | str) -> Program:
-        """Reads p4c's outputs. Raises ConfigurationError with the file's name."""
+    def load(
+        cls, json: Path | str, p4info: Path | str, manifest: Path | str | None = None
+    ) -> Program:
+        """Reads p4c's outputs, and the manifest if there is one. Raises ConfigurationError with the
+        file's name."""
         try:
             text = Path(p4info).read_text(encoding="utf-8")
             device_config = Path(json).read_bytes()
@@ -121,7 +135,53 @@ class Program:
             message = text_format.Parse(text, p4info_pb2.P4Info())
         except text_format.ParseError as error:
             raise ConfigurationError(f"{p4info}: not P4Info text: {error}") from None
-        return cls(message, device_config)
+        return cls(message, device_config, _described(manifest), str(json))
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.described.manifest
+
+    def table(self, name: str) -> p4info_pb2.Table:
+        return self._tables[name]
+
+    def has_table(self, name: str) -> bool:
+        return name in self._tables
+
+    def has_register(self, name: str) -> bool:
+        return name in self._registers
+
+    def has_counter(self, name: str) -> bool:
+        return name in self._counters
+
+    def short_table(self, table: p4info_pb2.Table) -> str:
+        return self._tables.short[table.preamble.id]
+
+    def field(self, table: p4info_pb2.Table, name: str) -> tuple[str, p4info_pb2.MatchField]:
+        """A field of a table's key, with the name that entries read back have."""
+        fields = self._match_fields[table.preamble.id]
+        found = fields[name]
+        return fields.short[found.id], found
+
+    def action(self, table: p4info_pb2.Table, name: str) -> tuple[str, p4info_pb2.Action]:
+        """An action of a table, with the name that entries read back have."""
+        found = self._action_of(table, name)
+        return self._actions.short[found.preamble.id], found
+
+    def short_action(self, number: int) -> str:
+        return self._actions.short[number]
+
+    def param(self, action: p4info_pb2.Action, name: str) -> p4info_pb2.Action.Param:
+        return self._params[action.preamble.id][name]
+
+    def short_register(self, name: str) -> str:
+        return self._registers.short[self._registers[name].preamble.id]
+
+    def register_name(self, name: str) -> str:
+        """In full."""
+        return self._registers[name].preamble.name
+
+    def require_packet_field(self, header: str, field: str) -> None:
+        self._header(header)[field]
 
     @property
     def cookie(self) -> int:
@@ -183,17 +243,9 @@ class Program:
         message = p4runtime_pb2.TableEntry(table_id=table.preamble.id)
         for name, value in entry.match:
             field = fields[name]
-            what = f"{entry.table}.{name}"
-            match = message.match.add(field_id=field.id)
-            if field.match_type == p4info_pb2.MatchField.EXACT and isinstance(value, int):
-                match.exact.value = encode(value, field.bitwidth, what)
-            elif field.match_type == p4info_pb2.MatchField.LPM and isinstance(value, tuple):
-                match.lpm.value = encode(value[0], field.bitwidth, what)
-                match.lpm.prefix_len = value[1]
-            else:
-                kind = p4info_pb2.MatchField.MatchType.Name(field.match_type).lower()
-                raise ConfigurationError(f"{what} is matched {kind}; {value!r} is not such a value")
-        if len(message.match) != len(table.match_fields):
+            _add_match(message, field, value, f"{entry.table}.{name}")
+        message.priority = entry.priority
+        if len(entry.match) != len(table.match_fields):
             wanted = ", ".join(f.name for f in table.match_fields)
             raise ConfigurationError(f"{entry}: table {entry.table} needs {wanted}")
         action = self._action_of(table, entry.action)
@@ -214,21 +266,17 @@ class Program:
         fields = self._match_fields[message.table_id]
         action = message.action.action
         params = self._params[action.action_id]
+        given = {m.field_id: m for m in message.match}
+        match = {
+            fields.short[number]: _match_value(field, given.get(number))
+            for number, field in fields.by_id.items()
+        }
         return TableEntry(
             self._tables.short[message.table_id],
-            tuple(
-                sorted(
-                    (
-                        fields.short[m.field_id],
-                        (decode(m.lpm.value), m.lpm.prefix_len)
-                        if m.WhichOneof("field_match_type") == "lpm"
-                        else decode(m.exact.value),
-                    )
-                    for m in message.match
-                )
-            ),
+            tuple(sorted(match.items())),
             self._actions.short[action.action_id],
             tuple(sorted((params.short[p.param_id], decode(p.value)) for p in action.params)),
+            message.priority,
         )
 
     def describe_entry(self, entry: TableEntry) -> simulation_pb2.TableEntry:
@@ -242,12 +290,23 @@ class Program:
             table=table.preamble.name,
             action=action.preamble.name,
             arguments=[params[p.id] for p in action.params],
+            priority=message.priority,
         )
-        for field in (fields[f.id] for f in table.match_fields):
-            if field.HasField("lpm"):
-                described.match.add(value=field.lpm.value, prefix_bits=field.lpm.prefix_len)
+        for number in (field.id for field in table.match_fields):
+            match = fields.get(number)
+            kind = match.WhichOneof("field_match_type") if match else None
+            if match is None:
+                described.match.add(any=True)
+            elif kind == "lpm":
+                described.match.add(value=match.lpm.value, prefix_bits=match.lpm.prefix_len)
+            elif kind == "ternary":
+                described.match.add(value=match.ternary.value, mask=match.ternary.mask)
+            elif kind == "range":
+                described.match.add(value=match.range.low, high=match.range.high)
+            elif kind == "optional":
+                described.match.add(value=match.optional.value)
             else:
-                described.match.add(value=field.exact.value)
+                described.match.add(value=match.exact.value)
         return described
 
     def decode_packet_in(self, packet: p4runtime_pb2.PacketIn) -> dict[str, int]:
@@ -276,6 +335,64 @@ class Program:
     def _header(self, name: str) -> _Names[p4info_pb2.ControllerPacketMetadata.Metadata]:
         self._packet_headers[name]
         return self._metadata[name]
+
+
+def _described(manifest: Path | str | None) -> ManifestFile | None:
+    return manifests.load(Path(manifest)) if manifest else None
+
+
+def _add_match(
+    message: p4runtime_pb2.TableEntry,
+    field: p4info_pb2.MatchField,
+    value: MatchValue,
+    what: str,
+) -> None:
+    """Adds a field's match. One that matches every value is left out, as P4Runtime 9.1.1 asks."""
+    kinds, bits = p4info_pb2.MatchField, field.bitwidth
+    match = p4runtime_pb2.FieldMatch(field_id=field.id)
+    match value:
+        case int() if field.match_type == kinds.EXACT:
+            match.exact.value = encode(value, bits, what)
+        case int() if field.match_type == kinds.OPTIONAL:
+            match.optional.value = encode(value, bits, what)
+        case None if field.match_type == kinds.OPTIONAL:
+            return
+        case (address, length) if field.match_type == kinds.LPM:
+            if length == 0:
+                return
+            match.lpm.value, match.lpm.prefix_len = encode(address, bits, what), length
+        case Masked() if field.match_type == kinds.TERNARY:
+            if value.mask == 0:
+                return
+            match.ternary.value = encode(value.value, bits, what)
+            match.ternary.mask = encode(value.mask, bits, what)
+        case Between() if field.match_type == kinds.RANGE:
+            if (value.low, value.high) == (0, (1 << bits) - 1):
+                return
+            match.range.low = encode(value.low, bits, what)
+            match.range.high = encode(value.high, bits, what)
+        case _:
+            kind = kinds.MatchType.Name(field.match_type).lower()
+            raise ConfigurationError(f"{what} is matched {kind}; {value!r} is not such a value")
+    message.match.append(match)
+
+
+def _match_value(
+    field: p4info_pb2.MatchField, match: p4runtime_pb2.FieldMatch | None
+) -> MatchValue:
+    """The inverse of _add_match."""
+    kinds = p4info_pb2.MatchField
+    if field.match_type == kinds.LPM:
+        return (decode(match.lpm.value), match.lpm.prefix_len) if match else (0, 0)
+    if field.match_type == kinds.TERNARY:
+        found = match.ternary if match else p4runtime_pb2.FieldMatch.Ternary()
+        return Masked(decode(found.value), decode(found.mask))
+    if field.match_type == kinds.RANGE:
+        whole = Between(0, (1 << field.bitwidth) - 1)
+        return Between(decode(match.range.low), decode(match.range.high)) if match else whole
+    if field.match_type == kinds.OPTIONAL:
+        return decode(match.optional.value) if match else None
+    return decode(match.exact.value) if match else 0
 
 
 def _of_preamble(kind: str, items: Iterable[_Object]) -> _Names[_Object]:

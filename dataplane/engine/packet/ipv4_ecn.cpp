@@ -23,6 +23,10 @@ bool is_ecn_capable(std::span<const std::byte> frame) {
          std::to_integer<unsigned>(frame[kIp]) >> 4 == 4 && (frame[kTos] & kEcn) != std::byte{0};
 }
 
+bool has_ce(std::span<const std::byte> frame) {
+  return frame.size() > kTos && (frame[kTos] & kEcn) == kEcn && is_ecn_capable(frame);
+}
+
 void mark_congestion(std::span<std::byte> frame) {
   const std::uint32_t before = word(frame, kIp);
   frame[kTos] |= kEcn;

@@ -10,6 +10,9 @@ namespace tiercast::engine {
 // with IPv4.
 bool is_ecn_capable(std::span<const std::byte> frame);
 
+// Whether it was told: CE.
+bool has_ce(std::span<const std::byte> frame);
+
 // Writes CE, and adjusts the header's checksum (RFC 1624), so that a wrong one stays wrong. The
 // frame is ECN-capable.
 void mark_congestion(std::span<std::byte> frame);

@@ -1,8 +1,10 @@
 // A port: the settings of its link and queue, and its counts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace tiercast::engine {
@@ -89,12 +91,14 @@ struct PortStats {
 
 // How ports classify packets for counting: a rule that makes a small number, the label, from a
 // header's field, as it is when the packet enters a queue. The label is 0 for packets without that
-// header, and for packets from the CPU port, which the control plane may send anywhere. It is 0 for
-// all packets if the program lacks the field or never reads it in egress.
+// header, and for packets from the CPU port, which the control plane may send anywhere. If the
+// program lacks the field or never reads it in egress, the label is that of the frame as received,
+// by `of_frame`; without that it is 0.
 struct LabelRule {
   std::string header;                                     // its name in the program, such as "ipv4"
   std::string field;                                      // at most 64 bits
   std::uint32_t (*label)(std::uint64_t value) = nullptr;  // value to label; null: no rule
+  std::uint32_t (*of_frame)(std::span<const std::byte> frame) = nullptr;
 };
 
 // What became of the packets with one label that were handed to a port's queue, in packets since
@@ -106,9 +110,11 @@ struct LabelCounts {
   std::uint64_t served = 0;   // of those: got their turn, and the egress pipeline ran
   std::uint64_t early_dropped = 0;  // of those that entered: dropped by RED on arrival
   std::uint64_t marked = 0;  // of those served: marked by RED on arrival, and not dropped in egress
-  std::uint64_t down_dropped = 0;  // of those that entered: lost unserved, as the link was down
-  std::uint64_t lost = 0;          // of those served: lost on the wire
-  std::uint64_t duplicated = 0;    // copies that the wire made
+  std::uint64_t down_dropped = 0;    // of those that entered: lost unserved, as the link was down
+  std::uint64_t lost = 0;            // of those served: lost on the wire
+  std::uint64_t duplicated = 0;      // copies that the wire made
+  std::uint64_t egress_dropped = 0;  // of those served: dropped by the program's egress pipeline
+  std::uint64_t egress_marked = 0;   // of those served: left with CE, and had come without
   std::uint64_t waiting() const {
     return entered - dropped - early_dropped - down_dropped - served;
   }

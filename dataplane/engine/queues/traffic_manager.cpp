@@ -317,11 +317,16 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
     take_from_queue(port, *packet);
     ++port.labels.of(packet->label).served;
     port.in_egress = true;
+    const bool had_ce = has_ce(packet->buffer->frame());
     const bool leaves = client_.egress(index, *packet, port.stats.queue_packets, now_ns);
     port.in_egress = false;
     if (!leaves) {
+      ++port.labels.of(packet->label).egress_dropped;
       pool_.give(packet);
       continue;
+    }
+    if (!had_ce && has_ce(packet->buffer->frame())) {
+      ++port.labels.of(packet->label).egress_marked;
     }
     if (packet->is_marked) mark(index, *packet, now_ns);
     if (port.rate == 0) {

@@ -322,7 +322,8 @@ void SwitchCore::write_depth(std::uint32_t port) {
 
 std::uint32_t SwitchCore::label_of_frame(const Pipeline& pipeline, const Packet& packet) const {
   const Cell* const phv = packet.phv.data();
-  if (program->label_valid_cell == kNone || packet.ingress_port == options.cpu_port) return 0;
+  if (packet.ingress_port == options.cpu_port) return 0;
+  if (program->label_valid_cell == kNone) return label_as_received(packet);
   std::size_t bytes = 0;
   for (const DeparseStep& step : pipeline.image.deparse_steps) {
     if (phv[step.valid_cell] == 0) continue;

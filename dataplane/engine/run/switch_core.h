@@ -177,6 +177,7 @@ class SwitchCore {
   // not change need no frame of their own.
   void rewrite_once(Packet& packet);
   std::uint32_t label_of(const Packet& packet) const;
+  std::uint32_t label_as_received(const Packet& packet) const;
   // The size that the frame would have if it left now.
   std::uint32_t bytes_to_queue(const Packet& packet) const;
 
@@ -312,12 +313,15 @@ inline void SwitchCore::send(std::uint32_t port, Packet* packet) {
   enqueue(port, packet, bytes_to_queue(*packet));
 }
 
+inline std::uint32_t SwitchCore::label_as_received(const Packet& packet) const {
+  return options.label.of_frame == nullptr ? 0 : options.label.of_frame(packet.buffer->frame());
+}
+
 inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
   const Cell* const phv = packet.phv.data();
-  if (program->label_valid_cell == kNone || phv[program->label_valid_cell] == 0 ||
-      packet.ingress_port == options.cpu_port) {
-    return 0;
-  }
+  if (packet.ingress_port == options.cpu_port) return 0;
+  if (program->label_valid_cell == kNone) return label_as_received(packet);
+  if (phv[program->label_valid_cell] == 0) return 0;
   return options.label.label(phv[program->label_cell]);
 }
 

@@ -38,11 +38,10 @@ SWEEPS = EXPERIMENTS / "sweeps"
 CALIBRATED = EXPERIMENTS / "calibrated/numbers.yaml"
 TOPOLOGIES = EXPERIMENTS / "topologies"
 BASES = EXPERIMENTS / "bases"
-# TIERCAST_P4 selects a compiled P4 program from another folder (docs/add-a-marking.md).
-P4 = Path(os.environ.get("TIERCAST_P4", DATA / "p4src/compiled")).resolve()
+P4 = DATA / "p4src/compiled"  # of switches whose experiment names no program
 P4_JSON = P4 / "tiercast.json"
 P4_INFO = P4 / "tiercast.p4info.txtpb"
-P4_LOCK = P4 / "LOCK"  # the compiler and the sources of the two; a program of the user's has none
+P4_LOCK = P4 / "LOCK"  # the compiler and the sources of the two
 # Runs are stored here unless `--results` or TIERCAST_RESULTS says otherwise. An installation may be
 # read-only, so its runs go into the current folder.
 RESULTS = Path(
@@ -55,11 +54,6 @@ PACKAGE_OF = {NS3: "tiercast-ns3"}
 
 def require(*paths: Path) -> None:
     missing = [path for path in paths if not path.exists()]
-    if "TIERCAST_P4" in os.environ and (lost := [one.name for one in missing if one.parent == P4]):
-        raise InputError(
-            f"TIERCAST_P4: {P4} has no {' and no '.join(lost)}; valid: the folder `compiled` that "
-            "p4src/compile.py writes (docs/add-a-marking.md)"
-        )
     if missing:
         names = ", ".join(map(str, missing))
         raise InputError(f"not {'built' if BUILT else 'installed'}: {names}; {remedy(*missing)}")

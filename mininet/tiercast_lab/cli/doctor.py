@@ -236,8 +236,8 @@ def _p4c() -> Finding:
         "p4c",
         ok,
         said.partition("\n")[2] or said,
-        "p4src cannot be recompiled; its compiled output is in p4src/compiled",
-        "only to change the P4 program: install p4c 1.2.5 or newer",
+        "no `program: FILE.p4`, but FILE.json; p4src has its compiled output",
+        "only for P4 sources of your own or changed ones: install p4c 1.2.5 or newer",
     )
 
 

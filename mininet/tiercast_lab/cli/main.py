@@ -5,6 +5,7 @@ their own."""
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import shlex
 import sys
@@ -34,7 +35,7 @@ from tiercast_lab.base.errors import (
 from tiercast_lab.cli import lab, sessions, stored_runs
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.clean import clean
-from tiercast_lab.cli.marking import marking
+from tiercast_lab.cli.marking import ProgramOption, marking
 from tiercast_lab.cli.output import (
     AsJson,
     OutputError,
@@ -146,6 +147,7 @@ def run(
     duration: Annotated[
         str | None, typer.Option(help="Duration, instead of the experiment's, such as 60s.")
     ] = None,
+    program: ProgramOption = None,
     results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
     capture: Capture = None,
     capture_bytes: CaptureBytes = None,
@@ -173,6 +175,8 @@ def run(
     from tiercast_lab.run.execute import Options
 
     schemes = known_schemes()
+    if program is not None:
+        settings = [*(settings or []), f"program={json.dumps(str(program.absolute()))}"]
     loaded = load_experiment(binaries.find("run", experiment), schemes, settings, duration)
     require_accepted(loaded)
     for text in (*loaded.notes, *without_effect(loaded, settings or [], schemes)):

@@ -15,6 +15,15 @@ from tiercast_lab.cli.output import console, print_json, print_report, say, type
 if TYPE_CHECKING:
     from tiercast_controller.network.marking import Marking
 
+    from tiercast_lab.experiment.programs import Files
+
+ProgramOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--program", metavar="FILE", help="A P4 program of your own, .p4 or .json "
+        "(docs/your-own-program.md).",
+    ),
+]  # fmt: skip
 # Kinds that have no default for a key they need.
 _NEEDED = {"threshold": {"threshold": 20}, "drop_tail": {"limit": 50}}
 
@@ -35,6 +44,7 @@ def marking(
         float, typer.Option(min=1, max=10_000, help="Virtual time at each load.")
     ] = 60.0,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1)] = 1,
+    program: ProgramOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     results: Annotated[Path, typer.Option(help="Where the report goes.")] = binaries.RESULTS,
 ) -> None:
@@ -48,6 +58,7 @@ def marking(
     from rich.table import Table
     from tiercast_controller.base import units
 
+    from tiercast_lab.experiment.programs import named, own
     from tiercast_lab.show.marking_report import settled, write_report
     from tiercast_lab.study.marking import Link
     from tiercast_lab.study.marking_results import judge
@@ -68,13 +79,14 @@ def marking(
     )
     if not 28 <= link.packet_bytes <= 65_000:
         raise InputError(f"--packet-size is {packet_size}; valid: 28B to 65000B")
-    chosen = [_marking(text) for text in kinds or _all_kinds()]
-    binaries.require(binaries.MARKING, binaries.P4_JSON, binaries.P4_INFO)
+    files, declared = (own(), {}) if program is None else named(program, "--program")
+    binaries.require(binaries.MARKING, files.json, files.p4info)
+    chosen = [_marking(text, declared) for text in kinds or _all_kinds(files, declared)]
     judged = []
     with console.status("") as status:
         for number, one in enumerate(chosen, 1):
             status.update(f"{one.kind} ({number} of {len(chosen)})")
-            judged.append(judge(one, link, seconds, seed))
+            judged.append(judge(one, link, seconds, seed, files))
     folder = results.resolve() / "marking"
     page = write_report(judged, link, seconds, folder, shlex.join(typed()))
     if as_json:
@@ -105,32 +117,40 @@ def marking(
     print_report(page)
 
 
-def _all_kinds() -> list[str]:
+def _all_kinds(files: Files, declared: dict[str, type[Marking]]) -> list[str]:
     from tiercast_controller.network.marking import KINDS
+    from tiercast_controller.p4runtime.manifest import EVERY_KIND
 
-    return list(KINDS)
+    kinds = files.load().manifest.marking
+    found = [kind for kind in KINDS if EVERY_KIND in kinds or kind in kinds]
+    if not found and not declared:
+        raise InputError(f"--program {files.json}: its manifest names no marking")
+    return [*found, *declared]
 
 
-def _marking(text: str) -> Marking:
-    """Raises InputError."""
+def _marking(text: str, declared: dict[str, type[Marking]]) -> Marking:
+    """`declared` are the kinds of a program. Raises InputError."""
     from pydantic import TypeAdapter, ValidationError
     from tiercast_controller.base.bounded_yaml import parse
     from tiercast_controller.base.errors import ConfigurationError
-    from tiercast_controller.network.marking import KINDS, AnyMarking
+    from tiercast_controller.network.marking import KINDS, OF_PROGRAMS, AnyMarking
 
+    kinds = KINDS | declared
     if text.lstrip().startswith("{"):
         try:
             data = parse(text, "marking").plain()
         except ConfigurationError as error:
             raise InputError(str(error)) from None
-    elif text in KINDS:
+    elif text in kinds:
         data = {"kind": text} | _NEEDED.get(text, {})
     else:
-        raise InputError(f"no kind of marking {among(text, KINDS)}")
+        raise InputError(f"no kind of marking {among(text, kinds)}")
     try:
-        found: Marking = TypeAdapter(AnyMarking).validate_python(data)
+        found: Marking = TypeAdapter(AnyMarking).validate_python(
+            data, context={OF_PROGRAMS: declared}
+        )
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:])
+        place = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{text}: {place or 'marking'}: {first['msg']}") from None
     return found

@@ -54,20 +54,22 @@ def check(
                 raise source.error(("topology", key, node), _no_node(shown(node), nodes))
     routes = Routes({link: parameters.path_delay for link, parameters in links.items()})
     sessions, receivers = _sessions(source, experiment, schemes, links, nodes)
-    _check_traffic(source, experiment, nodes, len(receivers[0]))
-    tree = Paths(0, routes, experiment.topology.equal_costs).of_session(sessions[0].session)
+    first = sessions[0] if sessions else None
+    _check_traffic(source, experiment, nodes, len(receivers[0]) if receivers else 0)
+    paths = Paths(0, routes, experiment.topology.equal_costs)
+    tree = paths.of_session(first.session if first else 0)
     members = {one.session: of_one for one, of_one in zip(sessions, receivers, strict=True)}
     experiment = experiment.model_copy(
         update={
             "sessions": sessions,
             "churn": [
-                _with_nodes(source, index, one, sessions[0].session, members)
+                _with_nodes(source, index, one, first.session if first else 0, members)
                 for index, one in enumerate(experiment.churn)
             ],
             "traffic": [
                 one
                 for entry in experiment.traffic
-                for one in _single(entry, tree, sessions[0].sender, receivers[0])
+                for one in (_single(entry, tree, first.sender, receivers[0]) if first else [entry])
             ],
             "expect": [
                 _resolved(source, index, one, sessions, links, routes)
@@ -82,6 +84,7 @@ def check(
         [node for entry in experiment.traffic for node in entry.nodes],
     )
     _check_ports(source, topology)
+    _check_switches(source, experiment.topology, topology)
     _check_groups(source, experiment)
     _check_changes(source, experiment)
     _check_events(source, experiment, topology, links)
@@ -662,10 +665,11 @@ def _resolved(
     first."""
     number = expectation.session
     update: dict[str, Any] = {}
-    if number == sessions[0].session:
+    if sessions and number == sessions[0].session:
         update["session"] = number = None
     if expectation.link is not None:
-        sender = next((one.sender for one in sessions if one.session == number), sessions[0].sender)
+        nearest = sessions[0].sender if sessions else min(node for link in links for node in link)
+        sender = next((one.sender for one in sessions if one.session == number), nearest)
         valid = {way: way for a, b in links for way in (f"{a}>{b}", f"{b}>{a}")}
         distance = routes.distances(sender)
         for a, b in links:
@@ -687,6 +691,16 @@ def _check_aggregation(source: Source, loaded: LoadedExperiment) -> None:
                 ("sessions", str(index), "aggregation"),
                 "network needs feedback to come back along the tree, and with `equal_costs: "
                 f"{loaded.experiment.topology.equal_costs}` it may not; valid: sender",
+            )
+
+
+def _check_switches(source: Source, model: TopologyModel, topology: Topology) -> None:
+    numbers = {str(switch.number) for switch in topology.switches.values()}
+    for node in model.switches:
+        if node not in numbers:
+            raise source.error(
+                ("topology", "switches", node),
+                f"no switch at node {shown(node)}; valid: {listed(sorted(map(int, numbers)))}",
             )
 
 
@@ -715,6 +729,15 @@ def _check_expectations(source: Source, loaded: LoadedExperiment) -> None:
                 f"no packets of a session or flow take {expectation.link}; valid: "
                 f"{listed(sorted(used))}",
             )
+        if not sessions:
+            if not MEASURES[expectation.measure].of_run:
+                raise source.error(
+                    (*path, "measure"),
+                    f"{expectation.measure} is of a session, and there is none; valid: "
+                    f"{listed([name for name, one in MEASURES.items() if one.of_run])}",
+                )
+            _check_flows(source, path, expectation, experiment.traffic, udp)
+            continue
         number = expectation.session
         if number is None:
             number = experiment.sessions[0].session

@@ -12,7 +12,9 @@ from typing import Any
 
 from tiercast_controller.network.flow_hash import TCP, UDP, flow_hash
 
+from tiercast_lab.experiment import programs
 from tiercast_lab.experiment.paths import Paths, paths_of_run
+from tiercast_lab.experiment.programs import Files
 from tiercast_lab.experiment.quantities import FIRST_FLOW_PORT, PACKET_SIZE
 from tiercast_lab.experiment.schema import Experiment, Traffic
 from tiercast_lab.experiment.topology import Topology
@@ -59,6 +61,16 @@ class LoadedExperiment:
     defaults: Mapping[str, Mapping[str, float]]
     notes: tuple[str, ...] = ()  # what the user should know
     sources: tuple[Path, ...] = ()  # the files that were read: its own, its base and its includes
+
+    @cached_property
+    def programs(self) -> dict[str, Files]:
+        """The P4 program of each switch, by its name."""
+        ours = programs.own()
+        return {
+            name: ours if (found := self.experiment.program_of(switch.number)) is None
+            else found.files
+            for name, switch in self.topology.switches.items()
+        }  # fmt: skip
 
     @cached_property
     def paths(self) -> list[Paths]:

@@ -23,6 +23,7 @@ from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.experiment.checks import check, wrong_parameter
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.model import validate
+from tiercast_lab.experiment.programs import expand_programs
 from tiercast_lab.experiment.schema import Experiment
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.experiment.topology_sources import expand_topology
@@ -88,12 +89,13 @@ def experiment_of(
     if duration is not None:
         source.set(("duration",), duration, f"--duration {_short(duration)}")
     source = expand_topology(source, file)
+    source, context = expand_programs(source, file)
     source.data.setdefault("name", _name_of(file))
     source.data.setdefault("title", source.data["name"])
-    experiment = validate(Experiment, source)
+    experiment = validate(Experiment, source, context)
     note = "" if duration is None else _fit_window(source, experiment)
     if note:
-        experiment = validate(Experiment, source)
+        experiment = validate(Experiment, source, context)
     loaded = check(source, experiment, schemes, str(file))
     return replace(loaded, notes=(note, *loaded.notes)) if note else loaded
 
@@ -107,7 +109,9 @@ def loaded_again(
     user's is called again; `sources` are copies of the files that were read then. `place` is named
     by an InputError."""
     source = Source(data, {(): place}, tuple(sources))
-    return check(source, validate(Experiment, source), schemes, place)
+    source, context = expand_programs(source, Path(place))
+    source = replace(source, files=tuple(sources))
+    return check(source, validate(Experiment, source, context), schemes, place)
 
 
 def _fit_window(source: Source, experiment: Experiment) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -50,10 +51,10 @@ Choice = Annotated[L, _Choices()]  # used as Choice[Literal["fifo", "fair"]]
 M = TypeVar("M", bound=BaseModel)
 
 
-def validate(model: type[M], source: Source) -> M:
+def validate(model: type[M], source: Source, context: Mapping[str, Any] | None = None) -> M:
     """Validates the source. Raises InputError for the first error, with its place in the file."""
     try:
-        return model.model_validate(source.data)
+        return model.model_validate(source.data, context=context)
     except ValidationError as error:
         raise _explain(source, error) from None
 

@@ -54,7 +54,7 @@ from tiercast_lab.experiment.quantities import (
     Size,
 )
 from tiercast_lab.experiment.tcp_stack import STACKS, TcpStack
-from tiercast_lab.experiment.topology_schema import TopologyModel
+from tiercast_lab.experiment.topology_schema import ProgramFiles, TopologyModel
 from tiercast_lab.experiment.wire import WIRE_KEYS, LossKey, Reorder, Share, Wire
 from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.measures import MEASURES, name_of
@@ -184,7 +184,7 @@ class Traffic(Strict):
             raise ValueError("'from: parents' and 'to: children' go together")
         if (self.kind == "udp") != (self.rate is not None):
             raise ValueError(f"{self.kind} {'needs' if self.kind == 'udp' else 'takes no'} 'rate'")
-        for key in ("congestion_control", "ecn", "overhead", *_OF_STACKS):
+        for key in ("congestion_control", "overhead", *_OF_STACKS):
             if self.kind == "udp" and key in self.model_fields_set:
                 raise ValueError(f"udp takes no '{key}'")
         if (self.on is None) != (self.off is None):
@@ -438,11 +438,12 @@ class Experiment(Strict):
     title: Line
     paper: Paper | None = None
     topology: TopologyModel
+    program: ProgramFiles | None = None  # of all switches that have none of their own; None: ours
     marking: AnyMarking = PriorityMarking()
     # From the time at which a switch has a host's leave until the tree is pruned, unless the host
     # joins again: IGMP's last member query time (RFC 3376 8.8).
     leave_latency: Delay = 0
-    sessions: Annotated[list[Session], Field(min_length=1, max_length=8)]
+    sessions: Annotated[list[Session], Field(max_length=8)]  # none: traffic alone
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
     multicast: Annotated[list[Group], Field(max_length=MAX_GROUPS)] = []
     events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []
@@ -472,6 +473,20 @@ class Experiment(Strict):
             to = entry.get("to") if isinstance(entry, dict) else None
             entries += [entry | {"to": node} for node in to] if isinstance(to, list) else [entry]
         return data | {"traffic": entries}
+
+    @model_validator(mode="after")
+    def _something_to_send(self) -> Experiment:
+        if self.sessions:
+            return self
+        if not self.traffic:
+            raise ValueError("no 'sessions' and no 'traffic'; valid: at least one of them")
+        for key in ("members", "churn"):
+            if getattr(self, key):
+                raise ValueError(f"'{key}' changes receivers of 'sessions', which is empty")
+        for entry in self.traffic:
+            if isinstance(entry.to, str):
+                raise ValueError(f"'to: {entry.to}' needs 'sessions', which is empty; valid: nodes")
+        return self
 
     def times(self, event: Event | MemberEvent) -> range:
         """The times at which the event happens, in ns, until the end of the run, or that of its
@@ -542,9 +557,31 @@ class Experiment(Strict):
             keys.append("traffic.overhead")
         return keys
 
+    @property
+    def markings(self) -> list[tuple[KeyPath, Marking]]:
+        """All that links may have, with the key paths that set them."""
+        of_links = [
+            (("topology", form, name, "marking"), change.marking)
+            for form, changes in (("levels", self.topology.levels), ("links", self.topology.links))
+            for name, change in changes.items()
+            if change.marking is not None
+        ]
+        return [(("marking",), self.marking), *of_links]
+
     def marking_of(self, link: str) -> Marking:
         """The marking of a link, by the link's name in the topology: its own or the common one."""
         return self.placed_marking(link)[1]
+
+    def program_of(self, node: int) -> ProgramFiles | None:
+        """The program of a node's switch; None: ours."""
+        own = self.topology.switches.get(str(node))
+        return self.program if own is None else own.program
+
+    def placed_program(self, node: int) -> KeyPath:
+        """The key path that sets it."""
+        if str(node) in self.topology.switches:
+            return ("topology", "switches", str(node), "program")
+        return ("program",)
 
     def placed_marking(self, link: str) -> tuple[KeyPath, Marking]:
         """The same as marking_of, with the key path that sets it."""

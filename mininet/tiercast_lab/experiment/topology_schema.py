@@ -7,6 +7,7 @@ from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate
 from operator import mul
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -16,6 +17,7 @@ from tiercast_controller.network.topology import EqualCosts
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.experiment.model import Line
+from tiercast_lab.experiment.programs import Files
 from tiercast_lab.experiment.quantities import (
     MAX_NODES,
     MAX_SEED,
@@ -28,6 +30,27 @@ from tiercast_lab.experiment.random_tree import Draw, draw_links
 from tiercast_lab.experiment.topology import tree_levels
 from tiercast_lab.experiment.wire import WireKeys
 from tiercast_lab.experiment.yaml_source import KeyPath
+
+
+class ProgramFiles(Strict):
+    """A P4 program, as programs.py has found it."""
+
+    json_file: str = Field(alias="json")
+    p4info: str
+    manifest: str | None = None
+    sources: list[str] = []
+    compiler: str | None = None
+    digest: str
+
+    @property
+    def files(self) -> Files:
+        manifest = Path(self.manifest) if self.manifest else None
+        sources = tuple(map(Path, self.sources))
+        return Files(Path(self.json_file), Path(self.p4info), manifest, sources, self.compiler)
+
+
+class SwitchKeys(Strict):
+    program: ProgramFiles
 
 
 class LinkChange(WireKeys):
@@ -191,6 +214,7 @@ class TopologyModel(Strict):
     equal_costs: EqualCosts = "one"
     levels: dict[str, LinkChange] = {}
     links: dict[str, LinkChange] = {}
+    switches: dict[str, SwitchKeys] = {}  # by node
     drawn: DrawnRates | None = None  # over `link` and `levels`; `links` may change them
 
     @model_validator(mode="after")

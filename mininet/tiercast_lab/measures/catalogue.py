@@ -135,10 +135,12 @@ def all_measures(rows: Rows, context: Context) -> dict[str, float | None]:
         part = all_measures(rows, replace(context, window=window, periods={}))
         result |= {f"{name}@{period}": value for name, value in part.items()}
     there = {"": True, "tcp": bool(context.rivals), "udp": bool(context.udp_flows)}
-    for one in context.sessions:
-        seen, first = replace(context, session=one), one is context.sessions[0]
+    for number, one in enumerate(context.sessions or (context.session,)):
+        seen, first = replace(context, session=one), number == 0
         for name, spec in MEASURES.items():
             if not there[spec.beside] or (spec.of_run and not first):
+                continue
+            if not context.sessions and not spec.of_run:
                 continue
             for which in _each(spec, seen):
                 value = _value(rows, seen, spec, which)

@@ -73,6 +73,9 @@ class Session:
     stop: float = math.inf
 
 
+NOBODY = Session(-1, "", 0, {}, 0.0)  # stands for the session of a run that has none
+
+
 @dataclass(frozen=True)
 class Flow:
     """A competing flow. A rival is a TCP flow with which a session's share is compared, rather than
@@ -137,7 +140,7 @@ def context_of(summary: Mapping[str, Any]) -> Context:
     paths = [one["directions"] for user in users for one in (user, *user.get("later", []))]
     return Context(
         window=tuple(summary["window_s"]),
-        session=sessions[0],
+        session=sessions[0] if sessions else NOBODY,
         sessions=sessions,
         flows={
             name: Flow(

@@ -74,6 +74,34 @@ def policy_drops(rows: Rows, context: Context, link: str | None = None) -> float
 
 @measure(
     fraction(),
+    "packets that left a port marked CE by it / packets that left, all links or one",
+    which="link",
+    of_run=True,
+)
+def link_marks(rows: Rows, context: Context, link: str | None = None) -> float | None:
+    """Packets that left with a mark of their port / packets that left, for all ports or one
+    link."""
+    if "port" not in rows:
+        return None
+    ports = (
+        [part for _, part in rows["port"].group_by("agent", "port", maintain_order=True)]
+        if link is None
+        else [rows.of("port", link, "link")]
+    )
+    columns = ("left", "marked")
+    counted = [
+        port
+        for port in ports
+        if all(column in port and not port[column].has_nulls() for column in columns)
+    ]
+    left, hit = (
+        sum(increase(port, column, *context.window) for port in counted) for column in columns
+    )
+    return hit / left if left else None
+
+
+@measure(
+    fraction(),
     "packets that links lost, on the wire or because they were down / packets that entered queues, "
     "all links or one",
     which="link",

@@ -6,14 +6,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.base.frames import as_float
+from tiercast_lab.base.machine import shown_path
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import loaded_again
+from tiercast_lab.experiment.programs import places_of
 from tiercast_lab.experiment.schemes import SchemeInfo
+from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.results.storage import StoredRun
 
 
@@ -21,7 +26,25 @@ def experiment_of(run: StoredRun, schemes: dict[str, SchemeInfo]) -> LoadedExper
     """The experiment that the run was made of, with its settings. Raises InputError if this version
     of tiercast refuses it."""
     place = f"{run.directory}/summary.json: experiment"
-    return loaded_again(copy.deepcopy(run.summary["experiment"]), place, run.sources, schemes)
+    data = copy.deepcopy(run.summary["experiment"])
+    for path in places_of(data):
+        _take_copies(run, data, path)
+    return loaded_again(data, place, run.sources, schemes)
+
+
+def _take_copies(run: StoredRun, data: Any, path: KeyPath) -> None:
+    """Replaces a program's files by the run's copies."""
+
+    def copied(name: str) -> str:
+        kept = run.summary.get("sources", {}).get(shown_path(Path(name)))
+        return str(run.directory / kept) if kept else name
+
+    for key in path:
+        data = data[key]
+    for key in ("json", "p4info", "manifest"):
+        if data.get(key) is not None:
+            data[key] = copied(data[key])
+    data["sources"] = [copied(name) for name in data.get("sources", ())]
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,9 @@ class StoredRun:
 
     @property
     def scheme(self) -> str:
-        return str(self.summary["experiment"]["sessions"][0]["scheme"])
+        """Of the first session; empty without one."""
+        sessions = self.summary["experiment"]["sessions"]
+        return str(sessions[0]["scheme"]) if sessions else ""
 
     @property
     def complete(self) -> bool:

@@ -70,7 +70,7 @@ class SchemeOfSession(Part):
 
 
 class ExperimentData(Part):
-    sessions: Annotated[list[SchemeOfSession], Field(min_length=1)]
+    sessions: list[SchemeOfSession]
     paper: Paper | None = None
 
 
@@ -162,7 +162,7 @@ class Network(Part):
     nodes: dict[str, NodeSummary] = {}  # those with names or places, by number
     links: Annotated[dict[LinkName, LinkSummary], Field(min_length=1)]
     flows: dict[str, FlowSummary]
-    sessions: Annotated[list[SessionSummary], Field(min_length=1)]
+    sessions: list[SessionSummary]
 
     @model_validator(mode="after")
     def _of_its_links(self) -> Network:

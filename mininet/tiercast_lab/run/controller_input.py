@@ -2,41 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network import topology as control
+from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.p4runtime.roles import Roles
 from tiercast_controller.p4runtime.tls import Tls
 
-from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.errors import InputError, listed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.programs import Files
 from tiercast_lab.experiment.topology import Switch
+from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.run.observed import require_observable
 
 
-def program_for(loaded: LoadedExperiment) -> Program:
-    """The switches' P4 program. Raises InputError if it has no action for a link's marking."""
-    program = Program.load(binaries.P4_JSON, binaries.P4_INFO)
-    require_observable(loaded, program)
-    checked: set[int] = set()  # for links with the same marking, one check is enough
+def programs_for(loaded: LoadedExperiment, in_real_time: bool) -> dict[str, Program]:
+    """The P4 program of each switch. Raises InputError if one lacks what the experiment needs. In
+    virtual time nobody sends IGMP: agents tell the controller what they want."""
+    roles: dict[Files, Roles] = {}
+    result = {}
+    for name, files in loaded.programs.items():
+        if files not in roles:
+            try:
+                roles[files] = Roles(files.load(), {})
+            except ConfigurationError as error:
+                raise InputError(str(error)) from None
+        result[name] = roles[files].program
+        for role, path, why in _needs(loaded, in_real_time):
+            if not roles[files].has(role):
+                raise _lacking(loaded, name, path, f"{why}, so {role}", roles[files])
+    _check_markings(loaded, roles)
+    require_observable(loaded, result)
+    return result
+
+
+def _needs(loaded: LoadedExperiment, in_real_time: bool) -> Iterator[tuple[str, KeyPath, str]]:
+    """The roles that the experiment needs on every switch, each with the key path that needs it,
+    and why."""
+    experiment = loaded.experiment
+    for index, session in enumerate(experiment.sessions):
+        path = ("sessions", str(index))
+        yield "multicast", path, f"{session.scheme} sends to groups"
+        yield "unicast", path, f"the reports of {session.scheme} go to their sender"
+        if in_real_time:
+            yield "packet_in", path, "receivers join by IGMP, which the controller gets"
+        if session.aggregation == "network":
+            yield "aggregation", (*path, "aggregation"), "the network aggregates feedback"
+    for index, entry in enumerate(experiment.traffic):
+        yield "unicast", ("traffic", str(index)), f"{entry.kind} has routes"
+    for index, _ in enumerate(experiment.multicast):
+        yield "multicast", ("multicast", str(index)), "a group is replicated"
+        yield "packet_in", ("multicast", str(index)), "members join by IGMP"
+    if experiment.topology.equal_costs == "flow-hash" and not loaded.topology.is_tree:
+        for role in ("spread", "next_hop"):
+            yield role, ("topology", "equal_costs"), "flows spread over equal paths"
+
+
+def _check_markings(loaded: LoadedExperiment, roles: Mapping[Files, Roles]) -> None:
+    """Raises InputError if a program has no action for the marking of a link that leaves its
+    switch."""
+    checked: set[tuple[int, int]] = set()  # for links with the same marking, one check is enough
     for name, link in loaded.topology.links.items():
         path, marking = loaded.experiment.placed_marking(name)
-        policy = marking.at(link.parameters.rate, loaded.packet_size_of(name))
-        if policy is None or id(marking) in checked:
-            continue
-        checked.add(id(marking))
-        try:
-            program.encode_entry(policy.entry(port=1))
-        except ConfigurationError as error:
-            raise InputError(
-                f"{loaded.file}: {'.'.join(path)}: {marking.kind} with {binaries.P4_JSON}: {error}"
-                " (TIERCAST_P4 selects another program)"
-            ) from None
-    return program
+        for end in (link.a, link.b):
+            if end not in loaded.topology.switches:
+                continue
+            policy = marking.at(link.sent_by(end).rate, loaded.packet_size_of(name))
+            one = roles[loaded.programs[end]]
+            if policy is None or (id(marking), id(one)) in checked:
+                continue
+            checked.add((id(marking), id(one)))
+            try:
+                one.require_marking(marking.kind, policy.entry(port=1))
+            except ConfigurationError as error:
+                switch = loaded.topology.switches[end]
+                said = f"{loaded.file}: {'.'.join(path)}: {marking.kind} with "
+                raise InputError(
+                    f"{said}{'.'.join(loaded.experiment.placed_program(switch.number))}, "
+                    f"of switch {end}: {error}"
+                ) from None
+            if marking.kind == PriorityMarking.model_fields["kind"].default and not one.has(
+                "top_group"
+            ):
+                raise _lacking(
+                    loaded, end, path, "priority marks a session's top group, so top_group", one
+                )
+
+
+def _lacking(
+    loaded: LoadedExperiment, switch: str, path: KeyPath, needed: str, roles: Roles
+) -> InputError:
+    number = loaded.topology.switches[switch].number
+    manifest = roles.program.described.path
+    place = ".".join(loaded.experiment.placed_program(number))
+    return InputError(
+        f"{loaded.file}: {'.'.join(path)}: {needed} is needed; {place} of switch {switch}, "
+        f"{roles.program.name}, has by {manifest}: {roles.program.manifest.describe()}"
+    )
+
+
+def without_accounts(loaded: LoadedExperiment) -> list[str]:
+    """What a user should know of programs that do not count what ours does."""
+    lacking = [
+        name for name, files in loaded.programs.items() if not Roles(files.load(), {}).has_accounts
+    ]
+    if not lacking:
+        return []
+    return [
+        f"the P4 program of {listed(lacking)} has no accounts: there `pruned`, `invalid`, "
+        "`expired`, `no_group` and `no_route` are left out, and what egress drops counts as "
+        "policy_drops"
+    ]
 
 
 @dataclass(frozen=True)

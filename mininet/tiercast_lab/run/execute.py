@@ -23,6 +23,7 @@ from tiercast_lab.results.storage import RunFolder
 from tiercast_lab.results.verdict import as_dict, bounds_of, judge, validity, verdict
 from tiercast_lab.run.capture_options import CaptureOptions
 from tiercast_lab.run.captures import Captures
+from tiercast_lab.run.controller_input import without_accounts
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.runtime import Ns3Run
 from tiercast_lab.run.observed import traced_ports
@@ -73,7 +74,8 @@ def execute(
     summary = _initial_summary(loaded, options, folder)
     run = _make_run(loaded, options, folder, view, context_of(summary), lab)
     run.check()
-    locks = [binaries.P4_LOCK] if binaries.P4_LOCK.is_file() else []
+    locks = [binaries.P4_LOCK] if binaries.P4_JSON in run.files else []
+    run.complaints += without_accounts(loaded)
     summary["files"] = machine.digests([*loaded.sources, *run.files, *locks])
     summary["sources"] = storage.kept(loaded.sources)
     folder.make(summary)
@@ -254,8 +256,9 @@ def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
     from tiercast_lab.run.mininet.device_switches import DeviceSwitches
     from tiercast_lab.run.mininet.switches import TiercastSwitches
 
+    cpu_ports = {name: files.load().manifest.cpu_port for name, files in loaded.programs.items()}
     if options.devices is not None:
-        return DeviceSwitches(options.devices.devices(loaded.topology), options.seed)
+        return DeviceSwitches(options.devices.devices(loaded.topology), options.seed, cpu_ports)
     if options.switch == "bmv2":
-        return Bmv2Switches(loaded.packet_size_of)
-    return TiercastSwitches(options.seed)
+        return Bmv2Switches(loaded.packet_size_of, cpu_ports)
+    return TiercastSwitches(options.seed, cpu_ports)

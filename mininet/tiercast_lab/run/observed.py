@@ -12,10 +12,9 @@ from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network.marking import PortTraffic
 from tiercast_controller.p4runtime.program import Program
 
-from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
-from tiercast_lab.experiment.observed_schema import entry_path
+from tiercast_lab.experiment.observed_schema import State, entry_path
 
 Row = dict[str, float | str | None]
 REGISTER = "register."  # before a register's name, as a column
@@ -78,6 +77,9 @@ def traced_ports(loaded: LoadedExperiment) -> list[TracedPort]:
             traffic = PortTraffic(link.sent_by(switch).rate, loaded.packet_size_of(link.name))
             law = marking.law(traffic) if traffic.rate_bps else None
             of_law = () if law is None or law.register is None else (law.register, *law.also)
+            # A program of the user's may keep such a law's state elsewhere.
+            program = loaded.programs[switch].load()
+            of_law = tuple(name for name in of_law if program.has_register(name))
             result.append(
                 TracedPort(
                     switch,
@@ -94,57 +96,62 @@ def traced_ports(loaded: LoadedExperiment) -> list[TracedPort]:
 
 def state_reads(loaded: LoadedExperiment) -> list[StateRead]:
     """In the order of `state`."""
-    topology, result = loaded.topology, []
-    for entry in loaded.experiment.state:
-        is_register = entry.register_ is not None
-        if entry.link is None:
-            assert entry.index is not None  # State's checks ensure this
-            read = StateRead(f"s{entry.node}", entry.array, is_register, entry.index, entry.every)
-            result.append(read)
-            continue
-        for switch, far in _switch_ends(loaded, entry.link):
-            port = topology.switches[switch].port_to(far)
-            link = topology.switches[switch].direction(port)
-            result.append(StateRead(switch, entry.array, is_register, (port,), entry.every, link))
-    return result
+    return [read for entry in loaded.experiment.state for read in _reads(loaded, entry)]
+
+
+def _reads(loaded: LoadedExperiment, entry: State) -> Iterator[StateRead]:
+    is_register = entry.register_ is not None
+    if entry.link is None:
+        assert entry.index is not None  # State's checks ensure this
+        yield StateRead(f"s{entry.node}", entry.array, is_register, entry.index, entry.every)
+        return
+    for switch, far in _switch_ends(loaded, entry.link):
+        port = loaded.topology.switches[switch].port_to(far)
+        link = loaded.topology.switches[switch].direction(port)
+        yield StateRead(switch, entry.array, is_register, (port,), entry.every, link)
 
 
 def of_switch(ports: Iterable[TracedPort], switch: str) -> list[trace_pb2.PortTrace]:
     return [one.message() for one in ports if one.switch == switch]
 
 
-def require_observable(loaded: LoadedExperiment, program: Program) -> None:
-    """Raises InputError for a register, counter or cell that the program does not have."""
+def require_observable(loaded: LoadedExperiment, programs: Mapping[str, Program]) -> None:
+    """Raises InputError for a register, counter or cell that the program of its switch does not
+    have."""
     for index, entry in enumerate(loaded.experiment.trace):
         for name in entry.registers:
             place = ".".join((*entry_path(loaded.data, "trace", index), "registers"))
-            _cells(loaded, place, program.register_cells, name, program.full_register)
-    reads = state_reads(loaded)
+            for switch, _ in _switch_ends(loaded, entry.link):
+                program = programs[switch]
+                _cells(loaded, place, program, program.register_cells, name, program.full_register)
     for index, state in enumerate(loaded.experiment.state):
         key = "counter" if state.register_ is None else "register"
-        cells, full = (
-            (program.counter_cells, program.full_counter)
-            if state.register_ is None
-            else (program.register_cells, program.full_register)
-        )
         place = ".".join(entry_path(loaded.data, "state", index))
-        size = _cells(loaded, f"{place}.{key}", cells, state.array, full)
-        for read in reads:
-            if read.array == state.array and (wrong := _outside(read.indices, size)) is not None:
+        for read in _reads(loaded, state):
+            program = programs[read.switch]
+            cells, full = (
+                (program.register_cells, program.full_register)
+                if read.is_register
+                else (program.counter_cells, program.full_counter)
+            )
+            size = _cells(loaded, f"{place}.{key}", program, cells, state.array, full)
+            if (wrong := _outside(read.indices, size)) is not None:
                 raise InputError(
                     f"{loaded.file}: {place}.index: {wrong} of {state.array}; valid: 0 to "
                     f"{size - 1}"
                 )
 
 
-def _cells(loaded: LoadedExperiment, place: str, size: Any, name: str, full: Any) -> int:
+def _cells(
+    loaded: LoadedExperiment, place: str, program: Program, size: Any, name: str, full: Any
+) -> int:
     try:
         cells = int(size(name))
         if full(name) != name:
             raise ConfigurationError(f"{name!r}; valid: {full(name)}, its whole name")
         return cells
     except ConfigurationError as error:
-        raise InputError(f"{loaded.file}: {place}: {error} ({binaries.P4_JSON})") from None
+        raise InputError(f"{loaded.file}: {place}: {error} ({program.name})") from None
 
 
 def _outside(indices: Collection[int], size: int) -> int | None:

@@ -32,6 +32,12 @@ class Run(ABC):
     def logs(self) -> Path:
         return self.folder.path / "logs"
 
+    @property
+    def programs_of_switches(self) -> list[Path]:
+        """The files of the switches' P4 programs."""
+        files = {path: None for one in self.loaded.programs.values() for path in one.all}
+        return list(files)
+
     @abstractmethod
     def check(self) -> None:
         """Raises InputError if the experiment cannot run on this machine. Creates nothing yet."""

@@ -19,11 +19,15 @@ from tiercast_lab.show.panels import (
 
 def all_panels(run: StoredRun) -> list[Panel]:
     """The main panels and, for a scheme without panels of its own, what its cores traced."""
+    if not run.context.sessions:
+        return main_panels(run)
     own = module_of(scheme_panels.__name__, run.scheme)
     return main_panels(run) + ([] if own else variables(run))
 
 
 def main_panels(run: StoredRun) -> list[Panel]:
+    if not run.context.sessions:
+        return [queues(run)]
     more = [sessions(run)] if len(run.context.sessions) > 1 else []
     if own := module_of(scheme_panels.__name__, run.scheme):
         panels: list[Panel] = own.main_panels(run) + more

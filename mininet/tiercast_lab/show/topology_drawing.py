@@ -52,7 +52,8 @@ def node_places(network: Mapping[str, Any]) -> dict[int, Place]:
         order = list(routes.neighbours)
         return _on_page(order, np.array([given[node] for node in order], dtype=float))
     if len(network["links"]) < len(routes.neighbours):
-        return _places(routes, network["sessions"][0]["sender_node"])
+        roots = [one["sender_node"] for one in network["sessions"]] or [min(routes.neighbours)]
+        return _places(routes, roots[0])
     return _graph_places(routes)
 
 

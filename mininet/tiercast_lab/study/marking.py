@@ -10,19 +10,23 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from google.protobuf import json_format
 from tiercast.v1.marking_pb2 import MarkingTrial, TrafficClass, TrialPhase
 from tiercast.v1.queue_pb2 import Red as RedMessage
 from tiercast.v1.simulation_pb2 import SimulatedPort, SwitchUpdate
+from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network.marking import Marking, PortTraffic
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
 from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.p4runtime.roles import Roles
 from tiercast_controller.virtual import described
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import RunFailed
+from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.experiment.programs import Files, own
 
 INGRESS, PORT = 1, 2
 SWITCH = "s0"
@@ -31,6 +35,7 @@ NOT_ECT, ECT_1, ECT_0 = 0, 1, 2  # RFC 3168, 5
 SESSION, TOP_RANK = 1, 1  # of the classes of a layered session
 GROUPS = 0xEFC00000  # 239.192.0.0/14
 HOST, HOST_MAC = 0x0A000102, 0x020000000202
+SENDER = 0x0AFFFFFE  # dataplane/marking/trial.cpp
 FATES = ("left", "marked", "dropped", "dropped_early", "queue_full", "elsewhere")
 LEFT, MARKED, DROPPED, EARLY, FULL, ELSEWHERE = range(len(FATES))
 
@@ -115,19 +120,31 @@ class Judge:
 
     marking: Marking
     link: Link = field(default_factory=Link)
-    program: Program = field(
-        default_factory=lambda: Program.load(binaries.P4_JSON, binaries.P4_INFO)
-    )
+    files: Files = field(default_factory=own)  # of the P4 program
+
+    @cached_property
+    def program(self) -> Program:
+        return self.files.load()
+
+    @cached_property
+    def roles(self) -> Roles:
+        ranks = range(TOP_RANK + 1)
+        return Roles(self.program, {group_of(rank): (SENDER,) for rank in ranks})
 
     def carry(
         self, phases: Sequence[Phase], classes: Sequence[Class] | None = None, seed: int = 1
     ) -> Packets:
         """Raises InputError if the program has no such marking, and RunFailed."""
+        entry = self.marking.entry(PORT, self.link.traffic)
+        try:
+            self.roles.require_marking(self.marking.kind, entry)
+        except ConfigurationError as error:
+            raise InputError(f"{self.marking.kind}: {error}") from None
         classes = classes or self.classes()
         law = self.marking.law(self.link.traffic)
         registers = [] if law is None or law.register is None else [law.register, *law.also]
         trial = MarkingTrial(
-            program=str(binaries.P4_JSON),
+            program=str(self.files.json),
             updates=self._updates(classes),
             port=self._port(),
             ingress_port=INGRESS,
@@ -155,11 +172,13 @@ class Judge:
 
     def entry_bits(self) -> int:
         """Of the action data of the port's entry."""
-        return self.program.action_bits(self.marking.entry(PORT, self.link.traffic))
+        own = self.marking.entry(PORT, self.link.traffic)
+        return sum(map(self.program.action_bits, self.roles.entries([own])))
 
     def _updates(self, classes: Sequence[Class]) -> Iterator[SwitchUpdate]:
-        for update in self._described(classes):
-            yield described(self.program, SWITCH, update)
+        fixed = [Update(Op.INSERT, one) for one in self.roles.fixed]
+        for update in (*fixed, *self.roles.updates(self._described(classes))):
+            yield described(self.roles, SWITCH, update)
 
     def _described(self, classes: Sequence[Class]) -> Iterator[Update]:
         yield Update(Op.INSERT, self.marking.entry(PORT, self.link.traffic))

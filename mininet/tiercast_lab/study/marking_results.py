@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tiercast_controller.network.marking import Law, Marking, NoMarking
 
+from tiercast_lab.experiment.programs import Files, own
 from tiercast_lab.study.confidence import NORMAL_95
 from tiercast_lab.study.marking import (
     DROPPED,
@@ -111,12 +112,16 @@ class Judgement:
         return sum(not one.low - room <= one.equation <= one.high + room for one in self.curve)
 
 
-def judge(marking: Marking, link: Link, seconds: float, seed: int = 1) -> Judgement:
-    """All trials of one marking; each load and arrival process for `seconds` of virtual time."""
-    of = Judge(marking, link)
+def judge(
+    marking: Marking, link: Link, seconds: float, seed: int = 1, files: Files | None = None
+) -> Judgement:
+    """All trials of one marking; each load and arrival process for `seconds` of virtual time.
+    `files` None: our own program."""
+    files = files or own()
+    of = Judge(marking, link, files)
     law = marking.law(link.traffic)
     ramp = of.carry([Phase(seconds / 2, load) for load in LOADS], seed=seed)
-    plain = Judge(NoMarking(), link).carry(
+    plain = Judge(NoMarking(), link, files).carry(
         [Phase(seconds / 2, load) for load in LOADS], of.classes(), seed
     )
     return Judgement(

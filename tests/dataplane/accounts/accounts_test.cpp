@@ -45,6 +45,18 @@ TEST(AccountsLabel, OfAnyOtherAddressIs0) {
   }
 }
 
+// Programs whose headers have other names.
+TEST(AccountsLabel, OfAFrameIsThatOfItsDestination) {
+  for (const std::uint32_t session : {1u, 32767u}) {
+    const auto frame = layer_packet(session, 3).bytes();
+    EXPECT_EQ(by_group().of_frame(frame), by_group().label(group(session, 3)));
+    EXPECT_EQ(by_group().of_frame(std::span(frame).first(33)), 0u);
+  }
+  Packet unicast;
+  unicast.payload.resize(10);
+  EXPECT_EQ(by_group().of_frame(unicast.bytes()), 0u);
+}
+
 constexpr std::uint32_t kUp = 1;   // towards the sender
 constexpr std::uint32_t kOut = 2;  // the port whose accounts are checked
 constexpr std::uint32_t kLayers = 3;
@@ -369,6 +381,17 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
                   stats.tx_packets + all.total.link_losses + stats.on_wire_packets)
             << "step " << step << ", port " << port;
         ASSERT_EQ(all.total.link_losses, stats.lost_packets) << step;
+        // What the traffic manager sees of the program, which a program without counters is judged
+        // by, is what the program counts.
+        Counts seen;
+        for (const engine::LabelCounts& label : bench.engine_switch().label_counts(port)) {
+          seen.left += label.served - label.egress_dropped;
+          seen.marked += label.egress_marked + label.marked;
+          seen.policy_drops += label.egress_dropped + label.early_dropped;
+        }
+        ASSERT_EQ(seen.left, all.total.left) << step;
+        ASSERT_EQ(seen.marked, all.total.marked) << step;
+        ASSERT_EQ(seen.policy_drops, all.total.policy_drops + all.total.pruned) << step;
         ASSERT_EQ(all.total.down_drops, stats.down_dropped_packets) << step;
         ASSERT_EQ(all.total.duplicated, stats.duplicated_packets) << step;
       }

@@ -3,14 +3,15 @@
 A class is the only place in Python that describes its kind: the keys of `marking`, in an experiment
 and in the YAML of a controller that runs on its own, their ranges, the entry of the P4 table
 `port_marking` and, for RED on arrival, the settings of the port's queue. docs/add-a-marking.md has
-a complete kind. Unless stated otherwise, quantities are in packets.
+a complete kind; of_program.py makes classes of kinds that a program's manifest declares
+(docs/your-own-program.md). Unless stated otherwise, quantities are in packets.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Discriminator, Tag
+from pydantic import PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from tiercast_controller.base.errors import ConfigurationError
@@ -69,32 +70,26 @@ def _kinds() -> dict[str, type[Marking]]:
 import_files(PLUGINS, "add-a-marking.md")
 KINDS = _kinds()
 DEFAULT_KIND = "priority"
+# In the context of a validation: kinds that programs' manifests declare, by name (of_program.py).
+OF_PROGRAMS = "markings"
 
 
-def _known_kind(data: Any) -> Any:
-    if not isinstance(data, dict | Marking):
+def _read(data: Any, info: ValidationInfo) -> Marking:
+    if isinstance(data, Marking):
+        return data
+    if not isinstance(data, dict):
         raise PydanticCustomError("dict_type", "no mapping of keys to values")
-    kind = data.get("kind", DEFAULT_KIND) if isinstance(data, dict) else data.kind
-    if not isinstance(kind, str) or kind not in KINDS:
-        context = {"key": "kind", "choices": tuple(KINDS), "named": ", ".join(KINDS)}
+    kinds = KINDS | ((info.context or {}).get(OF_PROGRAMS) or {})
+    kind = data.get("kind", DEFAULT_KIND)
+    if not isinstance(kind, str) or kind not in kinds:
+        context = {"key": "kind", "choices": tuple(kinds), "named": ", ".join(kinds)}
         raise PydanticCustomError("choice", "kind is none of {named}", context)
-    return data
-
-
-def _tag(kind: str) -> str:
-    return f"marking {kind}"  # no YAML key has this name, so error paths omit it
-
-
-def _tag_of(data: Any) -> str:
-    return _tag(data.get("kind", DEFAULT_KIND) if isinstance(data, dict) else data.kind)
+    found: Marking = kinds[kind].model_validate(data, context=info.context)
+    return found
 
 
 # `marking` in a YAML: the class of its kind, or of DEFAULT_KIND if it gives none.
 if TYPE_CHECKING:
     AnyMarking = Marking
 else:
-    AnyMarking = Annotated[
-        Union[tuple(Annotated[one, Tag(_tag(kind))] for kind, one in KINDS.items())],  # noqa: UP007
-        Discriminator(_tag_of),
-        BeforeValidator(_known_kind),
-    ]
+    AnyMarking = Annotated[Marking, PlainValidator(_read)]

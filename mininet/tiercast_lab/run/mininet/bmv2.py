@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tiercast_controller.base.units import format_duration
 from tiercast_controller.controller import Controller
+from tiercast_controller.p4runtime.manifest import CPU_PORT
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
@@ -33,7 +34,6 @@ from tiercast_lab.run.observed import Row
 PROGRAM = "simple_switch_grpc"
 THRIFT_CLI = "simple_switch_CLI"
 THRIFT_PORT = 9090  # the same for all: each switch has its own namespace
-CPU_PORT = 510
 # Its threads take about 100 us to hand over a packet that need not wait; at 6 Mbit/s a packet of
 # 1000 B that has to wait does so for up to 1333 us.
 IDLE_US = 250
@@ -47,9 +47,15 @@ class Bmv2Switches:
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
     interfaces: Mapping[str, Mapping[str, str]] = {}
 
-    def __init__(self, packet_size_of: Callable[[str], int]) -> None:
-        """`packet_size_of` is LoadedExperiment.packet_size_of: bytes by the link's name."""
+    def __init__(
+        self,
+        packet_size_of: Callable[[str], int],
+        cpu_ports: Mapping[str, int] = {},  # noqa: B006
+    ) -> None:
+        """`packet_size_of` is LoadedExperiment.packet_size_of: bytes by the link's name;
+        `cpu_ports` are the programs', by switch, where they differ from ours."""
         self._packet_size_of = packet_size_of
+        self._cpu_ports = cpu_ports
         self._counts = FateCounts()
         # The longest service time and the largest depth that any queue has had so far.
         self._service_s = 0.0
@@ -75,6 +81,15 @@ class Bmv2Switches:
                     f"{loaded.file}: {place}.register: bmv2 reads no registers over "
                     "P4Runtime; valid: counter, --switch tiercast, or --runtime ns3"
                 )
+        for path, marking in loaded.experiment.markings:
+            for files in loaded.programs.values():
+                law = files.load().manifest.marking.get(marking.kind)
+                if law is not None and law.registers:
+                    raise InputError(
+                        f"--switch bmv2: {'.'.join(path)}: {marking.kind} fills registers of "
+                        f"{files.json.name}, which bmv2's P4Runtime server cannot write; valid: a "
+                        "table"
+                    )
         for link in loaded.topology.links.values():
             if link.parameters.queue.bytes:
                 raise InputError(
@@ -138,7 +153,7 @@ class Bmv2Switches:
             *ports,
             "--",
             f"--grpc-server-addr=unix:{socket}",
-            f"--cpu-port={CPU_PORT}",
+            f"--cpu-port={self._cpu_ports.get(switch.name, CPU_PORT)}",
         ]
         name = f"{PROGRAM} {switch.name}"
         children.start(node, name, command, switch.name, handles_sigterm=False)

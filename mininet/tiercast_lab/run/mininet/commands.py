@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tiercast_controller.p4runtime.manifest import CPU_PORT
+
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.schemes import session_options
 from tiercast_lab.experiment.topology import Host, Link, Switch, Topology
@@ -14,7 +16,12 @@ OVERHEAD = "-14B"
 
 
 def switch_command(
-    switch: Switch, topology: Topology, interfaces: list[str], socket: Path, seed: int
+    switch: Switch,
+    topology: Topology,
+    interfaces: list[str],
+    socket: Path,
+    seed: int,
+    cpu_port: int = CPU_PORT,
 ) -> list[str]:
     """`seed` is the run's."""
     place = list(topology.switches).index(switch.name)
@@ -25,6 +32,7 @@ def switch_command(
         f"--grpc=unix:{socket}",
         # As in virtual time (ns3/virtual_network.cpp): each switch has numbers of its own.
         f"--seed={seed + 1 + place}",
+        *([f"--cpu-port={cpu_port}"] if cpu_port != CPU_PORT else []),
     ]
     for number, interface in enumerate(interfaces, 1):
         neighbour, link = switch.ports[number - 1]

@@ -36,9 +36,14 @@ class DeviceSwitches(TiercastSwitches):
     # bmv2's, as such a device may be one.
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
 
-    def __init__(self, devices: Mapping[str, Device], seed: int) -> None:
-        """`seed` is the run's."""
-        super().__init__(seed)
+    def __init__(
+        self,
+        devices: Mapping[str, Device],
+        seed: int,
+        cpu_ports: Mapping[str, int] = {},  # noqa: B006
+    ) -> None:
+        """`seed` and `cpu_ports` are as in TiercastSwitches."""
+        super().__init__(seed, cpu_ports)
         self.devices = devices
         self.interfaces = {name: device.interfaces for name, device in devices.items()}
         self._counts = FateCounts(self.port_here)

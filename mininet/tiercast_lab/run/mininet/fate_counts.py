@@ -48,13 +48,18 @@ class FateCounts:
         counted = (
             self._drained[switch.name] if drained else await self._fates(controller, switch.name)
         )
+        of_program = {} if counted is not None else await controller.port_counters(switch.name)
         dropped = controller.packet_ins_dropped(switch.name)
         rows: list[tuple[str, Row]] = [
             ("pause", {"longest_us": self._answers[switch.name].take_longest_us()}),
             ("packet_in", {"packets": None, "dropped": dropped}),
         ]
-        for port, fates in counted.items():
-            place: Row = {"port": port, "link": switch.direction(port)}
+        for there, named in of_program.items():
+            if (port := self._port_here(switch.name, there)) is not None:
+                place: Row = {"port": port, "link": switch.direction(port)}
+                rows.append(("port", place | {name: named.get(name) for name in PORT_COLUMNS}))
+        for port, fates in (counted or {}).items():
+            place = {"port": port, "link": switch.direction(port)}
             lost = self._lost.get((switch.name, port))
             rows.append(("port", place | _port_columns(fates, drained, lost)))
             for group, counts in (((-1, -1), fates.rest), *fates.layers.items()):
@@ -79,7 +84,8 @@ class FateCounts:
         deadline = time.monotonic() + PATIENCE_S + depth * service_s
         before: AllFates = {}
         while time.monotonic() < deadline:
-            now = {name: await self._fates(controller, name) for name in switches}
+            read = {name: await self._fates(controller, name) for name in switches}
+            now = {name: fates for name, fates in read.items() if fates is not None}
             if _egress(now) == _egress(before):
                 self._drained = now
                 self._lost = _lost_between(topology, now)
@@ -87,9 +93,12 @@ class FateCounts:
             before = now
             await asyncio.sleep(still_s)
 
-    async def _fates(self, controller: Controller, switch: str) -> dict[int, PortFates]:
-        counted = (await controller.fates(switch)).items()
-        by_port = {self._port_here(switch, port): fates for port, fates in counted}
+    async def _fates(self, controller: Controller, switch: str) -> dict[int, PortFates] | None:
+        """None if the program has no accounts."""
+        counted = await controller.fates(switch)
+        if counted is None:
+            return None
+        by_port = {self._port_here(switch, port): fates for port, fates in counted.items()}
         return {port: fates for port, fates in by_port.items() if port is not None}
 
 

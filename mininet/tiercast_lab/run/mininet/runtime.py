@@ -33,7 +33,7 @@ from tiercast_lab.run.controller_input import (
     described_groups,
     described_sessions,
     described_topology,
-    program_for,
+    programs_for,
 )
 from tiercast_lab.run.mininet.commands import receiver_command, sender_command
 from tiercast_lab.run.mininet.link_captures import LinkCaptures, require_dumpcap
@@ -68,9 +68,9 @@ class MininetRun(Run):
     switches: SwitchKind
 
     def check(self) -> None:
-        binaries.require(binaries.SENDER, binaries.HOST, binaries.P4_JSON, binaries.P4_INFO)
+        binaries.require(binaries.SENDER, binaries.HOST, *self.programs_of_switches)
         self.switches.check(self.loaded)
-        program_for(self.loaded)
+        programs_for(self.loaded, in_real_time=True)
         require_real_time(self.loaded)
         require_congestion_controls(self.loaded)
         require_one_stack(self.loaded)
@@ -87,7 +87,7 @@ class MininetRun(Run):
     @property
     def files(self) -> list[Path]:
         programs = [binaries.SENDER, binaries.HOST, *self.switches.programs()]
-        return [*programs, binaries.P4_JSON, binaries.P4_INFO]
+        return [*programs, *self.programs_of_switches]
 
     def hidden_queues(self) -> list[str]:
         return [text for state in self.metadata.values() for text in hidden_queues(state)]
@@ -445,7 +445,7 @@ class Live:
                 run.loaded, lambda switch: run.switches.reach(switch, self._socket(switch.name))
             ),
             described_sessions(run.loaded),
-            program_for(run.loaded),
+            programs_for(run.loaded, in_real_time=True),
             groups=described_groups(run.loaded),
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tiercast_controller.p4runtime.manifest import CPU_PORT
+
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent
@@ -96,9 +98,11 @@ class TiercastSwitches:
     bounds: Mapping[str, float | None] = {}
     interfaces: Mapping[str, Mapping[str, str]] = {}
 
-    def __init__(self, seed: int) -> None:
-        """`seed` is the run's."""
+    def __init__(self, seed: int, cpu_ports: Mapping[str, int] = {}) -> None:  # noqa: B006
+        """`seed` is the run's; `cpu_ports` are the programs', by switch, where they differ from
+        ours."""
         self._seed = seed
+        self._cpu_ports = cpu_ports
         self._traced: list[TracedPort] = []
 
     def check(self, loaded: LoadedExperiment) -> None:
@@ -121,7 +125,14 @@ class TiercastSwitches:
         children.start(
             network.nodes[switch.name],
             f"tiercast-switch {switch.name}",
-            switch_command(switch, network.topology, interfaces, socket, self._seed),
+            switch_command(
+                switch,
+                network.topology,
+                interfaces,
+                socket,
+                self._seed,
+                self._cpu_ports.get(switch.name, CPU_PORT),
+            ),
             switch.name,
         )
 
@@ -186,5 +197,14 @@ class TiercastSwitches:
         return []
 
 
+# Fields that a program without accounts leaves out (proto/tiercast/v1/lab.proto).
+_OF_ACCOUNTS = frozenset(("pruned", "invalid", "expired", "no_group", "no_route"))
+
+
 def _columns(message: Any, names: Iterable[str]) -> Row:
-    return {name: getattr(message, name) for name in names}
+    return {
+        name: None
+        if name in _OF_ACCOUNTS and not message.HasField(name)
+        else getattr(message, name)
+        for name in names
+    }

@@ -214,7 +214,7 @@ def command(
     if entry.kind == "tcp":
         result.append(f"--congestion-control={entry.congestion_control}")
     else:
-        result.append(f"--rate={entry.rate}")
+        result += [f"--rate={entry.rate}", *(["--ecn"] if entry.ecn else [])]
     for key, period in (("on", entry.on), ("off", entry.off)):
         if period is not None:
             result.append(f"--{key}={length(period).text}")

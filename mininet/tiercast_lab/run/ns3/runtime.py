@@ -25,7 +25,7 @@ from tiercast_lab.run.controller_input import (
     Reach,
     described_sessions,
     described_topology,
-    program_for,
+    programs_for,
 )
 from tiercast_lab.run.ns3.scenario import json_line, scenario
 from tiercast_lab.run.progress import RUNNING
@@ -44,7 +44,7 @@ KINDS = frozenset(
 class Ns3Run(Run):
     def check(self) -> None:
         binaries.require(*self.files)
-        program_for(self.loaded)
+        programs_for(self.loaded, in_real_time=False)
         if self.loaded.experiment.multicast:
             raise InputError(
                 f"{self.loaded.file}: multicast: groups of programs on hosts, which virtual time "
@@ -64,7 +64,7 @@ class Ns3Run(Run):
 
     @property
     def files(self) -> list[Path]:
-        return [binaries.NS3, binaries.P4_JSON, binaries.P4_INFO]
+        return [binaries.NS3, *self.programs_of_switches]
 
     def execute(self, interrupt: Interrupt) -> None:
         topology = self.loaded.topology
@@ -75,7 +75,7 @@ class Ns3Run(Run):
         controller = VirtualController(
             described_topology(self.loaded, lambda one: Reach("", one.device_id)),
             described_sessions(self.loaded),
-            program_for(self.loaded),
+            programs_for(self.loaded, in_real_time=False),
             self.loaded.experiment.leave_latency / 1e9,
         )
         log = self.logs / "tiercast-ns3.log"

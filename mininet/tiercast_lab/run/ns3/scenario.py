@@ -13,6 +13,7 @@ from tiercast.v1 import queue_pb2, session_pb2, simulation_pb2
 
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
+from tiercast_lab.experiment.programs import own
 from tiercast_lab.experiment.schema import Experiment, Period
 from tiercast_lab.experiment.tcp_stack import TcpSender
 from tiercast_lab.experiment.topology import Host, Topology
@@ -108,6 +109,9 @@ def _switches(
     return [
         simulation_pb2.SimulatedSwitch(
             name=switch.name,
+            program=""
+            if loaded.programs[switch.name] == own()
+            else str(loaded.programs[switch.name].json),
             traces=of_switch(traced, switch.name),
             state=(read.message() for read in state if read.switch == switch.name),
             ports=(
@@ -180,7 +184,8 @@ def _tcp_sender(sender: TcpSender | None) -> simulation_pb2.TcpSender | None:
 def _udp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.UdpFlow:
     rate = experiment.traffic[flow.entry].rate
     assert rate is not None  # Traffic's checks ensure this
-    return simulation_pb2.UdpFlow(**_of_any_flow(experiment, name, flow), rate_bps=rate)
+    ecn = experiment.traffic[flow.entry].ecn
+    return simulation_pb2.UdpFlow(**_of_any_flow(experiment, name, flow), rate_bps=rate, ecn=ecn)
 
 
 def _of_any_flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:

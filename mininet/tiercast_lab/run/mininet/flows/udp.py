@@ -15,6 +15,7 @@ from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows.end import End
 
 HEADERS = 28  # IP and UDP
+ECT_0 = 2  # RFC 3168, 5
 # What may wait for the receiving program: more than a fast flow sends in the longest pause of a
 # valid run.
 RECEIVE_BUFFER = 4 << 20
@@ -44,6 +45,8 @@ class Sender(End):
             connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             connection.bind((options.address, int(port)))
             connection.connect((options.peer, int(port)))
+            if options.ecn:
+                connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ECT_0)
             self.flows.append(Source(name, connection, self.random(name)))
 
     def begin(self) -> None:
