@@ -84,7 +84,7 @@ def test_it_fits(tmp_path: Path) -> None:
         ),
         (
             None, EXPERIMENT.replace("kind: above, least: 9", "kind: priority"),
-            "own.yaml: marking: priority with program, of switch s1: other.json has no marking of "
+            "own.yaml: marking: priority with program, of switch s0: other.json has no marking of "
             "kind priority; it has: unicast, multicast, packet_in, marking of kind above",
         ),
         (
