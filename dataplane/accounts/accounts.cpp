@@ -124,9 +124,9 @@ PortAccounts read(const engine::Switch& from, std::uint32_t port) {
     counts.policy_drops = label.early_dropped;
     counts.marked = label.marked;
     if (!accounts.by_program) {
-      counts.left = label.served - label.egress_dropped;
+      counts.left = label.served - label.not_sent;
       counts.marked += label.egress_marked;
-      counts.policy_drops += label.egress_dropped;
+      counts.policy_drops += label.not_sent;
     }
     const std::uint32_t group = label.label - 1;  // session << 3 | rank
     std::optional<std::size_t> first;

@@ -40,8 +40,9 @@ struct Counts {
   std::uint64_t left = 0;
   std::uint64_t marked = 0;        // of those that left: marked CE here
   std::uint64_t policy_drops = 0;  // by the port's policy (RED, drop tail)
-  std::uint64_t pruned = 0;        // replicas that would have left through the port on which they
-                             // arrived; of a program without counters they are among policy_drops
+  // Replicas that would have left through the port on which they arrived. Of a program without
+  // counters they are among policy_drops, with what it sends round again.
+  std::uint64_t pruned = 0;
 
   bool balanced() const {
     return entered == left + queue_drops + policy_drops + pruned + down_drops + waiting;

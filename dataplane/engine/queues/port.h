@@ -110,11 +110,11 @@ struct LabelCounts {
   std::uint64_t served = 0;   // of those: got their turn, and the egress pipeline ran
   std::uint64_t early_dropped = 0;  // of those that entered: dropped by RED on arrival
   std::uint64_t marked = 0;  // of those served: marked by RED on arrival, and not dropped in egress
-  std::uint64_t down_dropped = 0;    // of those that entered: lost unserved, as the link was down
-  std::uint64_t lost = 0;            // of those served: lost on the wire
-  std::uint64_t duplicated = 0;      // copies that the wire made
-  std::uint64_t egress_dropped = 0;  // of those served: dropped by the program's egress pipeline
-  std::uint64_t egress_marked = 0;   // of those served: left with CE, and had come without
+  std::uint64_t down_dropped = 0;   // of those that entered: lost unserved, as the link was down
+  std::uint64_t lost = 0;           // of those served: lost on the wire
+  std::uint64_t duplicated = 0;     // copies that the wire made
+  std::uint64_t not_sent = 0;       // of those served: dropped in egress, or sent round again
+  std::uint64_t egress_marked = 0;  // of those served: left with CE, and had come without
   std::uint64_t waiting() const {
     return entered - dropped - early_dropped - down_dropped - served;
   }

@@ -321,7 +321,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
     const bool leaves = client_.egress(index, *packet, port.stats.queue_packets, now_ns);
     port.in_egress = false;
     if (!leaves) {
-      ++port.labels.of(packet->label).egress_dropped;
+      ++port.labels.of(packet->label).not_sent;
       pool_.give(packet);
       continue;
     }

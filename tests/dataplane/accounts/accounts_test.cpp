@@ -385,9 +385,9 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
         // by, is what the program counts.
         Counts seen;
         for (const engine::LabelCounts& label : bench.engine_switch().label_counts(port)) {
-          seen.left += label.served - label.egress_dropped;
+          seen.left += label.served - label.not_sent;
           seen.marked += label.egress_marked + label.marked;
-          seen.policy_drops += label.egress_dropped + label.early_dropped;
+          seen.policy_drops += label.not_sent + label.early_dropped;
         }
         ASSERT_EQ(seen.left, all.total.left) << step;
         ASSERT_EQ(seen.marked, all.total.marked) << step;

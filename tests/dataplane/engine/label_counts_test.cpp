@@ -12,7 +12,7 @@ namespace tiercast::engine {
 
 void PrintTo(const LabelCounts& c, std::ostream* out) {
   *out << "{label " << c.label << ": entered " << c.entered << ", dropped " << c.dropped
-       << ", served " << c.served << "}";
+       << ", served " << c.served << ", not sent " << c.not_sent << "}";
 }
 
 namespace {
@@ -41,6 +41,11 @@ struct Labelled {
   }
 };
 constexpr unsigned kDrop = 1, kResubmit = 2, kRecirculate = 3, kClone = 4;
+
+LabelCounts not_sent(std::uint64_t packets, LabelCounts of) {
+  of.not_sent = packets;
+  return of;
+}
 
 class Labels : public ::testing::Test {
  protected:
@@ -102,7 +107,7 @@ TEST_F(Labels, WhatTheProgramDropsWasServed) {
   send(1, 3, kDrop);
   send(2, 2);
   bench.finish();
-  EXPECT_THAT(counts(), ElementsAre(LabelCounts{1, 3, 0, 3}, LabelCounts{2, 2, 0, 2}));
+  EXPECT_THAT(counts(), ElementsAre(not_sent(3, {1, 3, 0, 3}), LabelCounts{2, 2, 0, 2}));
   EXPECT_EQ(bench.out.sent.size(), 2u);
 }
 
@@ -184,7 +189,7 @@ TEST_F(Labels, AResubmittedPacketEntersOnceAndARecirculatedOneAgain) {
   send({.label = 1, .order = kResubmit});
   EXPECT_THAT(counts(), ElementsAre(LabelCounts{1, 1, 0, 1}));
   send({.label = 2, .order = kRecirculate});
-  EXPECT_THAT(counts(), ElementsAre(LabelCounts{1, 1, 0, 1}, LabelCounts{2, 2, 0, 2}));
+  EXPECT_THAT(counts(), ElementsAre(LabelCounts{1, 1, 0, 1}, not_sent(1, {2, 2, 0, 2})));
   EXPECT_EQ(bench.out.sent.size(), 2u);
 }
 
