@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -37,9 +37,10 @@ class Actor {
 
  private:
   friend class Simulator;
+  static constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
   Simulator& simulator_;
   Time call_at_ = Time::never();
-  std::uint64_t order_ = 0;
+  std::size_t place_ = kNowhere;  // of the pending call in the simulator's heap
 };
 
 class Simulator {
@@ -64,11 +65,24 @@ class Simulator {
     }
   };
 
+  struct Call {
+    Time when;
+    std::uint64_t order;
+    Actor* actor;
+    bool operator<(const Call& other) const {
+      return std::tie(when, order) < std::tie(other.when, other.order);
+    }
+  };
+
   void set_call(Actor& actor, Time at);
+  // Puts the call where it belongs in the heap, given that `place` is free.
+  void settle(std::size_t place, const Call& call);
+  void put(std::size_t place, const Call& call);
+  void remove(Actor& actor);
 
   Time now_;
   std::uint64_t next_order_ = 0;
-  std::set<std::tuple<Time, std::uint64_t, Actor*>> calls_;
+  std::vector<Call> calls_;    // a heap with the next one on top
   std::vector<Event> events_;  // a heap
 };
 
