@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.run.controller_input import program_for
+from tiercast_lab.run.controller_input import programs_for
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches
 from tiercast_lab.run.observed import state_reads, traced_ports
 
@@ -62,7 +62,7 @@ def test_wrong_keys_are_refused_with_their_place(load: Load, added: str, said: s
 def test_what_the_program_lacks_is_refused(load: Load, added: str, said: str) -> None:
     loaded = load(f"{SMALL}{added}\n")
     with pytest.raises(InputError) as error:
-        program_for(loaded)
+        programs_for(loaded, in_real_time=False)
     assert said in str(error.value)
 
 

@@ -12,12 +12,15 @@ from typing import Any
 import polars as pl
 import pytest
 from tiercast.v1.simulation_pb2 import ControllerAnswer, Scenario
-from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.virtual import VirtualController
-from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
-from tiercast_lab.run.controller_input import described_sessions, described_topology
+from tiercast_lab.run.controller_input import (
+    Reach,
+    described_sessions,
+    described_topology,
+    programs_for,
+)
 from tiercast_lab.run.ns3.runtime import answer
 from tiercast_lab.run.ns3.scenario import json_line, scenario
 
@@ -126,9 +129,9 @@ def played(tmp_path: Path, break_columns: bool) -> list[dict[str, Any]]:
     settings = ["record_receivers=1", "duration=5s", "measure.last=5s"]
     loaded = load_experiment(file, known_schemes(), settings)
     controller = VirtualController(
-        described_topology(loaded, 0, lambda _: ""),
+        described_topology(loaded, lambda one: Reach("", one.device_id)),
         described_sessions(loaded),
-        Program.load(binaries.P4_JSON, binaries.P4_INFO),
+        programs_for(loaded, in_real_time=False),
     )
     first = controller.first_updates()
     if break_columns:

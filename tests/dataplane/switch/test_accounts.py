@@ -266,7 +266,8 @@ def test_a_program_without_such_counters_says_what_the_queue_did(network, start,
     wait_until(lambda: ports_of(switch)[2].rx_packets == 5, "all have come")
     port = ports_of(switch)[1]
     assert (port.entered, port.queue_drops, port.queue_packets) == (5, 2, 2)
-    assert not any(port.HasField(name) for name in ("left", "marked", "policy_drops", "forwarded"))
+    assert (port.left, port.marked, port.policy_drops) == (1, 0, 0)
+    assert not any(port.HasField(name) for name in ("pruned", "forwarded", "no_route"))
     assert [(one.session, one.entered, one.waiting) for one in port.sessions] == [(-1, 5, 2)]
 
 
