@@ -93,4 +93,8 @@ def test_priority_marking_follows_the_average(psa):
 
 def test_drop_tail_drops_above_its_limit(psa):
     with psa.policy("drop_tail", limit=5):
-        assert len(marks(psa, "10.0.1.2")) == 1 + 5, "the first, and those that leave 0 to 4"
+        psa.burst([frame()] * COUNT)
+        kept = psa.receive(SLOW_PORT, 1 + 5)
+        assert len(kept) == 1 + 5, "the first, and those that leave 0 to 4"
+        psa.send(IN, frame(ecn=NOT_ECT))
+        assert Ether(psa.only(SLOW_PORT))[IP].tos == NOT_ECT, "the next to leave was sent later"
