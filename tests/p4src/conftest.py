@@ -134,7 +134,9 @@ class PsaSwitch(Network):
         self.log = (directory / "psa_switch.log").open("w")
         try:
             self.make()
-            command = [PSA, "--thrift-port", "9090"]
+            # By default all psa_switches of the machine have one socket for notifications.
+            notifications = f"ipc://{directory / 'notifications.ipc'}"
+            command = [PSA, "--thrift-port", "9090", "--notifications-addr", notifications]
             for port in PORTS:
                 command += ["-i", f"{port}@p{port}"]
             self.process = self.start(

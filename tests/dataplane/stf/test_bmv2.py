@@ -73,7 +73,7 @@ def run_bmv2(program: Path, frames: list[bytes], folder: Path) -> dict[int, list
     interfaces = [part for port in PORTS for part in ("-i", f"{port}@{folder}/p{port}")]
     switch = subprocess.Popen(
         ["simple_switch", "--use-files", "0", "--thrift-port", str(free_port()), *interfaces]
-        + [str(program)],
+        + ["--notifications-addr", "ipc://notifications.ipc", str(program)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=folder,
