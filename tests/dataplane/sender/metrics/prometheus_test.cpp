@@ -8,10 +8,13 @@
 #include <map>
 #include <string>
 
+#include "dataplane/dpdk/metrics_server.h"
 #include "dataplane/sender/metrics/live_view.h"
 
 namespace tiercast::sender {
 namespace {
+
+using dpdk::MetricsServer;
 
 using ::testing::HasSubstr;
 
@@ -95,13 +98,13 @@ TEST(SenderMetrics, WrongAddressesAreNamed) {
   for (const char* address : {"", "9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
                               "127.0.0.1:70000", "127.0.0.1:94x", "1.2.3.4:80,5.6.7.8:80"}) {
     try {
-      MetricsServer server(address, [] { return Statistics(); });
+      MetricsServer server(address, [] { return metric_families(Statistics()); });
       FAIL() << address;
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("--metrics")) << address;
     }
   }
-  EXPECT_THROW(MetricsServer("203.0.113.1:9464", [] { return Statistics(); }), ConfigError);
+  EXPECT_THROW(MetricsServer("203.0.113.1:9464", [] { return metric_families(Statistics()); }), ConfigError);
 }
 
 TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {

@@ -1,39 +1,41 @@
-// The only Ethernet port of tiercast-send: DPDK's environment, a pool of buffers, one receive
-// queue, and a transmit queue for each worker.
+// An Ethernet port of DPDK: a pool of buffers, one receive queue, and a transmit queue for each
+// thread that sends.
 //
 // Works with any DPDK driver: net_af_packet, net_ring, net_null, net_pcap, or that of a NIC. One
 // thread calls everything, unless a method says otherwise.
 #pragma once
 
 #include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "agent/address.h"
 #include "agent/interface.h"
-#include "dataplane/sender/frames/frame_template.h"
+#include "dataplane/dpdk/checksum_offload.h"
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 
-// What a sender needs from its port.
+// What a program needs from its port.
 struct PortNeeds {
-  std::uint32_t ip_bytes = 1500;    // size of the largest packet to be sent
-  bool poll = false;                // for line rate: more buffers, and a longer receive ring
+  std::string name = "tiercast";    // of its pool of buffers
+  std::uint32_t ip_bytes = 1500;    // size of the largest packet to be sent or received
+  std::uint16_t queues = 1;         // for transmission
+  bool many_frames = false;         // at line rate, or handed to other threads: more buffers, and a
+                                    // longer receive ring
   std::uint16_t private_bytes = 0;  // in each received buffer
+  bool all_groups = false;          // receives every multicast frame: the device filters none
+  bool receive_stamps = false;      // the device's own times of arrival, if it has a clock
 };
 
 class Port {
  public:
-  // `eal_arguments`: the part before "--" on the command line. Initialises the EAL, which a process
-  // can do only once. ConfigError: the arguments give no port, or more than one; the port cannot be
-  // set up; or its MTU is too small.
-  Port(const std::string& program, const std::vector<std::string>& eal_arguments,
-       const PortNeeds& needs);
+  // `id`: a device of Eal. ConfigError: it cannot be set up, or its MTU is too small.
+  Port(std::uint16_t id, const PortNeeds& needs);
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
@@ -52,8 +54,6 @@ class Port {
   // The most bursts to receive at the end; a ring may hold this much.
   static constexpr unsigned kLastPolls = 4096 / kBurst;
 
-  // The EAL's cores that run workers: all but the main one, or the main one if it is the only one.
-  static std::vector<unsigned> worker_lcores();
   // Any thread, but one at a time per queue. Hands over `count` buffers and returns how many the
   // device took. The caller keeps the rest.
   unsigned transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned count) const;
@@ -67,6 +67,15 @@ class Port {
   ChecksumOffload checksum_offload() const { return checksum_offload_; }
   bool sends_on_timestamp() const { return sends_on_timestamp_; }
   bool read_clock(std::uint64_t& ticks) const;
+  // When the device received the frame, on its own clock (read_clock()). False if it does not say.
+  bool stamp(const rte_mbuf& frame, std::uint64_t& ticks) const {
+    if ((frame.ol_flags & stamp_flag_) == 0) return false;
+    ticks = *RTE_MBUF_DYNFIELD(&frame, stamp_offset_, const std::uint64_t*);
+    return true;
+  }
+  bool stamps() const { return stamp_flag_ != 0; }
+  // The name that DPDK gives the device, such as "net_af_packet0".
+  std::string device() const;
   // Frames since the start that the device had no room for, as far as the driver counts them.
   std::uint64_t missed() const;
   // Whether the link is up, as far as the driver knows.
@@ -77,18 +86,20 @@ class Port {
   void on_link_change(std::function<void()> changed);
 
  private:
-  void configure(const std::string& eal_arguments, const PortNeeds& needs);
+  void configure(const PortNeeds& needs);
 
-  std::uint16_t id_ = 0;
+  const std::uint16_t id_;
   rte_mempool* pool_ = nullptr;
   std::string driver_;
   std::string interface_;
   int receive_descriptor_ = -1;
   ChecksumOffload checksum_offload_;
   bool sends_on_timestamp_ = false;
+  std::uint64_t stamp_flag_ = 0;
+  int stamp_offset_ = 0;
   bool link_interrupt_ = false;
   std::function<void()> link_changed_;
   std::optional<agent::InterfaceState> interface_state_;  // net_af_packet only
 };
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 
 // One thread pushes, and one pops. The ring allocates only once.
 template <typename T>
@@ -57,4 +57,4 @@ class Ring {
   std::size_t head_seen_ = 0;  // head_ as last read by the popping thread
 };
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

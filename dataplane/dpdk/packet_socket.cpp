@@ -1,4 +1,4 @@
-#include "dataplane/sender/port/packet_socket.h"
+#include "dataplane/dpdk/packet_socket.h"
 
 #include <linux/if_packet.h>
 #include <sys/socket.h>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 
 int find_packet_socket(unsigned index) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -27,4 +27,4 @@ void ignore_outgoing(int packet_socket) {
   setsockopt(packet_socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
 }
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

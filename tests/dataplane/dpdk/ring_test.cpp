@@ -1,4 +1,4 @@
-#include "dataplane/sender/worker/ring.h"
+#include "dataplane/dpdk/ring.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 namespace {
 
-TEST(SenderRing, EveryValueOnceAndInOrderBetweenTwoThreads) {
+TEST(DpdkRing, EveryValueOnceAndInOrderBetweenTwoThreads) {
   constexpr unsigned kValues = 200'000;
   Ring<unsigned> ring(100);
   std::thread writer([&ring] {
@@ -35,7 +35,7 @@ TEST(SenderRing, EveryValueOnceAndInOrderBetweenTwoThreads) {
   EXPECT_TRUE(ring.empty());
 }
 
-TEST(SenderRing, AFullRingRefuses) {
+TEST(DpdkRing, AFullRingRefuses) {
   Ring<int> ring(4);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(ring.push(i));
   EXPECT_FALSE(ring.push(4));
@@ -44,7 +44,7 @@ TEST(SenderRing, AFullRingRefuses) {
   EXPECT_TRUE(ring.push(4));
 }
 
-TEST(SenderRing, ManyAtOnceAreThoseThatFit) {
+TEST(DpdkRing, ManyAtOnceAreThoseThatFit) {
   Ring<int> ring(4);
   const std::array<int, 3> three{1, 2, 3};
   EXPECT_EQ(ring.push(std::span(three)), 3u);
@@ -58,4 +58,4 @@ TEST(SenderRing, ManyAtOnceAreThoseThatFit) {
 }
 
 }  // namespace
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

@@ -1,29 +1,22 @@
-#include "dataplane/sender/port/port.h"
+#include "dataplane/dpdk/port.h"
 
 #include <fmt/format.h>
-#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
-#include <rte_lcore.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <initializer_list>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "agent/interface.h"
 #include "base/thread_sanitizer.h"
-#include "base/unique_fd.h"
-#include "dataplane/sender/port/packet_socket.h"
+#include "dataplane/dpdk/packet_socket.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/udp_frame.h"
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 namespace {
 
 constexpr unsigned kBuffers =
@@ -38,50 +31,6 @@ constexpr std::uint16_t kReceiveDescriptors = 2048;
 constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
 constexpr std::uint16_t kJumboRoom = RTE_PKTMBUF_HEADROOM + 9216;
 
-std::string device_choices() {
-  return fmt::format(
-      "Give one device in the EAL arguments before '--':\n"
-      "  --vdev=net_af_packet0,iface=NAME   NAME one of: {}\n"
-      "  --vdev=net_pcap0,rx_pcap=IN,tx_pcap=OUT   --vdev=net_null0   --vdev=net_ring0\n"
-      "  -a PCI-ADDRESS                     a NIC bound to vfio-pci (dpdk-devbind.py -s lists "
-      "them)",
-      agent::interface_names());
-}
-
-// Without a choice of cores, the EAL would pin this thread to one core and start an idle thread on
-// each of the others. Instead, one lcore floats over the CPUs that the process may use.
-std::string floating_lcore() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  std::string cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus += fmt::format("{}{}", cpus.empty() ? "" : ",", cpu);
-  }
-  return fmt::format("--lcores=0@({})", cpus);
-}
-
-bool has_option(const std::vector<std::string>& arguments,
-                std::initializer_list<std::string_view> prefixes) {
-  return std::any_of(arguments.begin(), arguments.end(), [&](std::string_view argument) {
-    return std::any_of(prefixes.begin(), prefixes.end(),
-                       [&](std::string_view prefix) { return argument.starts_with(prefix); });
-  });
-}
-
-// The EAL prints its usage to standard output, where only the trace may go.
-int init_eal(std::vector<std::string> arguments) {
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  std::fflush(stdout);
-  const UniqueFd standard_output(dup(STDOUT_FILENO));
-  dup2(STDERR_FILENO, STDOUT_FILENO);
-  const int result = rte_eal_init(static_cast<int>(argv.size()), argv.data());
-  std::fflush(stdout);
-  dup2(standard_output.get(), STDOUT_FILENO);
-  return result;
-}
-
 void check(int result, std::string_view what, std::string_view driver) {
   if (result >= 0) return;
   throw ConfigError(fmt::format("device {}: {} failed: {}", driver, what, std::strerror(-result)));
@@ -89,41 +38,10 @@ void check(int result, std::string_view what, std::string_view driver) {
 
 }  // namespace
 
-Port::Port(const std::string& program, const std::vector<std::string>& eal_arguments,
-           const PortNeeds& needs) {
-  std::vector<std::string> arguments{program};
-  arguments.insert(arguments.end(), eal_arguments.begin(), eal_arguments.end());
-  if (!has_option(eal_arguments, {"-l", "-c", "--lcores"})) arguments.push_back(floating_lcore());
-  // Otherwise the huge pages stay allocated after the program has ended, in files that only the
-  // next run can reuse.
-  if (!has_option(eal_arguments,
-                  {"--in-memory", "--no-huge", "--huge-unlink", "--legacy-mem", "--proc-type"})) {
-    arguments.push_back("--in-memory");
-  }
-  if (!has_option(eal_arguments, {"--log-level"})) arguments.push_back("--log-level=warning");
-  const std::string given = fmt::format("{}", fmt::join(eal_arguments, " "));
-  if (init_eal(std::move(arguments)) < 0) {
-    throw ConfigError(fmt::format("the EAL refused '{}': {}\n{}", given, rte_strerror(rte_errno),
-                                  device_choices()));
-  }
-  try {
-    configure(given, needs);
-  } catch (...) {
-    rte_eal_cleanup();
-    throw;
-  }
-}
+Port::Port(std::uint16_t id, const PortNeeds& needs) : id_(id) { configure(needs); }
 
-void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
+void Port::configure(const PortNeeds& needs) {
   const std::uint32_t ip_bytes = needs.ip_bytes;
-  const unsigned ports = rte_eth_dev_count_avail();
-  if (ports != 1) {
-    throw ConfigError(fmt::format(
-        "the EAL arguments '{}' give {} usable devices instead of one{}\n{}", eal_arguments, ports,
-        ports == 0 ? " (missing, busy, or not permitted)" : "", device_choices()));
-  }
-  id_ = static_cast<std::uint16_t>(rte_eth_find_next_owned_by(0, RTE_ETH_DEV_NO_OWNER));
-
   rte_eth_dev_info info{};
   check(rte_eth_dev_info_get(id_, &info), "reading its properties", "0");
   driver_ = info.driver_name;
@@ -136,18 +54,18 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
   }
 
   const bool jumbo = ip_bytes + wire::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
-  // If a thread receives beside the workers, frames wait in rings between them.
-  const bool large = needs.poll || worker_lcores().front() != rte_get_main_lcore();
+  const bool large = needs.many_frames;
   const unsigned buffers = large ? kSharedBuffers : kBuffers;
-  pool_ = rte_pktmbuf_pool_create("tiercast-send", buffers, kCache, needs.private_bytes,
-                                  jumbo ? kJumboRoom : kDataRoom, rte_eth_dev_socket_id(id_));
+  pool_ = rte_pktmbuf_pool_create(fmt::format("{}-{}", needs.name, id_).c_str(), buffers, kCache,
+                                  needs.private_bytes, jumbo ? kJumboRoom : kDataRoom,
+                                  rte_eth_dev_socket_id(id_));
   if (pool_ == nullptr) {
     throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
                                   buffers, rte_strerror(rte_errno)));
   }
 
   rte_eth_conf configuration{};
-  const auto queues = static_cast<std::uint16_t>(worker_lcores().size());
+  const std::uint16_t queues = needs.queues;
   if (queues > info.max_tx_queues) {
     throw ConfigError(fmt::format("{} workers, by -l, need as many transmit queues; {} has {}",
                                   queues, driver_, info.max_tx_queues));
@@ -158,6 +76,12 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
   checksum_offload_ = {(configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0,
                        (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0};
   sends_on_timestamp_ = (configuration.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0;
+  const std::uint64_t stamping =
+      needs.receive_stamps ? info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP : 0;
+  configuration.rxmode.offloads = stamping;
+  if (jumbo)
+    configuration.rxmode.mtu = static_cast<std::uint32_t>(
+        std::min<std::uint32_t>(ip_bytes, info.max_mtu != 0 ? info.max_mtu : ip_bytes));
   link_interrupt_ = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
   configuration.intr_conf.lsc = link_interrupt_ ? 1 : 0;
   check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
@@ -172,7 +96,12 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
     check(rte_eth_tx_queue_setup(id_, queue, tx_descriptors, socket, nullptr),
           "setting up a transmit queue", driver_);
   }
+  if (stamping != 0 && rte_mbuf_dyn_rx_timestamp_register(&stamp_offset_, &stamp_flag_) != 0) {
+    stamp_flag_ = 0;
+  }
   check(rte_eth_dev_start(id_), "starting it", driver_);
+  // Drivers without a filter refuse this, and do not need it.
+  if (needs.all_groups && rte_eth_allmulticast_enable(id_) != 0) rte_eth_promiscuous_enable(id_);
 
   if (driver_ == "net_af_packet") {
     receive_descriptor_ = find_packet_socket(info.if_index);
@@ -184,7 +113,12 @@ void Port::configure(const std::string& eal_arguments, const PortNeeds& needs) {
 Port::~Port() {
   rte_eth_dev_stop(id_);
   rte_eth_dev_close(id_);
-  rte_eal_cleanup();
+}
+
+std::string Port::device() const {
+  char name[RTE_ETH_NAME_MAX_LEN] = "";
+  rte_eth_dev_get_name_by_port(id_, name);
+  return name;
 }
 
 agent::MacAddress Port::mac() const {
@@ -193,14 +127,6 @@ agent::MacAddress Port::mac() const {
   agent::MacAddress mac{};
   std::memcpy(mac.data(), address.addr_bytes, mac.size());
   return mac;
-}
-
-std::vector<unsigned> Port::worker_lcores() {
-  std::vector<unsigned> lcores;
-  unsigned lcore;
-  RTE_LCORE_FOREACH_WORKER(lcore) lcores.push_back(lcore);
-  if (lcores.empty()) lcores.push_back(rte_get_main_lcore());
-  return lcores;
 }
 
 unsigned Port::transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned count) const {
@@ -257,4 +183,4 @@ unsigned Port::receive_burst(std::span<rte_mbuf*, kBurst> frames) {
   return rte_eth_rx_burst(id_, 0, frames.data(), kBurst);
 }
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

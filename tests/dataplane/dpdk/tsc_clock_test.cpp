@@ -1,16 +1,16 @@
-#include "dataplane/sender/worker/tsc_clock.h"
+#include "dataplane/dpdk/tsc_clock.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <thread>
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 namespace {
 
 // The rate is measured instead of taken from the processor or DPDK, and no sync() sets the clock
 // back.
-TEST(SenderTscClock, KeepsToTheKernelsClockAndNeverGoesBack) {
+TEST(DpdkTscClock, KeepsToTheKernelsClockAndNeverGoesBack) {
   TscClock clock;
   Time last = clock.now();
   for (int round = 0; round < 4; ++round) {
@@ -28,4 +28,4 @@ TEST(SenderTscClock, KeepsToTheKernelsClockAndNeverGoesBack) {
 }
 
 }  // namespace
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

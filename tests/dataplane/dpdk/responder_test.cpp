@@ -1,4 +1,4 @@
-#include "dataplane/sender/frames/responder.h"
+#include "dataplane/dpdk/responder.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "protocols/wire/udp_frame.h"
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -27,7 +27,7 @@ Bytes arp_request() {
                 0,    0,    10,   0,    0,    2});
 }
 
-TEST(SenderResponder, AnswersArpForItsOwnAddress) {
+TEST(DpdkResponder, AnswersArpForItsOwnAddress) {
   Bytes frame = arp_request();
   frame.resize(60);  // padded, as Ethernet does
   const auto reply = answer(kOwn, frame);
@@ -38,7 +38,7 @@ TEST(SenderResponder, AnswersArpForItsOwnAddress) {
   EXPECT_EQ(Bytes(reply.begin(), reply.end()), expected);
 }
 
-TEST(SenderResponder, IgnoresArpForOthersAndReplies) {
+TEST(DpdkResponder, IgnoresArpForOthersAndReplies) {
   Bytes other = arp_request();
   other.back() = std::byte{3};
   EXPECT_TRUE(answer(kOwn, other).empty());
@@ -64,7 +64,7 @@ Bytes echo_request() {
   return frame;
 }
 
-TEST(SenderResponder, AnswersEcho) {
+TEST(DpdkResponder, AnswersEcho) {
   Bytes frame = echo_request();
   const auto reply = answer(kOwn, frame);
   ASSERT_EQ(reply.size(), 47u);
@@ -77,7 +77,7 @@ TEST(SenderResponder, AnswersEcho) {
   EXPECT_EQ(wire::internet_checksum(reply.subspan(34)), 0);
 }
 
-TEST(SenderResponder, IgnoresBrokenEcho) {
+TEST(DpdkResponder, IgnoresBrokenEcho) {
   Bytes icmp = echo_request();
   icmp[45] = std::byte{'x'};
   EXPECT_TRUE(answer(kOwn, icmp).empty());
@@ -86,7 +86,7 @@ TEST(SenderResponder, IgnoresBrokenEcho) {
   EXPECT_TRUE(answer(kOwn, ip).empty());
 }
 
-TEST(SenderResponder, NoTruncationIsAnsweredOrReadBeyond) {
+TEST(DpdkResponder, NoTruncationIsAnsweredOrReadBeyond) {
   for (const Bytes& whole : {arp_request(), echo_request()}) {
     for (std::size_t size = 0; size < whole.size(); ++size) {
       Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
@@ -138,7 +138,7 @@ constexpr std::uint32_t kAllSystems = 0xe0000001;
 constexpr std::uint32_t kGroup = 0xefc00009;  // 239.192.0.9: a layer's
 
 // A member of only 224.0.0.1 owes no report to any of them (RFC 3376 section 5).
-TEST(SenderResponder, KnowsEveryIgmpQueryAndAnswersNone) {
+TEST(DpdkResponder, KnowsEveryIgmpQueryAndAnswersNone) {
   const Bytes queries[] = {
       igmp_frame(kAllSystems, {0x11, 0, 0, 0, 0, 0, 0, 0}),                  // version 1
       igmp_frame(kAllSystems, {0x11, 100, 0, 0, 0, 0, 0, 0}),                // 2, general
@@ -157,7 +157,7 @@ TEST(SenderResponder, KnowsEveryIgmpQueryAndAnswersNone) {
   }
 }
 
-TEST(SenderResponder, TellsBrokenQueriesAndOthersReportsFromQueries) {
+TEST(DpdkResponder, TellsBrokenQueriesAndOthersReportsFromQueries) {
   const auto kind = [](std::initializer_list<unsigned> message) {
     return igmp_kind(igmp_frame(kAllSystems, message));
   };
@@ -176,4 +176,4 @@ TEST(SenderResponder, TellsBrokenQueriesAndOthersReportsFromQueries) {
 }
 
 }  // namespace
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

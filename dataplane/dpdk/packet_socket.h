@@ -1,7 +1,7 @@
 // The packet socket inside DPDK's net_af_packet driver.
 #pragma once
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 
 // Finds the AF_PACKET socket bound to interface `index` among this process's descriptors; -1 if
 // there is none. The driver has no receive interrupt, but this socket, which it opened, is readable
@@ -13,4 +13,4 @@ int find_packet_socket(unsigned index);
 // as another sender at the same node.
 void ignore_outgoing(int packet_socket);
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

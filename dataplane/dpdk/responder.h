@@ -7,7 +7,7 @@
 
 #include "agent/address.h"
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 
 inline constexpr std::size_t kArpBytes = 28;  // of IPv4 over Ethernet (RFC 826)
 
@@ -32,4 +32,4 @@ enum class Igmp {
 // `frame` must have a valid IPv4 header.
 Igmp igmp_kind(std::span<const std::byte> frame);
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

@@ -11,7 +11,7 @@
 #include "agent/clock.h"
 #include "protocols/base/units.h"
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 
 // One thread calls everything. Between two calls of sync() the clock runs at the TSC's rate, as
 // measured since its construction. The constructor takes 10 ms for the first measurement, because
@@ -79,4 +79,4 @@ class TscClock {
   std::uint64_t multiplier_;  // ns per tick, 2^-48
 };
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk

@@ -1,4 +1,4 @@
-#include "dataplane/sender/frames/responder.h"
+#include "dataplane/dpdk/responder.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "protocols/wire/bytes.h"
 #include "protocols/wire/udp_frame.h"
 
-namespace tiercast::sender {
+namespace tiercast::dpdk {
 namespace {
 
 constexpr std::size_t kEchoHeaderBytes = 8;
@@ -108,4 +108,4 @@ std::span<std::byte> answer(const OwnAddress& own, std::span<std::byte> frame) {
   return {};
 }
 
-}  // namespace tiercast::sender
+}  // namespace tiercast::dpdk
