@@ -23,7 +23,10 @@ MAY_USE = {
     "dataplane/updates": {"dataplane/engine"},
     "dataplane/marking": {"dataplane/engine", "dataplane/updates"},
     "dataplane/switch": {"base", "dataplane/engine", "dataplane/accounts", "dataplane/trace"},
-    "dataplane/sender": {"base", "protocols", "agent"},
+    "dataplane/dpdk": {"base", "protocols", "agent"},
+    "dataplane/streams": {"base", "protocols"},
+    "dataplane/sender": {"base", "protocols", "agent", "dataplane/dpdk"},
+    "dataplane/receiver": {"base", "protocols", "agent", "dataplane/dpdk", "dataplane/streams"},
     "dataplane/delay_line": {"base"},
     "tools/norm": {"base"},
     "hosts": {"base", "protocols", "agent"},
@@ -53,6 +56,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"api"},
     ),
     "dataplane/sender": ({"frames", "metrics"}, {"port", "sessions"}, {"worker"}, {""}),
+    "dataplane/receiver": ({"igmp"}, {"port"}, {"show"}, {""}),
     "protocols": (
         {"base"},
         {"pacer", "wire"},
@@ -65,6 +69,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
 }
 WITHOUT_GRPC_OR_DPDK = (
     "base", "protocols", "dataplane/engine", "dataplane/accounts", "dataplane/trace",
+    "dataplane/streams",
 )  # fmt: skip
 PYTHON_MAY_IMPORT = {
     "controller/tiercast_controller": {"tiercast_controller"},

@@ -25,6 +25,7 @@
 #include "dataplane/sender/metrics/live_view.h"
 #include "dataplane/sender/metrics/prometheus.h"
 #include "dataplane/sender/metrics/records.h"
+#include "dataplane/sender/metrics/summary.h"
 #include "dataplane/sender/port/kernel_port.h"
 #include "dataplane/sender/port/link_watch.h"
 #include "dataplane/sender/sender.h"
@@ -147,6 +148,7 @@ class Sending final : public agent::Activity {
       view_.emplace(port_.driver());
     }
     next_tend_ = now + kTendInterval;
+    began_ = now;
   }
 
   // With many sessions, each states its own subscription.
@@ -194,6 +196,9 @@ class Sending final : public agent::Activity {
     sender_.tend(&telemetry_);
     const std::vector<LayerStatistics> ended = sender_.take_ended_layers();
     Statistics last = sender_.statistics(false);
+    if (options_.agent.lab.empty() && options_.agent.trace != "-") {
+      fmt::print("{}", summary(last, agent::monotonic_now() - began_));
+    }
     if (options_.many()) {
       worker_records_.write_totals(last, ended);
       return;
@@ -222,6 +227,7 @@ class Sending final : public agent::Activity {
   std::optional<LiveView> view_;
   bool threads_run_ = false;
   Time next_tend_ = Time::never();
+  Time began_;
 };
 
 }  // namespace

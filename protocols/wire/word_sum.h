@@ -18,10 +18,23 @@ inline std::uint64_t sum_words(const std::byte* bytes, std::size_t n) {
     std::memcpy(&word, bytes + i, 8);
     sum += (word & 0xffffffff) + (word >> 32);
   }
-  if (i < n) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + i, n - i);
-    sum += (word & 0xffffffff) + (word >> 32);
+  // Sizes that the compiler knows: a copy of n - i bytes would be a call.
+  if ((n & 4) != 0) {
+    std::uint32_t word;
+    std::memcpy(&word, bytes + i, 4);
+    sum += word;
+    i += 4;
+  }
+  if ((n & 2) != 0) {
+    std::uint16_t word;
+    std::memcpy(&word, bytes + i, 2);
+    sum += word;
+    i += 2;
+  }
+  if ((n & 1) != 0) {
+    std::uint16_t word = 0;
+    std::memcpy(&word, bytes + i, 1);
+    sum += word;
   }
   return sum;
 }
