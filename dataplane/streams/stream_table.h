@@ -5,6 +5,7 @@
 // streams and accounts for packets, others may read.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,10 @@ struct alignas(64) Stream {
   std::uint32_t source = 0;  // host order
   std::uint32_t group = 0;
 
+  // Not above the largest.
+  std::int64_t latency_quantile(double share) const {
+    return std::min(latency.quantile(share), latency_max_ns.load(std::memory_order_relaxed));
+  }
   std::uint64_t received() const {
     return sequence.in_order() + sequence.reordered() + sequence.duplicates() + sequence.stale();
   }

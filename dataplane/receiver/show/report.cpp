@@ -59,10 +59,11 @@ std::string json_of(const Stream& stream) {
                    static_cast<double>(stream.extent_sum.get()) / static_cast<double>(known),
                    sequence.reordered() - known);
   }
-  const auto quantiles = [&](const DelayBins& delays) {
+  const auto quantiles = [&](const DelayBins& delays, std::int64_t most) {
     for (const auto& [name, share] :
          {std::pair("p50", 0.5), {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}) {
-      fmt::format_to(to, R"(,"{}":{})", name, static_cast<double>(delays.quantile(share)) * kUs);
+      fmt::format_to(to, R"(,"{}":{})", name,
+                     static_cast<double>(std::min(delays.quantile(share), most)) * kUs);
     }
   };
   if (const std::uint64_t stamped = stream.stamped.get(); stamped > 0) {
@@ -71,7 +72,7 @@ std::string json_of(const Stream& stream) {
         static_cast<double>(stream.latency_min_ns.load()) * kUs,
         static_cast<double>(stream.latency_sum_ns.load()) * kUs / static_cast<double>(stamped),
         static_cast<double>(stream.latency_max_ns.load()) * kUs);
-    quantiles(stream.latency);
+    quantiles(stream.latency, stream.latency_max_ns.load());
     out += '}';
     bins(out, "latency_bins_ns", stream.latency);
   }
@@ -79,7 +80,7 @@ std::string json_of(const Stream& stream) {
     const std::int64_t whole = stream.last_arrival_ns.load() - stream.first_arrival_ns.load();
     fmt::format_to(to, R"(,"gap_us":{{"count":{},"mean":{})", gaps,
                    static_cast<double>(whole) * kUs / static_cast<double>(gaps));
-    quantiles(stream.gaps);
+    quantiles(stream.gaps, whole);
     out += '}';
     bins(out, "gap_bins_ns", stream.gaps);
   }
@@ -114,7 +115,7 @@ std::string stream_rows(const streams::StreamTable& table, std::size_t most) {
                    stream_name(stream), stream.received(), sequence.lost(),
                    100 * loss_ratio(sequence.lost(), sequence.in_order() + sequence.reordered()),
                    sequence.duplicates(), sequence.reordered(), stream.marked.get(),
-                   delay(stream.latency.quantile(0.5)), delay(stream.latency.quantile(0.99)),
+                   delay(stream.latency_quantile(0.5)), delay(stream.latency_quantile(0.99)),
                    delay(stream.latency_max_ns.load()));
   }
   if (all > most) fmt::format_to(to, "  and {} more streams (--json has all)\n", all - most);

@@ -1,5 +1,5 @@
-"""tiercast-recv: exact counts of what was made on purpose (a capture file, a ring), and real streams
-of tiercast-send over a veth, with IGMP on the wire. The veth needs root."""
+"""tiercast-recv: exact counts of what was made on purpose (a capture file, a ring), and real
+streams of tiercast-send over a veth, with IGMP on the wire. The veth needs root."""
 
 from __future__ import annotations
 
