@@ -212,6 +212,19 @@ std::vector<std::uint16_t> Eal::devices() const {
   return found;
 }
 
+std::uint16_t Eal::device(const std::string& name) const {
+  std::uint16_t id = 0;
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &id) == 0) return id;
+  std::vector<std::string> names;
+  for (const std::uint16_t one : devices()) {
+    char text[RTE_ETH_NAME_MAX_LEN] = "";
+    rte_eth_dev_get_name_by_port(one, text);
+    names.emplace_back(text);
+  }
+  throw ConfigError(fmt::format("no device '{}'; the EAL arguments '{}' give: {}", name, given_,
+                                fmt::join(names, ", ")));
+}
+
 std::uint16_t Eal::only_device() const {
   const unsigned found = rte_eth_dev_count_avail();
   if (found != 1) {

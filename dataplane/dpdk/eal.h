@@ -19,6 +19,8 @@ class Eal {
 
   // The devices, by number. ConfigError: there is none, or one that cannot be used.
   std::vector<std::uint16_t> devices() const;
+  // By the name that DPDK gives it, such as "net_af_packet0". ConfigError: there is none.
+  std::uint16_t device(const std::string& name) const;
   // ConfigError: there is not exactly one.
   std::uint16_t only_device() const;
 

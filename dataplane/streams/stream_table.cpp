@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 
 #include "protocols/base/serial.h"
 
@@ -17,6 +18,15 @@ StreamTable::StreamTable(std::uint32_t capacity)
       mask_(slots_.size() - 1),
       shift_(64 - static_cast<unsigned>(std::countr_zero(slots_.size()))),
       streams_(capacity) {}
+
+void StreamTable::clear() {
+  std::fill(slots_.begin(), slots_.end(), Slot{});
+  const std::uint32_t used = size_.exchange(0);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    std::destroy_at(&streams_[i]);
+    std::construct_at(&streams_[i]);
+  }
+}
 
 std::uint32_t StreamTable::add(std::uint32_t group, std::uint32_t source) {
   const std::uint32_t index = size();

@@ -69,6 +69,8 @@ class StreamTable {
       if (slots_[at].index == kNone || slots_[at].key == key) return slots_[at].index;
     }
   }
+  // Forgets all streams. No other thread may read them meanwhile.
+  void clear();
   // Must not be there. kNone: no room.
   std::uint32_t add(std::uint32_t group, std::uint32_t source);
   // Accounts for a packet of stream `index`.

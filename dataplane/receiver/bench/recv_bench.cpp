@@ -36,10 +36,9 @@
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/tsc_clock.h"
 #include "dataplane/receiver/port/port_analyser.h"
+#include "dataplane/streams/test_frame.h"
 #include "protocols/base/rng.h"
-#include "protocols/wire/bytes.h"
 #include "protocols/wire/wire.h"
-#include "protocols/wire/word_sum.h"
 
 namespace tiercast::receiver {
 namespace {
@@ -47,7 +46,7 @@ namespace {
 constexpr unsigned kBurst = 32;
 constexpr unsigned kRing = 1024;
 constexpr std::uint32_t kSource = 0x0a090002;
-constexpr std::size_t kFrameBytes = 60;  // 64 with FCS
+constexpr std::size_t kFrameBytes = streams::TestFrame::kSmallest;  // 64 with FCS
 constexpr std::size_t kMessageAt = wire::kFrameHeaderBytes;
 
 // 8 layers of each session.
@@ -60,22 +59,6 @@ class FrameSource {
     std::iota(order_.begin(), order_.end(), 0u);
     Rng rng(1);
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[rng.below(i)]);
-    std::vector<std::byte> message(streams::TestMessage::kBytes);
-    streams::write_test_message({}, message);
-    std::copy(message.begin(), message.end(), frame_.begin() + kMessageAt);
-    wire::UdpFlow flow;
-    flow.source = kSource;
-    flow.destination = group_of(0);
-    flow.destination_mac = wire::multicast_mac(flow.destination);
-    flow.source_port = flow.destination_port = streams::TestMessage::kPort;
-    wire::write_udp_headers(flow, 0, frame_);
-    wire::put16(frame_, 24, 0);
-    wire::put16(frame_, 40, 0);
-    wire::put32(frame_, 30, 0);
-    ip_sum_ = wire::sum_words(frame_.data() + 14, 20);
-    const std::byte rest[4] = {std::byte{0}, std::byte{17}, frame_[38], frame_[39]};
-    udp_sum_ = wire::sum_words(frame_.data() + 26, 4) + wire::sum_words(rest, 4) +
-               wire::sum_words(frame_.data() + 34, 8);
   }
 
   // Puts a burst into the ring. False: the ring had no room for it.
@@ -100,20 +83,9 @@ class FrameSource {
     next_ = next_ + 1 == order_.size() ? 0 : next_ + 1;
     mbuf->data_len = kFrameBytes;
     mbuf->pkt_len = kFrameBytes;
-    auto* const bytes = rte_pktmbuf_mtod(mbuf, std::byte*);
-    std::memcpy(bytes, frame_.data(), kFrameBytes);
-    const std::uint32_t group = __builtin_bswap32(group_of(stream));
-    std::memcpy(bytes + 30, &group, 4);
-    std::memcpy(bytes + 3, reinterpret_cast<const std::byte*>(&group) + 1, 3);
-    const std::uint32_t seq = __builtin_bswap32(seq_[stream]++);
-    std::memcpy(bytes + kMessageAt + 4, &seq, 4);
-    const std::uint64_t sent = __builtin_bswap64(static_cast<std::uint64_t>(now_ns));
-    std::memcpy(bytes + kMessageAt + 8, &sent, 8);
-    const auto ip = static_cast<std::uint16_t>(~wire::fold(ip_sum_ + group));
-    std::memcpy(bytes + 24, &ip, 2);
-    const auto udp = static_cast<std::uint16_t>(~wire::fold(
-        udp_sum_ + group + wire::sum_words(bytes + kMessageAt, streams::TestMessage::kBytes)));
-    std::memcpy(bytes + 40, &udp, 2);
+    const std::uint32_t group = group_of(stream);
+    frame_.write(rte_pktmbuf_mtod(mbuf, std::byte*), group, wire::multicast_mac(group),
+                 seq_[stream]++, now_ns);
   }
 
   rte_ring* const ring_;
@@ -121,8 +93,7 @@ class FrameSource {
   std::vector<std::uint32_t> seq_;
   std::vector<std::uint32_t> order_;
   std::size_t next_ = 0;
-  std::array<std::byte, kFrameBytes> frame_{};
-  std::uint64_t ip_sum_ = 0, udp_sum_ = 0;
+  const streams::TestFrame frame_{kSource, {}, kFrameBytes, 0};
   std::array<rte_mbuf*, kBurst> burst_{};
   unsigned waiting_ = 0;
   std::uint64_t sent_ = 0;

@@ -25,7 +25,7 @@ PortAnalyser::PortAnalyser(Settings settings, dpdk::Port& port)
       port_(port),
       table_(settings_.streams),
       igmp_(settings_.own, settings_.igmp_version,
-            static_cast<std::uint32_t>(settings_.join.size()),
+            static_cast<std::uint32_t>(settings_.join.size()) + settings_.memberships,
             static_cast<std::uint64_t>(agent::monotonic_now().ns())),
       to_capture_(settings_.streams) {
   if (port.stamps()) {
@@ -53,6 +53,11 @@ void PortAnalyser::start(Time now) {
 }
 
 void PortAnalyser::leave_all(Time now) { igmp_.leave_all(now); }
+
+void PortAnalyser::begin_trial(std::uint16_t trial) {
+  trial_ = trial;
+  table_.clear();
+}
 
 std::uint32_t PortAnalyser::new_stream(const streams::DataFrame& frame, bool& wanted) {
   wanted = settings_.any || frame.group == settings_.own.ip ||
@@ -90,6 +95,10 @@ unsigned PortAnalyser::poll(const dpdk::TscClock& clock) {
                       : streams::read_data_frame(
                             {rte_pktmbuf_mtod(mbuf, const std::byte*), rte_pktmbuf_data_len(mbuf)},
                             one.arrival_ns, one.frame);
+    if (trial_ >= 0 && one.reading <= Reading::kTest &&
+        (one.reading != Reading::kTest || one.frame.trial != trial_)) [[unlikely]] {
+      one.reading = Reading::kOther;
+    }
     if (one.reading <= Reading::kTest) table_.prefetch_slot(one.frame.group, one.frame.source);
   }
   for (unsigned i = 0; i < count; ++i) {
@@ -151,7 +160,7 @@ Fate PortAnalyser::other(Time now, rte_mbuf*& mbuf) {
   const std::span<std::byte> frame(rte_pktmbuf_mtod(mbuf, std::byte*), rte_pktmbuf_data_len(mbuf));
   if (const auto reply = dpdk::answer(settings_.own, frame); !reply.empty()) {
     rte_pktmbuf_trim(mbuf, static_cast<std::uint16_t>(frame.size() - reply.size()));
-    if (port_.transmit_burst(0, &mbuf, 1) == 1) mbuf = nullptr;
+    if (transmit(mbuf)) mbuf = nullptr;
     return Fate::kAnswered;
   }
   wire::UdpPacket packet;
@@ -171,13 +180,19 @@ void PortAnalyser::send_igmp(Time now) {
   }
 }
 
+bool PortAnalyser::transmit(rte_mbuf* mbuf) {
+  const auto lock = settings_.transmit_lock != nullptr ? std::unique_lock(*settings_.transmit_lock)
+                                                       : std::unique_lock<std::mutex>();
+  return port_.transmit_burst(0, &mbuf, 1) == 1;
+}
+
 bool PortAnalyser::send(std::span<const std::byte> frame) {
   rte_mbuf* mbuf = port_.allocate_buffer();
   if (mbuf == nullptr) return false;
   char* const room = rte_pktmbuf_append(mbuf, static_cast<std::uint16_t>(frame.size()));
   if (room != nullptr) {
     std::memcpy(room, frame.data(), frame.size());
-    if (port_.transmit_burst(0, &mbuf, 1) == 1) return true;
+    if (transmit(mbuf)) return true;
   }
   rte_pktmbuf_free(mbuf);
   return false;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,7 +54,9 @@ class PortAnalyser {
     std::uint32_t streams = 1024;    // room for so many
     // Whether frames of this group go into the capture.
     std::function<bool(std::uint32_t group)> captured;
-    Capture* capture = nullptr;  // nullptr: none
+    Capture* capture = nullptr;           // nullptr: none
+    std::uint32_t memberships = 0;        // room for so many at a time, beside `join`
+    std::mutex* transmit_lock = nullptr;  // held while it sends; nullptr: nobody else sends
   };
   // `port` and the capture must outlive the object. ConfigError: no memory.
   PortAnalyser(Settings settings, dpdk::Port& port);
@@ -62,6 +65,12 @@ class PortAnalyser {
   // Takes a burst, and sends what is due. Returns how many frames it took.
   unsigned poll(const dpdk::TscClock& clock);
   void leave_all(Time now);
+  // False: there is no room.
+  bool join(Time now, const Subscription& one) { return igmp_.join(now, one.group, one.source); }
+  void leave(Time now, const Subscription& one) { igmp_.leave(now, one.group, one.source); }
+  // Forgets all streams; from now on accounts for this trial's test frames alone, and other frames
+  // are foreign. No other thread may read the streams meanwhile.
+  void begin_trial(std::uint16_t trial);
   void sync_clock(Time now) { device_clock_.sync(now); }
   Time next_deadline() const { return igmp_.next_deadline(); }
 
@@ -86,6 +95,7 @@ class PortAnalyser {
   Fate other(Time now, rte_mbuf*& mbuf);
   void send_igmp(Time now);
   bool send(std::span<const std::byte> frame);
+  bool transmit(rte_mbuf* mbuf);
 
   Settings settings_;
   dpdk::Port& port_;
@@ -96,6 +106,7 @@ class PortAnalyser {
   std::vector<std::uint8_t> to_capture_;  // by stream
   std::array<rte_mbuf*, dpdk::Port::kBurst> burst_{};
   std::array<Parsed, dpdk::Port::kBurst> parsed_{};
+  int trial_ = -1;  // -1: all frames
   std::array<Counter, kFates> fates_;
   Counter received_, bytes_, igmp_sent_;
   SharedHistogram latency_;

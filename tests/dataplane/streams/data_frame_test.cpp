@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "dataplane/streams/test_frame.h"
 #include "protocols/base/rng.h"
 #include "protocols/wire/bytes.h"
 #include "protocols/wire/wire.h"
@@ -82,6 +83,29 @@ TEST(DataFrame, TheSmallestEthernetFrameCarriesATest) {
   EXPECT_EQ(out.seq, 77u);
   EXPECT_EQ(out.trial, 9u);
   EXPECT_EQ(out.latency_ns, 321);
+}
+
+TEST(DataFrame, ATemplatesFramesAreValid) {
+  Rng rng(3);
+  for (const std::size_t bytes : {60u, 61u, 124u, 1514u, 9014u}) {
+    const TestFrame frame(kSource, {}, bytes, 77);
+    std::vector<std::byte> out(bytes);
+    for (int i = 0; i < 2000; ++i) {
+      const auto group = wire::kGroupBase + static_cast<std::uint32_t>(rng.below(1u << 18));
+      const auto seq = static_cast<std::uint32_t>(rng.next());
+      const auto sent = static_cast<std::int64_t>(rng.next() >> 1);
+      frame.write(out.data(), group, wire::multicast_mac(group), seq, sent);
+      wire::UdpPacket packet;
+      ASSERT_EQ(wire::parse_udp_frame(out, packet), wire::FrameError::kOk);
+      ASSERT_EQ(packet.payload.size(), bytes - wire::kFrameHeaderBytes);
+      DataFrame read;
+      ASSERT_EQ(read_data_frame(out, sent + 5, read), Reading::kTest);
+      ASSERT_EQ(read.group, group);
+      ASSERT_EQ(read.seq, seq);
+      ASSERT_EQ(read.trial, 77);
+      ASSERT_EQ(read.latency_ns, 5);
+    }
+  }
 }
 
 TEST(DataFrame, TellsDataFromAllElse) {
