@@ -4,6 +4,8 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "agent/address.h"
 #include "dataplane/streams/test_frame.h"
@@ -121,7 +123,8 @@ Json port_json(const receiver::PortAnalyser& port, const Histogram& before, bool
 
 std::uint16_t next_trial() {
   static std::uint16_t trial = 0;
-  return ++trial;
+  trial = static_cast<std::uint16_t>(trial % 0x7fff + 1);  // the upper half: burdens
+  return trial;
 }
 
 Json trial(Tester& tester, const Json& json) {
@@ -143,11 +146,21 @@ Json trial(Tester& tester, const Json& json) {
                        port_of(tester, one, "port"), one.at("join").get<bool>(),
                        groups_of(one.at("groups"))});
   }
+  std::optional<Burden> burden;
+  if (json.contains("burden")) {
+    const Json& one = json["burden"];
+    burden.emplace();
+    burden->from = port_of(tester, one, "from");
+    if (burden->from == from) throw ConfigError("burden: from: the port of the trial itself");
+    burden->traffic.frame_bytes = traffic.frame_bytes;
+    burden->traffic.destinations = destinations_of(one.at("to"));
+    burden->traffic.rate = one.at("rate").get<double>();
+  }
   std::vector<Histogram> before;
   for (std::size_t i = 0; i < tester.ports(); ++i) before.push_back(tester.port(i).latency());
   ChangeTimes changed;
-  const Sent sent =
-      tester.run(from, traffic, changes, Duration::seconds(json.value("wait_s", 2.0)), changed);
+  const Sent sent = tester.run(from, traffic, changes, Duration::seconds(json.value("wait_s", 2.0)),
+                               changed, std::move(burden));
   const double seconds = static_cast<double>(sent.last_ns - sent.first_ns) * 1e-9;
   Json out{{"sent", sent.frames},
            {"refused", sent.refused},

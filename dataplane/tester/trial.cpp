@@ -18,6 +18,8 @@ namespace {
 constexpr unsigned kBuffers = 8191;
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr int kWaitMs = 10;
+constexpr std::uint16_t kBurdenTrial = 0x8000;
+constexpr auto kBurdenLead = std::chrono::milliseconds(100);
 constexpr Duration kSecond = Duration::milliseconds(1000);
 
 }  // namespace
@@ -134,7 +136,7 @@ std::int64_t Tester::change(unsigned port, bool join,
 }
 
 Sent Tester::run(unsigned from, Traffic traffic, const std::vector<Change>& changes, Duration wait,
-                 ChangeTimes& changed) {
+                 ChangeTimes& changed, std::optional<Burden> burden) {
   on_receiver([&](const dpdk::TscClock&) {
     for (const auto& analyser : analysers_) analyser->begin_trial(traffic.trial);
   });
@@ -142,12 +144,24 @@ Sent Tester::run(unsigned from, Traffic traffic, const std::vector<Change>& chan
   traffic.source_mac = devices_[from]->mac();
   stop_.store(false);
   Sent sent;
-  std::atomic<bool> sending{true};
+  std::atomic<bool> relieved{false};
+  std::thread burdening;
+  if (burden) {
+    burden->traffic.trial = static_cast<std::uint16_t>(traffic.trial ^ kBurdenTrial);
+    burden->traffic.source = addresses_[burden->from];
+    burden->traffic.source_mac = devices_[burden->from]->mac();
+    burden->traffic.frames = UINT64_MAX;
+    burdening = std::thread([&] {
+      rte_thread_register();
+      send(burden->traffic, *devices_[burden->from], pool_, *locks_[burden->from], relieved);
+      rte_thread_unregister();
+    });
+    std::this_thread::sleep_for(kBurdenLead);
+  }
   const Time start = agent::monotonic_now();
   std::thread sender([&] {
     rte_thread_register();
     sent = send(traffic, *devices_[from], pool_, *locks_[from], stop_);
-    sending.store(false);
     rte_thread_unregister();
   });
   for (const Change& one : changes) {
@@ -159,6 +173,8 @@ Sent Tester::run(unsigned from, Traffic traffic, const std::vector<Change>& chan
     changed.push_back(change(one.port, one.join, one.groups));
   }
   sender.join();
+  relieved.store(true);
+  if (burdening.joinable()) burdening.join();
   std::this_thread::sleep_for(std::chrono::nanoseconds(wait.ns()));
   // Nothing writes the accounts while they are read: frames that come later belong to no trial.
   on_receiver([](const dpdk::TscClock&) {});

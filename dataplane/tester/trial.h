@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct Change {
   unsigned port = 0;
   bool join = true;
   std::vector<receiver::Subscription> groups;
+};
+
+struct Burden {
+  unsigned from = 0;
+  Traffic traffic;
 };
 
 // When each change was made: its first report was handed to the device, CLOCK_MONOTONIC.
@@ -51,8 +57,10 @@ class Tester {
   std::int64_t change(unsigned port, bool join, const std::vector<receiver::Subscription>& groups);
   // Sends the traffic from port `from` with the changes in between, waits for the frames that are
   // still on their way (`wait`), and returns what was sent. The accounts are then final.
+  // `burden`: other traffic, from another port, that begins before and ends after; no port accounts
+  // for it, and its number of frames does not count.
   Sent run(unsigned from, Traffic traffic, const std::vector<Change>& changes, Duration wait,
-           ChangeTimes& changed);
+           ChangeTimes& changed, std::optional<Burden> burden = std::nullopt);
   // Ends a run() early.
   void stop() { stop_.store(true); }
 
