@@ -28,7 +28,12 @@ MAY_USE = {
     "dataplane/sender": {"base", "protocols", "agent", "dataplane/dpdk"},
     "dataplane/receiver": {"base", "protocols", "agent", "dataplane/dpdk", "dataplane/streams"},
     "dataplane/tester": {
-        "base", "protocols", "agent", "dataplane/dpdk", "dataplane/streams", "dataplane/receiver",
+        "base",
+        "protocols",
+        "agent",
+        "dataplane/dpdk",
+        "dataplane/streams",
+        "dataplane/receiver",
     },
     "dataplane/delay_line": {"base"},
     "tools/norm": {"base"},
@@ -87,7 +92,16 @@ CONTROLLER = ROOT / "controller/tiercast_controller"
 # package itself may import all of them.
 PYTHON_FLOORS = {
     LAB: (
-        "base", "measures", "experiment", "results", "run", "study", "bench", "show", "watch", "cli",
+        "base",
+        "measures",
+        "experiment",
+        "results",
+        "run",
+        "study",
+        "bench",
+        "show",
+        "watch",
+        "cli",
     ),
     CONTROLLER: ("base", "p4runtime", "network", "multicast", "agents"),
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <unordered_map>
 
 #include "dataplane/streams/test_frame.h"
 
@@ -24,7 +25,14 @@ Sent send(const Traffic& traffic, const dpdk::Port& port, rte_mempool* pool, std
           const std::atomic<bool>& stop) {
   const streams::TestFrame frame(traffic.source, traffic.source_mac, traffic.frame_bytes,
                                  traffic.trial);
-  std::vector<std::uint32_t> numbers(traffic.destinations.size());
+  // Frames to one address are one stream, however often the address is in turn.
+  std::unordered_map<std::uint32_t, std::uint32_t> streams;
+  std::vector<std::uint32_t> stream_of;
+  for (const Destination& to : traffic.destinations) {
+    stream_of.push_back(
+        streams.try_emplace(to.address, static_cast<std::uint32_t>(streams.size())).first->second);
+  }
+  std::vector<std::uint32_t> numbers(streams.size());
   std::array<rte_mbuf*, kBurst> burst{};
   std::size_t next = 0;
   Sent sent;
@@ -67,8 +75,9 @@ Sent send(const Traffic& traffic, const dpdk::Port& port, rte_mempool* pool, std
       mbuf->data_len = static_cast<std::uint16_t>(frame.bytes());
       mbuf->pkt_len = mbuf->data_len;
       const Destination& to = traffic.destinations[next];
-      frame.write(rte_pktmbuf_mtod(mbuf, std::byte*), to.address, to.mac, numbers[next]++, now);
-      next = next + 1 == numbers.size() ? 0 : next + 1;
+      frame.write(rte_pktmbuf_mtod(mbuf, std::byte*), to.address, to.mac,
+                  numbers[stream_of[next]]++, now);
+      next = next + 1 == stream_of.size() ? 0 : next + 1;
     }
     if (sent.frames == 0) sent.first_ns = now;
     for (unsigned done = 0; done < count;) {

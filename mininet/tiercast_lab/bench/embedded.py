@@ -15,7 +15,7 @@ from tiercast_controller.base.installation import ROOT
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.bench.device_file import DeviceFile
-from tiercast_lab.bench.tester import TesterPort
+from tiercast_lab.bench.tester import CabledPort
 
 PATIENCE_S = 60.0
 LAYERS = 8  # of a session: its groups follow each other
@@ -48,7 +48,9 @@ class EmbeddedDevice:
 
     @staticmethod
     def _switch_binary(device: DeviceFile) -> Path:
-        return binaries.SWITCH_DPDK if device.embedded == "tiercast-switch-dpdk" else binaries.SWITCH
+        return (
+            binaries.SWITCH_DPDK if device.embedded == "tiercast-switch-dpdk" else binaries.SWITCH
+        )
 
     @property
     def prefix(self) -> list[str]:
@@ -62,9 +64,9 @@ class EmbeddedDevice:
     def _mac(port: int) -> str:
         return f"02:00:00:00:00:{port:02x}"
 
-    def ports(self) -> list[TesterPort]:
+    def ports(self) -> list[CabledPort]:
         return [
-            TesterPort(f"net_af_packet,iface=t{i},framecnt=4096,blocksz=65536,framesz=2048",
+            CabledPort(f"net_af_packet,iface=t{i},framecnt=4096,blocksz=65536,framesz=2048",
                        self.address(i))
             for i in range(self._count)
         ]  # fmt: skip

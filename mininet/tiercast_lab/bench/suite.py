@@ -16,7 +16,7 @@ from tiercast_lab.bench.embedded import EmbeddedDevice
 from tiercast_lab.bench.outcome import NotMeasured, Outcome
 from tiercast_lab.bench.rfc2544 import Rfc2544
 from tiercast_lab.bench.rfc3918 import Rfc3918
-from tiercast_lab.bench.tester import Tester, TesterPort
+from tiercast_lab.bench.tester import CabledPort, Tester
 from tiercast_lab.bench.trials import Bench, Plan, Unsettled
 
 UNICAST_TESTS = ("throughput", "latency", "frame-loss", "back-to-back")
@@ -29,7 +29,7 @@ TESTS = UNICAST_TESTS + MULTICAST_TESTS
 NEEDS = {
     "latency": "throughput", "frame-loss": "throughput", "back-to-back": "throughput",
     "scaled": "aggregated", "multicast-latency": "aggregated", "burdened-latency": "aggregated",
-    "burdened-join": "aggregated",
+    "join-delay": "aggregated", "leave-delay": "aggregated", "burdened-join": "aggregated",
 }  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def _bench(
             made.make()
             ports, prefix, alive = made.ports(), made.prefix, made.check
         else:
-            ports = [TesterPort(one.device, str(one.address), one.next_hop) for one in device.ports]
+            ports = [CabledPort(one.device, str(one.address), one.next_hop) for one in device.ports]
         tester = Tester(
             ports, interrupt, prefix=prefix, eal=device.eal,
             streams=max(1024, 2 * device.groups.count),

@@ -18,7 +18,7 @@ END_S = 10.0
 
 
 @dataclass(frozen=True)
-class TesterPort:
+class CabledPort:
     device: str  # of --vdev, without a number, or a PCI address: "net_af_packet,iface=p0"
     address: str
     next_hop: str | None = None
@@ -27,7 +27,7 @@ class TesterPort:
 class Tester:
     def __init__(
         self,
-        ports: Sequence[TesterPort],
+        ports: Sequence[CabledPort],
         interrupt: Interrupt,
         *,
         prefix: Sequence[str] = (),

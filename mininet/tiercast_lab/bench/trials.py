@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiercast_lab.bench.device_file import DeviceFile
-from tiercast_lab.bench.tester import Tester, TesterPort
+from tiercast_lab.bench.tester import CabledPort, Tester
 
 OVERHEAD_BYTES = 20  # preamble, start of frame and gap, of Ethernet
 LIMITED = 0.98  # a tester that offers less than this of the intended load is the limit
@@ -88,7 +88,7 @@ class Bench:
     def __init__(
         self,
         tester: Tester,
-        ports: Sequence[TesterPort],
+        ports: Sequence[CabledPort],
         device: DeviceFile,
         plan: Plan,
         alive: Callable[[], None] = lambda: None,
@@ -156,9 +156,7 @@ class Bench:
                 return
         raise Unsettled(count, missing)
 
-    def search(
-        self, frame: int, run: Callable[[float], Trial], quantum: int = 1
-    ) -> Found:
+    def search(self, frame: int, run: Callable[[float], Trial], quantum: int = 1) -> Found:
         """The highest rate that passes (RFC 2544 section 26.1, by bisection). Without a line rate
         the search begins low and doubles. `quantum`: destinations, of which each gets a frame."""
         ceiling, bound = self.plan.max_rate, "tester"

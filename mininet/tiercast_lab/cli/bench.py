@@ -88,7 +88,9 @@ def bench(
     machine = describe()
     facts = [f"{machine['cores']} CPUs ({machine['cpu']})", f"load {machine['load'][0]} at the end"]
     page = write_report(found, folder, shlex.join(typed()), facts)
-    (folder / "bench.json").write_text(json.dumps({"machine": machine} | found.as_json(), indent=1) + "\n")
+    (folder / "bench.json").write_text(
+        json.dumps({"machine": machine} | found.as_json(), indent=1) + "\n"
+    )
     if as_json:
         print_json({"report": str(page)} | found.as_json())
         return
